@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Language level, warnings and the floating-point rules that make bits comparable.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+option(LOCKSTEP_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+
+# No fast-math, no contraction: a fused multiply-add exists only where the source writes one.
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-fast-math)
+if(LOCKSTEP_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  # vptr checks need libtorch's type information, which the wheel does not export.
+  add_compile_options(-fno-sanitize=vptr)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # Precompiled headers need these sloppiness settings to be cached.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+  add_compile_options(-fpch-preprocess)
+endif()

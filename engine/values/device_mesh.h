@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceMesh: an N-D grid of ranks with named dimensions. A value; communicates nothing.
+//   text: 2x4, or dp:2,tp:4
+#pragma once
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+class DeviceMesh {
+ public:
+  DeviceMesh() = default;  // no ranks; assign before use
+  // Ranks 0 .. product(shape)-1 in row-major order; 1 to 4 dimensions. Names may be empty ("dim0", "dim1", …).
+  explicit DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names = {});
+  DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks);
+
+  int64_t ndim() const { return static_cast<int64_t>(shape_.size()); }
+  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+  int64_t size(int64_t dim) const { return shape_.at(static_cast<size_t>(dim)); }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  const std::vector<std::string>& names() const { return names_; }
+  bool has_names() const { return named_; }
+  // The rank at each row-major position of the grid.
+  const std::vector<int64_t>& ranks() const { return ranks_; }
+
+  // Row-major position -> coordinate, and back.
+  std::vector<int64_t> coordinate(int64_t position) const;
+  int64_t position(const std::vector<int64_t>& coordinate) const;
+  // Positions that differ from `position` only along `dim`, in order of that coordinate.
+  std::vector<int64_t> line(int64_t position, int64_t dim) const;
+
+  int64_t dim_index(std::string_view name) const;  // throws Error naming the dimensions that exist
+  // The mesh of the named dimensions that contains `rank` (torch: mesh["tp"]).
+  DeviceMesh sub_mesh(const std::vector<std::string>& dims, int64_t rank = 0) const;
+  // The same ranks as one dimension (torch: mesh._flatten).
+  DeviceMesh flatten(std::string name = "") const;
+
+  bool operator==(const DeviceMesh& other) const { return shape_ == other.shape_ && ranks_ == other.ranks_; }
+
+ private:
+  std::vector<int64_t> shape_;
+  std::vector<std::string> names_;
+  std::vector<int64_t> ranks_;
+  bool named_ = false;
+};
+
+std::string to_string(const DeviceMesh& mesh);  // "2x4" or "dp:2,tp:4"
+std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh);
+DeviceMesh parse_mesh(std::string_view text);
+
+}  // namespace lockstep

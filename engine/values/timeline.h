@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timeline: what the engine did, op by op, as data: forward, backward and redistributions alike. The engine declares
+// only placements, arguments and the order of its reductions; digests let another party recognise the values.
+#pragma once
+#include <ATen/core/ivalue.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/values/placement.h"
+#include "engine/values/spec.h"
+
+namespace lockstep {
+
+// 128-bit digest of one local tensor: dtype, shape and the element bytes in logical row-major order.
+struct Digest {
+  uint64_t lo = 0, hi = 0;
+  bool operator==(const Digest&) const = default;
+  auto operator<=>(const Digest&) const = default;
+};
+
+// A reduction across ranks is a tree. Its leaves are the terms, one for each rank, in the slices that the Specs give;
+// its levels fold one mesh dimension after another. At each level the terms along `mesh_dim` are folded from the left
+// in the order of `ranks` (coordinates along that dimension), each node in `dtype`; avg divides the root once by m.
+struct ReductionOrder {
+  struct Level {
+    int64_t mesh_dim = 0;
+    ReduceOp op = ReduceOp::kSum;
+    c10::ScalarType dtype = c10::ScalarType::Float;
+    std::vector<int64_t> ranks;
+    bool operator==(const Level&) const = default;
+  };
+  std::vector<Level> levels;
+  bool operator==(const ReductionOrder&) const = default;
+};
+
+// One distributed tensor as it was when an op read or wrote it: a digest for each position of the mesh.
+struct TensorRecord {
+  SpecPtr spec;
+  std::vector<Digest> digests;  // empty: an undefined tensor
+};
+
+struct TimelineEntry {
+  std::string op;        // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
+  bool implicit = false; // a redistribution that the engine inserted
+  // The op's arguments on global tensors, in schema order; each tensor is replaced by None, each tensor list by an
+  // empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`.
+  std::vector<c10::IValue> args;
+  // How many tensors each argument took: -1 for a non-tensor argument, 0 or 1 for Tensor and Tensor?, n for lists.
+  std::vector<int64_t> tensors_per_arg;
+  std::vector<TensorRecord> inputs;   // placed as the local op saw them, before it ran
+  std::vector<TensorRecord> outputs;  // after it ran, flattened
+  // For each output, the flattened input that it is (in-place and out variants); -1: a new tensor.
+  std::vector<int64_t> aliases;
+  ReductionOrder order;               // of redistributions that reduce
+  std::optional<uint64_t> random_offset;  // of the stream, for a random op
+  // Hosted locals per rank are plain tensors for to_local and from_local, which are not logged.
+};
+
+using Timeline = std::vector<TimelineEntry>;
+
+}  // namespace lockstep
