@@ -12,9 +12,9 @@ namespace lockstep {
 
 class Spec {
  public:
-  // Throws Error if a placement does not fit: their number is not mesh.ndim(), a dimension is out of range, a
-  // dimension is sharded both by Shard and by InterleavedShard in an order that has no meaning, or two kinds of
-  // Partial other than sum and avg meet. `order` is the order in which mesh dimensions are applied; empty: left to
+  // Throws Error if a placement does not fit: their number is not mesh.ndim(), a dimension is out of range (negative
+  // ones count from the end, as in torch, and are normalised), RaggedShard's units do not fit, or two kinds of Partial
+  // other than sum and avg meet. Units are divided by their gcd. `order` is the order in which mesh dimensions are applied; empty: left to
   // right. Only the relative order of mesh dimensions that shard one tensor dimension matters; the rest is normalised.
   Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, std::vector<int64_t> stride,
        c10::ScalarType dtype, std::vector<int64_t> order = {});
@@ -41,6 +41,8 @@ class Spec {
   bool operator==(const Spec& other) const;
 
  private:
+  void finish();  // checks, normalises and hashes what the constructors and with_ functions set
+
   std::shared_ptr<const DeviceMesh> mesh_;
   Placements placements_;
   std::vector<int64_t> shape_, stride_;

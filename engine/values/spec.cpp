@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/values/spec.h"
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+
+#include "engine/values/error.h"
+#include "engine/values/text.h"
+
+namespace lockstep {
+namespace {
+
+struct DtypeName {
+  c10::ScalarType dtype;
+  const char* name;
+};
+constexpr DtypeName kDtypes[] = {
+    {c10::ScalarType::Double, "f64"}, {c10::ScalarType::Float, "f32"}, {c10::ScalarType::BFloat16, "bf16"},
+    {c10::ScalarType::Half, "f16"},   {c10::ScalarType::Long, "i64"},  {c10::ScalarType::Int, "i32"},
+    {c10::ScalarType::Short, "i16"},  {c10::ScalarType::Char, "i8"},   {c10::ScalarType::Byte, "u8"},
+    {c10::ScalarType::Bool, "bool"}};
+
+int64_t normalised_dim(int64_t dim, int64_t ndim, const Placement& p) {
+  LOCKSTEP_CHECK(dim >= -ndim && dim < ndim, "[spec] ", p, " names dimension ", dim, " of a tensor with ", ndim,
+                 " dimensions; use 0 to ", ndim - 1);
+  return dim < 0 ? dim + ndim : dim;
+}
+
+void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, int64_t ranks) {
+  const Placement shown = ragged;
+  int64_t blocks = 0, divisor = 0, elements = 1;
+  LOCKSTEP_CHECK(!ragged.dims.empty(), "[spec] ", shown, " names no dimension");
+  for (size_t i = 0; i < ragged.dims.size(); ++i) {
+    ragged.dims[i] = normalised_dim(ragged.dims[i], static_cast<int64_t>(shape.size()), shown);
+    LOCKSTEP_CHECK(ragged.dims[i] == static_cast<int64_t>(i), "[spec] ", shown,
+                   " must name the leading dimensions 0, 1, … in order");
+    elements *= shape[i];
+  }
+  LOCKSTEP_CHECK(static_cast<int64_t>(ragged.units.size()) == ranks, "[spec] ", shown, " has ", ragged.units.size(),
+                 " units; its mesh dimension has ", ranks, " ranks");
+  for (const auto unit : ragged.units) {
+    LOCKSTEP_CHECK(unit >= 0, "[spec] ", shown, " has a negative unit");
+    blocks += unit;
+    divisor = std::gcd(divisor, unit);
+  }
+  LOCKSTEP_CHECK(blocks > 0, "[spec] ", shown, " has no units; at least one rank must hold a block");
+  for (auto& unit : ragged.units) unit /= divisor;
+  LOCKSTEP_CHECK(elements % (blocks / divisor) == 0, "[spec] ", shown, " cuts ", elements, " elements of ",
+                 shape_text(shape), " into ", blocks / divisor, " blocks that are not equal");
+}
+
+void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector<int64_t>& shape) {
+  LOCKSTEP_CHECK(static_cast<int64_t>(placements.size()) == mesh.ndim(), "[spec] ", placements.size(), " placements ",
+                 placements, " on mesh ", mesh, "; give one for each of its ", mesh.ndim(), " dimensions");
+  const auto ndim = static_cast<int64_t>(shape.size());
+  for (size_t d = 0; d < placements.size(); ++d) {
+    auto& p = placements[d];
+    if (auto* s = std::get_if<Shard>(&p)) s->dim = normalised_dim(s->dim, ndim, p);
+    if (auto* s = std::get_if<InterleavedShard>(&p)) {
+      LOCKSTEP_CHECK(s->parts >= 1, "[spec] ", p, " has ", s->parts, " parts; at least 1");
+      s->dim = normalised_dim(s->dim, ndim, p);
+    }
+    if (auto* s = std::get_if<RaggedShard>(&p)) normalise_ragged(*s, shape, mesh.size(static_cast<int64_t>(d)));
+  }
+}
+
+bool is_linear(ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; }
+
+void check_combination(const Placements& placements) {
+  const Partial* first = nullptr;
+  for (const auto& p : placements)
+    if (const auto* partial = std::get_if<Partial>(&p)) {
+      if (first == nullptr) first = partial;
+      LOCKSTEP_CHECK(partial->op == first->op || (is_linear(partial->op) && is_linear(first->op)), "[spec] ", placements,
+                     " reduces by both ", name(first->op), " and ", name(partial->op),
+                     ", whose result depends on which comes first; redistribute one of them");
+    }
+  const auto is_ragged = [](const Placement& p) { return std::holds_alternative<RaggedShard>(p); };
+  LOCKSTEP_CHECK(std::count_if(placements.begin(), placements.end(), is_ragged) <= 1, "[spec] ", placements,
+                 " has two RaggedShards; each would have to be applied last");
+}
+
+void check_permutation(const std::vector<int64_t>& order, size_t ndim) {
+  auto sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  bool held = sorted.size() == ndim;
+  for (size_t i = 0; held && i < ndim; ++i) held = sorted[i] == static_cast<int64_t>(i);
+  LOCKSTEP_CHECK(held, "[spec] order ", join(order, '.'), " is not a permutation of the ", ndim, " mesh dimensions");
+}
+
+// Mesh dimensions that shard one tensor dimension keep their relative order, in the places they have left to right;
+// every other mesh dimension stands in its own place.
+std::vector<int64_t> normalised_order(const std::vector<int64_t>& order, const Placements& placements) {
+  std::vector<int64_t> result(placements.size());
+  std::iota(result.begin(), result.end(), 0);
+  if (order.empty()) return result;
+  check_permutation(order, placements.size());
+  for (size_t place = 0; place < placements.size(); ++place) {
+    const auto dim = shard_dim(placements[place]);
+    if (dim < 0) continue;
+    const auto shares = [&](int64_t m) { return shard_dim(placements[static_cast<size_t>(m)]) == dim; };
+    const auto nth = std::count_if(placements.begin(), placements.begin() + static_cast<ptrdiff_t>(place),
+                                   [&](const Placement& p) { return shard_dim(p) == dim; });
+    auto found = std::find_if(order.begin(), order.end(), shares);
+    for (ptrdiff_t i = 0; i < nth; ++i) found = std::find_if(found + 1, order.end(), shares);
+    result[place] = *found;
+  }
+  return result;
+}
+
+struct Hasher {
+  size_t state = 0x9e3779b97f4a7c15;
+  void add(uint64_t word) {
+    state = (state ^ word) * 0xff51afd7ed558ccd;
+    state ^= state >> 32;
+  }
+  void add(const std::vector<int64_t>& words) {
+    add(words.size());
+    for (const auto word : words) add(static_cast<uint64_t>(word));
+  }
+  void operator()(const Replicate&) {}
+  void operator()(const Shard& s) { add(static_cast<uint64_t>(s.dim)); }
+  void operator()(const InterleavedShard& s) { add({s.dim, s.parts}); }
+  void operator()(const RaggedShard& s) { add(s.dims), add(s.units); }
+  void operator()(const Partial& p) { add(static_cast<uint64_t>(p.op)); }
+};
+
+}  // namespace
+
+Spec::Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, std::vector<int64_t> stride,
+           c10::ScalarType dtype, std::vector<int64_t> order)
+    : mesh_(std::make_shared<const DeviceMesh>(std::move(mesh))),
+      placements_(std::move(placements)),
+      shape_(std::move(shape)),
+      stride_(std::move(stride)),
+      dtype_(dtype),
+      order_(std::move(order)) {
+  finish();
+}
+
+Spec::Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, c10::ScalarType dtype)
+    : Spec(std::move(mesh), std::move(placements), shape, contiguous_strides(shape), dtype) {}
+
+void Spec::finish() {
+  LOCKSTEP_CHECK(mesh_->size() > 0, "[spec] the mesh has no ranks; make it with init_device_mesh or parse_mesh");
+  LOCKSTEP_CHECK(stride_.size() == shape_.size(), "[spec] ", stride_.size(), " strides for shape ", shape_text(shape_));
+  for (const auto n : shape_) LOCKSTEP_CHECK(n >= 0, "[spec] negative size ", n, " in a shape");
+  normalise(placements_, *mesh_, shape_);
+  check_combination(placements_);
+  order_ = normalised_order(order_, placements_);
+
+  Hasher hash;
+  hash.add(mesh_->shape());
+  hash.add(mesh_->ranks());
+  for (const auto& p : placements_) {
+    hash.add(p.index());
+    std::visit(hash, p);
+  }
+  hash.add(shape_);
+  hash.add(stride_);
+  hash.add(order_);
+  hash.add(static_cast<uint64_t>(dtype_));
+  hash_ = hash.state;
+}
+
+bool Spec::default_order() const { return std::is_sorted(order_.begin(), order_.end()); }
+
+int64_t Spec::numel() const {
+  return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool Spec::has_partial() const {
+  return std::any_of(placements_.begin(), placements_.end(), [](const Placement& p) { return is_partial(p); });
+}
+
+bool Spec::all_replicate() const { return std::all_of(placements_.begin(), placements_.end(), is_replicate); }
+
+Spec Spec::with_placements(Placements placements, std::vector<int64_t> order) const {
+  Spec result = *this;
+  result.placements_ = std::move(placements);
+  result.order_ = std::move(order);
+  result.finish();
+  return result;
+}
+
+Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, c10::ScalarType dtype) const {
+  Spec result = *this;
+  result.shape_ = std::move(shape);
+  result.stride_ = std::move(stride);
+  result.dtype_ = dtype;
+  result.finish();
+  return result;
+}
+
+bool Spec::operator==(const Spec& other) const {
+  return hash_ == other.hash_ && dtype_ == other.dtype_ && placements_ == other.placements_ && shape_ == other.shape_ &&
+         stride_ == other.stride_ && order_ == other.order_ && (mesh_ == other.mesh_ || *mesh_ == *other.mesh_);
+}
+
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> stride(shape.size());
+  int64_t step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    stride[d] = step;
+    step *= std::max<int64_t>(shape[d], 1);
+  }
+  return stride;
+}
+
+std::string to_string(const Spec& spec) {
+  return concat(dtype_name(spec.dtype()), "[", shape_text(spec.shape()), "]@", spec.placements(),
+                spec.default_order() ? "" : "@" + join(spec.order(), '.'));
+}
+
+std::ostream& operator<<(std::ostream& out, const Spec& spec) { return out << to_string(spec); }
+
+std::string dtype_name(c10::ScalarType dtype) {
+  for (const auto& known : kDtypes)
+    if (known.dtype == dtype) return known.name;
+  return c10::toString(dtype);
+}
+
+c10::ScalarType parse_dtype(std::string_view text) {
+  for (const auto& known : kDtypes)
+    if (text == known.name) return known.dtype;
+  throw Error(concat("[dtype] '", text, "' is not one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool"));
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return shape.empty() ? "-" : join(shape, 'x'); }
+
+std::vector<int64_t> parse_shape(std::string_view text) {
+  if (text == "-") return {};
+  auto shape = parse_integers(text, 'x');
+  const bool good = shape && std::all_of(shape->begin(), shape->end(), [](int64_t n) { return n >= 0; });
+  LOCKSTEP_CHECK(good, "[shape] '", text, "' is not a shape; write sizes, 7x13, or - for no dimensions");
+  return *shape;
+}
+
+std::pair<Placements, std::vector<int64_t>> parse_placements_and_order(std::string_view text) {
+  const auto at = text.find('@');
+  if (at == std::string_view::npos) return {parse_placements(text), {}};
+  auto order = parse_integers(text.substr(at + 1), '.');
+  LOCKSTEP_CHECK(order, "[placement] '", text, "': after @ comes the order of mesh dimensions, joined by dots: @1.0");
+  auto placements = parse_placements(text.substr(0, at));
+  check_permutation(*order, placements.size());
+  return {std::move(placements), std::move(*order)};
+}
+
+}  // namespace lockstep
