@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the words of a Philox block to values, as the stock CUDA kernels of libtorch 2.11 do it. A
+// distribution is a functor: kLanes values come out of one block; value(block, lane) computes one of them,
+// lanes(block) all.
+#pragma once
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/normal_math.h"
+#include "kernels/philox.h"
+
+namespace lockstep {
+
+// The type that stock kernels compute in: double for double, float for everything else.
+template <class T>
+using RandomAccumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// c10's conversion of an argument: bfloat16 and float16 round twice, by way of float.
+template <class T>
+T to_value(double argument) {
+  return static_cast<T>(static_cast<RandomAccumulator<T>>(argument));
+}
+
+// curand_uniform: (0, 1]; 1 itself for 128 of the 2^32 words.
+inline float uniform32(uint32_t word) {
+  return std::fmaf(static_cast<float>(word), 0x1p-32f, 0x1p-33f);
+}
+inline uint64_t curand_bits53(uint32_t low, uint32_t high) {
+  return uint64_t{low} ^ (uint64_t{high} << 21);
+}
+// curand_uniform2_double: (0, 1].
+inline double uniform64(uint32_t low, uint32_t high) {
+  return std::fma(static_cast<double>(curand_bits53(low, high)), 0x1p-53, 0x1p-54);
+}
+
+// Lane `lane` of a block as a uniform number of the accumulator type: 4 floats or 2 doubles a block.
+template <class A>
+A uniform_lane(const PhiloxBlock& block, int lane) {
+  const auto i = static_cast<size_t>(lane);
+  if constexpr (std::is_same_v<A, double>)
+    return uniform64(block[2 * i], block[2 * i + 1]);
+  else
+    return uniform32(block[i]);
+}
+template <class A>
+inline constexpr int kUniformLanes = std::is_same_v<A, double> ? 2 : 4;
+
+// uniform_(from, to): the bounds and their difference are rounded to T first; a value that rounds up to `to`
+// becomes `from`, so that the interval is [from, to).
+template <class T>
+struct UniformValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  T from, to;
+  A range;
+  UniformValue(double a, double b)
+      : from(to_value<T>(a)), to(to_value<T>(b)), range(static_cast<A>(static_cast<T>(to - from))) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const T v = static_cast<T>(std::fma(uniform_lane<A>(block, lane), range, static_cast<A>(from)));
+    return v == to ? from : v;
+  }
+};
+
+// Two standard normal values (sine first) out of words (x, y). README.md: not the bits of stock torch.cuda.
+inline SinCos<float> normal_pair32(uint32_t x, uint32_t y) {
+  const float s = std::sqrt(-2.0f * log32(uniform32(x)));
+  const float angle =
+      std::fmaf(static_cast<float>(y), std::bit_cast<float>(0x30c90fdbu), std::bit_cast<float>(0x30490fdbu));
+  const SinCos<float> w = sincos32(angle);
+  return {w.sin * s, w.cos * s};
+}
+inline SinCos<double> normal_pair64(const PhiloxBlock& block) {
+  const double s = std::sqrt(-2.0 * log64(uniform64(block[0], block[1])));
+  const double angle = std::fma(static_cast<double>(curand_bits53(block[2], block[3])), 0x1p-52, 0x1p-53);
+  const SinCos<double> w = sincos64_pi(angle);
+  return {w.sin * s, w.cos * s};
+}
+
+// normal_(mean, std).
+template <class T>
+struct NormalValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  A mean, std;
+  NormalValue(double a, double b) : mean(static_cast<A>(a)), std(static_cast<A>(b)) {}
+  T scaled(A z) const { return static_cast<T>(std::fma(z, std, mean)); }
+  SinCos<A> pair(const PhiloxBlock& block, int first) const {
+    if constexpr (std::is_same_v<A, double>)
+      return normal_pair64(block);
+    else
+      return normal_pair32(block[static_cast<size_t>(first)], block[static_cast<size_t>(first + 1)]);
+  }
+  T value(const PhiloxBlock& block, int lane) const {
+    const SinCos<A> p = pair(block, lane & ~1);
+    return scaled(lane % 2 == 0 ? p.sin : p.cos);
+  }
+  std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
+    std::array<T, static_cast<size_t>(kLanes)> out;
+    for (int lane = 0; lane < kLanes; lane += 2) {
+      const SinCos<A> p = pair(block, lane);
+      out[static_cast<size_t>(lane)] = scaled(p.sin);
+      out[static_cast<size_t>(lane + 1)] = scaled(p.cos);
+    }
+    return out;
+  }
+};
+
+// random_(low, high): one word a value where high - low < 2^28, else two, the first of them the higher half.
+template <class T, int Lanes>
+struct IntegerValue {
+  static_assert(Lanes == 4 || Lanes == 2);
+  using Value = T;
+  static constexpr int kLanes = Lanes;
+  uint64_t low, range;
+  IntegerValue(int64_t from, int64_t to)
+      : low(static_cast<uint64_t>(from)), range(static_cast<uint64_t>(to) - static_cast<uint64_t>(from)) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const auto i = static_cast<size_t>(lane);
+    uint64_t word;
+    if constexpr (Lanes == 4)
+      word = block[i];
+    else
+      word = uint64_t{block[2 * i]} << 32 | block[2 * i + 1];
+    const int64_t v = static_cast<int64_t>(word % range + low);
+    if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>)
+      return static_cast<T>(static_cast<float>(v));
+    else
+      return static_cast<T>(v);
+  }
+};
+
+// bernoulli_(p) with a scalar p.
+template <class T>
+struct BernoulliValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  A p;
+  explicit BernoulliValue(double probability) : p(static_cast<A>(probability)) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const bool hit = uniform_lane<A>(block, lane) < p;
+    if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>)
+      return static_cast<T>(hit ? 1.0f : 0.0f);
+    else
+      return static_cast<T>(hit);
+  }
+};
+
+// native_dropout's keep mask. The numbers are floats for every dtype; the probability to keep is a double for
+// double.
+template <class A>
+struct KeepValue {
+  using Value = bool;
+  static constexpr int kLanes = 4;
+  A keep;
+  explicit KeepValue(double drop) : keep(static_cast<A>(1.0 - drop)) {}
+  bool value(const PhiloxBlock& block, int lane) const {
+    return static_cast<A>(uniform32(block[static_cast<size_t>(lane)])) < keep;
+  }
+};
+
+// Every lane of a block.
+template <class G>
+auto all_lanes(const G& distribution, const PhiloxBlock& block) {
+  if constexpr (requires { distribution.lanes(block); }) {
+    return distribution.lanes(block);
+  } else {
+    std::array<typename G::Value, static_cast<size_t>(G::kLanes)> out;
+    for (int lane = 0; lane < G::kLanes; ++lane)
+      out[static_cast<size_t>(lane)] = distribution.value(block, lane);
+    return out;
+  }
+}
+
+}  // namespace lockstep
