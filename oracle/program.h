@@ -40,6 +40,7 @@ using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std
 //   "lockstep::backward"(outputs, grad_outputs): one result for each input with requires_grad, in order
 //       (torch.autograd.grad, unused ones undefined);
 //   "lockstep::detach"(Ref): the value without history, aliasing it.
+// In a list, Ref{-1} is an undefined tensor (aten::index).
 struct Call {
   std::string op;
   std::vector<Arg> args;
