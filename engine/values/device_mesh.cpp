@@ -36,7 +36,8 @@ bool is_name(std::string_view name) {
 }
 
 void check_names(const std::vector<std::string>& names, size_t ndim) {
-  LOCKSTEP_CHECK(names.size() == ndim, "[mesh] ", names.size(), " names for ", ndim, " dimensions; give one for each");
+  LOCKSTEP_CHECK(names.size() == ndim, "[mesh] ", names.size(), " names for ", ndim,
+                 " dimensions; give one for each");
   for (const auto& name : names)
     LOCKSTEP_CHECK(is_name(name), "[mesh] '", name, "' is not a name: letters, digits and _, no digit first");
   LOCKSTEP_CHECK(std::set<std::string>(names.begin(), names.end()).size() == ndim,
@@ -57,7 +58,8 @@ DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> name
 DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks)
     : shape_(std::move(shape)), names_(std::move(names)), ranks_(std::move(ranks)), named_(!names_.empty()) {
   const auto expected = checked_size(shape_);
-  LOCKSTEP_CHECK(size() == expected, "[mesh] ", size(), " ranks for ", join(shape_, 'x'), ", which needs ", expected);
+  LOCKSTEP_CHECK(size() == expected, "[mesh] ", size(), " ranks for ", join(shape_, 'x'), ", which needs ",
+                 expected);
   const std::set<int64_t> distinct(ranks_.begin(), ranks_.end());
   LOCKSTEP_CHECK(static_cast<int64_t>(distinct.size()) == expected && *distinct.begin() >= 0,
                  "[mesh] ranks must be distinct and not negative, got ", join(ranks_, ','));
@@ -93,7 +95,8 @@ std::vector<int64_t> DeviceMesh::line(int64_t position, int64_t dim) const {
 
 int64_t DeviceMesh::dim_index(std::string_view name) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
-  LOCKSTEP_CHECK(found != names_.end(), "[mesh] no dimension '", name, "' in ", *this, "; give names when you make it");
+  LOCKSTEP_CHECK(found != names_.end(), "[mesh] no dimension '", name, "' in ", *this,
+                 "; give names when you make it");
   return found - names_.begin();
 }
 
@@ -103,8 +106,8 @@ DeviceMesh DeviceMesh::sub_mesh(const std::vector<std::string>& dims, int64_t ra
   std::vector<int64_t> kept, shape;
   for (const auto& name : dims) {
     const auto d = dim_index(name);
-    LOCKSTEP_CHECK(kept.empty() || kept.back() < d, "[mesh] sub_mesh: '", name, "' is out of order; name dimensions of ",
-                   *this, " once each, in the mesh's order");
+    LOCKSTEP_CHECK(kept.empty() || kept.back() < d, "[mesh] sub_mesh: '", name,
+                   "' is out of order; name dimensions of ", *this, " once each, in the mesh's order");
     kept.push_back(d);
     shape.push_back(size(d));
   }
@@ -135,7 +138,9 @@ std::string to_string(const DeviceMesh& mesh) {
   return text;
 }
 
-std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) { return out << to_string(mesh); }
+std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
+  return out << to_string(mesh);
+}
 
 DeviceMesh parse_mesh(std::string_view text) {
   constexpr auto kForms = "' is not a mesh; write sizes, 2x4, or named sizes, dp:2,tp:4";

@@ -52,8 +52,8 @@ TEST(DeviceMesh, ParseInvertsPrint) {
     EXPECT_EQ(to_string(parse_mesh(text)), text);
     EXPECT_EQ(parse_mesh(text).names().size(), parse_mesh(text).shape().size());
   }
-  for (const auto* text : {"", "2x", "x2", "0", "2x0", "-1", "2x2x2x2x2", "dp:2,dp:2", "dp:", ":2", "dp:2,4", "d p:2", "2:2",
-                           "1048577", "4611686018427387904x4"})
+  for (const auto* text : {"", "2x", "x2", "0", "2x0", "-1", "2x2x2x2x2", "dp:2,dp:2", "dp:", ":2", "dp:2,4",
+                           "d p:2", "2:2", "1048577", "4611686018427387904x4"})
     EXPECT_THROW(parse_mesh(text), Error) << text;
 }
 

@@ -20,20 +20,25 @@ constexpr ReduceName kReduceNames[] = {{ReduceOp::kSum, "sum", "P"},
                                        {ReduceOp::kMax, "max", "Pmax"},
                                        {ReduceOp::kProduct, "product", "Pprod"}};
 
-const ReduceName& entry(ReduceOp op) { return kReduceNames[static_cast<size_t>(op)]; }
+const ReduceName& entry(ReduceOp op) {
+  return kReduceNames[static_cast<size_t>(op)];
+}
 
 struct Printer {
   std::string operator()(const Replicate&) const { return "R"; }
   std::string operator()(const Shard& s) const { return concat("S", s.dim); }
   std::string operator()(const InterleavedShard& s) const { return concat("I", s.dim, "x", s.parts); }
-  std::string operator()(const RaggedShard& s) const { return "G" + join(s.dims, '.') + ":" + join(s.units, '/'); }
+  std::string operator()(const RaggedShard& s) const {
+    return "G" + join(s.dims, '.') + ":" + join(s.units, '/');
+  }
   std::string operator()(const Partial& p) const { return entry(p.op).text; }
 };
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw Error(concat("[placement] '", text,
-                     "' is not a placement; the forms are R, S<dim>, I<dim>x<parts>, P, Pavg, Pmin, Pmax, Pprod and "
-                     "G<dims joined by .>:<units joined by />, for example S0, I0x3, G0.1:0/1/5/2"));
+  throw Error(
+      concat("[placement] '", text,
+             "' is not a placement; the forms are R, S<dim>, I<dim>x<parts>, P, Pavg, Pmin, Pmax, Pprod and "
+             "G<dims joined by .>:<units joined by />, for example S0, I0x3, G0.1:0/1/5/2"));
 }
 
 Placement parse_interleaved(std::string_view text) {
@@ -64,9 +69,13 @@ Placement with_dim(const Placement& p, int64_t dim) {
   throw Broken(concat("[placement] with_dim of ", p, ", which has no dimension"));
 }
 
-const char* name(ReduceOp op) { return entry(op).name; }
+const char* name(ReduceOp op) {
+  return entry(op).name;
+}
 
-std::string to_string(const Placement& p) { return std::visit(Printer{}, p); }
+std::string to_string(const Placement& p) {
+  return std::visit(Printer{}, p);
+}
 
 std::string to_string(const Placements& p) {
   std::string text = "[";
@@ -74,8 +83,12 @@ std::string to_string(const Placements& p) {
   return text + "]";
 }
 
-std::ostream& operator<<(std::ostream& out, const Placement& p) { return out << to_string(p); }
-std::ostream& operator<<(std::ostream& out, const Placements& p) { return out << to_string(p); }
+std::ostream& operator<<(std::ostream& out, const Placement& p) {
+  return out << to_string(p);
+}
+std::ostream& operator<<(std::ostream& out, const Placements& p) {
+  return out << to_string(p);
+}
 
 Placement parse_placement(std::string_view text) {
   if (text == "R") return Replicate{};
@@ -89,10 +102,12 @@ Placement parse_placement(std::string_view text) {
 }
 
 Placements parse_placements(std::string_view text) {
-  LOCKSTEP_CHECK(text.size() >= 2 && text.front() == '[' && text.back() == ']', "[placement] '", text,
-                 "' is not a list of placements; write them in brackets, one for each mesh dimension: [S0,R]");
+  LOCKSTEP_CHECK(
+      text.size() >= 2 && text.front() == '[' && text.back() == ']', "[placement] '", text,
+      "' is not a list of placements; write them in brackets, one for each mesh dimension: [S0,R]");
   Placements placements;
-  for (const auto part : split(text.substr(1, text.size() - 2), ',')) placements.push_back(parse_placement(part));
+  for (const auto part : split(text.substr(1, text.size() - 2), ','))
+    placements.push_back(parse_placement(part));
   return placements;
 }
 

@@ -19,14 +19,17 @@ const Placements kEach = {Replicate{},
                           Partial{ReduceOp::kMin},
                           Partial{ReduceOp::kMax},
                           Partial{ReduceOp::kProduct}};
-const std::vector<std::string> kTexts = {"R", "S0", "S3", "I1x3", "G0.1:0/1/5/2", "P", "Pavg", "Pmin", "Pmax", "Pprod"};
+const std::vector<std::string> kTexts = {"R", "S0",   "S3",   "I1x3", "G0.1:0/1/5/2",
+                                         "P", "Pavg", "Pmin", "Pmax", "Pprod"};
 
-// Would catch: a form printed otherwise than the documentation says, so that tokens of other versions fail to parse.
+// Would catch: a form printed otherwise than the documentation says, so that tokens of other versions fail to
+// parse.
 TEST(Placement, TextIsTheDocumentedForm) {
   for (size_t i = 0; i < kEach.size(); ++i) EXPECT_EQ(to_string(kEach[i]), kTexts[i]);
 }
 
-// Would catch: a field lost in the round trip, such as the parts of InterleavedShard or one unit of RaggedShard.
+// Would catch: a field lost in the round trip, such as the parts of InterleavedShard or one unit of
+// RaggedShard.
 TEST(Placement, ParseInvertsPrint) {
   for (const auto& p : kEach) EXPECT_EQ(parse_placement(to_string(p)), p);
   EXPECT_EQ(parse_placements(to_string(kEach)), kEach);
@@ -34,8 +37,9 @@ TEST(Placement, ParseInvertsPrint) {
 
 // Would catch: a parser that takes a prefix of the text, or lets numbers overflow.
 TEST(Placement, MalformedTextIsAnErrorThatQuotesIt) {
-  for (const auto* text : {"", "r", "S", "S 0", "S0x", "S+1", "S99999999999999999999", "I0", "I0x", "I0x0", "I0x3x3", "P2",
-                           "Psum", "G", "G0", "G0:", "G:1", "G0:1/", "G0.:1", "Pmaxx"}) {
+  for (const auto* text : {"",   "r",   "S",    "S 0",    "S0x",   "S+1",  "S99999999999999999999",
+                           "I0", "I0x", "I0x0", "I0x3x3", "P2",    "Psum", "G",
+                           "G0", "G0:", "G:1",  "G0:1/",  "G0.:1", "Pmaxx"}) {
     try {
       parse_placement(text);
       ADD_FAILURE() << "parsed " << text;
@@ -43,7 +47,8 @@ TEST(Placement, MalformedTextIsAnErrorThatQuotesIt) {
       EXPECT_NE(std::string(e.what()).find(std::string("'") + text + "'"), std::string::npos) << e.what();
     }
   }
-  for (const auto* text : {"", "S0", "[S0", "S0]", "[]", "[S0,]", "[S0;R]"}) EXPECT_THROW(parse_placements(text), Error);
+  for (const auto* text : {"", "S0", "[S0", "S0]", "[]", "[S0,]", "[S0;R]"})
+    EXPECT_THROW(parse_placements(text), Error);
 }
 
 // Would catch: with_dim turning an InterleavedShard into a Shard or losing its parts.

@@ -15,15 +15,15 @@ struct DtypeName {
   c10::ScalarType dtype;
   const char* name;
 };
-constexpr DtypeName kDtypes[] = {
-    {c10::ScalarType::Double, "f64"}, {c10::ScalarType::Float, "f32"}, {c10::ScalarType::BFloat16, "bf16"},
-    {c10::ScalarType::Half, "f16"},   {c10::ScalarType::Long, "i64"},  {c10::ScalarType::Int, "i32"},
-    {c10::ScalarType::Short, "i16"},  {c10::ScalarType::Char, "i8"},   {c10::ScalarType::Byte, "u8"},
-    {c10::ScalarType::Bool, "bool"}};
+constexpr DtypeName kDtypes[] = {{c10::ScalarType::Double, "f64"},    {c10::ScalarType::Float, "f32"},
+                                 {c10::ScalarType::BFloat16, "bf16"}, {c10::ScalarType::Half, "f16"},
+                                 {c10::ScalarType::Long, "i64"},      {c10::ScalarType::Int, "i32"},
+                                 {c10::ScalarType::Short, "i16"},     {c10::ScalarType::Char, "i8"},
+                                 {c10::ScalarType::Byte, "u8"},       {c10::ScalarType::Bool, "bool"}};
 
 int64_t normalised_dim(int64_t dim, int64_t ndim, const Placement& p) {
-  LOCKSTEP_CHECK(dim >= -ndim && dim < ndim, "[spec] ", p, " names dimension ", dim, " of a tensor with ", ndim,
-                 " dimensions; use 0 to ", ndim - 1);
+  LOCKSTEP_CHECK(dim >= -ndim && dim < ndim, "[spec] ", p, " names dimension ", dim, " of a tensor with ",
+                 ndim, " dimensions; use 0 to ", ndim - 1);
   return dim < 0 ? dim + ndim : dim;
 }
 
@@ -37,8 +37,8 @@ void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, in
                    " must name the leading dimensions 0, 1, … in order");
     elements *= shape[i];
   }
-  LOCKSTEP_CHECK(static_cast<int64_t>(ragged.units.size()) == ranks, "[spec] ", shown, " has ", ragged.units.size(),
-                 " units; its mesh dimension has ", ranks, " ranks");
+  LOCKSTEP_CHECK(static_cast<int64_t>(ragged.units.size()) == ranks, "[spec] ", shown, " has ",
+                 ragged.units.size(), " units; its mesh dimension has ", ranks, " ranks");
   for (const auto unit : ragged.units) {
     LOCKSTEP_CHECK(unit >= 0, "[spec] ", shown, " has a negative unit");
     blocks += unit;
@@ -51,8 +51,9 @@ void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, in
 }
 
 void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector<int64_t>& shape) {
-  LOCKSTEP_CHECK(static_cast<int64_t>(placements.size()) == mesh.ndim(), "[spec] ", placements.size(), " placements ",
-                 placements, " on mesh ", mesh, "; give one for each of its ", mesh.ndim(), " dimensions");
+  LOCKSTEP_CHECK(static_cast<int64_t>(placements.size()) == mesh.ndim(), "[spec] ", placements.size(),
+                 " placements ", placements, " on mesh ", mesh, "; give one for each of its ", mesh.ndim(),
+                 " dimensions");
   const auto ndim = static_cast<int64_t>(shape.size());
   for (size_t d = 0; d < placements.size(); ++d) {
     auto& p = placements[d];
@@ -61,19 +62,22 @@ void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector
       LOCKSTEP_CHECK(s->parts >= 1, "[spec] ", p, " has ", s->parts, " parts; at least 1");
       s->dim = normalised_dim(s->dim, ndim, p);
     }
-    if (auto* s = std::get_if<RaggedShard>(&p)) normalise_ragged(*s, shape, mesh.size(static_cast<int64_t>(d)));
+    if (auto* s = std::get_if<RaggedShard>(&p))
+      normalise_ragged(*s, shape, mesh.size(static_cast<int64_t>(d)));
   }
 }
 
-bool is_linear(ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; }
+bool is_linear(ReduceOp op) {
+  return op == ReduceOp::kSum || op == ReduceOp::kAvg;
+}
 
 void check_combination(const Placements& placements) {
   const Partial* first = nullptr;
   for (const auto& p : placements)
     if (const auto* partial = std::get_if<Partial>(&p)) {
       if (first == nullptr) first = partial;
-      LOCKSTEP_CHECK(partial->op == first->op || (is_linear(partial->op) && is_linear(first->op)), "[spec] ", placements,
-                     " reduces by both ", name(first->op), " and ", name(partial->op),
+      LOCKSTEP_CHECK(partial->op == first->op || (is_linear(partial->op) && is_linear(first->op)), "[spec] ",
+                     placements, " reduces by both ", name(first->op), " and ", name(partial->op),
                      ", whose result depends on which comes first; redistribute one of them");
     }
   const auto is_ragged = [](const Placement& p) { return std::holds_alternative<RaggedShard>(p); };
@@ -86,11 +90,12 @@ void check_permutation(const std::vector<int64_t>& order, size_t ndim) {
   std::sort(sorted.begin(), sorted.end());
   bool held = sorted.size() == ndim;
   for (size_t i = 0; held && i < ndim; ++i) held = sorted[i] == static_cast<int64_t>(i);
-  LOCKSTEP_CHECK(held, "[spec] order ", join(order, '.'), " is not a permutation of the ", ndim, " mesh dimensions");
+  LOCKSTEP_CHECK(held, "[spec] order ", join(order, '.'), " is not a permutation of the ", ndim,
+                 " mesh dimensions");
 }
 
-// Mesh dimensions that shard one tensor dimension keep their relative order, in the places they have left to right;
-// every other mesh dimension stands in its own place.
+// Mesh dimensions that shard one tensor dimension keep their relative order, in the places they have left to
+// right; every other mesh dimension stands in its own place.
 std::vector<int64_t> normalised_order(const std::vector<int64_t>& order, const Placements& placements) {
   std::vector<int64_t> result(placements.size());
   std::iota(result.begin(), result.end(), 0);
@@ -143,8 +148,10 @@ Spec::Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, c
     : Spec(std::move(mesh), std::move(placements), shape, contiguous_strides(shape), dtype) {}
 
 void Spec::finish() {
-  LOCKSTEP_CHECK(mesh_->size() > 0, "[spec] the mesh has no ranks; make it with init_device_mesh or parse_mesh");
-  LOCKSTEP_CHECK(stride_.size() == shape_.size(), "[spec] ", stride_.size(), " strides for shape ", shape_text(shape_));
+  LOCKSTEP_CHECK(mesh_->size() > 0,
+                 "[spec] the mesh has no ranks; make it with init_device_mesh or parse_mesh");
+  LOCKSTEP_CHECK(stride_.size() == shape_.size(), "[spec] ", stride_.size(), " strides for shape ",
+                 shape_text(shape_));
   for (const auto n : shape_) LOCKSTEP_CHECK(n >= 0, "[spec] negative size ", n, " in a shape");
   normalise(placements_, *mesh_, shape_);
   check_combination(placements_);
@@ -164,17 +171,22 @@ void Spec::finish() {
   hash_ = hash.state;
 }
 
-bool Spec::default_order() const { return std::is_sorted(order_.begin(), order_.end()); }
+bool Spec::default_order() const {
+  return std::is_sorted(order_.begin(), order_.end());
+}
 
 int64_t Spec::numel() const {
   return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
 }
 
 bool Spec::has_partial() const {
-  return std::any_of(placements_.begin(), placements_.end(), [](const Placement& p) { return is_partial(p); });
+  return std::any_of(placements_.begin(), placements_.end(),
+                     [](const Placement& p) { return is_partial(p); });
 }
 
-bool Spec::all_replicate() const { return std::all_of(placements_.begin(), placements_.end(), is_replicate); }
+bool Spec::all_replicate() const {
+  return std::all_of(placements_.begin(), placements_.end(), is_replicate);
+}
 
 Spec Spec::with_placements(Placements placements, std::vector<int64_t> order) const {
   Spec result = *this;
@@ -194,8 +206,9 @@ Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, 
 }
 
 bool Spec::operator==(const Spec& other) const {
-  return hash_ == other.hash_ && dtype_ == other.dtype_ && placements_ == other.placements_ && shape_ == other.shape_ &&
-         stride_ == other.stride_ && order_ == other.order_ && (mesh_ == other.mesh_ || *mesh_ == *other.mesh_);
+  return hash_ == other.hash_ && dtype_ == other.dtype_ && placements_ == other.placements_ &&
+         shape_ == other.shape_ && stride_ == other.stride_ && order_ == other.order_ &&
+         (mesh_ == other.mesh_ || *mesh_ == *other.mesh_);
 }
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
@@ -213,7 +226,9 @@ std::string to_string(const Spec& spec) {
                 spec.default_order() ? "" : "@" + join(spec.order(), '.'));
 }
 
-std::ostream& operator<<(std::ostream& out, const Spec& spec) { return out << to_string(spec); }
+std::ostream& operator<<(std::ostream& out, const Spec& spec) {
+  return out << to_string(spec);
+}
 
 std::string dtype_name(c10::ScalarType dtype) {
   for (const auto& known : kDtypes)
@@ -227,7 +242,9 @@ c10::ScalarType parse_dtype(std::string_view text) {
   throw Error(concat("[dtype] '", text, "' is not one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool"));
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) { return shape.empty() ? "-" : join(shape, 'x'); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return shape.empty() ? "-" : join(shape, 'x');
+}
 
 std::vector<int64_t> parse_shape(std::string_view text) {
   if (text == "-") return {};
@@ -241,7 +258,8 @@ std::pair<Placements, std::vector<int64_t>> parse_placements_and_order(std::stri
   const auto at = text.find('@');
   if (at == std::string_view::npos) return {parse_placements(text), {}};
   auto order = parse_integers(text.substr(at + 1), '.');
-  LOCKSTEP_CHECK(order, "[placement] '", text, "': after @ comes the order of mesh dimensions, joined by dots: @1.0");
+  LOCKSTEP_CHECK(order, "[placement] '", text,
+                 "': after @ comes the order of mesh dimensions, joined by dots: @1.0");
   auto placements = parse_placements(text.substr(0, at));
   check_permutation(*order, placements.size());
   return {std::move(placements), std::move(*order)};

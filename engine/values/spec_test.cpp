@@ -20,7 +20,8 @@ Spec make(const std::string& mesh, const std::string& placements, Dims shape) {
   return Spec(parse_mesh(mesh), p, shape, contiguous_strides(shape), ScalarType::Float, order);
 }
 
-// Would catch: an order that matters being dropped, or one that does not matter making two equal Specs differ.
+// Would catch: an order that matters being dropped, or one that does not matter making two equal Specs
+// differ.
 TEST(Spec, OrderIsNormalised) {
   EXPECT_EQ(make("2x2", "[S0,S1]@1.0", {4, 4}), make("2x2", "[S0,S1]", {4, 4}));
   EXPECT_EQ(make("2x2", "[R,P]@1.0", {4, 4}).order(), (Dims{0, 1}));
@@ -101,7 +102,8 @@ TEST(Spec, TextForms) {
     EXPECT_EQ(dtype_name(parse_dtype(text)), text);
   EXPECT_THROW(parse_dtype("float"), Error);
   EXPECT_EQ(to_string(parse_device_model("132x2048")), "132x2048");
-  for (const auto* text : {"", "132", "0x2048", "1x255", "1x256x1"}) EXPECT_THROW(parse_device_model(text), Error);
+  for (const auto* text : {"", "132", "0x2048", "1x255", "1x256x1"})
+    EXPECT_THROW(parse_device_model(text), Error);
 }
 
 // Would catch: zero strides for dimensions outside of an empty one, unlike torch.
