@@ -14,7 +14,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 option(LOCKSTEP_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
 
 # No fast-math, no contraction: a fused multiply-add exists only where the source writes one.
-add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-fast-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror;-ffp-contract=off;-fno-fast-math>")
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   # vptr checks need libtorch's type information, which the wheel does not export.
@@ -27,5 +27,5 @@ if(CCACHE_PROGRAM)
   # Precompiled headers need these sloppiness settings to be cached.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
-  add_compile_options(-fpch-preprocess)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
