@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Initialisers with torch's formulas, in place, on plain and distributed tensors: fans are those of the
+// global shape.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::nn {
+
+struct Fans {
+  int64_t in = 0, out = 0;
+};
+// torch: _calculate_fan_in_and_fan_out. Error for fewer than two dimensions.
+Fans fans(const at::Tensor& weight);
+
+at::Tensor& kaiming_uniform_(at::Tensor& weight, double a);
+at::Tensor& kaiming_normal_(at::Tensor& weight, double a);
+at::Tensor& xavier_uniform_(at::Tensor& weight, double gain = 1.0);
+at::Tensor& xavier_normal_(at::Tensor& weight, double gain = 1.0);
+
+}  // namespace lockstep::nn

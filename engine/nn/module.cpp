@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nn/module.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/values/error.h"
+
+namespace lockstep::nn {
+namespace {
+
+std::string join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : concat(prefix, ".", name);
+}
+
+template <class T>
+T* find(Named<T>& entries, std::string_view name) {
+  for (auto& [key, value] : entries)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+template <class T>
+std::string names(const Named<T>& entries) {
+  std::string all;
+  for (const auto& [key, value] : entries) all += concat(all.empty() ? "" : ", ", key);
+  return all.empty() ? "none" : all;
+}
+
+// "a.b.weight" -> {"a.b", "weight"}
+std::pair<std::string_view, std::string_view> split_last(std::string_view path) {
+  const auto dot = path.rfind('.');
+  if (dot == std::string_view::npos) return {std::string_view(), path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+template <class T>
+T& find_or_throw(Named<T>& entries, std::string_view name, const char* kind, std::string_view path) {
+  auto* found = find(entries, name);
+  LOCKSTEP_CHECK(found != nullptr, "[nn] no ", kind, " '", path, "'; there are: ", names(entries));
+  return *found;
+}
+
+void replace(at::Tensor& slot, at::Tensor value, std::string_view path) {
+  LOCKSTEP_CHECK(
+      value.defined() && slot.sizes() == value.sizes() && slot.scalar_type() == value.scalar_type(), "[nn] '",
+      path, "' is ", slot.scalar_type(), slot.sizes(), "; it cannot become ",
+      value.defined() ? concat(value.scalar_type(), value.sizes()) : "undefined");
+  slot = std::move(value);
+}
+
+}  // namespace
+
+at::Tensor Module::call(Tensors inputs) {
+  for (const auto& [number, hook] : pre_hooks_) hook(*this, inputs);
+  auto output = forward(inputs);
+  for (const auto& [number, hook] : hooks_) hook(*this, inputs, output);
+  return output;
+}
+
+int64_t Module::register_forward_pre_hook(PreHook hook) {
+  pre_hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
+}
+
+int64_t Module::register_forward_hook(Hook hook) {
+  hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
+}
+
+void Module::remove_hook(int64_t number) {
+  const auto is_it = [number](const auto& entry) { return entry.first == number; };
+  const auto removed = std::erase_if(pre_hooks_, is_it) + std::erase_if(hooks_, is_it);
+  LOCKSTEP_CHECK(removed == 1, "[nn] no hook number ", number, " on this module");
+}
+
+Named<Module*> Module::named_modules() {
+  Named<Module*> all = {{"", this}};
+  for (const auto& [name, module] : children_)
+    for (const auto& [path, below] : module->named_modules())
+      all.emplace_back(path.empty() ? name : join(name, path), below);
+  return all;
+}
+
+Named<at::Tensor> Module::named_parameters() const {
+  auto all = parameters_;
+  for (const auto& [name, module] : children_)
+    for (const auto& [path, tensor] : module->named_parameters()) all.emplace_back(join(name, path), tensor);
+  return all;
+}
+
+Named<at::Tensor> Module::named_buffers() const {
+  auto all = buffers_;
+  for (const auto& [name, module] : children_)
+    for (const auto& [path, tensor] : module->named_buffers()) all.emplace_back(join(name, path), tensor);
+  return all;
+}
+
+std::vector<at::Tensor> Module::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const auto& [path, tensor] : named_parameters()) all.push_back(tensor);
+  return all;
+}
+
+Module& Module::child(std::string_view path) {
+  if (path.empty()) return *this;
+  const auto dot = path.find('.');
+  auto& next = *find_or_throw(children_, path.substr(0, dot), "module", path);
+  return dot == std::string_view::npos ? next : next.child(path.substr(dot + 1));
+}
+
+const at::Tensor& Module::parameter(std::string_view path) const {
+  const auto [owner, name] = split_last(path);
+  auto& module = const_cast<Module*>(this)->child(owner);
+  return find_or_throw(module.parameters_, name, "parameter", path);
+}
+
+const at::Tensor& Module::buffer(std::string_view path) const {
+  const auto [owner, name] = split_last(path);
+  auto& module = const_cast<Module*>(this)->child(owner);
+  return find_or_throw(module.buffers_, name, "buffer", path);
+}
+
+void Module::set_parameter(std::string_view path, at::Tensor value) {
+  const auto [owner, name] = split_last(path);
+  replace(find_or_throw(child(owner).parameters_, name, "parameter", path), std::move(value), path);
+}
+
+void Module::set_buffer(std::string_view path, at::Tensor value) {
+  const auto [owner, name] = split_last(path);
+  replace(find_or_throw(child(owner).buffers_, name, "buffer", path), std::move(value), path);
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, module] : children_) module->train(on);
+}
+
+void Module::zero_grad() {
+  for (auto& parameter : parameters()) parameter.mutable_grad() = at::Tensor();
+}
+
+void Module::add_parameter(std::string name, at::IntArrayRef shape, at::ScalarType dtype) {
+  auto value = at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+  parameters_.emplace_back(std::move(name), value.requires_grad_());
+}
+
+void Module::add_buffer(std::string name, at::Tensor value) {
+  buffers_.emplace_back(std::move(name), std::move(value));
+}
+
+void reset_parameters(Module& module) {
+  for (const auto& [path, parameter] : module.named_parameters())
+    if (parameter.is_meta()) module.set_parameter(path, at::empty_like(parameter, at::kCPU).requires_grad_());
+  const at::NoGradGuard no_grad;
+  for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();
+}
+
+}  // namespace lockstep::nn

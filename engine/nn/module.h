@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Module: named parameters, buffers and children, and a call that runs forward-pre and forward hooks.
+// torch::nn::Module of C++ has no hooks, and its parameters cannot become distributed; here both are the
+// point.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep::nn {
+
+using Tensors = std::vector<at::Tensor>;
+template <class T>
+using Named = std::vector<std::pair<std::string, T>>;
+
+// Parameters that a constructor makes are on the meta device: they have a shape and no values. They get
+// values, in this order, from distribute_module (if the model is to be distributed) and reset_parameters. So
+// a model is never larger on one device than its shards are.
+class Module {
+ public:
+  // Sees the inputs and may replace them.
+  using PreHook = std::function<void(Module& module, Tensors& inputs)>;
+  // Sees inputs and output, and may replace the output.
+  using Hook = std::function<void(Module& module, const Tensors& inputs, at::Tensor& output)>;
+
+  virtual ~Module() = default;
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Pre-hooks in order of registration, forward, hooks in order of registration.
+  template <class... T>
+  at::Tensor operator()(const T&... inputs) {
+    return call(Tensors{inputs...});
+  }
+  at::Tensor call(Tensors inputs);
+
+  // Return a number by which remove_hook takes the hook away again.
+  int64_t register_forward_pre_hook(PreHook hook);
+  int64_t register_forward_hook(Hook hook);
+  void remove_hook(int64_t number);
+
+  // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
+  Named<at::Tensor> named_parameters() const;
+  Named<at::Tensor> named_buffers() const;
+  std::vector<at::Tensor> parameters() const;
+  // This module ("") and all below it.
+  Named<Module*> named_modules();
+
+  // By path, as "layers.0.self_attn.q_proj.weight". Throw Error naming the paths that exist at the level that
+  // failed.
+  const at::Tensor& parameter(std::string_view path) const;
+  const at::Tensor& buffer(std::string_view path) const;
+  Module& child(std::string_view path);
+  // Replaces the tensor itself; set_data would leave the old impl in place. Same shape and dtype, else Error.
+  void set_parameter(std::string_view path, at::Tensor value);
+  void set_buffer(std::string_view path, at::Tensor value);
+
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+  void zero_grad();
+
+  // Gives own parameters their first values, from the current random stream. Not the children's.
+  virtual void reset_own_parameters() {}
+
+ protected:
+  virtual at::Tensor forward(const Tensors& inputs) = 0;
+
+  // Registers a meta tensor that requires grad.
+  void add_parameter(std::string name, at::IntArrayRef shape, at::ScalarType dtype);
+  void add_buffer(std::string name, at::Tensor value);
+  template <class M>
+  std::shared_ptr<M> add_child(std::string name, std::shared_ptr<M> module) {
+    children_.emplace_back(std::move(name), module);
+    return module;
+  }
+
+ private:
+  Named<at::Tensor> parameters_, buffers_;
+  Named<std::shared_ptr<Module>> children_;
+  std::vector<std::pair<int64_t, PreHook>> pre_hooks_;
+  std::vector<std::pair<int64_t, Hook>> hooks_;
+  int64_t next_hook_ = 0;
+  bool training_ = true;
+};
+
+// Materialises what is still on the meta device, then draws all parameters in the order of named_modules:
+// under a RandomScope, or on distributed parameters, these are the single device's values whatever the
+// placements.
+void reset_parameters(Module& module);
+
+}  // namespace lockstep::nn

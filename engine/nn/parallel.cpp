@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nn/parallel.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/values/error.h"
+
+namespace lockstep::nn {
+namespace {
+
+Placement resolve(const Placement& placement, const at::Tensor& tensor) {
+  const auto* shard = std::get_if<Shard>(&placement);
+  return shard != nullptr && shard->dim < 0 ? Shard{shard->dim + tensor.dim()} : placement;
+}
+
+at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh,
+                                const Placements& placements) {
+  const auto shards = value.is_meta()
+                          ? lockstep::empty(value.sizes().vec(), mesh, placements, value.scalar_type())
+                          : distribute_tensor(value.detach(), mesh, placements);
+  return lockstep::parameter(shards);
+}
+
+// The placements of the first pattern that matches; marks the pattern as used.
+Placements placements_of(const std::string& path, const MeshInWorld& mesh,
+                         const std::vector<ParameterPlacement>& table, std::vector<bool>& used) {
+  for (size_t i = 0; i < table.size(); ++i)
+    if (matches(table[i].pattern, path)) {
+      used[i] = true;
+      return table[i].placements;
+    }
+  return Placements(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+}
+
+at::Tensor place(const at::Tensor& tensor, size_t mesh_dim, const Placement& wanted, const char* what) {
+  LOCKSTEP_CHECK(is_dtensor(tensor), "[nn] ", what, " of a parallel module is a plain tensor of shape ",
+                 tensor.sizes(), "; pass distribute_tensor(…)");
+  auto target = placements(tensor);
+  target.at(mesh_dim) = resolve(wanted, tensor);
+  return target == placements(tensor) ? tensor : redistribute(tensor, target);
+}
+
+void add_hooks(Module& module, size_t mesh_dim, const ParallelStyle& style) {
+  if (!style.inputs.empty())
+    module.register_forward_pre_hook([mesh_dim, wanted = style.inputs](Module&, Tensors& inputs) {
+      for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
+        if (wanted[i]) inputs[i] = place(inputs[i], mesh_dim, *wanted[i], "input");
+    });
+  if (style.output)
+    module.register_forward_hook(
+        [mesh_dim, wanted = *style.output](Module&, const Tensors&, at::Tensor& output) {
+          output = place(output, mesh_dim, wanted, "output");
+        });
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view path) {
+  const auto star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == path;
+  if (path.substr(0, star) != pattern.substr(0, star)) return false;
+  for (size_t skip = star; skip <= path.size(); ++skip)
+    if (matches(pattern.substr(star + 1), path.substr(skip))) return true;
+  return false;
+}
+
+void distribute_module(Module& module, const MeshInWorld& mesh,
+                       const std::vector<ParameterPlacement>& table) {
+  std::vector<bool> used(table.size(), false);
+  for (const auto& [path, value] : module.named_parameters())
+    module.set_parameter(path, distribute_parameter(value, mesh, placements_of(path, mesh, table, used)));
+  for (const auto& [path, value] : module.named_buffers())
+    module.set_buffer(path, distribute_tensor(value, mesh, placements_of(path, mesh, table, used)));
+  for (size_t i = 0; i < table.size(); ++i)
+    LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
+                   "', or an earlier pattern takes all that do; the paths are those of named_parameters()");
+}
+
+ParallelStyle colwise_parallel(Placement input, std::optional<Placement> output, bool bias) {
+  ParallelStyle style{{{"weight", Shard{0}}}, {input}, output};
+  if (bias) style.tensors.emplace_back("bias", Shard{0});
+  return style;
+}
+
+ParallelStyle rowwise_parallel(Placement output, Placement input) {
+  return {{{"weight", Shard{1}}}, {input}, output};
+}
+
+ParallelStyle vocabulary_parallel(Placement output) {
+  return {{{"weight", Shard{0}}}, {Replicate{}}, output};
+}
+
+ParallelStyle sequence_parallel(int64_t dim) {
+  return {{}, {Shard{dim}}, std::nullopt};
+}
+
+ParallelStyle placed(std::vector<std::optional<Placement>> inputs, std::optional<Placement> output) {
+  return {{}, std::move(inputs), output};
+}
+
+void parallelize_module(Module& module, const MeshInWorld& mesh, std::string_view mesh_dim,
+                        const std::vector<ParallelPlan>& plan) {
+  const auto dim = static_cast<size_t>(mesh.mesh.dim_index(mesh_dim));
+  std::vector<ParameterPlacement> table;
+  std::vector<bool> used(plan.size(), false);
+  for (const auto& [path, below] : module.named_modules())
+    for (size_t i = 0; i < plan.size(); ++i) {
+      if (!matches(plan[i].pattern, path)) continue;
+      used[i] = true;
+      for (const auto& [name, placement] : plan[i].style.tensors) {
+        Placements all(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+        all[dim] = placement;
+        table.push_back({path.empty() ? name : concat(path, ".", name), all});
+      }
+      add_hooks(*below, dim, plan[i].style);
+      break;
+    }
+  for (size_t i = 0; i < plan.size(); ++i)
+    LOCKSTEP_CHECK(used[i], "[parallelize_module] no module matches '", plan[i].pattern,
+                   "', or an earlier pattern takes all that do; the paths are those of named_modules()");
+  distribute_module(module, mesh, table);
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "engine/optim/gradients.h"
+
+namespace lockstep::optim {
+
+AdamW::AdamW(Tensors parameters, AdamWOptions options)
+    : parameters_(std::move(parameters)),
+      exp_avg_(parameters_.size()),
+      exp_avg_sq_(parameters_.size()),
+      steps_(parameters_.size()),
+      options_(options) {}
+
+void AdamW::step() {
+  const at::NoGradGuard no_grad;
+  const auto active = with_gradient(parameters_);
+  if (active.empty()) return;
+  for (const auto i : active) {
+    if (!steps_[i].defined()) {
+      exp_avg_[i] = at::zeros_like(parameters_[i]);
+      exp_avg_sq_[i] = at::zeros_like(parameters_[i]);
+      steps_[i] = at::zeros({}, at::kFloat);
+    }
+    steps_[i].add_(1);
+  }
+  options_.fused ? step_fused(active) : step_foreach(active);
+}
+
+void AdamW::step_foreach(const std::vector<size_t>& active) {
+  const auto parameters = pick(parameters_, active), grads = gradients(parameters_, active);
+  const auto exp_avg = pick(exp_avg_, active), exp_avg_sq = pick(exp_avg_sq_, active);
+  const auto& o = options_;
+  std::vector<at::Scalar> root_correction, negative_step_size;
+  for (const auto i : active) {
+    const auto step = static_cast<double>(steps_[i].item<float>());
+    root_correction.emplace_back(std::sqrt(1 - std::pow(o.beta2, step)));
+    negative_step_size.emplace_back(-(o.lr / (1 - std::pow(o.beta1, step))));
+  }
+  if (o.weight_decay != 0) at::_foreach_mul_(parameters, 1 - o.lr * o.weight_decay);
+  at::_foreach_mul_(exp_avg, o.beta1);
+  at::_foreach_add_(exp_avg, grads, 1 - o.beta1);
+  at::_foreach_mul_(exp_avg_sq, o.beta2);
+  at::_foreach_addcmul_(exp_avg_sq, grads, grads, 1 - o.beta2);
+  const auto denominator = at::_foreach_sqrt(exp_avg_sq);
+  at::_foreach_div_(denominator, root_correction);
+  at::_foreach_add_(denominator, o.eps);
+  at::_foreach_addcdiv_(parameters, exp_avg, denominator, negative_step_size);
+}
+
+void AdamW::step_fused(const std::vector<size_t>& active) {
+  const auto& o = options_;
+  at::_fused_adamw_(pick(parameters_, active), gradients(parameters_, active), pick(exp_avg_, active),
+                    pick(exp_avg_sq_, active), /*max_exp_avg_sqs=*/Tensors(), pick(steps_, active), o.lr,
+                    o.beta1, o.beta2, o.weight_decay, o.eps, /*amsgrad=*/false, /*maximize=*/false);
+}
+
+void AdamW::zero_grad() {
+  optim::zero_grad(parameters_);
+}
+
+}  // namespace lockstep::optim

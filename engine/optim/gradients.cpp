@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/optim/gradients.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/dtensor.h"
+#include "engine/values/error.h"
+
+namespace lockstep::optim {
+namespace {
+
+std::string described(const at::Tensor& tensor) {
+  return is_dtensor(tensor) ? to_string(spec(tensor)) : std::string("a plain tensor");
+}
+
+void check_placement(const at::Tensor& parameter, const at::Tensor& gradient) {
+  const bool same = is_dtensor(parameter) == is_dtensor(gradient) &&
+                    (!is_dtensor(parameter) || placements(parameter) == placements(gradient));
+  LOCKSTEP_CHECK(same, "[optim] the gradient of a parameter is ", described(gradient), ", the parameter ",
+                 described(parameter),
+                 "; redistribute the gradient, or make the parameter with lockstep::parameter");
+}
+
+bool is_half(at::ScalarType dtype) {
+  return dtype == at::kHalf || dtype == at::kBFloat16;
+}
+
+// A tensor of no dimensions: the sum of the squares of all elements.
+at::Tensor sum_of_squares(const at::Tensor& gradient) {
+  const auto g = is_half(gradient.scalar_type()) ? gradient.to(at::kFloat) : gradient;
+  return (g * g).sum();
+}
+
+}  // namespace
+
+std::vector<size_t> with_gradient(const Tensors& parameters) {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& gradient = parameters[i].grad();
+    if (!gradient.defined()) continue;
+    check_placement(parameters[i], gradient);
+    indices.push_back(i);
+  }
+  return indices;
+}
+
+Tensors pick(const Tensors& all, const std::vector<size_t>& indices) {
+  Tensors picked;
+  for (const auto i : indices) picked.push_back(all[i]);
+  return picked;
+}
+
+Tensors gradients(const Tensors& parameters, const std::vector<size_t>& indices) {
+  Tensors picked;
+  for (const auto i : indices) picked.push_back(parameters[i].grad());
+  return picked;
+}
+
+at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const auto grads = gradients(parameters, with_gradient(parameters));
+  if (grads.empty()) return at::zeros({});
+  Tensors squares;
+  for (const auto& gradient : grads) squares.push_back(sum_of_squares(gradient));
+  const auto norm = at::stack(squares).sum().sqrt();
+  const auto scale = (max_norm / (norm + 1e-6)).clamp_max(1.0);
+  at::_foreach_mul_(grads, scale);
+  return norm;
+}
+
+void zero_grad(const Tensors& parameters) {
+  for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW and SGD over aten::_foreach_* (or the one fused op), and gradient clipping. The same ops run on plain
+// and on distributed parameters, and none of them adds across elements but the norm: so sharded steps are
+// bitwise those of one device. torch::optim's formulas, in its order of operations.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace lockstep::optim {
+
+using Tensors = std::vector<at::Tensor>;
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+  bool fused = false;  // aten::_fused_adamw_ instead of the _foreach_ ops: other bits, one op
+};
+
+class AdamW {
+ public:
+  explicit AdamW(Tensors parameters, AdamWOptions options = {});
+  // Parameters without a gradient are left alone. Throws Error if a gradient is placed otherwise than its
+  // parameter.
+  void step();
+  void zero_grad();
+  void set_lr(double lr) { options_.lr = lr; }
+
+ private:
+  void step_foreach(const std::vector<size_t>& active);
+  void step_fused(const std::vector<size_t>& active);
+
+  Tensors parameters_, exp_avg_, exp_avg_sq_, steps_;  // steps_: one float each, plain
+  AdamWOptions options_;
+};
+
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0, dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+class Sgd {
+ public:
+  explicit Sgd(Tensors parameters, SgdOptions options = {});
+  // As AdamW's.
+  void step();
+  void zero_grad();
+  void set_lr(double lr) { options_.lr = lr; }
+
+ private:
+  Tensors parameters_, momentum_;  // undefined until the first step, as torch's
+  SgdOptions options_;
+};
+
+// Scales gradients so that the norm of all their elements is at most max_norm; returns the norm before, one
+// element. The norm is the root of one sum of squares: torch adds the squares of rounded roots, which no
+// sharded run can equal. Half-precision gradients are squared and added in float.
+at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm);
+
+// Drops the gradients.
+void zero_grad(const Tensors& parameters);
+
+}  // namespace lockstep::optim
