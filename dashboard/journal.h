@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The append-only journal of one worker: which case it began and which it ended. A supervisor reads it to learn
-// which case took the process along.
+// The append-only journal of one worker: which case it began and which it ended. A supervisor reads it to
+// learn which case took the process along.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,8 +22,9 @@ struct JournalRecord {
   bool operator==(const JournalRecord&) const = default;
 };
 
-// Each record is one write(2) of 24 bytes, with a checksum and without fsync: a killed process loses nothing, a power
-// failure may lose the end. Opening an existing journal continues it, after cutting off a torn last record.
+// Each record is one write(2) of 24 bytes, with a checksum and without fsync: a killed process loses nothing,
+// a power failure may lose the end. Opening an existing journal continues it, after cutting off a torn last
+// record.
 class JournalWriter {
  public:
   explicit JournalWriter(const std::string& path);
@@ -48,8 +49,8 @@ struct Journal {
   std::optional<JournalRecord> open_case() const;
 };
 
-// @throws StoreError(unreadable) if the file cannot be read, (foreign) if it is no journal, (corrupt) if a record
-// before the last has a wrong checksum.
+// @throws StoreError(unreadable) if the file cannot be read, (foreign) if it is no journal, (corrupt) if a
+// record before the last has a wrong checksum.
 Journal read_journal(const std::string& path);
 
 }  // namespace lockstep::dashboard

@@ -15,10 +15,10 @@ struct MergeResult {
   int64_t nondeterministic = 0;              // cases of the target with more than one outcome, afterwards
 };
 
-// Law: a set of shards has one merged content, whatever their order, grouping or repetition. Rows are found by what
-// they say, never by their row number; counts are kept per worker and joined by maximum; of two rows with the same
-// key and outcome the smaller values stay; two outcomes of one case both stay.
-// Each shard is one transaction: a killed merge leaves whole shards, and is simply run again.
+// Law: a set of shards has one merged content, whatever their order, grouping or repetition. Rows are found
+// by what they say, never by their row number; counts are kept per worker and joined by maximum; of two rows
+// with the same key and outcome the smaller values stay; two outcomes of one case both stay. Each shard is
+// one transaction: a killed merge leaves whole shards, and is simply run again.
 // @throws StoreError, naming the file; shards before it are merged.
 MergeResult merge(Store& into, std::span<const std::string> shards);
 

@@ -12,6 +12,7 @@
 namespace lockstep::dashboard {
 
 class Store;
+struct Statements;
 
 // One recorder per store at a time, one thread. Every worker process opens its own file, after fork:
 //
@@ -20,10 +21,10 @@ class Store;
 //   recorder.record(case_row);
 //   recorder.finish("finished", 0);
 //
-// Rows become durable in batches: after 256 cases, or with the first call half a second after the batch began, and
-// at once for a failure. A killed process loses the open batch, never a committed row.
-// All methods throw StoreError when the file cannot take the rows (full disk, for example); the open batch is then
-// rolled back and everything committed before stays.
+// Rows become durable in batches: after 256 cases, or with the first call half a second after the batch
+// began, and at once for a failure. A killed process loses the open batch, never a committed row. All methods
+// throw StoreError when the file cannot take the rows (full disk, for example); the open batch is then rolled
+// back and everything committed before stays.
 class Recorder {
  public:
   // `worker` names this source of counts in the merged store; two shards of a run must not share it.
@@ -33,11 +34,11 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // The key is made of build, lane, run seed, suite, law, variant and token. Recording the same key with the same
-  // outcome again changes nothing but the time (the smaller stays); with another outcome both rows stay, and
-  // v_nondeterminism shows them.
-  // @post returns the number of different outcomes that this run now holds for the case: 1, or more when the case
-  // is not deterministic.
+  // The key is made of build, lane, run seed, suite, law, variant and token. Recording the same key with the
+  // same outcome again changes nothing but the time (the smaller stays); with another outcome both rows stay,
+  // and v_nondeterminism shows them.
+  // @post returns the number of different outcomes that this run now holds for the case: 1, or more when the
+  // case is not deterministic.
   int64_t record(const CaseRow& row);
   void record(const Failure& row);
   void record(const PlantedFault& row);
@@ -54,15 +55,18 @@ class Recorder {
   // The numbers of the cases of this suite that this run has committed or recorded; a resumed run skips them.
   std::vector<int64_t> recorded_numbers(const std::string& suite);
 
-  // Commits the open batch if it is due, or in any case. Call flush_if_due() before a case that may take long.
+  // Commits the open batch if it is due, or in any case. Call flush_if_due() before a case that may take
+  // long.
   void flush_if_due();
   void flush();
   // Writes state ("finished", "interrupted"), exit code and end time, and commits.
   void finish(const std::string& state, int exit_code);
 
  private:
-  struct Statements;
+  template <class Write>
+  auto write(Write&& action);
   void begin();
+  void abandon();
   void count_coverage(const CaseRow& row);
   void write_diffs(int64_t case_id, const CaseRow& row);
 

@@ -31,80 +31,84 @@ inline constexpr int kVerdicts = 11;
 const char* name(Verdict v);
 std::optional<Verdict> verdict_from(std::string_view text);
 
-// True of the classes that make a run end with code 1, 3 or 6: nondeterministic, different, hung, crashed, broken.
+// True of the classes that make a run end with code 1, 3 or 6: nondeterministic, different, hung, crashed,
+// broken.
 bool is_failure(Verdict v);
 
 using Key = std::array<uint8_t, 16>;
 
-// One invocation of the program. Every worker of it passes the same Run: all fields but the four last ones make its
-// identity, so two runs that share an id by accident stay two runs.
+// One invocation of the program. Every worker of it passes the same Run: all fields but the four last ones
+// make its identity, so two runs that share an id by accident stay two runs.
 struct Run {
-  std::string id;        // unique text, for example time and random digits; printed and used in reports
-  std::string command;   // the command line, as the user typed it
+  std::string id{};       // unique text, for example time and random digits; printed and used in reports
+  std::string command{};  // the command line, as the user typed it
   uint64_t seed = 0;
-  std::string numerics;  // "exact", "fast", "invariant"
-  std::string plan;      // JSON: {"suites":[{"name":"ops","least":1000},...],"labels":[{"name":"2-D","least":50},...]}
-  std::string build_hash, commit;  // of the binary; of the source, with "+dirty" if so
-  std::string cpu, compiler, libtorch;
+  std::string numerics{};  // "exact", "fast", "invariant"
+  std::string plan =
+      "{}";  // JSON: {"suites":[{"name":"ops","least":1000},...],"labels":[{"name":"2-D","least":50},...]}
+  std::string build_hash{}, commit{};  // of the binary; of the source, with "+dirty" if so
+  std::string cpu{}, compiler{}, libtorch{};
   int64_t cores = 0;
   int64_t started_ms = 0;  // since the epoch, UTC
-  std::optional<int64_t> ended_ms;
+  std::optional<int64_t> ended_ms{};
   std::string state = "running";  // "running", "interrupted", "finished"
-  std::optional<int> exit_code;
+  std::optional<int> exit_code{};
 };
 
 // What one compared value of a case looked like. Equal tensors need no row.
 struct TensorDiff {
-  std::string value;      // name in the Program: "v3", "grad(v0)", "param.wq"
-  std::string bit_class;  // "equal", "sign of zero", "NaN payload", "ulp", "value", "shape"
-  std::string dtype;      // says how to read the bits below
+  std::string value{};      // name in the Program: "v3", "grad(v0)", "param.wq"
+  std::string bit_class{};  // "equal", "sign of zero", "NaN payload", "ulp", "value", "shape"
+  std::string dtype{};      // says how to read the bits below
   int64_t elements = 0, different = 0;
   int64_t max_ulp = 0;
-  uint64_t max_abs_bits = 0;             // bits of a double
-  std::vector<int64_t> first_index;      // global index of the first difference, row-major
-  int64_t rank = -1, local_index = -1;   // who holds it, and where in its flat local tensor; -1: unknown
+  uint64_t max_abs_bits = 0;            // bits of a double
+  std::vector<int64_t> first_index{};   // global index of the first difference, row-major
+  int64_t rank = -1, local_index = -1;  // who holds it, and where in its flat local tensor; -1: unknown
   uint64_t expected_bits = 0, actual_bits = 0;  // in dtype, low bits first
-  std::optional<uint64_t> float64_bits;  // the float64 evaluation, as bits of a double
-  std::optional<uint64_t> bound_bits;    // the bound on |actual - float64|, as bits of a double
-  std::string explained_by;              // "order of aten::mm at op 3"; empty if unexplained
+  std::optional<uint64_t> float64_bits{};       // the float64 evaluation, as bits of a double
+  std::optional<uint64_t> bound_bits{};         // the bound on |actual - float64|, as bits of a double
+  std::string explained_by{};                   // "order of aten::mm at op 3"; empty if unexplained
 };
 
-// One op on one placement, seen in a case. `verdict` is this op's own: in a failing case only the op that first
-// diverged carries the failure.
+// One op on one placement, seen in a case. `verdict` is this op's own: in a failing case only the op that
+// first diverged carries the failure.
 struct Coverage {
-  std::string op, placement;  // "aten::mm", "S0,R"
-  int64_t mesh_rank = 1;      // number of mesh dimensions
-  std::string evenness;       // "even", "uneven", "empty"
+  std::string op{}, placement{};  // "aten::mm", "S0,R"
+  int64_t mesh_rank = 1;          // number of mesh dimensions
+  std::string evenness{};         // "even", "uneven", "empty"
   Verdict verdict = Verdict::kEqual;
 };
 
 struct CaseRow {
-  std::string token;        // the replay token: the case itself
-  std::string suite, law;
-  std::string variant;      // what else decides the outcome: planted fault, engine under test; part of the key
-  int64_t number = -1;      // index in the suite's sequence; a resumed run skips the numbers it finds
-  std::string ops;          // "aten::mm aten::relu"
-  std::string mesh;         // "2x4"
+  std::string token{};  // the replay token: the case itself
+  std::string suite{}, law{};
+  std::string variant{};  // what else decides the outcome: planted fault, engine under test; part of the key
+  bool inverted =
+      false;  // of suites faults and canary: a difference is wished, and counts nowhere as a failure
+  int64_t number = -1;  // index in the suite's sequence; a resumed run skips the numbers it finds
+  std::string ops{};    // "aten::mm aten::relu"
+  std::string mesh{};   // "2x4"
   Verdict verdict = Verdict::kEqual;
-  std::string op;           // of a single-op case, else the op that first diverged
-  std::string placement;    // its placement pattern
+  std::string op{};         // of a single-op case, else the op that first diverged
+  std::string placement{};  // its placement pattern
   int64_t mesh_rank = 1;
-  std::string evenness, dtype;
-  std::string how;          // "random", "exhaustive", "corpus", "shrink", "replay"
+  std::string evenness{}, dtype{};
+  std::string how{};  // "random", "exhaustive", "corpus", "shrink", "replay"
   int64_t time_ns = 0, bytes_moved = 0;
-  std::string bucket;       // signature; empty unless a failure
-  std::string explanation;  // plain words: what differed or why it is explained
-  std::vector<std::string> labels;
-  std::vector<Coverage> coverage;
-  std::vector<TensorDiff> diffs;
+  std::string bucket{};       // signature; empty unless a failure
+  std::string explanation{};  // plain words: what differed or why it is explained
+  std::vector<std::string> labels{};
+  std::vector<Coverage> coverage{};
+  std::vector<TensorDiff> diffs{};
 };
 
 // The minimal case of a bucket. When several are recorded, the smallest stays (ops, then token length).
 struct Failure {
-  std::string bucket, suite, law;
+  std::string bucket{}, suite{}, law{};
   Verdict verdict = Verdict::kDifferent;
-  std::string token;    // minimal
-  std::string program;  // shrunk program, for reading
+  std::string token{};    // minimal
+  std::string program{};  // shrunk program, for reading
   int64_t ops = 0, shrink_steps = 0;
   bool budget_ended = false;
 };
@@ -112,10 +116,10 @@ struct Failure {
 // One training curve. Curves of one run with the same model and variant are compared with the one whose
 // `reference` is true.
 struct Curve {
-  std::string name;     // unique in the run: "tp:4 single-device"
-  std::string model;    // "llama tiny 8x128"
-  std::string variant;  // "init", "dropout", "init+dropout"
-  std::string mesh, policy, lane, dtype;  // dtype of loss and gradient norm: "f32", "f64"
+  std::string name{};                             // unique in the run: "tp:4 single-device"
+  std::string model{};                            // "llama tiny 8x128"
+  std::string variant{};                          // "init", "dropout", "init+dropout"
+  std::string mesh{}, policy{}, lane{}, dtype{};  // dtype of loss and gradient norm: "f32", "f64"
   bool reference = false;
 };
 
@@ -125,33 +129,34 @@ struct CurvePoint {
   Key chain{};                                 // hash over all bits so far
   double tokens_per_second = 0;
   int64_t peak_bytes = 0;
-  std::optional<Verdict> verdict;              // where the step was judged
+  std::optional<Verdict> verdict{};  // where the step was judged
 };
 
 struct PlantedFault {
-  std::string name, klass;  // "mean_of_local_means", "K3"
+  std::string name{}, klass{};  // "mean_of_local_means", "K3"
   bool found = false;
-  int64_t cases = 0;        // until found, or tried in vain
+  int64_t cases = 0;  // until found, or tried in vain
   int64_t shrunk_ops = 0;
-  std::string suite;        // that found it
-  std::string token;
-  std::string note;         // why it could not be shrunk to 3 ops, for example
+  std::string suite{};  // that found it
+  std::string token{};
+  std::string note{};  // why it could not be shrunk to 3 ops, for example
 };
 
 // An op x dtype that may differ, with its reason. Counted, shown, never silent.
 struct ExpectedException {
-  std::string op, dtype, reason;
+  std::string op{}, dtype{}, reason{};
   int64_t count = 1;
 };
 
 struct Measurement {
-  std::string series, unit;  // "program cases per second per core", "1/s"
+  std::string series{}, unit{};  // "program cases per second per core", "1/s"
   double value = 0;
 };
 
-// A rule that decides the exit code, stored with its outcome so that a red run can be read without running again.
+// A rule that decides the exit code, stored with its outcome so that a red run can be read without running
+// again.
 struct Gate {
-  std::string rule, required, got;
+  std::string rule{}, required{}, got{};
   bool passed = false;
 };
 

@@ -24,7 +24,7 @@ struct StoreError : std::runtime_error {
     kLocked,      // another process writes it
     kReadonly,    // file, folder or file system may not be written
   };
-  StoreError(Kind kind, const std::string& what) : std::runtime_error(what), kind(kind) {}
+  StoreError(Kind k, const std::string& what) : std::runtime_error(what), kind(k) {}
   Kind kind;
 };
 const char* name(StoreError::Kind kind);
@@ -36,13 +36,13 @@ inline constexpr int kApplicationId = 0x4c4f434b;
 using Migrations = std::span<const std::string_view>;
 Migrations released_migrations();
 
-// Opening checks, in this order: readable, a SQLite file, our application id, a version we know, undamaged pages, our
-// tables. Nothing is ever repaired, and a file that is refused stays as it was, byte for byte.
-// The connection must not cross fork().
+// Opening checks, in this order: readable, a SQLite file, our application id, a version we know, undamaged
+// pages, our tables. Nothing is ever repaired, and a file that is refused stays as it was, byte for byte. The
+// connection must not cross fork().
 class Store {
  public:
-  // Creates the file if it is missing (complete or not at all) and migrates an older one, each step in a transaction.
-  // One writer per file: a second one is refused with kLocked. Readers may come at any time.
+  // Creates the file if it is missing (complete or not at all) and migrates an older one, each step in a
+  // transaction. One writer per file: a second one is refused with kLocked. Readers may come at any time.
   static Store open_writer(const std::string& path, Migrations migrations = released_migrations());
   // Never changes the file. An older database is migrated in a temporary copy.
   static Store open_reader(const std::string& path, Migrations migrations = released_migrations());
@@ -61,7 +61,8 @@ class Store {
   std::unique_ptr<Impl> impl_;
 };
 
-// Rethrows the SQLite error being handled as a StoreError that names the file and the remedy. Call it in a catch block.
+// Rethrows the SQLite error being handled as a StoreError that names the file and the remedy. Call it in a
+// catch block.
 [[noreturn]] void rethrow_as_store_error(const std::string& path);
 
 }  // namespace lockstep::dashboard

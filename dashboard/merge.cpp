@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dashboard/merge.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "dashboard/join_rules.h"
+
+namespace lockstep::dashboard {
+
+namespace {
+
+// Row numbers of the shard, and of the same run in the target.
+constexpr const char* kRunMap = R"(CREATE TEMP TABLE run_map AS
+  SELECT theirs.id AS from_id, ours.id AS to_id FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key)";
+constexpr const char* kCurveMap = R"(CREATE TEMP TABLE curve_map AS
+  SELECT c.id AS from_id, o.id AS to_id FROM shard.curve c JOIN run_map m ON m.from_id = c.run
+  JOIN main.curve o ON (o.run, o.name, o.model, o.variant, o.mesh, o.policy, o.lane, o.dtype, o.reference)
+                     = (m.to_id, c.name, c.model, c.variant, c.mesh, c.policy, c.lane, c.dtype, c.reference))";
+
+constexpr const char* kRunColumns =
+    "key, name, command, seed, numerics, plan, build_hash, commit_id, cpu, cores, compiler, libtorch, "
+    "started_ms, "
+    "ended_ms, state, exit_code";
+constexpr const char* kCaseColumns =
+    "key, outcome, number, suite, law, variant, inverted, token, ops, mesh, verdict, op, placement, "
+    "mesh_rank, evenness, "
+    "dtype, how, time_ns, bytes_moved, bucket, explanation";
+
+// A table whose rows belong to a run: its columns but the first, and which row stays.
+struct Child {
+  const char* table;
+  const char* columns;
+  const char* rule;
+};
+constexpr const char* kMaximum = "ON CONFLICT DO UPDATE SET hits = max(hits, excluded.hits)";
+constexpr const char* kKeep = "ON CONFLICT DO NOTHING";
+constexpr Child kChildren[] = {
+    {"plan_item", "kind, name, least", kKeep},
+    {"cases", kCaseColumns, kJoinCase},
+    {"coverage", "worker, op, placement, mesh_rank, evenness, verdict, hits", kMaximum},
+    {"label", "worker, label, hits", kMaximum},
+    {"expected_exception", "worker, op, dtype, reason, hits", kMaximum},
+    {"expected_op", "op", kKeep},
+    {"failure", "bucket, ops, token, suite, law, verdict, program, shrink_steps, budget_ended", kJoinFailure},
+    {"curve", "name, model, variant, mesh, policy, lane, dtype, reference", kKeep},
+    {"planted_fault", "name, klass, found, cases, shrunk_ops, suite, token, note", kJoinFault},
+    {"measurement", "worker, series, seq, unit, value_bits, value",
+     "ON CONFLICT DO UPDATE SET unit = excluded.unit, value_bits = excluded.value_bits, value = "
+     "excluded.value "
+     "WHERE (excluded.value_bits, excluded.unit) < (value_bits, unit)"},
+    {"gate", "rule, passed, required, got", kJoinGate},
+};
+
+// `WHERE true` tells the parser that ON CONFLICT belongs to the insert and not to a join.
+void join_tables(SQLite::Database& db) {
+  const std::string run = kRunColumns;
+  db.exec("INSERT INTO main.run (" + run + ") SELECT " + run + " FROM shard.run WHERE true " + kJoinRun);
+  db.exec(kRunMap);
+  for (const Child& child : kChildren) {
+    const std::string table = child.table, columns = child.columns;
+    db.exec("INSERT INTO main." + table + " (run, " + columns + ") SELECT m.to_id, " + columns +
+            " FROM shard." + table + " JOIN run_map m ON m.from_id = run WHERE true " + child.rule);
+  }
+  db.exec(kCurveMap);
+  db.exec(std::string(
+              R"(INSERT INTO main.curve_point SELECT m.to_id, step, loss_bits, grad_norm_bits, chain, loss,
+      grad_norm, tokens_per_second, peak_bytes, verdict FROM shard.curve_point JOIN curve_map m ON m.from_id = curve
+      WHERE true )") +
+          kJoinPoint);
+  db.exec(
+      R"(INSERT OR IGNORE INTO main.tensor_diff SELECT ours.id, seq, value, bit_class, d.dtype, elements, different,
+      max_ulp, max_abs_bits, first_index, rank, local_index, expected_bits, actual_bits, float64_bits, bound_bits,
+      explained_by
+      FROM shard.tensor_diff d JOIN shard.cases c ON c.id = d.case_id JOIN run_map m ON m.from_id = c.run
+      JOIN main.cases ours ON ours.key = c.key AND ours.run = m.to_id AND ours.outcome = c.outcome)");
+  db.exec("DROP TABLE run_map; DROP TABLE curve_map");
+}
+
+std::string uri_of(const std::string& path) {
+  std::string uri = "file:";
+  for (char c : std::filesystem::absolute(path).string()) {
+    char code[4];
+    std::snprintf(code, sizeof(code), "%%%02X", static_cast<unsigned char>(c));
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '/';
+    plain ? uri.push_back(c) : void(uri += code);
+  }
+  return uri + "?mode=ro";
+}
+
+int64_t count_cases(SQLite::Database& db, const std::string& schema) {
+  return db.execAndGet("SELECT count(*) FROM " + schema + ".cases").getInt64();
+}
+
+// The shard is attached to our connection while this lives.
+struct Attached {
+  SQLite::Database& db;
+  Attached(SQLite::Database& database, const std::string& path) : db(database) {
+    SQLite::Statement attach(db, "ATTACH ? AS shard");
+    attach.bind(1, uri_of(path));
+    attach.exec();
+  }
+  ~Attached() { db.tryExec("DETACH shard"); }
+};
+
+void merge_one(SQLite::Database& db, const std::string& path, MergeResult& result) {
+  const Attached attached(db, path);
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  const int64_t before = count_cases(db, "main"), theirs = count_cases(db, "shard");
+  join_tables(db);
+  const int64_t added = count_cases(db, "main") - before;
+  transaction.commit();
+  result.cases_added += added;
+  result.cases_known += theirs - added;
+  result.shards += 1;
+}
+
+}  // namespace
+
+MergeResult merge(Store& into, std::span<const std::string> shards) {
+  MergeResult result;
+  SQLite::Database& db = into.database();
+  for (const std::string& path : shards) {
+    std::error_code error;
+    if (std::filesystem::equivalent(path, into.path(), error))
+      continue;  // joined with itself, nothing changes
+    const Store shard = Store::open_reader(path);
+    try {
+      merge_one(db, shard.path(), result);
+    } catch (const SQLite::Exception&) {
+      rethrow_as_store_error(into.path());
+    }
+  }
+  result.nondeterministic = db.execAndGet("SELECT count(*) FROM v_nondeterminism").getInt64();
+  return result;
+}
+
+}  // namespace lockstep::dashboard

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row of a run: its key, and insertion into a database.
+#pragma once
+#include "dashboard/rows.h"
+
+namespace SQLite {
+class Database;
+}
+
+namespace lockstep::dashboard {
+
+// Hash of everything but times, state and exit code: the same invocation, on whatever worker.
+Key key_of(const Run& run);
+
+struct PlanItem {
+  std::string kind, name;  // "suite" or "label"
+  int64_t least;
+};
+
+// @throws std::invalid_argument unless the plan is JSON of the form that rows.h shows; other keys are
+// allowed.
+std::vector<PlanItem> plan_of(const Run& run);
+
+// @returns the row number of the run, which is inserted with its plan unless a run with its key is there.
+int64_t insert_run(SQLite::Database& db, const Run& run, const std::vector<PlanItem>& plan);
+
+}  // namespace lockstep::dashboard

@@ -1,0 +1,188 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- The public interface of a store: README.md documents every column. Tables may change behind these views.
+-- They are dropped and created anew by each migration. Each begins with run_id, run (its printed name).
+
+-- Cases whose difference is wished (planted faults, the canary) are counted in `inverted` alone.
+CREATE VIEW v_summary AS
+SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed, r.numerics, r.state, r.exit_code,
+       r.build_hash, r.commit_id, r.started_ms / 1000 AS time, (r.ended_ms - r.started_ms) / 1000.0 AS seconds,
+       count(c.id) AS cases,
+       count(*) FILTER (WHERE c.verdict = 'equal') AS equal,
+       count(*) FILTER (WHERE c.verdict LIKE 'explained%') AS explained,
+       count(*) FILTER (WHERE c.verdict = 'different') AS different,
+       count(*) FILTER (WHERE c.verdict = 'crashed') AS crashed,
+       count(*) FILTER (WHERE c.verdict = 'hung') AS hung,
+       count(*) FILTER (WHERE c.verdict = 'nondeterministic') AS nondeterministic,
+       count(*) FILTER (WHERE c.verdict = 'broken') AS broken,
+       count(*) FILTER (WHERE c.verdict = 'gave_up') AS gave_up,
+       count(*) FILTER (WHERE c.verdict = 'expected_exception') AS expected_exceptions,
+       count(*) FILTER (WHERE v.failure) AS failures,
+       count(DISTINCT nullif(c.bucket, '')) AS buckets,
+       (SELECT count(*) FROM cases WHERE run = r.id AND inverted) AS inverted,
+       (SELECT count(DISTINCT op) FROM coverage WHERE run = r.id) AS ops,
+       coalesce(sum(c.bytes_moved), 0) AS bytes_moved
+FROM run r LEFT JOIN cases c ON c.run = r.id AND NOT c.inverted LEFT JOIN verdict v ON v.name = c.verdict
+GROUP BY r.id;
+
+CREATE VIEW v_verdicts AS
+SELECT r.id AS run_id, r.name AS run, c.suite, c.inverted, c.verdict, v.severity, v.failure, count(*) AS cases,
+       sum(c.time_ns) / 1e9 AS seconds
+FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
+GROUP BY r.id, c.suite, c.inverted, c.verdict;
+
+CREATE VIEW v_plan AS
+SELECT run_id, run, kind, name, least, got, got >= least AS met
+FROM (SELECT r.id AS run_id, r.name AS run, p.kind, p.name, p.least,
+             CASE p.kind WHEN 'suite' THEN (SELECT count(DISTINCT key) FROM cases WHERE run = r.id AND suite = p.name)
+                         ELSE (SELECT coalesce(sum(hits), 0) FROM label WHERE run = r.id AND label = p.name)
+                         END AS got
+      FROM plan_item p JOIN run r ON r.id = p.run);
+
+CREATE VIEW v_gates AS
+SELECT r.id AS run_id, r.name AS run, g.rule, g.required, g.got, g.passed FROM gate g JOIN run r ON r.id = g.run;
+
+CREATE VIEW v_matrix AS
+SELECT r.id AS run_id, r.name AS run, c.op, c.placement, c.verdict, v.severity, sum(c.hits) AS hits
+FROM coverage c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
+GROUP BY r.id, c.op, c.placement, c.verdict;
+
+-- With a single min() the bare columns are those of the row that holds the minimum: the shortest token.
+CREATE VIEW v_failures AS
+SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.verdict, b.op, b.placement, b.mesh,
+       b.dtype, b.cases, coalesce(f.token, b.token) AS token, coalesce(f.program, '') AS program, f.ops,
+       f.shrink_steps, f.budget_ended, b.explanation, b.case_id,
+       'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' AS replay
+FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement, c.mesh,
+             c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
+             min(printf('%09d', length(c.token)) || c.token) AS shortest
+      FROM cases c JOIN verdict v ON v.name = c.verdict WHERE v.failure AND NOT c.inverted AND c.bucket <> ''
+      GROUP BY c.run, c.bucket) b
+JOIN run r ON r.id = b.run LEFT JOIN failure f ON f.run = b.run AND f.bucket = b.bucket;
+
+CREATE VIEW v_diffs AS
+SELECT r.id AS run_id, r.name AS run, d.case_id, c.token, c.suite, c.verdict, c.bucket, d.seq, d.value, d.bit_class,
+       d.dtype, d.elements, d.different, d.max_ulp, d.max_abs_bits, d.first_index, d.rank, d.local_index,
+       d.expected_bits, d.actual_bits, d.float64_bits, d.bound_bits, d.explained_by
+FROM tensor_diff d JOIN cases c ON c.id = d.case_id JOIN run r ON r.id = c.run;
+
+-- The same build, lane, seed and token came out in more than one way, within a run or across runs; or a training step
+-- did.
+CREATE VIEW v_nondeterminism AS
+SELECT max(r.id) AS run_id, r.name AS run, c.suite, c.token AS what, count(DISTINCT c.outcome) AS outcomes,
+       group_concat(DISTINCT c.verdict) AS verdicts
+FROM cases c JOIN run r ON r.id = c.run
+GROUP BY c.key HAVING count(DISTINCT c.outcome) > 1
+UNION ALL
+SELECT r.id, r.name, 'train', k.name || ' at step ' || p.step, count(*), ''
+FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run
+GROUP BY p.curve, p.step HAVING count(*) > 1;
+
+CREATE VIEW v_labels AS
+SELECT r.id AS run_id, r.name AS run, l.label, sum(l.hits) AS hits
+FROM label l JOIN run r ON r.id = l.run GROUP BY r.id, l.label;
+
+CREATE VIEW v_coverage AS
+SELECT r.id AS run_id, r.name AS run, c.op, c.placement, c.mesh_rank, c.evenness, sum(c.hits) AS hits
+FROM coverage c JOIN run r ON r.id = c.run
+GROUP BY r.id, c.op, c.placement, c.mesh_rank, c.evenness;
+
+-- What was seen, but never together; and ops that were expected and never seen.
+CREATE VIEW v_coverage_gaps AS
+WITH axis AS (SELECT DISTINCT run, 'placement' AS kind, placement AS value FROM coverage
+              UNION ALL SELECT DISTINCT run, 'mesh rank', CAST(mesh_rank AS TEXT) FROM coverage
+              UNION ALL SELECT DISTINCT run, 'evenness', evenness FROM coverage),
+     seen AS (SELECT run, 'placement' AS kind, op, placement AS value FROM coverage
+              UNION SELECT run, 'mesh rank', op, CAST(mesh_rank AS TEXT) FROM coverage
+              UNION SELECT run, 'evenness', op, evenness FROM coverage),
+     gap AS (SELECT o.run, a.kind, o.op, a.value
+             FROM (SELECT DISTINCT run, op FROM coverage) o JOIN axis a ON a.run = o.run
+             EXCEPT SELECT run, kind, op, value FROM seen)
+SELECT r.id AS run_id, r.name AS run, g.kind, g.op, g.value FROM gap g JOIN run r ON r.id = g.run
+UNION ALL
+SELECT r.id, r.name, 'op', e.op, '' FROM expected_op e JOIN run r ON r.id = e.run
+WHERE NOT EXISTS (SELECT 1 FROM coverage c WHERE c.run = e.run AND c.op = e.op);
+
+CREATE VIEW v_curves AS
+SELECT r.id AS run_id, r.name AS run, k.name AS curve, k.model, k.variant, k.mesh, k.policy, k.lane, k.dtype,
+       k.reference, p.step, p.loss, p.grad_norm, p.loss_bits, p.grad_norm_bits, hex(p.chain) AS chain,
+       p.tokens_per_second, p.peak_bytes, p.verdict
+FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run;
+
+-- Each step of a curve beside the same step of its reference. The ulp distance counts representable values between
+-- the two; it and the absolute difference are NULL where one side is NaN and the bits differ.
+CREATE VIEW v_curve_steps AS
+WITH point AS (
+  SELECT k.id AS curve_id, k.run, k.name, k.model, k.variant, k.mesh, k.policy, k.lane, k.dtype, k.reference,
+         p.step, p.loss, p.grad_norm, p.loss_bits, p.grad_norm_bits, p.verdict,
+         CASE k.dtype WHEN 'f64' THEN CASE WHEN p.loss_bits < 0 THEN -9223372036854775808 - p.loss_bits
+                                           ELSE p.loss_bits END
+                      WHEN 'f32' THEN iif(p.loss_bits >= 2147483648, 2147483648 - p.loss_bits, p.loss_bits)
+                      ELSE iif(p.loss_bits >= 32768, 32768 - p.loss_bits, p.loss_bits) END AS loss_order,
+         CASE k.dtype WHEN 'f64' THEN CASE WHEN p.grad_norm_bits < 0 THEN -9223372036854775808 - p.grad_norm_bits
+                                           ELSE p.grad_norm_bits END
+                      WHEN 'f32' THEN iif(p.grad_norm_bits >= 2147483648, 2147483648 - p.grad_norm_bits,
+                                          p.grad_norm_bits)
+                      ELSE iif(p.grad_norm_bits >= 32768, 32768 - p.grad_norm_bits, p.grad_norm_bits)
+                      END AS grad_order
+  FROM curve k JOIN curve_point p ON p.curve = k.id)
+SELECT r.id AS run_id, r.name AS run, a.curve_id, a.name AS curve, b.name AS reference, a.model, a.variant, a.mesh,
+       a.policy, a.lane, a.dtype, a.step, a.loss, b.loss AS reference_loss, a.grad_norm,
+       b.grad_norm AS reference_grad_norm,
+       a.loss_bits = b.loss_bits AND a.grad_norm_bits = b.grad_norm_bits AS identical,
+       CASE WHEN a.loss_bits = b.loss_bits THEN 0
+            WHEN a.loss IS NULL OR b.loss IS NULL THEN NULL ELSE abs(a.loss_order - b.loss_order) END AS loss_ulp,
+       CASE WHEN a.loss_bits = b.loss_bits THEN 0.0 ELSE abs(a.loss - b.loss) END AS loss_abs,
+       CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0
+            WHEN a.grad_norm IS NULL OR b.grad_norm IS NULL THEN NULL
+            ELSE abs(a.grad_order - b.grad_order) END AS grad_norm_ulp,
+       CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0.0 ELSE abs(a.grad_norm - b.grad_norm) END AS grad_norm_abs,
+       a.verdict
+FROM point a
+JOIN point b ON b.run = a.run AND b.model = a.model AND b.variant = a.variant AND b.dtype = a.dtype
+            AND b.step = a.step AND b.reference AND NOT a.reference
+JOIN run r ON r.id = a.run;
+
+CREATE VIEW v_curve_diff AS
+SELECT run_id, run, curve, reference, model, variant, mesh, policy, lane, dtype, count(*) AS steps,
+       CASE WHEN min(identical) THEN count(*)
+            ELSE count(*) FILTER (WHERE step < first_different) END AS identical_prefix,
+       first_different AS first_differing_step,
+       max(loss_ulp) AS max_loss_ulp, max(loss_abs) AS max_loss_abs,
+       max(grad_norm_ulp) AS max_grad_norm_ulp, max(grad_norm_abs) AS max_grad_norm_abs,
+       count(*) FILTER (WHERE loss_ulp IS NULL OR grad_norm_ulp IS NULL) AS not_comparable,
+       count(verdict) AS judged, count(*) FILTER (WHERE verdict LIKE 'explained%') AS explained,
+       count(*) FILTER (WHERE verdict IN (SELECT name FROM verdict WHERE failure)) AS unexplained
+FROM (SELECT *, min(iif(identical, NULL, step)) OVER (PARTITION BY curve_id, reference) AS first_different
+      FROM v_curve_steps)
+GROUP BY curve_id, reference;
+
+CREATE VIEW v_throughput AS
+SELECT r.id AS run_id, r.name AS run, 'suite' AS kind, c.suite AS name, '' AS worker, 'cases/s' AS unit,
+       1e9 * count(*) / nullif(sum(c.time_ns), 0) AS value, count(*) AS samples,
+       sum(c.bytes_moved) AS bytes_moved, NULL AS peak_bytes
+FROM cases c JOIN run r ON r.id = c.run GROUP BY r.id, c.suite
+UNION ALL
+SELECT r.id, r.name, 'training', k.name || ' (' || k.variant || ')', '', 'tokens/s', avg(p.tokens_per_second), count(*), NULL,
+       max(p.peak_bytes)
+FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run GROUP BY k.id
+UNION ALL
+SELECT r.id, r.name, 'measurement', m.series, m.worker, m.unit, avg(m.value), count(*), NULL, NULL
+FROM measurement m JOIN run r ON r.id = m.run GROUP BY r.id, m.series, m.worker, m.unit;
+
+CREATE VIEW v_faults AS
+SELECT r.id AS run_id, r.name AS run, f.name AS fault, f.klass AS class, f.found, f.cases, f.shrunk_ops, f.suite,
+       f.token, f.note
+FROM planted_fault f JOIN run r ON r.id = f.run;
+
+CREATE VIEW v_exceptions AS
+SELECT r.id AS run_id, r.name AS run, e.op, e.dtype, e.reason, sum(e.hits) AS hits
+FROM expected_exception e JOIN run r ON r.id = e.run GROUP BY r.id, e.op, e.dtype, e.reason;
+
+CREATE VIEW v_environment AS
+SELECT id AS run_id, name AS run, 'processor' AS name, cpu AS value FROM run
+UNION ALL SELECT id, name, 'cores', CAST(cores AS TEXT) FROM run
+UNION ALL SELECT id, name, 'compiler', compiler FROM run
+UNION ALL SELECT id, name, 'libtorch', libtorch FROM run
+UNION ALL SELECT id, name, 'build', build_hash FROM run
+UNION ALL SELECT id, name, 'commit', commit_id FROM run
+UNION ALL SELECT id, name, 'numerics', numerics FROM run;
