@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/ownership.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "engine/values/error.h"
+#include "oracle/compare.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// Each of `parts` pieces is cut over the mesh dimension; the shares are concatenated.
+Indices interleaved(const Indices& list, int64_t parts, int64_t ranks, int64_t rank) {
+  Indices held;
+  for (int64_t part = 0; part < parts; ++part) {
+    const auto share = chunk_of(chunk_of(list, parts, part), ranks, rank);
+    held.insert(held.end(), share.begin(), share.end());
+  }
+  return held;
+}
+
+// Calls run(global view, local view) for each block of elements that is consecutive on both sides.
+void for_each_block(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists,
+                    const std::function<void(const at::Tensor&, const at::Tensor&)>& run, int64_t dim = 0) {
+  if (dim == global.dim()) return run(global, local);
+  const auto& list = lists[u(dim)];
+  for (size_t begin = 0, end = 0; begin < list.size(); begin = end) {
+    for (end = begin + 1; end < list.size() && list[end] == list[end - 1] + 1; ++end) continue;
+    const auto length = static_cast<int64_t>(end - begin);
+    const bool whole = length == global.size(dim) && length == local.size(dim);
+    for_each_block(whole ? global : global.narrow(dim, list[begin], length),
+                   whole ? local : local.narrow(dim, static_cast<int64_t>(begin), length), lists, run,
+                   dim + 1);
+  }
+}
+
+bool is_dense_order(const Spec& spec) {
+  const auto shape = spec.shape();
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (spec.stride()[d] == 0 && shape[d] > 1) return false;
+  return true;
+}
+
+at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return at::add(a, b);
+    case ReduceOp::kMin:
+      return at::minimum(a, b);
+    case ReduceOp::kMax:
+      return at::maximum(a, b);
+    case ReduceOp::kProduct:
+      return at::mul(a, b);
+  }
+  throw Broken("[ownership] a ReduceOp out of range");
+}
+
+std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  LOCKSTEP_CHECK(static_cast<int64_t>(locals.size()) == spec.mesh().size(), "[assemble] ", locals.size(),
+                 " local tensors for the ", spec.mesh().size(), " ranks of mesh ", spec.mesh());
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    const auto& local = locals[u(p)];
+    if (!local.defined()) return Disagreement{p, p, {}, concat("position ", p, " holds no tensor")};
+    const auto shape = local_shape(spec, p);
+    if (local.sizes().vec() != shape || local.scalar_type() != spec.dtype())
+      return Disagreement{p,
+                          p,
+                          {},
+                          concat("position ", p, " holds ", dtype_name(local.scalar_type()), "[",
+                                 shape_text(local.sizes().vec()), "], where ", spec, " gives it ",
+                                 dtype_name(spec.dtype()), "[", shape_text(shape), "]")};
+  }
+  return std::nullopt;
+}
+
+// The first position that holds the same elements: coordinate 0 along every mesh dimension that does not
+// shard.
+int64_t first_replica(const Spec& spec, int64_t position) {
+  auto at = spec.mesh().coordinate(position);
+  for (size_t d = 0; d < at.size(); ++d)
+    if (!is_shard(spec.placements()[d])) at[d] = 0;
+  return spec.mesh().position(at);
+}
+
+std::optional<Disagreement> compare_replicas(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    const auto reference = first_replica(spec, p);
+    if (locals[u(p)].is_same(locals[u(reference)])) continue;
+    const auto difference = compare(locals[u(reference)], locals[u(p)]);
+    if (difference.equal()) continue;
+    Disagreement found{p, reference, {}, ""};
+    const auto lists = owned(spec, p);
+    for (size_t d = 0; d < lists.size(); ++d) found.index.push_back(lists[d][u(difference.first_index[d])]);
+    found.text = concat("replicas at positions ", reference, " and ", p,
+                        " differ: ", describe(difference, spec.dtype()));
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Indices chunk_of(const Indices& list, int64_t pieces, int64_t which) {
+  const auto n = static_cast<int64_t>(list.size());
+  const int64_t piece_size = (n + pieces - 1) / pieces;
+  Indices held;
+  for (int64_t i = 0; i < n; ++i)
+    if (i / piece_size == which) held.push_back(list[u(i)]);
+  return held;
+}
+
+std::vector<Indices> owned(const Spec& spec, int64_t position) {
+  std::vector<Indices> lists;
+  for (const auto n : spec.shape()) {
+    lists.emplace_back(u(n));
+    std::iota(lists.back().begin(), lists.back().end(), 0);
+  }
+  const auto coordinate = spec.mesh().coordinate(position);
+  for (const auto mesh_dim : spec.order()) {
+    const auto& placement = spec.placements()[u(mesh_dim)];
+    const auto ranks = spec.mesh().size(mesh_dim), rank = coordinate[u(mesh_dim)];
+    if (std::holds_alternative<RaggedShard>(placement))
+      throw NotBuilt(concat("[ownership] ", spec, ": RaggedShard is not built in this version; use Shard"));
+    if (const auto* s = std::get_if<Shard>(&placement))
+      lists[u(s->dim)] = chunk_of(lists[u(s->dim)], ranks, rank);
+    if (const auto* s = std::get_if<InterleavedShard>(&placement))
+      lists[u(s->dim)] = interleaved(lists[u(s->dim)], s->parts, ranks, rank);
+  }
+  return lists;
+}
+
+std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
+  std::vector<int64_t> shape;
+  for (const auto& list : owned(spec, position)) shape.push_back(static_cast<int64_t>(list.size()));
+  return shape;
+}
+
+std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape) {
+  if (!is_dense_order(spec)) return contiguous_strides(local_shape);
+  std::vector<int64_t> stride(local_shape.size());
+  // A dimension's stride is the product of the sizes of all dimensions that are faster: of smaller global
+  // stride, or of the same and farther right.
+  for (size_t d = 0; d < stride.size(); ++d) {
+    stride[d] = 1;
+    for (size_t other = 0; other < stride.size(); ++other) {
+      const auto mine = spec.stride()[d], its = spec.stride()[other];
+      if (its < mine || (its == mine && other > d)) stride[d] *= std::max<int64_t>(local_shape[other], 1);
+    }
+  }
+  return stride;
+}
+
+at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
+  LOCKSTEP_CHECK(global.sizes().vec() == spec.shape(), "[slice] a global tensor of shape ",
+                 shape_text(global.sizes().vec()), " for ", spec);
+  const at::NoGradGuard no_grad;
+  const auto lists = owned(spec, position);
+  std::vector<int64_t> shape;
+  for (const auto& list : lists) shape.push_back(static_cast<int64_t>(list.size()));
+  const auto local = at::empty_strided(shape, local_stride(spec, shape), global.options());
+  for_each_block(global, local, lists, [](const at::Tensor& from, const at::Tensor& to) { to.copy_(from); });
+  return local;
+}
+
+std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec) {
+  std::vector<at::Tensor> result;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) result.push_back(slice(global, spec, p));
+  return result;
+}
+
+at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype) {
+  at::Tensor value = terms.at(0).to(dtype);
+  for (size_t i = 1; i < terms.size(); ++i) value = combine(value, terms[i].to(dtype), op);
+  return op == ReduceOp::kAvg ? at::div(value, static_cast<double>(terms.size())) : value;
+}
+
+ReductionOrder default_order(const Spec& spec) {
+  ReductionOrder order;
+  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+    if (const auto* partial = std::get_if<Partial>(&spec.placements()[u(d)])) {
+      ReductionOrder::Level level{d, partial->op, spec.dtype(), Indices(u(spec.mesh().size(d)))};
+      std::iota(level.ranks.begin(), level.ranks.end(), 0);
+      order.levels.push_back(std::move(level));
+    }
+  return order;
+}
+
+std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec,
+                               const ReductionOrder& order) {
+  const at::NoGradGuard no_grad;
+  for (const auto& level : order.levels) {
+    for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+      const auto line = spec.mesh().line(p, level.mesh_dim);
+      if (line.front() != p) continue;
+      std::vector<at::Tensor> terms;
+      for (const auto rank : level.ranks) terms.push_back(locals[u(line.at(u(rank)))]);
+      const auto value = fold(terms, level.op, level.dtype).to(spec.dtype());
+      for (const auto member : line) locals[u(member)] = value;
+    }
+  }
+  return locals;
+}
+
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  return assemble(locals, spec, default_order(spec));
+}
+
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order) {
+  if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
+  const at::NoGradGuard no_grad;
+  const auto values = reduce(locals, spec, order);
+  const auto stride = is_dense_order(spec) ? spec.stride() : contiguous_strides(spec.shape());
+  Assembly result{at::empty_strided(spec.shape(), stride, at::TensorOptions(spec.dtype())), std::nullopt};
+  int64_t written = 0;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    if (first_replica(spec, p) != p) continue;
+    written += values[u(p)].numel();
+    for_each_block(result.global, values[u(p)], owned(spec, p),
+                   [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+  }
+  if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
+  result.disagreement = compare_replicas(values, spec);
+  return result;
+}
+
+}  // namespace lockstep::oracle

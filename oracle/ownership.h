@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds which elements, found by cutting lists of indices, and the global value of local tensors. Brute
+// force on purpose: it must be obviously right, and shares nothing with the engine's Layout.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/values/spec.h"
+#include "engine/values/timeline.h"
+
+namespace lockstep::oracle {
+
+using Indices = std::vector<int64_t>;
+
+// torch.chunk: the elements of `list` that fall to piece `which` of `pieces`.
+Indices chunk_of(const Indices& list, int64_t pieces, int64_t which);
+
+// The global indices that the rank at this mesh position holds along each tensor dimension, in local order:
+// the list 0 … n-1, cut by one mesh dimension after another in the Spec's order. Throws NotBuilt for
+// RaggedShard.
+std::vector<Indices> owned(const Spec& spec, int64_t position);
+std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
+// Dense strides of a local tensor, its dimensions in the order of the Spec's strides; contiguous for expanded
+// ones.
+std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape);
+
+// What the rank at `position` holds of `global` (for Partial dimensions: of this term): fresh, dense, without
+// history.
+at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position);
+// One slice for each mesh position.
+std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec);
+
+// Terms folded from the left in `dtype`, by plain operators: (t0 + t1) + t2 …; avg divides the root once by
+// their number.
+at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype);
+// The order for a Spec without one: Partial mesh dimensions from left to right, ranks ascending, in the
+// Spec's dtype.
+ReductionOrder default_order(const Spec& spec);
+// Each position's local with the Partial dimensions of `order` folded: the same tensor at all positions of a
+// line.
+std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec, const ReductionOrder& order);
+
+// Two positions that should hold the same bits and do not, or a local that does not fit.
+struct Disagreement {
+  int64_t position = 0, reference = 0;
+  std::vector<int64_t> index;  // global; empty if shape or dtype are wrong
+  std::string text;
+};
+struct Assembly {
+  at::Tensor global;  // undefined if a local does not fit; else from the first of each set of replicas
+  std::optional<Disagreement> disagreement;
+};
+
+// The global value of local tensors, one for each mesh position, for any placements but RaggedShard; strides
+// are the Spec's (contiguous where those overlap). All replicas are compared as bits.
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec);
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order);
+
+}  // namespace lockstep::oracle
