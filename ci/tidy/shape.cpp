@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of the repository: its top level, a README for each folder, lengths of files and functions.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ci/tidy/tidy.h"
+
+namespace lockstep::tidy {
+namespace {
+
+constexpr size_t kFileLines = 500;
+constexpr size_t kFunctionLines = 70;
+
+// Files that are over the limit, each with the length it had; the list only gets shorter and the numbers
+// smaller.
+const std::map<std::string_view, size_t> kRatchet = {};
+
+const std::set<std::string_view> kFolders = {"kernels", "engine", "oracle",    "generators",
+                                             "suites",  "golden", "dashboard", "ci"};
+const std::set<std::string_view> kTopFiles = {"CMakeLists.txt", "README.md", "LICENSE", "CMakePresets.json",
+                                              "CHANGELOG.md"};
+
+void check_top_level(const std::vector<File>& files, std::vector<Finding>& found) {
+  std::set<std::string_view> folders, paths;
+  for (const auto& file : files) {
+    const std::string_view path = file.path;
+    paths.insert(path);
+    const size_t slash = path.find('/');
+    const auto first = path.substr(0, slash);
+    if (first.starts_with('.')) continue;
+    if (slash != std::string_view::npos) folders.insert(first);
+    const bool known = slash == std::string_view::npos ? kTopFiles.contains(first) : kFolders.contains(first);
+    if (!known)
+      found.push_back({file.path, 0, "the top level holds nothing else; see the folder table in README.md"});
+  }
+  for (const auto name : kTopFiles)
+    if (!paths.contains(name)) found.push_back({std::string(name), 0, "missing"});
+  for (const auto folder : kFolders)
+    if (const auto readme = std::string(folder) + "/README.md"; !paths.contains(readme))
+      found.push_back({readme, 0, "missing: each folder says what it is and in which order to read it"});
+}
+
+// "int f() {", "Foo::Foo() {", the last line of a long parameter list: not a type, a namespace or a table.
+bool opens_function(std::string_view line) {
+  return line.ends_with('{') && !line.ends_with("= {") && line.find(')') != std::string_view::npos;
+}
+
+size_t indent_of(std::string_view line) {
+  return std::min(line.find_first_not_of(' '), line.size());
+}
+
+void check_lengths(const File& file, std::vector<Finding>& found) {
+  const size_t length = lines_of(file.text).size();
+  const auto allowed = kRatchet.find(file.path);
+  const size_t limit = allowed == kRatchet.end() ? kFileLines : allowed->second;
+  if (length > limit)
+    found.push_back({file.path, 0, std::to_string(length) + " lines; the limit is " + std::to_string(limit)});
+  if (!is_cpp(file.path)) return;
+  for (const auto& f : functions_of(file))
+    if (f.length > kFunctionLines)
+      found.push_back({file.path, f.line,
+                       "a function of " + std::to_string(f.length) + " lines; the limit is " +
+                           std::to_string(kFunctionLines)});
+}
+
+std::string quantiles(std::vector<size_t> values) {
+  if (values.empty()) return "none";
+  std::sort(values.begin(), values.end());
+  return "median " + std::to_string(values[values.size() / 2]) + ", p90 " +
+         std::to_string(values[values.size() * 9 / 10]) + ", max " + std::to_string(values.back());
+}
+
+}  // namespace
+
+// Functions stand at the left margin, members two columns in; what is inside a body is passed over.
+std::vector<FunctionLength> functions_of(const File& file) {
+  std::vector<FunctionLength> functions;
+  size_t number = 0, head = 0, indent = 0;
+  bool inside = false;
+  for (const auto line : lines_of(file.text)) {
+    ++number;
+    if (!inside && !line.empty() && indent_of(line) <= 2) {
+      head = number;
+      indent = indent_of(line);
+    }
+    if (!inside) {
+      inside = opens_function(line);
+    } else if (line.substr(0, indent + 1) == std::string(indent, ' ') + "}") {
+      functions.push_back({head, number - head + 1});
+      inside = false;
+    }
+  }
+  return functions;
+}
+
+void check_shape(const std::vector<File>& files, std::vector<Finding>& found) {
+  check_top_level(files, found);
+  for (const auto& file : files)
+    if (is_code(file)) check_lengths(file, found);
+}
+
+std::string statistics(const std::vector<File>& files) {
+  std::vector<size_t> lengths, functions;
+  size_t tests = 0, code = 0;
+  for (const auto& file : files) {
+    if (!is_cpp(file.path)) continue;
+    const size_t length = lines_of(file.text).size();
+    lengths.push_back(length);
+    (is_test(file.path) ? tests : code) += length;
+    for (const auto& f : functions_of(file)) functions.push_back(f.length);
+  }
+  return "files: " + std::to_string(lengths.size()) + ", lines " + quantiles(lengths) +
+         "\nfunctions: " + std::to_string(functions.size()) + ", lines " + quantiles(functions) +
+         "\nlines of tests: " + std::to_string(tests) + ", of code: " + std::to_string(code) +
+         "\nfiles over the limit, by ratchet: " + std::to_string(kRatchet.size()) + "\n";
+}
+
+}  // namespace lockstep::tidy
