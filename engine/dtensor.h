@@ -12,10 +12,13 @@
 
 namespace lockstep {
 
-// A mesh in a World: what collectives run on. Cheap to copy. Worlds are compared by identity.
+struct Comm;
+
+// A mesh in a World: what collectives run on. Worlds are compared by identity. Made by init_device_mesh.
 struct MeshInWorld {
   DeviceMesh mesh;
   WorldPtr world;
+  std::shared_ptr<const Comm> comm;
 };
 
 // torch.distributed.init_device_mesh. Without a world: local_world(product of shape).

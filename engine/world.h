@@ -27,15 +27,16 @@ class World {
   virtual const std::vector<int64_t>& hosted() const = 0;
 
   // @param ranks the hosted ranks that take part; groups[i], sent[i] belong to ranks[i].
-  // @post result[i][k] has the bits of the tensor that rank groups[i].ranks[k] sent. Fresh storage.
+  // @post result[i][k] has the bits of the tensor that rank groups[i].ranks[k] sent. Read it, do not write to it: it
+  // may share storage with what was sent, or with another rank's result.
   virtual PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
                                                       const std::vector<Group>& groups,
                                                       const PerRank<at::Tensor>& sent) = 0;
-  // @post result[i][k] has the bits of sent_by(groups[i].ranks[k])[groups[i].place]. Fresh storage.
+  // @post result[i][k] has the bits of sent_by(groups[i].ranks[k])[groups[i].place]; read only, as above.
   virtual PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks,
                                                       const std::vector<Group>& groups,
                                                       const PerRank<std::vector<at::Tensor>>& sent) = 0;
-  // @post result[i] has the bits that the root (place `root` of each group) sent. Others' input is ignored.
+  // @post result[i] has the bits that the root (place `root` of each group) sent; read only, as above.
   virtual PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
                                         int64_t root, const PerRank<at::Tensor>& sent) = 0;
 };

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/dispatch.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+
+#include "engine/execute.h"
+#include "engine/explicit_redistribution.h"
+#include "engine/infer.h"
+#include "engine/operands.h"
+#include "engine/random_ops.h"
+#include "engine/redistribute.h"
+#include "engine/timeline_log.h"
+#include "engine/values/error.h"
+#include "engine/values/random_source.h"
+
+namespace lockstep {
+namespace {
+
+using torch::jit::Stack;
+using DecisionPtr = std::shared_ptr<const Decision>;
+
+constexpr size_t kCacheLimit = 16384;  // decisions; then the cache starts anew
+
+thread_local DispatchCounters g_counters;
+std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash>& decisions() {
+  thread_local std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash> map;
+  return map;
+}
+
+// Plain tensors run below autograd, away from this fallback and from a RandomScope.
+struct PlainGuard {
+  at::AutoDispatchBelowADInplaceOrView below;
+  c10::impl::ExcludeDispatchKeyGuard exclude{
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::TESTING_ONLY_GenericMode})};
+};
+
+// One call on its way through the engine.
+struct Dispatched {
+  const c10::OperatorHandle& op;
+  const Resolved& resolved;
+  at::ArrayRef<c10::IValue> args;
+  ParsedCall call;
+  DecisionPtr decision;
+  std::vector<at::Tensor> placed;  // the inputs after their routes
+};
+
+// Gradients are values, not aliases: within a backward pass a view may be of a redistributed tensor.
+bool in_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
+
+bool changes_metadata(const Resolved& resolved) {
+  return resolved.variant == Variant::kInPlace && resolved.entry->kind == OpKind::kView;
+}
+
+std::vector<TensorMeta> outputs_of(const Dispatched& d) {
+  if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
+  if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)) return {d.call.operands.metas[0]};
+  PlainGuard guard;
+  return infer_outputs(d.op, on_meta(d.resolved, d.args, d.call));
+}
+
+DecisionPtr compute_decision(const Dispatched& d, bool may_move) {
+  auto args = constants(d.resolved, d.args, d.call);
+  const auto outputs = outputs_of(d);
+  if (d.resolved.variant == Variant::kList) return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs);
+  return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
+}
+
+void find_decision(Dispatched& d) {
+  const bool may_move = d.resolved.entry->kind != OpKind::kView || (in_backward() && !changes_metadata(d.resolved));
+  auto key = cache_key(d.op, d.resolved, d.args, d.call, may_move);
+  auto& cache = decisions();
+  if (const auto it = cache.find(key); it != cache.end()) {
+    ++g_counters.cache_hits;
+    d.decision = it->second;
+    return;
+  }
+  ++g_counters.cache_misses;
+  d.decision = compute_decision(d, may_move);
+  if (cache.size() >= kCacheLimit) cache.clear();
+  cache.emplace(std::move(key), d.decision);
+}
+
+void refuse_implicit(const Dispatched& d) {
+  std::string moves;
+  for (size_t i = 0; i < d.decision->routes.size(); ++i)
+    if (!d.decision->routes[i].steps.empty())
+      moves += concat("\n  input ", i, ": redistribute(", to_string(d.decision->inputs[i]->placements()), ") of ",
+                      to_string(*d.call.operands.specs[i]));
+  throw Error(concat("[", d.op.operator_name(), "] would redistribute implicitly, which ExplicitRedistribution forbids:", moves));
+}
+
+void place_inputs(Dispatched& d) {
+  if (d.decision->redistributes && explicit_redistribution_required()) refuse_implicit(d);
+  d.placed = d.call.tensors;
+  if (!d.decision->redistributes) return;
+  PlainGuard guard;
+  for (size_t i = 0; i < d.placed.size(); ++i) {
+    if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
+    ++g_counters.redistributions;
+    d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
+  }
+}
+
+Stack local_stack(const Dispatched& d, size_t rank) {
+  return with_tensors(d.resolved, d.args, [&](size_t i) {
+    const auto* impl = dtensor_impl(d.placed[i]);
+    return impl == nullptr ? d.placed[i] : impl->locals()[rank];
+  });
+}
+
+void run_local(const Dispatched& d, size_t rank, Stack& stack) {
+  const LocalCall local{d.op, d.decision->call, d.decision->inputs, d.decision->outputs, d.call.comm->positions[rank]};
+  d.resolved.entry->run(local, stack);
+}
+
+// results[rank] as the op returned them; flattened to results[output][rank].
+std::vector<PerRank<at::Tensor>> by_output(const std::vector<Stack>& results) {
+  std::vector<PerRank<at::Tensor>> outputs;
+  for (const auto& stack : results) {
+    size_t j = 0;
+    const auto add = [&](at::Tensor t) {
+      if (j == outputs.size()) outputs.emplace_back();
+      outputs[j++].push_back(std::move(t));
+    };
+    for (const auto& value : stack) {
+      if (value.isTensorList())
+        for (const at::Tensor& t : value.toTensorList()) add(t);
+      else
+        add(value.isTensor() ? value.toTensor() : at::Tensor());
+    }
+  }
+  return outputs;
+}
+
+void check_shapes(const Dispatched& d, const Spec& spec, const PerRank<at::Tensor>& locals) {
+  for (size_t r = 0; r < locals.size(); ++r) {
+    const auto expected = local_shape(spec, d.call.comm->positions[r]);
+    if (locals[r].sizes() != at::IntArrayRef(expected) || locals[r].scalar_type() != spec.dtype())
+      throw Broken(concat("[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r], " produced ",
+                          dtype_name(locals[r].scalar_type()), locals[r].sizes(), ", but ", to_string(spec), " needs ",
+                          at::IntArrayRef(expected), "; its rule is wrong"));
+  }
+}
+
+at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
+  const auto& spec = d.decision->outputs[output];
+  if (spec == nullptr) return {};
+  check_shapes(d, *spec, locals);
+  if (d.resolved.entry->kind != OpKind::kView)
+    for (auto& local : locals) local = conform(local, *spec);
+  return make_dtensor(spec, d.call.comm, std::move(locals));
+}
+
+// Writes the results back to the interpreter's stack in the shape of the schema's returns.
+void push_results(const Dispatched& d, const std::vector<Stack>& results, std::vector<at::Tensor> flat, Stack& stack) {
+  size_t next = 0;
+  for (const auto& value : results.front()) {
+    if (value.isTensorList()) {
+      std::vector<at::Tensor> list;
+      for (size_t k = 0; k < value.toTensorList().size(); ++k) list.push_back(flat[next++]);
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.emplace_back(flat[next++]);
+    }
+  }
+  if (next != flat.size()) throw Broken(concat("[", d.op.operator_name(), "] lost results"));
+}
+
+// --- the timeline ---
+
+TimelineEntry begin_entry(const Dispatched& d) {
+  TimelineEntry entry;
+  entry.op = d.op.schema().name();
+  if (!d.op.schema().overload_name().empty()) entry.op += "." + d.op.schema().overload_name();
+  entry.args = constants(d.resolved, d.args, d.call);
+  entry.tensors_per_arg.assign(d.args.size(), -1);
+  for (size_t i = 0; i < d.args.size(); ++i)
+    if (d.resolved.kinds[i] != ArgKind::kConstant) entry.tensors_per_arg[i] = 0;
+  for (size_t i = 0; i < d.placed.size(); ++i) {
+    const size_t arg = d.call.operands.arg[i];
+    if (d.call.operands.specs[i] == nullptr) {
+      if (d.call.operands.metas[i].plain && d.resolved.kinds[arg] == ArgKind::kTensor) entry.tensors_per_arg[arg] = -1;
+      continue;
+    }
+    ++entry.tensors_per_arg[arg];
+    entry.inputs.push_back(record(d.placed[i]));
+  }
+  if (d.resolved.entry->kind == OpKind::kRandom) entry.random_offset = generator().state.offset;
+  return entry;
+}
+
+// For each output, which of the listed inputs it is.
+std::vector<int64_t> aliases(const Dispatched& d, size_t outputs) {
+  std::vector<int64_t> result(outputs, -1);
+  if (d.resolved.variant == Variant::kFunctional) return result;
+  size_t j = 0;
+  int64_t listed = 0;
+  for (size_t i = 0; i < d.call.tensors.size() && j < outputs; ++i) {
+    if (d.call.operands.specs[i] == nullptr) continue;
+    if (d.call.operands.mutated[i]) result[j++] = listed;
+    ++listed;
+  }
+  return result;
+}
+
+void end_entry(const Dispatched& d, TimelineEntry entry, const std::vector<at::Tensor>& outputs) {
+  for (const auto& t : outputs) entry.outputs.push_back(record(t));
+  entry.aliases = aliases(d, entry.outputs.size());
+  current_timeline()->push_back(std::move(entry));
+}
+
+std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
+  std::vector<at::Tensor> result;
+  for (size_t i = 0; i < d.call.tensors.size(); ++i)
+    if (d.call.operands.mutated[i] && d.call.operands.specs[i] != nullptr) result.push_back(d.call.tensors[i]);
+  return result;
+}
+
+// --- the kinds of ops ---
+
+std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+  std::vector<Stack> results;
+  {
+    PlainGuard guard;
+    for (size_t r = 0; r < d.call.comm->positions.size(); ++r) run_local(d, r, results.emplace_back(local_stack(d, r)));
+  }
+  auto locals = by_output(results);
+  std::vector<at::Tensor> flat;
+  for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
+  push_results(d, results, flat, stack);
+  return flat;
+}
+
+// In-place ops write to the locals and return the very arguments they were given.
+std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
+  const bool metadata = changes_metadata(d.resolved);
+  std::vector<Stack> results;
+  {
+    PlainGuard guard;
+    for (size_t r = 0; r < d.call.comm->positions.size(); ++r) run_local(d, r, results.emplace_back(local_stack(d, r)));
+  }
+  const auto changed = mutated_tensors(d);
+  if (metadata) {
+    auto locals = by_output(results);
+    dtensor_impl(changed[0])->reset(d.decision->outputs[0], std::move(locals[0]));
+  }
+  if (!d.op.schema().returns().empty()) {
+    if (results.front().front().isTensorList())
+      stack.emplace_back(changed);
+    else
+      stack.emplace_back(changed[0]);
+  }
+  return changed;
+}
+
+void run_random(const Dispatched& d, Stack& stack, std::vector<at::Tensor>& outputs) {
+  PlainGuard guard;
+  auto results = random_op({d.op, d.decision->call, d.args, d.placed, d.decision->outputs, *d.call.comm});
+  if (d.resolved.variant == Variant::kInPlace) {
+    const auto& self = d.call.tensors[0];
+    const auto& locals = dtensor_impl(self)->locals();
+    for (size_t r = 0; r < locals.size(); ++r) locals[r].copy_(results[0][r]);
+    outputs = {self};
+  } else {
+    for (size_t j = 0; j < results.size(); ++j) outputs.push_back(wrap(d, j, std::move(results[j])));
+  }
+  for (const auto& t : outputs) stack.emplace_back(t);
+}
+
+// A value read on the host: the same on every rank, or the ranks would part ways.
+void run_scalar(const Dispatched& d, Stack& stack) {
+  PlainGuard guard;
+  std::optional<c10::IValue> first;
+  for (size_t r = 0; r < d.call.comm->positions.size(); ++r) {
+    auto local = local_stack(d, r);
+    d.op.callBoxed(local);
+    const auto& value = local.front();
+    const auto text = concat(value);
+    LOCKSTEP_CHECK(!first.has_value() || concat(*first) == text, "[", d.op.operator_name(), "] rank ",
+                   d.call.comm->ranks[r], " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ",
+                   first.has_value() ? concat(*first) : "", "; replicas have diverged");
+    if (!first.has_value()) first = value;
+  }
+  stack.push_back(*first);
+}
+
+// out= variants: the functional op, then a copy; an empty out takes the result over.
+void run_out(const Dispatched& d, Stack& stack);
+
+void no_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
+  std::string operands;
+  for (const auto& spec : call.operands.specs)
+    if (spec != nullptr) operands += concat(operands.empty() ? "" : ", ", to_string(*spec));
+  throw Error(concat("[", op.operator_name(), "] has no sharding rule for (", operands,
+                     "); add one with lockstep::register_sharding(\"", op.schema().name(),
+                     "\", rows), or call the op on full_tensor()"));
+}
+
+void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const auto& resolved = resolve(op);
+  if (resolved.composite) {
+    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+    return;
+  }
+  const size_t n = op.schema().arguments().size();
+  const std::vector<c10::IValue> args(stack->end() - static_cast<int64_t>(n), stack->end());
+  auto call = parse(op, resolved, args);
+  if (call.comm == nullptr) {
+    c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
+    op.callBoxed(*stack);
+    return;
+  }
+  if (resolved.entry == nullptr) no_rule(op, call);
+  torch::jit::drop(*stack, n);
+  ++g_counters.ops;
+  Dispatched d{op, resolved, args, std::move(call), nullptr, {}};
+  if (resolved.variant == Variant::kOut) return run_out(d, *stack);
+  find_decision(d);
+  place_inputs(d);
+  if (resolved.entry->kind == OpKind::kScalar) return run_scalar(d, *stack);
+  auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
+  std::vector<at::Tensor> outputs;
+  const bool in_place = resolved.variant == Variant::kInPlace || (resolved.variant == Variant::kList && d.resolved.mutated[0]);
+  if (resolved.entry->kind == OpKind::kRandom)
+    run_random(d, *stack, outputs);
+  else
+    outputs = in_place ? run_in_place(d, *stack) : run_values(d, *stack);
+  if (entry.has_value()) end_entry(d, std::move(*entry), outputs);
+}
+
+// The overload of the same op that takes the same arguments but for the outs.
+std::optional<c10::OperatorHandle> functional_of(const c10::OperatorHandle& op, size_t args) {
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name != op.schema().name()) continue;
+    const auto candidate = c10::Dispatcher::singleton().findSchema(name);
+    if (!candidate.has_value() || candidate->schema().arguments().size() != args) continue;
+    bool same = !candidate->schema().is_mutable();
+    for (size_t i = 0; same && i < args; ++i)
+      same = *candidate->schema().arguments()[i].type() == *op.schema().arguments()[i].type();
+    if (same) return candidate;
+  }
+  return std::nullopt;
+}
+
+void run_out(const Dispatched& d, Stack& stack) {
+  const auto outs = mutated_tensors(d);
+  const size_t n = d.args.size() - outs.size();
+  const auto functional = functional_of(d.op, n);
+  LOCKSTEP_CHECK(functional.has_value(), "[", d.op.operator_name(), "] has no functional overload to run; call the functional op");
+  Stack inner(d.args.begin(), d.args.begin() + static_cast<int64_t>(n));
+  functional->callBoxed(inner);
+  for (size_t j = 0; j < outs.size(); ++j) {
+    const auto value = inner[j].toTensor();
+    auto* out = dtensor_impl(outs[j]);
+    if (outs[j].sizes() == value.sizes()) {
+      outs[j].copy_(value);
+    } else {
+      LOCKSTEP_CHECK(outs[j].numel() == 0 && outs[j].scalar_type() == value.scalar_type(), "[", d.op.operator_name(),
+                     "] out has shape ", outs[j].sizes(), " and the result ", value.sizes(),
+                     "; pass an empty out of the same dtype, or one of the result's shape");
+      out->reset(dtensor_impl(value)->spec(), dtensor_impl(value)->locals());
+    }
+    stack.emplace_back(outs[j]);
+  }
+}
+
+// CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls native_dropout.
+at::Tensor dropout(const at::Tensor& input, double p, bool train) {
+  if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0) return std::get<0>(at::native_dropout(input, p, true));
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::dropout", "");
+  Stack stack{input, p, train};
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
+}  // namespace
+
+DispatchCounters& dispatch_counters() { return g_counters; }
+
+void clear_decision_cache() {
+  decisions().clear();
+  forget_resolved();
+}
+
+TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>()); }
+
+TORCH_LIBRARY_IMPL(aten, Fake, m) {
+  m.impl("is_same_size", torch::CppFunction::makeFallthrough());
+  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
+  m.impl("dropout", dropout);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { m.impl("dropout", dropout); }
+
+}  // namespace lockstep

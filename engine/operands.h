@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors among the arguments of a boxed call: finding them, replacing them, keying the decision cache.
+#pragma once
+#include <ATen/core/stack.h>
+
+#include <functional>
+
+#include "engine/decide.h"
+#include "engine/dtensor_impl.h"
+
+namespace lockstep {
+
+struct ParsedCall {
+  std::vector<at::Tensor> tensors;  // flattened in schema order; undefined ones included
+  Operands operands;
+  CommPtr comm;                     // null: no DTensor among them
+};
+
+// Throws Error if DTensors of several meshes meet, or a DTensor and a plain tensor of more than one element.
+ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args);
+
+// A copy of the arguments with tensor i replaced by replace(i); undefined ones stay.
+torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                               const std::function<at::Tensor(size_t)>& replace);
+// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element stay.
+std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
+// The arguments with DTensors replaced by meta tensors.
+torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
+
+// Everything that a decision depends on: op, Specs, and every constant but floating-point values, which no rule reads.
+struct CacheKey {
+  std::vector<int64_t> words;
+  std::vector<SpecPtr> specs;
+  size_t hash = 0;
+  bool operator==(const CacheKey& other) const;
+};
+struct CacheKeyHash {
+  size_t operator()(const CacheKey& key) const { return key.hash; }
+};
+CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                   const ParsedCall& call, bool may_move);
+
+}  // namespace lockstep

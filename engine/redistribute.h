@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Redistribution of DTensors, below autograd and above it.
+#pragma once
+#include <torch/custom_class.h>
+
+#include "engine/dtensor_impl.h"
+#include "engine/route.h"
+
+namespace lockstep {
+
+// Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
+at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);
+// Plans with a cache of recent routes, then runs. Below autograd.
+at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
+                   bool implicit);
+
+// A Spec kept in an autograd context.
+c10::intrusive_ptr<torch::CustomClassHolder> hold(SpecPtr spec);
+SpecPtr held(const c10::IValue& capsule);
+
+// Bytes that redistributions of this thread have received, since the thread began.
+int64_t bytes_moved();
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute() decides
+// nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/layout.h"
+#include "engine/values/timeline.h"
+
+namespace lockstep {
+
+enum class StepKind {
+  kAllReduce,      // Partial -> Replicate along one mesh dimension: all-gather, fold in rank order
+  kReduceScatter,  // Partial -> Shard along one mesh dimension: all-to-all, fold in rank order
+  kSlice,          // every rank keeps a part of what it holds; no communication
+  kAllGather,      // Shard -> Replicate along one mesh dimension
+  kAllToAll,       // Shard -> Shard of another dimension along one mesh dimension
+  kExchange,       // any other move of elements: intersect what ranks hold with what they need
+  kMakePartial,    // Replicate -> Partial: coordinate 0 keeps the value, the others the identity
+};
+
+struct Step {
+  StepKind kind;
+  int64_t mesh_dim;  // -1: all of them
+  SpecPtr from, to;
+  int64_t bytes;     // received from other ranks, all ranks together
+};
+
+struct Route {
+  SpecPtr from, to;
+  std::vector<Step> steps;
+
+  int64_t bytes() const;
+  ReductionOrder order() const;
+};
+
+// @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if equal.
+// Throws Error naming the Specs for what cannot be done (Partial of bool or of integers by avg).
+Route route(const SpecPtr& from, const SpecPtr& to);
+
+// The step that carries the gradient back: slice <-> gather, all-to-all and exchange reversed, reductions -> none.
+// @post the kinds of route(dual_placements) are the duals of the kinds, reversed.
+StepKind dual(StepKind kind);
+// The placement of the gradient of a tensor so placed: S -> S, I -> I, R -> R, and P -> R, since the derivative of a
+// sum by each of its terms is the derivative by the sum.
+Placements dual(const Placements& placements);
+
+// One rank's view of a move of elements: what it takes from `source` and where it puts it, as local index lists.
+struct Transfer {
+  int64_t source, target;  // mesh positions
+  std::vector<IndexList> at_source, at_target;
+};
+// The transfers of one exchange that `target` receives: every element it needs exactly once, from itself if it can.
+std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target);
+
+const char* name(StepKind kind);  // "all_reduce", …
+std::string to_string(const Step& step);
+std::string to_string(const Route& route);
+
+}  // namespace lockstep

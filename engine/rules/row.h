@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row: one legal combination of placements of an op along one mesh dimension. OpCall: what a rule may look at.
+#pragma once
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/values/spec.h"
+
+namespace lockstep {
+
+// (index of an input tensor, its dimension).
+struct InputDim {
+  size_t input;
+  int64_t dim;
+  bool operator==(const InputDim&) const = default;
+};
+
+struct Row {
+  Placements outputs;
+  Placements inputs;
+  // Dimensions of inputs, and of output 0, that the mesh dimensions which shard them must divide without rest.
+  std::vector<InputDim> even = {};
+  std::vector<int64_t> even_outputs = {};
+  bool operator==(const Row&) const = default;
+};
+
+// A tensor argument or result of an op, as the op on global tensors sees it. Tensors of an op are numbered in schema
+// order, lists flattened, undefined ones included (`defined` is false; their placement is ignored).
+struct TensorMeta {
+  bool defined = false;
+  bool plain = false;  // a plain tensor of one element; counts as Replicate
+  std::vector<int64_t> shape, stride;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  int64_t ndim() const { return static_cast<int64_t>(shape.size()); }
+};
+
+struct OpCall {
+  std::string name;  // "aten::add", without overload
+  std::string overload;
+  std::span<const c10::IValue> args;  // tensors among them are not to be touched by rules
+  std::vector<TensorMeta> inputs, outputs;
+  // The placements of the inputs along the mesh dimension in question (Replicate for plain and undefined ones).
+  Placements current;
+  int64_t mesh_size = 1;
+  // Extents of the inputs and of output 0 after the mesh dimensions that apply before this one (exact if they divide).
+  std::vector<std::vector<int64_t>> input_extents;
+  std::vector<int64_t> output_extents;
+
+  // Shorthands: argument i as what it is.
+  int64_t integer(size_t i) const { return args[i].toInt(); }
+  std::vector<int64_t> integers(size_t i) const;  // empty for None
+  bool none(size_t i) const { return args[i].isNone(); }
+  size_t rank(size_t input) const { return inputs[input].shape.size(); }
+};
+
+// The rows of an op along one mesh dimension. The engine adds the all-Replicate row, and for each row with Shards the
+// same row with InterleavedShards that occur among the inputs.
+using Rows = std::vector<Row>;
+using RowsOf = std::function<Rows(const OpCall&)>;
+
+// Negative dimensions count from the end; a 0-d tensor has dimension 0.
+int64_t wrap_dim(int64_t dim, int64_t ndim);
+// A row of Replicates for the call.
+Row replicate_row(const OpCall& call);
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of ops and their rules. In-place, out and foreach variants follow from the functional op.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/rules/local.h"
+#include "engine/rules/row.h"
+
+namespace lockstep {
+
+enum class OpKind {
+  kValue,   // a new tensor
+  kView,    // aliases its input, which therefore never moves
+  kRandom,  // draws from the single device's stream
+  kScalar,  // reads a value on the host: inputs are made whole, ranks must agree
+};
+
+struct OpEntry {
+  std::string name;  // without overload: "aten::add"
+  RowsOf rows;
+  OpKind kind = OpKind::kValue;
+  LocalRun run = local::stock;
+  bool own_interleaved = false;  // the rows name InterleavedShards themselves
+};
+
+// Sorted by name.
+const std::vector<OpEntry>& op_table();
+// Null if there is no rule. User rules come first.
+const OpEntry* find_op(std::string_view name);
+
+// torch.distributed.tensor.experimental.register_sharding: rows for an op without a rule, or in place of one.
+void register_sharding(std::string name, RowsOf rows);
+// Takes a user's rule back.
+void unregister_sharding(std::string_view name);
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/timeline_log.h"
+
+#include "engine/values/digest.h"
+
+namespace lockstep {
+namespace {
+thread_local Timeline* g_timeline = nullptr;
+}
+
+TimelineScope::TimelineScope(Timeline& timeline) : previous_(g_timeline) { g_timeline = &timeline; }
+TimelineScope::~TimelineScope() { g_timeline = previous_; }
+
+Timeline* current_timeline() { return g_timeline; }
+
+TimelinePause::TimelinePause() : previous_(g_timeline) { g_timeline = nullptr; }
+TimelinePause::~TimelinePause() { g_timeline = previous_; }
+
+TensorRecord record(const SpecPtr& spec, const PerRank<at::Tensor>& locals) {
+  TensorRecord result{spec, {}};
+  result.digests.reserve(locals.size());
+  for (const auto& local : locals) result.digests.push_back(digest(local));
+  return result;
+}
+
+TensorRecord record(const at::Tensor& tensor) {
+  const auto* impl = dtensor_impl(tensor);
+  return impl == nullptr ? TensorRecord{} : record(impl->spec(), impl->locals());
+}
+
+}  // namespace lockstep
