@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dashboard/html.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+namespace lockstep::dashboard::html {
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+// The length of the UTF-8 sequence that begins here, 0 if there is none.
+size_t sequence(std::string_view s) {
+  const auto at = [&](size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0; };
+  const auto tail = [&](size_t i) { return (at(i) & 0xc0) == 0x80; };
+  const int a = at(0), b = at(1);
+  if (a < 0x80) return 1;
+  if (a >= 0xc2 && a < 0xe0) return tail(1) ? 2 : 0;
+  if (a >= 0xe0 && a < 0xf0) {
+    const bool overlong = a == 0xe0 && b < 0xa0, surrogate = a == 0xed && b >= 0xa0;
+    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (a >= 0xf0 && a < 0xf5) {
+    const bool overlong = a == 0xf0 && b < 0x90, beyond = a == 0xf4 && b >= 0x90;
+    return tail(1) && tail(2) && tail(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+void append_ascii(std::string& out, char c) {
+  switch (c) {
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '&':
+      out += "&amp;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    case '\'':
+      out += "&#39;";
+      break;
+    case '\n':
+    case '\t':
+      out += c;
+      break;
+    default:
+      static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? out += kReplacement : out += c;
+  }
+}
+
+}  // namespace
+
+std::string escape(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = sequence(text);
+    if (length == 1) append_ascii(out, text[0]);
+    if (length > 1) out += text.substr(0, length);
+    if (length == 0) out += kReplacement;
+    text.remove_prefix(length ? length : 1);
+  }
+  return out;
+}
+
+std::string grouped(int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t left = digits.size() - i;
+    if (i > (n < 0 ? 1u : 0u) && left % 3 == 0) out.push_back(',');
+    out.push_back(digits[i]);
+  }
+  return out;
+}
+
+std::string bytes(double n) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; n >= 1024 && unit + 1 < kUnits.size(); ++unit) n /= 1024;
+  return brief(n) + " " + kUnits[unit];
+}
+
+std::string duration(double seconds) {
+  if (seconds >= 3600) {
+    const auto minutes = static_cast<int64_t>(seconds / 60);
+    return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+  }
+  if (seconds >= 60) {
+    const auto whole = static_cast<int64_t>(seconds);
+    return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  }
+  return seconds >= 1 ? brief(seconds) + " s" : brief(seconds * 1e3) + " ms";
+}
+
+std::string brief(double value) {
+  if (std::isfinite(value) && std::abs(value) >= 1000 && std::abs(value) < 1e15) {
+    return grouped(static_cast<int64_t>(std::llround(value)));
+  }
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.3g", value);
+  return text;
+}
+
+std::string plural(int64_t n, std::string_view singular, std::string_view many) {
+  return grouped(n) + " " + std::string(n == 1 ? singular : many);
+}
+
+std::string time(int64_t epoch_seconds) {
+  const std::time_t at = epoch_seconds;
+  std::tm parts{};
+  gmtime_r(&at, &parts);
+  char text[40];
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &parts);
+  return text;
+}
+
+std::string verdict_words(std::string_view verdict) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kWords = {{
+      {"equal", "equal"},
+      {"explained", "explained: order"},
+      {"explained_local_kernel", "explained: local kernel"},
+      {"explained_overflow", "explained: overflow"},
+      {"expected_exception", "listed exception"},
+      {"gave_up", "gave up"},
+      {"nondeterministic", "not deterministic"},
+      {"different", "different"},
+      {"hung", "hung"},
+      {"crashed", "crashed"},
+      {"broken", "harness broken"},
+  }};
+  for (const auto& [name, words] : kWords) {
+    if (name == verdict) return std::string(words);
+  }
+  return escape(verdict);
+}
+
+std::string verdict_chip(std::string_view verdict) {
+  return "<span class=\"chip v-" + escape(verdict) + "\">" + verdict_words(verdict) + "</span>";
+}
+
+std::string copy_button(std::string_view id, std::string_view what) {
+  return "<button type=\"button\" class=\"copy\" data-copy=\"" + std::string(id) +
+         "\" aria-label=\"Copy the " + std::string(what) + "\">Copy</button>";
+}
+
+}  // namespace lockstep::dashboard::html
+
+namespace lockstep::dashboard {
+
+int64_t Source::each(const std::string& query, const std::function<void(const Row&)>& use) const {
+  SQLite::Statement statement(db_, query);
+  int64_t rows = 0;
+  for (; statement.executeStep(); ++rows) use(Row(statement));
+  return rows;
+}
+
+std::string Source::text(const std::string& query) const {
+  SQLite::Statement statement(db_, query);
+  return statement.executeStep() && !statement.isColumnNull(0) ? statement.getColumn(0).getString() : "";
+}
+
+}  // namespace lockstep::dashboard

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures by bucket: what differed, where, by how much, and the token that replays it.
+#include "dashboard/bits.h"
+#include "dashboard/panels.h"
+
+namespace lockstep::dashboard {
+
+using html::grouped;
+using html::plural;
+
+namespace {
+
+constexpr int64_t kMostBuckets = 100;
+constexpr int64_t kMostDiffs = 8;
+
+std::string value_cell(const Row& r, int bits_column, const std::string& dtype) {
+  if (r.null(bits_column)) return "<td class=\"quiet\">–</td>";
+  const uint64_t bits = from_column(r.integer(bits_column));
+  return "<td class=\"num\"><b>" + shortest(value_of(bits, dtype)) + "</b><br><code class=\"quiet\">" +
+         hex(bits, dtype) + "</code></td>";
+}
+
+std::string diff_row(const Row& r) {
+  const std::string dtype = r.text(2);
+  const std::string where = r.integer(8) < 0 ? ""
+                                             : "<br><span class=\"quiet\">rank " + r.grouped(8) + ", local " +
+                                                   r.grouped(9) + "</span>";
+  return "<tr><th scope=\"row\"><code>" + r.html(0) + "</code><br><span class=\"quiet\">" +
+         html::escape(dtype) + "</span></th><td>" + r.html(1) + "</td><td class=\"num\">" + r.grouped(4) +
+         " of " + r.grouped(3) + "</td><td class=\"num\">" + r.grouped(5) + "</td><td class=\"num\">" +
+         html::brief(value_of(from_column(r.integer(6)), "f64")) + "</td><td><code>" + r.html(7) + "</code>" +
+         where + "</td>" + value_cell(r, 10, dtype) + value_cell(r, 11, dtype) + value_cell(r, 12, "f64") +
+         value_cell(r, 13, "f64") + "</tr>";
+}
+
+std::string diff_table(const Source& source, int64_t case_id) {
+  std::string rows;
+  const std::string from = " FROM v_diffs WHERE case_id = " + std::to_string(case_id);
+  const int64_t n = source.each(
+      "SELECT value, bit_class, dtype, elements, different, max_ulp, max_abs_bits, first_index, rank, "
+      "local_index, expected_bits, actual_bits, float64_bits, bound_bits" +
+          from + " ORDER BY seq LIMIT " + std::to_string(kMostDiffs),
+      [&](const Row& r) { rows += diff_row(r); });
+  if (n == 0) return "";
+  const int64_t all = source.integer("SELECT count(*)" + from);
+  return "<div class=\"scroll\"><table class=\"diffs\"><caption class=\"hidden\">Tensors that "
+         "differ</caption><thead><tr><th>Value"
+         "</th><th>Class</th><th class=\"num\">Differ</th><th class=\"num\">Max ulp</th><th "
+         "class=\"num\">Max |Δ|</th><th>First at"
+         "</th><th class=\"num\">One device</th><th class=\"num\">Sharded</th><th "
+         "class=\"num\">float64</th><th class=\"num\">Bound"
+         "</th></tr></thead><tbody>" +
+         rows + "</tbody></table></div>" +
+         (all > n ? "<p class=\"quiet\">" + grouped(all - n) + " more values differ in this case.</p>" : "");
+}
+
+std::string code_block(const std::string& id, const std::string& label, const std::string& text) {
+  return "<div class=\"codeblock\"><span class=\"label\">" + label + "</span>" +
+         html::copy_button(id, label) + "<pre id=\"" + id + "\" tabindex=\"0\">" + html::escape(text) +
+         "</pre></div>";
+}
+
+// Columns: bucket, suite, law, verdict, op, placement, mesh, dtype, cases, token, program, ops, shrink_steps,
+// budget_ended, explanation, case_id, replay, variant
+std::string bucket_card(const Source& source, const Row& r, int64_t index) {
+  const std::string id = "b" + std::to_string(index);
+  std::string s = std::string("<details class=\"bucket\"") + (index < 3 ? " open" : "") + "><summary>" +
+                  html::verdict_chip(r.text(3)) + "<span class=\"what\"><b>" + r.html(4) + "</b> on <code>" +
+                  r.html(5) + "</code> · mesh " + r.html(6) + " · " + r.html(7) +
+                  "</span><span class=\"count\">" + plural(r.integer(8), "case", "cases") +
+                  "</span></summary><div class=\"body\">";
+  s += "<p>" + (r.text(14).empty() ? "No explanation was recorded." : r.html(14)) +
+       "</p><p class=\"quiet\">Suite " + r.html(1) + " · law: " + r.html(2) +
+       (r.text(17).empty() ? "" : " · " + r.html(17)) + " · bucket <code>" + r.html(0) + "</code></p>";
+  s += diff_table(source, r.integer(15));
+  if (!r.text(10).empty()) {
+    s += code_block(id + "p", r.null(11) ? "Program" : "Shrunk to " + plural(r.integer(11), "op", "ops"),
+                    r.text(10));
+  }
+  if (!r.null(12)) {
+    s += "<p class=\"quiet\">" + plural(r.integer(12), "shrinking step", "shrinking steps") +
+         (r.integer(13) ? "; the budget ended before the smallest was certain"
+                        : "; no smaller case fails so") +
+         ".</p>";
+  }
+  return s + code_block(id + "r", "Replay", r.text(16)) + code_block(id + "t", "Token", r.text(9)) +
+         "</div></details>";
+}
+
+std::string unstable_table(const Source& source) {
+  std::string rows;
+  const int64_t n = source.each(
+      "SELECT suite, what, outcomes, verdicts FROM v_nondeterminism WHERE run_id IN shown ORDER BY 1, 2 "
+      "LIMIT 50",
+      [&](const Row& r) {
+        rows += "<tr><th scope=\"row\">" + r.html(0) + "</th><td class=\"num\">" + r.grouped(2) +
+                "</td><td>" + r.html(3) + "</td><td><code class=\"wrap\">" + r.html(1) + "</code></td></tr>";
+      });
+  if (n == 0) return "";
+  return "<h3>Not deterministic</h3><p>The same build, seed and token came out in more than one way. Usual "
+         "causes: order of "
+         "pointers, time, iteration over an unordered container, a data race.</p><div "
+         "class=\"scroll\"><table><thead><tr><th>Suite"
+         "</th><th class=\"num\">Outcomes</th><th>Verdicts</th><th>Case</th></tr></thead><tbody>" +
+         rows + "</tbody></table></div>";
+}
+
+}  // namespace
+
+std::string render_failures(const Source& source, nlohmann::json&) {
+  int64_t index = 0;
+  std::string cards;
+  source.each(
+      "SELECT bucket, suite, law, verdict, op, placement, mesh, dtype, cases, token, program, ops, "
+      "shrink_steps, budget_ended, "
+      "explanation, case_id, replay, variant FROM v_failures f JOIN verdict v ON v.name = f.verdict WHERE "
+      "run_id IN shown "
+      "ORDER BY v.severity DESC, cases DESC, bucket LIMIT " +
+          std::to_string(kMostBuckets),
+      [&](const Row& r) { cards += bucket_card(source, r, index++); });
+  const int64_t all = source.integer("SELECT count(*) FROM v_failures WHERE run_id IN shown");
+  if (all == 0)
+    cards =
+        "<p class=\"empty good\">No failure. Nothing differs without an explanation, nothing crashed, "
+        "nothing hung.</p>";
+  if (all > index)
+    cards += "<p class=\"quiet\">" + grouped(all - index) +
+             " more buckets; the view v_failures lists them all.</p>";
+  return cards + unstable_table(source);
+}
+
+}  // namespace lockstep::dashboard

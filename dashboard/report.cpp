@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dashboard/report.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "dashboard/assets.h"
+#include "dashboard/panels.h"
+
+namespace lockstep::dashboard {
+
+namespace {
+
+// The runs that the page speaks about: those of the build that ran last.
+constexpr const char* kShown = R"(DROP TABLE IF EXISTS temp.shown;
+  CREATE TEMP TABLE shown AS SELECT id FROM run WHERE build_hash =
+    (SELECT build_hash FROM run ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))";
+
+// Nothing may be loaded from anywhere, whatever the values on the page try.
+constexpr std::string_view kHead = R"(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<title>Lockstep report</title>
+<style>)";
+
+constexpr std::string_view kLogo =
+    R"(<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect x="3" y="8" width="26" height="5" rx="2.5"/>)"
+    R"(<rect x="3" y="19" width="26" height="5" rx="2.5"/><circle cx="11" cy="10.5" r="5"/><circle cx="11" cy="21.5" r="5"/></svg>)";
+
+// JSON inside a script element: "<" must not end it.
+std::string script_json(const nlohmann::json& value) {
+  std::string out;
+  for (char c : value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
+    c == '<' ? out += "\\u003c" : out += c;
+  }
+  return out;
+}
+
+std::string navigation() {
+  std::string html = "<nav aria-label=\"Panels\">";
+  for (const Panel& p : panels()) html += std::string("<a href=\"#") + p.id + "\">" + p.short_title + "</a>";
+  return html + "</nav>";
+}
+
+std::string render(const Source& source) {
+  std::string html(kHead);
+  html += kPageCss;
+  html +=
+      "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header "
+      "class=\"bar\"><a "
+      "class=\"brand\" href=\"#top\">";
+  html += kLogo;
+  html +=
+      "Lockstep</a>" + navigation() +
+      "<button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark\"></button></header>\n"
+      "<main id=\"main\">\n" +
+      render_hero(source);
+  nlohmann::json charts = nlohmann::json::object();
+  for (const Panel& p : panels()) {
+    html += std::string("<section class=\"panel\" id=\"") + p.id + "\" aria-labelledby=\"" + p.id +
+            "-title\"><h2 id=\"" + p.id + "-title\">" + p.title + "</h2>\n" + p.render(source, charts) +
+            "</section>\n";
+  }
+  html +=
+      "</main>\n<footer>Made by Lockstep. Charts by Chart.js (MIT), inlined: this page asks the network for "
+      "nothing.</footer>\n<script type=\"application/json\" id=\"data\">" +
+      script_json(charts) + "</script>\n<script>";
+  html += kChartJs;
+  html += "</script>\n<script>";
+  html += kPageJs;
+  html += "</script>\n</body>\n</html>\n";
+  return html;
+}
+
+[[noreturn]] void fail(const std::string& path) {
+  const int error = errno;
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  const bool forbidden = error == EACCES || error == EROFS || error == EPERM;
+  throw StoreError(
+      full        ? StoreError::Kind::kFull
+      : forbidden ? StoreError::Kind::kReadonly
+                  : StoreError::Kind::kUnreadable,
+      "[report] " + path + ": " + std::strerror(error) + "; choose another file with -o, or make room");
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(descriptor, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string render_report(const Store& store) {
+  try {
+    store.database().exec(kShown);
+    return render(Source(store.database()));
+  } catch (const SQLite::Exception&) {
+    rethrow_as_store_error(store.path());
+  }
+}
+
+void write_report(const Store& store, const std::string& path) {
+  const std::string page = render_report(store), temporary = path + ".new-" + std::to_string(getpid());
+  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) fail(path);
+  const bool written = write_all(descriptor, page) && fsync(descriptor) == 0;
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  if (written && rename(temporary.c_str(), path.c_str()) == 0) return;
+  const int reason = errno;
+  unlink(temporary.c_str());
+  errno = reason;
+  fail(path);
+}
+
+}  // namespace lockstep::dashboard
