@@ -190,8 +190,9 @@ at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
       case ReduceOp::kSum:
       case ReduceOp::kAvg: value.add_(terms[i]); break;
       case ReduceOp::kProduct: value.mul_(terms[i]); break;
-      case ReduceOp::kMax: value = at::maximum(value, terms[i]); break;
-      case ReduceOp::kMin: value = at::minimum(value, terms[i]); break;
+      // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do not.
+      case ReduceOp::kMax: value = at::where(value.gt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;
+      case ReduceOp::kMin: value = at::where(value.lt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;
     }
   }
   if (op == ReduceOp::kAvg) value.div_(static_cast<double>(terms.size()));

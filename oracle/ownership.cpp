@@ -54,10 +54,11 @@ at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
       return at::add(a, b);
+    // Not at::maximum, whose NaN payload and sign of zero depend on where in the tensor an element stands.
     case ReduceOp::kMin:
-      return at::minimum(a, b);
+      return at::where(at::logical_or(at::lt(a, b), at::isnan(a)), a, b);
     case ReduceOp::kMax:
-      return at::maximum(a, b);
+      return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
     case ReduceOp::kProduct:
       return at::mul(a, b);
   }

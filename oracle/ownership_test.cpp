@@ -151,6 +151,21 @@ TEST(Ownership, FoldGoesFromTheLeftInTheDtype) {
   EXPECT_EQ(fold(terms({256, 1, 1}, at::kBFloat16), ReduceOp::kSum, at::kFloat).item<double>(), 258);
 }
 
+// Would catch: a maximum whose NaN payload or sign of zero depends on the tensor's length, as at::maximum's
+// does.
+TEST(Ownership, FoldOfSpecialValuesIsTheSameInEverySlice) {
+  const float nan = std::nanf("0x123");
+  const auto a = at::tensor({-0.0F, 0.0F, nan, 1.0F, -0.0F, nan}).repeat({9});
+  const auto b = at::tensor({0.0F, -0.0F, 1.0F, nan, -1.0F, -nan}).repeat({9});
+  for (const auto op : {ReduceOp::kMax, ReduceOp::kMin}) {
+    const auto whole = fold({a, b}, op, at::kFloat);
+    for (int64_t i = 0; i < a.numel(); ++i)
+      EXPECT_TRUE(compare(whole.narrow(0, i, 1), fold({a.narrow(0, i, 1), b.narrow(0, i, 1)}, op, at::kFloat))
+                      .equal());
+    EXPECT_TRUE(compare(whole.narrow(0, 2, 1), a.narrow(0, 2, 1)).equal());
+  }
+}
+
 // Would catch: levels in the wrong order, the declared order of ranks ignored, replicas of partials not
 // folded alike.
 TEST(Ownership, PartialsFoldInTheDeclaredOrder) {
