@@ -27,6 +27,7 @@ const Layer kLayers[] = {
     {"ci/program", {"kernels", "engine/values", "engine", "oracle", "generators", "dashboard", "suites"}},
     {"ci/example", {"engine/values", "engine", "oracle"}},
     {"ci/cmake", {}},
+    {"ci/readme", {"dashboard"}},
     {"ci/tidy", {}},
 };
 

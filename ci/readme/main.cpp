@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// readme_numbers measure RUN_DB RATE_DB CURVES_DB ROOT   reads the stores, writes golden/numbers.json and
+// README.md readme_numbers check ROOT                              1 if the README is not what
+// golden/numbers.json renders to
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "ci/readme/numbers.h"
+
+namespace {
+
+using namespace lockstep::readme;
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 5 && arguments[0] == "measure") {
+    const Json numbers = measure({arguments[1], arguments[2], arguments[3]});
+    const std::string page = arguments[4] + "/README.md";
+    write(page, replace_section(read(page), render(numbers)));
+    write(arguments[4] + "/golden/numbers.json", numbers.dump(1) + "\n");
+    return 0;
+  }
+  if (arguments.size() == 2 && arguments[0] == "check") {
+    const std::string page = read(arguments[1] + "/README.md");
+    const Json numbers = Json::parse(read(arguments[1] + "/golden/numbers.json"));
+    if (replace_section(page, render(numbers)) == page) return 0;
+    std::fprintf(stderr, "the numbers in README.md are not those of golden/numbers.json: run ci/numbers\n");
+    return 1;
+  }
+  std::fprintf(stderr, "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB ROOT | check ROOT\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "readme_numbers: %s\n", e.what());
+    return 3;
+  }
+}
