@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makers of ops that fill, copy, cast, and draw from the random stream.
+#include "generators/ops/makers.h"
+
+namespace lockstep::generators {
+
+bool fill_random(Builder& b, const OpTemplate& op) {
+  const Ref x = b.target({.dtypes = op.dtypes});
+  const std::string_view name(op.op);
+  if (name == "aten::uniform_") {
+    return b.random().chance(60) ? b.call(op.op, {x}) : b.call(op.op, {x, -1.5, 2.0});
+  }
+  if (name == "aten::normal_") {
+    return b.random().chance(60) ? b.call(op.op, {x}) : b.call(op.op, {x, 0.5, 2.0});
+  }
+  return b.call(op.op, {x, b.random().pick({0.5, 0.25, 0.1, 0.9})}, {b.magnitude(x), {}}, false);
+}
+
+bool like(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .grad = false});
+  const std::string_view name(op.op);
+  if (name == "aten::full_like") return b.call(op.op, {x, draw_number(b, b.dtype(x))}, {{3, 0}, {}}, false);
+  if (name == "aten::randint_like")
+    return b.call(op.op, {x, b.random().pick<int64_t>({2, 7, 100})}, {{100, 0}, {}}, false);
+  if (name == "aten::randint_like.low_dtype")
+    return b.call(op.op, {x, int64_t{-5}, int64_t{6}}, {{6, 0}, {}}, false);
+  return b.call(op.op, {x}, {}, false);
+}
+
+bool cast(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  // The integer lane casts only up: to a dtype that holds the magnitude.
+  const auto to = b.random().pick({c10::ScalarType::Double, c10::ScalarType::Float, c10::ScalarType::Float,
+                                   c10::ScalarType::BFloat16, c10::ScalarType::Half, c10::ScalarType::Long});
+  if (to == c10::ScalarType::Long && b.settings().integer_lane == false && c10::isFloatingType(b.dtype(x)))
+    return b.call(op.op, {x, c10::ScalarType::Double}, {}, false);  // NaN to integer is undefined
+  return emit(b, op, {x, to}, {x});
+}
+
+bool copy_into(Builder& b, const OpTemplate& op) {
+  const Ref x = b.target({.dtypes = op.dtypes});
+  const bool floating = c10::isFloatingType(b.dtype(x));
+  const Ref y = b.operand({.dtypes = floating && !b.settings().integer_lane ? kNumbers : bit_of(b.dtype(x)),
+                           .shape = b.shape(x),
+                           .broadcasts = b.random().chance(40)});
+  return emit(b, op, {x, y}, {x, y});
+}
+
+bool fill_number(Builder& b, const OpTemplate& op) {
+  const Ref x = b.target({.dtypes = op.dtypes});
+  if (std::string_view(op.op) == "aten::zero_") return b.call(op.op, {x}, {b.magnitude(x), {}}, false);
+  return b.call(op.op, {x, draw_number(b, b.dtype(x))}, {larger(b.magnitude(x), {3, 0}), {}}, false);
+}
+
+bool own_detach(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  return b.call(op.op, {x}, {b.magnitude(x), {}}, false);
+}
+
+}  // namespace lockstep::generators

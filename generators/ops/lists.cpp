@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makers of _foreach_ ops: lists of tensors of different shapes and placements.
+#include "generators/ops/makers.h"
+
+namespace lockstep::generators {
+namespace {
+
+// `grad`: whether they may require grad.
+std::vector<Ref> draw_list(Builder& b, const OpTemplate& op, bool grad = true) {
+  std::vector<Ref> list = {first_operand(b, op, {.dtypes = op.dtypes, .grad = grad})};
+  const auto dtypes = bit_of(b.dtype(list[0]));
+  for (int64_t more = b.random().between(0, 2); more > 0; --more) {
+    // A tensor must not stand twice in a list that is written.
+    Want want{.dtypes = dtypes, .fresh = op.in_place(), .grad = grad};
+    list.push_back(first_operand(b, op, want));
+  }
+  return list;
+}
+
+// One partner for each of the list, of its shape.
+std::vector<Ref> partners(Builder& b, const std::vector<Ref>& list) {
+  std::vector<Ref> found;
+  for (const auto ref : list)
+    found.push_back(b.operand({.dtypes = bit_of(b.dtype(ref)), .shape = b.shape(ref)}));
+  return found;
+}
+
+Magnitude largest(const Builder& b, const std::vector<Ref>& list) {
+  Magnitude m;
+  for (const auto ref : list) m = larger(m, b.magnitude(ref));
+  return m;
+}
+
+Growth list_growth(const Builder& b, const OpTemplate& op, const std::vector<std::vector<Ref>>& lists) {
+  Growth growth;
+  growth.result = largest(b, lists[0]);
+  for (size_t i = 1; i < lists.size(); ++i) {
+    const auto m = largest(b, lists[i]);
+    growth.result = op.grow == Grow::kProduct ? growth.result * m
+                    : op.grow == Grow::kSum   ? growth.result + m
+                                              : larger(growth.result, m);
+  }
+  // Each operand's gradient meets at most the product of the others.
+  size_t operands = 0;
+  for (const auto& list : lists) operands += list.size();
+  growth.factors.assign(operands, op.grow == Grow::kProduct ? growth.result : Magnitude{});
+  return growth;
+}
+
+bool emit_lists(Builder& b, const OpTemplate& op, std::vector<Arg> args,
+                const std::vector<std::vector<Ref>>& lists) {
+  return b.call(op.op, std::move(args), list_growth(b, op, lists), !(op.traits & kLinear));
+}
+
+}  // namespace
+
+bool list_unary(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  return emit_lists(b, op, {list}, {list});
+}
+
+bool list_number(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  auto growth = list_growth(b, op, {list});
+  const auto number = std::string_view(op.op).find("div") != std::string_view::npos
+                          ? Arg(2.0)
+                          : draw_number(b, b.dtype(list[0]));
+  growth.result =
+      op.grow == Grow::kProduct ? growth.result * magnitude_of(number) : growth.result + magnitude_of(number);
+  growth.factors.assign(list.size(), op.grow == Grow::kProduct ? magnitude_of(number) : Magnitude{});
+  return b.call(op.op, {list, number}, growth, !(op.traits & kLinear));
+}
+
+bool list_numbers(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  std::vector<double> numbers;
+  for (size_t i = 0; i < list.size(); ++i) numbers.push_back(b.random().pick({2.0, -1.0, 3.0}));
+  auto growth = list_growth(b, op, {list});
+  growth.result =
+      op.grow == Grow::kProduct ? growth.result * Magnitude{3, 0} : growth.result + Magnitude{3, 0};
+  growth.factors.assign(list.size(), {3, 0});
+  return b.call(op.op, {list, numbers}, growth, !(op.traits & kLinear));
+}
+
+bool list_binary(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  const auto other = partners(b, list);
+  return emit_lists(b, op, {list, other}, {list, other});
+}
+
+bool list_tensor(Builder& b, const OpTemplate& op) {
+  // libtorch's derivative of _foreach_mul.Tensor takes lists of one only.
+  const auto list = draw_list(b, op, false);
+  const std::vector<Ref> other = {
+      b.operand({.dtypes = bit_of(b.dtype(list[0])), .shape = Shape{}, .grad = false})};
+  return emit_lists(b, op, {list, other[0]}, {list, other});
+}
+
+bool list_ternary(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  const auto first = partners(b, list);
+  if (std::string_view(op.op).find("lerp") != std::string_view::npos)
+    return emit_lists(b, op, {list, first, 0.25}, {list, first});
+  const auto second = partners(b, list);
+  if (std::string_view(op.op).ends_with("ScalarList"))
+    return emit_lists(b, op, {list, first, second, std::vector<double>(list.size(), 0.5)},
+                      {list, first, second});
+  return emit_lists(b, op, {list, first, second, b.random().pick({1.0, 0.5, -2.0})}, {list, first, second});
+}
+
+bool list_norm(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op);
+  return emit_lists(b, op, {list, b.random().pick({2.0, 1.0})}, {list});
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of the op templates, one file for each group, and what they share.
+#pragma once
+#include "generators/ops.h"
+
+namespace lockstep::generators {
+
+using oracle::Arg;
+using oracle::None;
+using oracle::Ref;
+
+// The Growth of a call by its template's rule; `count`: how many elements are reduced into one.
+Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count = 1);
+// Appends the call with that Growth.
+bool emit(Builder& b, const OpTemplate& op, std::vector<Arg> args, const std::vector<Ref>& operands,
+          int64_t count = 1);
+
+// An operand, or a writable one for an in-place op.
+Ref first_operand(Builder& b, const OpTemplate& op, Want want);
+// A number to compute with a tensor of this dtype: integral where the lane or the dtype asks for it.
+Arg draw_number(Builder& b, c10::ScalarType dtype);
+Magnitude magnitude_of(const Arg& number);
+Shape broadcast(const Shape& a, const Shape& b);
+int64_t draw_dim(Builder& b, int64_t ndim);  // sometimes counted from the end
+oracle::Values indices_below(int64_t n);
+
+// ops/pointwise.cpp
+bool unary(Builder& b, const OpTemplate& op);
+bool binary(Builder& b, const OpTemplate& op);
+bool with_number(Builder& b, const OpTemplate& op);
+bool power_number(Builder& b, const OpTemplate& op);
+bool power_tensor(Builder& b, const OpTemplate& op);
+bool divide_rounding(Builder& b, const OpTemplate& op);
+bool clamp_numbers(Builder& b, const OpTemplate& op);
+bool clamp_tensors(Builder& b, const OpTemplate& op);
+bool where(Builder& b, const OpTemplate& op);
+bool where_scalar(Builder& b, const OpTemplate& op);
+bool lerp(Builder& b, const OpTemplate& op);
+bool addc(Builder& b, const OpTemplate& op);
+bool masked_fill(Builder& b, const OpTemplate& op);
+bool gelu(Builder& b, const OpTemplate& op);
+
+// ops/reductions.cpp
+bool reduce_all(Builder& b, const OpTemplate& op);
+bool reduce_dims(Builder& b, const OpTemplate& op);
+bool reduce_dim(Builder& b, const OpTemplate& op);
+bool variance(Builder& b, const OpTemplate& op);
+bool vector_norm(Builder& b, const OpTemplate& op);
+bool scan(Builder& b, const OpTemplate& op);
+bool sort(Builder& b, const OpTemplate& op);
+bool topk(Builder& b, const OpTemplate& op);
+
+// ops/matmul.cpp
+bool mm(Builder& b, const OpTemplate& op);
+bool bmm(Builder& b, const OpTemplate& op);
+bool addmm(Builder& b, const OpTemplate& op);
+bool baddbmm(Builder& b, const OpTemplate& op);
+bool dot(Builder& b, const OpTemplate& op);
+bool mv(Builder& b, const OpTemplate& op);
+bool linear(Builder& b, const OpTemplate& op);
+bool matmul(Builder& b, const OpTemplate& op);
+
+// ops/views.cpp
+bool reshape(Builder& b, const OpTemplate& op);
+bool flatten(Builder& b, const OpTemplate& op);
+bool unflatten(Builder& b, const OpTemplate& op);
+bool permute(Builder& b, const OpTemplate& op);
+bool transpose(Builder& b, const OpTemplate& op);
+bool expand(Builder& b, const OpTemplate& op);
+bool squeeze(Builder& b, const OpTemplate& op);
+bool unsqueeze(Builder& b, const OpTemplate& op);
+bool slice(Builder& b, const OpTemplate& op);
+bool select(Builder& b, const OpTemplate& op);
+bool split(Builder& b, const OpTemplate& op);
+bool alias(Builder& b, const OpTemplate& op);
+
+// ops/indexing.cpp
+bool index_select(Builder& b, const OpTemplate& op);
+bool gather(Builder& b, const OpTemplate& op);
+bool scatter(Builder& b, const OpTemplate& op);
+bool embedding(Builder& b, const OpTemplate& op);
+bool cat(Builder& b, const OpTemplate& op);
+bool stack(Builder& b, const OpTemplate& op);
+bool triangle(Builder& b, const OpTemplate& op);
+
+// ops/neural.cpp
+bool softmax(Builder& b, const OpTemplate& op);
+bool nll_loss(Builder& b, const OpTemplate& op);
+bool cross_entropy(Builder& b, const OpTemplate& op);
+bool layer_norm(Builder& b, const OpTemplate& op);
+bool rms_norm(Builder& b, const OpTemplate& op);
+bool attention(Builder& b, const OpTemplate& op);
+bool conv2d(Builder& b, const OpTemplate& op);
+bool dropout(Builder& b, const OpTemplate& op);
+
+// ops/copies.cpp
+bool fill_random(Builder& b, const OpTemplate& op);
+bool like(Builder& b, const OpTemplate& op);
+bool cast(Builder& b, const OpTemplate& op);
+bool copy_into(Builder& b, const OpTemplate& op);
+bool fill_number(Builder& b, const OpTemplate& op);
+bool own_detach(Builder& b, const OpTemplate& op);
+
+// ops/lists.cpp
+bool list_unary(Builder& b, const OpTemplate& op);
+bool list_number(Builder& b, const OpTemplate& op);
+bool list_numbers(Builder& b, const OpTemplate& op);
+bool list_binary(Builder& b, const OpTemplate& op);
+bool list_tensor(Builder& b, const OpTemplate& op);
+bool list_ternary(Builder& b, const OpTemplate& op);
+bool list_norm(Builder& b, const OpTemplate& op);
+
+}  // namespace lockstep::generators

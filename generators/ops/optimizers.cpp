@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizer steps: what torch::optim and its foreach and fused forms emit, on the gradients of a backward
+// call.
+#include "generators/ops/makers.h"
+
+namespace lockstep::generators {
+namespace {
+
+// Parameters of one dtype without history, with their gradients.
+struct Parameters {
+  std::vector<Ref> values, gradients;
+};
+
+// Steps are taken in the parameter's own placements: gradients and state follow them.
+std::optional<Parameters> parameters(Builder& b) {
+  Parameters found;
+  for (const auto& [leaf, gradient] : b.gradients()) {
+    const auto placed = b.value(leaf).placement;
+    if (!placed || has_partial(*placed)) continue;
+    if (!found.values.empty() && b.dtype(leaf) != b.dtype(found.values[0])) continue;
+    if (!b.call("lockstep::detach", {leaf}, {}, false)) return std::nullopt;
+    found.values.push_back(b.results()[0]);
+    found.gradients.push_back(b.redistribute(gradient, *placed));
+    if (found.values.size() == 3) break;
+  }
+  if (found.values.empty()) return std::nullopt;
+  return found;
+}
+
+std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t low, int64_t high) {
+  std::vector<Ref> state;
+  for (const auto ref : values) {
+    const oracle::Values start{.kind = high > 0 ? oracle::ValueKind::kUniform : oracle::ValueKind::kZeros,
+                               .seed = 0,
+                               .low = low,
+                               .high = high,
+                               .bits = {}};
+    state.push_back(b.fresh({.dtypes = bit_of(b.dtype(ref)),
+                             .shape = b.shape(ref),
+                             .values = start,
+                             .placement = b.value(ref).placement}));
+  }
+  return state;
+}
+
+}  // namespace
+
+bool adamw_step(Builder& b) {
+  const auto p = parameters(b);
+  if (!p) return false;
+  const auto averages = state_like(b, p->values, 0, 0), squares = state_like(b, p->values, 0, 1);
+  std::vector<Ref> steps;
+  for (size_t i = 0; i < p->values.size(); ++i) {
+    const oracle::Values count{
+        .kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 1, .high = 3, .bits = {}};
+    steps.push_back(b.fresh(
+        {.dtypes = kF32, .shape = Shape{}, .values = count, .placement = replicated(b.settings().mesh)}));
+  }
+  const bool amsgrad = b.random().chance(20);
+  const auto largest = amsgrad ? state_like(b, p->values, 0, 1) : std::vector<Ref>{};
+  const std::vector<Arg> args = {p->values,
+                                 p->gradients,
+                                 averages,
+                                 squares,
+                                 largest,
+                                 steps,
+                                 0.01,
+                                 0.9,
+                                 0.999,
+                                 b.random().pick({0.0, 0.1}),
+                                 1e-8,
+                                 amsgrad,
+                                 b.random().chance(20),
+                                 None{},
+                                 None{}};
+  bool done = b.call("aten::_fused_adamw_", args, {}, false);
+  // A second step with the same gradients shows what the first one left behind.
+  if (done && b.random().chance(40)) done = b.call("aten::_fused_adamw_", args, {}, false);
+  return done;
+}
+
+bool sgd_step(Builder& b) {
+  const auto p = parameters(b);
+  if (!p) return false;
+  const auto momentum = state_like(b, p->values, 0, 0);
+  if (!b.call("aten::_foreach_add.List", {p->gradients, p->values, 0.1}, {}, false)) return false;
+  const auto decayed = b.results();
+  return b.call("aten::_foreach_mul_.Scalar", {momentum, 0.9}, {}, false) &&
+         b.call("aten::_foreach_add_.List", {momentum, decayed, 0.5}, {}, false) &&
+         b.call("aten::_foreach_add_.List", {p->values, momentum, -0.01}, {}, false);
+}
+
+bool clip_gradients(Builder& b) {
+  std::vector<Ref> gradients;
+  for (const auto& [leaf, gradient] : b.gradients())
+    if (gradients.empty() || b.dtype(gradient) == b.dtype(gradients[0])) gradients.push_back(gradient);
+  if (gradients.empty()) return false;
+  if (!b.call("aten::_foreach_norm.Scalar", {gradients, 2.0}, {}, false)) return false;
+  const auto norms = b.results();
+  if (!b.call("aten::stack", {norms}, {}, false)) return false;
+  if (!b.call("aten::linalg_vector_norm", {b.results()[0], 2.0}, {}, false)) return false;
+  if (!b.call("aten::add.Scalar", {b.results()[0], 1e-6}, {}, false)) return false;
+  if (!b.call("aten::reciprocal", {b.results()[0]}, {}, false)) return false;
+  if (!b.call("aten::clamp", {b.results()[0], None{}, 1.0}, {}, false)) return false;
+  return b.call("aten::_foreach_mul.Tensor", {gradients, b.results()[0]}, {}, false);
+}
+
+}  // namespace lockstep::generators

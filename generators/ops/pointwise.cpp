@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makers of pointwise ops: broadcasting, mixed dtypes, in-place.
+#include "generators/ops/makers.h"
+
+namespace lockstep::generators {
+namespace {
+
+// A second operand that broadcasts with `x`: to its shape where x is written, else either way round.
+Ref partner(Builder& b, const OpTemplate& op, Ref x) {
+  Want want{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(45)};
+  if (op.in_place() && !(op.traits & kLinear)) want.apart = x;
+  if (b.random().chance(25)) {
+    want.dtypes = op.in_place() && b.dtype(x) == c10::ScalarType::Long ? kI64 : op.dtypes | kI64;
+    if (op.in_place() && b.dtype(x) == c10::ScalarType::Bool) want.dtypes = kBool;
+    if (!(op.dtypes & kFloats)) want.dtypes = op.dtypes & (op.in_place() ? bit_of(b.dtype(x)) : ~0u);
+  }
+  return b.operand(want);
+}
+
+bool is_one_of(const OpTemplate& op, std::initializer_list<const char*> names) {
+  const std::string_view name(op.op);
+  return std::any_of(names.begin(), names.end(), [&](const char* n) { return name == n; });
+}
+
+}  // namespace
+
+bool unary(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  return emit(b, op, {x}, op.grow == Grow::kProduct ? std::vector{x, x} : std::vector{x});
+}
+
+bool binary(Builder& b, const OpTemplate& op) {
+  Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  Ref y = partner(b, op, x);
+  if (!op.in_place() && b.random().chance(30)) std::swap(x, y);
+  std::vector<Arg> args = {x, y};
+  auto growth = grown(b, op, {x, y});
+  if (is_one_of(op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::add_.Tensor", "aten::sub_.Tensor"}) &&
+      b.random().chance(25)) {
+    const bool whole =
+        b.settings().integer_lane || !c10::isFloatingType(b.dtype(x)) || !c10::isFloatingType(b.dtype(y));
+    const Arg alpha =
+        whole ? Arg(b.random().pick<int64_t>({2, -1, 3})) : Arg(b.random().pick<double>({0.5, -1.5, 2.0}));
+    args.push_back(alpha);
+    if (b.settings().integer_lane) {
+      growth.result = b.magnitude(x) + b.magnitude(y) * magnitude_of(alpha);
+      growth.factors[1] = growth.factors[1] * magnitude_of(alpha);
+    }
+  }
+  return b.call(op.op, std::move(args), growth, !(op.traits & kLinear));
+}
+
+bool with_number(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  auto number = draw_number(b, b.dtype(x));
+  // Division and remainder by zero have no integer result.
+  if (is_one_of(op,
+                {"aten::remainder.Scalar", "aten::div.Scalar", "aten::div_.Scalar", "aten::fmod.Scalar"}) &&
+      (number == Arg(int64_t{0}) || number == Arg(0.0)))
+    number = int64_t{3};
+  auto growth = grown(b, op, {x});
+  if (b.settings().integer_lane && op.grow != Grow::kOne) {
+    const auto m = magnitude_of(number);
+    growth.result = op.grow == Grow::kProduct ? b.magnitude(x) * m
+                    : op.grow == Grow::kSame  ? larger(b.magnitude(x), m)
+                                              : b.magnitude(x) + m;
+    growth.factors = {op.grow == Grow::kProduct ? m : Magnitude{}};
+  }
+  return b.call(op.op, {x, number}, growth, !(op.traits & kLinear));
+}
+
+bool power_number(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  // Exponents that stock kernels compute by products, quotients and roots.
+  const bool floating = c10::isFloatingType(b.dtype(x));
+  const Arg exponent = floating ? Arg(b.random().pick<double>({2.0, 3.0, 0.5, -1.0, -2.0}))
+                                : Arg(b.random().pick<int64_t>({2, 3}));
+  return emit(b, op, {x, exponent}, {x});
+}
+
+bool power_tensor(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  const oracle::Values exponents{
+      .kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 0, .high = 3, .bits = {}};
+  const Ref y =
+      b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true, .values = exponents});
+  return emit(b, op, {x, y}, {x, y});
+}
+
+bool divide_rounding(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const Ref y = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true});
+  return emit(b, op, {x, y, std::string(b.random().chance(50) ? "floor" : "trunc")}, {x, y});
+}
+
+bool clamp_numbers(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const bool whole = b.settings().integer_lane || !c10::isFloatingType(b.dtype(x));
+  const Arg low = whole ? Arg(int64_t{-1}) : Arg(-0.5), high = whole ? Arg(int64_t{2}) : Arg(0.75);
+  const auto both = b.random().below(3);
+  return emit(b, op, {x, both == 1 ? Arg(None{}) : low, both == 2 ? Arg(None{}) : high}, {x});
+}
+
+bool clamp_tensors(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const Want bound{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true};
+  const Ref low = b.operand(bound);
+  if (b.random().chance(40)) return emit(b, op, {x, low, None{}}, {x, low});
+  const Ref high = b.operand(bound);
+  return emit(b, op, {x, low, high}, {x, low, high});
+}
+
+bool where(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref y = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true});
+  const Ref condition =
+      b.operand({.dtypes = kBool, .shape = b.shape(x), .broadcasts = b.random().chance(50)});
+  return emit(b, op, {condition, x, y}, {condition, x, y});
+}
+
+bool where_scalar(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref condition =
+      b.operand({.dtypes = kBool, .shape = b.shape(x), .broadcasts = b.random().chance(50)});
+  auto growth = grown(b, op, {condition, x});
+  growth.result = larger(growth.result, {3, 0});
+  return b.call(op.op, {condition, x, draw_number(b, b.dtype(x))}, growth);
+}
+
+bool lerp(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  Want same{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(30)};
+  if (op.in_place()) same.apart = x;
+  const Ref y = b.operand(same);
+  const Arg weight = std::string_view(op.op).ends_with("Scalar")
+                         ? Arg(b.random().pick<double>({0.25, 0.5, 0.9}))
+                         : Arg(b.operand(same));
+  return emit(b, op, {x, y, weight}, {x, y});
+}
+
+bool addc(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  Want same{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(30)};
+  if (op.in_place()) same.apart = x;
+  const Ref y = b.operand(same), z = b.operand(same);
+  const Arg value = b.settings().integer_lane || !c10::isFloatingType(b.dtype(x))
+                        ? Arg(int64_t{1})
+                        : Arg(b.random().pick<double>({1.0, 0.5, -2.0}));
+  Growth growth;
+  if (b.settings().integer_lane) {
+    growth = grown(b, op, {x, y, z});
+    growth.result = b.magnitude(x) + b.magnitude(y) * b.magnitude(z);
+    growth.factors[1] = growth.factors[1] * b.magnitude(z);
+    growth.factors[2] = growth.factors[2] * b.magnitude(y);
+  }
+  return b.call(op.op, {x, y, z, value}, growth);
+}
+
+bool masked_fill(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const Ref mask = b.operand({.dtypes = kBool, .shape = b.shape(x), .broadcasts = b.random().chance(50)});
+  if (std::string_view(op.op).ends_with("Scalar")) {
+    auto growth = grown(b, op, {x, mask});
+    growth.result = larger(growth.result, {3, 0});
+    return b.call(op.op, {x, mask, draw_number(b, b.dtype(x))}, growth);
+  }
+  const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}});
+  return emit(b, op, {x, mask, value}, {x, mask, value});
+}
+
+bool gelu(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  return emit(b, op, {x, std::string(b.random().chance(50) ? "none" : "tanh")}, {x});
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makers of views. A view never redistributes, so each one takes an operand whose shards it can keep: a value
+// placed so for certain, or a redistribution of one.
+#include <numeric>
+
+#include "generators/ops/makers.h"
+
+namespace lockstep::generators {
+namespace {
+
+bool is(const OpTemplate& op, std::string_view name) {
+  return op.op == name;
+}
+
+std::vector<int64_t> range(int64_t begin, int64_t end) {
+  std::vector<int64_t> dims(static_cast<size_t>(end - begin));
+  std::iota(dims.begin(), dims.end(), begin);
+  return dims;
+}
+
+// A reshape of the dimensions [begin, end) into others.
+struct Regroup {
+  int64_t begin = 0, end = 0;
+  Shape into;
+};
+
+// n = a * b; half of the time with a > 1 where it has such factors.
+std::pair<int64_t, int64_t> factors(Random& random, int64_t n) {
+  std::vector<int64_t> divisors;
+  for (int64_t a = 1; a <= n; ++a)
+    if (n % a == 0) divisors.push_back(a);
+  const auto a = divisors.empty() ? 1 : random.pick(divisors);
+  return {a, n / a};
+}
+
+Regroup draw_regroup(Random& random, const Shape& shape) {
+  const auto ndim = static_cast<int64_t>(shape.size());
+  if (ndim == 0) return {0, 0, {1}};
+  const auto dim = random.below(ndim);
+  const auto n = shape[static_cast<size_t>(dim)];
+  switch (random.below(3)) {
+    case 0: {  // merge some neighbours
+      const auto end = random.between(dim + 1, ndim);
+      return {dim,
+              end,
+              {std::accumulate(shape.begin() + dim, shape.begin() + end, int64_t{1}, std::multiplies<>())}};
+    }
+    case 1: {  // split one
+      const auto [a, b] = factors(random, n);
+      return {dim, dim + 1, {a, b}};
+    }
+    default:
+      return {dim, dim, {1}};  // insert a dimension of one
+  }
+}
+
+// Of dimensions merged into one, the first may keep an even Shard.
+std::vector<int64_t> affected(const Builder& b, Ref x, const Regroup& regroup) {
+  const bool merges = regroup.into.size() == 1 && regroup.end - regroup.begin > 1;
+  const auto ranks = b.settings().mesh.size();
+  bool even = merges && b.tensor(x).size(regroup.begin) % ranks == 0 && b.tensor(x).numel() > 0;
+  if (const auto& placed = b.value(x).placement)
+    for (const auto& p : placed->placements) even = even && !std::holds_alternative<InterleavedShard>(p);
+  return range(regroup.begin + (even ? 1 : 0), regroup.end);
+}
+
+Shape regrouped(const Shape& shape, const Regroup& regroup) {
+  Shape result(shape.begin(), shape.begin() + regroup.begin);
+  result.insert(result.end(), regroup.into.begin(), regroup.into.end());
+  result.insert(result.end(), shape.begin() + regroup.end, shape.end());
+  return result;
+}
+
+}  // namespace
+
+bool reshape(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes});
+  const bool strict = is(op, "aten::view") || is(op, "aten::_unsafe_view");
+  if (strict && !b.tensor(x).is_contiguous()) {
+    if (!b.call("aten::contiguous", {x}, {b.magnitude(x), {}}, false)) return false;
+    x = b.results()[0];
+  }
+  const auto regroup = draw_regroup(b.random(), b.shape(x));
+  x = b.unsharded(x, affected(b, x, regroup));
+  auto shape = regrouped(b.shape(x), regroup);
+  if (b.tensor(x).numel() > 0 && !shape.empty() && b.random().chance(20))
+    shape[static_cast<size_t>(b.random().below(static_cast<int64_t>(shape.size())))] = -1;
+  return emit(b, op, {x, shape}, {x});
+}
+
+bool flatten(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const auto begin = b.random().below(b.ndim(x)), end = b.random().between(begin, b.ndim(x) - 1);
+  x = b.unsharded(x, affected(b, x, {begin, end + 1, {0}}));
+  return emit(b, op, {x, begin, end}, {x});
+}
+
+bool unflatten(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const auto dim = b.random().below(b.ndim(x));
+  x = b.unsharded(x, {dim});
+  const auto [first, second] = factors(b.random(), b.tensor(x).size(dim));
+  return emit(b, op, {x, dim, std::vector<int64_t>{first, second}}, {x});
+}
+
+bool permute(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  auto order = range(0, b.ndim(x));
+  b.random().shuffle(order);
+  return emit(b, op, {x, order}, {x});
+}
+
+bool transpose(Builder& b, const OpTemplate& op) {
+  const bool matrix = is(op, "aten::t") || is(op, "aten::t_");
+  const Ref x =
+      first_operand(b, op, {.dtypes = op.dtypes, .min_dims = matrix ? 0 : 1, .max_dims = matrix ? 2 : 3});
+  if (matrix) return emit(b, op, {x}, {x});
+  return emit(b, op, {x, draw_dim(b, b.ndim(x)), draw_dim(b, b.ndim(x))}, {x});
+}
+
+bool expand(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .max_dims = 2});
+  std::vector<int64_t> ones;
+  auto shape = b.shape(x);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] != 1) continue;
+    ones.push_back(static_cast<int64_t>(d));
+    shape[d] = std::min<int64_t>(draw_size(b.random(), b.settings().mesh), 8);
+  }
+  x = b.unsharded(x, ones);
+  if (shape.size() < 3 && b.random().chance(50))
+    shape.insert(shape.begin(), std::min<int64_t>(draw_size(b.random(), b.settings().mesh), 8));
+  const auto copies = numel(shape) / std::max<int64_t>(b.tensor(x).numel(), 1);
+  return b.call(op.op, {x, shape}, {b.magnitude(x), {{static_cast<double>(std::max<int64_t>(copies, 1)), 0}}},
+                false);
+}
+
+bool squeeze(Builder& b, const OpTemplate& op) {
+  const bool all = is(op, "aten::squeeze");
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = all ? 0 : 1});
+  std::vector<int64_t> ones;
+  for (int64_t d = 0; d < b.ndim(x); ++d)
+    if (b.tensor(x).size(d) == 1) ones.push_back(d);
+  x = b.unsharded(x, ones);
+  if (all) return emit(b, op, {x}, {x});
+  const auto dim = ones.empty() ? draw_dim(b, b.ndim(x)) : b.random().pick(ones);
+  if (is(op, "aten::squeeze.dims")) return emit(b, op, {x, std::vector<int64_t>{dim}}, {x});
+  return emit(b, op, {x, dim}, {x});
+}
+
+bool unsqueeze(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .max_dims = 2});
+  return emit(b, op, {x, b.random().between(-b.ndim(x) - 1, b.ndim(x))}, {x});
+}
+
+bool slice(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const auto dim = draw_dim(b, b.ndim(x));
+  x = b.unsharded(x, {dim});
+  const auto n = b.tensor(x).size(dim), start = b.random().between(0, n);
+  if (is(op, "aten::narrow")) return emit(b, op, {x, dim, start, b.random().between(0, n - start)}, {x});
+  const Arg end = b.random().chance(30) ? Arg(None{}) : Arg(b.random().between(start, n));
+  return emit(
+      b, op,
+      {x, dim, b.random().chance(20) ? start - n : start, end, b.random().pick<int64_t>({1, 1, 1, 2, 3})},
+      {x});
+}
+
+bool select(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const auto dim = draw_dim(b, b.ndim(x));
+  x = b.unsharded(x, {dim});
+  const auto n = b.tensor(x).size(dim);
+  return emit(b, op, {x, dim, b.random().between(-n, n - 1)}, {x});
+}
+
+bool split(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const auto dim = draw_dim(b, b.ndim(x));
+  const auto n = b.tensor(x).size(dim);
+  if (n > 9) return false;  // too many results to read
+  x = b.unsharded(x, {dim});
+  if (is(op, "aten::unbind.int")) return emit(b, op, {x, dim}, {x});
+  if (is(op, "aten::split_with_sizes")) {
+    const auto first = b.random().between(0, n), second = b.random().between(0, n - first);
+    return emit(b, op, {x, Shape{first, second, n - first - second}, dim}, {x});
+  }
+  return emit(b, op, {x, b.random().between(is(op, "aten::chunk") ? 1 : (n + 3) / 4, n), dim}, {x});
+}
+
+bool alias(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  return emit(b, op, {x}, {x});
+}
+
+}  // namespace lockstep::generators
