@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the program. Each adds its options to the parser and sets what to do when it is chosen.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+#include "engine/values/numerics.h"
+
+namespace lockstep::program {
+
+// What the chosen command needs from main, and what it does; the result is the exit code.
+struct Chosen {
+  std::function<int()> action;
+  bool needs_lane = false;
+  Lane lane = Lane::kExact;
+  bool json = false;
+};
+
+void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line);
+void add_replay(CLI::App& app, Chosen& chosen);
+void add_list(CLI::App& app, Chosen& chosen);
+void add_show(CLI::App& app, Chosen& chosen);
+void add_report(CLI::App& app, Chosen& chosen);
+void add_merge(CLI::App& app, Chosen& chosen);
+void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line);
+
+// "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
+Lane parse_lane(const std::string& text);
+inline constexpr const char* kNotAvailable = " is not available in this version";
+
+}  // namespace lockstep::program

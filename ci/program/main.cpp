@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep: runs suites, replays tokens, shows what the engine does, trains, and reports. Exit codes are in
+// suites/harness/exit_code.h; only this file turns an error into one.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ci/program/commands.h"
+#include "dashboard/store.h"
+#include "engine/values/error.h"
+#include "suites/harness/exit_code.h"
+
+namespace lockstep::program {
+namespace {
+
+struct Ending {
+  int code;
+  std::string message;
+};
+
+int end_with(const Ending& ending, bool json) {
+  if (json)
+    std::printf("%s\n", nlohmann::json{{"error", ending.message},
+                                       {"exit_code", ending.code},
+                                       {"exit_codes", {ending.code}},
+                                       {"meaning", suites::meaning(ending.code)}}
+                            .dump(2)
+                            .c_str());
+  std::fprintf(stderr, "lockstep: %s\n", ending.message.c_str());
+  return ending.code;
+}
+
+// Every error that reaches main, by its kind.
+Ending ending_of(const std::exception& e) {
+  if (dynamic_cast<const Error*>(&e) != nullptr) return {suites::kUsage, e.what()};
+  if (dynamic_cast<const dashboard::StoreError*>(&e) != nullptr) return {suites::kStoreUnusable, e.what()};
+  return {suites::kHarnessError, std::string("harness error: ") + e.what()};
+}
+
+int run_chosen(const Chosen& chosen, char** argv) {
+  if (chosen.needs_lane) {
+    enter_lane(chosen.lane, argv);
+    const auto refused = chosen.lane == Lane::kExact ? slice_probe() : std::string();
+    if (!refused.empty())
+      return end_with({suites::kSkipped,
+                       "the exact lane does not hold on this processor or library: a slice of " + refused +
+                           " is not bitwise the op on the slice; use --numerics fast"},
+                      chosen.json);
+  }
+  return chosen.action();
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string text = "lockstep";
+  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  return text;
+}
+
+int main(int argc, char** argv) {
+  CLI::App app("Lockstep: does a sharded training program compute, bit by bit, what one device would?", "lockstep");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "0.1.0");
+  app.footer("Exit codes: 0 all equal or explained; 1 difference, crash or hang; 2 usage, or not available; 3 harness "
+             "error;\n4 slower; 5 not measured; 6 non-determinism only; 7 store unusable; 8 a planted fault or the "
+             "canary survived;\n77 skipped. If several apply: 2, 7, 3, 8, 5, 1, 6, 4, 77, 0.");
+  Chosen chosen;
+  const auto line = command_line(argc, argv);
+  add_run(app, chosen, line);
+  add_replay(app, chosen);
+  add_list(app, chosen);
+  add_show(app, chosen);
+  add_report(app, chosen);
+  add_merge(app, chosen);
+  add_train(app, chosen, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : suites::kUsage;
+  }
+  try {
+    return run_chosen(chosen, argv);
+  } catch (const std::exception& e) {
+    return end_with(ending_of(e), chosen.json);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::program
+
+int main(int argc, char** argv) { return lockstep::program::main(argc, argv); }

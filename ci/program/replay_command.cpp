@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep replay TOKEN | --bucket SIGNATURE: judges one case again, in this new process.
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ci/program/commands.h"
+#include "dashboard/store.h"
+#include "engine/values/error.h"
+#include "suites/faults/fault.h"
+#include "suites/harness/examine.h"
+#include "suites/harness/exit_code.h"
+#include "suites/harness/tell.h"
+#include "suites/lockstep_engine.h"
+
+namespace lockstep::program {
+namespace {
+
+struct Flags {
+  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact";
+  bool json = false;
+};
+
+std::string token_of_bucket(const Flags& flags) {
+  const auto store = dashboard::Store::open_reader(flags.db);
+  SQLite::Statement row(store.database(), "SELECT token FROM v_failures WHERE bucket = ? ORDER BY run_id DESC LIMIT 1");
+  row.bind(1, flags.bucket);
+  LOCKSTEP_CHECK(row.executeStep(), "[replay] ", flags.db, " has no failure in bucket '", flags.bucket,
+                 "'; lockstep report lists the buckets");
+  return row.getColumn(0).getString();
+}
+
+int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
+  switch (suites::verdict_of(outcome)) {
+    case dashboard::Verdict::kDifferent:
+    case dashboard::Verdict::kHung:
+    case dashboard::Verdict::kCrashed: return suite.self_check ? suites::kFaultSurvived : suites::kDifference;
+    case dashboard::Verdict::kNondeterministic: return suites::kNondeterminism;
+    case dashboard::Verdict::kBroken: return suites::kHarnessError;
+    case dashboard::Verdict::kGaveUp: return suites::kNotMeasured;
+    default: return suites::kAllEqual;
+  }
+}
+
+int replay(const Flags& flags) {
+  LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(), "[replay] give a token, or --bucket with a signature");
+  const auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
+  const auto& suite = suites::find_suite(c.suite);
+  std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
+  if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
+  const auto outcome = suites::judge_and_repeat(suite, c, *engine);
+  const int code = exit_code_of(suite, outcome);
+  const auto* failure = std::get_if<suites::Failed>(&outcome);
+  if (flags.json) {
+    std::printf("%s\n", nlohmann::json{{"suite", c.suite},
+                                       {"verdict", dashboard::name(suites::verdict_of(outcome))},
+                                       {"bucket", failure ? failure->bucket : ""},
+                                       {"explanation", suites::explanation_of(outcome)},
+                                       {"program", oracle::describe(c)},
+                                       {"exit_code", code},
+                                       {"exit_codes", {code}}}
+                            .dump(2)
+                            .c_str());
+    return code;
+  }
+  std::printf("%s", suites::failure_text({&suite, -1}, c, outcome, flags.fault).c_str());
+  return code;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Chosen& chosen) {
+  auto flags = std::make_shared<Flags>();
+  auto* replay_app = app.add_subcommand("replay", "Judge one case again from its token");
+  replay_app->add_option("token", flags->token, "Token, as a failure printed it (quote it)");
+  replay_app->add_option("--bucket", flags->bucket, "The minimal case of this bucket in the database instead");
+  replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
+  replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
+  replay_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
+  replay_app->add_flag("--json", flags->json, "Print JSON");
+  replay_app->callback([&chosen, flags] {
+    chosen.json = flags->json;
+    chosen.needs_lane = true;
+    chosen.lane = parse_lane(flags->numerics);
+    chosen.action = [flags] { return replay(*flags); };
+  });
+}
+
+}  // namespace lockstep::program

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep run
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ci/program/commands.h"
+#include "ci/program/progress.h"
+#include "engine/values/error.h"
+#include "suites/harness/exit_code.h"
+#include "suites/harness/run.h"
+#include "suites/harness/tell.h"
+
+namespace lockstep::program {
+namespace {
+
+using suites::RunOptions;
+using suites::RunSummary;
+using Json = nlohmann::json;
+
+struct RunFlags {
+  RunOptions options;
+  std::string shard, numerics = "exact", report = "lockstep-report.html";
+  bool json = false;
+};
+
+void parse_shard(const std::string& text, RunOptions& options) {
+  if (text.empty()) return;
+  int used = 0;
+  long i = 0, n = 0;
+  const bool read = std::sscanf(text.c_str(), "%ld/%ld%n", &i, &n, &used) == 2 && used == static_cast<int>(text.size());
+  LOCKSTEP_CHECK(read && i >= 1 && i <= n, "[run] --shard ", text, ": write i/n with 1 <= i <= n, for example 1/4");
+  options.shard = i - 1;
+  options.shards = n;
+}
+
+Json to_json(const RunSummary& s, const RunFlags& flags) {
+  Json failures = Json::array();
+  for (const auto& f : s.failures)
+    failures.push_back(
+        {{"bucket", f.bucket}, {"suite", f.suite}, {"verdict", f.verdict}, {"token", f.token}, {"cases", f.cases}});
+  const int code = suites::winning(s.codes);
+  auto codes = s.codes;
+  if (codes.empty()) codes.insert(suites::kAllEqual);
+  return {{"run", s.run},
+          {"seed", std::to_string(s.seed)},
+          {"numerics", flags.numerics},
+          {"planned", s.planned},
+          {"cases", s.cases},
+          {"seconds", s.seconds},
+          {"cases_per_second_per_core", s.cases_per_second_per_core},
+          {"verdicts", s.verdicts},
+          {"failures", failures},
+          {"digest", s.digest},
+          {"interrupted", s.interrupted},
+          {"db", flags.options.db},
+          {"report", flags.report},
+          {"exit_code", code},
+          {"exit_codes", codes},
+          {"meaning", suites::meaning(code)}};
+}
+
+void print_verdicts(const RunSummary& s) {
+  std::map<std::string, int64_t> total;
+  for (const auto& [suite, verdicts] : s.verdicts) {
+    std::string line;
+    for (const auto& [verdict, count] : verdicts) {
+      line += concat(line.empty() ? "" : ", ", count, " ", verdict);
+      total[verdict] += count;
+    }
+    std::printf("  %-14s %s\n", suite.c_str(), line.c_str());
+  }
+  std::string line;
+  for (const auto& [verdict, count] : total) line += concat(line.empty() ? "" : ", ", count, " ", verdict);
+  std::printf("  %-14s %s\n", "all", line.c_str());
+}
+
+void print_summary(const RunSummary& s, const RunFlags& flags) {
+  std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds, s.cases_per_second_per_core);
+  print_verdicts(s);
+  for (const auto& f : s.failures)
+    std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
+                suites::quoted(f.token).c_str(),
+                flags.options.fault.empty() ? "" : (" --fault " + flags.options.fault).c_str());
+  std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());
+  if (!flags.report.empty()) std::printf("report: %s\n", flags.report.c_str());
+  const int code = suites::winning(s.codes);
+  std::printf("exit %d: %s\n", code, suites::meaning(code));
+}
+
+int run(RunFlags& flags) {
+  auto& options = flags.options;
+  parse_shard(flags.shard, options);
+  options.report = flags.report;
+  Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
+  suites::RunListener listener;
+  listener.started = [&](const RunOptions& o, const suites::Plan& plan, const std::string& id) {
+    if (flags.json) return;
+    std::printf("seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),
+                plan.cases == suites::kEndless ? "as many cases as fit" : concat(plan.cases, " cases").c_str(),
+                plan.chosen.size(), o.jobs, flags.numerics.c_str());
+    std::fflush(stdout);
+  };
+  listener.progress = [&](int64_t done, int64_t planned, double seconds) { progress.update(done, planned, seconds); };
+  listener.message = [&](const std::string& text) {
+    progress.finish();
+    if (flags.json) std::fprintf(stderr, "%s\n", text.c_str());
+    else progress.print(text);
+  };
+  const auto summary = suites::run(options, listener);
+  progress.finish();
+  if (flags.json) std::printf("%s\n", to_json(summary, flags).dump(2).c_str());
+  else print_summary(summary, flags);
+  return suites::winning(summary.codes);
+}
+
+}  // namespace
+
+Lane parse_lane(const std::string& text) {
+  if (text == "exact") return Lane::kExact;
+  if (text == "fast") return Lane::kFast;
+  if (text == "invariant") throw NotBuilt(concat("[run] --numerics invariant", kNotAvailable, "; use exact or fast"));
+  throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
+}
+
+void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
+  auto flags = std::make_shared<RunFlags>();
+  flags->options.command = command_line;
+  auto* run_app = app.add_subcommand("run", "Run generated cases of the suites and record what came out");
+  auto& o = flags->options;
+  run_app->add_option("--suite", o.suites, "Only these suites (repeat, or separate by commas); see lockstep list")
+      ->delimiter(',');
+  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")->check(CLI::NonNegativeNumber);
+  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")->check(CLI::NonNegativeNumber);
+  run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)");
+  run_app->add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
+      ->check(CLI::Range(0, 256));
+  run_app->add_option("--shard", flags->shard, "i/n: run the i-th of n equal parts of the sequence");
+  run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
+  run_app->add_option("--db", o.db, "Database (default lockstep.db)");
+  run_app->add_option("--report", flags->report, "Report (default lockstep-report.html); empty for none");
+  run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
+  run_app->add_option("--hang", o.hang_seconds, "A worker without a sign of life for so many seconds is stopped");
+  run_app->add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");
+  run_app->add_flag("--json", flags->json, "Print the summary as JSON");
+  run_app->callback([&chosen, flags] {
+    chosen.json = flags->json;
+    chosen.needs_lane = true;
+    chosen.lane = flags->options.lane = parse_lane(flags->numerics);
+    chosen.action = [flags] { return run(*flags); };
+  });
+}
+
+}  // namespace lockstep::program

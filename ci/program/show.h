@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers of `lockstep show`, as text and as JSON. The JSON keys are documented in ci/program/README.md and stable.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lockstep::program {
+
+// What the command line said, as text; each answer parses what it needs.
+struct ShowRequest {
+  std::string shape, placements, to, op;
+  std::string mesh = "1", dtype = "f32", device = "132x2048";
+  uint64_t seed = 0, offset = 0;
+  double p = 0.5;
+  int64_t low = 0, high = 10;
+};
+
+struct Shown {
+  std::string text;
+  nlohmann::json json;
+};
+
+Shown show_layout(const ShowRequest& request);
+Shown show_route(const ShowRequest& request);
+Shown show_rules(const ShowRequest& request);
+Shown show_random(const ShowRequest& request);
+
+}  // namespace lockstep::program

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planted faults: mistakes that real engines and programs made, put into Lockstep's engine through its extension
+// points and decorators only. The suite `faults` must find every one.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "suites/engine_under_test.h"
+
+namespace lockstep::suites {
+
+struct Fault {
+  const char* name;
+  const char* klass;  // K1 … K14, see README.md
+  const char* what;   // one sentence: what the engine does wrong
+  const char* suite;  // whose cases find it
+  int64_t cases;      // found within so many
+  int64_t ops;        // shrinks to at most so many
+  // False for cases in which the fault cannot act; they count, but are not run.
+  bool (*touches)(const oracle::Case& c);
+  std::unique_ptr<EngineUnderTest> (*plant)();
+};
+
+// The explicit table, by class.
+std::span<const Fault> faults();
+// Throws Error that lists the names.
+const Fault& find_fault(std::string_view name);
+
+}  // namespace lockstep::suites

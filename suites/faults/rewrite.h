@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewriter: copies a Program call by call, with more calls in between, and keeps track of which value became which.
+#pragma once
+#include "suites/faults/wrap.h"
+
+namespace lockstep::suites {
+
+class Rewriter {
+ public:
+  explicit Rewriter(const oracle::Case& c);
+
+  // The number in the new program of a value of the old one.
+  int64_t now(oracle::Ref old) const { return values_.at(static_cast<size_t>(old.id)); }
+  // A call of one result that the old program does not have; its arguments are new numbers. Returns the result.
+  oracle::Ref insert(const std::string& op, std::vector<oracle::Arg> args);
+  // From here on, uses of the old value mean this new one.
+  void replace_uses(oracle::Ref old, oracle::Ref by) { uses_[static_cast<size_t>(old.id)] = by.id; }
+  // The arguments of an old call in new numbers.
+  std::vector<oracle::Arg> arguments(const oracle::Call& call) const;
+  // The next call of the old program, as it is or with other arguments.
+  void copy(const oracle::Call& call) { copy(call, arguments(call)); }
+  void copy(const oracle::Call& call, std::vector<oracle::Arg> arguments);
+  // The next call of the old program is answered by values that exist already.
+  void answer(oracle::Ref by) { add_old(by.id); }
+
+  Rewritten finish() &&;
+
+ private:
+  void add_old(int64_t number);
+  Rewritten out_;
+  std::vector<int64_t> values_, uses_;  // by old number
+  int64_t next_ = 0;
+};
+
+}  // namespace lockstep::suites

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How faults are put into the engine: one helper for each extension point or decorator.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/random_policy.h"
+#include "engine/rules/row.h"
+#include "engine/world.h"
+#include "suites/engine_under_test.h"
+
+namespace lockstep::suites {
+
+using EnginePtr = std::unique_ptr<EngineUnderTest>;
+
+// What a rank received: one tensor for each member of its group, in group order.
+using Received = std::vector<at::Tensor>;
+
+// A World that spoils what ranks receive from the World it wraps. Null hooks change nothing.
+struct WorldFault {
+  // After an all-gather: for each hosted rank its pieces, and the groups.
+  std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> gathered;
+  // After an all-to-all.
+  std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> exchanged;
+  // Before any collective: each tensor that is sent.
+  std::function<at::Tensor(const at::Tensor& sent)> sent;
+};
+EnginePtr with_world(WorldFault fault);
+
+// The rows of `op` are those of its rule after `change`.
+using ChangeRows = Rows (*)(const OpCall& call, Rows rows);
+EnginePtr with_rows(std::string op, ChangeRows change);
+
+EnginePtr with_policy(RandomPolicy policy);
+
+// Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value i of the
+// one asked for.
+struct Rewritten {
+  oracle::Case c;
+  std::vector<int64_t> values;
+};
+EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c));
+
+// The results are spoilt after the run.
+EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
+
+// A run whose key was seen before in this process and differs only in what the key leaves out is answered with the
+// earlier result, if the shapes fit.
+EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c));
+
+}  // namespace lockstep::suites

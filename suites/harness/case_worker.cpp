@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/case_worker.h"
+
+#include <chrono>
+
+#include "engine/values/error.h"
+#include "suites/faults/fault.h"
+#include "suites/harness/exit_code.h"
+#include "suites/harness/examine.h"
+#include "suites/harness/tell.h"
+#include "suites/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+constexpr int kShrinksPerBucket = 2;
+
+uint16_t suite_number(const Suite* suite) { return static_cast<uint16_t>(suite - suites().data()); }
+
+// Every store error ends the run with its code; the rest is the pool's to report.
+template <class F>
+void storing(F&& f) {
+  try {
+    f();
+  } catch (const dashboard::StoreError& e) {
+    throw WorkerExit{kStoreUnusable, e.what()};
+  }
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& w : words) text += (text.empty() ? "" : " ") + w;
+  return text;
+}
+
+dashboard::Verdict verdict_at(const Outcome& outcome, const std::string& op) {
+  if (const auto* f = std::get_if<Failed>(&outcome)) return f->op == op ? f->kind : dashboard::Verdict::kEqual;
+  if (const auto* p = std::get_if<Passed>(&outcome))
+    for (const auto& [name, verdict] : p->explained)
+      if (name == op) return verdict;
+  return dashboard::Verdict::kEqual;
+}
+
+}  // namespace
+
+std::string shard_path(const std::string& db, int worker) { return concat(db, ".shard-", worker); }
+std::string journal_path(const std::string& db, int worker) { return concat(db, ".journal-", worker); }
+
+struct CaseWorker::Judged {
+  Outcome outcome;
+  Facts facts;
+  int64_t time_ns = 0;
+};
+
+CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence, Recorded recorded)
+    : options_(options), run_(run), sequence_(std::move(sequence)), recorded_(std::move(recorded)) {}
+
+Planned CaseWorker::planned(int64_t number) { return sequence_.at(number * options_.shards + options_.shard); }
+
+void CaseWorker::begin(int worker) {
+  storing([&] {
+    store_ = std::make_unique<dashboard::Store>(
+        dashboard::Store::open_writer(shard_path(options_.db, worker)));
+    recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
+    journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
+  });
+  engine_ = std::make_unique<LockstepEngine>();
+  if (!options_.fault.empty()) engine_ = find_fault(options_.fault).plant();
+}
+
+void CaseWorker::run(int64_t number) {
+  const auto p = planned(number);
+  if (const auto known = recorded_.find(p.suite->name); known != recorded_.end() && known->second.contains(p.index))
+    return;
+  storing([&] { journal_->started(suite_number(p.suite), p.index); });
+  oracle::Case c;
+  Judged judged;
+  const auto began = std::chrono::steady_clock::now();
+  Observing engine(*engine_, judged.facts);
+  try {
+    c = p.suite->generate(options_.seed, p.index);
+    judged.outcome = judge_and_repeat(*p.suite, c, engine);
+  } catch (const std::exception& e) {
+    judged.outcome = HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
+  }
+  judged.time_ns = (std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1);
+  storing([&] {
+    record(p, c, judged);
+    journal_->finished(suite_number(p.suite), p.index, verdict_of(judged.outcome));
+  });
+  settled();
+  if (const auto* f = std::get_if<Failed>(&judged.outcome)) return shrink_and_tell(p, c, *f);
+  if (dashboard::is_failure(verdict_of(judged.outcome))) tell(p, c, judged.outcome);
+}
+
+void CaseWorker::lost(const Lost& lost) {
+  const auto p = planned(lost.number);
+  Judged judged;
+  const auto c = p.suite->generate(options_.seed, p.index);
+  auto f = failed(p.suite->name, lost.hung ? "hang" : lost.detail, "", placement_pattern(c), "",
+                  concat("the case took its process along: ", lost.detail));
+  f.kind = lost.hung ? dashboard::Verdict::kHung : dashboard::Verdict::kCrashed;
+  judged.outcome = f;
+  storing([&] {
+    record(p, c, judged);
+    journal_->finished(suite_number(p.suite), p.index, f.kind);
+  });
+  tell(p, c, judged.outcome);
+}
+
+void CaseWorker::end() {
+  storing([&] { recorder_->flush(); });
+}
+
+dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c) const {
+  dashboard::CaseRow r;
+  r.suite = planned.suite->name;
+  r.law = planned.suite->law;
+  r.variant = options_.fault;
+  r.number = planned.index;
+  r.how = "random";
+  if (c.mesh.size() == 0) {  // could not be generated
+    r.token = concat("none: case ", planned.index, " of ", planned.suite->name);
+    return r;
+  }
+  r.token = oracle::to_token(c);
+  r.ops = join(op_names(c.program));
+  r.mesh = to_string(c.mesh);
+  r.mesh_rank = c.mesh.ndim();
+  r.evenness = evenness(c);
+  r.placement = placement_pattern(c);
+  if (c.program.calls.size() == 1) r.op = c.program.calls[0].op;
+  if (!c.program.inputs.empty()) r.dtype = dtype_name(c.program.inputs[0].dtype);
+  r.labels = labels(c);
+  return r;
+}
+
+void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Judged& judged) {
+  auto r = row(planned, c);
+  r.verdict = verdict_of(judged.outcome);
+  r.explanation = explanation_of(judged.outcome);
+  r.time_ns = judged.time_ns;
+  r.bytes_moved = judged.facts.bytes_moved;
+  for (const auto& [op, placement, mesh_rank, even] : judged.facts.coverage)
+    r.coverage.push_back({op, placement, mesh_rank, even, verdict_at(judged.outcome, op)});
+  if (const auto* f = std::get_if<Failed>(&judged.outcome)) {
+    r.op = f->op;
+    r.placement = f->pattern;
+    r.dtype = f->dtype;
+    r.bucket = f->bucket;
+    r.diffs = f->differences;
+    if (f->fault) recorder_->record(*f->fault);
+  } else if (const auto* passed = std::get_if<Passed>(&judged.outcome)) {
+    r.diffs = passed->differences;
+    for (const auto& e : passed->exceptions) recorder_->record(e);
+    if (passed->fault) recorder_->record(*passed->fault);
+  } else if (dashboard::is_failure(r.verdict)) {
+    r.bucket = bucket(r.suite, dashboard::name(r.verdict), "", r.placement, r.dtype);
+  }
+  recorder_->record(r);
+}
+
+void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure) {
+  if (planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket) return tell(planned, c, failure);
+  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_);
+  dashboard::Failure f;
+  f.bucket = failure.bucket;
+  f.suite = planned.suite->name;
+  f.law = planned.suite->law;
+  f.verdict = failure.kind;
+  f.token = oracle::to_token(minimal.c);
+  f.program = oracle::describe(minimal.c);
+  f.ops = static_cast<int64_t>(minimal.c.program.calls.size());
+  f.shrink_steps = minimal.steps;
+  f.budget_ended = minimal.budget_ended;
+  storing([&] {
+    recorder_->record(f);
+    recorder_->flush();
+  });
+  auto again = judge_safely(*planned.suite, minimal.c, *engine_);
+  tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
+}
+
+void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {
+  say(failure_text(planned, c, outcome, options_.fault));
+}
+
+}  // namespace lockstep::suites

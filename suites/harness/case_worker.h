@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// CaseWorker: what one worker process does with each case: generate, mark as started, judge, shrink, record, tell.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "dashboard/journal.h"
+#include "dashboard/recorder.h"
+#include "dashboard/store.h"
+#include "suites/facts.h"
+#include "suites/harness/options.h"
+#include "suites/harness/sequence.h"
+#include "suites/harness/worker_pool.h"
+
+namespace lockstep::suites {
+
+// The files of a run beside its database: one store and one journal for each worker.
+std::string shard_path(const std::string& db, int worker);
+std::string journal_path(const std::string& db, int worker);
+
+// Cases that a run has recorded already: suite name and index.
+using Recorded = std::map<std::string, std::set<int64_t>>;
+
+class CaseWorker {
+ public:
+  CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence, Recorded recorded);
+
+  // The four calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
+  void begin(int worker);
+  void run(int64_t number);
+  void lost(const Lost& lost);
+  void end();
+
+ private:
+  struct Judged;
+  dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
+  void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
+  void shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure);
+  void tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome);
+  Planned planned(int64_t number);
+
+  const RunOptions& options_;
+  const dashboard::Run& run_;
+  Sequence sequence_;
+  Recorded recorded_;
+  std::unique_ptr<dashboard::Store> store_;
+  std::unique_ptr<dashboard::Recorder> recorder_;
+  std::unique_ptr<dashboard::JournalWriter> journal_;
+  std::unique_ptr<EngineUnderTest> engine_;
+  std::map<std::string, int> shrunk_;  // bucket -> how often
+};
+
+}  // namespace lockstep::suites

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the harness does with a case that failed: run it again on both sides, then shrink it within its bucket.
+#pragma once
+#include <optional>
+
+#include "suites/suite.h"
+
+namespace lockstep::suites {
+
+// Judges again; a failure that does not repeat itself is Flaky, and the side that changed its bits is named.
+// @post a Failed is returned as it was if every repetition gives the same bucket.
+Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine);
+
+struct Minimal {
+  oracle::Case c;
+  int64_t steps = 0;  // improvements taken
+  bool budget_ended = false;
+};
+
+// @post judging result.c fails in `failure`'s bucket; no more than `budget` cases were judged.
+Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure, EngineUnderTest& engine,
+                       int64_t budget = 400);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/exit_code.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::suites {
+namespace {
+
+// Catches: two codes swapped in the order of precedence, or one that is missing from it.
+TEST(ExitCode, EarlierOfTwoWins) {
+  const int order[] = {2, 7, 3, 8, 5, 1, 6, 4, 77, 0};
+  for (size_t i = 0; i < std::size(order); ++i)
+    for (size_t j = i; j < std::size(order); ++j) EXPECT_EQ(winning({order[i], order[j]}), order[i]);
+  EXPECT_EQ(winning({}), 0);
+}
+
+// Catches: a code nobody knows passing as success.
+TEST(ExitCode, AnUnknownCodeIsAHarnessError) { EXPECT_EQ(winning({42}), 3); }
+
+}  // namespace
+}  // namespace lockstep::suites

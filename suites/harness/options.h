@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `lockstep run` was asked to do, and what came of it. Values.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/values/numerics.h"
+
+namespace lockstep::suites {
+
+struct RunOptions {
+  std::vector<std::string> suites;  // empty: all
+  uint64_t seed = 0;
+  int64_t cases = 0;   // 0: the default plan, or as many as fit into `seconds`
+  double seconds = 0;  // 0: no limit
+  int jobs = 0;        // 0: one for each processor
+  int64_t shard = 0, shards = 1;
+  Lane lane = Lane::kExact;
+  std::string db = "lockstep.db";
+  std::string report;  // "": none
+  std::string fault;   // plants this fault in the engine
+  bool resume = false;
+  double hang_seconds = 120;
+  std::string command;  // as typed
+};
+
+struct FailureSummary {
+  std::string bucket, suite, verdict, token;
+  int64_t cases = 0;
+};
+
+struct RunSummary {
+  std::string run;
+  uint64_t seed = 0;
+  int64_t planned = 0;   // 0: as many as fit into the time
+  int64_t cases = 0;     // recorded, distinct
+  double seconds = 0;
+  double cases_per_second_per_core = 0;
+  std::map<std::string, std::map<std::string, int64_t>> verdicts;  // suite -> verdict -> cases
+  std::vector<FailureSummary> failures;
+  std::string digest;    // of all verdicts, whatever their order
+  bool interrupted = false;
+  std::set<int> codes;   // every exit code that applies
+};
+
+}  // namespace lockstep::suites

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/run.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "dashboard/merge.h"
+#include "dashboard/report.h"
+#include "engine/values/error.h"
+#include "suites/faults/fault.h"
+#include "suites/harness/case_worker.h"
+#include "suites/harness/environment.h"
+#include "suites/harness/exit_code.h"
+#include "suites/harness/run_record.h"
+
+namespace lockstep::suites {
+namespace {
+
+// The part of 0 .. cases-1 that falls to this shard.
+int64_t in_shard(int64_t cases, const RunOptions& o) {
+  return cases <= o.shard ? 0 : (cases - o.shard - 1) / o.shards + 1;
+}
+
+// A suite need not measure every case: a few may give up, and a few may be equal by chance and count once.
+int64_t least_of(int64_t planned) { return planned - planned / 10; }
+
+void check(const RunOptions& o) {
+  LOCKSTEP_CHECK(o.cases >= 0 && o.seconds >= 0 && o.jobs >= 0, "[run] --cases, --time and --jobs must not be negative");
+  LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards, "[run] --shard takes i/n with 1 <= i <= n");
+  if (!o.fault.empty()) find_fault(o.fault);
+}
+
+// What a run that died left behind: committed cases go into its database, then its files go.
+void collect_shards(dashboard::Store& store, const std::string& db) {
+  const auto paths = shard_files(db);
+  dashboard::merge(store, paths);
+  remove_worker_files(db);
+}
+
+struct Prepared {
+  dashboard::Run run;
+  Recorded recorded;
+};
+
+// Opens the database first, so that an unusable one is told before any case runs.
+Prepared prepare(RunOptions& options, const Plan& plan) {
+  auto store = dashboard::Store::open_writer(options.db);
+  collect_shards(store, options.db);
+  Prepared p;
+  p.run.command = options.command;
+  p.run.seed = options.seed;
+  p.run.numerics = options.lane == Lane::kExact ? "exact" : "fast";
+  p.run.plan = plan_json(options, plan.cases, plan.least);
+  describe_environment(p.run);
+  dashboard::Recorder(store, p.run, "supervisor").flush();
+  return p;
+}
+
+Prepared prepare_resumed(RunOptions& options) {
+  auto store = dashboard::Store::open_writer(options.db);
+  collect_shards(store, options.db);
+  Prepared p;
+  p.run = unfinished_run(store, options.db);
+  options = resumed_options(options, p.run);
+  dashboard::Recorder recorder(store, p.run, "supervisor");
+  for (const auto& suite : suites())
+    for (const auto number : recorder.recorded_numbers(suite.name)) p.recorded[suite.name].insert(number);
+  return p;
+}
+
+PoolResult run_workers(const RunOptions& options, const Plan& plan, const Prepared& prepared,
+                       const RunListener& listener) {
+  CaseWorker worker(options, prepared.run, Sequence(plan.chosen), prepared.recorded);
+  PoolOptions pool;
+  pool.jobs = options.jobs;
+  pool.cases = plan.cases == kEndless ? kEndless : in_shard(plan.cases, options);
+  pool.seconds = options.seconds;
+  pool.hang_seconds = options.hang_seconds;
+  PoolWork work;
+  work.begin = [&](int index) { worker.begin(index); };
+  work.run = [&](int64_t number) { worker.run(number); };
+  work.lost = [&](const Lost& lost) { worker.lost(lost); };
+  work.end = [&] { worker.end(); };
+  work.tick = [&](int64_t done, double seconds) {
+    listener.progress(done, pool.cases == kEndless ? 0 : pool.cases, seconds);
+  };
+  work.message = listener.message;
+  return run_pool(pool, work);
+}
+
+// The codes that the recorded verdicts of one suite call for.
+void add_codes(const Suite& suite, const std::map<std::string, int64_t>& verdicts, std::set<int>& codes) {
+  for (const auto& [word, count] : verdicts) {
+    const auto verdict = dashboard::verdict_from(word);
+    if (count == 0 || !verdict || !dashboard::is_failure(*verdict)) continue;
+    if (*verdict == dashboard::Verdict::kBroken) codes.insert(kHarnessError);
+    else if (*verdict == dashboard::Verdict::kNondeterministic) codes.insert(kNondeterminism);
+    else codes.insert(suite.self_check ? kFaultSurvived : kDifference);
+  }
+}
+
+int64_t measured(const std::map<std::string, int64_t>& verdicts) {
+  int64_t total = 0;
+  for (const auto& [word, count] : verdicts)
+    if (word != dashboard::name(dashboard::Verdict::kGaveUp) && word != dashboard::name(dashboard::Verdict::kBroken))
+      total += count;
+  return total;
+}
+
+// The rules that decide the exit code, each recorded with what it asked for and what it found.
+void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recorder) {
+  for (const auto* suite : plan.chosen) {
+    const auto& verdicts = summary.verdicts[suite->name];
+    add_codes(*suite, verdicts, summary.codes);
+    const int64_t least = plan.least.at(suite->name), got = measured(verdicts);
+    recorder.record(dashboard::Gate{concat("measured ", suite->name), concat("at least ", least), std::to_string(got),
+                                    got >= least});
+    if (got < least) summary.codes.insert(kNotMeasured);
+  }
+  const bool agreed = !summary.codes.contains(kDifference) && !summary.codes.contains(kNondeterminism);
+  recorder.record(dashboard::Gate{"no unexplained difference", "0 failures",
+                                  concat(summary.failures.size(), " buckets"), agreed});
+}
+
+void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard::Recorder& recorder) {
+  for (const auto& [suite, rate] : rates(store, summary.run))
+    recorder.record(dashboard::Measurement{concat(suite, " cases per second per core"), "1/s", rate});
+  recorder.record(dashboard::Measurement{"cases per second per core", "1/s", summary.cases_per_second_per_core});
+}
+
+RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared, const PoolResult& pool,
+                    double seconds) {
+  auto store = dashboard::Store::open_writer(options.db);
+  collect_shards(store, options.db);
+  auto summary = read_summary(store, prepared.run);
+  summary.seed = options.seed;
+  summary.planned = plan.cases == kEndless ? 0 : in_shard(plan.cases, options);
+  summary.seconds = seconds;
+  summary.cases_per_second_per_core = static_cast<double>(summary.cases) / seconds / options.jobs;
+  summary.interrupted = pool.interrupted;
+  if (pool.worker_code != 0) summary.codes.insert(pool.worker_code);
+  if (pool.interrupted) summary.codes.insert(kNotMeasured);
+  dashboard::Recorder recorder(store, prepared.run, "supervisor");
+  judge_run(plan, summary, recorder);
+  record_rates(store, summary, recorder);
+  const bool finished = !pool.interrupted && pool.worker_code == 0;
+  recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
+  if (!options.report.empty()) dashboard::write_report(store, options.report);
+  return summary;
+}
+
+}  // namespace
+
+Plan plan(const RunOptions& options) {
+  Plan p;
+  if (options.suites.empty())
+    for (const auto& s : suites()) p.chosen.push_back(&s);
+  for (const auto& name : options.suites) p.chosen.push_back(&find_suite(name));
+  Sequence sequence(p.chosen);
+  const bool counted = options.cases > 0 || options.seconds <= 0;
+  const int64_t wanted = options.cases > 0 ? options.cases : sequence.rounds(kDefaultRounds);
+  p.cases = counted ? std::min(wanted, sequence.size()) : sequence.size();
+  for (const auto* s : p.chosen) p.least[s->name] = 1;
+  if (!counted || options.seconds > 0) return p;  // the clock decides how many: at least one of each
+  std::map<std::string, int64_t> share;
+  for (int64_t n = options.shard; n < p.cases; n += options.shards) ++share[sequence.at(n).suite->name];
+  for (auto& [name, least] : p.least) least = least_of(share[name]);
+  return p;
+}
+
+RunSummary run(RunOptions options, const RunListener& listener) {
+  check(options);
+  if (options.jobs == 0) options.jobs = processors();
+  auto the_plan = plan(options);
+  const auto prepared = options.resume ? prepare_resumed(options) : prepare(options, the_plan);
+  if (options.resume) the_plan = plan(options);
+  listener.started(options, the_plan, prepared.run.id);
+  const auto began = now_ms();
+  const auto pool = run_workers(options, the_plan, prepared, listener);
+  return conclude(options, the_plan, prepared, pool, static_cast<double>(std::max<int64_t>(1, now_ms() - began)) / 1000);
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The harness loop: plans a run, gives its cases to workers, joins their stores, and judges the whole.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "suites/harness/options.h"
+#include "suites/harness/sequence.h"
+
+namespace lockstep::suites {
+
+// Rounds of a run that names neither cases nor time.
+inline constexpr int64_t kDefaultRounds = 60;
+
+// What a run means to do.
+struct Plan {
+  std::vector<const Suite*> chosen;
+  int64_t cases = 0;                    // numbers of the whole sequence, all shards; kEndless: until the time is up
+  std::map<std::string, int64_t> least; // suite -> cases that must be measured in this shard
+};
+// Throws Error for an unknown suite.
+Plan plan(const RunOptions& options);
+
+struct RunListener {
+  std::function<void(const RunOptions& options, const Plan& plan, const std::string& run)> started;
+  std::function<void(int64_t done, int64_t planned, double seconds)> progress;  // planned 0: no count is known
+  std::function<void(const std::string& text)> message;
+};
+
+// Runs, records, merges, reports. @post the database holds every committed case of the run, and nothing of a worker's
+// file remains beside it. Throws Error (usage), StoreError, Broken.
+RunSummary run(RunOptions options, const RunListener& listener);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/run_record.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/values/error.h"
+#include "suites/harness/environment.h"
+#include "suites/outcome.h"
+
+namespace lockstep::suites {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+dashboard::Run run_from(SQLite::Statement& row) {
+  dashboard::Run run;
+  run.id = row.getColumn("name").getString();
+  run.command = row.getColumn("command").getString();
+  run.seed = static_cast<uint64_t>(row.getColumn("seed").getInt64());
+  run.numerics = row.getColumn("numerics").getString();
+  run.plan = row.getColumn("plan").getString();
+  run.build_hash = row.getColumn("build_hash").getString();
+  run.commit = row.getColumn("commit_id").getString();
+  run.cpu = row.getColumn("cpu").getString();
+  run.cores = row.getColumn("cores").getInt64();
+  run.compiler = row.getColumn("compiler").getString();
+  run.libtorch = row.getColumn("libtorch").getString();
+  run.started_ms = row.getColumn("started_ms").getInt64();
+  return run;
+}
+
+// Files beside the database whose names are its own, a stem and a number.
+std::vector<std::string> files_beside(const std::string& db, const std::string& stem) {
+  const fs::path path = fs::absolute(db);
+  const auto prefix = path.filename().string() + stem;
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
+    const auto rest = name.substr(prefix.size());
+    if (std::all_of(rest.begin(), rest.end(), [](char ch) { return ch >= '0' && ch <= '9'; }))
+      found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void read_verdicts(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(db, "SELECT suite, verdict, cases FROM v_verdicts WHERE run = ?");
+  row.bind(1, summary.run);
+  while (row.executeStep()) {
+    const int64_t cases = row.getColumn(2).getInt64();
+    summary.verdicts[row.getColumn(0).getString()][row.getColumn(1).getString()] += cases;
+    summary.cases += cases;
+  }
+}
+
+void read_failures(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(db, "SELECT bucket, suite, verdict, token, cases FROM v_failures WHERE run = ? ORDER BY bucket");
+  row.bind(1, summary.run);
+  while (row.executeStep())
+    summary.failures.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
+                                row.getColumn(2).getString(), row.getColumn(3).getString(), row.getColumn(4).getInt64()});
+}
+
+std::string read_digest(SQLite::Database& db, const std::string& run) {
+  SQLite::Statement row(db,
+                        "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
+                        "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?");
+  row.bind(1, run);
+  uint64_t digest = 0;
+  while (row.executeStep()) digest += stable_hash(row.getColumn(0).getString());
+  return hex(digest);
+}
+
+}  // namespace
+
+std::string plan_json(const RunOptions& o, int64_t cases, const std::map<std::string, int64_t>& least) {
+  Json plan = {{"suites", Json::array()}, {"labels", Json::array()}};
+  for (const auto& [name, count] : least) plan["suites"].push_back({{"name", name}, {"least", count}});
+  plan["request"] = {{"suites", o.suites}, {"cases", o.cases},   {"planned", std::to_string(cases)},
+                     {"seconds", o.seconds}, {"shard", o.shard}, {"shards", o.shards},
+                     {"fault", o.fault}};
+  return plan.dump();
+}
+
+dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
+  SQLite::Statement row(store.database(),
+                        "SELECT * FROM run WHERE state <> 'finished' ORDER BY started_ms DESC, id DESC LIMIT 1");
+  LOCKSTEP_CHECK(row.executeStep(), "[run] --resume: ", db, " holds no unfinished run; start one without --resume");
+  auto run = run_from(row);
+  dashboard::Run now;
+  describe_environment(now);
+  LOCKSTEP_CHECK(now.build_hash == run.build_hash, "[run] --resume: run ", run.id, " was made by another binary (",
+                 run.build_hash, ", this is ", now.build_hash, "); its verdicts may not be mixed with this one's: ",
+                 "start a new run without --resume");
+  return run;
+}
+
+RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
+  const auto request = Json::parse(run.plan).at("request");
+  now.suites = request.at("suites").get<std::vector<std::string>>();
+  now.cases = request.at("cases").get<int64_t>();
+  now.seconds = request.at("seconds").get<double>();
+  now.shard = request.at("shard").get<int64_t>();
+  now.shards = request.at("shards").get<int64_t>();
+  now.fault = request.at("fault").get<std::string>();
+  now.seed = run.seed;
+  LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,
+                 " was made with --numerics ", run.numerics, "; pass the same");
+  return now;
+}
+
+RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
+  RunSummary summary;
+  summary.run = run.id;
+  read_verdicts(store.database(), summary);
+  read_failures(store.database(), summary);
+  summary.digest = read_digest(store.database(), run.id);
+  return summary;
+}
+
+std::map<std::string, double> rates(dashboard::Store& store, const std::string& run) {
+  SQLite::Statement row(store.database(),
+                        "SELECT suite, sum(cases) / sum(seconds) FROM v_verdicts WHERE run = ? GROUP BY suite "
+                        "HAVING sum(seconds) > 0");
+  row.bind(1, run);
+  std::map<std::string, double> found;
+  while (row.executeStep()) found[row.getColumn(0).getString()] = row.getColumn(1).getDouble();
+  return found;
+}
+
+std::vector<std::string> shard_files(const std::string& db) { return files_beside(db, ".shard-"); }
+
+void remove_worker_files(const std::string& db) {
+  for (const auto& stem : {".shard-", ".journal-"})
+    for (const auto& path : files_beside(db, stem))
+      for (const auto& end : {"", "-journal", "-wal", "-shm"}) fs::remove(path + end);
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run as its database tells it: the plan as JSON, the run to resume, the summary. Reads views only.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dashboard/recorder.h"
+#include "dashboard/store.h"
+#include "suites/harness/options.h"
+
+namespace lockstep::suites {
+
+// {"suites":[{"name","least"}],"labels":[],"request":{…}}; `request` is what resumed_options reads.
+std::string plan_json(const RunOptions& options, int64_t cases, const std::map<std::string, int64_t>& least);
+
+// The newest run of this database that did not finish. Throws Error if there is none.
+dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);
+// `now` with all that decides the sequence (suites, seed, cases, time, shard, fault) taken from the run.
+RunOptions resumed_options(RunOptions now, const dashboard::Run& run);
+
+// Verdicts by suite, failures by bucket, and a digest of all verdicts that does not depend on their order.
+RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run);
+// Suite -> its cases in a second of one core's time.
+std::map<std::string, double> rates(dashboard::Store& store, const std::string& run);
+
+// Files of workers beside a database.
+std::vector<std::string> shard_files(const std::string& db);
+void remove_worker_files(const std::string& db);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/sequence.h"
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+
+namespace lockstep::suites {
+
+Sequence::Sequence(std::vector<const Suite*> chosen) : chosen_(std::move(chosen)) {
+  LOCKSTEP_CHECK(!chosen_.empty(), "[run] no suite chosen; `lockstep list` names them");
+  for (const auto* s : chosen_) size_ = s->limit == kEndless || size_ == kEndless ? kEndless : size_ + s->limit;
+}
+
+Planned Sequence::at(int64_t number) {
+  if (number < 0 || number >= size_) throw Broken(concat("[sequence] no case ", number, " of ", size_));
+  while (number >= static_cast<int64_t>(numbered_.size())) add_round();
+  return numbered_[static_cast<size_t>(number)];
+}
+
+int64_t Sequence::rounds(int64_t rounds) const {
+  int64_t total = 0;
+  for (const auto* s : chosen_) total += std::min(s->limit, rounds * s->weight);
+  return total;
+}
+
+void Sequence::add_round() {
+  for (const auto* s : chosen_) {
+    const int64_t begin = std::min(s->limit, next_round_ * s->weight);
+    const int64_t end = s->limit - begin < s->weight ? s->limit : begin + s->weight;
+    for (int64_t i = begin; i < end; ++i) numbered_.push_back({s, i});
+  }
+  ++next_round_;
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/tell.h"
+
+#include "engine/values/error.h"
+
+namespace lockstep::suites {
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string out = "    ";
+  for (const char ch : text) {
+    out += ch;
+    if (ch == '\n') out += "    ";
+  }
+  while (!out.empty() && (out.back() == ' ' || out.back() == '\n')) out.pop_back();
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char ch : text) out += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
+  return out + "'";
+}
+
+std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
+                         const std::string& fault) {
+  const auto word = dashboard::name(verdict_of(outcome));
+  std::string text = concat(word, ": case ", planned.index, " of suite ", planned.suite->name, "\n");
+  if (const auto* f = std::get_if<Failed>(&outcome)) text += concat("  bucket: ", f->bucket, "\n");
+  if (c.mesh.size() > 0) {
+    text += concat("  replay: lockstep replay ", quoted(oracle::to_token(c)),
+                   fault.empty() ? "" : " --fault " + fault, "\n  program:\n", indented(oracle::describe(c)));
+  }
+  return text + "  explanation:\n" + indented(explanation_of(outcome));
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people read about a case that failed.
+#pragma once
+#include <string>
+
+#include "suites/harness/sequence.h"
+
+namespace lockstep::suites {
+
+// Token, shrunk program, verdict and explanation; the first line is the command that replays it.
+std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
+                         const std::string& fault = "");
+// The token in single quotes, as a shell takes it.
+std::string quoted(const std::string& text);
+
+}  // namespace lockstep::suites

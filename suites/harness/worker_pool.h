@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkerPool: runs numbered cases in worker processes. A crash, a hang or a kill costs the case that was running and
+// nothing else: its number is handed to the worker that takes the place, which records it. Knows nothing of suites.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace lockstep::suites {
+
+// A case that took its process along.
+struct Lost {
+  int64_t number = 0;
+  bool hung = false;   // killed by the watchdog; otherwise the process died by itself or was killed
+  std::string detail;  // "signal 11 (Segmentation fault)"
+};
+
+struct PoolOptions {
+  int jobs = 1;
+  int64_t cases = 0;          // numbers 0 .. cases-1, claimed in order
+  double seconds = 0;         // no case is claimed after this time; 0: no limit
+  double hang_seconds = 120;  // without a beat for this long, a worker is killed
+};
+
+// begin, run, lost and end are called in the worker process; tick and message in the parent.
+struct PoolWork {
+  std::function<void(int worker)> begin;     // open files here: nothing opened before may cross the fork
+  std::function<void(int64_t number)> run;
+  std::function<void(const Lost& lost)> lost;
+  std::function<void()> end;
+  std::function<void(int64_t done, double seconds)> tick;
+  std::function<void(const std::string& text)> message;
+};
+
+struct PoolResult {
+  int64_t claimed = 0;       // the prefix 0 .. claimed-1 was run or lost
+  bool interrupted = false;  // by SIGINT or SIGTERM; running cases were finished
+  int worker_code = 0;       // of a worker that ended with an exit code of its own; the others were stopped
+  int64_t lost = 0;
+};
+
+// @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with the
+// parent. @pre the process has one thread.
+PoolResult run_pool(const PoolOptions& options, const PoolWork& work);
+
+// In a worker: it is alive (the watchdog starts anew). No effect elsewhere.
+void beat();
+// In a worker: the running case is recorded; should the process die from here on, the case is not lost.
+void settled();
+// In a worker: sends a line to the parent's message(). Elsewhere: prints to stdout.
+void say(const std::string& text);
+// Thrown by begin, run, lost or end to end the whole pool with this code.
+struct WorkerExit {
+  int code = 0;
+  std::string message;
+};
+
+}  // namespace lockstep::suites
