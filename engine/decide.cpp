@@ -226,12 +226,9 @@ void place(Decision& decision, const Chooser& chooser, const Operands& operands,
   }
   for (size_t j = 0; j < decision.call.outputs.size(); ++j) {
     const auto& meta = decision.call.outputs[j];
-    decision.outputs.push_back(
-        !meta.defined ? nullptr
-                      : std::make_shared<const Spec>(any.with_tensor({}, {}, meta.dtype)
-                                                         .with_placements(Placements(u(any.mesh().ndim()), Replicate{}))
-                                                         .with_tensor(meta.shape, meta.stride, meta.dtype)
-                                                         .with_placements(chooser.outputs(j), order)));
+    decision.outputs.push_back(!meta.defined ? nullptr
+                                             : std::make_shared<const Spec>(any.with(
+                                                   chooser.outputs(j), order, meta.shape, meta.stride, meta.dtype)));
   }
 }
 
@@ -280,6 +277,13 @@ std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Reso
     if (stays && !decision->routes[i].steps.empty()) refuse(op, resolved, operands);
   }
   return decision;
+}
+
+bool legal_without_moving(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands,
+                          std::vector<c10::IValue> args, const std::vector<TensorMeta>& outputs) {
+  auto call = make_call(op, operands, outputs, args);
+  const auto aliases = aliases_of(resolved, operands, outputs.size());
+  return Chooser(resolved, operands, call, false, aliases).choose(common_order(operands));
 }
 
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,

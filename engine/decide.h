@@ -31,6 +31,10 @@ std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Reso
                                        const Operands& operands, std::vector<c10::IValue> args,
                                        const std::vector<TensorMeta>& outputs, bool may_move);
 
+// Whether decide() would leave the first input where it is.
+bool legal_without_moving(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands,
+                          std::vector<c10::IValue> args, const std::vector<TensorMeta>& outputs);
+
 // For list ops: decides for each element, and joins.
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,
                                             const Operands& operands, std::vector<c10::IValue> args,

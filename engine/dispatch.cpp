@@ -12,6 +12,7 @@
 #include "engine/explicit_redistribution.h"
 #include "engine/infer.h"
 #include "engine/operands.h"
+#include "engine/plain_guard.h"
 #include "engine/random_ops.h"
 #include "engine/redistribute.h"
 #include "engine/timeline_log.h"
@@ -27,17 +28,23 @@ using DecisionPtr = std::shared_ptr<const Decision>;
 constexpr size_t kCacheLimit = 16384;  // decisions; then the cache starts anew
 
 thread_local DispatchCounters g_counters;
+thread_local CommPtr g_factory_comm;
+
+// Within it, factories that composite ops call make replicated DTensors of this mesh.
+class FactoryScope {
+ public:
+  explicit FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake) { std::swap(g_factory_comm, comm_ = std::move(comm)); }
+  ~FactoryScope() { std::swap(g_factory_comm, comm_); }
+
+ private:
+  c10::impl::IncludeDispatchKeyGuard include_;
+  CommPtr comm_;
+};
+
 std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash>& decisions() {
   thread_local std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash> map;
   return map;
 }
-
-// Plain tensors run below autograd, away from this fallback and from a RandomScope.
-struct PlainGuard {
-  at::AutoDispatchBelowADInplaceOrView below;
-  c10::impl::ExcludeDispatchKeyGuard exclude{
-      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::TESTING_ONLY_GenericMode})};
-};
 
 // One call on its way through the engine.
 struct Dispatched {
@@ -57,6 +64,7 @@ bool changes_metadata(const Resolved& resolved) {
 }
 
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
+  if (d.resolved.entry->kind == OpKind::kScalar) return {};
   if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
   if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)) return {d.call.operands.metas[0]};
   PlainGuard guard;
@@ -292,6 +300,20 @@ void run_scalar(const Dispatched& d, Stack& stack) {
 // out= variants: the functional op, then a copy; an empty out takes the result over.
 void run_out(const Dispatched& d, Stack& stack);
 
+// Reached only while Fake is included by thread: a factory within a FactoryScope makes replicated DTensors.
+void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call, Stack& stack) {
+  c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
+  op.callBoxed(stack);
+  if (g_factory_comm == nullptr || !call.tensors.empty() || !stack.back().isTensor()) return;
+  const auto value = stack.back().toTensor();
+  const auto& comm = g_factory_comm;
+  const auto spec = std::make_shared<const Spec>(comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}),
+                                                 value.sizes().vec(), value.strides().vec(), value.scalar_type());
+  PerRank<at::Tensor> locals;
+  for (size_t r = 0; r < comm->positions.size(); ++r) locals.push_back(r == 0 ? value : value.clone());
+  stack.back() = make_dtensor(spec, comm, std::move(locals));
+}
+
 void no_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
   std::string operands;
   for (const auto& spec : call.operands.specs)
@@ -310,11 +332,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
   const size_t n = op.schema().arguments().size();
   const std::vector<c10::IValue> args(stack->end() - static_cast<int64_t>(n), stack->end());
   auto call = parse(op, resolved, args);
-  if (call.comm == nullptr) {
-    c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
-    op.callBoxed(*stack);
-    return;
-  }
+  if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
   if (resolved.entry == nullptr) no_rule(op, call);
   torch::jit::drop(*stack, n);
   ++g_counters.ops;
@@ -378,9 +396,60 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
   return stack[0].toTensor();
 }
 
+// Whether a view of this shape keeps its input where it is.
+bool view_stays(const DTensorImpl& impl, const std::vector<int64_t>& shape) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::view", "");
+  const auto& spec = *impl.spec();
+  Operands operands{{impl.spec()}, {{true, false, spec.shape(), spec.stride(), spec.dtype()}}, {false}, {0}};
+  const TensorMeta out{true, false, shape, contiguous_strides(shape), spec.dtype()};
+  return legal_without_moving(op, resolve(op), operands, {c10::IValue(), shape}, {out});
+}
+
+// The decomposed attention: CPU's fused kernel has no rule.
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const std::optional<at::Tensor>& mask, double dropout_p, bool causal, std::optional<double> scale,
+                     bool gqa) {
+  if (const auto* impl = dtensor_impl(query)) {
+    FactoryScope scope(impl->comm());
+    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal, std::nullopt, scale, gqa));
+  }
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  Stack stack{query, key, value, mask, dropout_p, causal, scale, gqa};
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
+std::vector<int64_t> inferred_shape(const at::Tensor& self, at::IntArrayRef shape) {
+  auto result = shape.vec();
+  int64_t known = 1;
+  for (const int64_t n : result) known *= n < 0 ? 1 : n;
+  for (auto& n : result)
+    if (n < 0) n = known == 0 ? 0 : self.numel() / known;
+  return result;
+}
+
+// reshape may copy, so where a view would have to move its tensor, it moves: to Replicate, then views.
+at::Tensor reshape(const at::Tensor& self, at::IntArrayRef shape) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
+  const auto composite = [&](const at::Tensor& input) {
+    Stack stack{input, shape};
+    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+    return stack[0].toTensor();
+  };
+  const auto* impl = dtensor_impl(self);
+  if (impl == nullptr || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
+    return composite(self);
+  auto whole = impl->spec()->placements();
+  for (auto& p : whole)
+    if (is_shard(p)) p = Replicate{};
+  return composite(redistribute(self, whole));
+}
+
 }  // namespace
 
 DispatchCounters& dispatch_counters() { return g_counters; }
+
+void link_dispatch() {}
 
 void clear_decision_cache() {
   decisions().clear();
@@ -393,8 +462,14 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   m.impl("is_same_size", torch::CppFunction::makeFallthrough());
   m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
   m.impl("dropout", dropout);
+  m.impl("reshape", reshape);
+  m.impl("scaled_dot_product_attention", attention);
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { m.impl("dropout", dropout); }
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
+  m.impl("dropout", dropout);
+  m.impl("reshape", reshape);
+  m.impl("scaled_dot_product_attention", attention);
+}
 
 }  // namespace lockstep

@@ -15,4 +15,7 @@ struct DispatchCounters {
 DispatchCounters& dispatch_counters();
 void clear_decision_cache();
 
+// Does nothing: whoever makes a DTensor calls it, so that a static link keeps the fallback's registration.
+void link_dispatch();
+
 }  // namespace lockstep

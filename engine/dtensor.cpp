@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/execute.h"
+#include "engine/plain_guard.h"
 #include "engine/draw.h"
 #include "engine/redistribute.h"
 #include "engine/values/error.h"
@@ -103,6 +104,7 @@ SpecPtr spec_for(const MeshInWorld& mesh, const Placements& placements, std::vec
 // A tensor of one value, the Partial convention included: the value on coordinate 0.
 at::Tensor filled(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
                   const Placements& placements, c10::ScalarType dtype) {
+  const PlainGuard guard;
   const auto comm = comm_of(mesh);
   const auto values = spec_for(mesh, dual(placements), std::move(shape), dtype);
   PerRank<at::Tensor> locals;
@@ -112,6 +114,7 @@ at::Tensor filled(std::vector<int64_t> shape, const at::Scalar& value, const Mes
 }
 
 at::Tensor drawn(RandomCall call, const MeshInWorld& mesh, const Placements& placements) {
+  const PlainGuard guard;
   const auto comm = comm_of(mesh);
   const auto values = spec_for(mesh, dual(placements), call.shape, call.dtype);
   call.stride = values->stride();
@@ -132,7 +135,6 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
                              const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
   LOCKSTEP_CHECK(!is_dtensor(tensor), "[distribute_tensor] the tensor is a DTensor already; use redistribute");
   const auto comm = comm_of(mesh);
-  at::AutoDispatchBelowADInplaceOrView guard;
   const auto replicated = std::make_shared<const Spec>(
       Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(), tensor.scalar_type())
           .with_tensor(tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()));
@@ -142,11 +144,15 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
                    *src_data_rank, " is not a position of mesh ", to_string(mesh.mesh));
     locals = comm->world->broadcast(comm->ranks, comm->whole, *src_data_rank, locals);
   }
-  auto whole = make_dtensor(replicated, comm, locals);
-  auto result = move_to(whole, placements, order, false);
-  if (result.is_same(whole)) {
-    for (auto& local : locals) local = conform(local.clone(), *replicated);
-    result = make_dtensor(replicated, comm, std::move(locals));
+  at::Tensor result;
+  {
+    const PlainGuard guard;
+    const auto whole = make_dtensor(replicated, comm, locals);
+    result = move_to(whole, placements, order, false);
+    if (result.is_same(whole)) {
+      for (auto& local : locals) local = conform(local.clone(), *replicated);
+      result = make_dtensor(replicated, comm, std::move(locals));
+    }
   }
   return tensor.requires_grad() ? parameter(result) : result;
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/dispatch.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -12,6 +13,10 @@ namespace {
 const c10::DispatchKeySet kKeys{c10::DispatchKey::Fake, c10::DispatchKey::AutogradCPU,
                                 c10::DispatchKey::ADInplaceOrView};
 
+const std::optional<std::string> kNoStorage =
+    "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or to_local() "
+    "for this process's part";
+
 }  // namespace
 
 DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals)
@@ -19,7 +24,7 @@ DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals)
       spec_(std::move(spec)),
       comm_(std::move(comm)),
       locals_(std::move(locals)) {
-  set_storage_access_should_throw();
+  release_storage_and_set_meta_custom_data_ptr_error_msg_(kNoStorage);
   set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
   refresh();
 }
@@ -78,6 +83,7 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
 }
 
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals) {
+  link_dispatch();
   return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(locals));
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/execute.h"
+#include "engine/plain_guard.h"
 #include "engine/timeline_log.h"
 #include "engine/values/error.h"
 
@@ -59,6 +60,7 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;
   const auto& impl = require_dtensor(tensor, "redistribute");
   g_bytes_moved += r.bytes();
+  const PlainGuard guard;
   const auto to = dense(r.to);
   auto locals = execute(r, impl.locals(), *impl.comm());
   for (auto& local : locals) local = conform(local, *to);

@@ -21,7 +21,14 @@ struct Reduced {
   }
 };
 
+// In the full overloads a dtype, an integer too, stands where the others have their dims.
+bool is_full_overload(const OpCall& call) {
+  const bool full = call.name == "aten::sum" || call.name == "aten::mean" || call.name == "aten::prod";
+  return (full && call.overload.empty()) || call.overload.ends_with("_dtype");
+}
+
 bool has_dims(const OpCall& call, size_t at) {
+  if (is_full_overload(call) && call.args.size() <= at + 1) return false;
   return at < call.args.size() && (call.args[at].isInt() || call.args[at].isIntList());
 }
 

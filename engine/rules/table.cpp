@@ -70,6 +70,8 @@ std::vector<OpEntry> build() {
   value("var_mean", replicate_reduced_dims);
   value("std", replicate_reduced_dims);
   value("linalg_vector_norm", replicate_reduced_dims_at_2);
+  value("norm", replicate_reduced_dims_at_2);
+  value("_foreach_norm", none);
   value("max", replicate_reduced_dims);
   value("min", replicate_reduced_dims);
 
@@ -126,6 +128,9 @@ std::vector<OpEntry> build() {
   value("_fused_rms_norm_backward", rms_norm_backward);
   value("nll_loss_forward", nll_loss);
   value("nll_loss_backward", nll_loss_backward);
+  value("_fused_adamw", pointwise);
+  value("_fused_adam", pointwise);
+  value("_fused_sgd", pointwise);
   value("mse_loss", none);
   value("mse_loss_backward", none);
   value("convolution", convolution);

@@ -31,6 +31,9 @@ bool environment_is_exact() {
 void apply_exact_settings() {
   at::set_num_threads(1);
   at::globalContext().setUserEnabledMkldnn(false);
+  // Attention decomposes, so that both sides run the same ops.
+  at::globalContext().setSDPUseFlash(false);
+  at::globalContext().setSDPUseMemEfficient(false);
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

@@ -196,6 +196,18 @@ Spec Spec::with_placements(Placements placements, std::vector<int64_t> order) co
   return result;
 }
 
+Spec Spec::with(Placements placements, std::vector<int64_t> order, std::vector<int64_t> shape,
+                std::vector<int64_t> stride, c10::ScalarType dtype) const {
+  Spec result = *this;
+  result.placements_ = std::move(placements);
+  result.order_ = std::move(order);
+  result.shape_ = std::move(shape);
+  result.stride_ = std::move(stride);
+  result.dtype_ = dtype;
+  result.finish();
+  return result;
+}
+
 Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, c10::ScalarType dtype) const {
   Spec result = *this;
   result.shape_ = std::move(shape);

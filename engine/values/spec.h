@@ -36,6 +36,9 @@ class Spec {
   size_t hash() const { return hash_; }
 
   Spec with_placements(Placements placements, std::vector<int64_t> order = {}) const;
+  // Another tensor on the same mesh.
+  Spec with(Placements placements, std::vector<int64_t> order, std::vector<int64_t> shape, std::vector<int64_t> stride,
+            c10::ScalarType dtype) const;
   Spec with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, c10::ScalarType dtype) const;
 
   bool operator==(const Spec& other) const;
