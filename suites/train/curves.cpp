@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/train/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "dashboard/recorder.h"
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
+#include "oracle/compare.h"
+
+namespace lockstep::suites {
+namespace {
+
+c10::ScalarType loss_scalar_type(const TrainOptions& options) {
+  return parse_dtype(loss_dtype(options));
+}
+
+TrainOptions options_of(const CurvesOptions& options, const Curve& curve) {
+  auto train = options.train;
+  train.mesh = curve.mesh;
+  train.init = curve.varied == Varied::kDropout ? RandomPolicy::kSingleDevice : curve.policy;
+  train.drop = curve.varied == Varied::kInit ? RandomPolicy::kSingleDevice : curve.policy;
+  return train;
+}
+
+std::vector<Curve> planned(const CurvesOptions& options) {
+  std::vector<Curve> curves;
+  for (const auto& mesh : options.meshes) {
+    curves.push_back({.mesh = mesh});
+    if (!options.baselines) continue;
+    for (const auto policy : {RandomPolicy::kPerRankSeeds, RandomPolicy::kOffsetBased})
+      for (const auto varied : {Varied::kInit, Varied::kDropout, Varied::kBoth})
+        curves.push_back({.mesh = mesh, .policy = policy, .varied = varied});
+  }
+  return curves;
+}
+
+// Runs work(0) … work(n-1) on some threads; the first exception stops the rest and is thrown here.
+void run_jobs(size_t n, int64_t jobs, const std::function<void(size_t)>& work) {
+  std::mutex mutex;
+  size_t next = 0;
+  std::exception_ptr failed;
+  const auto loop = [&] {
+    while (true) {
+      size_t mine = 0;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == n || failed) return;
+        mine = next++;
+      }
+      try {
+        work(mine);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failed) failed = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int64_t i = 1; i < jobs; ++i) threads.emplace_back(loop);
+  loop();
+  threads.clear();
+  if (failed) std::rethrow_exception(failed);
+}
+
+std::string text_of(double value) {
+  std::ostringstream out;
+  out.precision(2);
+  out << std::scientific << value;
+  return out.str();
+}
+
+const Curve& single_device(const std::vector<Curve>& curves, const DeviceMesh& mesh) {
+  for (const auto& curve : curves)
+    if (curve.mesh == mesh && curve.policy == RandomPolicy::kSingleDevice) return curve;
+  throw Broken(concat("[curves] no single-device curve on ", to_string(mesh)));
+}
+
+dashboard::Curve row_of(const CurvesOptions& options, const Curve* curve) {
+  const auto& train = options.train;
+  const auto model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence);
+  const bool reference = curve == nullptr;
+  return {.name = reference ? "one device" : label(*curve),
+          .model = model,
+          .variant = name(reference ? Varied::kBoth : curve->varied),
+          .mesh = reference ? "" : to_string(curve->mesh),
+          .policy = name(reference ? RandomPolicy::kSingleDevice : curve->policy),
+          .lane = "exact",
+          .dtype = loss_dtype(train),
+          .reference = reference};
+}
+
+void record_steps(int64_t curve, const std::vector<TrainStep>& steps, dashboard::Recorder& recorder) {
+  for (const auto& s : steps)
+    recorder.record(curve, {.step = s.step,
+                            .loss_bits = s.loss_bits,
+                            .grad_norm_bits = s.norm_bits,
+                            .chain = s.chain,
+                            .tokens_per_second = s.tokens_per_second,
+                            .peak_bytes = s.peak_bytes});
+}
+
+}  // namespace
+
+const char* name(Varied varied) {
+  switch (varied) {
+    case Varied::kInit:
+      return "init";
+    case Varied::kDropout:
+      return "dropout";
+    case Varied::kBoth:
+      return "init+dropout";
+  }
+  throw Broken("[curves] no such part");
+}
+
+std::string label(const Curve& curve) {
+  const bool single = curve.policy == RandomPolicy::kSingleDevice;
+  return concat(to_string(curve.mesh), " ", name(curve.policy),
+                single ? "" : concat(" ", name(curve.varied)));
+}
+
+bool CurvesReport::passed() const {
+  return std::all_of(gates.begin(), gates.end(), [](const CurveGate& gate) { return gate.passed; });
+}
+
+void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
+                            c10::ScalarType loss_dtype) {
+  LOCKSTEP_CHECK(curve.steps.size() == reference.size(), "[curves] ", label(curve), " has ",
+                 curve.steps.size(), " steps, the reference ", reference.size());
+  for (size_t i = 0; i < reference.size(); ++i) {
+    const auto &expected = reference[i], &actual = curve.steps[i];
+    const bool same = expected.loss_bits == actual.loss_bits && expected.norm_bits == actual.norm_bits;
+    if (!same && curve.first_difference == 0) curve.first_difference = actual.step;
+    if (curve.first_difference == 0) ++curve.identical_steps;
+    if (expected.loss_bits == actual.loss_bits) continue;
+    const double distance = std::abs(expected.loss - actual.loss);
+    curve.max_ulp = std::max(curve.max_ulp, oracle::ulp_distance(expected.loss, actual.loss, loss_dtype));
+    curve.max_abs =
+        std::max(curve.max_abs, std::isfinite(distance) ? distance : std::numeric_limits<double>::infinity());
+  }
+}
+
+std::vector<CurveGate> judge(const std::vector<Curve>& curves) {
+  std::vector<CurveGate> gates;
+  for (const auto& curve : curves) {
+    const double least = kBaselineFactor * single_device(curves, curve.mesh).max_abs;
+    const bool single = curve.policy == RandomPolicy::kSingleDevice;
+    if (single)
+      gates.push_back({concat("loss of ", label(curve)), concat("within ", text_of(kSingleDeviceLimit)),
+                       text_of(curve.max_abs), curve.max_abs <= kSingleDeviceLimit});
+    else if (curve.mesh.size() > 1)
+      gates.push_back({concat("loss of ", label(curve)), concat("farther than ", text_of(least)),
+                       text_of(curve.max_abs), curve.max_abs > 0 && curve.max_abs >= least});
+  }
+  return gates;
+}
+
+CurvesReport curves(const CurvesOptions& options, std::string_view text, const CurvesObserver& observer) {
+  CurvesReport report{.curves = planned(options)};
+  for (const auto& curve : report.curves) check_options(options_of(options, curve));
+  std::mutex mutex;
+  const auto run = [&](const TrainOptions& train_options, const Curve* curve) {
+    TrainObserver watch;
+    watch.on_step = [&, curve](const TrainStep& step) {
+      const std::lock_guard lock(mutex);
+      observer.on_step(curve, step);
+    };
+    return train(train_options, text, watch);
+  };
+  run_jobs(report.curves.size() + 1, options.jobs, [&](size_t i) {
+    if (i == 0) {
+      auto plain = options.train;
+      plain.mesh.reset();
+      report.reference = run(plain, nullptr);
+    } else {
+      auto& curve = report.curves[i - 1];
+      curve.steps = run(options_of(options, curve), &curve);
+    }
+  });
+  for (auto& curve : report.curves)
+    compare_with_reference(curve, report.reference, loss_scalar_type(options.train));
+  report.gates = judge(report.curves);
+  return report;
+}
+
+void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder) {
+  record_steps(recorder.open_curve(row_of(options, nullptr)), report.reference, recorder);
+  for (const auto& curve : report.curves)
+    record_steps(recorder.open_curve(row_of(options, &curve)), curve.steps, recorder);
+  for (const auto& gate : report.gates)
+    recorder.record(dashboard::Gate{
+        .rule = gate.rule, .required = gate.required, .got = gate.got, .passed = gate.passed});
+}
+
+std::string markdown_table(const CurvesOptions& options, const CurvesReport& report) {
+  std::ostringstream out;
+  out << "| mesh | random policy | of | steps with equal bits | first difference | largest ulp | largest "
+         "difference |\n"
+      << "|---|---|---|---|---|---|---|\n";
+  for (const auto& c : report.curves)
+    out << "| " << to_string(c.mesh) << " | " << name(c.policy) << " | " << name(c.varied) << " | "
+        << c.identical_steps << " of " << options.train.steps << " | "
+        << (c.first_difference == 0 ? std::string("none") : concat("step ", c.first_difference)) << " | "
+        << c.max_ulp << " | " << (c.max_abs == 0 ? std::string("0") : text_of(c.max_abs)) << " |\n";
+  return out.str();
+}
+
+}  // namespace lockstep::suites

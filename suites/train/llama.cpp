@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/train/llama.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+
+namespace lockstep::suites {
+
+LlamaOptions llama_preset(std::string_view name) {
+  LlamaOptions options;
+  if (name == "tiny") return options;
+  LOCKSTEP_CHECK(name == "odd", "[train] no preset '", name, "'; there are: tiny, odd");
+  options.hidden = 90;
+  options.heads = 6;
+  options.kv_heads = 3;
+  return options;
+}
+
+LlamaLayer::LlamaLayer(const LlamaOptions& o) {
+  input_layernorm_ =
+      add_child("input_layernorm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
+  self_attn_ = add_child("self_attn", std::make_shared<nn::Attention>(nn::AttentionOptions{
+                                          .hidden = o.hidden,
+                                          .heads = o.heads,
+                                          .kv_heads = o.kv_heads,
+                                          .max_sequence = o.max_sequence,
+                                          .rope_base = o.rope_base,
+                                          .dtype = o.dtype,
+                                      }));
+  post_attention_layernorm_ =
+      add_child("post_attention_layernorm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
+  mlp_ = add_child("mlp", std::make_shared<nn::Mlp>(o.hidden, o.mlp, o.dtype));
+  dropout_ = add_child("dropout", std::make_shared<nn::Dropout>(o.dropout));
+}
+
+at::Tensor LlamaLayer::forward(const nn::Tensors& inputs) {
+  const auto& x = inputs.at(0);
+  const auto y = x + (*dropout_)((*self_attn_)((*input_layernorm_)(x)));
+  return y + (*dropout_)((*mlp_)((*post_attention_layernorm_)(y)));
+}
+
+Llama::Llama(const LlamaOptions& o) {
+  embed_tokens_ = add_child("embed_tokens", std::make_shared<nn::Embedding>(o.vocabulary, o.hidden, o.dtype));
+  dropout_ = add_child("dropout", std::make_shared<nn::Dropout>(o.dropout));
+  layers_ = add_child("layers", std::make_shared<nn::Sequential>());
+  for (int64_t i = 0; i < o.layers; ++i) layers_->push_back(std::make_shared<LlamaLayer>(o));
+  norm_ = add_child("norm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
+  lm_head_ = add_child("lm_head", std::make_shared<nn::Linear>(o.hidden, o.vocabulary, false, o.dtype));
+  loss_ = add_child("loss", std::make_shared<nn::CrossEntropy>(o.vocabulary));
+}
+
+at::Tensor Llama::forward(const nn::Tensors& inputs) {
+  const auto x = (*layers_)((*dropout_)((*embed_tokens_)(inputs.at(0))));
+  const auto logits = (*lm_head_)((*norm_)(x));
+  const bool half = logits.scalar_type() == at::kHalf || logits.scalar_type() == at::kBFloat16;
+  return (*loss_)(half ? logits.to(at::kFloat) : logits, inputs.at(1));
+}
+
+std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& o, int64_t ranks) {
+  const bool even_heads = o.heads % ranks == 0 && o.kv_heads % ranks == 0;
+  const auto whole = even_heads ? std::nullopt : std::optional<Placement>(Replicate{});
+  const Placement sequence = Shard{1}, heads = Shard{1};
+  return {
+      {"embed_tokens", nn::vocabulary_parallel(sequence)},
+      {"layers.*.self_attn", nn::placed({Replicate{}})},
+      {"layers.*.self_attn.o_proj", nn::rowwise_parallel(sequence)},
+      {"layers.*.self_attn.*_proj", nn::colwise_parallel(Replicate{}, whole)},
+      {"layers.*.self_attn.core", nn::placed({heads, heads, heads}, whole)},
+      {"layers.*.mlp", nn::placed({Replicate{}})},
+      {"layers.*.mlp.down_proj", nn::rowwise_parallel(sequence)},
+      {"layers.*.mlp.*_proj", nn::colwise_parallel()},
+      {"layers.*norm", nn::sequence_parallel()},
+      {"norm", nn::sequence_parallel()},
+      {"lm_head", nn::colwise_parallel()},
+      {"loss", {{{"classes", Shard{0}}}, {}, std::nullopt}},
+  };
+}
+
+Placements batch_placements(const DeviceMesh& mesh) {
+  Placements result(static_cast<size_t>(mesh.ndim()), Replicate{});
+  for (size_t d = 0; d < result.size(); ++d)
+    if (mesh.names()[d] == "dp") result[d] = Shard{0};
+  return result;
+}
+
+void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh) {
+  const auto& names = mesh.mesh.names();
+  if (std::find(names.begin(), names.end(), "tp") == names.end())
+    return nn::distribute_module(model, mesh, {});
+  const int64_t ranks = mesh.mesh.size(mesh.mesh.dim_index("tp"));
+  nn::parallelize_module(model, mesh, "tp", llama_plan(options, ranks));
+}
+
+}  // namespace lockstep::suites

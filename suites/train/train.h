@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of a small language model on real text: on one device by plain libtorch, or on a mesh by the
+// engine, from the same code, the same first values, the same batches and the same random stream.
+#pragma once
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/random_policy.h"
+#include "engine/values/device_mesh.h"
+#include "engine/values/timeline.h"
+
+namespace lockstep::suites {
+
+struct TrainOptions {
+  std::string model = "llama", preset = "tiny";
+  int64_t steps = 200;
+  int64_t batch = 8, sequence = 128;
+  double dropout = 0.1;
+  double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
+  bool fused_optimizer = false;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  uint64_t seed = 0;
+  DeviceModel device;
+  // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream.
+  // Else dimensions named "tp" (tensor and sequence parallel) and "dp" (data parallel).
+  std::optional<DeviceMesh> mesh;
+  RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
+};
+
+// Hash over the bits of all losses and norms so far; equal chains mean equal runs.
+using Chain = std::array<uint8_t, 16>;
+
+struct TrainStep {
+  int64_t step = 0;                       // from 1
+  uint64_t loss_bits = 0, norm_bits = 0;  // in the dtype of the loss: f64 for f64 models, else f32
+  double loss = 0, norm = 0;
+  Chain chain{};
+  double seconds = 0, tokens_per_second = 0;
+  int64_t peak_bytes = 0;  // of all hosted ranks together
+};
+
+// What a caller may watch. `wants_timeline` says for which steps the engine logs its ops.
+struct TrainObserver {
+  std::function<void(const TrainStep&)> on_step = [](const TrainStep&) {};
+  std::function<bool(int64_t step)> wants_timeline = [](int64_t) { return false; };
+  std::function<void(int64_t step, const Timeline&)> on_timeline = [](int64_t, const Timeline&) {};
+};
+
+// Throws Error for options that do not fit: an unknown model or preset, mesh dimensions other than tp and dp,
+// a batch that dp does not divide. Runs in the calling thread; random stream, seed and offset are the
+// thread's.
+std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
+                             const TrainObserver& observer = {});
+
+// Throws what train would throw for these options, before anything runs.
+void check_options(const TrainOptions& options);
+
+// "f32" or "f64".
+std::string loss_dtype(const TrainOptions& options);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training runs and curves: repeatable bits, meshes against the reference, policies, what is refused.
+#include "suites/train/train.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
+#include "suites/train/curves.h"
+#include "suites/train/text.h"
+
+namespace lockstep::suites {
+namespace {
+
+TrainOptions quick(const char* mesh = nullptr) {
+  TrainOptions options;
+  options.steps = 3;
+  options.batch = 2;
+  options.sequence = 16;
+  if (mesh != nullptr) options.mesh = parse_mesh(mesh);
+  return options;
+}
+
+// Catches: state that leaks from one run into the next, a chain that forgets a step.
+TEST(Train, RepeatsItsBits) {
+  const auto text = read_text("", 16);
+  const auto first = train(quick(), text), second = train(quick(), text);
+  auto other_seed = quick();
+  other_seed.seed = 1;
+  const auto other = train(other_seed, text);
+  ASSERT_EQ(first.size(), 3U);
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].step, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(first[i].chain, second[i].chain);
+    EXPECT_NE(first[i].chain, other[i].chain);
+    EXPECT_GT(first[i].tokens_per_second, 0);
+    EXPECT_GT(first[i].peak_bytes, 1000000);  // parameters alone are more
+  }
+  EXPECT_NE(first[0].chain, first[1].chain);
+}
+
+// Reference (oracle's simulation) and a world of one (engine's closed form): bit for bit, with dropout.
+// Catches: streams that are not one, an engine path that is not the identity on one rank.
+TEST(Train, WorldOfOneIsTheReference) {
+  const auto text = read_text("", 16);
+  for (const char* preset : {"tiny", "odd"})
+    for (const bool fused : {false, true}) {
+      auto plain = quick(), one = quick("tp:1");
+      plain.preset = one.preset = preset;
+      plain.fused_optimizer = one.fused_optimizer = fused;
+      EXPECT_EQ(train(plain, text).back().chain, train(one, text).back().chain) << preset << fused;
+    }
+}
+
+// Catches: a sharded step that computes something else, in single precision and on uneven presets.
+TEST(Train, MeshesStayWithinTheLimit) {
+  const auto text = read_text("", 16);
+  for (const char* preset : {"tiny", "odd"}) {
+    auto options = quick();
+    options.preset = preset;
+    const auto reference = train(options, text);
+    for (const char* mesh : {"tp:2", "tp:4", "tp:8", "dp:2,tp:2"}) {
+      Curve curve{.mesh = parse_mesh(mesh)};
+      options.mesh = curve.mesh;
+      curve.steps = train(options, text);
+      compare_with_reference(curve, reference, c10::ScalarType::Float);
+      EXPECT_LE(curve.max_abs, 1e-5) << preset << " " << mesh;
+    }
+  }
+}
+
+// Catches: policies that do not reach the run, gates that pass whatever they get.
+TEST(Curves, SeparatePolicies) {
+  CurvesOptions options{.train = quick(), .meshes = {parse_mesh("tp:2")}};
+  const auto text = read_text("", 16);
+  const auto one = curves(options, text);
+  options.jobs = 2;
+  const auto two = curves(options, text);
+  ASSERT_EQ(one.curves.size(), 7U);
+  for (size_t i = 0; i < one.curves.size(); ++i)
+    EXPECT_EQ(one.curves[i].steps.back().chain, two.curves[i].steps.back().chain) << label(one.curves[i]);
+  for (const auto& gate : one.gates) EXPECT_TRUE(gate.passed) << gate.rule << ": " << gate.got;
+  EXPECT_TRUE(one.passed());
+  // Dropout alone: the first values, and so the model, are still the reference's.
+  EXPECT_LT(one.curves[2].max_abs, one.curves[1].max_abs);
+  EXPECT_NE(markdown_table(options, one).find("| tp:2 | offset-based | init+dropout | 0 of 3 | step 1 |"),
+            std::string::npos)
+      << markdown_table(options, one);
+}
+
+TrainStep step_of(int64_t step, float loss) {
+  TrainStep result;
+  result.step = step;
+  result.loss = static_cast<double>(loss);
+  result.loss_bits = std::bit_cast<uint32_t>(loss);
+  return result;
+}
+
+// Catches: a prefix that goes on after the first difference, a distance that forgets NaN, a gate that is not
+// strict.
+TEST(Curves, ComparisonFindsTheFirstDifference) {
+  const std::vector<TrainStep> reference = {step_of(1, 4.0F), step_of(2, 3.0F), step_of(3, 2.0F)};
+  Curve same{.mesh = parse_mesh("tp:2"), .steps = reference};
+  compare_with_reference(same, reference, c10::ScalarType::Float);
+  EXPECT_EQ(same.identical_steps, 3);
+  EXPECT_EQ(same.first_difference, 0);
+
+  Curve next{.mesh = parse_mesh("tp:2"), .steps = reference};
+  next.steps[1] = step_of(2, std::nextafter(3.0F, 4.0F));
+  compare_with_reference(next, reference, c10::ScalarType::Float);
+  EXPECT_EQ(next.identical_steps, 1);
+  EXPECT_EQ(next.first_difference, 2);
+  EXPECT_EQ(next.max_ulp, 1);
+  EXPECT_TRUE(judge({next}).at(0).passed);
+
+  Curve lost{.mesh = parse_mesh("tp:2"), .steps = reference};
+  lost.steps[2] = step_of(3, std::numeric_limits<float>::quiet_NaN());
+  compare_with_reference(lost, reference, c10::ScalarType::Float);
+  EXPECT_FALSE(judge({lost}).at(0).passed);
+
+  Curve baseline = next;
+  baseline.policy = RandomPolicy::kOffsetBased;
+  EXPECT_FALSE(judge({next, baseline}).at(1).passed);  // no farther than the single device
+}
+
+// Catches: options that fail in the middle of a run, or without a remedy.
+TEST(Train, RefusesOptionsThatDoNotFit) {
+  const auto refuses = [](TrainOptions options) {
+    EXPECT_THROW(train(options, std::string(64, 'a')), Error);
+  };
+  auto o = quick();
+  o.model = "gpt";
+  refuses(o);
+  o = quick();
+  o.preset = "huge";
+  refuses(o);
+  refuses(quick("pp:2"));
+  refuses(quick("dp:3"));
+  o = quick();
+  o.dropout = 1;
+  refuses(o);
+  o = quick();
+  o.sequence = 100;
+  refuses(o);
+  o = quick();
+  o.dtype = c10::ScalarType::Long;
+  refuses(o);
+}
+
+}  // namespace
+}  // namespace lockstep::suites
