@@ -180,9 +180,10 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   using Variables = torch::autograd::variable_list;
 
   static Variables forward(Context* ctx, const at::Tensor& input, double p, bool known_training) {
-    const bool all_dropped = p == 1;
-    auto mask = all_dropped ? at::zeros_like(input, input.options().dtype(at::kBool)) : keep_mask(input, p);
-    auto output = all_dropped ? at::zeros_like(input) : drop(input, mask, p);
+    const bool all_dropped = p == 1, all_kept = p == 0;
+    const auto bools = input.options().dtype(at::kBool);
+    auto mask = all_dropped || all_kept ? at::full_like(input, all_kept, bools) : keep_mask(input, p);
+    auto output = all_dropped ? at::zeros_like(input) : all_kept ? input.clone() : drop(input, mask, p);
     ctx->save_for_backward({mask});
     ctx->mark_non_differentiable({mask});
     ctx->saved_data["scale"] = !known_training ? 1.0 : all_dropped ? 0.0 : 1.0 / (1.0 - p);
@@ -203,8 +204,8 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
 
 std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at::Tensor& input, double p,
                                                   std::optional<bool> train) {
-  const bool identity = (train && !*train) || input.numel() == 0;
-  if (passes(keys) || identity) return at::_ops::native_dropout::redispatch(keys & kBelow, input, p, train);
+  const bool evaluates = train && !*train;
+  if (passes(keys) || evaluates) return at::_ops::native_dropout::redispatch(keys & kBelow, input, p, train);
   LOCKSTEP_CHECK(p >= 0 && p <= 1, "[aten::native_dropout] probability ", p, " is not in [0, 1]");
   auto outputs = DropoutFunction::apply(input, p, train.has_value());
   return {outputs[0], outputs[1]};

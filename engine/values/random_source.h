@@ -21,8 +21,9 @@ void manual_seed(uint64_t seed);
 class RandomSource {
  public:
   virtual ~RandomSource() = default;
-  // Writes the values of `call` into `out` (same shape, dtype and strides as the call; bool for a dropout mask, with
-  // true for keep) and advances `state` as the stock kernel would.
+  // Writes the values of `call` into `out` and advances `state` as the stock kernel would. `out` has the call's shape
+  // and dtype (bool for a dropout mask, true for keep); its strides are the call's but for the mask of an input that is
+  // not dense. Which element gets which number depends on the call's strides alone.
   virtual void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device, RandomState& state) = 0;
 };
 

@@ -164,6 +164,8 @@ TEST_F(RandomScopeTest, DropoutWithoutChoiceDrawsNothing) {
   EXPECT_EQ(at::dropout(at::empty({0}), 0.5, true).numel(), 0);
   EXPECT_TRUE(std::get<0>(at::native_dropout(x, 0.5, false)).equal(x));
   EXPECT_EQ(list(std::get<0>(at::native_dropout(x, 1, true))), (std::vector<double>(4, 0)));
+  EXPECT_TRUE(std::get<0>(at::native_dropout(x, 0, true)).equal(x));
+  EXPECT_EQ(std::get<1>(at::native_dropout(at::empty({0}), 0.5, true)).scalar_type(), at::kBool);
   at::empty({0}).uniform_();
   EXPECT_TRUE(source_.calls.empty());
   EXPECT_EQ(generator().state.offset, 0U);

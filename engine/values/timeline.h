@@ -26,6 +26,7 @@ struct Digest {
 // A reduction across ranks is a tree. Its leaves are the terms, one for each rank, in the slices that the Specs give;
 // its levels fold one mesh dimension after another. At each level the terms along `mesh_dim` are folded from the left
 // in the order of `ranks` (coordinates along that dimension), each node in `dtype`; avg divides the root once by m.
+// max is the left term if that is NaN or greater, else the right one; min likewise.
 struct ReductionOrder {
   struct Level {
     int64_t mesh_dim = 0;
@@ -48,7 +49,8 @@ struct TimelineEntry {
   std::string op;        // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
   bool implicit = false; // a redistribution that the engine inserted
   // The op's arguments on global tensors, in schema order; each tensor is replaced by None, each tensor list by an
-  // empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`.
+  // empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`. A plain tensor of one
+  // element (a wrapped number) is a constant: it stays in `args` and is not listed.
   std::vector<c10::IValue> args;
   // How many tensors each argument took: -1 for a non-tensor argument, 0 or 1 for Tensor and Tensor?, n for lists.
   std::vector<int64_t> tensors_per_arg;
@@ -58,7 +60,6 @@ struct TimelineEntry {
   std::vector<int64_t> aliases;
   ReductionOrder order;               // of redistributions that reduce
   std::optional<uint64_t> random_offset;  // of the stream, for a random op
-  // Hosted locals per rank are plain tensors for to_local and from_local, which are not logged.
 };
 
 using Timeline = std::vector<TimelineEntry>;
