@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "generators/trial.h"
+#include "oracle/values_terms.h"
 
 namespace lockstep::generators {
 namespace {
@@ -68,13 +69,17 @@ bool writes(const std::string& op) {
   return op[(dot == std::string::npos ? op.size() : dot) - 1] == '_';
 }
 
+// Of the sum of the absolute terms, where the input is Partial.
 Magnitude input_magnitude(const Input& input, const Target& target, const DeviceMesh& mesh) {
-  double bound = std::max({1.0, std::abs(static_cast<double>(input.values.low)),
-                           std::abs(static_cast<double>(input.values.high))});
-  if (!has_partial(target)) return {bound, 0};
-  bound = bound * kTermFactor + static_cast<double>(mesh.size());
-  for (size_t d = 0; d < target.placements.size(); ++d)
-    if (is_partial(target.placements[d], ReduceOp::kAvg)) bound *= static_cast<double>(mesh.shape()[d]);
+  const auto most = std::max({int64_t{1}, std::abs(input.values.low), std::abs(input.values.high)});
+  if (!has_partial(target)) return {static_cast<double>(most), 0};
+  const Spec spec(mesh, target.placements, input.shape, input.dtype);
+  double bound = oracle::term_bound(static_cast<double>(most), spec);
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    const auto& p = target.placements[static_cast<size_t>(d)];
+    if (is_partial(p, ReduceOp::kSum) || is_partial(p, ReduceOp::kAvg))
+      bound *= static_cast<double>(mesh.size(d));
+  }
   return {bound, 0};
 }
 
@@ -141,7 +146,7 @@ Values Builder::draw_values(c10::ScalarType dtype, const Target& target) {
   } else if (settings_.integer_lane || dtype == c10::ScalarType::Long) {
     const int64_t wide = integer_limit(dtype) > 4096 && random_.chance(25) ? 9 : 3;
     integers(random_.chance(25) ? 0 : -wide, wide);
-  } else if (settings_.specials && !has_partial(target) && random_.chance(50)) {
+  } else if (settings_.specials && random_.chance(has_partial(target) ? 15 : 50)) {
     values.kind = ValueKind::kSpecial;
   } else {
     values.kind = random_.weighted<ValueKind>({{78, ValueKind::kNormal},

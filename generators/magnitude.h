@@ -57,8 +57,4 @@ inline bool exact(Magnitude m, c10::ScalarType dtype) {
   return std::ldexp(m.bound, static_cast<int>(std::min<int64_t>(m.fraction, 60))) < integer_limit(dtype);
 }
 
-// An input held as Partial is a sum of terms of both signs; the sum of their absolute values is within this
-// factor of the largest value the input may take, plus one for each rank.
-constexpr double kTermFactor = 4;
-
 }  // namespace lockstep::generators

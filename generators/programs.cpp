@@ -152,8 +152,8 @@ Case random_case(Random random) {
   return finished(b, "random");
 }
 
-Case program_case(Random random) {
-  const auto settings = draw_settings(random, {.backward = 55});
+Case program_case(Random random, bool exact_terms) {
+  const auto settings = draw_settings(random, {.backward = 55, .exact_terms = exact_terms});
   Builder b(random, settings);
   const auto ops = b.random().weighted<int64_t>(
       {{10, 1}, {16, 2}, {20, 3}, {18, 4}, {12, 5}, {10, 6}, {4, 8}, {2, 10}, {1, 12}});
@@ -197,29 +197,38 @@ Case cache_case(Random random) {
   }
 }
 
+namespace {
+
+struct SuiteCases {
+  std::string_view suite;
+  Case (*make)(Random random, uint64_t index);
+};
+constexpr SuiteCases kSuites[] = {
+    {"layout", [](Random random, uint64_t) { return layout_case(random); }},
+    {"redistribute", [](Random random, uint64_t) { return redistribute_case(random); }},
+    {"ops", [](Random random, uint64_t index) { return op_case(random, op_number(index)); }},
+    {"gradient",
+     [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},
+    {"random", [](Random random, uint64_t) { return random_case(random); }},
+    {"program", [](Random random, uint64_t) { return program_case(random); }},
+    {"metamorphic", [](Random random, uint64_t) { return program_case(random, true); }},
+    {"cache", [](Random random, uint64_t) { return cache_case(random); }},
+    {"faults", [](Random random, uint64_t) { return program_case(random); }},
+    {"canary", [](Random random, uint64_t) { return program_case(random); }},
+};
+
+}  // namespace
+
 Case generate(const std::string& suite, uint64_t run_seed, uint64_t index) {
-  const auto random = random_of_case(run_seed, suite, index);
-  Case made;
-  if (suite == "layout")
-    made = layout_case(random);
-  else if (suite == "redistribute")
-    made = redistribute_case(random);
-  else if (suite == "ops")
-    made = op_case(random, op_number(index));
-  else if (suite == "gradient")
-    made = op_case(random, differentiable_op(index), true);
-  else if (suite == "random")
-    made = random_case(random);
-  else if (suite == "cache")
-    made = cache_case(random);
-  else if (suite == "program" || suite == "metamorphic" || suite == "faults" || suite == "canary")
-    made = program_case(random);
-  else
-    throw Error("[generate] no cases are generated for the suite '" + suite +
-                "'; there are layout, redistribute, ops, "
-                "gradient, random, program, metamorphic, cache, faults, canary");
-  made.suite = suite;
-  return made;
+  std::string known;
+  for (const auto& entry : kSuites) {
+    known += concat(" ", entry.suite);
+    if (entry.suite != suite) continue;
+    auto made = entry.make(random_of_case(run_seed, suite, index), index);
+    made.suite = suite;
+    return made;
+  }
+  throw Error("[generate] no cases are generated for the suite '" + suite + "'; there are" + known);
 }
 
 }  // namespace lockstep::generators

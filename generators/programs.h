@@ -21,7 +21,7 @@ oracle::Case redistribute_case(Random random);
 oracle::Case random_case(Random random);
 // 1 to 12 ops with reuse, views, in-place and list ops, redistributions, random ops, backward, optimizer
 // steps.
-oracle::Case program_case(Random random);
+oracle::Case program_case(Random random, bool exact_terms = false);
 // One op twice, with one ingredient of the decision changed, and a third time as at first.
 oracle::Case cache_case(Random random);
 

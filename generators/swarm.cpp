@@ -25,6 +25,10 @@ Settings draw_settings(Random& random, const Profile& profile) {
   settings.integer_lane = random.chance(profile.integer_lane);
   settings.backward = random.chance(profile.backward);
   settings.specials = !settings.integer_lane && random.chance(profile.specials);
+  if (profile.exact_terms && !settings.integer_lane) {
+    settings.placements &= ~kSums;
+    settings.specials = false;
+  }
   settings.strided = random.chance(45);
   settings.max_numel = random.chance(70) ? profile.max_numel / 2 : profile.max_numel;
   return settings;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/metamorphic.h"
+
+#include <functional>
+
+#include "generators/placements.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Case;
+using oracle::Target;
+
+void each_target(Case& c, const std::function<void(Target&)>& change) {
+  for (auto& target : c.placements) change(target);
+  for (auto& call : c.program.calls)
+    for (auto& arg : call.args)
+      if (auto* target = std::get_if<Target>(&arg)) change(*target);
+}
+
+// The second half of a placement whose mesh dimension was cut in two; an InterleavedShard cuts only once.
+Placement second_half(const Placement& p) {
+  return std::holds_alternative<InterleavedShard>(p) ? Placement(Replicate{}) : p;
+}
+
+void cut(Target& target, size_t dim) {
+  target.placements.insert(target.placements.begin() + static_cast<ptrdiff_t>(dim) + 1,
+                           second_half(target.placements[dim]));
+  if (target.order.empty()) return;
+  std::vector<int64_t> order;
+  const auto at = static_cast<int64_t>(dim);
+  for (const auto d : target.order) {
+    order.push_back(d > at ? d + 1 : d);
+    if (d == at) order.push_back(at + 1);
+  }
+  target.order = order;
+}
+
+}  // namespace
+
+std::optional<Case> refactor_mesh(const Case& c) {
+  if (c.mesh.ndim() >= 4) return std::nullopt;
+  for (size_t dim = 0; dim < c.mesh.shape().size(); ++dim) {
+    const auto n = c.mesh.shape()[dim];
+    for (int64_t a = 2; a * a <= n; ++a) {
+      if (n % a != 0) continue;
+      auto shape = c.mesh.shape();
+      shape[dim] = n / a;
+      shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), a);
+      Case made = c;
+      made.mesh = DeviceMesh(shape, {}, c.mesh.ranks());
+      each_target(made, [&](Target& target) { cut(target, dim); });
+      return made;
+    }
+  }
+  return std::nullopt;
+}
+
+Case permute_ranks(const Case& c, Random random) {
+  auto ranks = c.mesh.ranks();
+  random.shuffle(ranks);
+  Case made = c;
+  made.mesh =
+      DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>{}, ranks);
+  return made;
+}
+
+Case world_of_one(const Case& c) {
+  Case made = c;
+  made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1));
+  return made;
+}
+
+Case replicate_inputs(const Case& c) {
+  Case made = c;
+  for (auto& target : made.placements) target = replicated(c.mesh);
+  return made;
+}
+
+}  // namespace lockstep::generators
