@@ -120,6 +120,7 @@ std::vector<OpEntry> build() {
   value("constant_pad_nd", none);
   value("_log_softmax", replicate_along_dim);
   value("_softmax", replicate_along_dim);
+  value("_safe_softmax", replicate_along_dim);
   value("_log_softmax_backward_data", softmax_backward);
   value("_softmax_backward_data", softmax_backward);
   value("native_layer_norm", layer_norm);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user of DTensors may rely on: values, aliasing, refusals, and errors that say what to do.
+#include "engine/dispatch.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "engine/dtensor.h"
+#include "engine/rules/table.h"
+#include "engine/timeline_log.h"
+#include "engine/values/error.h"
+#include "engine/values/random_source.h"
+
+namespace lockstep {
+namespace {
+
+const Placement kR = Replicate{};
+
+at::Tensor ramp(std::vector<int64_t> shape) {
+  return at::arange(c10::multiply_integers(shape), at::kFloat).sub(7).reshape(shape);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool says(const std::string& message, std::initializer_list<const char*> parts) {
+  for (const auto* part : parts)
+    if (message.find(part) == std::string::npos) return false;
+  return true;
+}
+
+class DispatchTest : public testing::Test {
+ protected:
+  MeshInWorld mesh_ = init_device_mesh({2, 3}, {"dp", "tp"});
+  at::Tensor place(const at::Tensor& t, Placement a, Placement b) { return distribute_tensor(t, mesh_, {a, b}); }
+};
+
+// Catches: a view that is a copy, an in-place op that writes to a copy.
+TEST_F(DispatchTest, ViewsAliasAndInPlaceOpsWriteThrough) {
+  const auto value = ramp({4, 6});
+  auto x = place(value, Shard{0}, Shard{1});
+  auto v = x.t();
+  v.add_(1);
+  EXPECT_TRUE(full_tensor(x).equal(value + 1));
+  EXPECT_TRUE(x.is_same(x.mul_(2)));
+  EXPECT_TRUE(full_tensor(v).equal(((value + 1) * 2).t()));
+  EXPECT_EQ(x._version(), v._version());
+}
+
+// Catches: silent redistribution of what is aliased or written to.
+TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
+  auto x = place(ramp({4, 6}), kR, Shard{1});
+  EXPECT_TRUE(says(error_of([&] { x.view({24}); }) + error_of([&] { x.select(1, 0); }), {"aten::select", "[R,S1]", "redistribute"}));
+  auto p = place(ramp({4, 6}), Partial{}, kR);
+  EXPECT_TRUE(says(error_of([&] { p.relu_(); }), {"aten::relu_", "[P,R]", "redistribute"}));
+}
+
+// Catches: a plain tensor taken for a replicated one.
+TEST_F(DispatchTest, PlainTensorsBesideDTensorsAreErrors) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { x + ramp({4, 6}); }), {"aten::add", "plain", "distribute_tensor"}));
+  EXPECT_TRUE(full_tensor(x + at::scalar_tensor(1.0)).equal(ramp({4, 6}) + 1));
+  EXPECT_TRUE(says(error_of([&] { x.set_data(ramp({4, 6})); }), {"set_data"}));
+}
+
+// Catches: a silent replicate for an op without a rule.
+TEST_F(DispatchTest, OpsWithoutARuleSayHowToAddOne) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { at::kthvalue(x, 1); }), {"aten::kthvalue", "[S0,R]", "register_sharding"}));
+  register_sharding("aten::kthvalue", [](const OpCall&) { return Rows{}; });
+  clear_decision_cache();
+  EXPECT_TRUE(full_tensor(std::get<0>(at::kthvalue(x, 1))).equal(std::get<0>(at::kthvalue(ramp({4, 6}), 1))));
+  unregister_sharding("aten::kthvalue");
+  clear_decision_cache();
+}
+
+// Catches: a collective that nobody asked for where they are forbidden.
+TEST_F(DispatchTest, ExplicitRedistributionNamesWhatIsMissing) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR), y = place(ramp({4, 6}), Shard{1}, kR);
+  EXPECT_TRUE(full_tensor(x + y).equal(ramp({4, 6}) * 2));
+  ExplicitRedistribution forbid;
+  EXPECT_TRUE(says(error_of([&] { x + y; }), {"aten::add", "redistribute(["}));
+  EXPECT_TRUE(full_tensor(x + x).defined());
+}
+
+// Catches: a decision reused although an ingredient changed, and a cache that never hits.
+TEST_F(DispatchTest, CachedDecisionsHoldEverythingTheyDependOn) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  x.sum(1);
+  const auto before = dispatch_counters();
+  x.sum(1);
+  EXPECT_EQ(dispatch_counters().cache_hits, before.cache_hits + 1);
+  EXPECT_TRUE(full_tensor(x.sum(0)).equal(ramp({4, 6}).sum(0)));
+  EXPECT_TRUE(full_tensor(x * 2).equal(ramp({4, 6}) * 2));
+  EXPECT_TRUE(full_tensor(x * 3).equal(ramp({4, 6}) * 3));
+  EXPECT_EQ(full_tensor(x.sum(1, true)).dim(), 2);
+}
+
+// Catches: a scalar read from one rank's term of a pending sum.
+TEST_F(DispatchTest, HostReadsReduceFirst) {
+  auto x = place(ramp({4, 6}), Shard{0}, Shard{1});
+  EXPECT_EQ(x.sum().item<float>(), ramp({4, 6}).sum().item<float>());
+  EXPECT_TRUE(at::equal(x, place(ramp({4, 6}), kR, Partial{})));
+  // Replicas that differ: the ranks would take different branches.
+  PerRank<at::Tensor> locals;
+  for (int i = 0; i < 6; ++i) locals.push_back(at::full({}, i, at::kFloat));
+  auto torn = from_local(locals, mesh_, {kR, kR}, std::nullopt, std::nullopt, false);
+  EXPECT_TRUE(says(error_of([&] { torn.item<float>(); }), {"rank", "diverged"}));
+}
+
+// Catches: locals accepted although replicas differ or shapes do not add up.
+TEST_F(DispatchTest, FromLocalChecks) {
+  PerRank<at::Tensor> locals;
+  for (int i = 0; i < 6; ++i) locals.push_back(at::full({2}, i, at::kFloat));
+  EXPECT_TRUE(says(error_of([&] { from_local(locals, mesh_, {kR, kR}); }), {"rank", "replicated"}));
+  EXPECT_TRUE(says(error_of([&] { from_local(locals, mesh_, {Shard{0}, Shard{0}}, std::vector<int64_t>{13}); }), {"rank", "13"}));
+  EXPECT_EQ(spec(from_local(locals, mesh_, {Shard{0}, Shard{0}})).shape(), std::vector<int64_t>{12});
+}
+
+// Catches: list ops that treat every element as the first.
+TEST_F(DispatchTest, ForeachDecidesForEachElement) {
+  std::vector<at::Tensor> list{place(ramp({4, 6}), Shard{0}, kR), place(ramp({5}), kR, Shard{0})};
+  at::_foreach_add_(list, 1);
+  const auto scaled = at::_foreach_mul(list, list);
+  EXPECT_TRUE(full_tensor(list[1]).equal(ramp({5}) + 1));
+  EXPECT_TRUE(full_tensor(scaled[0]).equal((ramp({4, 6}) + 1).square()));
+  EXPECT_EQ(placements(scaled[1]), (Placements{kR, Shard{0}}));
+}
+
+// Catches: out variants that leave stale sizes.
+TEST_F(DispatchTest, OutVariantsRefreshMetadata) {
+  auto a = place(ramp({4, 6}), Shard{0}, kR), b = place(ramp({6, 3}), kR, Shard{1});
+  auto out = empty({0}, mesh_, {kR, kR});
+  at::mm_out(out, a, b);
+  EXPECT_EQ(out.sizes(), (std::vector<int64_t>{4, 3}));
+  EXPECT_TRUE(full_tensor(out).equal(ramp({4, 6}).mm(ramp({6, 3}))));
+  auto t = place(ramp({4, 6}), Shard{0}, kR);
+  t.t_();
+  EXPECT_TRUE(full_tensor(t).equal(ramp({4, 6}).t()));
+}
+
+// Catches: gradients that are scaled by the number of ranks, or placed as terms where they are whole.
+TEST_F(DispatchTest, GradientsOfEveryPlacement) {
+  const auto value = ramp({4, 6}), weight = ramp({6, 2});
+  auto plain = value.clone().requires_grad_();
+  at::mm(plain, weight).square().sum().backward();
+  for (const auto& a : {kR, Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{})})
+    for (const auto& b : {kR, Placement(Shard{0}), Placement(Shard{1})}) {
+      auto x = parameter(place(value, a, b));
+      at::mm(x, place(weight, b, a)).square().sum().backward();
+      EXPECT_TRUE(full_tensor(x.grad()).equal(plain.grad())) << spec(x);
+      const auto expected = is_partial(a) ? Placements{kR, b} : Placements{a, b};
+      EXPECT_EQ(placements(x.grad()), expected);
+    }
+}
+
+// Catches: printing a shard as if it were the tensor; saving garbage.
+TEST_F(DispatchTest, PrintsAndRefusesStorage) {
+  std::ostringstream text;
+  text << place(ramp({2, 3}), Shard{0}, kR);
+  EXPECT_TRUE(says(text.str(), {"DTensor", "f32[2x3]@[S0,R]", "dp:2,tp:3", "-7"}));
+  auto x = place(ramp({2, 3}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { x.data_ptr(); }), {"full_tensor()"}));
+  EXPECT_TRUE(says(error_of([&] { x.storage(); }), {"full_tensor()"}));
+}
+
+// Catches: shards that each draw the same numbers; a stream that only some ranks advance.
+TEST_F(DispatchTest, RandomOpsDrawTheSingleDevicesNumbers) {
+  for (const auto& p : {kR, Placement(Shard{0}), Placement(Shard{1}), Placement(InterleavedShard{1, 2})}) {
+    manual_seed(0);
+    const auto x = full_tensor(lockstep::rand({4, 4}, mesh_, {p, Shard{0}}));
+    EXPECT_FLOAT_EQ(x[0][0].item<float>(), .39904648f);
+    EXPECT_FLOAT_EQ(x[0][3].item<float>(), .94007939f);
+    EXPECT_EQ(generator().state.offset, 4u);
+  }
+}
+
+// Catches: ops that leave no trace, and digests of the wrong side of an in-place op.
+TEST_F(DispatchTest, TheTimelineHoldsEveryOp) {
+  auto x = place(ramp({4, 6}), Shard{1}, kR);
+  Timeline timeline;
+  {
+    TimelineScope scope(timeline);
+    x.add_(1);
+    at::relu(at::mm(x, place(ramp({6, 2}), Shard{0}, kR)));
+  }
+  std::vector<std::string> ops;
+  for (const auto& entry : timeline) ops.push_back(entry.op);
+  EXPECT_EQ(ops, (std::vector<std::string>{"aten::add_.Scalar", "lockstep::redistribute", "aten::mm", "lockstep::redistribute", "aten::relu"}));
+  EXPECT_EQ(timeline[0].aliases, std::vector<int64_t>{0});
+  EXPECT_NE(timeline[0].inputs[0].digests, timeline[0].outputs[0].digests);
+  EXPECT_EQ(timeline[2].inputs[0].digests, timeline[0].outputs[0].digests);
+  EXPECT_TRUE(timeline[3].implicit);
+}
+
+// One rank is the identity: same values, and no collective. Catches: special cases that forget size one.
+TEST_F(DispatchTest, AWorldOfOneIsTheIdentity) {
+  const auto one = init_device_mesh({1});
+  auto x = distribute_tensor(ramp({4, 6}), one, {Shard{1}});
+  EXPECT_TRUE(full_tensor(at::mm(x, x.t()).softmax(0)).equal(ramp({4, 6}).mm(ramp({4, 6}).t()).softmax(0)));
+}
+
+// The table covers what it says. Catches: names that no libtorch operator has.
+TEST_F(DispatchTest, EveryTableEntryIsAnOperator) {
+  std::set<std::string> names;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) names.insert(name.name);
+  for (const auto& entry : op_table())
+    EXPECT_TRUE(names.contains(entry.name) || names.contains(entry.name + "_")) << entry.name;
+  for (size_t i = 1; i < op_table().size(); ++i) EXPECT_LT(op_table()[i - 1].name, op_table()[i].name);
+}
+
+}  // namespace
+}  // namespace lockstep

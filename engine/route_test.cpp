@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routes: planned without ranks; executing any of them gives the values that a plain copy gives.
+#include "engine/route.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/dtensor.h"
+#include "engine/execute.h"
+#include "engine/dtensor_impl.h"
+
+namespace lockstep {
+namespace {
+
+SpecPtr spec_of(std::vector<int64_t> mesh, Placements placements, std::vector<int64_t> shape,
+                std::vector<int64_t> order = {}) {
+  auto stride = contiguous_strides(shape);
+  return std::make_shared<const Spec>(DeviceMesh(std::move(mesh)), std::move(placements), std::move(shape),
+                                      std::move(stride), c10::kFloat, std::move(order));
+}
+
+std::vector<StepKind> kinds(const Route& r) {
+  std::vector<StepKind> result;
+  for (const auto& s : r.steps) result.push_back(s.kind);
+  return result;
+}
+
+using Kinds = std::vector<StepKind>;
+
+// Catches: a collective where a slice is enough, an all-reduce where a reduce-scatter is enough.
+TEST(RouteTest, TakesTheCheapestStep) {
+  const auto plan = [](Placements from, Placements to) { return kinds(route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6}))); };
+  EXPECT_EQ(plan({Shard{0}}, {Shard{0}}), Kinds{});
+  EXPECT_EQ(plan({Replicate{}}, {Shard{1}}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({Shard{0}}, {Replicate{}}), Kinds{StepKind::kAllGather});
+  EXPECT_EQ(plan({Shard{0}}, {Shard{1}}), Kinds{StepKind::kAllToAll});
+  EXPECT_EQ(plan({Partial{}}, {Replicate{}}), Kinds{StepKind::kAllReduce});
+  EXPECT_EQ(plan({Partial{}}, {Shard{0}}), Kinds{StepKind::kReduceScatter});
+  EXPECT_EQ(plan({Replicate{}}, {Partial{}}), Kinds{StepKind::kMakePartial});
+  EXPECT_EQ(plan({Shard{0}}, {Partial{}}), (Kinds{StepKind::kAllGather, StepKind::kMakePartial}));
+}
+
+// Catches: gathering only along the outer of two nested shards, which interleaves the pieces wrongly.
+TEST(RouteTest, NestedShardsExchange) {
+  const auto r = route(spec_of({2, 2}, {Shard{0}, Shard{0}}, {8}), spec_of({2, 2}, {Replicate{}, Shard{0}}, {8}));
+  EXPECT_EQ(kinds(r), Kinds{StepKind::kExchange});
+}
+
+// Bytes received from others. Catches: counting what stays, or one rank only.
+TEST(RouteTest, CountsBytesReceived) {
+  const auto bytes = [](Placements from, Placements to) { return route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})).bytes(); };
+  EXPECT_EQ(bytes({Shard{0}}, {Replicate{}}), 2 * 12 * 4);
+  EXPECT_EQ(bytes({Partial{}}, {Replicate{}}), 2 * 24 * 4);
+  EXPECT_EQ(bytes({Partial{}}, {Shard{0}}), 24 * 4);
+  EXPECT_EQ(bytes({Replicate{}}, {Shard{0}}), 0);
+}
+
+// Catches: an order that is not declared, or declared for the wrong mesh dimension.
+TEST(RouteTest, DeclaresTheOrderOfItsReductions) {
+  const auto order = route(spec_of({2, 3}, {Partial{}, Partial{ReduceOp::kAvg}}, {4}), spec_of({2, 3}, {Replicate{}, Replicate{}}, {4})).order();
+  ASSERT_EQ(order.levels.size(), 2u);
+  EXPECT_EQ(order.levels[1].mesh_dim, 1);
+  EXPECT_EQ(order.levels[1].op, ReduceOp::kAvg);
+  EXPECT_EQ(order.levels[1].ranks, (std::vector<int64_t>{0, 1, 2}));
+}
+
+std::vector<Placement> choices(int64_t ndim) {
+  std::vector<Placement> result{Replicate{}, Partial{}};
+  for (int64_t d = 0; d < ndim; ++d) {
+    result.emplace_back(Shard{d});
+    result.emplace_back(InterleavedShard{d, 2});
+  }
+  return result;
+}
+
+// Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast collectives
+// agree with the general exchange, since both must give the value. Integers, so that sums are exact.
+TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
+  const auto mesh = init_device_mesh({2, 3});
+  const auto value = at::arange(35, at::kFloat).reshape({5, 7});
+  const auto all = choices(2);
+  int64_t pairs = 0;
+  for (const auto& a : all)
+    for (const auto& b : all)
+      for (const auto& c : all)
+        for (const auto& d : all) {
+          const auto x = distribute_tensor(value, mesh, {a, b});
+          const auto order = pairs % 2 == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{1, 0};
+          const auto y = redistribute(x, {c, d}, order);
+          EXPECT_EQ(placements(y), (Placements{c, d}));
+          for (const auto& local : to_local(redistribute(y, {Replicate{}, Replicate{}})))
+            ASSERT_TRUE(local.equal(value)) << spec(x) << " -> " << spec(y);
+          ++pairs;
+        }
+  EXPECT_EQ(pairs, 36 * 36);
+}
+
+// The dual of a route is the route of the duals. Catches: a second, different backward.
+TEST(RouteTest, DualsReverse) {
+  for (const auto& [from, to] : {std::pair<Placement, Placement>{Shard{0}, Replicate{}}, {Replicate{}, Shard{1}}, {Shard{0}, Shard{1}}}) {
+    const auto forward = route(spec_of({2}, {from}, {4, 6}), spec_of({2}, {to}, {4, 6}));
+    const auto backward = route(spec_of({2}, dual({to}), {4, 6}), spec_of({2}, dual({from}), {4, 6}));
+    EXPECT_EQ(kinds(backward), Kinds{dual(forward.steps[0].kind)});
+  }
+}
+
+// x op identity = x in bits. Catches: +0.0 as the identity of a sum, which loses -0.0.
+TEST(RouteTest, IdentitiesKeepEveryBit) {
+  const auto x = at::tensor({-0.0f, 0.0f, 1.5f});
+  for (const auto op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+    const auto other = at::full_like(x, identity(op, at::kFloat));
+    const auto y = fold(op, {x, other});
+    EXPECT_TRUE(y.view(at::kInt).equal(x.view(at::kInt))) << name(op);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
