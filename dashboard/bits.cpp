@@ -36,11 +36,16 @@ double value_of(uint64_t bits, std::string_view dtype) {
   return static_cast<double>(bits);
 }
 
-std::string shortest(double value) {
+std::string shortest(uint64_t bits, std::string_view dtype) {
+  if (dtype == "i64") return std::to_string(static_cast<int64_t>(bits));
+  const double value = value_of(bits, dtype);
   if (std::isnan(value)) return "nan";
   char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  return std::string(text, end);
+  const auto end = dtype == "f64" ? std::to_chars(text, text + sizeof(text), value).ptr
+                                  : std::to_chars(text, text + sizeof(text), static_cast<float>(value)).ptr;
+  // The other integers have at most 32 bits and are whole in a double.
+  return dtype.starts_with('i') || dtype.starts_with('u') ? std::to_string(static_cast<int64_t>(value))
+                                                          : std::string(text, end);
 }
 
 std::string hex(uint64_t bits, std::string_view dtype) {

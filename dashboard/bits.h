@@ -21,8 +21,9 @@ inline uint64_t from_column(int64_t column) {
 // as u64.
 double value_of(uint64_t bits, std::string_view dtype);
 
-// The shortest text that reads back as the same double, "-0", "nan", "inf".
-std::string shortest(double value);
+// The shortest text that reads back as the same value of the dtype ("0.1" for the f32 nearest to it), "-0",
+// "nan".
+std::string shortest(uint64_t bits, std::string_view dtype);
 
 // "0x3f800000": as many digits as the dtype has.
 std::string hex(uint64_t bits, std::string_view dtype);

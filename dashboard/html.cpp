@@ -153,12 +153,50 @@ std::string copy_button(std::string_view id, std::string_view what) {
          "\" aria-label=\"Copy the " + std::string(what) + "\">Copy</button>";
 }
 
+std::string yes_no(bool yes, std::string_view yes_word, std::string_view no_word) {
+  std::string out = yes ? "<span class=\"yes\">✓ " : "<span class=\"no\">✗ ";
+  out += yes ? yes_word : no_word;
+  return out + "</span>";
+}
+
+Table::Table(std::string caption, std::vector<Column> columns, std::string classes)
+    : caption_(std::move(caption)), classes_(std::move(classes)), columns_(std::move(columns)) {}
+
+void Table::row(const std::vector<std::string>& cells) {
+  body_ += "<tr>";
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const std::string_view kind = columns_[i].kind;
+    if (kind == "key") {
+      body_ += "<th scope=\"row\">" + cells[i] + "</th>";
+      continue;
+    }
+    body_ += "<td";
+    if (!kind.empty()) body_ += " class=\"" + std::string(kind) + "\"";
+    if (kind != "wide") body_ += std::string(" data-l=\"") + columns_[i].title + "\"";
+    body_ += ">" + cells[i] + "</td>";
+  }
+  body_ += "</tr>";
+  ++rows_;
+}
+
+std::string Table::html() const {
+  if (rows_ == 0) return "";
+  std::string head;
+  for (const Column& c : columns_) {
+    head += std::string("<th scope=\"col\" class=\"") + c.kind + "\">" + c.title + "</th>";
+  }
+  return "<div class=\"scroll\"><table class=\"" + classes_ + "\"><caption class=\"hidden\">" + caption_ +
+         "</caption><thead><tr>" + head + "</tr></thead><tbody>" + body_ + "</tbody></table></div>";
+}
+
 }  // namespace lockstep::dashboard::html
 
 namespace lockstep::dashboard {
 
-int64_t Source::each(const std::string& query, const std::function<void(const Row&)>& use) const {
+int64_t Source::each(const std::string& query, const std::function<void(const Row&)>& use,
+                     const std::vector<std::string>& texts) const {
   SQLite::Statement statement(db_, query);
+  for (size_t i = 0; i < texts.size(); ++i) statement.bind(static_cast<int>(i + 1), texts[i]);
   int64_t rows = 0;
   for (; statement.executeStep(); ++rows) use(Row(statement));
   return rows;

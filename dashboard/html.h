@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::dashboard::html {
 
@@ -35,6 +36,28 @@ std::string verdict_chip(std::string_view verdict);
 // A button that copies the text of the element with this id.
 std::string copy_button(std::string_view id, std::string_view what);
 
+// A table; on a phone each row of a `stack` becomes a card that names its columns.
+struct Column {
+  const char* title;
+  const char* kind = "";  // "key": the row's name; "num": to the right; "wide": takes the room
+};
+class Table {
+ public:
+  Table(std::string caption, std::vector<Column> columns, std::string classes = "stack");
+  // @pre as many cells as columns, each HTML.
+  void row(const std::vector<std::string>& cells);
+  int64_t rows() const { return rows_; }
+  // "" if there is no row.
+  std::string html() const;
+
+ private:
+  std::string caption_, classes_, body_;
+  std::vector<Column> columns_;
+  int64_t rows_ = 0;
+};
+// "✓ found" in green, "✗ survived" in red.
+std::string yes_no(bool yes, std::string_view yes_word, std::string_view no_word);
+
 }  // namespace lockstep::dashboard::html
 
 namespace lockstep::dashboard {
@@ -60,8 +83,9 @@ class Row {
 class Source {
  public:
   explicit Source(SQLite::Database& db) : db_(db) {}
-  // @returns how many rows there were.
-  int64_t each(const std::string& query, const std::function<void(const Row&)>& use) const;
+  // Binds the texts to the query's `?`, in order. @returns how many rows there were.
+  int64_t each(const std::string& query, const std::function<void(const Row&)>& use,
+               const std::vector<std::string>& texts = {}) const;
   int64_t integer(const std::string& query) const { return db_.execAndGet(query).getInt64(); }
   std::string text(const std::string& query) const;
 

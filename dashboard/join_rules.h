@@ -29,7 +29,7 @@ inline constexpr const char* kJoinPoint = R"(ON CONFLICT DO UPDATE SET
 
 // The same case with the same outcome.
 inline constexpr const char* kJoinCase = R"(ON CONFLICT (key, run, outcome) DO UPDATE SET
-  number = min(number, excluded.number), inverted = min(inverted, excluded.inverted),
+  number = min(number, excluded.number), self_check = min(self_check, excluded.self_check),
   ops = min(ops, excluded.ops), mesh = min(mesh, excluded.mesh),
   mesh_rank = min(mesh_rank, excluded.mesh_rank), evenness = min(evenness, excluded.evenness),
   dtype = min(dtype, excluded.dtype), how = min(how, excluded.how), time_ns = min(time_ns, excluded.time_ns),

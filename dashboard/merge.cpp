@@ -25,7 +25,7 @@ constexpr const char* kRunColumns =
     "started_ms, "
     "ended_ms, state, exit_code";
 constexpr const char* kCaseColumns =
-    "key, outcome, number, suite, law, variant, inverted, token, ops, mesh, verdict, op, placement, "
+    "key, outcome, number, suite, law, variant, self_check, token, ops, mesh, verdict, op, placement, "
     "mesh_rank, evenness, "
     "dtype, how, time_ns, bytes_moved, bucket, explanation";
 

@@ -62,7 +62,7 @@ Content joined(const std::string& path, const std::vector<std::string>& shards) 
 // Catches: a rule that depends on which shard comes first, on grouping, or on repetition; a table that is
 // forgotten.
 TEST(Merge, IsCommutativeAssociativeIdempotent) {
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  for (uint64_t seed = 0; seed < 15; ++seed) {
     const TemporaryFolder f;
     const std::string a = f / "a", b = f / "b", c = f / "c";
     make_shard(a, "1", 3 * seed);

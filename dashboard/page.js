@@ -26,20 +26,50 @@
   };
   const short = (v) => (Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(1).replace('.0e', 'e') : +v.toPrecision(4) + '');
 
+  // The policy that stays closest to the reference gets the first colour.
+  const largest = (s) => Math.max(0, ...(s.lossAbs || []).map((v) => v ?? Infinity));
+  (data.curves || []).forEach((group) => {
+    const closest = (s) => Math.min(...group.series.filter((x) => x.policy === s.policy).map(largest));
+    group.series.sort((a, b) => b.reference - a.reference || closest(a) - closest(b) || (a.mesh < b.mesh ? -1 : 1));
+  });
+  const hidden = new Set();  // names of curves that the reader switched off
+
   function style(group, s) {
     const distinct = (key) => [...new Set(group.series.filter((x) => !x.reference).map((x) => x[key]))];
+    const meshes = distinct('mesh').sort();
     const palette = isDark() ? dark : light;
     const color = s.reference ? css('--ink') : palette[distinct('policy').indexOf(s.policy) % palette.length];
-    return { label: s.name + (s.reference ? ' (reference)' : ''), borderColor: color, backgroundColor: color, pointRadius: 0,
+    return { label: s.name, borderColor: color, backgroundColor: color, pointRadius: 0, hidden: hidden.has(group.title + s.name),
       pointHoverRadius: 4, borderWidth: s.reference ? 3 : 1.8, tension: 0, spanGaps: false, order: s.reference ? 1 : 0,
-      borderDash: s.reference ? [] : dashes[distinct('mesh').indexOf(s.mesh) % dashes.length] };
+      borderDash: s.reference ? [] : dashes[meshes.indexOf(s.mesh) % dashes.length] };
+  }
+
+  // One legend for both charts of a group; each curve can be switched off.
+  function legend(list, group) {
+    list.replaceChildren(...group.series.map((s) => {
+      const look = style(group, s), item = document.createElement('li'), button = document.createElement('button');
+      button.type = 'button';
+      button.setAttribute('aria-pressed', !look.hidden);
+      button.innerHTML = '<svg viewBox="0 0 28 10" aria-hidden="true"><line x1="0" x2="28" y1="5" y2="5"/></svg>';
+      const stroke = button.querySelector('line').style;
+      Object.assign(stroke, { stroke: look.borderColor, strokeWidth: look.borderWidth + 0.6, strokeDasharray: look.borderDash.join(' ') });
+      button.append(s.name + (s.reference ? ' (reference)' : ''));
+      button.addEventListener('click', () => {
+        const key = group.title + s.name;
+        if (!hidden.delete(key)) hidden.add(key);
+        draw();
+        list.children[group.series.indexOf(s)].firstChild.focus();
+      });
+      item.append(button);
+      return item;
+    }));
   }
 
   function options(yTitle, extra) {
     const grid = { color: css('--line') }, ticks = { color: css('--quiet') };
     const title = (text) => ({ display: true, text, color: css('--quiet') });
     return { responsive: true, maintainAspectRatio: false, animation: false, interaction: { mode: 'index', intersect: false },
-      plugins: { legend: { position: 'bottom', labels: { color: css('--ink'), usePointStyle: true, pointStyle: 'line', boxWidth: 28, font: { size: 11 } } },
+      plugins: { legend: { display: false },
         tooltip: { itemSort: (a, b) => b.raw.y - a.raw.y } },
       scales: { x: { type: 'linear', grid, ticks, title: title('step'), min: extra.min, max: extra.max },
         y: { grid, ticks, title: title(yTitle), ...extra.y } } };
@@ -81,6 +111,7 @@
       const chosen = (name) => document.querySelector(`input[name="${name}${i}"]:checked`).value;
       const steps = group.series.flatMap((s) => s.step);
       const range = { min: Math.min(...steps), max: Math.max(...steps) };
+      legend(document.getElementById(`curve-${i}-series`), group);
       charts.push(valueChart(document.getElementById(`curve-${i}-value`), group, chosen('quantity'), range));
       charts.push(diffChart(document.getElementById(`curve-${i}-diff`), group, chosen('quantity'), chosen('measure'), range));
     });

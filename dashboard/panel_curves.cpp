@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training curves against their reference, and how fast everything was.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <vector>
@@ -19,21 +20,14 @@ struct Group {
 
 std::vector<Group> groups(const Source& source) {
   std::vector<Group> list;
-  source.each("SELECT DISTINCT model, variant FROM v_curves WHERE run_id IN shown ORDER BY model, variant",
-              [&](const Row& r) {
-                list.push_back({r.text(0), r.text(1)});
-              });
+  // A reference alone makes a group only where its model has nothing else.
+  source.each(
+      R"(SELECT model, variant FROM v_curves WHERE run_id IN shown GROUP BY model, variant HAVING min(reference) = 0
+      OR model NOT IN (SELECT model FROM v_curves WHERE NOT reference AND run_id IN shown) ORDER BY model, variant)",
+      [&](const Row& r) {
+        list.push_back({r.text(0), r.text(1)});
+      });
   return list;
-}
-
-std::string quoted(const std::string& text) {
-  std::string s = "'";
-  for (char c : text) {
-    if (c == '\0') break;  // no SQL literal holds it; neither does a name that anyone gave on purpose
-    s += c;
-    if (c == '\'') s += c;
-  }
-  return s + "'";
 }
 
 nlohmann::json number(const Row& r, int column) {
@@ -43,8 +37,7 @@ nlohmann::json number(const Row& r, int column) {
 
 // {title, series: [{name, policy, mesh, reference, step: [], loss: [], grad: [], lossUlp: [], …}]}
 nlohmann::json chart_of(const Source& source, const Group& g) {
-  const std::string where =
-      " WHERE run_id IN shown AND model = " + quoted(g.model) + " AND variant = " + quoted(g.variant);
+  const std::string where = " WHERE run_id IN shown AND model = ? AND (variant = ?";
   std::map<std::pair<int64_t, std::string>, nlohmann::json> series;  // the reference first
   const auto of = [&](const Row& r, bool reference) -> nlohmann::json& {
     nlohmann::json& s = series[{reference ? 0 : 1, r.text(0)}];
@@ -53,17 +46,18 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
     return s;
   };
   source.each("SELECT curve, policy, mesh, reference, step, loss, grad_norm FROM v_curves" + where +
-                  " ORDER BY curve, step",
+                  " OR reference) ORDER BY curve, step",
               [&](const Row& r) {
                 nlohmann::json& s = of(r, r.integer(3) != 0);
                 s["step"].push_back(r.integer(4));
                 s["loss"].push_back(number(r, 5));
                 s["grad"].push_back(number(r, 6));
-              });
+              },
+              {g.model, g.variant});
   source.each(
       "SELECT curve, policy, mesh, step, loss_ulp, loss_abs, grad_norm_ulp, grad_norm_abs, identical FROM "
       "v_curve_steps" +
-          where + " ORDER BY curve, step",
+          where + ") ORDER BY curve, step",
       [&](const Row& r) {
         nlohmann::json& s = of(r, false);
         s["diffStep"].push_back(r.integer(3));
@@ -71,44 +65,51 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
         for (const char* key : {"lossUlp", "lossAbs", "gradUlp", "gradAbs"})
           s[key].push_back(number(r, column++));
         if (r.integer(8) == 0 && !s.contains("first")) s["first"] = r.integer(3);
-      });
+      },
+      {g.model, g.variant});
   nlohmann::json list = nlohmann::json::array();
   for (auto& [key, s] : series) list.push_back(std::move(s));
   return {{"title", g.model + " — " + g.variant}, {"series", std::move(list)}};
 }
 
+std::string judged(const Row& r, int judged_column) {
+  const int64_t steps = r.integer(judged_column), unexplained = r.integer(judged_column + 2);
+  if (steps == 0) return "<span class=\"quiet\">–</span>";
+  if (unexplained > 0) return "<span class=\"no\">✗ " + plural(unexplained, "step", "steps") + "</span>";
+  return "<span class=\"yes\">✓ " + plural(steps, "step", "steps") + "</span>";
+}
+
+// The closest curves first.
 std::string diff_table(const Source& source, const Group& g) {
-  std::string rows;
+  html::Table table("Differences from the reference",
+                    {{"Mesh", "key"},
+                     {"Random policy"},
+                     {"Identical steps", "num"},
+                     {"First differs", "num"},
+                     {"Loss: max ulp", "num"},
+                     {"max |Δ|", "num"},
+                     {"Grad norm: max ulp", "num"},
+                     {"max |Δ|", "num"},
+                     {"Explained"}},
+                    "");
   source.each(
       "SELECT curve, mesh, policy, steps, identical_prefix, first_differing_step, max_loss_ulp, "
-      "max_loss_abs, max_grad_norm_ulp, "
-      "max_grad_norm_abs, judged, explained, unexplained, lane FROM v_curve_diff WHERE run_id IN shown AND "
-      "model = " +
-          quoted(g.model) + " AND variant = " + quoted(g.variant) + " ORDER BY policy, mesh, curve",
+      "max_loss_abs, "
+      "max_grad_norm_ulp, max_grad_norm_abs, judged, explained, unexplained FROM v_curve_diff d WHERE run_id "
+      "IN shown "
+      "AND model = ? AND variant = ? ORDER BY min(max_loss_abs) OVER (PARTITION BY policy), policy, mesh, "
+      "curve",
       [&](const Row& r) {
-        const bool same = r.null(5);
-        rows +=
-            "<tr><th scope=\"row\">" + r.html(0) + "</th><td>" + r.html(1) + "</td><td>" + r.html(2) +
-            "</td><td class=\"num\">" + r.grouped(4) + " of " + r.grouped(3) + "</td><td class=\"num\">" +
-            (same ? "<span class=\"yes\">never</span>" : r.grouped(5)) + "</td><td class=\"num\">" +
-            r.brief(6) + "</td><td class=\"num\"><b>" + r.brief(7) + "</b></td><td class=\"num\">" +
-            r.brief(8) + "</td><td class=\"num\">" + r.brief(9) + "</td><td>" +
-            (r.integer(10) == 0 ? "<span class=\"quiet\">–</span>"
-             : r.integer(12) > 0
-                 ? "<span class=\"no\">✗ " + plural(r.integer(12), "step", "steps") + " unexplained</span>"
-                 : "<span class=\"yes\">✓</span> " + plural(r.integer(10), "step", "steps")) +
-            "</td></tr>";
-      });
-  if (rows.empty())
+        table.row(
+            {"<span title=\"" + r.html(0) + "\">" + (r.text(1).empty() ? r.html(0) : r.html(1)) + "</span>",
+             r.html(2), r.grouped(4) + " of " + r.grouped(3),
+             r.null(5) ? "<span class=\"yes\">never</span>" : r.grouped(5), r.brief(6), r.brief(7),
+             r.brief(8), r.brief(9), judged(r, 10)});
+      },
+      {g.model, g.variant});
+  if (table.rows() == 0)
     return "<p class=\"quiet\">No curve of this group is the reference, so nothing is compared.</p>";
-  return "<div class=\"scroll\"><table><caption class=\"hidden\">Differences from the "
-         "reference</caption><thead><tr><th>Curve</th><th>Mesh</th>"
-         "<th>Random policy</th><th class=\"num\">Identical steps</th><th class=\"num\">First "
-         "differs</th><th class=\"num\">Max ulp, loss</th>"
-         "<th class=\"num\">Max |Δ| loss</th><th class=\"num\">Max ulp, grad norm</th><th class=\"num\">Max "
-         "|Δ| grad norm</th><th>Judged</th>"
-         "</tr></thead><tbody>" +
-         rows + "</tbody></table></div>";
+  return table.html();
 }
 
 std::string figure(size_t index, const char* part, const std::string& caption) {
@@ -133,35 +134,30 @@ std::string controls(size_t index) {
 }
 
 // A bar as wide as the value's share of the largest of its kind.
-std::string bar_cell(double value, double largest, const std::string& words) {
-  const double share = largest > 0 && std::isfinite(value) ? 100 * value / largest : 0;
-  return "<td class=\"wide\"><div class=\"track\"><span style=\"width:" +
-         html::brief(std::min(100.0, std::max(0.0, share))) + "%\"></span></div></td><td class=\"num\">" +
-         words + "</td>";
+std::string track(double value, double largest) {
+  const double share =
+      largest > 0 && std::isfinite(value) ? std::clamp(100 * value / largest, 0.0, 100.0) : 0;
+  return "<div class=\"track\"><span style=\"width:" + html::brief(share) + "%\"></span></div>";
 }
 
 std::string throughput_table(const Source& source, const std::string& kind, const std::string& title) {
-  const std::string from = " FROM v_throughput WHERE run_id IN shown AND kind = " + quoted(kind);
+  const std::string from = " FROM v_throughput WHERE run_id IN shown AND kind = ?";
   double largest = 0;
-  source.each("SELECT max(value)" + from, [&](const Row& r) { largest = r.number(0); });
-  std::string rows;
+  source.each("SELECT max(value)" + from, [&](const Row& r) { largest = r.number(0); }, {kind});
+  html::Table table(
+      title, {{"Name", "key"}, {"", "wide"}, {"Rate", "num"}, {"Samples", "num"}, {"Memory", "num"}}, "bars");
   source.each(
       "SELECT name, worker, unit, value, samples, bytes_moved, peak_bytes" + from + " ORDER BY name, worker",
       [&](const Row& r) {
         const std::string memory = !r.null(6)   ? html::bytes(r.number(6)) + " peak"
                                    : !r.null(5) ? html::bytes(r.number(5)) + " moved"
                                                 : "–";
-        rows += "<tr><th scope=\"row\">" + r.html(0) +
-                (r.text(1).empty() ? "" : " <span class=\"quiet\">" + r.html(1) + "</span>") + "</th>" +
-                bar_cell(r.number(3), largest, r.brief(3) + " " + r.html(2)) + "<td class=\"num\">" +
-                r.grouped(4) + "</td><td class=\"num\">" + memory + "</td></tr>";
-      });
-  if (rows.empty()) return "";
-  return "<h3>" + title +
-         "</h3><div class=\"scroll\"><table class=\"bars\"><thead><tr><th>Name</th><th "
-         "class=\"wide\"></th><th class=\"num\">Rate</th><th class=\"num\">Samples"
-         "</th><th class=\"num\">Memory</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div>";
+        table.row({r.html(0) + (r.text(1).empty() ? "" : " <span class=\"quiet\">" + r.html(1) + "</span>"),
+                   track(r.number(3), largest), r.brief(3) + " " + r.html(2), r.grouped(4), memory});
+      },
+      {kind});
+  if (table.rows() == 0) return "";
+  return "<h3>" + title + "</h3><div class=\"bounded\" tabindex=\"0\">" + table.html() + "</div>";
 }
 
 }  // namespace
@@ -180,7 +176,8 @@ std::string render_curves(const Source& source, nlohmann::json& charts) {
     s += "<div class=\"group\"><h3>" + html::escape(list[i].model) + " <span class=\"quiet\">" +
          html::escape(list[i].variant) + "</span></h3>" + controls(i) + "<div class=\"pair\">" +
          figure(i, "value", "Curves over each other") + figure(i, "diff", "Distance from the reference") +
-         "</div>" + diff_table(source, list[i]) + "</div>";
+         "</div><ul class=\"series\" id=\"curve-" + std::to_string(i) + "-series\"></ul>" +
+         diff_table(source, list[i]) + "</div>";
   }
   return s;
 }

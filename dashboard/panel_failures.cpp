@@ -14,44 +14,53 @@ constexpr int64_t kMostBuckets = 100;
 constexpr int64_t kMostDiffs = 8;
 
 std::string value_cell(const Row& r, int bits_column, const std::string& dtype) {
-  if (r.null(bits_column)) return "<td class=\"quiet\">–</td>";
   const uint64_t bits = from_column(r.integer(bits_column));
-  return "<td class=\"num\"><b>" + shortest(value_of(bits, dtype)) + "</b><br><code class=\"quiet\">" +
-         hex(bits, dtype) + "</code></td>";
+  return "<b>" + shortest(bits, dtype) + "</b><br><code class=\"quiet\">" + hex(bits, dtype) + "</code>";
 }
 
-std::string diff_row(const Row& r) {
-  const std::string dtype = r.text(2);
-  const std::string where = r.integer(8) < 0 ? ""
-                                             : "<br><span class=\"quiet\">rank " + r.grouped(8) + ", local " +
-                                                   r.grouped(9) + "</span>";
-  return "<tr><th scope=\"row\"><code>" + r.html(0) + "</code><br><span class=\"quiet\">" +
-         html::escape(dtype) + "</span></th><td>" + r.html(1) + "</td><td class=\"num\">" + r.grouped(4) +
-         " of " + r.grouped(3) + "</td><td class=\"num\">" + r.grouped(5) + "</td><td class=\"num\">" +
-         html::brief(value_of(from_column(r.integer(6)), "f64")) + "</td><td><code>" + r.html(7) + "</code>" +
-         where + "</td>" + value_cell(r, 10, dtype) + value_cell(r, 11, dtype) + value_cell(r, 12, "f64") +
-         value_cell(r, 13, "f64") + "</tr>";
+// Of float64 values the bits are in the tooltip: nobody compares them by eye.
+std::string double_cell(const Row& r, int bits_column) {
+  if (r.null(bits_column)) return "–";
+  const uint64_t bits = from_column(r.integer(bits_column));
+  return "<span title=\"" + hex(bits, "f64") + "\">" + shortest(bits, "f64") + "</span>";
+}
+
+std::string place_cell(const Row& r, int index_column, int rank_column) {
+  std::string s = "<code>" + r.html(index_column) + "</code>";
+  if (r.integer(rank_column) < 0) return s;
+  return s + " <span class=\"quiet\">rank " + r.grouped(rank_column) + ", local " +
+         r.grouped(rank_column + 1) + "</span>";
 }
 
 std::string diff_table(const Source& source, int64_t case_id) {
-  std::string rows;
+  html::Table table("Tensors that differ", {{"Value", "key"},
+                                            {"Class"},
+                                            {"Differ", "num"},
+                                            {"Max ulp", "num"},
+                                            {"Max |Δ|", "num"},
+                                            {"First at"},
+                                            {"One device", "num"},
+                                            {"Sharded", "num"},
+                                            {"float64", "num"},
+                                            {"Bound", "num"}});
   const std::string from = " FROM v_diffs WHERE case_id = " + std::to_string(case_id);
-  const int64_t n = source.each(
+  source.each(
       "SELECT value, bit_class, dtype, elements, different, max_ulp, max_abs_bits, first_index, rank, "
-      "local_index, expected_bits, actual_bits, float64_bits, bound_bits" +
+      "local_index, "
+      "expected_bits, actual_bits, float64_bits, bound_bits" +
           from + " ORDER BY seq LIMIT " + std::to_string(kMostDiffs),
-      [&](const Row& r) { rows += diff_row(r); });
-  if (n == 0) return "";
+      [&](const Row& r) {
+        const std::string dtype = r.text(2);
+        table.row({"<code>" + r.html(0) + "</code> <span class=\"quiet\">" + html::escape(dtype) + "</span>",
+                   r.html(1), r.grouped(4) + " of " + r.grouped(3), r.grouped(5),
+                   html::brief(value_of(from_column(r.integer(6)), "f64")), place_cell(r, 7, 8),
+                   value_cell(r, 10, dtype), value_cell(r, 11, dtype), double_cell(r, 12),
+                   double_cell(r, 13)});
+      });
   const int64_t all = source.integer("SELECT count(*)" + from);
-  return "<div class=\"scroll\"><table class=\"diffs\"><caption class=\"hidden\">Tensors that "
-         "differ</caption><thead><tr><th>Value"
-         "</th><th>Class</th><th class=\"num\">Differ</th><th class=\"num\">Max ulp</th><th "
-         "class=\"num\">Max |Δ|</th><th>First at"
-         "</th><th class=\"num\">One device</th><th class=\"num\">Sharded</th><th "
-         "class=\"num\">float64</th><th class=\"num\">Bound"
-         "</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div>" +
-         (all > n ? "<p class=\"quiet\">" + grouped(all - n) + " more values differ in this case.</p>" : "");
+  if (all == table.rows()) return table.html();
+  return table.html() + "<p class=\"quiet\">" + grouped(all - table.rows()) +
+         " more values differ in this case.</p>";
 }
 
 std::string code_block(const std::string& id, const std::string& label, const std::string& text) {
@@ -88,21 +97,19 @@ std::string bucket_card(const Source& source, const Row& r, int64_t index) {
 }
 
 std::string unstable_table(const Source& source) {
-  std::string rows;
-  const int64_t n = source.each(
+  html::Table table("Cases that do not repeat themselves",
+                    {{"Suite", "key"}, {"Outcomes", "num"}, {"Verdicts"}, {"Case"}});
+  source.each(
       "SELECT suite, what, outcomes, verdicts FROM v_nondeterminism WHERE run_id IN shown ORDER BY 1, 2 "
       "LIMIT 50",
       [&](const Row& r) {
-        rows += "<tr><th scope=\"row\">" + r.html(0) + "</th><td class=\"num\">" + r.grouped(2) +
-                "</td><td>" + r.html(3) + "</td><td><code class=\"wrap\">" + r.html(1) + "</code></td></tr>";
+        table.row({r.html(0), r.grouped(2), r.html(3), "<code class=\"wrap\">" + r.html(1) + "</code>"});
       });
-  if (n == 0) return "";
+  if (table.rows() == 0) return "";
   return "<h3>Not deterministic</h3><p>The same build, seed and token came out in more than one way. Usual "
-         "causes: order of "
-         "pointers, time, iteration over an unordered container, a data race.</p><div "
-         "class=\"scroll\"><table><thead><tr><th>Suite"
-         "</th><th class=\"num\">Outcomes</th><th>Verdicts</th><th>Case</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div>";
+         "causes: "
+         "order of pointers, time, iteration over an unordered container, a data race.</p>" +
+         table.html();
 }
 
 }  // namespace

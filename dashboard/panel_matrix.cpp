@@ -102,22 +102,21 @@ std::string pair_share(const Source& source, const std::string& kind, const std:
 }
 
 std::string gap_table(const Source& source) {
-  std::string rows;
+  constexpr size_t kMostText = 240;
+  html::Table table("Placements not seen",
+                    {{"Op", "key"}, {"Seen", "num"}, {"Not seen", "num"}, {"Placements that other ops had"}});
   source.each(R"(SELECT o.op, o.seen, group_concat(g.value, '  '), count(g.value) FROM
-      (SELECT op, count(DISTINCT placement) AS seen, sum(hits) AS hits FROM v_coverage WHERE run_id IN shown GROUP BY op) o
-      LEFT JOIN (SELECT DISTINCT op, value FROM v_coverage_gaps WHERE kind = 'placement' AND run_id IN shown) g ON g.op = o.op
-      GROUP BY o.op HAVING count(g.value) > 0 ORDER BY count(g.value) DESC, o.op LIMIT 20)",
+      (SELECT op, count(DISTINCT placement) AS seen FROM v_coverage WHERE run_id IN shown GROUP BY op) o
+      JOIN (SELECT DISTINCT op, value FROM v_coverage_gaps WHERE kind = 'placement' AND run_id IN shown) g ON g.op = o.op
+      GROUP BY o.op ORDER BY count(g.value) DESC, o.op LIMIT 20)",
               [&](const Row& r) {
-                rows += "<tr><th scope=\"row\">" + r.html(0) + "</th><td class=\"num\">" + r.grouped(1) +
-                        "</td><td class=\"num\">" + r.grouped(3) + "</td><td><code class=\"wrap\">" +
-                        html::escape(r.text(2).substr(0, 240)) + (r.text(2).size() > 240 ? " …" : "") +
-                        "</code></td></tr>";
+                const std::string list = r.text(2);
+                table.row({r.html(0), r.grouped(1), r.grouped(3),
+                           "<code class=\"wrap\">" + html::escape(list.substr(0, kMostText)) +
+                               (list.size() > kMostText ? " …" : "") + "</code>"});
               });
-  if (rows.empty()) return "";
-  return "<details><summary>Ops with the most placements not seen</summary><div "
-         "class=\"scroll\"><table><thead><tr><th>Op</th><th class=\"num\">Seen"
-         "</th><th class=\"num\">Not seen</th><th>Placements that other ops had</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div></details>";
+  if (table.rows() == 0) return "";
+  return "<details><summary>Ops with the most placements not seen</summary>" + table.html() + "</details>";
 }
 
 std::string label_list(const Source& source) {

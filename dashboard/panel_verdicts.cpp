@@ -15,7 +15,7 @@ namespace {
 
 struct Totals {
   int64_t runs, cases, equal, explained, exceptions, gave_up, failures, broken, buckets, unfinished;
-  int64_t ops, tuples, faults, found, unmet, red_gates, unstable;
+  int64_t ops, tuples, faults, found, unmet, red_gates, unstable, missed;
   double seconds;
 };
 
@@ -39,6 +39,8 @@ Totals totals(const Source& source) {
   t.unmet = source.integer("SELECT count(*) FROM v_plan WHERE NOT met AND run_id IN shown");
   t.red_gates = source.integer("SELECT count(*) FROM v_gates WHERE NOT passed AND run_id IN shown");
   t.unstable = source.integer("SELECT count(*) FROM v_nondeterminism WHERE run_id IN shown");
+  t.missed = source.integer(
+      "SELECT coalesce(sum(cases), 0) FROM v_verdicts WHERE self_check AND failure AND run_id IN shown");
   return t;
 }
 
@@ -51,6 +53,9 @@ struct Headline {
 Headline headline(const Totals& t) {
   if (t.runs == 0) return {"warn", "Nothing was recorded."};
   if (t.broken > 0) return {"bad", "The harness itself failed in " + plural(t.broken, "case.", "cases.")};
+  if (t.missed > 0) {
+    return {"bad", plural(t.missed, "self-check of the harness fails.", "self-checks of the harness fail.")};
+  }
   if (t.failures > 0) return {"bad", plural(t.failures, "case fails.", "cases fail.")};
   if (t.unstable > 0)
     return {"bad", plural(t.unstable, "case does not repeat itself.", "cases do not repeat themselves.")};
@@ -114,12 +119,15 @@ std::string tiles(const Source& source, const Totals& t) {
     s += tile(grouped(t.found) + "/" + grouped(t.faults), "Planted faults", "found",
               t.found < t.faults ? "bad" : "good");
   }
-  source.each("SELECT max(max_loss_abs), count(*) FROM v_curve_diff WHERE run_id IN shown",
-              [&](const Row& r) {
-                if (r.integer(1) > 0)
-                  s += tile(r.brief(0), "Largest |Δ loss|",
-                            plural(r.integer(1), "curve", "curves") + " against the reference");
-              });
+  // Of several random policies the closest one speaks; the others are there to be far away.
+  source.each(
+      R"(SELECT policy, max(max_loss_abs) AS far, count(*) FROM v_curve_diff WHERE run_id IN shown GROUP BY policy
+      ORDER BY far LIMIT 1)",
+      [&](const Row& r) {
+        s += tile(r.brief(1), "Training, |Δ loss|",
+                  "at most, in " + plural(r.integer(2), "curve", "curves") +
+                      (r.text(0).empty() ? "" : ", " + r.html(0)));
+      });
   return s + "</div>";
 }
 
@@ -142,70 +150,71 @@ std::string legend(const std::vector<std::pair<std::string, int64_t>>& parts) {
 
 struct SuiteRow {
   std::vector<std::pair<std::string, int64_t>> verdicts;
-  int64_t cases = 0, failures = 0;
+  int64_t cases = 0, failures = 0, missed = 0;
   double seconds = 0;
-  bool inverted = false;
+  bool self_check = false;
   std::string plan;
 };
 
 std::map<std::string, SuiteRow> suites(const Source& source) {
   std::map<std::string, SuiteRow> rows;
-  source.each(R"(SELECT suite, verdict, sum(cases), sum(seconds), max(failure), max(inverted) FROM v_verdicts
+  source.each(
+      R"(SELECT suite, verdict, sum(cases), sum(seconds), max(failure), max(self_check) FROM v_verdicts
       WHERE run_id IN shown GROUP BY suite, verdict ORDER BY suite, severity)",
-              [&](const Row& r) {
-                SuiteRow& row = rows[r.text(0)];
-                row.verdicts.emplace_back(r.text(1), r.integer(2));
-                row.cases += r.integer(2);
-                row.seconds += r.number(3);
-                row.inverted |= r.integer(5) != 0;
-                if (r.integer(4) && !r.integer(5)) row.failures += r.integer(2);
-              });
+      [&](const Row& r) {
+        SuiteRow& row = rows[r.text(0)];
+        row.verdicts.emplace_back(r.text(1), r.integer(2));
+        row.cases += r.integer(2);
+        row.seconds += r.number(3);
+        row.self_check |= r.integer(5) != 0;
+        if (r.integer(4)) (r.integer(5) ? row.missed : row.failures) += r.integer(2);
+      });
   source.each(
       R"(SELECT name, sum(least), sum(got), min(met) FROM v_plan WHERE kind = 'suite' AND run_id IN shown
       GROUP BY name)",
       [&](const Row& r) {
-        rows[r.text(0)].plan =
-            std::string(r.integer(3) ? "<span class=\"yes\">✓</span> " : "<span class=\"no\">✗</span> ") +
-            "at least " + r.grouped(1);
+        rows[r.text(0)].plan = html::yes_no(r.integer(3), "", "") + "at least " + r.grouped(1);
       });
   return rows;
 }
 
-std::string suite_table(const Source& source) {
-  std::string s =
-      "<div class=\"scroll\"><table><caption class=\"hidden\">Verdicts by suite</caption><thead><tr><th>Suite"
-      "</th><th class=\"num\">Cases</th><th>Plan</th><th class=\"wide\">Verdicts</th><th "
-      "class=\"num\">Failures"
-      "</th><th class=\"num\">Time</th></tr></thead><tbody>";
-  for (const auto& [name, row] : suites(source)) {
-    std::string counts;
-    for (const auto& [verdict, n] : row.verdicts)
-      counts += (counts.empty() ? "" : " · ") + grouped(n) + " " + html::verdict_words(verdict);
-    s += "<tr><th scope=\"row\">" + html::escape(name) + "</th><td class=\"num\">" + grouped(row.cases) +
-         "</td><td>" + (row.plan.empty() ? "<span class=\"quiet\">–</span>" : row.plan) +
-         "</td><td class=\"wide\">" + bar(row.verdicts) + "<span class=\"quiet\">" + counts +
-         (row.inverted ? " — differences are wished here" : "") + "</span></td><td class=\"num" +
-         (row.failures ? " no" : "") + "\">" + (row.inverted ? "–" : grouped(row.failures)) +
-         "</td><td class=\"num\">" + html::duration(row.seconds) + "</td></tr>";
+std::string verdict_cell(const SuiteRow& row) {
+  if (row.self_check) {
+    return bar({{"equal", row.cases - row.missed}, {"different", row.missed}}) +
+           "<span class=\"quiet\">the harness checks itself: " + grouped(row.cases - row.missed) + " of " +
+           plural(row.cases, "case", "cases") + " came out as they should</span>";
   }
-  return s + "</tbody></table></div>";
+  std::string counts;
+  for (const auto& [verdict, n] : row.verdicts) {
+    counts += (counts.empty() ? "" : " · ") + grouped(n) + " " + html::verdict_words(verdict);
+  }
+  return bar(row.verdicts) + "<span class=\"quiet\">" + counts + "</span>";
+}
+
+std::string suite_table(const Source& source) {
+  html::Table table("Verdicts by suite", {{"Suite", "key"},
+                                          {"Cases", "num"},
+                                          {"Plan"},
+                                          {"Verdicts", "wide"},
+                                          {"Failures", "num"},
+                                          {"Time", "num"}});
+  for (const auto& [name, row] : suites(source)) {
+    const std::string failures =
+        row.failures ? "<span class=\"no\">" + grouped(row.failures) + "</span>" : "0";
+    table.row({html::escape(name), grouped(row.cases), row.plan.empty() ? "–" : row.plan, verdict_cell(row),
+               row.self_check ? "–" : failures, html::duration(row.seconds)});
+  }
+  return table.html();
 }
 
 std::string gate_table(const Source& source) {
-  std::string rows;
-  const int64_t n = source.each(
-      "SELECT rule, required, got, passed FROM v_gates WHERE run_id IN shown ORDER BY passed, rule",
-      [&](const Row& r) {
-        rows += std::string("<tr><td>") +
-                (r.integer(3) ? "<span class=\"yes\">✓ passed</span>" : "<span class=\"no\">✗ red</span>") +
-                "</td><th scope=\"row\">" + r.html(0) + "</th><td>" + r.html(1) + "</td><td>" + r.html(2) +
-                "</td></tr>";
-      });
-  if (n == 0) return "";
-  return "<h3>Gates</h3><div class=\"scroll\"><table><caption class=\"hidden\">Rules that decide the exit "
-         "code</caption><thead><tr>"
-         "<th>Outcome</th><th>Rule</th><th>Required</th><th>Found</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div>";
+  html::Table table("Rules that decide the exit code",
+                    {{"Rule", "key"}, {"Outcome"}, {"Required"}, {"Found"}});
+  source.each("SELECT rule, required, got, passed FROM v_gates WHERE run_id IN shown ORDER BY passed, rule",
+              [&](const Row& r) {
+                table.row({r.html(0), html::yes_no(r.integer(3), "passed", "red"), r.html(1), r.html(2)});
+              });
+  return (table.rows() ? "<h3>Gates</h3>" : "") + table.html();
 }
 
 }  // namespace
@@ -214,7 +223,7 @@ std::string render_hero(const Source& source) {
   const Totals t = totals(source);
   const Headline h = headline(t);
   std::vector<std::pair<std::string, int64_t>> parts;
-  source.each(R"(SELECT verdict, sum(cases) FROM v_verdicts WHERE NOT inverted AND run_id IN shown
+  source.each(R"(SELECT verdict, sum(cases) FROM v_verdicts WHERE NOT self_check AND run_id IN shown
       GROUP BY verdict ORDER BY severity)",
               [&](const Row& r) { parts.emplace_back(r.text(0), r.integer(1)); });
   std::string s = std::string("<section class=\"hero ") + h.status + "\" id=\"top\"><p class=\"eyebrow\">";

@@ -123,15 +123,16 @@ int64_t Recorder::record(const CaseRow& row) {
       sql::run(s.touch_case, row.time_ns, *known);
     } else {
       sql::run(s.insert_case, run_id_, key, outcome, row.number, row.suite, row.law, row.variant,
-               row.inverted, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement, row.mesh_rank,
-               row.evenness, row.dtype, row.how, row.time_ns, row.bytes_moved, row.bucket, row.explanation);
+               row.self_check, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement,
+               row.mesh_rank, row.evenness, row.dtype, row.how, row.time_ns, row.bytes_moved, row.bucket,
+               row.explanation);
       write_diffs(store_.database().getLastInsertRowid(), row);
-      if (!row.inverted) count_coverage(row);
+      if (!row.self_check) count_coverage(row);
     }
     ++batch_cases_;
     return *sql::find(s.count_outcomes, key, run_id_);
   });
-  is_failure(row.verdict) && !row.inverted ? flush() : flush_if_due();
+  is_failure(row.verdict) && !row.self_check ? flush() : flush_if_due();
   return outcomes;
 }
 

@@ -122,8 +122,12 @@ TEST(Bits, ValuesOfEveryDtype) {
     EXPECT_EQ(hex(row.bits, row.dtype), row.hex);
   }
   EXPECT_TRUE(std::isnan(value_of(0x7e01, "f16")));
-  EXPECT_EQ(shortest(-0.0), "-0");
-  EXPECT_EQ(shortest(0.1), "0.1");
+  EXPECT_EQ(shortest(0x80000000, "f32"), "-0");
+  EXPECT_EQ(shortest(0x3dcccccd, "f32"), "0.1");
+  EXPECT_EQ(shortest(0x3fb999999999999a, "f64"), "0.1");
+  EXPECT_EQ(shortest(0xfff8000000000001, "f64"), "nan");
+  EXPECT_EQ(shortest(0x7fffffffffffffff, "i64"), "9223372036854775807");
+  EXPECT_EQ(shortest(0xffffffff, "i32"), "-1");
 }
 
 // Catches: text cut at NUL, or changed because it is not UTF-8.
@@ -179,7 +183,7 @@ TEST(Recorder, EveryIngredientMakesAnotherCase) {
   EXPECT_EQ(store.database().execAndGet("SELECT count(DISTINCT key) FROM cases").getInt(), 8);
 }
 
-// Catches: a failure that waits for its batch, a batch that never ends, an inverted case counted as a
+// Catches: a failure that waits for its batch, a batch that never ends, a self-check counted as a
 // failure.
 TEST(Recorder, BatchesByCountAndFailuresAtOnce) {
   const TemporaryFolder folder;
@@ -190,13 +194,13 @@ TEST(Recorder, BatchesByCountAndFailuresAtOnce) {
   recorder.record(sample_case(1, Verdict::kCrashed));
   EXPECT_EQ(count(reader, "cases"), 2);
   CaseRow wished = sample_case(2, Verdict::kDifferent);
-  wished.inverted = true;
+  wished.self_check = true;
   recorder.record(wished);
   EXPECT_EQ(count(reader, "cases"), 2);
   for (int i = 3; i < 300; ++i) recorder.record(sample_case(i));
   EXPECT_GE(count(reader, "cases"), 258);
   recorder.finish("finished", 1);
-  EXPECT_EQ(count(reader, "v_summary WHERE failures = 1 AND cases = 299 AND inverted = 1 AND crashed = 1"),
+  EXPECT_EQ(count(reader, "v_summary WHERE failures = 1 AND cases = 299 AND self_checks = 1 AND crashed = 1"),
             1);
   EXPECT_EQ(count(reader, "v_failures"), 1);
   EXPECT_EQ(count(reader, "v_summary WHERE exit_code = 1 AND state = 'finished' AND seconds = 90"), 1);
@@ -237,6 +241,48 @@ TEST(Recorder, TheBetterFailureAndFaultStay) {
   EXPECT_EQ(count(store, "v_failures WHERE ops = 2 AND token = 'v1:it''s'"), 1);
   EXPECT_EQ(count(store, R"(v_failures WHERE replay = 'lockstep replay ''v1:it''\''''s''')"), 1);
   EXPECT_EQ(count(store, "v_faults WHERE found AND cases = 9"), 1);
+}
+
+// The views of curves: which reference, where the curves part, and by how much, in each dtype and across
+// zero. Catches: an ulp distance that is wrong below zero or at the sign of zero, a pairing with another
+// variant's reference.
+TEST(Recorder, CurvesAreComparedWithTheirReference) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  Recorder recorder(store, sample_run(), "w");
+  const auto curve = [&](const std::string& name, const std::string& variant, const std::string& dtype,
+                         bool reference, const std::vector<uint64_t>& bits) {
+    const int64_t id = recorder.open_curve(
+        {.name = name, .model = "m " + dtype, .variant = variant, .dtype = dtype, .reference = reference});
+    for (size_t i = 0; i < bits.size(); ++i) {
+      recorder.record(id, {.step = static_cast<int64_t>(i) + 1, .loss_bits = bits[i], .grad_norm_bits = 7});
+    }
+  };
+  curve("one", "both", "f32", true, {0x3f800000, 0x3f800000, 0x00000001, 0x7fc00000});
+  curve("own", "own", "f32", true, {1, 1, 1, 1});
+  curve("a", "both", "f32", false, {0x3f800000, 0x3f800003, 0x80000001, 0x7fc00001});
+  curve("b", "init", "f32", false, {0x3f800000, 0x3f800000, 0x00000001, 0x7fc00000});
+  curve("c", "own", "f32", false, {1, 1, 1, 2});
+  curve("one", "both", "f64", true, {0x8000000000000000, 0x3ff0000000000000});
+  curve("d", "both", "f64", false, {0, 0x3ff0000000000005});
+  curve("one", "both", "bf16", true, {0x3f80});
+  curve("e", "both", "bf16", false, {0x3f82});
+  recorder.flush();
+  const auto diff = [&](const std::string& where) { return count(store, "v_curve_diff WHERE " + where); };
+  EXPECT_EQ(diff("curve = 'a' AND reference = 'one' AND steps = 4 AND identical_prefix = 1 AND "
+                 "first_differing_step = 2 "
+                 "AND max_loss_ulp = 3 AND not_comparable = 1"),
+            1);
+  EXPECT_EQ(
+      diff("curve = 'b' AND reference = 'one' AND identical_prefix = 4 AND first_differing_step IS NULL"), 1);
+  EXPECT_EQ(diff("curve = 'b'"), 2) << "its variant has no reference: it is compared with each of its model";
+  EXPECT_EQ(diff("curve = 'c' AND reference = 'own' AND first_differing_step = 4 AND max_loss_ulp = 1"), 1);
+  EXPECT_EQ(diff("curve = 'd' AND first_differing_step = 1 AND max_loss_ulp = 5"), 1);
+  EXPECT_EQ(diff("curve = 'e' AND max_loss_ulp = 2 AND max_loss_abs = 0.015625"), 1);
+  EXPECT_EQ(count(store, "v_curve_steps WHERE curve = 'a' AND step = 3 AND loss_ulp = 2"), 1)
+      << "-tiny to +tiny";
+  EXPECT_EQ(count(store, "v_curve_steps WHERE curve = 'd' AND step = 1 AND loss_ulp = 0 AND NOT identical"),
+            1);
 }
 
 // Catches: a plan that cannot be judged later.

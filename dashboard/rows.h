@@ -84,7 +84,7 @@ struct CaseRow {
   std::string token{};  // the replay token: the case itself
   std::string suite{}, law{};
   std::string variant{};  // what else decides the outcome: planted fault, engine under test; part of the key
-  bool inverted =
+  bool self_check =
       false;  // of suites faults and canary: a difference is wished, and counts nowhere as a failure
   int64_t number = -1;  // index in the suite's sequence; a resumed run skips the numbers it finds
   std::string ops{};    // "aten::mm aten::relu"

@@ -201,6 +201,38 @@ const std::vector<std::string_view>& future_migrations() {
   return list;
 }
 
+// Writes the fixture of the newest version, for one who releases it:
+// LOCKSTEP_FIXTURE=vN.db dashboard_store_test --gtest_also_run_disabled_tests --gtest_filter=*WriteFixture
+TEST(Migrations, DISABLED_WriteFixture) {
+  const char* path = std::getenv("LOCKSTEP_FIXTURE");
+  ASSERT_NE(path, nullptr);
+  Store store = Store::open_writer(path);
+  Recorder recorder(store, sample_run(), "w");
+  for (int64_t i = 0; i < 12; ++i) {
+    constexpr Verdict kCycle[] = {Verdict::kEqual, Verdict::kExplained, Verdict::kDifferent};
+    recorder.record(sample_case(i, kCycle[i % 3]));
+  }
+  const CaseRow failed = sample_case(2, Verdict::kDifferent);
+  recorder.record(Failure{failed.bucket, failed.suite, failed.law, failed.verdict, failed.token, "y = mm(x)",
+                          1, 3, false});
+  for (bool reference : {true, false}) {
+    const Curve curve{
+        reference ? "one device" : "tp:2", "llama", "init", "tp:2", "single", "exact", "f32", reference};
+    const int64_t id = recorder.open_curve(curve);
+    for (int64_t step = 0; step < 6; ++step) {
+      const uint64_t off = !reference && step >= 3 ? 2 : 0;
+      recorder.record(
+          id, {.step = step, .loss_bits = 0x40000000 + off, .grad_norm_bits = 0x3f800000, .peak_bytes = 1});
+    }
+  }
+  recorder.record(PlantedFault{"lost_partial", "K3", true, 4, 2, "ops", "v1:x", ""});
+  recorder.record(ExpectedException{"aten::pow", "f32", "own loop", 2});
+  recorder.record(Measurement{"rate", "1/s", 300});
+  recorder.record(Gate{"plan", "2", "12", true});
+  recorder.expect_op("aten::mm");
+  recorder.finish("finished", 1);
+}
+
 // Catches: a released schema that was changed. The fixture was written by the released version 1; do not
 // write it anew.
 TEST(Migrations, FixturesOfEveryVersionReachTheFreshSchema) {

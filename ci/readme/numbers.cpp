@@ -84,7 +84,7 @@ std::string run_table(const Json& numbers) {
   const Json& faults = numbers["faults"];
   std::string out = "| what | number |\n|---|---|\n";
   row(out, command_of(run) + ", seed " + text_of(run["seed"]),
-      thousands(run["cases"].get<int64_t>() + run["inverted"].get<int64_t>()) + " generated cases over " +
+      thousands(run["cases"].get<int64_t>() + run["self_checks"].get<int64_t>()) + " generated cases over " +
           text_of(run["ops"]) + " operators in " + format("%.0f", run["seconds"]) + " s");
   row(out, "equal, bit for bit", thousands(run["equal"]));
   row(out, "different, and explained by both proofs", thousands(run["explained"]));
@@ -125,7 +125,7 @@ Json measure(const Stores& stores) {
   Json numbers;
   numbers["machine"] = machine(run, stores.run);
   numbers["run"] = one_row(run, stores.run,
-                           "SELECT command, seed, cases, inverted, seconds, ops, equal, explained, "
+                           "SELECT command, seed, cases, self_checks, seconds, ops, equal, explained, "
                            "expected_exceptions, failures FROM v_summary" +
                                kNewest);
   numbers["faults"] = one_row(run, stores.run,

@@ -53,7 +53,7 @@ CREATE TABLE cases (
   suite       TEXT NOT NULL,
   law         TEXT NOT NULL,
   variant     TEXT NOT NULL,                     -- planted fault, engine under test
-  inverted    INTEGER NOT NULL CHECK (inverted IN (0, 1)),  -- a difference is wished (faults, canary): no failure
+  self_check  INTEGER NOT NULL CHECK (self_check IN (0, 1)),  -- the harness checks itself (faults, canary)
   token       TEXT NOT NULL,
   ops         TEXT NOT NULL,
   mesh        TEXT NOT NULL,

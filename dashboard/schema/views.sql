@@ -2,7 +2,7 @@
 -- The public interface of a store: README.md documents every column. Tables may change behind these views.
 -- They are dropped and created anew by each migration. Each begins with run_id, run (its printed name).
 
--- Cases whose difference is wished (planted faults, the canary) are counted in `inverted` alone.
+-- Cases in which the harness checks itself (planted faults, the canary) are counted in `self_checks` alone.
 CREATE VIEW v_summary AS
 SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed, r.numerics, r.state, r.exit_code,
        r.build_hash, r.commit_id, r.started_ms / 1000 AS time, (r.ended_ms - r.started_ms) / 1000.0 AS seconds,
@@ -18,17 +18,17 @@ SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed,
        count(*) FILTER (WHERE c.verdict = 'expected_exception') AS expected_exceptions,
        count(*) FILTER (WHERE v.failure) AS failures,
        count(DISTINCT nullif(c.bucket, '')) AS buckets,
-       (SELECT count(*) FROM cases WHERE run = r.id AND inverted) AS inverted,
+       (SELECT count(*) FROM cases WHERE run = r.id AND self_check) AS self_checks,
        (SELECT count(DISTINCT op) FROM coverage WHERE run = r.id) AS ops,
        coalesce(sum(c.bytes_moved), 0) AS bytes_moved
-FROM run r LEFT JOIN cases c ON c.run = r.id AND NOT c.inverted LEFT JOIN verdict v ON v.name = c.verdict
+FROM run r LEFT JOIN cases c ON c.run = r.id AND NOT c.self_check LEFT JOIN verdict v ON v.name = c.verdict
 GROUP BY r.id;
 
 CREATE VIEW v_verdicts AS
-SELECT r.id AS run_id, r.name AS run, c.suite, c.inverted, c.verdict, v.severity, v.failure, count(*) AS cases,
+SELECT r.id AS run_id, r.name AS run, c.suite, c.self_check, c.verdict, v.severity, v.failure, count(*) AS cases,
        sum(c.time_ns) / 1e9 AS seconds
 FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
-GROUP BY r.id, c.suite, c.inverted, c.verdict;
+GROUP BY r.id, c.suite, c.self_check, c.verdict;
 
 CREATE VIEW v_plan AS
 SELECT run_id, run, kind, name, least, got, got >= least AS met
@@ -55,7 +55,7 @@ SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.ver
 FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement, c.mesh,
              c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
              min(printf('%09d', length(c.token)) || c.token) AS shortest
-      FROM cases c JOIN verdict v ON v.name = c.verdict WHERE v.failure AND NOT c.inverted AND c.bucket <> ''
+      FROM cases c JOIN verdict v ON v.name = c.verdict WHERE v.failure AND NOT c.self_check AND c.bucket <> ''
       GROUP BY c.run, c.bucket) b
 JOIN run r ON r.id = b.run LEFT JOIN failure f ON f.run = b.run AND f.bucket = b.bucket;
 
@@ -108,25 +108,31 @@ SELECT r.id AS run_id, r.name AS run, k.name AS curve, k.model, k.variant, k.mes
        p.tokens_per_second, p.peak_bytes, p.verdict
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run;
 
--- Each step of a curve beside the same step of its reference. The ulp distance counts representable values between
--- the two; it and the absolute difference are NULL where one side is NaN and the bits differ.
+-- Each step of a curve beside the same step of its reference: the one of its variant, else those of its model. The
+-- ulp distance counts representable values between the two; it and the absolute difference are NULL where one side is
+-- NaN and the bits differ.
 CREATE VIEW v_curve_steps AS
-WITH point AS (
-  SELECT k.id AS curve_id, k.run, k.name, k.model, k.variant, k.mesh, k.policy, k.lane, k.dtype, k.reference,
-         p.step, p.loss, p.grad_norm, p.loss_bits, p.grad_norm_bits, p.verdict,
-         CASE k.dtype WHEN 'f64' THEN CASE WHEN p.loss_bits < 0 THEN -9223372036854775808 - p.loss_bits
-                                           ELSE p.loss_bits END
+WITH pair AS (
+  SELECT a.id AS curve_id, b.id AS reference_id, b.name AS reference
+  FROM curve a JOIN curve b ON b.run = a.run AND b.model = a.model AND b.dtype = a.dtype AND b.reference
+  WHERE NOT a.reference
+    AND (b.variant = a.variant
+         OR NOT EXISTS (SELECT 1 FROM curve c WHERE c.run = a.run AND c.model = a.model AND c.dtype = a.dtype
+                        AND c.reference AND c.variant = a.variant))),
+point AS (
+  SELECT p.curve, p.step, p.loss, p.grad_norm, p.loss_bits, p.grad_norm_bits, p.verdict,
+         CASE k.dtype WHEN 'f64' THEN iif(p.loss_bits < 0, -9223372036854775808 - p.loss_bits, p.loss_bits)
                       WHEN 'f32' THEN iif(p.loss_bits >= 2147483648, 2147483648 - p.loss_bits, p.loss_bits)
                       ELSE iif(p.loss_bits >= 32768, 32768 - p.loss_bits, p.loss_bits) END AS loss_order,
-         CASE k.dtype WHEN 'f64' THEN CASE WHEN p.grad_norm_bits < 0 THEN -9223372036854775808 - p.grad_norm_bits
-                                           ELSE p.grad_norm_bits END
+         CASE k.dtype WHEN 'f64' THEN iif(p.grad_norm_bits < 0, -9223372036854775808 - p.grad_norm_bits,
+                                          p.grad_norm_bits)
                       WHEN 'f32' THEN iif(p.grad_norm_bits >= 2147483648, 2147483648 - p.grad_norm_bits,
                                           p.grad_norm_bits)
                       ELSE iif(p.grad_norm_bits >= 32768, 32768 - p.grad_norm_bits, p.grad_norm_bits)
                       END AS grad_order
   FROM curve k JOIN curve_point p ON p.curve = k.id)
-SELECT r.id AS run_id, r.name AS run, a.curve_id, a.name AS curve, b.name AS reference, a.model, a.variant, a.mesh,
-       a.policy, a.lane, a.dtype, a.step, a.loss, b.loss AS reference_loss, a.grad_norm,
+SELECT r.id AS run_id, r.name AS run, k.id AS curve_id, k.name AS curve, pair.reference, k.model, k.variant, k.mesh,
+       k.policy, k.lane, k.dtype, a.step, a.loss, b.loss AS reference_loss, a.grad_norm,
        b.grad_norm AS reference_grad_norm,
        a.loss_bits = b.loss_bits AND a.grad_norm_bits = b.grad_norm_bits AS identical,
        CASE WHEN a.loss_bits = b.loss_bits THEN 0
@@ -137,10 +143,9 @@ SELECT r.id AS run_id, r.name AS run, a.curve_id, a.name AS curve, b.name AS ref
             ELSE abs(a.grad_order - b.grad_order) END AS grad_norm_ulp,
        CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0.0 ELSE abs(a.grad_norm - b.grad_norm) END AS grad_norm_abs,
        a.verdict
-FROM point a
-JOIN point b ON b.run = a.run AND b.model = a.model AND b.variant = a.variant AND b.dtype = a.dtype
-            AND b.step = a.step AND b.reference AND NOT a.reference
-JOIN run r ON r.id = a.run;
+FROM pair JOIN curve k ON k.id = pair.curve_id JOIN run r ON r.id = k.run
+JOIN point a ON a.curve = pair.curve_id
+JOIN point b ON b.curve = pair.reference_id AND b.step = a.step;
 
 CREATE VIEW v_curve_diff AS
 SELECT run_id, run, curve, reference, model, variant, mesh, policy, lane, dtype, count(*) AS steps,

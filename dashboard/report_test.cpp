@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page holds what the store holds, whatever the names; and a browser draws it without an error.
+#include "dashboard/report.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bit>
+#include <csignal>
+#include <cstdio>
+
+#include "dashboard/child_process.h"
+#include "dashboard/html.h"
+#include "dashboard/testing.h"
+
+namespace lockstep::dashboard {
+namespace {
+
+using testing::error_of;
+using testing::sample_case;
+using testing::sample_run;
+using testing::TemporaryFolder;
+namespace fs = std::filesystem;
+
+bool has(const std::string& page, const std::string& text) {
+  return page.find(text) != std::string::npos;
+}
+
+// The page without the parts that are ours: style and scripts. Fails the test if a script element is not
+// closed.
+std::string without_scripts(std::string page) {
+  for (const std::string tag : {"script", "style"}) {
+    for (size_t from; (from = page.find("<" + tag)) != std::string::npos;) {
+      const size_t to = page.find("</" + tag + ">", from);
+      if (to == std::string::npos) ADD_FAILURE() << tag << " is not closed";
+      page.erase(from, to == std::string::npos ? to : to - from + tag.size() + 3);
+    }
+  }
+  return page;
+}
+
+// Each kind of row once, with every text replaced by `name`.
+void fill(Store& store, const std::string& name) {
+  dashboard::Run run = sample_run(name);
+  run.command = run.commit = run.cpu = run.compiler = run.libtorch = name;
+  Recorder recorder(store, run, name);
+  for (Verdict v : {Verdict::kEqual, Verdict::kExplained, Verdict::kDifferent, Verdict::kCrashed}) {
+    CaseRow row = sample_case(static_cast<int64_t>(v), v);
+    row.token = row.suite = row.law = row.variant = row.op = row.placement = row.mesh = row.dtype = name;
+    row.explanation = row.ops = row.evenness = name;
+    if (is_failure(v)) row.bucket = name + dashboard::name(v);
+    row.labels = {name};
+    row.coverage = {{name, name, 2, name, v}};
+    for (TensorDiff& d : row.diffs) d.value = d.bit_class = d.dtype = d.explained_by = name;
+    recorder.record(row);
+    if (is_failure(v)) recorder.record(Failure{row.bucket, name, name, v, name, name, 1, 2, true});
+  }
+  for (bool reference : {true, false}) {
+    const Curve curve{
+        name + (reference ? "r" : "c"), name, reference ? "both" : name, name, name, name, "f32", reference};
+    const int64_t id = recorder.open_curve(curve);
+    for (int64_t step = 0; step < 4; ++step) {
+      const float loss = static_cast<float>(3 - step) + (!reference && step == 3 ? 0.5f : 0.0f);
+      CurvePoint p{.step = step,
+                   .loss_bits = std::bit_cast<uint32_t>(loss),
+                   .tokens_per_second = 100,
+                   .peak_bytes = 7};
+      recorder.record(id, p);
+    }
+  }
+  recorder.record(PlantedFault{name, name, true, 3, 1, name, name, name});
+  recorder.record(ExpectedException{name, name, name});
+  recorder.record(Measurement{name, name, 1});
+  recorder.record(Gate{name, name, name, true});
+  recorder.expect_op(name + "2");
+  recorder.finish("finished", 1);
+}
+
+// Catches: a panel that prints a value unescaped, or lets it end a script, an attribute or a comment.
+TEST(Report, HostileNamesStayText) {
+  for (const std::string& name :
+       {std::string("</script><script>alert(1)</script>"), std::string("\"><img src=x onerror=alert(1)>"),
+        std::string("' onmouseover='alert(1)"), std::string("a\0b\x01\x1b[31m", 9),
+        std::string("\xff\xfe\xc3("), std::string("<!--"), std::string("&lt;i&gt;"),
+        std::string("]]>{{}}${1}")}) {
+    const TemporaryFolder folder;
+    Store store = Store::open_writer(folder / "a.db");
+    fill(store, name);
+    const std::string page = render_report(store), text = without_scripts(page);
+    EXPECT_FALSE(has(text, "<script")) << name;
+    EXPECT_FALSE(has(text, "<img")) << name;
+    EXPECT_FALSE(has(text, "onmouseover='")) << name;
+    EXPECT_FALSE(has(text, "<!--")) << name;
+    EXPECT_EQ(page.find('\0'), std::string::npos);
+    EXPECT_TRUE(has(text, html::escape(name))) << name;
+    EXPECT_EQ(html::escape(html::escape(name)).find('<'), std::string::npos);
+  }
+}
+
+// Catches: UTF-8 that is broken by escaping, or let through where it is invalid, overlong or a surrogate.
+TEST(Html, EscapeKeepsTextAndNothingElse) {
+  EXPECT_EQ(html::escape("a<b>&\"'\n\t"), "a&lt;b&gt;&amp;&quot;&#39;\n\t");
+  EXPECT_EQ(html::escape("\xc3\xa4\xe2\x89\xa0\xf0\x9f\x98\x80"), "\xc3\xa4\xe2\x89\xa0\xf0\x9f\x98\x80");
+  const std::string bad = "\xef\xbf\xbd";
+  EXPECT_EQ(html::escape("\xc0\xbc"), bad + bad);
+  EXPECT_EQ(html::escape("\xed\xa0\x80"), bad + bad + bad);
+  EXPECT_EQ(html::escape("\xf4\x90\x80\x80"), bad + bad + bad + bad);
+  EXPECT_EQ(html::escape("\xe2\x89"), bad + bad);
+  EXPECT_EQ(html::escape(std::string_view("\0\x7f", 2)), bad + bad);
+}
+
+// Catches: a wrong separator or unit in what people read.
+TEST(Html, NumbersForPeople) {
+  EXPECT_EQ(html::grouped(0), "0");
+  EXPECT_EQ(html::grouped(999), "999");
+  EXPECT_EQ(html::grouped(1234567), "1,234,567");
+  EXPECT_EQ(html::grouped(-123456), "-123,456");
+  EXPECT_EQ(html::brief(0.0000620), "6.2e-05");
+  EXPECT_EQ(html::brief(12345.6), "12,346");
+  EXPECT_EQ(html::bytes(0), "0 B");
+  EXPECT_EQ(html::bytes(1536), "1.5 KiB");
+  EXPECT_EQ(html::duration(0.0014), "1.4 ms");
+  EXPECT_EQ(html::duration(65), "1 min 5 s");
+  EXPECT_EQ(html::duration(7265), "2 h 1 min");
+  EXPECT_EQ(html::plural(1, "case", "cases"), "1 case");
+  EXPECT_EQ(html::time(0), "1970-01-01 00:00 UTC");
+}
+
+// Catches: a panel that fails or lies where there is nothing.
+TEST(Report, AnEmptyStoreSaysSo) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  EXPECT_TRUE(has(render_report(store), "Nothing was recorded."));
+  Recorder(store, sample_run(), "w").finish("finished", 5);
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "Not everything planned was measured."));
+  EXPECT_FALSE(has(page, "Every case is equal"));
+}
+
+// Catches: a headline that hides the worst thing, older builds mixed into the numbers, a page that changes by
+// itself.
+TEST(Report, TheHeadlineIsTheWorstThing) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  dashboard::Run old = sample_run("old");
+  old.build_hash = "old";
+  old.started_ms -= 1000;
+  Recorder(store, old, "w").record(sample_case(1, Verdict::kDifferent));
+  dashboard::Run run = sample_run();
+  run.plan = "{}";
+  Recorder recorder(store, run, "w");
+  recorder.record(sample_case(1));
+  recorder.finish("finished", 0);
+  EXPECT_TRUE(has(render_report(store), "Every case is equal or explained."));
+  EXPECT_EQ(render_report(store), render_report(store));
+  recorder.record(PlantedFault{.name = "f", .found = false});
+  recorder.flush();
+  EXPECT_TRUE(has(render_report(store), "1 planted fault survived."));
+  recorder.record(sample_case(2, Verdict::kDifferent));
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "1 case fails."));
+  EXPECT_TRUE(has(page, "lockstep replay &#39;v1:case-2&#39;"));
+  CaseRow blind = sample_case(4, Verdict::kDifferent);
+  blind.self_check = true;
+  recorder.record(blind);
+  recorder.flush();
+  EXPECT_TRUE(has(render_report(store), "1 self-check of the harness fails."));
+  recorder.record(sample_case(3, Verdict::kBroken));
+  EXPECT_TRUE(has(render_report(store), "The harness itself failed in 1 case."));
+}
+
+// Catches: anything that the page would load.
+TEST(Report, AsksTheNetworkForNothing) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  fill(store, "plain");
+  const std::string page = render_report(store), text = without_scripts(page);
+  EXPECT_TRUE(has(page, "default-src 'none'"));
+  EXPECT_FALSE(has(text, "src="));
+  EXPECT_FALSE(has(text, "http:"));
+  EXPECT_FALSE(has(text, "https:"));
+  EXPECT_FALSE(has(text, "<link"));
+}
+
+// Catches: a half-written page, a temporary file left behind, a wrong kind of error.
+TEST(Report, IsWrittenWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  fill(store, "plain");
+  write_report(store, folder / "r.html");
+  EXPECT_EQ(testing::read_file(folder / "r.html"), render_report(store));
+  EXPECT_EQ(error_of([&] { write_report(store, folder / "none/r.html"); }), StoreError::Kind::kUnreadable);
+  EXPECT_EQ(testing::in_child([&] {
+              signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{5000, 5000};
+              setrlimit(RLIMIT_FSIZE, &limit);
+              return error_of([&] { write_report(store, folder / "r.html"); }) == StoreError::Kind::kFull ? 0
+                                                                                                          : 1;
+            }),
+            0);
+  EXPECT_EQ(testing::read_file(folder / "r.html"), render_report(store));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 2);
+}
+
+std::string output_of(const std::string& command) {
+  std::string text;
+  FILE* pipe = popen(command.c_str(), "r");
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, n);
+  pclose(pipe);
+  return text;
+}
+
+// Catches: a script error, a chart that is not drawn, at each width and in each colour scheme.
+TEST(Report, ABrowserDrawsIt) {
+  const std::string browser =
+      output_of("command -v chromium || command -v chromium-browser || command -v google-chrome");
+  if (browser.empty()) GTEST_SKIP() << "no chromium here; install it to test the page in a browser";
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  fill(store, "plain </script>");
+  write_report(store, folder / "r.html");
+  for (const char* options :
+       {"--window-size=390,800", "--window-size=1360,900 --blink-settings=preferredColorScheme=0"}) {
+    const std::string dom = output_of(
+        browser.substr(0, browser.find('\n')) +
+        " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=3000 "
+        "--user-data-dir=" +
+        (folder / "profile") + " " + options + " --dump-dom file://" + (folder / "r.html") + " 2>/dev/null");
+    EXPECT_TRUE(has(dom, "data-ready=\"1\"")) << "the script did not end";
+    EXPECT_TRUE(has(dom, "data-errors=\"0\""));
+    EXPECT_TRUE(has(dom, "data-charts=\"2\""));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::dashboard
