@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "engine/values/error.h"
@@ -27,18 +26,39 @@ Indices interleaved(const Indices& list, int64_t parts, int64_t ranks, int64_t r
   return held;
 }
 
-// Calls run(global view, local view) for each block of elements that is consecutive on both sides.
-void for_each_block(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists,
-                    const std::function<void(const at::Tensor&, const at::Tensor&)>& run, int64_t dim = 0) {
-  if (dim == global.dim()) return run(global, local);
-  const auto& list = lists[u(dim)];
-  for (size_t begin = 0, end = 0; begin < list.size(); begin = end) {
-    for (end = begin + 1; end < list.size() && list[end] == list[end - 1] + 1; ++end) continue;
-    const auto length = static_cast<int64_t>(end - begin);
-    const bool whole = length == global.size(dim) && length == local.size(dim);
-    for_each_block(whole ? global : global.narrow(dim, list[begin], length),
-                   whole ? local : local.narrow(dim, static_cast<int64_t>(begin), length), lists, run,
-                   dim + 1);
+// Moves elements between a global and a local tensor, one by one.
+struct Move {
+  const std::vector<Indices>& lists;
+  at::IntArrayRef global_stride, local_stride;
+
+  template <class Element, bool ToLocal>
+  void run(Element* global, Element* local, size_t dim = 0) const {
+    if (dim == lists.size()) {
+      (ToLocal ? *local : *global) = ToLocal ? *global : *local;
+      return;
+    }
+    for (size_t i = 0; i < lists[dim].size(); ++i)
+      run<Element, ToLocal>(global + lists[dim][i] * global_stride[dim],
+                            local + static_cast<int64_t>(i) * local_stride[dim], dim + 1);
+  }
+};
+
+template <bool ToLocal>
+void move_elements(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
+  if (local.numel() == 0) return;
+  const Move move{lists, global.strides(), local.strides()};
+  auto *g = global.data_ptr(), *l = local.data_ptr();
+  switch (global.element_size()) {
+    case 1:
+      return move.run<uint8_t, ToLocal>(static_cast<uint8_t*>(g), static_cast<uint8_t*>(l));
+    case 2:
+      return move.run<uint16_t, ToLocal>(static_cast<uint16_t*>(g), static_cast<uint16_t*>(l));
+    case 4:
+      return move.run<uint32_t, ToLocal>(static_cast<uint32_t*>(g), static_cast<uint32_t*>(l));
+    case 8:
+      return move.run<uint64_t, ToLocal>(static_cast<uint64_t*>(g), static_cast<uint64_t*>(l));
+    default:
+      throw Broken(concat("[ownership] elements of ", global.element_size(), " bytes"));
   }
 }
 
@@ -168,7 +188,7 @@ at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
   std::vector<int64_t> shape;
   for (const auto& list : lists) shape.push_back(static_cast<int64_t>(list.size()));
   const auto local = at::empty_strided(shape, local_stride(spec, shape), global.options());
-  for_each_block(global, local, lists, [](const at::Tensor& from, const at::Tensor& to) { to.copy_(from); });
+  move_elements<true>(global, local, lists);
   return local;
 }
 
@@ -225,8 +245,7 @@ Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
     if (first_replica(spec, p) != p) continue;
     written += values[u(p)].numel();
-    for_each_block(result.global, values[u(p)], owned(spec, p),
-                   [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+    move_elements<false>(result.global, values[u(p)], owned(spec, p));
   }
   if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
   result.disagreement = compare_replicas(values, spec);
