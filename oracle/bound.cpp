@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/bound.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "engine/values/error.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+bool is_float(const at::Tensor& t) {
+  return t.defined() && t.is_floating_point();
+}
+at::Tensor wide(const at::Tensor& t) {
+  return is_float(t) ? t.to(at::kDouble) : t;
+}
+
+at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return at::add(a, b);
+    case ReduceOp::kMin:
+      return at::minimum(a, b);
+    case ReduceOp::kMax:
+      return at::maximum(a, b);
+    case ReduceOp::kProduct:
+      return at::mul(a, b);
+  }
+  throw Broken("[bound] a ReduceOp out of range");
+}
+
+double smallest(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double:
+      return std::numeric_limits<double>::denorm_min();
+    case c10::ScalarType::Half:
+      return std::ldexp(1.0, -24);
+    case c10::ScalarType::BFloat16:
+      return std::ldexp(1.0, -133);
+    default:
+      return std::numeric_limits<float>::denorm_min();
+  }
+}
+
+double greatest(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double:
+      return std::numeric_limits<double>::max();
+    case c10::ScalarType::Half:
+      return 65504.0;
+    case c10::ScalarType::BFloat16:
+      return std::ldexp(255.0, 120);
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
+// Stock kernels accumulate the short types in float.
+c10::ScalarType accumulation(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::Double ? dtype : c10::ScalarType::Float;
+}
+
+Tensors values(const std::vector<WideInput>& inputs) {
+  Tensors result;
+  for (const WideInput& i : inputs) result.push_back(i.value);
+  return result;
+}
+
+Tensors magnitudes(const std::vector<WideInput>& inputs) {
+  Tensors result;
+  for (const WideInput& i : inputs) result.push_back(i.magnitude);
+  return result;
+}
+
+// In-place ops write to what they are given.
+Tensors writable(const RecordedOp& op, Tensors inputs) {
+  for (const size_t i : op.written) inputs[i] = inputs[i].clone();
+  return inputs;
+}
+
+// The input of that name, as the schema calls it.
+const WideInput& named(const RecordedOp& op, const std::vector<WideInput>& inputs, std::string_view name) {
+  size_t at = 0;
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    if (op.op->args[i].name == name) return inputs.at(at);
+    at += u(std::max<int64_t>(op.tensors_per_arg[i], 0));
+  }
+  throw Broken(concat("[bound] ", op.op->name, " has no argument ", name));
+}
+
+// Sums over all leading dimensions: what normalisation weights are shared along.
+at::Tensor sum_to(const at::Tensor& t, const at::Tensor& like) {
+  if (!like.defined()) return {};
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < t.dim() - like.dim(); ++d) dims.push_back(d);
+  return dims.empty() ? t : at::sum(t, dims);
+}
+
+Tensors layer_norm_magnitudes(const RecordedOp& op, const std::vector<WideInput>& in, const Tensors& values) {
+  const at::Tensor g = named(op, in, "grad_out").magnitude, x = named(op, in, "input").magnitude;
+  const at::Tensor mean = named(op, in, "mean").value, rstd = named(op, in, "rstd").value;
+  return {at::Tensor(), sum_to(at::mul(g, at::mul(at::add(x, mean.abs()), rstd.abs())), values[1]),
+          sum_to(g, values[2])};
+}
+
+Tensors rms_norm_magnitudes(const RecordedOp& op, const std::vector<WideInput>& in, const Tensors& values) {
+  const at::Tensor g = named(op, in, "grad_out").magnitude, x = named(op, in, "input").magnitude;
+  return {at::Tensor(), sum_to(at::mul(g, at::mul(x, named(op, in, "rstd").value.abs())), values[1])};
+}
+
+// The greatest exponent that an input can hand to exp, twice: the rounding of the argument is a relative
+// error.
+at::Tensor exponent_range(const at::Tensor& x) {
+  return x.numel() == 0 ? at::ones({}, at::kDouble) : at::add(at::mul(at::amax(x.abs()), 2), 1);
+}
+
+Tensors variance_magnitudes(const std::vector<WideInput>& in, const Tensors& values) {
+  const at::Tensor squares = at::sum(at::mul(in[0].magnitude, in[0].magnitude));
+  Tensors result;
+  for (const at::Tensor& v : values) result.push_back(at::add(at::add(v.abs(), at::sqrt(squares)), squares));
+  return result;
+}
+
+int64_t dim_of(const RecordedOp& op) {
+  for (size_t i = 0; i < op.args.size(); ++i)
+    if (op.op->args[i].name == "dim" && op.args[i].isInt()) return op.args[i].toInt();
+  throw Broken(concat("[bound] ", op.op->name, " has no dim"));
+}
+
+at::Tensor softmax_backward_magnitude(const RecordedOp& op, const std::vector<WideInput>& in, bool log) {
+  const at::Tensor &g = in[0].magnitude, &y = in[1].value;
+  if (log) return at::add(g, at::mul(at::exp(y), at::sum(g, {dim_of(op)}, true)));
+  return at::mul(y.abs(), at::add(g, at::sum(at::mul(g, y.abs()), {dim_of(op)}, true)));
+}
+
+Tensors magnitudes_by(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
+                      const std::vector<WideInput>& in, const Tensors& values) {
+  switch (family.bound) {
+    case Bound::kExact:
+      return Tensors(values.size());
+    case Bound::kLinear:
+      return apply_magnitudes(op, effects, writable(op, magnitudes(in)));
+    case Bound::kLayerNorm:
+      return layer_norm_magnitudes(op, in, values);
+    case Bound::kRmsNorm:
+      return rms_norm_magnitudes(op, in, values);
+    case Bound::kVariance:
+      return variance_magnitudes(in, values);
+    case Bound::kSoftmaxBackward:
+      return {softmax_backward_magnitude(op, in, false)};
+    case Bound::kLogSoftmaxBackward:
+      return {softmax_backward_magnitude(op, in, true)};
+    case Bound::kRelative:
+    case Bound::kSoftmax:
+    case Bound::kLogSoftmax:
+      break;
+  }
+  Tensors result;
+  for (const at::Tensor& v : values) {
+    at::Tensor m = v.abs();
+    if (family.bound == Bound::kSoftmax) m = at::mul(m, exponent_range(in[0].value));
+    if (family.bound == Bound::kLogSoftmax) m = at::add(m, exponent_range(in[0].value));
+    result.push_back(std::move(m));
+  }
+  return result;
+}
+
+double factor_of(const OpFamily& family, int64_t roundings, c10::ScalarType dtype) {
+  const double narrow = unit_roundoff(dtype), accumulated = unit_roundoff(accumulation(dtype));
+  const auto m = static_cast<double>(roundings);
+  const double path = family.accumulates_narrow ? (m + 2) * narrow : m * accumulated + 3 * narrow;
+  // gamma_m = m u / (1 - m u), and the reference's own roundings.
+  return path / std::max(0.5, 1 - path) + m * unit_roundoff(c10::ScalarType::Double);
+}
+
+int64_t roundings_of(const OpFamily& family, const std::vector<WideInput>& in, const Tensors& values) {
+  if (family.roundings == nullptr) return 0;
+  std::vector<std::vector<int64_t>> inputs, outputs;
+  for (const WideInput& i : in)
+    inputs.push_back(i.value.defined() ? i.value.sizes().vec() : std::vector<int64_t>());
+  for (const at::Tensor& v : values)
+    outputs.push_back(v.defined() ? v.sizes().vec() : std::vector<int64_t>());
+  return family.roundings(inputs, outputs);
+}
+
+std::vector<int64_t> index_of(int64_t flat, at::IntArrayRef shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0; flat /= shape[d]) index[d] = flat % shape[d];
+  return index;
+}
+
+struct Element {
+  double actual, expected, plain, magnitude, range;
+};
+
+Within judge_element(const Element& e, const Reference& r, double most) {
+  // What no order can tell apart: the same infinity, or NaN on both sides.
+  if (std::isnan(e.actual) && std::isnan(e.expected)) return Within::kYes;
+  if (e.actual == e.expected || std::abs(e.actual - e.expected) <= e.magnitude * r.factor + r.floor)
+    return std::isfinite(e.plain) || !std::isfinite(e.expected) ? Within::kYes : Within::kOverflow;
+  // Finite terms so large that a partial result leaves the range of the dtype in some order.
+  const bool infinite = !std::isfinite(e.actual) || !std::isfinite(e.expected) || r.order_free;
+  return infinite && e.range * (1 + r.factor) >= most ? Within::kOverflow : Within::kNo;
+}
+
+bool all_finite(const at::Tensor& t) {
+  return at::isfinite(t).all().item<bool>();
+}
+
+at::Tensor finite_only(const at::Tensor& t, double instead) {
+  return is_float(t) ? at::where(at::isfinite(t), t, at::full({}, instead, t.options())) : t;
+}
+
+// How large partial results may become by finite terms alone.
+at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
+                    const std::vector<WideInput>& in, size_t effect, const at::Tensor& magnitude) {
+  if (family.bound != Bound::kLinear || all_finite(magnitude)) return magnitude;
+  Tensors finite;
+  for (const WideInput& i : in) finite.push_back(finite_only(i.magnitude, 0));
+  return apply_magnitudes(op, effects, writable(op, std::move(finite)))[effect];
+}
+
+// Of a product: the product of all factors above one, or anything if that of those below one vanishes.
+at::Tensor product_range(const RecordedOp& op, const std::vector<Effect>& effects, const WideInput& in,
+                         c10::ScalarType dtype) {
+  const at::Tensor factors = finite_only(in.magnitude, 1);
+  const at::Tensor above = apply_f64(op, effects, {factors.clamp_min(1)})[0];
+  const at::Tensor nonzero = at::where(at::eq(factors, 0), at::ones({}, factors.options()), factors);
+  const at::Tensor below = apply_f64(op, effects, {nonzero.clamp_max(1)})[0];
+  const double tiny = 1 / greatest(dtype);
+  return at::where(at::lt(below, tiny), at::full({}, std::numeric_limits<double>::infinity(), at::kDouble),
+                   above);
+}
+
+}  // namespace
+
+double unit_roundoff(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double:
+      return std::ldexp(1.0, -53);
+    case c10::ScalarType::Half:
+      return std::ldexp(1.0, -11);
+    case c10::ScalarType::BFloat16:
+      return std::ldexp(1.0, -8);
+    default:
+      return std::ldexp(1.0, -24);
+  }
+}
+
+at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
+                      const std::vector<int64_t>& sizes) {
+  for (size_t d = ops.size(); d-- > 0;) {
+    const int64_t n = sizes[d];
+    std::vector<at::Tensor> folded;
+    for (size_t begin = 0; begin < terms.size(); begin += u(n)) {
+      at::Tensor value = terms[begin];
+      for (int64_t i = 1; i < n; ++i) value = combine(value, terms[begin + u(i)], ops[d]);
+      folded.push_back(ops[d] == ReduceOp::kAvg ? at::div(value, static_cast<double>(n)) : value);
+    }
+    terms = std::move(folded);
+  }
+  return terms.at(0);
+}
+
+WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
+                const std::vector<int64_t>& sizes) {
+  Tensors doubles, positive;
+  for (const at::Tensor& t : terms) {
+    doubles.push_back(wide(t));
+    positive.push_back(is_float(t) ? doubles.back().abs() : t);
+  }
+  WideInput result;
+  result.value = fold_terms(std::move(doubles), ops, sizes);
+  result.magnitude = fold_terms(std::move(positive), ops, sizes);
+  return result;
+}
+
+std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
+                                  const std::vector<Effect>& effects, const std::vector<WideInput>& inputs) {
+  const Tensors exact = apply_f64(op, effects, writable(op, values(inputs)));
+  const Tensors sizes = magnitudes_by(family, op, effects, inputs, exact);
+  const int64_t roundings = roundings_of(family, inputs, exact);
+  std::vector<Reference> result;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto dtype = effects[i].window.dtype;
+    Reference r;
+    r.value = exact[i];
+    r.magnitude = sizes.at(i);
+    if (r.magnitude.defined()) {
+      r.factor = factor_of(family, roundings, dtype);
+      r.floor = static_cast<double>(roundings) * smallest(dtype);
+      r.order_free = family.name == "prod";
+      r.range = r.order_free ? product_range(op, effects, inputs[0], dtype)
+                             : range_of(family, op, effects, inputs, i, r.magnitude);
+    }
+    result.push_back(std::move(r));
+  }
+  return result;
+}
+
+// Of a fold: the sum of the finite magnitudes, or the product of those above one.
+static at::Tensor finite_range(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
+                               const std::vector<int64_t>& sizes) {
+  const bool product = std::find(ops.begin(), ops.end(), ReduceOp::kProduct) != ops.end();
+  Tensors finite, small;
+  for (const at::Tensor& t : terms) {
+    const at::Tensor f = finite_only(wide(t).abs(), product ? 1 : 0);
+    finite.push_back(product ? f.clamp_min(1) : f);
+    if (product) small.push_back(at::where(at::eq(f, 0), at::ones({}, f.options()), f).clamp_max(1));
+  }
+  at::Tensor range = fold_terms(std::move(finite), ops, sizes);
+  if (!product) return range;
+  const at::Tensor vanishes =
+      at::lt(fold_terms(std::move(small), ops, sizes), 1 / greatest(terms[0].scalar_type()));
+  return at::where(vanishes, at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), range);
+}
+
+Reference fold_reference(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
+                         const std::vector<int64_t>& sizes, const std::vector<FoldLevel>& levels,
+                         c10::ScalarType dtype) {
+  const WideInput folded = widen(terms, ops, sizes);
+  Reference r;
+  r.value = folded.value;
+  for (const FoldLevel& level : levels) {
+    if (level.op == ReduceOp::kMax || level.op == ReduceOp::kMin) continue;
+    r.magnitude = folded.magnitude;
+    r.range = finite_range(terms, ops, sizes);
+    r.order_free |= level.op == ReduceOp::kProduct;
+    r.factor += static_cast<double>(level.terms) * unit_roundoff(level.dtype) + unit_roundoff(dtype);
+    r.floor += static_cast<double>(level.terms) * smallest(level.dtype) + smallest(dtype);
+  }
+  if (r.factor > 0)
+    r.factor = r.factor / std::max(0.5, 1 - r.factor) + 64 * unit_roundoff(c10::ScalarType::Double);
+  return r;
+}
+
+Judged judge(const at::Tensor& actual, const at::Tensor& plain, const Reference& reference) {
+  Judged judged;
+  const double most = greatest(plain.scalar_type());
+  const auto dense = [&](const at::Tensor& t) {
+    return t.defined() ? t.to(at::kDouble).expand(actual.sizes()).contiguous()
+                       : at::zeros(actual.sizes(), at::kDouble);
+  };
+  const at::Tensor range = reference.range.defined() ? reference.range : reference.magnitude;
+  const std::array<at::Tensor, 5> parts = {dense(actual), dense(reference.value), dense(plain),
+                                           dense(reference.magnitude), dense(range)};
+  std::array<const double*, 5> at{};
+  for (size_t k = 0; k < parts.size(); ++k) at[k] = parts[k].const_data_ptr<double>();
+  for (int64_t i = 0; i < actual.numel(); ++i) {
+    const Element e{at[0][i], at[1][i], at[2][i], at[3][i], at[4][i]};
+    const Within w = judge_element(e, reference, most);
+    if (std::isfinite(e.actual - e.expected))
+      judged.worst = std::max(judged.worst, std::abs(e.actual - e.expected));
+    if (w <= judged.within) continue;
+    judged.within = w;
+    judged.index = index_of(i, actual.sizes());
+    judged.actual = e.actual;
+    judged.expected = e.expected;
+    judged.bound = e.magnitude * reference.factor + reference.floor;
+  }
+  return judged;
+}
+
+}  // namespace lockstep::oracle

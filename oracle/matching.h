@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tensors and arguments of a timeline's entry are which of the recorded op.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/values/timeline.h"
+#include "oracle/replay.h"
+
+namespace lockstep::oracle {
+
+// For each input of the op, the record of the entry that shows it; null: undefined, or a plain tensor of one
+// element, which the engine does not distribute. Returns what does not match, or "".
+std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry,
+                         std::vector<const TensorRecord*>& records);
+// For each effect of the op likewise; null: undefined.
+std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effects,
+                          const TimelineEntry& entry, std::vector<const TensorRecord*>& records);
+// Arguments that are no tensors. Returns the first that differs, or "".
+std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
+
+// An out= variant as the engine runs it: the functional op, then a copy into `out`. Empty if it is none.
+std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/slicing.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+SlicePlan make_plan(const Spec& spec) {
+  SlicePlan plan;
+  const DeviceMesh& mesh = spec.mesh();
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    const auto* partial = std::get_if<Partial>(&spec.placements()[u(d)]);
+    if (partial == nullptr) continue;
+    plan.partial_dims.push_back(d);
+    plan.ops.push_back(partial->op);
+    plan.sizes.push_back(mesh.size(d));
+    plan.terms *= mesh.size(d);
+  }
+  for (int64_t p = 0; p < mesh.size(); ++p) {
+    const auto coordinate = mesh.coordinate(p);
+    int64_t term = 0;
+    for (const int64_t d : plan.partial_dims) term = term * mesh.size(d) + coordinate[u(d)];
+    plan.term.push_back(term);
+    plan.lists.push_back(owned(spec, p));
+    auto& shape = plan.shapes.emplace_back();
+    for (const auto& list : plan.lists.back()) shape.push_back(static_cast<int64_t>(list.size()));
+    int64_t first = 0;
+    while (plan.term[u(first)] != term || plan.lists[u(first)] != plan.lists[u(p)]) ++first;
+    plan.first.push_back(first);
+  }
+  return plan;
+}
+
+// Dense strides, dimensions in the order of `like`'s strides; contiguous where those overlap.
+at::DimVector strides_in_order(const std::vector<int64_t>& shape, at::IntArrayRef like) {
+  at::DimVector stride(shape.size(), 1);
+  bool expanded = false;
+  for (size_t d = 0; d < shape.size(); ++d) expanded |= like[d] == 0 && shape[d] > 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    for (size_t other = 0; other < shape.size(); ++other) {
+      const bool faster =
+          expanded ? other > d : like[other] < like[d] || (like[other] == like[d] && other > d);
+      if (other != d && faster) stride[d] *= std::max<int64_t>(shape[other], 1);
+    }
+  }
+  return stride;
+}
+
+template <size_t N>
+struct Element {
+  char bytes[N];
+};
+
+// Copies elements between a global tensor and a slice of it.
+template <class T, bool kToLocal>
+void move_elements(T* global, at::IntArrayRef global_stride, T* local, at::IntArrayRef local_stride,
+                   const std::vector<Indices>& lists, size_t dim = 0) {
+  const Indices& list = lists[dim];
+  const int64_t gs = global_stride[dim], ls = local_stride[dim];
+  const bool last = dim + 1 == lists.size();
+  for (size_t i = 0; i < list.size(); ++i) {
+    T* g = global + list[i] * gs;
+    T* l = local + static_cast<int64_t>(i) * ls;
+    if (!last) {
+      move_elements<T, kToLocal>(g, global_stride, l, local_stride, lists, dim + 1);
+    } else if constexpr (kToLocal) {
+      *l = *g;
+    } else {
+      *g = *l;
+    }
+  }
+}
+
+template <size_t N, bool kToLocal>
+void move_sized(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
+  using T = Element<N>;
+  auto* g = static_cast<T*>(global.data_ptr());
+  auto* l = static_cast<T*>(local.data_ptr());
+  if (lists.empty()) {
+    (kToLocal ? *l : *g) = kToLocal ? *g : *l;
+  } else {
+    move_elements<T, kToLocal>(g, global.strides(), l, local.strides(), lists);
+  }
+}
+
+template <bool kToLocal>
+void transfer(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
+  if (local.numel() == 0) return;
+  switch (global.element_size()) {
+    case 1:
+      return move_sized<1, kToLocal>(global, local, lists);
+    case 2:
+      return move_sized<2, kToLocal>(global, local, lists);
+    case 4:
+      return move_sized<4, kToLocal>(global, local, lists);
+    case 8:
+      return move_sized<8, kToLocal>(global, local, lists);
+    default:
+      throw Broken("[slicing] elements of another size than 1, 2, 4 or 8 bytes");
+  }
+}
+
+bool is_whole(const at::Tensor& term, const std::vector<int64_t>& shape) {
+  return term.sizes() == shape;
+}
+
+// What a plan depends on: neither strides nor dtype.
+struct PlanHash {
+  size_t operator()(const Spec& spec) const {
+    size_t h = static_cast<size_t>(spec.mesh().size());
+    const auto add = [&h](int64_t value) { h = (h ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15u; };
+    for (const int64_t n : spec.shape()) add(n);
+    for (const Placement& p : spec.placements()) {
+      add(static_cast<int64_t>(p.index()));
+      add(shard_dim(p));
+    }
+    return h ^ (h >> 29);
+  }
+};
+struct SamePlan {
+  bool operator()(const Spec& a, const Spec& b) const {
+    return a.shape() == b.shape() && a.placements() == b.placements() && a.order() == b.order() &&
+           a.mesh() == b.mesh();
+  }
+};
+
+}  // namespace
+
+SlicePlanPtr slice_plan(const Spec& spec) {
+  constexpr size_t kMost = 4096;
+  thread_local std::unordered_map<Spec, SlicePlanPtr, PlanHash, SamePlan> plans;
+  const auto found = plans.find(spec);
+  if (found != plans.end()) return found->second;
+  if (plans.size() >= kMost) plans.clear();
+  return plans.emplace(spec, std::make_shared<const SlicePlan>(make_plan(spec))).first->second;
+}
+
+at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
+  const auto& shape = plan.shapes[u(position)];
+  const at::Tensor local =
+      at::detail::empty_strided_cpu(shape, strides_in_order(shape, term.strides()), term.scalar_type());
+  transfer<true>(term, local, plan.lists[u(position)]);
+  return local;
+}
+
+void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term) {
+  transfer<false>(term, local, plan.lists[u(position)]);
+}
+
+Digest digest_of_slice(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
+  const auto& shape = plan.shapes[u(position)];
+  if (is_whole(term, shape) && term.is_contiguous()) return digest(term);
+  const at::Tensor local = at::detail::empty_cpu(shape, term.scalar_type());
+  transfer<true>(term, local, plan.lists[u(position)]);
+  return digest(local);
+}
+
+int64_t first_mismatch(const std::vector<at::Tensor>& terms, const TensorRecord& record) {
+  const SlicePlanPtr held = slice_plan(*record.spec);
+  const SlicePlan& plan = *held;
+  const at::Tensor& any = terms.front();
+  if (static_cast<int64_t>(terms.size()) != plan.terms || any.sizes() != record.spec->shape() ||
+      any.scalar_type() != record.spec->dtype() || record.digests.size() != plan.term.size())
+    return 0;
+  for (size_t p = 0; p < plan.term.size(); ++p) {
+    const auto position = static_cast<int64_t>(p);
+    const bool same = plan.first[p] != position
+                          ? record.digests[p] == record.digests[u(plan.first[p])]
+                          : record.digests[p] == digest_of_slice(terms[u(plan.term[p])], plan, position);
+    if (!same) return position;
+  }
+  return -1;
+}
+
+}  // namespace lockstep::oracle
