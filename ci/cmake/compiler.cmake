@@ -3,7 +3,7 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-# One flag for libraries and programs: with -fPIE in programs they could not use the libraries' precompiled header.
+# One flag for libraries and programs: with -fPIE programs could not use the libraries' precompiled header.
 add_compile_options(-fPIC)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
@@ -14,11 +14,12 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 option(LOCKSTEP_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
 
 # No fast-math, no contraction: a fused multiply-add exists only where the source writes one.
-add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror;-ffp-contract=off;-fno-fast-math>")
+set(_options -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-fast-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${_options}>")
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   # vptr checks need libtorch's type information, which the wheel does not export;
-  # and gcc's flow analysis, which instrumented code misleads, finds uninitialised values in libtorch's headers.
+  # and instrumented code misleads gcc's flow analysis: uninitialised values in libtorch's headers.
   add_compile_options(-fno-sanitize=vptr -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=address,undefined)
 endif()

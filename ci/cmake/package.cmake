@@ -4,7 +4,8 @@ include(CMakePackageConfigHelpers)
 set(_package ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/ci/cmake/LockstepConfig.cmake.in
   ${CMAKE_BINARY_DIR}/LockstepConfig.cmake INSTALL_DESTINATION ${_package})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/LockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/LockstepConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
 install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${_package})
 install(FILES ${CMAKE_BINARY_DIR}/LockstepConfig.cmake ${CMAKE_BINARY_DIR}/LockstepConfigVersion.cmake
   ${CMAKE_SOURCE_DIR}/ci/cmake/libtorch.cmake DESTINATION ${_package})

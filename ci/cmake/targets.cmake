@@ -47,7 +47,8 @@ function(lockstep_library name)
   endif()
   lockstep_export(${name})
   install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder}
-          FILES_MATCHING PATTERN "*.h" PATTERN decisions EXCLUDE PATTERN schema EXCLUDE PATTERN fixtures EXCLUDE)
+          FILES_MATCHING PATTERN "*.h"
+          PATTERN decisions EXCLUDE PATTERN schema EXCLUDE PATTERN fixtures EXCLUDE)
   if(NOT BUILD_TESTING)
     return()
   endif()
