@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: headers, libraries, the program, and the files that find_package(Lockstep) reads.
+# cmake --install: the files that find_package(Lockstep) reads. Each folder installs its headers and library.
 include(CMakePackageConfigHelpers)
 set(_package ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/ci/cmake/LockstepConfig.cmake.in
@@ -9,6 +9,3 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/LockstepConfigVersion.cmake
 install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${_package})
 install(FILES ${CMAKE_BINARY_DIR}/LockstepConfig.cmake ${CMAKE_BINARY_DIR}/LockstepConfigVersion.cmake
   ${CMAKE_SOURCE_DIR}/ci/cmake/libtorch.cmake DESTINATION ${_package})
-if(TARGET lockstep)
-  install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
