@@ -50,6 +50,15 @@ std::string evenness(const oracle::Case& c) {
   return worst;
 }
 
+std::string placement_pattern(const oracle::Case& c) {
+  std::vector<Placements> all;
+  for (const auto& target : c.placements) all.push_back(target.placements);
+  for (const auto& call : c.program.calls)
+    for (const auto& arg : call.args)
+      if (const auto* target = std::get_if<oracle::Target>(&arg)) all.push_back(target->placements);
+  return placement_pattern(all);
+}
+
 std::vector<std::string> op_names(const oracle::Program& program) {
   std::vector<std::string> names;
   for (const auto& call : program.calls)

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "suites/engine_under_test.h"
+#include "suites/outcome.h"
 
 namespace lockstep::suites {
 
@@ -21,6 +22,8 @@ struct Facts {
 std::string evenness(const Spec& spec);
 // The worst of the case's inputs.
 std::string evenness(const oracle::Case& c);
+// The kinds of placement of its inputs and redistributions.
+std::string placement_pattern(const oracle::Case& c);
 // The names of the ops that the Program calls, each once, in order of first use.
 std::vector<std::string> op_names(const oracle::Program& program);
 

@@ -59,8 +59,8 @@ Shown show_random(const ShowRequest& request) {
   generator().state = {request.seed, request.offset};
   const auto full = full_tensor(drawn(request, mesh, placements, dtype)).contiguous();
   const auto flat = full.reshape({-1});
-  const auto digest = digest_of(full);
-  const auto digest_text = concat(std::hex, digest.hi, "-", digest.lo);
+  const auto bits = digest(full);
+  const auto digest_text = concat(std::hex, bits.hi, "-", bits.lo);
   Shown shown{"", {{"op", request.op},
                    {"shape", full.sizes().vec()},
                    {"dtype", dtype_name(full.scalar_type())},

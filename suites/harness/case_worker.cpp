@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "engine/values/error.h"
+#include "generators/labels.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/exit_code.h"
 #include "suites/harness/examine.h"
@@ -117,6 +118,7 @@ dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c
   r.suite = planned.suite->name;
   r.law = planned.suite->law;
   r.variant = options_.fault;
+  r.self_check = planned.suite->self_check;
   r.number = planned.index;
   r.how = "random";
   if (c.mesh.size() == 0) {  // could not be generated
@@ -129,9 +131,10 @@ dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c
   r.mesh_rank = c.mesh.ndim();
   r.evenness = evenness(c);
   r.placement = placement_pattern(c);
+  r.labels = generators::labels(c);
   if (c.program.calls.size() == 1) r.op = c.program.calls[0].op;
   if (!c.program.inputs.empty()) r.dtype = dtype_name(c.program.inputs[0].dtype);
-  r.labels = labels(c);
+
   return r;
 }
 

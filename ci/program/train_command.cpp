@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep train, lockstep curves
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+
+#include "ci/program/commands.h"
+#include "dashboard/recorder.h"
+#include "dashboard/report.h"
+#include "dashboard/store.h"
+#include "engine/values/error.h"
+#include "suites/harness/environment.h"
+#include "suites/harness/exit_code.h"
+#include "suites/train/curves.h"
+#include "suites/train/text.h"
+
+namespace lockstep::program {
+namespace {
+
+using suites::TrainOptions;
+using suites::TrainStep;
+
+struct Flags {
+  TrainOptions train;
+  std::string data, mesh, dtype = "f32", policy = "single-device", numerics = "exact";
+  std::string device, db = "lockstep.db", report;
+  bool no_baselines = false;
+  int64_t jobs = 0;
+  std::string command;
+};
+
+TrainOptions options_of(const Flags& flags) {
+  auto options = flags.train;
+  options.dtype = parse_dtype(flags.dtype);
+  if (!flags.device.empty()) options.device = parse_device_model(flags.device);
+  return options;
+}
+
+std::string text_of(const Flags& flags, const TrainOptions& options) {
+  return suites::read_text(flags.data, static_cast<size_t>(options.sequence) + 1);
+}
+
+dashboard::Run run_of(const Flags& flags) {
+  dashboard::Run run;
+  run.command = flags.command;
+  run.seed = flags.train.seed;
+  run.numerics = flags.numerics;
+  run.plan = R"({"suites":[],"labels":[]})";
+  suites::describe_environment(run);
+  return run;
+}
+
+void print_step(const char* name, const TrainStep& s) {
+  std::printf("%s step %ld loss %.8f (%016lx) norm %.8f (%016lx) %.0f tokens/s\n", name, s.step, s.loss, s.loss_bits,
+              s.norm, s.norm_bits, s.tokens_per_second);
+  std::fflush(stdout);
+}
+
+int train(const Flags& flags) {
+  auto options = options_of(flags);
+  if (!flags.mesh.empty()) options.mesh = parse_mesh(flags.mesh);
+  options.init = options.drop = parse_random_policy(flags.policy);
+  suites::check_options(options);
+  const auto text = text_of(flags, options);
+  std::printf("seed %lu\n", options.seed);
+  suites::TrainObserver observer;
+  observer.on_step = [](const TrainStep& step) { print_step("train", step); };
+  suites::train(options, text, observer);
+  return suites::kAllEqual;
+}
+
+// "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name comes again, or at dp, which comes first.
+std::vector<DeviceMesh> parse_meshes(const std::string& text) {
+  std::vector<std::string> meshes;
+  std::set<std::string> names;
+  std::string part;
+  std::istringstream in(text);
+  while (std::getline(in, part, ',')) {
+    const auto name = part.substr(0, part.find(':'));
+    if (meshes.empty() || names.contains(name) || name == "dp") {
+      meshes.emplace_back();
+      names.clear();
+    }
+    names.insert(name);
+    meshes.back() += (meshes.back().empty() ? "" : ",") + part;
+  }
+  std::vector<DeviceMesh> parsed;
+  for (const auto& mesh : meshes) parsed.push_back(parse_mesh(mesh));
+  LOCKSTEP_CHECK(!parsed.empty(), "[curves] --mesh names no mesh; write for example tp:1,tp:2,dp:2,tp:2");
+  return parsed;
+}
+
+int curves(const Flags& flags) {
+  suites::CurvesOptions options;
+  options.train = options_of(flags);
+  options.meshes = parse_meshes(flags.mesh);
+  options.baselines = !flags.no_baselines;
+  options.jobs = flags.jobs > 0 ? flags.jobs : suites::processors();
+  for (const auto& mesh : options.meshes) {
+    auto one = options.train;
+    one.mesh = mesh;
+    suites::check_options(one);
+  }
+  const auto text = text_of(flags, options.train);
+  auto store = dashboard::Store::open_writer(flags.db);
+  dashboard::Recorder recorder(store, run_of(flags), "curves");
+  std::printf("seed %lu\n", options.train.seed);
+  suites::CurvesObserver observer;
+  observer.on_step = [&](const suites::Curve* curve, const TrainStep& step) {
+    if (step.step % 50 == 0 || step.step == 1 || step.step == options.train.steps)
+      print_step(curve == nullptr ? "reference" : suites::label(*curve).c_str(), step);
+  };
+  const auto result = suites::curves(options, text, observer);
+  suites::record(options, result, recorder);
+  const int code = result.passed() ? suites::kAllEqual : suites::kDifference;
+  recorder.finish("finished", code);
+  std::printf("\n%s\n", suites::markdown_table(options, result).c_str());
+  for (const auto& gate : result.gates)
+    if (!gate.passed) std::printf("not met: %s: required %s, got %s\n", gate.rule.c_str(), gate.required.c_str(), gate.got.c_str());
+  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
+  return code;
+}
+
+void add_common(CLI::App& app, Flags& flags) {
+  auto& t = flags.train;
+  app.add_option("model", t.model, "Model: llama")->required();
+  app.add_option("--preset", t.preset, "tiny (default) or odd");
+  app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
+  app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::PositiveNumber);
+  app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
+  app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
+  app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--lr", t.lr, "Learning rate (default 1e-3)");
+  app.add_option("--seed", t.seed, "Seed (default 0)");
+  app.add_option("--dtype", flags.dtype, "f32 (default), f64 or bf16");
+  app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
+  app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+}
+
+void choose(Chosen& chosen, const std::shared_ptr<Flags>& flags, int (*action)(const Flags&)) {
+  chosen.needs_lane = true;
+  chosen.lane = parse_lane(flags->numerics);
+  chosen.action = [flags, action] { return action(*flags); };
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
+  auto flags = std::make_shared<Flags>();
+  flags->command = command_line;
+  auto* train_app = app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
+  add_common(*train_app, *flags);
+  train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
+  train_app->add_option("--policy", flags->policy, "single-device (default), per-rank-seeds or offset-based");
+  train_app->callback([&chosen, flags] { choose(chosen, flags, train); });
+
+  auto* curves_app = app.add_subcommand("curves", "Train on several meshes and policies; compare every step with one device");
+  add_common(*curves_app, *flags);
+  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2")->required();
+  curves_app->add_flag("--no-baselines", flags->no_baselines, "Only the single device's random stream");
+  curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
+  curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");
+  curves_app->add_option("--report", flags->report, "Report to write (default none)");
+  curves_app->callback([&chosen, flags] { choose(chosen, flags, curves); });
+}
+
+}  // namespace lockstep::program

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/examine.h"
+
+#include "generators/shrink.h"
+#include "oracle/compare.h"
+#include "oracle/evaluate.h"
+#include "oracle/random_simulation.h"
+#include "suites/harness/worker_pool.h"
+#include "suites/judge.h"
+
+namespace lockstep::suites {
+namespace {
+
+// Two plain runs of the Program, compared as bits; empty if they agree.
+std::string oracle_repeats(const oracle::Case& c) {
+  oracle::SimulatedSource first, second;
+  const auto a = oracle::evaluate(c, first), b = oracle::evaluate(c, second);
+  for (size_t v = 0; v < a.size(); ++v) {
+    if (!a[v].defined()) continue;
+    const auto d = oracle::compare(a[v], b[v]);
+    if (!d.equal()) return oracle::describe(d, a[v].scalar_type());
+  }
+  return "";
+}
+
+const Failed* failed_in(const Outcome& outcome, const std::string& bucket) {
+  const auto* f = std::get_if<Failed>(&outcome);
+  return f != nullptr && f->bucket == bucket ? f : nullptr;
+}
+
+// The side that gave other bits when it ran again.
+Outcome flaky(const oracle::Case& c, EngineUnderTest& engine) {
+  const auto plain = oracle_repeats(c);
+  if (!plain.empty()) return Flaky{"oracle", plain};
+  const auto text = first_disagreement(engine.run(c, false), engine.run(c, false));
+  return Flaky{"engine", text.empty() ? "the failure did not repeat itself" : text};
+}
+
+}  // namespace
+
+Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
+  auto outcome = judge_safely(suite, c, engine);
+  const auto* failure = std::get_if<Failed>(&outcome);
+  if (failure == nullptr || suite.self_check) return outcome;
+  if (failed_in(judge_safely(suite, c, engine), failure->bucket) != nullptr) return outcome;
+  try {
+    return flaky(c, engine);
+  } catch (const std::exception& e) {
+    return Flaky{"engine", e.what()};
+  }
+}
+
+Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure, EngineUnderTest& engine,
+                       int64_t budget) {
+  const auto same_bucket = [&](const oracle::Case& candidate) {
+    return failed_in(judge_safely(suite, candidate, engine), failure.bucket) != nullptr;
+  };
+  const auto shrunk = generators::shrink(c, same_bucket, budget);
+  return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pair of functions for each suite: its cases, and whether its law holds for one of them. table.cpp names them.
+#pragma once
+#include "suites/suite.h"
+
+namespace lockstep::suites {
+
+Outcome judge_layout(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_redistribute(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_op(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_rules(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_gradient(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_random(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_program(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine);
+
+oracle::Case fault_case(uint64_t run_seed, int64_t index);
+Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine);
+oracle::Case canary_case(uint64_t run_seed, int64_t index);
+Outcome judge_canary(const oracle::Case& c, EngineUnderTest& engine);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Law: what is computed does not depend on how the mesh is folded, how ranks are numbered, or how inputs were cut; ranks
+// in another order hold the same bits at the same places; and a world of one is the single device.
+#include "generators/metamorphic.h"
+#include "suites/facts.h"
+#include "suites/judge.h"
+#include "suites/laws/laws.h"
+
+namespace lockstep::suites {
+namespace {
+
+bool held(const Outcome& outcome) { return std::holds_alternative<Passed>(outcome); }
+
+// The judgement of a variant under the name of the change that made it.
+Outcome named(Outcome outcome, const char* change) {
+  if (auto* f = std::get_if<Failed>(&outcome)) {
+    f->explanation = std::string(change) + ": " + f->explanation;
+    f->bucket += std::string(" | ") + change;
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine) {
+  auto outcome = judge_against_oracle(c, engine, Allowed::kExplained);
+  if (!held(outcome)) return outcome;
+  const auto reordered = generators::permute_ranks(c, generators::Random(c.program.seed));
+  const auto text = first_disagreement(engine.run(c, false), engine.run(reordered, false));
+  if (!text.empty()) return failed("metamorphic", "rank order", "", placement_pattern(c), "", text);
+  if (const auto folded = generators::refactor_mesh(c)) {
+    auto other = judge_against_oracle(*folded, engine, Allowed::kExplained);
+    if (std::holds_alternative<Failed>(other)) return named(other, "mesh folded");
+  }
+  auto replicated = judge_against_oracle(generators::replicate_inputs(c), engine, Allowed::kExplained);
+  if (std::holds_alternative<Failed>(replicated)) return named(replicated, "inputs replicated");
+  auto alone = judge_against_oracle(generators::world_of_one(c), engine, Allowed::kEqual);
+  if (!held(alone)) return named(alone, "one rank");
+  return outcome;
+}
+
+}  // namespace lockstep::suites

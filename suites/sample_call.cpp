@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/sample_call.h"
+
+#include "engine/resolve.h"
+#include "engine/values/error.h"
+#include "generators/programs.h"
+#include "suites/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+std::string stem(const std::string& op) { return op.substr(0, op.find('.')); }
+
+TensorMeta meta_of(const TensorRecord& record) {
+  TensorMeta meta;
+  if (!record.spec) return meta;
+  meta.defined = true;
+  meta.shape = record.spec->shape();
+  meta.stride = record.spec->stride();
+  meta.dtype = record.spec->dtype();
+  return meta;
+}
+
+}  // namespace
+
+SampleCall call_in(const oracle::Case& c, const std::string& op) {
+  SampleCall sample;
+  LockstepEngine engine;
+  const auto run = engine.run(c, true);
+  for (const auto& entry : run.timeline) {
+    if (stem(entry.op) != stem(op)) continue;
+    sample.logged = std::make_shared<TimelineEntry>(entry);
+    sample.entry = find_op(stem(op));
+    sample.token = oracle::to_token(c);
+    auto& call = sample.call;
+    call.name = stem(entry.op);
+    call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
+    call.args = sample.logged->args;
+    for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
+    for (const auto& r : entry.outputs) call.outputs.push_back(meta_of(r));
+    for (const auto& m : call.inputs) {
+      call.current.push_back(Replicate{});
+      call.input_extents.push_back(m.shape);
+    }
+    if (!call.outputs.empty()) call.output_extents = call.outputs[0].shape;
+    call.mesh_size = 2;
+    break;
+  }
+  return sample;
+}
+
+SampleCall sample_call(const std::string& op) {
+  LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op,
+                 " has no rule; `lockstep list --ops` names those that have, register_sharding adds one");
+  for (const auto& candidate : generators::op_templates()) {
+    if (stem(candidate.op) != stem(op)) continue;
+    for (uint64_t i = 0; i < 20; ++i) {
+      auto c = generators::op_case(generators::Random(i), candidate);
+      c.mesh = DeviceMesh({1});
+      for (auto& target : c.placements) target = {{Replicate{}}, {}};
+      for (auto& call : c.program.calls)
+        for (auto& arg : call.args)
+          if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
+      auto sample = call_in(c, op);
+      if (sample.logged && sample.call.inputs.size() > 0) return sample;
+    }
+  }
+  throw Error(concat("[show rules] ", op, " has a rule, but no generated case calls it: there is no sample to show"));
+}
+
+}  // namespace lockstep::suites

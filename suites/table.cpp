@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of suites. To add one: a law in laws/, a line here.
+#include <exception>
+
+#include "engine/values/error.h"
+#include "generators/programs.h"
+#include "suites/facts.h"
+#include "suites/faults/fault.h"
+#include "suites/harness/worker_pool.h"
+#include "suites/laws/laws.h"
+
+namespace lockstep::suites {
+namespace {
+
+template <const char* (*Name)()>
+oracle::Case generated(uint64_t run_seed, int64_t index) {
+  return generators::generate(Name(), run_seed, static_cast<uint64_t>(index));
+}
+
+constexpr const char* layout() { return "layout"; }
+constexpr const char* redistribute() { return "redistribute"; }
+constexpr const char* ops() { return "ops"; }
+constexpr const char* gradient() { return "gradient"; }
+constexpr const char* random() { return "random"; }
+constexpr const char* program() { return "program"; }
+constexpr const char* metamorphic() { return "metamorphic"; }
+constexpr const char* cache() { return "cache"; }
+
+// 100 generated cases a round; the finite suites come on top.
+const std::vector<Suite>& table() {
+  static const std::vector<Suite> all = {
+      {"layout", "each rank holds the elements that brute force gives it, and the locals together are the tensor", 10,
+       kEndless, false, generated<layout>, judge_layout},
+      {"redistribute", "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
+       kEndless, false, generated<redistribute>, judge_redistribute},
+      {"ops", "one op on any placements gives the oracle's bits", 25, kEndless, false, generated<ops>, judge_op},
+      {"gradient", "the gradient of one op gives the oracle's bits for each leaf", 12, kEndless, false,
+       generated<gradient>, judge_gradient},
+      {"random", "random ops draw the single device's stream whatever the sharding", 8, kEndless, false,
+       generated<random>, judge_random},
+      {"program", "a program of several ops, forward and backward, gives the oracle's bits for every value", 20, kEndless,
+       false, generated<program>, judge_program},
+      {"metamorphic", "rank numbers, names and mesh dimensions of one change nothing; one rank is one device", 6,
+       kEndless, false, generated<metamorphic>, judge_metamorphic},
+      {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false, generated<cache>,
+       judge_cache},
+      {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
+       static_cast<int64_t>(faults().size()), true, fault_case, judge_fault},
+      {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::span<const Suite> suites() { return table(); }
+
+const Suite& find_suite(std::string_view name) {
+  std::string names;
+  for (const auto& s : table()) {
+    if (s.name == name) return s;
+    names += concat(names.empty() ? "" : ", ", s.name);
+  }
+  throw Error(concat("[suites] no suite is called '", name, "'; there are: ", names));
+}
+
+Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
+  beat();
+  try {
+    return suite.judge(c, engine);
+  } catch (const std::exception& e) {
+    return HarnessBroken{e.what()};
+  }
+}
+
+}  // namespace lockstep::suites
