@@ -21,6 +21,21 @@ constexpr const char* kShown = R"(DROP TABLE IF EXISTS temp.shown;
   CREATE TEMP TABLE shown AS SELECT id FROM run WHERE build_hash =
     (SELECT build_hash FROM run ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))";
 
+// Views that read every case, asked by several panels: a temporary table of the same name comes before the
+// view, so that each is computed once. They are gone when the page is done, and with them what they would
+// hide.
+struct Remembered {
+  static constexpr const char* kViews[] = {"v_summary", "v_verdicts", "v_plan", "v_nondeterminism"};
+  SQLite::Database& db;
+  explicit Remembered(SQLite::Database& database) : db(database) {
+    for (const std::string view : kViews)
+      db.exec("CREATE TEMP TABLE " + view + " AS SELECT * FROM main." + view);
+  }
+  ~Remembered() {
+    for (const std::string view : kViews) db.tryExec("DROP TABLE IF EXISTS temp." + view);
+  }
+};
+
 // Nothing may be loaded from anywhere, whatever the values on the page try.
 constexpr std::string_view kHead = R"(<!doctype html>
 <html lang="en">
@@ -107,6 +122,7 @@ bool write_all(int descriptor, std::string_view text) {
 std::string render_report(const Store& store) {
   try {
     store.database().exec(kShown);
+    const Remembered remembered(store.database());
     return render(Source(store.database()));
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(store.path());

@@ -31,12 +31,13 @@ FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
 GROUP BY r.id, c.suite, c.self_check, c.verdict;
 
 CREATE VIEW v_plan AS
-SELECT run_id, run, kind, name, least, got, got >= least AS met
-FROM (SELECT r.id AS run_id, r.name AS run, p.kind, p.name, p.least,
-             CASE p.kind WHEN 'suite' THEN (SELECT count(DISTINCT key) FROM cases WHERE run = r.id AND suite = p.name)
-                         ELSE (SELECT coalesce(sum(hits), 0) FROM label WHERE run = r.id AND label = p.name)
-                         END AS got
-      FROM plan_item p JOIN run r ON r.id = p.run);
+SELECT r.id AS run_id, r.name AS run, p.kind, p.name, p.least, coalesce(s.got, l.got, 0) AS got,
+       coalesce(s.got, l.got, 0) >= p.least AS met
+FROM plan_item p JOIN run r ON r.id = p.run
+LEFT JOIN (SELECT run, suite, count(DISTINCT key) AS got FROM cases GROUP BY run, suite) s
+       ON p.kind = 'suite' AND s.run = p.run AND s.suite = p.name
+LEFT JOIN (SELECT run, label, sum(hits) AS got FROM label GROUP BY run, label) l
+       ON p.kind = 'label' AND l.run = p.run AND l.label = p.name;
 
 CREATE VIEW v_gates AS
 SELECT r.id AS run_id, r.name AS run, g.rule, g.required, g.got, g.passed FROM gate g JOIN run r ON r.id = g.run;
@@ -70,8 +71,9 @@ FROM tensor_diff d JOIN cases c ON c.id = d.case_id JOIN run r ON r.id = c.run;
 CREATE VIEW v_nondeterminism AS
 SELECT max(r.id) AS run_id, r.name AS run, c.suite, c.token AS what, count(DISTINCT c.outcome) AS outcomes,
        group_concat(DISTINCT c.verdict) AS verdicts
-FROM cases c JOIN run r ON r.id = c.run
-GROUP BY c.key HAVING count(DISTINCT c.outcome) > 1
+FROM (SELECT key FROM cases GROUP BY key HAVING count(DISTINCT outcome) > 1) k
+JOIN cases c ON c.key = k.key JOIN run r ON r.id = c.run
+GROUP BY c.key
 UNION ALL
 SELECT r.id, r.name, 'train', k.name || ' at step ' || p.step, count(*), ''
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run
