@@ -78,8 +78,8 @@ void add_words(std::vector<int64_t>& words, const c10::IValue& value) {
   } else if (value.isList()) {
     words.insert(words.end(), {6, static_cast<int64_t>(value.toListRef().size())});
   } else {
-    // The kind of a scalar decides dtypes, its value decides nothing.
-    words.push_back(value.isDouble() ? 7 : value.isComplexDouble() ? 8 : 9);
+    // The kind of a scalar decides dtypes, its sign which Partials pass; its value decides nothing.
+    words.push_back(value.isDouble() ? (value.toDouble() > 0 ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
   }
 }
 

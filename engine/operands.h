@@ -27,7 +27,7 @@ std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::I
 // The arguments with DTensors replaced by meta tensors.
 torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
 
-// Everything that a decision depends on: op, Specs, and every constant but floating-point values, which no rule reads.
+// Everything that a decision depends on: op, Specs, and every constant but floating-point values, of which rules read the sign alone.
 struct CacheKey {
   std::vector<int64_t> words;
   std::vector<SpecPtr> specs;

@@ -44,17 +44,7 @@ Rows new_tensor(const OpCall& call) {
 
 Rows random_like(const OpCall& call) { return like(call); }
 
-Rows dropout(const OpCall& call) {
-  auto rows = follow(call);
-  for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg}) {
-    auto row = replicate_row(call);
-    // One mask for all terms: a pending sum stays pending, the mask itself is whole.
-    row.inputs[0] = Partial{op};
-    row.outputs[0] = Partial{op};
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
+Rows dropout(const OpCall& call) { return follow(call); }
 
 Rows none(const OpCall&) { return {}; }
 

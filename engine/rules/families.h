@@ -7,10 +7,9 @@ namespace lockstep::rules {
 
 // pointwise.cpp. Broadcasting; shards align with the output's dimensions.
 Rows pointwise(const OpCall& call);       // no Partial passes
-Rows linear_unary(const OpCall& call);    // f(sum x) = sum f(x): neg, scaling by a scalar; sum and avg pass
-Rows additive(const OpCall& call);        // add, sub: all inputs Partial of one kind
-Rows multiplicative(const OpCall& call);  // mul: exactly one Partial; div: only the first input
-Rows divisive(const OpCall& call);
+Rows additive(const OpCall& call);        // add: all inputs Partial of one kind
+Rows multiplicative(const OpCall& call);  // mul: a Partial passes if scaled by a positive constant
+Rows divisive(const OpCall& call);        // div: likewise, without rounding modes
 Rows copying(const OpCall& call);         // clone, copy_, _to_copy: every Partial passes if the dtype stays
 Rows monotone(const OpCall& call);        // relu, exp, …: max and min pass
 
@@ -58,6 +57,7 @@ Rows cat(const OpCall& call);
 Rows stack(const OpCall& call);
 Rows triangle(const OpCall& call);       // tril, triu
 Rows dim_whole_at_1(const OpCall& call); // cumsum, sort, topk and kin: dim at argument `1`
+Rows sort(const OpCall& call);
 Rows topk(const OpCall& call);
 Rows select_backward(const OpCall& call);
 Rows slice_backward(const OpCall& call);

@@ -133,6 +133,11 @@ Rows triangle(const OpCall& call) {
 
 Rows dim_whole_at_1(const OpCall& call) { return all_but(call, wrap_dim(call.integer(1), call.inputs[0].ndim())); }
 
+// sort(self, dim, descending), sort.stable(self, stable, dim, descending).
+Rows sort(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(call.overload == "stable" ? 2 : 1), call.inputs[0].ndim()));
+}
+
 Rows topk(const OpCall& call) { return all_but(call, wrap_dim(call.integer(2), call.inputs[0].ndim())); }
 
 // grad, input_sizes, dim, …: what was selected or sliced goes back into zeros; linear.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices: free dimensions stay sharded, a sharded contraction leaves a pending sum, and the product is
-// linear in each operand.
+// Products of matrices: free dimensions stay sharded, and a sharded contraction leaves a pending sum. A product over a
+// sum that is already pending may lose the sign of zero (pointwise.cpp), so pending operands reduce first.
 #include "engine/rules/families.h"
 
 namespace lockstep::rules {
@@ -9,18 +9,15 @@ namespace {
 Placement s(int64_t dim) { return Shard{dim}; }
 const Placement r = Replicate{};
 const Placement p = Partial{ReduceOp::kSum};
-const Placement avg = Partial{ReduceOp::kAvg};
 
 }  // namespace
 
 Rows mm(const OpCall&) {
-  return {{{s(0)}, {s(0), r}, {}}, {{s(1)}, {r, s(1)}, {}}, {{p}, {s(1), s(0)}, {}},
-          {{p}, {p, r}, {}},       {{p}, {r, p}, {}},       {{avg}, {avg, r}, {}}, {{avg}, {r, avg}, {}}};
+  return {{{s(0)}, {s(0), r}, {}}, {{s(1)}, {r, s(1)}, {}}, {{p}, {s(1), s(0)}, {}}};
 }
 
 Rows bmm(const OpCall&) {
-  return {{{s(0)}, {s(0), s(0)}, {}}, {{s(1)}, {s(1), r}, {}}, {{s(2)}, {r, s(2)}, {}}, {{p}, {s(2), s(1)}, {}},
-          {{p}, {p, r}, {}},          {{p}, {r, p}, {}}};
+  return {{{s(0)}, {s(0), s(0)}, {}}, {{s(1)}, {s(1), r}, {}}, {{s(2)}, {r, s(2)}, {}}, {{p}, {s(2), s(1)}, {}}};
 }
 
 // The added term may be broadcast: of a shard it takes the part that it has.
@@ -31,26 +28,33 @@ static Placement added(const OpCall& call, int64_t dim) {
   return Shard{own};
 }
 
+// self, a, b, beta, alpha: factors that keep every sign, so that scaled terms add up to the scaled sum.
+static bool positive_factors(const OpCall& call) {
+  const auto positive = [](const c10::IValue& v) { return v.isInt() ? v.toInt() > 0 : v.isDouble() && v.toDouble() > 0; };
+  return positive(call.args[3]) && positive(call.args[4]);
+}
+
+// In a pending sum the added term is pending too, so that it counts once.
+static void add_contraction(Rows& rows, const OpCall& call, int64_t a, int64_t b) {
+  if (positive_factors(call)) rows.push_back({{p}, {p, s(a), s(b)}, {}});
+}
+
 Rows addmm(const OpCall& call) {
-  // Pending sums: the added term is pending too, so that it counts once.
-  return {{{s(0)}, {added(call, 0), s(0), r}, {}},
-          {{s(1)}, {added(call, 1), r, s(1)}, {}},
-          {{p}, {p, s(1), s(0)}, {}},
-          {{p}, {p, p, r}, {}},
-          {{p}, {p, r, p}, {}}};
+  Rows rows{{{s(0)}, {added(call, 0), s(0), r}, {}}, {{s(1)}, {added(call, 1), r, s(1)}, {}}};
+  add_contraction(rows, call, 1, 0);
+  return rows;
 }
 
 Rows baddbmm(const OpCall& call) {
-  return {{{s(0)}, {added(call, 0), s(0), s(0)}, {}},
-          {{s(1)}, {added(call, 1), s(1), r}, {}},
-          {{s(2)}, {added(call, 2), r, s(2)}, {}},
-          {{p}, {p, s(2), s(1)}, {}},
-          {{p}, {p, p, r}, {}},
-          {{p}, {p, r, p}, {}}};
+  Rows rows{{{s(0)}, {added(call, 0), s(0), s(0)}, {}},
+            {{s(1)}, {added(call, 1), s(1), r}, {}},
+            {{s(2)}, {added(call, 2), r, s(2)}, {}}};
+  add_contraction(rows, call, 2, 1);
+  return rows;
 }
 
-Rows mv(const OpCall&) { return {{{s(0)}, {s(0), r}, {}}, {{p}, {s(1), s(0)}, {}}, {{p}, {p, r}, {}}, {{p}, {r, p}, {}}}; }
+Rows mv(const OpCall&) { return {{{s(0)}, {s(0), r}, {}}, {{p}, {s(1), s(0)}, {}}}; }
 
-Rows dot(const OpCall&) { return {{{p}, {s(0), s(0)}, {}}, {{p}, {p, r}, {}}, {{p}, {r, p}, {}}}; }
+Rows dot(const OpCall&) { return {{{p}, {s(0), s(0)}, {}}}; }
 
 }  // namespace lockstep::rules

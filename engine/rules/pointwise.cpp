@@ -36,50 +36,40 @@ bool changes_dtype(const OpCall& call) { return call.inputs[0].dtype != call.out
 
 constexpr ReduceOp kLinear[] = {ReduceOp::kSum, ReduceOp::kAvg};
 
+// A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2) add up to
+// +0. Only a positive constant keeps every sign.
+bool positive(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt() > 0;
+  return value.isDouble() && value.toDouble() > 0;
+}
+
+Rows scaled_by_constant(const OpCall& call) {
+  auto rows = shard_rows(call);
+  const bool constant = call.inputs.size() == 1 && call.args.size() > 1 && positive(call.args[1]);
+  if (!constant || changes_dtype(call) || !c10::isFloatingType(call.outputs[0].dtype)) return rows;
+  for (const auto op : kLinear) rows.push_back(partial_row(call, op, {true}));
+  return rows;
+}
+
 }  // namespace
 
 Rows pointwise(const OpCall& call) { return shard_rows(call); }
 
-Rows linear_unary(const OpCall& call) {
-  auto rows = shard_rows(call);
-  std::vector<bool> first(call.inputs.size(), false);
-  first[0] = true;
-  if (!changes_dtype(call) && c10::isFloatingType(call.outputs[0].dtype))
-    for (const auto op : kLinear) rows.push_back(partial_row(call, op, first));
-  return rows;
-}
-
 Rows additive(const OpCall& call) {
   auto rows = shard_rows(call);
   const auto& out = call.outputs[0];
-  // A broadcast or converted term, or a plain scalar, would be added once for each rank.
+  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor turns the
+  // identity -0.0 into +0.0.
   for (const auto& input : call.inputs)
     if (input.plain || input.dtype != out.dtype) return rows;
-  if (call.inputs.size() < 2 || out.dtype == c10::kBool) return rows;
+  const bool added = call.args.size() < 3 || positive(call.args[2]);
+  if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
   for (const auto op : kLinear) rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
   return rows;
 }
 
-Rows multiplicative(const OpCall& call) {
-  auto rows = shard_rows(call);
-  for (const auto op : kLinear)
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].plain || call.inputs[i].dtype != call.outputs[0].dtype) continue;
-      std::vector<bool> one(call.inputs.size(), false);
-      one[i] = true;
-      rows.push_back(partial_row(call, op, one));
-    }
-  return rows;
-}
-
-Rows divisive(const OpCall& call) {
-  auto rows = shard_rows(call);
-  if (changes_dtype(call) || !c10::isFloatingType(call.outputs[0].dtype)) return rows;
-  std::vector<bool> first(call.inputs.size(), false);
-  first[0] = true;
-  for (const auto op : kLinear) rows.push_back(partial_row(call, op, first));
-  return rows;
-}
+Rows multiplicative(const OpCall& call) { return scaled_by_constant(call); }
+Rows divisive(const OpCall& call) { return call.args.size() > 2 ? shard_rows(call) : scaled_by_constant(call); }
 
 Rows copying(const OpCall& call) {
   auto rows = shard_rows(call);

@@ -43,9 +43,9 @@ std::vector<OpEntry> build() {
   for (const auto* name : kMonotone) value(name, monotone);
   for (const auto* name : kCopying) value(name, copying);
   value("abs", pointwise);
-  value("neg", linear_unary);
+  value("neg", pointwise);
   value("add", additive);
-  value("sub", additive);
+  value("sub", pointwise);
   value("mul", multiplicative);
   value("div", divisive);
 
@@ -104,7 +104,7 @@ std::vector<OpEntry> build() {
   value("triu", triangle);
   value("cumsum", dim_whole_at_1);
   value("cumprod", dim_whole_at_1);
-  value("sort", dim_whole_at_1);
+  value("sort", rules::sort);
   value("flip", none);
   value("roll", none);
   value("topk", topk);
@@ -147,7 +147,7 @@ std::vector<OpEntry> build() {
   for (const auto* name : {"rand_like", "randn_like", "randint_like", "uniform", "normal", "random", "bernoulli"})
     random(name, random_like);
   random("native_dropout", dropout);
-  value("native_dropout_backward", multiplicative);
+  value("native_dropout_backward", pointwise);
 
   for (const auto* name : {"_local_scalar_dense", "equal", "is_nonzero"}) t.push_back({aten(name), none, OpKind::kScalar});
   std::sort(t.begin(), t.end(), [](const OpEntry& a, const OpEntry& b) { return a.name < b.name; });
