@@ -7,8 +7,9 @@ namespace lockstep::dashboard {
 
 // The smallest minimal case: fewest ops, then the shortest token, then the rest to break ties.
 inline constexpr const char* kJoinFailure = R"(ON CONFLICT (run, bucket) DO UPDATE SET
-  ops = excluded.ops, token = excluded.token, suite = excluded.suite, law = excluded.law, verdict = excluded.verdict,
-  program = excluded.program, shrink_steps = excluded.shrink_steps, budget_ended = excluded.budget_ended
+  ops = excluded.ops, token = excluded.token, suite = excluded.suite, law = excluded.law,
+  verdict = excluded.verdict, program = excluded.program,
+  shrink_steps = excluded.shrink_steps, budget_ended = excluded.budget_ended
   WHERE (excluded.ops, length(excluded.token), excluded.token, excluded.suite, excluded.law, excluded.verdict,
          excluded.program, excluded.shrink_steps, excluded.budget_ended)
       < (ops, length(token), token, suite, law, verdict, program, shrink_steps, budget_ended))";
@@ -33,7 +34,8 @@ inline constexpr const char* kJoinCase = R"(ON CONFLICT (key, run, outcome) DO U
   ops = min(ops, excluded.ops), mesh = min(mesh, excluded.mesh),
   mesh_rank = min(mesh_rank, excluded.mesh_rank), evenness = min(evenness, excluded.evenness),
   dtype = min(dtype, excluded.dtype), how = min(how, excluded.how), time_ns = min(time_ns, excluded.time_ns),
-  bytes_moved = min(bytes_moved, excluded.bytes_moved), explanation = min(explanation, excluded.explanation))";
+  bytes_moved = min(bytes_moved, excluded.bytes_moved),
+  explanation = min(explanation, excluded.explanation))";
 
 // The row that ended last speaks for the run; a run that has not ended says the least.
 inline constexpr const char* kJoinRun = R"(ON CONFLICT (key) DO UPDATE SET

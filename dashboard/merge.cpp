@@ -14,11 +14,13 @@ namespace {
 
 // Row numbers of the shard, and of the same run in the target.
 constexpr const char* kRunMap = R"(CREATE TEMP TABLE run_map AS
-  SELECT theirs.id AS from_id, ours.id AS to_id FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key)";
+  SELECT theirs.id AS from_id, ours.id AS to_id
+  FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key)";
 constexpr const char* kCurveMap = R"(CREATE TEMP TABLE curve_map AS
   SELECT c.id AS from_id, o.id AS to_id FROM shard.curve c JOIN run_map m ON m.from_id = c.run
   JOIN main.curve o ON (o.run, o.name, o.model, o.variant, o.mesh, o.policy, o.lane, o.dtype, o.reference)
-                     = (m.to_id, c.name, c.model, c.variant, c.mesh, c.policy, c.lane, c.dtype, c.reference))";
+                     = (m.to_id, c.name, c.model, c.variant, c.mesh, c.policy, c.lane, c.dtype,
+                        c.reference))";
 
 constexpr const char* kRunColumns =
     "key, name, command, seed, numerics, plan, build_hash, commit_id, cpu, cores, compiler, libtorch, "
@@ -67,13 +69,13 @@ void join_tables(SQLite::Database& db) {
   db.exec(kCurveMap);
   db.exec(std::string(
               R"(INSERT INTO main.curve_point SELECT m.to_id, step, loss_bits, grad_norm_bits, chain, loss,
-      grad_norm, tokens_per_second, peak_bytes, verdict FROM shard.curve_point JOIN curve_map m ON m.from_id = curve
-      WHERE true )") +
+      grad_norm, tokens_per_second, peak_bytes, verdict
+      FROM shard.curve_point JOIN curve_map m ON m.from_id = curve WHERE true )") +
           kJoinPoint);
   db.exec(
-      R"(INSERT OR IGNORE INTO main.tensor_diff SELECT ours.id, seq, value, bit_class, d.dtype, elements, different,
-      max_ulp, max_abs_bits, first_index, rank, local_index, expected_bits, actual_bits, float64_bits, bound_bits,
-      explained_by
+      R"(INSERT OR IGNORE INTO main.tensor_diff SELECT ours.id, seq, value, bit_class, d.dtype,
+      elements, different, max_ulp, max_abs_bits, first_index, rank, local_index, expected_bits, actual_bits,
+      float64_bits, bound_bits, explained_by
       FROM shard.tensor_diff d JOIN shard.cases c ON c.id = d.case_id JOIN run_map m ON m.from_id = c.run
       JOIN main.cases ours ON ours.key = c.key AND ours.run = m.to_id AND ours.outcome = c.outcome)");
   db.exec("DROP TABLE run_map; DROP TABLE curve_map");

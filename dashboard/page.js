@@ -24,13 +24,18 @@
     const positive = values.filter((v) => v > 0);
     return positive.length ? 10 ** (Math.floor(Math.log10(Math.min(...positive))) - 1) : 0.1;
   };
-  const short = (v) => (Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(1).replace('.0e', 'e') : +v.toPrecision(4) + '');
+  const short = (v) => {
+    const extreme = Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3);
+    return extreme ? v.toExponential(1).replace('.0e', 'e') : +v.toPrecision(4) + '';
+  };
 
   // The policy that stays closest to the reference gets the first colour.
   const largest = (s) => Math.max(0, ...(s.lossAbs || []).map((v) => v ?? Infinity));
   (data.curves || []).forEach((group) => {
     const closest = (s) => Math.min(...group.series.filter((x) => x.policy === s.policy).map(largest));
-    group.series.sort((a, b) => b.reference - a.reference || closest(a) - closest(b) || (a.mesh < b.mesh ? -1 : 1));
+    const byMesh = (a, b) => (a.mesh < b.mesh ? -1 : 1);
+    const order = (a, b) => b.reference - a.reference || closest(a) - closest(b) || byMesh(a, b);
+    group.series.sort(order);
   });
   const hidden = new Set();  // names of curves that the reader switched off
 
@@ -39,20 +44,24 @@
     const meshes = distinct('mesh').sort();
     const palette = isDark() ? dark : light;
     const color = s.reference ? css('--ink') : palette[distinct('policy').indexOf(s.policy) % palette.length];
-    return { label: s.name, borderColor: color, backgroundColor: color, pointRadius: 0, hidden: hidden.has(group.title + s.name),
-      pointHoverRadius: 4, borderWidth: s.reference ? 3 : 1.8, tension: 0, spanGaps: false, order: s.reference ? 1 : 0,
+    return { label: s.name, borderColor: color, backgroundColor: color, pointRadius: 0, pointHoverRadius: 4,
+      hidden: hidden.has(group.title + s.name), borderWidth: s.reference ? 3 : 1.8, tension: 0,
+      spanGaps: false, order: s.reference ? 1 : 0,
       borderDash: s.reference ? [] : dashes[meshes.indexOf(s.mesh) % dashes.length] };
   }
 
   // One legend for both charts of a group; each curve can be switched off.
   function legend(list, group) {
     list.replaceChildren(...group.series.map((s) => {
-      const look = style(group, s), item = document.createElement('li'), button = document.createElement('button');
+      const look = style(group, s);
+      const item = document.createElement('li'), button = document.createElement('button');
       button.type = 'button';
       button.setAttribute('aria-pressed', !look.hidden);
-      button.innerHTML = '<svg viewBox="0 0 28 10" aria-hidden="true"><line x1="0" x2="28" y1="5" y2="5"/></svg>';
+      button.innerHTML =
+        '<svg viewBox="0 0 28 10" aria-hidden="true"><line x1="0" x2="28" y1="5" y2="5"/></svg>';
       const stroke = button.querySelector('line').style;
-      Object.assign(stroke, { stroke: look.borderColor, strokeWidth: look.borderWidth + 0.6, strokeDasharray: look.borderDash.join(' ') });
+      Object.assign(stroke, { stroke: look.borderColor, strokeWidth: look.borderWidth + 0.6,
+        strokeDasharray: look.borderDash.join(' ') });
       button.append(s.name + (s.reference ? ' (reference)' : ''));
       button.addEventListener('click', () => {
         const key = group.title + s.name;
@@ -68,7 +77,8 @@
   function options(yTitle, extra) {
     const grid = { color: css('--line') }, ticks = { color: css('--quiet') };
     const title = (text) => ({ display: true, text, color: css('--quiet') });
-    return { responsive: true, maintainAspectRatio: false, animation: false, interaction: { mode: 'index', intersect: false },
+    return { responsive: true, maintainAspectRatio: false, animation: false,
+      interaction: { mode: 'index', intersect: false },
       plugins: { legend: { display: false },
         tooltip: { itemSort: (a, b) => b.raw.y - a.raw.y } },
       scales: { x: { type: 'linear', grid, ticks, title: title('step'), min: extra.min, max: extra.max },
@@ -81,8 +91,9 @@
   const firsts = (s, points) => points.map((p) => (p.x === s.first ? 5 : 0));
 
   function valueChart(canvas, group, quantity, range) {
-    return new Chart(canvas, { type: 'line', options: options(quantity === 'loss' ? 'loss' : 'gradient norm', range),
-      data: { datasets: group.series.map((s) => ({ ...style(group, s), data: line(s.step, s[quantity]) })) } });
+    const datasets = group.series.map((s) => ({ ...style(group, s), data: line(s.step, s[quantity]) }));
+    const name = quantity === 'loss' ? 'loss' : 'gradient norm';
+    return new Chart(canvas, { type: 'line', options: options(name, range), data: { datasets } });
   }
 
   function diffChart(canvas, group, quantity, measure, range) {
@@ -91,10 +102,13 @@
     const zero = zeroBand(compared.flatMap((s) => s[key]));
     const datasets = compared.map((s) => {
       const points = line(s.diffStep, s[key].map((v) => (v === 0 ? zero : v)));
-      return { ...style(group, s), data: points, pointRadius: firsts(s, points), pointBackgroundColor: css('--card'), pointBorderWidth: 2 };
+      return { ...style(group, s), data: points, pointRadius: firsts(s, points), pointBorderWidth: 2,
+        pointBackgroundColor: css('--card') };
     });
     const label = (v) => (v <= zero * 1.01 ? 'identical' : short(v));
-    const y = { type: 'logarithmic', min: zero / 2, ticks: { color: css('--quiet'), callback: (v) => (Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? label(v) : null) } };
+    const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
+    const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? label(v) : null) };
+    const y = { type: 'logarithmic', min: zero / 2, ticks };
     const o = options(measure === 'Ulp' ? 'difference in ulp' : 'absolute difference', { ...range, y });
     o.plugins.tooltip.callbacks = { label: (c) => ` ${c.dataset.label}: ${label(c.raw.y)}` };
     const band = { id: 'band', beforeDatasetsDraw: ({ ctx, chartArea, scales }) => {
@@ -112,8 +126,9 @@
       const steps = group.series.flatMap((s) => s.step);
       const range = { min: Math.min(...steps), max: Math.max(...steps) };
       legend(document.getElementById(`curve-${i}-series`), group);
-      charts.push(valueChart(document.getElementById(`curve-${i}-value`), group, chosen('quantity'), range));
-      charts.push(diffChart(document.getElementById(`curve-${i}-diff`), group, chosen('quantity'), chosen('measure'), range));
+      const canvas = (part) => document.getElementById(`curve-${i}-${part}`);
+      charts.push(valueChart(canvas('value'), group, chosen('quantity'), range));
+      charts.push(diffChart(canvas('diff'), group, chosen('quantity'), chosen('measure'), range));
     });
     document.body.dataset.charts = charts.length;
   }
@@ -138,9 +153,11 @@
   function matrix() {
     const filter = document.getElementById('op-filter');
     if (!filter) return;
-    const worst = document.getElementById('op-worst'), says = document.getElementById('cell-says'), rows = all('.matrix tbody tr');
+    const worst = document.getElementById('op-worst'), says = document.getElementById('cell-says');
+    const rows = all('.matrix tbody tr');
     const apply = () => rows.forEach((row) => {
-      row.hidden = !row.dataset.op.includes(filter.value.trim()) || (worst.checked && row.dataset.worst === '0');
+      const named = row.dataset.op.includes(filter.value.trim());
+      row.hidden = !named || (worst.checked && row.dataset.worst === '0');
     });
     filter.addEventListener('input', apply);
     worst.addEventListener('change', apply);

@@ -22,8 +22,10 @@ std::vector<Group> groups(const Source& source) {
   std::vector<Group> list;
   // A reference alone makes a group only where its model has nothing else.
   source.each(
-      R"(SELECT model, variant FROM v_curves WHERE run_id IN shown GROUP BY model, variant HAVING min(reference) = 0
-      OR model NOT IN (SELECT model FROM v_curves WHERE NOT reference AND run_id IN shown) ORDER BY model, variant)",
+      R"(SELECT model, variant FROM v_curves WHERE run_id IN shown GROUP BY model, variant
+      HAVING min(reference) = 0
+      OR model NOT IN (SELECT model FROM v_curves WHERE NOT reference AND run_id IN shown)
+      ORDER BY model, variant)",
       [&](const Row& r) {
         list.push_back({r.text(0), r.text(1)});
       });

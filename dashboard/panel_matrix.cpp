@@ -107,7 +107,8 @@ std::string gap_table(const Source& source) {
                     {{"Op", "key"}, {"Seen", "num"}, {"Not seen", "num"}, {"Placements that other ops had"}});
   source.each(R"(SELECT o.op, o.seen, group_concat(g.value, '  '), count(g.value) FROM
       (SELECT op, count(DISTINCT placement) AS seen FROM v_coverage WHERE run_id IN shown GROUP BY op) o
-      JOIN (SELECT DISTINCT op, value FROM v_coverage_gaps WHERE kind = 'placement' AND run_id IN shown) g ON g.op = o.op
+      JOIN (SELECT DISTINCT op, value FROM v_coverage_gaps WHERE kind = 'placement' AND run_id IN shown) g
+      ON g.op = o.op
       GROUP BY o.op ORDER BY count(g.value) DESC, o.op LIMIT 20)",
               [&](const Row& r) {
                 const std::string list = r.text(2);

@@ -121,8 +121,8 @@ std::string tiles(const Source& source, const Totals& t) {
   }
   // Of several random policies the closest one speaks; the others are there to be far away.
   source.each(
-      R"(SELECT policy, max(max_loss_abs) AS far, count(*) FROM v_curve_diff WHERE run_id IN shown GROUP BY policy
-      ORDER BY far LIMIT 1)",
+      R"(SELECT policy, max(max_loss_abs) AS far, count(*) FROM v_curve_diff WHERE run_id IN shown
+      GROUP BY policy ORDER BY far LIMIT 1)",
       [&](const Row& r) {
         s += tile(r.brief(1), "Training, |Δ loss|",
                   "at most, in " + plural(r.integer(2), "curve", "curves") +

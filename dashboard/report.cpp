@@ -43,13 +43,16 @@ constexpr std::string_view kHead = R"(<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
 <title>Lockstep report</title>
 <style>)";
 
 constexpr std::string_view kLogo =
-    R"(<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect x="3" y="8" width="26" height="5" rx="2.5"/>)"
-    R"(<rect x="3" y="19" width="26" height="5" rx="2.5"/><circle cx="11" cy="10.5" r="5"/><circle cx="11" cy="21.5" r="5"/></svg>)";
+    R"(<svg class="logo" viewBox="0 0 32 32" aria-hidden="true">
+<rect x="3" y="8" width="26" height="5" rx="2.5"/>
+<rect x="3" y="19" width="26" height="5" rx="2.5"/><circle cx="11" cy="10.5" r="5"/>
+<circle cx="11" cy="21.5" r="5"/></svg>)";
 
 // JSON inside a script element: "<" must not end it.
 std::string script_json(const nlohmann::json& value) {

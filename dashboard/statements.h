@@ -18,7 +18,8 @@ struct Statements {
   SQLite::Statement touch_case{db, "UPDATE cases SET time_ns = min(time_ns, ?) WHERE id = ?"};
   SQLite::Statement insert_case{
       db, R"(INSERT INTO cases (run, key, outcome, number, suite, law, variant, self_check,
-      token, ops, mesh, verdict, op, placement, mesh_rank, evenness, dtype, how, time_ns, bytes_moved, bucket, explanation)
+      token, ops, mesh, verdict, op, placement, mesh_rank, evenness, dtype, how, time_ns, bytes_moved,
+      bucket, explanation)
       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?))"};
   SQLite::Statement count_outcomes{db, "SELECT count(*) FROM cases WHERE key = ? AND run = ?"};
   SQLite::Statement numbers{db,

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Version 1 of the store. Released: never change this file, add 002.sql.
--- Bits are the integer that has the value's bit pattern, sign-extended to 64 bits by SQLite's INTEGER; a REAL column
+-- Bits are the integer that has the value's bit pattern (INTEGER has 64 bits and a sign); a REAL column
 -- beside them is for display and is NULL where the value is NaN.
--- Every table has a key made of content, so that databases can be joined; row numbers mean nothing outside a file.
+-- Every table has a key made of content, so that databases can be joined; row numbers stay within a file.
 
 CREATE TABLE verdict (
   name     TEXT PRIMARY KEY,
@@ -47,8 +47,10 @@ CREATE TABLE plan_item (
 CREATE TABLE cases (
   id          INTEGER PRIMARY KEY,
   run         INTEGER NOT NULL REFERENCES run (id),
-  key         BLOB NOT NULL CHECK (length(key) = 16),      -- hash of build, lane, seed, suite, law, variant, token
-  outcome     BLOB NOT NULL CHECK (length(outcome) = 16),  -- hash of verdict, op, placement, bucket, differences
+  -- hash of build, lane, seed, suite, law, variant, token
+  key         BLOB NOT NULL CHECK (length(key) = 16),
+  -- hash of verdict, op, placement, bucket, differences
+  outcome     BLOB NOT NULL CHECK (length(outcome) = 16),
   number      INTEGER NOT NULL,                  -- index in the suite's sequence
   suite       TEXT NOT NULL,
   law         TEXT NOT NULL,
@@ -93,7 +95,7 @@ CREATE TABLE tensor_diff (
   PRIMARY KEY (case_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Counts are kept per worker and only grow, so that joining takes the maximum and joining twice changes nothing.
+-- Counts are kept per worker and only grow: joining takes the maximum, and joining twice changes nothing.
 CREATE TABLE coverage (
   run       INTEGER NOT NULL REFERENCES run (id),
   worker    TEXT NOT NULL,

@@ -4,8 +4,9 @@
 
 -- Cases in which the harness checks itself (planted faults, the canary) are counted in `self_checks` alone.
 CREATE VIEW v_summary AS
-SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed, r.numerics, r.state, r.exit_code,
-       r.build_hash, r.commit_id, r.started_ms / 1000 AS time, (r.ended_ms - r.started_ms) / 1000.0 AS seconds,
+SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed, r.numerics, r.state,
+       r.exit_code, r.build_hash, r.commit_id, r.started_ms / 1000 AS time,
+       (r.ended_ms - r.started_ms) / 1000.0 AS seconds,
        count(c.id) AS cases,
        count(*) FILTER (WHERE c.verdict = 'equal') AS equal,
        count(*) FILTER (WHERE c.verdict LIKE 'explained%') AS explained,
@@ -25,8 +26,8 @@ FROM run r LEFT JOIN cases c ON c.run = r.id AND NOT c.self_check LEFT JOIN verd
 GROUP BY r.id;
 
 CREATE VIEW v_verdicts AS
-SELECT r.id AS run_id, r.name AS run, c.suite, c.self_check, c.verdict, v.severity, v.failure, count(*) AS cases,
-       sum(c.time_ns) / 1e9 AS seconds
+SELECT r.id AS run_id, r.name AS run, c.suite, c.self_check, c.verdict, v.severity, v.failure,
+       count(*) AS cases, sum(c.time_ns) / 1e9 AS seconds
 FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
 GROUP BY r.id, c.suite, c.self_check, c.verdict;
 
@@ -40,7 +41,8 @@ LEFT JOIN (SELECT run, label, sum(hits) AS got FROM label GROUP BY run, label) l
        ON p.kind = 'label' AND l.run = p.run AND l.label = p.name;
 
 CREATE VIEW v_gates AS
-SELECT r.id AS run_id, r.name AS run, g.rule, g.required, g.got, g.passed FROM gate g JOIN run r ON r.id = g.run;
+SELECT r.id AS run_id, r.name AS run, g.rule, g.required, g.got, g.passed
+FROM gate g JOIN run r ON r.id = g.run;
 
 CREATE VIEW v_matrix AS
 SELECT r.id AS run_id, r.name AS run, c.op, c.placement, c.verdict, v.severity, sum(c.hits) AS hits
@@ -49,25 +51,26 @@ GROUP BY r.id, c.op, c.placement, c.verdict;
 
 -- With a single min() the bare columns are those of the row that holds the minimum: the shortest token.
 CREATE VIEW v_failures AS
-SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.verdict, b.op, b.placement, b.mesh,
-       b.dtype, b.cases, coalesce(f.token, b.token) AS token, coalesce(f.program, '') AS program, f.ops,
-       f.shrink_steps, f.budget_ended, b.explanation, b.case_id,
+SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.verdict, b.op, b.placement,
+       b.mesh, b.dtype, b.cases, coalesce(f.token, b.token) AS token, coalesce(f.program, '') AS program,
+       f.ops, f.shrink_steps, f.budget_ended, b.explanation, b.case_id,
        'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' AS replay
-FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement, c.mesh,
-             c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
+FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement,
+             c.mesh, c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
              min(printf('%09d', length(c.token)) || c.token) AS shortest
-      FROM cases c JOIN verdict v ON v.name = c.verdict WHERE v.failure AND NOT c.self_check AND c.bucket <> ''
+      FROM cases c JOIN verdict v ON v.name = c.verdict
+      WHERE v.failure AND NOT c.self_check AND c.bucket <> ''
       GROUP BY c.run, c.bucket) b
 JOIN run r ON r.id = b.run LEFT JOIN failure f ON f.run = b.run AND f.bucket = b.bucket;
 
 CREATE VIEW v_diffs AS
-SELECT r.id AS run_id, r.name AS run, d.case_id, c.token, c.suite, c.verdict, c.bucket, d.seq, d.value, d.bit_class,
-       d.dtype, d.elements, d.different, d.max_ulp, d.max_abs_bits, d.first_index, d.rank, d.local_index,
-       d.expected_bits, d.actual_bits, d.float64_bits, d.bound_bits, d.explained_by
+SELECT r.id AS run_id, r.name AS run, d.case_id, c.token, c.suite, c.verdict, c.bucket, d.seq, d.value,
+       d.bit_class, d.dtype, d.elements, d.different, d.max_ulp, d.max_abs_bits, d.first_index, d.rank,
+       d.local_index, d.expected_bits, d.actual_bits, d.float64_bits, d.bound_bits, d.explained_by
 FROM tensor_diff d JOIN cases c ON c.id = d.case_id JOIN run r ON r.id = c.run;
 
--- The same build, lane, seed and token came out in more than one way, within a run or across runs; or a training step
--- did.
+-- The same build, lane, seed and token came out in more than one way, within a run or across runs; or a
+-- training step did.
 CREATE VIEW v_nondeterminism AS
 SELECT max(r.id) AS run_id, r.name AS run, c.suite, c.token AS what, count(DISTINCT c.outcome) AS outcomes,
        group_concat(DISTINCT c.verdict) AS verdicts
@@ -110,9 +113,9 @@ SELECT r.id AS run_id, r.name AS run, k.name AS curve, k.model, k.variant, k.mes
        p.tokens_per_second, p.peak_bytes, p.verdict
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run;
 
--- Each step of a curve beside the same step of its reference: the one of its variant, else those of its model. The
--- ulp distance counts representable values between the two; it and the absolute difference are NULL where one side is
--- NaN and the bits differ.
+-- Each step of a curve beside the same step of its reference: the one of its variant, else those of its model.
+-- The ulp distance counts representable values between the two. It and the absolute difference are NULL where
+-- one side is NaN and the bits differ.
 CREATE VIEW v_curve_steps AS
 WITH pair AS (
   SELECT a.id AS curve_id, b.id AS reference_id, b.name AS reference
@@ -133,17 +136,19 @@ point AS (
                       ELSE iif(p.grad_norm_bits >= 32768, 32768 - p.grad_norm_bits, p.grad_norm_bits)
                       END AS grad_order
   FROM curve k JOIN curve_point p ON p.curve = k.id)
-SELECT r.id AS run_id, r.name AS run, k.id AS curve_id, k.name AS curve, pair.reference, k.model, k.variant, k.mesh,
-       k.policy, k.lane, k.dtype, a.step, a.loss, b.loss AS reference_loss, a.grad_norm,
+SELECT r.id AS run_id, r.name AS run, k.id AS curve_id, k.name AS curve, pair.reference, k.model, k.variant,
+       k.mesh, k.policy, k.lane, k.dtype, a.step, a.loss, b.loss AS reference_loss, a.grad_norm,
        b.grad_norm AS reference_grad_norm,
        a.loss_bits = b.loss_bits AND a.grad_norm_bits = b.grad_norm_bits AS identical,
        CASE WHEN a.loss_bits = b.loss_bits THEN 0
-            WHEN a.loss IS NULL OR b.loss IS NULL THEN NULL ELSE abs(a.loss_order - b.loss_order) END AS loss_ulp,
+            WHEN a.loss IS NULL OR b.loss IS NULL THEN NULL
+            ELSE abs(a.loss_order - b.loss_order) END AS loss_ulp,
        CASE WHEN a.loss_bits = b.loss_bits THEN 0.0 ELSE abs(a.loss - b.loss) END AS loss_abs,
        CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0
             WHEN a.grad_norm IS NULL OR b.grad_norm IS NULL THEN NULL
             ELSE abs(a.grad_order - b.grad_order) END AS grad_norm_ulp,
-       CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0.0 ELSE abs(a.grad_norm - b.grad_norm) END AS grad_norm_abs,
+       CASE WHEN a.grad_norm_bits = b.grad_norm_bits THEN 0.0
+            ELSE abs(a.grad_norm - b.grad_norm) END AS grad_norm_abs,
        a.verdict
 FROM pair JOIN curve k ON k.id = pair.curve_id JOIN run r ON r.id = k.run
 JOIN point a ON a.curve = pair.curve_id
@@ -169,16 +174,16 @@ SELECT r.id AS run_id, r.name AS run, 'suite' AS kind, c.suite AS name, '' AS wo
        sum(c.bytes_moved) AS bytes_moved, NULL AS peak_bytes
 FROM cases c JOIN run r ON r.id = c.run GROUP BY r.id, c.suite
 UNION ALL
-SELECT r.id, r.name, 'training', k.name || ' (' || k.variant || ')', '', 'tokens/s', avg(p.tokens_per_second), count(*), NULL,
-       max(p.peak_bytes)
+SELECT r.id, r.name, 'training', k.name || ' (' || k.variant || ')', '', 'tokens/s',
+       avg(p.tokens_per_second), count(*), NULL, max(p.peak_bytes)
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run GROUP BY k.id
 UNION ALL
 SELECT r.id, r.name, 'measurement', m.series, m.worker, m.unit, avg(m.value), count(*), NULL, NULL
 FROM measurement m JOIN run r ON r.id = m.run GROUP BY r.id, m.series, m.worker, m.unit;
 
 CREATE VIEW v_faults AS
-SELECT r.id AS run_id, r.name AS run, f.name AS fault, f.klass AS class, f.found, f.cases, f.shrunk_ops, f.suite,
-       f.token, f.note
+SELECT r.id AS run_id, r.name AS run, f.name AS fault, f.klass AS class, f.found, f.cases, f.shrunk_ops,
+       f.suite, f.token, f.note
 FROM planted_fault f JOIN run r ON r.id = f.run;
 
 CREATE VIEW v_exceptions AS
