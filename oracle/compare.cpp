@@ -2,6 +2,7 @@
 #include "oracle/compare.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <bit>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "oracle/random_simulation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <limits>
