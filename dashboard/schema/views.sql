@@ -114,8 +114,8 @@ SELECT r.id AS run_id, r.name AS run, k.name AS curve, k.model, k.variant, k.mes
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run;
 
 -- Each step of a curve beside the same step of its reference: the one of its variant, else those of its
--- model. The ulp distance counts representable values between the two. It and the absolute difference are NULL
--- where one side is NaN and the bits differ.
+-- model. The ulp distance counts representable values between the two. It and the absolute difference are
+-- NULL where one side is NaN and the bits differ.
 CREATE VIEW v_curve_steps AS
 WITH pair AS (
   SELECT a.id AS curve_id, b.id AS reference_id, b.name AS reference
