@@ -21,10 +21,10 @@ constexpr c10::ScalarType kByBit[] = {c10::ScalarType::Double,   c10::ScalarType
                                       c10::ScalarType::Long,     c10::ScalarType::Bool};
 
 c10::ScalarType draw_dtype(Random& random, uint32_t allowed) {
-  // f32 three times as often as the others; 0 bits fall back to f32.
+  // f32 twice as often as the others; 0 bits fall back to f32.
   std::vector<c10::ScalarType> list;
   for (size_t i = 0; i < std::size(kByBit); ++i)
-    if (allowed & (1u << i)) list.insert(list.end(), i == 1 ? 4 : 1, kByBit[i]);
+    if (allowed & (1u << i)) list.insert(list.end(), i == 1 ? 2 : 1, kByBit[i]);
   return list.empty() ? c10::ScalarType::Float : random.pick(list);
 }
 
@@ -181,6 +181,8 @@ Ref Builder::fresh(const Want& want) {
   if (input.requires_grad) leaves_.push_back(tensor);
   add_value(tensor, input_magnitude(input, target, settings_.mesh), target, true);
   values_.back().input = static_cast<int64_t>(program_.inputs.size());
+  // Indices that were written to would lead out of bounds.
+  values_.back().writable = input.values.kind != ValueKind::kIndex;
   groups_.back().leaf = input.requires_grad;
   program_.inputs.push_back(std::move(input));
   placements_.push_back(std::move(target));

@@ -59,11 +59,12 @@ void after_backward(Builder& b) {
   }
 }
 
-// One argument that is a number, a flag or a dtype, changed; nullopt if the call has none.
-std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args) {
+// One argument that is a number or a flag, changed; nullopt if the call has none. Indices fit one dimension
+// only, so the integers of a call that reads some (`indexed`) stay.
+std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool indexed) {
   std::vector<size_t> places;
   for (size_t i = 0; i < args.size(); ++i)
-    if (std::holds_alternative<bool>(args[i]) || std::holds_alternative<int64_t>(args[i]) ||
+    if (std::holds_alternative<bool>(args[i]) || (!indexed && std::holds_alternative<int64_t>(args[i])) ||
         std::holds_alternative<double>(args[i]))
       places.push_back(i);
   if (places.empty()) return std::nullopt;
@@ -179,7 +180,7 @@ Case cache_case(Random random) {
     const auto again = [&](std::vector<Arg> args) { b.call(first.op.c_str(), std::move(args), {}); };
     switch (draws.below(4)) {
       case 0:
-        if (auto args = one_changed(draws, first.args)) again(*args);
+        if (auto args = one_changed(draws, first.args, op->family == kIndexing)) again(*args);
         break;
       case 1:
         op->make(b, *op);

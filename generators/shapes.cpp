@@ -38,7 +38,7 @@ Shape draw_shape(Random& random, const DeviceMesh& mesh, int64_t ndim, int64_t m
 }
 
 Shape draw_memory_order(Random& random, int64_t ndim) {
-  if (ndim < 2 || !random.chance(15)) return {};
+  if (ndim < 2 || !random.chance(35)) return {};
   Shape order(static_cast<size_t>(ndim));
   std::iota(order.begin(), order.end(), 0);
   random.shuffle(order);

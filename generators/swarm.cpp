@@ -25,8 +25,9 @@ Settings draw_settings(Random& random, const Profile& profile) {
   settings.integer_lane = random.chance(profile.integer_lane);
   settings.backward = random.chance(profile.backward);
   settings.specials = !settings.integer_lane && random.chance(profile.specials);
-  if (profile.exact_terms && !settings.integer_lane) {
-    settings.placements &= ~kSums;
+  if (profile.exact_terms) {
+    // Sums round and products have signed zeros by the number of their terms.
+    settings.placements &= ~(settings.integer_lane ? kProducts : kProducts | kSums);
     settings.specials = false;
   }
   settings.strided = random.chance(45);

@@ -101,6 +101,28 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
                                true);
 }
 
+// Fused optimizers read their lists without looking at shapes: a mismatch would be a wild write, not an
+// error.
+void check_fused(const Call& call, const Lookup& lookup) {
+  const auto& parameters = std::get<std::vector<Ref>>(call.args.at(0));
+  for (size_t a = 1; a <= 4; ++a) {
+    const auto& list = std::get<std::vector<Ref>>(call.args.at(a));
+    LOCKSTEP_CHECK(list.size() == parameters.size() || (a == 4 && list.empty()), "[generate] ", call.op,
+                   ": lists of different lengths");
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto &parameter = lookup(parameters[i]), &other = lookup(list[i]);
+      LOCKSTEP_CHECK(parameter.defined() && other.defined() && parameter.sizes() == other.sizes() &&
+                         parameter.scalar_type() == other.scalar_type(),
+                     "[generate] ", call.op, ": tensors of different shapes or dtypes");
+    }
+  }
+  for (const auto step : std::get<std::vector<Ref>>(call.args.at(5)))
+    LOCKSTEP_CHECK(lookup(step).numel() == 1 && lookup(step).scalar_type() == c10::ScalarType::Float,
+                   "[generate] ", call.op, ": steps are f32 of one element");
+  LOCKSTEP_CHECK(std::get<std::vector<Ref>>(call.args.at(5)).size() == parameters.size(), "[generate] ",
+                 call.op, ": a step for each parameter");
+}
+
 }  // namespace
 
 at::Tensor trial_input(const oracle::Input& input) {
@@ -124,6 +146,7 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   if (call.op == "lockstep::redistribute") return {lookup(std::get<Ref>(call.args.at(0))).clone()};
   if (call.op == "lockstep::detach") return {lookup(std::get<Ref>(call.args.at(0))).detach()};
   if (call.op == "lockstep::backward") return backward(call, lookup, leaves);
+  if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();
   LOCKSTEP_CHECK(arguments.size() == call.args.size(), "[generate] ", call.op, " takes ", arguments.size(),
