@@ -419,6 +419,17 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   return stack[0].toTensor();
 }
 
+// Scatters into zeros that it makes from the gradient's options.
+at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at::Tensor& indices,
+                                   at::IntArrayRef sizes, bool keepdim) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
+  Stack stack{grad, dim, indices, sizes, keepdim};
+  std::optional<FactoryScope> scope;
+  if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
 std::vector<int64_t> inferred_shape(const at::Tensor& self, at::IntArrayRef shape) {
   auto result = shape.vec();
   int64_t known = 1;
@@ -463,12 +474,14 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
   m.impl("dropout", dropout);
   m.impl("reshape", reshape);
+  m.impl("value_selecting_reduction_backward", selected_value_backward);
   m.impl("scaled_dot_product_attention", attention);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
   m.impl("dropout", dropout);
   m.impl("reshape", reshape);
+  m.impl("value_selecting_reduction_backward", selected_value_backward);
   m.impl("scaled_dot_product_attention", attention);
 }
 

@@ -68,7 +68,7 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto spec = held(ctx->saved_data["spec"]);
-    const auto grad = redistribute(grads[0], dual(spec->placements()), spec->order());
+    const auto grad = settled(grads[0], *spec);
     variable_list result;
     for (const auto& local : local_tensors(grad)) result.push_back(local);
     result.resize(result.size() + 2);
@@ -204,7 +204,7 @@ at::Tensor parameter(const at::Tensor& tensor) {
   leaf.register_hook([spec](const at::Tensor& grad) {
     LOCKSTEP_CHECK(is_dtensor(grad), "[backward] a plain tensor arrived as the gradient of the DTensor ",
                    to_string(*spec), "; a hook must return a DTensor");
-    return redistribute(grad, dual(spec->placements()), spec->order());
+    return settled(grad, *spec);
   });
   return leaf;
 }

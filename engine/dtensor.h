@@ -48,7 +48,7 @@ const WorldPtr& world(const at::Tensor& tensor);
 PerRank<at::Tensor> to_local(const at::Tensor& tensor);
 // Differentiable. The global value, from the first hosted rank after redistributing to Replicate.
 at::Tensor full_tensor(const at::Tensor& tensor);
-// Differentiable. The same values under other placements; a no-op returns an alias.
+// Differentiable. The same values under other placements: always a new tensor, never an alias.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order = {});
 
 // The locals without autograd, as they are.

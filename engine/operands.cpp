@@ -3,7 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <torch/csrc/autograd/graph_task.h>
+
 #include "engine/infer.h"
+#include "engine/plain_guard.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -43,12 +46,30 @@ void each(const c10::IValue& list, Visit visit) {
   }
 }
 
-void check_mixing(const c10::OperatorHandle& op, const ParsedCall& call) {
+// Autograd's formulas make zeros from a gradient's options, which say nothing of a mesh: such zeros are replicated.
+bool zeros_of_autograd(const at::Tensor& tensor) {
+  return torch::autograd::get_current_graph_task_id() != -1 && !at::count_nonzero(tensor).item<bool>();
+}
+
+at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
+  const PlainGuard guard;
+  const auto spec = std::make_shared<const Spec>(comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}),
+                                                 tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type());
+  PerRank<at::Tensor> locals;
+  for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
+  return make_dtensor(spec, comm, std::move(locals));
+}
+
+void check_mixing(const c10::OperatorHandle& op, ParsedCall& call) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
-    const auto& meta = call.operands.metas[i];
-    LOCKSTEP_CHECK(!meta.plain || call.tensors[i].numel() == 1, "[", op.operator_name(), "] a plain tensor of shape ",
-                   at::IntArrayRef(meta.shape), " beside a DTensor on mesh ", to_string(call.comm->mesh),
-                   "; distribute_tensor it, or take full_tensor() of the other");
+    auto& meta = call.operands.metas[i];
+    if (!meta.plain || (call.tensors[i].numel() == 1 && !call.operands.mutated[i])) continue;
+    LOCKSTEP_CHECK(!call.operands.mutated[i] && zeros_of_autograd(call.tensors[i]), "[", op.operator_name(),
+                   "] a plain tensor of shape ", at::IntArrayRef(meta.shape), " beside a DTensor on mesh ",
+                   to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
+    call.tensors[i] = replicated(call.tensors[i], call.comm);
+    call.operands.specs[i] = dtensor_impl(call.tensors[i])->spec();
+    meta.plain = false;
   }
 }
 

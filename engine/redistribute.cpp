@@ -27,19 +27,45 @@ SpecPtr dense(const SpecPtr& spec) {
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }
 
+// Logs a redistribution and wraps its result.
+at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, ReductionOrder order, bool implicit) {
+  if (auto* timeline = current_timeline()) {
+    TimelineEntry entry;
+    entry.op = "lockstep::redistribute";
+    entry.implicit = implicit;
+    entry.args = {c10::IValue()};
+    entry.tensors_per_arg = {1};
+    entry.inputs = {record(from.spec(), from.locals())};
+    entry.outputs = {record(to, locals)};
+    entry.aliases = {-1};
+    entry.order = std::move(order);
+    timeline->push_back(std::move(entry));
+  }
+  return make_dtensor(std::move(to), from.comm(), std::move(locals));
+}
+
+// A redistribution to where the tensor is: still a new tensor.
+at::Tensor copy_in_place(const DTensorImpl& impl) {
+  const auto to = dense(impl.spec());
+  PerRank<at::Tensor> locals;
+  for (const auto& local : impl.locals()) locals.push_back(conform(local.clone(), *to));
+  return moved(impl, to, std::move(locals), {}, false);
+}
+
 // Backward is the route of the duals: from the gradient's placement to the dual of the input's.
 struct Redistribute : torch::autograd::Function<Redistribute> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
                             const std::vector<int64_t>& order) {
     ctx->saved_data["from"] = at::IValue::make_capsule(hold(require_dtensor(input, "redistribute").spec()));
-    at::AutoDispatchBelowADInplaceOrView guard;
-    auto result = move_to(input, placements, order, false);
-    return result.is_same(input) ? input.alias() : result;
+    const PlainGuard guard;
+    const auto& impl = require_dtensor(input, "redistribute");
+    const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
+    return plan.steps.empty() ? copy_in_place(impl) : run_route(input, plan, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto spec = held(ctx->saved_data["from"]);
     if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
-    return {redistribute(grads[0], dual(spec->placements()), spec->order()), at::Tensor(), at::Tensor()};
+    return {settled(grads[0], *spec), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -59,24 +85,12 @@ SpecPtr held(const c10::IValue& capsule) { return static_cast<HeldSpec*>(capsule
 at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;
   const auto& impl = require_dtensor(tensor, "redistribute");
-  g_bytes_moved += r.bytes();
   const PlainGuard guard;
+  g_bytes_moved += r.bytes();
   const auto to = dense(r.to);
   auto locals = execute(r, impl.locals(), *impl.comm());
   for (auto& local : locals) local = conform(local, *to);
-  if (auto* timeline = current_timeline()) {
-    TimelineEntry entry;
-    entry.op = "lockstep::redistribute";
-    entry.implicit = implicit;
-    entry.args = {c10::IValue()};
-    entry.tensors_per_arg = {1};
-    entry.inputs = {record(impl.spec(), impl.locals())};
-    entry.outputs = {record(to, locals)};
-    entry.aliases = {-1};
-    entry.order = r.order();
-    timeline->push_back(std::move(entry));
-  }
-  return make_dtensor(to, impl.comm(), std::move(locals));
+  return moved(impl, to, std::move(locals), r.order(), implicit);
 }
 
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
@@ -86,6 +100,12 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
 }
 
 int64_t bytes_moved() { return g_bytes_moved; }
+
+at::Tensor settled(const at::Tensor& grad, const Spec& of) {
+  const auto& now = *require_dtensor(grad, "backward").spec();
+  const auto target = now.with_placements(dual(of.placements()), of.order());
+  return target == now ? grad : redistribute(grad, target.placements(), target.order());
+}
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order) {
   require_dtensor(tensor, "redistribute");
