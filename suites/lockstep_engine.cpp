@@ -27,6 +27,12 @@ at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
                     true, target.order);
 }
 
+// In a Program a redistribution is a new tensor; the engine's, where there is nothing to do, is an alias.
+at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
+  const auto moved = redistribute(t, target.placements, target.order);
+  return spec(moved) == spec(t) ? moved.clone() : moved;
+}
+
 EngineValue value_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (!is_dtensor(tensor)) throw std::logic_error("a value of the program came out as a plain tensor");
@@ -52,9 +58,7 @@ EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
   traffic = {};
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
-  const auto values = oracle::run(c.program, std::move(inputs), [](const at::Tensor& t, const oracle::Target& target) {
-    return redistribute(t, target.placements, target.order);
-  });
+  const auto values = oracle::run(c.program, std::move(inputs), redistributed);
   scope.reset();
   result.has_timeline = want_timeline;
   for (const auto& v : values) result.values.push_back(value_of(v));

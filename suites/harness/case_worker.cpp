@@ -2,6 +2,7 @@
 #include "suites/harness/case_worker.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include "engine/values/error.h"
 #include "generators/labels.h"
@@ -58,21 +59,43 @@ CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run, Seq
 
 Planned CaseWorker::planned(int64_t number) { return sequence_.at(number * options_.shards + options_.shard); }
 
+std::vector<Planned> CaseWorker::uncommitted(int worker) {
+  std::vector<Planned> missing;
+  const auto path = journal_path(options_.db, worker);
+  if (!std::filesystem::exists(path)) return missing;
+  Recorded committed;
+  for (const auto& suite : suites())
+    for (const auto number : recorder_->recorded_numbers(suite.name)) committed[suite.name].insert(number);
+  for (const auto& record : dashboard::read_journal(path).records) {
+    const auto& suite = suites()[record.suite];
+    if (record.kind == dashboard::JournalRecord::Kind::kFinished && !committed[suite.name].contains(record.number))
+      missing.push_back({&suite, record.number});
+  }
+  return missing;
+}
+
 void CaseWorker::begin(int worker) {
+  std::vector<Planned> again;
   storing([&] {
     store_ = std::make_unique<dashboard::Store>(
         dashboard::Store::open_writer(shard_path(options_.db, worker)));
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
+    again = uncommitted(worker);
     journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
   });
   engine_ = std::make_unique<LockstepEngine>();
   if (!options_.fault.empty()) engine_ = find_fault(options_.fault).plant();
+  for (const auto& p : again) run(p);
 }
 
 void CaseWorker::run(int64_t number) {
   const auto p = planned(number);
   if (const auto known = recorded_.find(p.suite->name); known != recorded_.end() && known->second.contains(p.index))
     return;
+  run(p);
+}
+
+void CaseWorker::run(const Planned& p) {
   storing([&] { journal_->started(suite_number(p.suite), p.index); });
   oracle::Case c;
   Judged judged;

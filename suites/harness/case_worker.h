@@ -35,6 +35,9 @@ class CaseWorker {
 
  private:
   struct Judged;
+  void run(const Planned& planned);
+  // Cases that a dead worker in this place finished, and took along before they were committed.
+  std::vector<Planned> uncommitted(int worker);
   dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
   void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
   void shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// RowCheck: whether one combination of placements of an op is true, found by running the op's plain kernel on slices.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/rules/row.h"
+#include "oracle/program.h"
+
+namespace lockstep::suites {
+
+// The op that a case of one call makes, with its operands, on a mesh of one dimension.
+class RowCheck {
+ public:
+  // Throws Error if the case does not record an op of that name, or its operands are not inputs of the Program.
+  RowCheck(const oracle::Case& c, const std::string& op);
+  ~RowCheck();
+
+  size_t inputs() const;
+  size_t outputs() const;
+  // Input by input: those that a rule may name for it.
+  std::vector<Placement> candidates(size_t input) const;
+
+  // What each output is when the inputs are placed so: the placements under which the ranks' results are the plain
+  // answer. Empty lists if a kernel refuses its slices.
+  std::vector<Placements> true_outputs(const Placements& inputs) const;
+  // True if the ranks' results, placed as the row says, are the plain answer (up to rounding).
+  bool holds(const Row& row) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::suites

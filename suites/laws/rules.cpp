@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Law: every row of an op's rule is true: the op on slices so placed gives, placed as the row says, the plain answer.
+// Rows that would be true and are missing are counted and named; they cost bytes, not bits.
+#include "engine/decide.h"
+#include "engine/rules/table.h"
+#include "engine/values/error.h"
+#include "generators/metamorphic.h"
+#include "generators/programs.h"
+#include "suites/laws/laws.h"
+#include "suites/laws/row_check.h"
+#include "suites/sample_call.h"
+
+namespace lockstep::suites {
+namespace {
+
+using oracle::Case;
+
+std::string stem(const std::string& op) { return op.substr(0, op.find('.')); }
+
+// Ops with a rule of their own that a plain kernel can answer.
+const std::vector<const generators::OpTemplate*>& ruled_ops() {
+  static const auto all = [] {
+    std::vector<const generators::OpTemplate*> list;
+    for (const auto& t : generators::op_templates()) {
+      const auto* entry = find_op(stem(t.op));
+      if (entry != nullptr && (entry->kind == OpKind::kValue || entry->kind == OpKind::kView) && !t.in_place())
+        list.push_back(&t);
+    }
+    return list;
+  }();
+  return all;
+}
+
+// The Row's conditions: what must divide, divides.
+bool applies(const Row& row, const OpCall& call, int64_t ranks) {
+  for (const auto& [input, dim] : row.even)
+    if (call.inputs[input].shape[static_cast<size_t>(dim)] % ranks != 0) return false;
+  for (const auto dim : row.even_outputs)
+    if (call.outputs[0].shape[static_cast<size_t>(dim)] % ranks != 0) return false;
+  return true;
+}
+
+bool same_inputs(const Row& row, const Placements& inputs) { return row.inputs == inputs; }
+
+void each_combination(const RowCheck& check, const std::function<void(const Placements&)>& visit) {
+  Placements chosen;
+  int64_t left = 120;  // of the many combinations of ops with many tensors, the first ones
+  const std::function<void()> extend = [&] {
+    if (chosen.size() == check.inputs()) {
+      if (left-- > 0) visit(chosen);
+      return;
+    }
+    for (const auto& p : check.candidates(chosen.size())) {
+      chosen.push_back(p);
+      extend();
+      chosen.pop_back();
+    }
+  };
+  extend();
+}
+
+bool all_replicate(const Placements& inputs) { return std::all_of(inputs.begin(), inputs.end(), is_replicate); }
+
+std::vector<std::string> missing_rows(const RowCheck& check, const Rows& rows) {
+  std::vector<std::string> missing;
+  if (check.outputs() != 1) return missing;
+  each_combination(check, [&](const Placements& inputs) {
+    if (all_replicate(inputs)) return;
+    if (std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return same_inputs(r, inputs); })) return;
+    const auto outputs = check.true_outputs(inputs);
+    if (!outputs[0].empty()) missing.push_back(to_string(inputs) + " -> " + to_string(outputs[0][0]));
+  });
+  return missing;
+}
+
+}  // namespace
+
+Case rules_case(uint64_t run_seed, int64_t index) {
+  const auto& ops = ruled_ops();
+  const auto& op = *ops[static_cast<size_t>(index) % ops.size()];
+  auto c = generators::op_case(generators::random_of_case(run_seed, "rules", static_cast<uint64_t>(index)), op);
+  c = generators::replicate_inputs(c);
+  c.suite = "rules";
+  c.mesh = DeviceMesh({2 + index / static_cast<int64_t>(ops.size()) % 2});
+  for (auto& target : c.placements) target = {{Replicate{}}, {}};
+  for (auto& call : c.program.calls)
+    for (auto& arg : call.args)
+      if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
+  for (auto& input : c.program.inputs)
+    if (input.values.kind == oracle::ValueKind::kSpecial || input.values.kind == oracle::ValueKind::kOnes ||
+        input.values.kind == oracle::ValueKind::kZeros)
+      input.values = {oracle::ValueKind::kNormal, input.values.seed, 0, 0, {}};
+  return c;
+}
+
+Outcome judge_rules(const Case& c, EngineUnderTest&) {
+  if (c.program.calls.empty()) return GaveUp{"no call"};
+  const auto op = stem(c.program.calls.back().op);
+  const auto sample = call_in(c, op);
+  if (!sample.logged || sample.entry == nullptr) return GaveUp{op + " does not reach the rules"};
+  std::unique_ptr<RowCheck> check;
+  try {
+    check = std::make_unique<RowCheck>(c, op);
+  } catch (const Error& e) {
+    return GaveUp{e.what()};
+  }
+  const auto rows = legal_rows(*sample.entry, sample.call);
+  for (const auto& row : rows) {
+    if (row.inputs.size() != check->inputs() || row.outputs.size() != check->outputs()) continue;
+    if (!applies(row, sample.call, c.mesh.size()) || check->holds(row)) continue;
+    return failed("rules", "wrong row", op, placement_pattern({row.inputs}), "",
+                  concat("the row ", to_string(row.inputs), " -> ", to_string(row.outputs), " of ", op, " is not true"));
+  }
+  Passed passed;
+  for (const auto& text : missing_rows(*check, rows)) passed.note += (passed.note.empty() ? "missing: " : "; ") + text;
+  return passed;
+}
+
+}  // namespace lockstep::suites
