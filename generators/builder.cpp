@@ -270,7 +270,9 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
     }
   bool tracked = false;
   for (const auto& tensor : tensors) tracked = tracked || (tensor.defined() && tensor.requires_grad());
-  if (saves && tracked) {
+  // Views that one op returned together must not see their base change, if it has a history.
+  const bool views = tensors.size() > 1 && !flow.in_place;
+  if ((saves || views) && tracked) {
     for (const auto ref : operands) groups_[value(ref).group].saved = true;
     for (const auto g : flow.results) groups_[g].saved = true;
   }

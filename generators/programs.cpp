@@ -2,7 +2,9 @@
 #include "generators/programs.h"
 
 #include "engine/values/error.h"
+#include "generators/ops/makers.h"
 #include "generators/swarm.h"
+#include "generators/trial.h"
 
 namespace lockstep::generators {
 namespace {
@@ -61,10 +63,10 @@ void after_backward(Builder& b) {
 
 // One argument that is a number or a flag, changed; nullopt if the call has none. Indices fit one dimension
 // only, so the integers of a call that reads some (`indexed`) stay.
-std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool indexed) {
+std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed) {
   std::vector<size_t> places;
   for (size_t i = 0; i < args.size(); ++i)
-    if (std::holds_alternative<bool>(args[i]) || (!indexed && std::holds_alternative<int64_t>(args[i])) ||
+    if (std::holds_alternative<bool>(args[i]) || (!fixed && std::holds_alternative<int64_t>(args[i])) ||
         std::holds_alternative<double>(args[i]))
       places.push_back(i);
   if (places.empty()) return std::nullopt;
@@ -176,11 +178,15 @@ Case cache_case(Random random) {
     if (!op->make(b, *op) && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));
     const auto first = b.last_call();
+    const auto operands = references(first);
+    const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
+                         return b.dtype(ref) == c10::ScalarType::Long;
+                       });
     auto& draws = b.random();
     const auto again = [&](std::vector<Arg> args) { b.call(first.op.c_str(), std::move(args), {}); };
     switch (draws.below(4)) {
       case 0:
-        if (auto args = one_changed(draws, first.args, op->family == kIndexing)) again(*args);
+        if (auto args = one_changed(draws, first.args, fixed)) again(*args);
         break;
       case 1:
         op->make(b, *op);

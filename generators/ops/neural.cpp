@@ -84,7 +84,8 @@ bool conv2d(Builder& b, const OpTemplate& op) {
 }
 
 bool dropout(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  // Of an empty tensor libtorch's CPU kernel returns a mask of the input's dtype, its CUDA kernel one of bools.
+  const Ref x = b.operand({.dtypes = op.dtypes, .least = 1});
   // A half and three quarters divide by a power of two.
   const bool powers = b.settings().integer_lane;
   const double p = powers ? b.random().pick({0.5, 0.75}) : b.random().pick({0.5, 0.1, 0.25, 0.9});
