@@ -7,6 +7,7 @@
 
 #include "engine/infer.h"
 #include "engine/plain_guard.h"
+#include "engine/timeline_log.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -57,13 +58,29 @@ at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
                                                  tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type());
   PerRank<at::Tensor> locals;
   for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
+  if (auto* timeline = current_timeline()) {
+    TimelineEntry entry;
+    entry.op = "aten::zeros";
+    entry.args = {spec->shape(), static_cast<int64_t>(spec->dtype()), c10::IValue(), c10::IValue(), c10::IValue()};
+    entry.tensors_per_arg.assign(entry.args.size(), -1);
+    entry.outputs = {record(spec, locals)};
+    entry.aliases = {-1};
+    timeline->push_back(std::move(entry));
+  }
   return make_dtensor(spec, comm, std::move(locals));
 }
 
-void check_mixing(const c10::OperatorHandle& op, ParsedCall& call) {
+// In a list an element of autograd's zeros may be a scalar; it is one of the tensors that are joined, not a constant.
+bool is_constant(const Resolved& resolved, const ParsedCall& call, size_t i) {
+  if (call.tensors[i].numel() != 1 || call.operands.mutated[i]) return false;
+  const bool in_list = resolved.kinds[call.operands.arg[i]] == ArgKind::kTensorList;
+  return !(in_list && zeros_of_autograd(call.tensors[i]));
+}
+
+void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     auto& meta = call.operands.metas[i];
-    if (!meta.plain || (call.tensors[i].numel() == 1 && !call.operands.mutated[i])) continue;
+    if (!meta.plain || is_constant(resolved, call, i)) continue;
     LOCKSTEP_CHECK(!call.operands.mutated[i] && zeros_of_autograd(call.tensors[i]), "[", op.operator_name(),
                    "] a plain tensor of shape ", at::IntArrayRef(meta.shape), " beside a DTensor on mesh ",
                    to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
@@ -114,7 +131,7 @@ ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::Ar
     else if (resolved.kinds[i] == ArgKind::kTensorList)
       each(args[i], [&](const at::Tensor& t) { add_tensor(op, call, t, resolved.mutated[i], i); });
   }
-  if (call.comm != nullptr) check_mixing(op, call);
+  if (call.comm != nullptr) check_mixing(op, resolved, call);
   return call;
 }
 

@@ -24,6 +24,9 @@ const Partial* pending(const LocalCall& c) {
   return nullptr;
 }
 
+// Whether the whole tensor has no element along any dimension: then the stock result of nothing is the answer.
+bool globally_empty(const TensorMeta& meta) { return std::find(meta.shape.begin(), meta.shape.end(), 0) != meta.shape.end(); }
+
 at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
   return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
 }
@@ -71,7 +74,7 @@ void full_slice(const LocalCall& c, Stack& stack) {
 void reduction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& input = stack[0].toTensor();
-  if (partial == nullptr || input.numel() > 0) return c.op.callBoxed(stack);
+  if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0])) return c.op.callBoxed(stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
   const auto op = partial->op;
   set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));
@@ -81,7 +84,7 @@ void contraction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& last = stack[stack.size() > 2 && stack[2].isTensor() ? 1 : 0].toTensor();
   const bool nothing = last.dim() > 0 && last.size(-1) == 0;
-  if (partial == nullptr || !nothing) return c.op.callBoxed(stack);
+  if (partial == nullptr || !nothing || globally_empty(c.call.inputs.back())) return c.op.callBoxed(stack);
   // The term to be added, if there is one, still counts.
   if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0) return c.op.callBoxed(stack);
   set_results(stack, filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));

@@ -13,19 +13,19 @@ using namespace rules;
 
 constexpr const char* kPointwise[] = {
     "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "celu",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "celu",
     "clamp", "clamp_max", "clamp_min", "copysign", "cos", "cosh", "digamma", "elu", "elu_backward", "eq", "erfc",
-    "erfinv", "exp2", "fill", "floor_divide", "fmax", "fmin", "fmod", "frac", "gcd", "ge", "gelu", "gelu_backward",
+    "erfinv", "exp2", "fill", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "gcd", "ge", "gelu", "gelu_backward",
     "gt", "hardsigmoid", "hardsigmoid_backward", "hardswish", "hardswish_backward", "hardtanh",
     "hardtanh_backward", "heaviside", "hypot", "i0", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "le",
-    "leaky_relu", "leaky_relu_backward", "lerp", "lgamma", "log_sigmoid_backward", "logaddexp", "logaddexp2",
+    "leaky_relu", "leaky_relu_backward", "lerp", "lgamma", "log_sigmoid_backward", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
     "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logit_backward", "lt", "masked_fill",
     "maximum", "minimum", "mish", "mish_backward", "nan_to_num", "ne", "nextafter", "pow",
-    "reciprocal", "remainder", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu", "silu_backward",
-    "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "square", "tan", "tanh_backward", "threshold",
-    "threshold_backward", "where", "xlogy", "zero"};
-constexpr const char* kMonotone[] = {"ceil", "erf", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "relu",
-                                     "round", "sigmoid", "sqrt", "tanh", "trunc"};
+    "reciprocal", "relu", "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu", "silu_backward",
+    "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "sqrt", "square", "tan", "tanh_backward", "threshold",
+    "threshold_backward", "trunc", "where", "xlogy", "zero"};
+// Total and strictly increasing, so that neither NaNs nor signs of zeros come in where the maximum has none.
+constexpr const char* kMonotone[] = {"erf", "exp", "expm1", "sigmoid", "tanh"};
 constexpr const char* kCopying[] = {"_to_copy", "clone", "copy", "positive", "lift_fresh", "lift_fresh_copy"};
 
 std::string aten(std::string_view name) { return "aten::" + std::string(name); }
