@@ -173,7 +173,7 @@ Ref Builder::fresh(const Want& want) {
                                                                           : settings_.placements);
   input.values = want.values ? *want.values : draw_values(input.dtype, target);
   if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
-  if (settings_.strided)
+  if (settings_.strided && !want.dense)
     input.memory_order = draw_memory_order(random_, static_cast<int64_t>(input.shape.size()));
   input.requires_grad = settings_.backward && gradients_.empty() && want.grad && !want.writable &&
                         !want.values && c10::isFloatingType(input.dtype) && random_.chance(75);

@@ -46,6 +46,7 @@ struct Want {
   bool broadcasts = false;                                 // to `shape` rather than equal to it
   bool writable = false;                                   // for an in-place op
   bool fresh = false;                                      // always a new input
+  bool dense = false;                                      // a fresh one is contiguous
   std::optional<oracle::Values> values = std::nullopt;     // of a fresh input; implies fresh
   std::optional<oracle::Target> placement = std::nullopt;  // of a fresh input
   bool grad = true;                                        // it may require grad

@@ -171,7 +171,7 @@ constexpr OpTemplate kTemplates[] = {
     {"aten::sum.dim_IntList", kReductions, reduce_dims, kAllDtypes, Grow::kCount, kMoves},
     {"aten::mean", kReductions, reduce_all, kFloats, Grow::kMean, kMoves},
     {"aten::mean.dim", kReductions, reduce_dims, kFloats, Grow::kMean, kMoves},
-    {"aten::prod", kReductions, reduce_all, kNumbers, Grow::kPower, kDiff},
+    {"aten::prod", kReductions, reduce_all, kNumbers, Grow::kPower},
     {"aten::prod.dim_int", kReductions, reduce_dim, kNumbers, Grow::kPower, kDiff},
     {"aten::amax", kReductions, reduce_dims, kNumbers, kSame, kDiff},
     {"aten::amin", kReductions, reduce_dims, kNumbers, kSame, kDiff},

@@ -61,8 +61,8 @@ void after_backward(Builder& b) {
   }
 }
 
-// One argument that is a number or a flag, changed; nullopt if the call has none. Indices fit one dimension
-// only, so the integers of a call that reads some (`indexed`) stay.
+// One argument that is a number or a flag, changed; nullopt if the call has none. Where they are `fixed`,
+// integers stay: indices fit one dimension only, and a correction its number of elements.
 std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed) {
   std::vector<size_t> places;
   for (size_t i = 0; i < args.size(); ++i)

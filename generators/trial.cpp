@@ -101,8 +101,8 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
                                true);
 }
 
-// Fused optimizers read their lists without looking at shapes: a mismatch would be a wild write, not an
-// error.
+// Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
+// wild write, not an error.
 void check_fused(const Call& call, const Lookup& lookup) {
   const auto& parameters = std::get<std::vector<Ref>>(call.args.at(0));
   for (size_t a = 1; a <= 4; ++a) {
@@ -112,8 +112,9 @@ void check_fused(const Call& call, const Lookup& lookup) {
     for (size_t i = 0; i < list.size(); ++i) {
       const auto &parameter = lookup(parameters[i]), &other = lookup(list[i]);
       LOCKSTEP_CHECK(parameter.defined() && other.defined() && parameter.sizes() == other.sizes() &&
+                         parameter.strides() == other.strides() &&
                          parameter.scalar_type() == other.scalar_type(),
-                     "[generate] ", call.op, ": tensors of different shapes or dtypes");
+                     "[generate] ", call.op, ": tensors of different shapes, strides or dtypes");
     }
   }
   for (const auto step : std::get<std::vector<Ref>>(call.args.at(5)))

@@ -84,7 +84,8 @@ bool conv2d(Builder& b, const OpTemplate& op) {
 }
 
 bool dropout(Builder& b, const OpTemplate& op) {
-  // Of an empty tensor libtorch's CPU kernel returns a mask of the input's dtype, its CUDA kernel one of bools.
+  // Of an empty tensor libtorch's CPU kernel returns a mask of the input's dtype, its CUDA kernel one of
+  // bools.
   const Ref x = b.operand({.dtypes = op.dtypes, .least = 1});
   // A half and three quarters divide by a power of two.
   const bool powers = b.settings().integer_lane;

@@ -18,6 +18,8 @@ std::optional<Parameters> parameters(Builder& b) {
     const auto placed = b.value(leaf).placement;
     if (!placed || has_partial(*placed)) continue;
     if (!found.values.empty() && b.dtype(leaf) != b.dtype(found.values[0])) continue;
+    // Stock fused kernels walk the memory of all their lists alike, whatever the strides.
+    if (!b.tensor(leaf).is_contiguous() || !b.tensor(gradient).is_contiguous()) continue;
     if (!b.call("lockstep::detach", {leaf}, {}, false)) return std::nullopt;
     found.values.push_back(b.results()[0]);
     found.gradients.push_back(b.redistribute(gradient, *placed));
@@ -37,6 +39,7 @@ std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t 
                                .bits = {}};
     state.push_back(b.fresh({.dtypes = bit_of(b.dtype(ref)),
                              .shape = b.shape(ref),
+                             .dense = true,
                              .values = start,
                              .placement = b.value(ref).placement}));
   }

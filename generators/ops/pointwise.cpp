@@ -164,7 +164,8 @@ bool masked_fill(Builder& b, const OpTemplate& op) {
     growth.result = larger(growth.result, {3, 0});
     return b.call(op.op, {x, mask, draw_number(b, b.dtype(x))}, growth);
   }
-  const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}});
+  // The derivative of a tensor to fill with selects by the mask: its shapes depend on values.
+  const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .grad = false});
   return emit(b, op, {x, mask, value}, {x, mask, value});
 }
 

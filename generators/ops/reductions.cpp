@@ -16,6 +16,8 @@ int64_t least_size(const OpTemplate& op) {
 // In the integer lane a mean is exact over 1, 2, 4 or 8 elements, and a product of ones only is small.
 Ref reduced_operand(Builder& b, const OpTemplate& op, int64_t min_dims) {
   Want want{.dtypes = op.dtypes, .min_dims = min_dims, .least = least_size(op)};
+  // The derivative of a product over everything looks for zeros: its shapes depend on values.
+  want.grad = std::string_view(op.op) != "aten::prod";
   if (b.settings().integer_lane && op.grow == Grow::kMean) {
     Shape shape;
     for (int64_t d = std::max(min_dims, b.random().below(4)); d > 0; --d)
