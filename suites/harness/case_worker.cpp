@@ -68,7 +68,9 @@ std::vector<Planned> CaseWorker::uncommitted(int worker) {
     for (const auto number : recorder_->recorded_numbers(suite.name)) committed[suite.name].insert(number);
   for (const auto& record : dashboard::read_journal(path).records) {
     const auto& suite = suites()[record.suite];
-    if (record.kind == dashboard::JournalRecord::Kind::kFinished && !committed[suite.name].contains(record.number))
+    const bool finished = record.kind == dashboard::JournalRecord::Kind::kFinished;
+    const bool dangerous = record.verdict == dashboard::Verdict::kCrashed || record.verdict == dashboard::Verdict::kHung;
+    if (finished && !dangerous && !committed[suite.name].contains(record.number))
       missing.push_back({&suite, record.number});
   }
   return missing;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pair of functions for each suite: its cases, and whether its law holds for one of them. table.cpp names them.
 #pragma once
+#include "suites/faults/fault.h"
 #include "suites/suite.h"
 
 namespace lockstep::suites {
@@ -17,6 +18,8 @@ Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine);
 
 oracle::Case fault_case(uint64_t run_seed, int64_t index);
+// Plants one fault beside a clean engine, and looks for a case that tells them apart.
+Outcome look_for(const Fault& fault, EngineUnderTest& clean);
 Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine);
 oracle::Case canary_case(uint64_t run_seed, int64_t index);
 Outcome judge_canary(const oracle::Case& c, EngineUnderTest& engine);

@@ -2,13 +2,11 @@
 #include "suites/laws/row_check.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "engine/values/error.h"
 #include "oracle/compare.h"
-#include "oracle/evaluate.h"
 #include "oracle/ownership.h"
-#include "oracle/random_simulation.h"
-#include "oracle/replay.h"
 #include "oracle/values.h"
 
 namespace lockstep::suites {
@@ -43,72 +41,118 @@ bool close(const oracle::Difference& d, c10::ScalarType dtype) {
   return d.bits == oracle::BitClass::kZeroSign || d.max_abs < rounding || d.max_rel < rounding;
 }
 
+// The stack of one rank: the logged arguments with the rank's tensors in their places.
+torch::jit::Stack stack_of(const c10::OperatorHandle& op, const TimelineEntry& logged, const std::vector<at::Tensor>& tensors) {
+  torch::jit::Stack stack;
+  size_t next = 0;
+  for (size_t i = 0; i < logged.args.size(); ++i) {
+    const int64_t count = logged.tensors_per_arg[i];
+    const auto& type = *op.schema().arguments()[i].type();
+    if (count < 0) {
+      stack.push_back(logged.args[i]);
+    } else if (type.kind() == c10::TypeKind::ListType) {
+      if (type.containedType(0)->kind() == c10::TypeKind::OptionalType) {
+        c10::List<std::optional<at::Tensor>> list;
+        for (int64_t k = 0; k < count; ++k, ++next)
+          list.push_back(tensors[next].defined() ? std::optional(tensors[next]) : std::nullopt);
+        stack.emplace_back(list);
+      } else {
+        c10::List<at::Tensor> list;
+        for (int64_t k = 0; k < count; ++k) list.push_back(tensors[next++]);
+        stack.emplace_back(list);
+      }
+    } else if (count == 1) {
+      stack.emplace_back(tensors[next++]);
+    } else {
+      stack.emplace_back();
+    }
+  }
+  return stack;
+}
+
+std::vector<at::Tensor> tensors_of(const torch::jit::Stack& stack) {
+  std::vector<at::Tensor> all;
+  for (const auto& value : stack) {
+    if (value.isTensor()) all.push_back(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorList()) all.push_back(t);
+  }
+  return all;
+}
+
 }  // namespace
 
 struct RowCheck::Impl {
   oracle::Case c;
-  oracle::PlainRun plain;
-  const oracle::RecordedOp* op = nullptr;
-  std::vector<oracle::Effect> effects;
-  std::vector<int64_t> sources;            // for each defined input of the op, in order
-  std::vector<at::Tensor> answers;         // of the effects
-  std::vector<std::optional<size_t>> of;   // op input -> index into sources
+  SampleCall sample;
+  std::optional<c10::OperatorHandle> op;
+  std::vector<int64_t> sources;     // for each input of the op, the case's; -1: undefined
+  std::vector<at::Tensor> answers;  // the plain results
 
   SpecPtr spec(const at::Tensor& tensor, const Placement& p) const {
     return std::make_shared<const Spec>(c.mesh, Placements{p}, tensor.sizes().vec(),
                                         contiguous_strides(tensor.sizes().vec()), tensor.scalar_type());
   }
+  std::vector<at::Tensor> plain() const;
   std::vector<std::vector<at::Tensor>> placed(const Placements& inputs, std::vector<SpecPtr>& specs) const;
   std::optional<std::vector<std::vector<at::Tensor>>> run(const Placements& inputs, const Placements& outputs) const;
 };
 
-RowCheck::RowCheck(const oracle::Case& c, const std::string& op) : impl_(std::make_unique<Impl>()) {
+RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std::make_unique<Impl>()) {
   auto& m = *impl_;
   m.c = c;
-  oracle::SimulatedSource source;
-  m.plain = oracle::evaluate_recorded(c, source);
-  for (const auto& recorded : m.plain.recording.ops)
-    if (stem(recorded.op->name) == op) m.op = &recorded;
-  LOCKSTEP_CHECK(m.op != nullptr, "[rules] the plain run does not reach ", op);
-  m.effects = oracle::effects(*m.op);
-  const auto operands = operands_of(c, op);
-  for (size_t i = 0, next = 0; i < m.op->inputs.size(); ++i) {
-    m.of.emplace_back();
-    if (!m.op->inputs[i].defined()) continue;
+  m.sample = sample;
+  const auto& call = sample.call;
+  m.op = c10::Dispatcher::singleton().findSchemaOrThrow(call.name.c_str(), call.overload.c_str());
+  const auto operands = operands_of(c, call.name);
+  size_t next = 0;
+  for (const auto& input : call.inputs) {
+    m.sources.push_back(-1);
+    if (!input.defined) continue;
     while (next < operands.size() && operands[next] < 0) ++next;
-    LOCKSTEP_CHECK(next < operands.size(), "[rules] ", op, " reads tensors that the case does not name");
-    m.of.back() = m.sources.size();
-    m.sources.push_back(operands[next++]);
+    LOCKSTEP_CHECK(next < operands.size(), "[rules] ", call.name, " reads tensors that the case does not name");
+    m.sources.back() = operands[next++];
   }
-  for (const auto& effect : m.effects) m.answers.push_back(m.plain.recording.read(effect.window));
+  m.answers = m.plain();
+  LOCKSTEP_CHECK(m.answers.size() == call.outputs.size(), "[rules] ", call.name, " has undefined results");
 }
 
 RowCheck::~RowCheck() = default;
 
-size_t RowCheck::inputs() const { return impl_->op->inputs.size(); }
-size_t RowCheck::outputs() const { return impl_->effects.size(); }
+size_t RowCheck::inputs() const { return impl_->sources.size(); }
+size_t RowCheck::outputs() const { return impl_->answers.size(); }
 
 std::vector<Placement> RowCheck::candidates(size_t input) const {
   std::vector<Placement> all{Replicate{}};
-  const auto& window = impl_->op->inputs[input];
-  if (!window.defined()) return all;
-  for (size_t d = 0; d < window.shape.size(); ++d) all.emplace_back(Shard{static_cast<int64_t>(d)});
-  if (at::isFloatingType(window.dtype)) all.emplace_back(Partial{});
+  const auto& meta = impl_->sample.call.inputs[input];
+  if (!meta.defined) return all;
+  for (int64_t d = 0; d < meta.ndim(); ++d) all.emplace_back(Shard{d});
+  if (at::isFloatingType(meta.dtype)) all.emplace_back(Partial{});
   return all;
+}
+
+// The stock op on the whole tensors.
+std::vector<at::Tensor> RowCheck::Impl::plain() const {
+  std::vector<at::Tensor> whole;
+  for (const auto source : sources) whole.push_back(source < 0 ? at::Tensor() : oracle::make_global(c, source));
+  auto stack = stack_of(*op, *sample.logged, whole);
+  op->callBoxed(stack);
+  auto results = tensors_of(stack);
+  for (auto& r : results) r = r.clone();
+  return results;
 }
 
 // The locals of each input so placed, made by the oracle as those of a Program's inputs.
 std::vector<std::vector<at::Tensor>> RowCheck::Impl::placed(const Placements& inputs, std::vector<SpecPtr>& specs) const {
   std::vector<std::vector<at::Tensor>> locals;
-  for (size_t i = 0; i < op->inputs.size(); ++i) {
+  for (size_t i = 0; i < sources.size(); ++i) {
     locals.emplace_back(static_cast<size_t>(c.mesh.size()));
     specs.emplace_back();
-    if (!of[i]) continue;
+    if (sources[i] < 0) continue;
     auto one = c;
-    const auto source = sources[*of[i]];
-    one.placements[static_cast<size_t>(source)] = {{inputs[i]}, {}};
-    locals.back() = oracle::make_locals(one, source);
-    specs.back() = std::make_shared<const Spec>(oracle::spec_of(one, source));
+    one.placements[static_cast<size_t>(sources[i])] = {{inputs[i]}, {}};
+    locals.back() = oracle::make_locals(one, sources[i]);
+    specs.back() = std::make_shared<const Spec>(oracle::spec_of(one, sources[i]));
   }
   return locals;
 }
@@ -117,14 +161,16 @@ std::optional<std::vector<std::vector<at::Tensor>>> RowCheck::Impl::run(const Pl
                                                                         const Placements& outputs) const {
   std::vector<SpecPtr> in, out;
   const auto locals = placed(inputs, in);
-  for (size_t k = 0; k < effects.size(); ++k) out.push_back(spec(answers[k], outputs[k]));
-  std::vector<std::vector<at::Tensor>> results(effects.size());
+  for (size_t k = 0; k < answers.size(); ++k) out.push_back(spec(answers[k], outputs[k]));
+  std::vector<std::vector<at::Tensor>> results(answers.size());
   try {
     for (int64_t position = 0; position < c.mesh.size(); ++position) {
       std::vector<at::Tensor> mine;
       for (const auto& l : locals) mine.push_back(l[static_cast<size_t>(position)]);
-      const auto got = oracle::apply_local(*op, effects, mine, {in, out, position});
-      for (size_t k = 0; k < got.size(); ++k) results[k].push_back(got[k]);
+      auto stack = stack_of(*op, *sample.logged, mine);
+      sample.entry->run({*op, sample.call, in, out, position}, stack);
+      const auto got = tensors_of(stack);
+      for (size_t k = 0; k < results.size(); ++k) results[k].push_back(got.at(k).clone());
     }
   } catch (const std::exception&) {
     return std::nullopt;
@@ -148,15 +194,15 @@ bool RowCheck::holds(const Row& row) const {
 std::vector<Placements> RowCheck::true_outputs(const Placements& inputs) const {
   std::vector<Placements> found;
   // Outputs are tried one at a time, the others Replicate: their local runs do not depend on them but for sizes.
-  for (size_t k = 0; k < impl_->effects.size(); ++k) {
+  for (size_t k = 0; k < impl_->answers.size(); ++k) {
     found.emplace_back();
     std::vector<Placement> tries{Replicate{}, Partial{}};
     for (int64_t d = 0; d < impl_->answers[k].dim(); ++d) tries.emplace_back(Shard{d});
     for (const auto& candidate : tries) {
       Row row;
       row.inputs = inputs;
-      for (size_t j = 0; j < impl_->effects.size(); ++j) row.outputs.push_back(candidate);
-      if (impl_->effects.size() > 1) continue;
+      for (size_t j = 0; j < impl_->answers.size(); ++j) row.outputs.push_back(candidate);
+      if (impl_->answers.size() > 1) continue;
       if (is_partial(candidate) && !at::isFloatingType(impl_->answers[k].scalar_type())) continue;
       if (holds(row)) found.back().push_back(candidate);
     }

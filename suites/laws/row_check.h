@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RowCheck: whether one combination of placements of an op is true, found by running the op's plain kernel on slices.
+// RowCheck: whether one combination of placements of an op is true, found by running the op on slices as the engine would, and
+// putting the results together as the combination says.
 #pragma once
 #include <memory>
 #include <optional>
@@ -7,14 +8,15 @@
 
 #include "engine/rules/row.h"
 #include "oracle/program.h"
+#include "suites/sample_call.h"
 
 namespace lockstep::suites {
 
 // The op that a case of one call makes, with its operands, on a mesh of one dimension.
 class RowCheck {
  public:
-  // Throws Error if the case does not record an op of that name, or its operands are not inputs of the Program.
-  RowCheck(const oracle::Case& c, const std::string& op);
+  // Throws Error if the operands of the sample's op are not inputs of the case. @pre sample.logged
+  RowCheck(const oracle::Case& c, const SampleCall& sample);
   ~RowCheck();
 
   size_t inputs() const;

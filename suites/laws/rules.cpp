@@ -100,7 +100,7 @@ Outcome judge_rules(const Case& c, EngineUnderTest&) {
   if (!sample.logged || sample.entry == nullptr) return GaveUp{op + " does not reach the rules"};
   std::unique_ptr<RowCheck> check;
   try {
-    check = std::make_unique<RowCheck>(c, op);
+    check = std::make_unique<RowCheck>(c, sample);
   } catch (const Error& e) {
     return GaveUp{e.what()};
   }
