@@ -2,6 +2,7 @@
 #include "engine/dispatch.h"
 
 #include <ATen/ATen.h>
+#include <ATen/TensorUtils.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
@@ -110,6 +111,7 @@ void place_inputs(Dispatched& d) {
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     ++g_counters.redistributions;
+    const std::optional<TimelinePause> pause = d.call.zeros[i].defined() ? std::optional<TimelinePause>(std::in_place) : std::nullopt;
     d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
   }
 }
@@ -191,8 +193,9 @@ TimelineEntry begin_entry(const Dispatched& d) {
     if (d.resolved.kinds[i] != ArgKind::kConstant) entry.tensors_per_arg[i] = 0;
   for (size_t i = 0; i < d.placed.size(); ++i) {
     const size_t arg = d.call.operands.arg[i];
-    if (d.call.operands.specs[i] == nullptr) {
-      if (d.call.operands.metas[i].plain && d.resolved.kinds[arg] == ArgKind::kTensor) entry.tensors_per_arg[arg] = -1;
+    if (d.call.operands.specs[i] == nullptr || d.call.zeros[i].defined()) {
+      const bool constant = d.call.operands.metas[i].defined;
+      if (constant && d.resolved.kinds[arg] == ArgKind::kTensor) entry.tensors_per_arg[arg] = -1;
       continue;
     }
     ++entry.tensors_per_arg[arg];
@@ -448,7 +451,9 @@ at::Tensor reshape(const at::Tensor& self, at::IntArrayRef shape) {
     return stack[0].toTensor();
   };
   const auto* impl = dtensor_impl(self);
-  if (impl == nullptr || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
+  // Where strides do not allow a view, the composite op copies, and the copy moves as it must.
+  const bool views = impl != nullptr && at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
+  if (!views || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
     return composite(self);
   auto whole = impl->spec()->placements();
   for (auto& p : whole)

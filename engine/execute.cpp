@@ -206,11 +206,11 @@ at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
 at::Tensor conform(const at::Tensor& local, const Spec& spec) {
   const auto shape = local.sizes().vec();
   const auto stride = local_stride(spec, shape);
-  if (local.numel() <= 1) return local;
-  bool same = true;
+  if (local.strides() == at::IntArrayRef(stride)) return local;
+  bool same_memory = true;
   for (size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] > 1 && stride[d] != local.stride(static_cast<int64_t>(d))) same = false;
-  if (same) return local;
+    if (shape[d] > 1 && stride[d] != local.stride(static_cast<int64_t>(d))) same_memory = false;
+  if (same_memory || local.numel() == 0) return local.as_strided(shape, stride);
   auto copy = at::empty_strided(shape, stride, local.options());
   copy.copy_(local);
   return copy;

@@ -29,6 +29,20 @@ IndexList interleave(const IndexList& list, int64_t parts, int64_t m, int64_t r)
   return result;
 }
 
+// Whether the strides are those of some permutation of a contiguous tensor.
+bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1) dims.emplace_back(stride[d], shape[d]);
+  std::sort(dims.begin(), dims.end());
+  int64_t step = 1;
+  for (const auto& [s, n] : dims) {
+    if (s != step) return false;
+    step *= n;
+  }
+  return true;
+}
+
 }  // namespace
 
 int64_t length(const IndexList& list) {
@@ -105,6 +119,9 @@ std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
 
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& shape) {
   const auto& global = spec.stride();
+  // A local that is the whole tensor has its strides to the letter, those of dimensions of size 1 too: some kernels
+  // choose by them.
+  if (shape == spec.shape() && is_dense(shape, global)) return global;
   // An expanded tensor has no memory order of its own; a dense copy of it is contiguous.
   for (size_t d = 0; d < shape.size(); ++d)
     if (global[d] == 0 && spec.shape()[d] > 1) return contiguous_strides(shape);

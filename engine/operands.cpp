@@ -7,7 +7,6 @@
 
 #include "engine/infer.h"
 #include "engine/plain_guard.h"
-#include "engine/timeline_log.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -27,6 +26,7 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   o.mutated.push_back(mutated);
   o.arg.push_back(arg);
   call.tensors.push_back(tensor);
+  call.zeros.emplace_back();
   if (impl == nullptr) return;
   if (call.comm == nullptr) call.comm = impl->comm();
   LOCKSTEP_CHECK(call.comm == impl->comm() || (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
@@ -58,15 +58,6 @@ at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
                                                  tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type());
   PerRank<at::Tensor> locals;
   for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
-  if (auto* timeline = current_timeline()) {
-    TimelineEntry entry;
-    entry.op = "aten::zeros";
-    entry.args = {spec->shape(), static_cast<int64_t>(spec->dtype()), c10::IValue(), c10::IValue(), c10::IValue()};
-    entry.tensors_per_arg.assign(entry.args.size(), -1);
-    entry.outputs = {record(spec, locals)};
-    entry.aliases = {-1};
-    timeline->push_back(std::move(entry));
-  }
   return make_dtensor(spec, comm, std::move(locals));
 }
 
@@ -84,6 +75,7 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
     LOCKSTEP_CHECK(!call.operands.mutated[i] && zeros_of_autograd(call.tensors[i]), "[", op.operator_name(),
                    "] a plain tensor of shape ", at::IntArrayRef(meta.shape), " beside a DTensor on mesh ",
                    to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
+    call.zeros[i] = call.tensors[i];
     call.tensors[i] = replicated(call.tensors[i], call.comm);
     call.operands.specs[i] = dtensor_impl(call.tensors[i])->spec();
     meta.plain = false;
@@ -161,17 +153,19 @@ torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValu
   return stack;
 }
 
+static bool stays(const ParsedCall& call, size_t i) { return call.operands.metas[i].plain || call.zeros[i].defined(); }
+
 std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call) {
   std::vector<c10::IValue> result;
   size_t next = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     if (resolved.kinds[i] == ArgKind::kTensor) {
-      result.push_back(call.operands.metas[next].plain ? args[i] : c10::IValue());
+      result.push_back(stays(call, next) ? args[i] : c10::IValue());
       ++next;
     } else if (resolved.kinds[i] == ArgKind::kTensorList && !args[i].isNone()) {
       c10::impl::GenericList nones(c10::AnyType::get());
       each(args[i], [&](const at::Tensor& t) {
-        nones.push_back(call.operands.metas[next].plain ? c10::IValue(t) : c10::IValue());
+        nones.push_back(stays(call, next) ? c10::IValue(t) : c10::IValue());
         ++next;
       });
       result.emplace_back(std::move(nones));

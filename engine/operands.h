@@ -13,6 +13,7 @@ namespace lockstep {
 struct ParsedCall {
   std::vector<at::Tensor> tensors;  // flattened in schema order; undefined ones included
   Operands operands;
+  std::vector<at::Tensor> zeros;    // where autograd's zeros stood, the plain tensor; undefined elsewhere
   CommPtr comm;                     // null: no DTensor among them
 };
 
@@ -22,7 +23,8 @@ ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::Ar
 // A copy of the arguments with tensor i replaced by replace(i); undefined ones stay.
 torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
                                const std::function<at::Tensor(size_t)>& replace);
-// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element stay.
+// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element, and autograd's zeros,
+// stay.
 std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
 // The arguments with DTensors replaced by meta tensors.
 torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
