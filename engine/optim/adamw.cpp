@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 
 #include <cmath>
 
@@ -9,9 +10,8 @@ namespace lockstep::optim {
 
 AdamW::AdamW(Tensors parameters, AdamWOptions options)
     : parameters_(std::move(parameters)),
-      exp_avg_(parameters_.size()),
-      exp_avg_sq_(parameters_.size()),
-      steps_(parameters_.size()),
+      state_{Tensors(parameters_.size()), Tensors(parameters_.size()),
+             std::vector<int64_t>(parameters_.size())},
       options_(options) {}
 
 void AdamW::step() {
@@ -19,23 +19,20 @@ void AdamW::step() {
   const auto active = with_gradient(parameters_);
   if (active.empty()) return;
   for (const auto i : active) {
-    if (!steps_[i].defined()) {
-      exp_avg_[i] = at::zeros_like(parameters_[i]);
-      exp_avg_sq_[i] = at::zeros_like(parameters_[i]);
-      steps_[i] = at::zeros({}, at::kFloat);
-    }
-    steps_[i].add_(1);
+    if (state_.steps[i]++ > 0) continue;
+    state_.exp_avg[i] = at::zeros_like(parameters_[i]);
+    state_.exp_avg_sq[i] = at::zeros_like(parameters_[i]);
   }
   options_.fused ? step_fused(active) : step_foreach(active);
 }
 
 void AdamW::step_foreach(const std::vector<size_t>& active) {
   const auto parameters = pick(parameters_, active), grads = gradients(parameters_, active);
-  const auto exp_avg = pick(exp_avg_, active), exp_avg_sq = pick(exp_avg_sq_, active);
+  const auto exp_avg = pick(state_.exp_avg, active), exp_avg_sq = pick(state_.exp_avg_sq, active);
   const auto& o = options_;
   std::vector<at::Scalar> root_correction, negative_step_size;
   for (const auto i : active) {
-    const auto step = static_cast<double>(steps_[i].item<float>());
+    const auto step = static_cast<double>(state_.steps[i]);
     root_correction.emplace_back(std::sqrt(1 - std::pow(o.beta2, step)));
     negative_step_size.emplace_back(-(o.lr / (1 - std::pow(o.beta1, step))));
   }
@@ -52,9 +49,11 @@ void AdamW::step_foreach(const std::vector<size_t>& active) {
 
 void AdamW::step_fused(const std::vector<size_t>& active) {
   const auto& o = options_;
-  at::_fused_adamw_(pick(parameters_, active), gradients(parameters_, active), pick(exp_avg_, active),
-                    pick(exp_avg_sq_, active), /*max_exp_avg_sqs=*/Tensors(), pick(steps_, active), o.lr,
-                    o.beta1, o.beta2, o.weight_decay, o.eps, /*amsgrad=*/false, /*maximize=*/false);
+  Tensors steps;
+  for (const auto i : active) steps.push_back(c10::scalar_to_tensor(static_cast<double>(state_.steps[i])));
+  at::_fused_adamw_(pick(parameters_, active), gradients(parameters_, active), pick(state_.exp_avg, active),
+                    pick(state_.exp_avg_sq, active), /*max_exp_avg_sqs=*/Tensors(), steps, o.lr, o.beta1,
+                    o.beta2, o.weight_decay, o.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 void AdamW::zero_grad() {

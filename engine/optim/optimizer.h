@@ -19,6 +19,12 @@ struct AdamWOptions {
   bool fused = false;  // aten::_fused_adamw_ instead of the _foreach_ ops: other bits, one op
 };
 
+// One entry for each parameter; undefined and 0 until its first step.
+struct AdamWState {
+  Tensors exp_avg, exp_avg_sq;
+  std::vector<int64_t> steps;
+};
+
 class AdamW {
  public:
   explicit AdamW(Tensors parameters, AdamWOptions options = {});
@@ -28,11 +34,16 @@ class AdamW {
   void zero_grad();
   void set_lr(double lr) { options_.lr = lr; }
 
+  const AdamWState& state() const { return state_; }
+  // @pre placed as the parameters are
+  void load_state(AdamWState state) { state_ = std::move(state); }
+
  private:
   void step_foreach(const std::vector<size_t>& active);
   void step_fused(const std::vector<size_t>& active);
 
-  Tensors parameters_, exp_avg_, exp_avg_sq_, steps_;  // steps_: one float each, plain
+  Tensors parameters_;
+  AdamWState state_;
   AdamWOptions options_;
 };
 

@@ -41,6 +41,24 @@ std::vector<Curve> planned(const CurvesOptions& options) {
   return curves;
 }
 
+bool same_bits(const TrainStep& a, const TrainStep& b) {
+  return a.loss_bits == b.loss_bits && a.norm_bits == b.norm_bits;
+}
+
+// Judges the steps that a curve must explain, while it runs.
+void watch_steps(TrainObserver& observer, const TrainOptions& options, std::string_view text,
+                 const std::vector<TrainStep>& reference, Curve& curve) {
+  const auto regular = [](int64_t step) { return step <= 3 || step % 50 == 0; };
+  const auto differs = std::make_shared<bool>(false);
+  observer.wants_state = [=](int64_t step) { return regular(step) || !*differs; };
+  observer.on_state = [=, &reference, &curve](const TrainState& before, const TrainStep& step) {
+    const bool differs_now = !same_bits(step, reference.at(static_cast<size_t>(step.step - 1)));
+    if (regular(step.step) || (differs_now && !*differs))
+      curve.judgements.push_back(judge_step(options, text, before, step));
+    *differs |= differs_now;
+  };
+}
+
 // Runs work(0) … work(n-1) on some threads; the first exception stops the rest and is thrown here.
 void run_jobs(size_t n, int64_t jobs, const std::function<void(size_t)>& work) {
   std::mutex mutex;
@@ -76,6 +94,27 @@ std::string text_of(double value) {
   return out.str();
 }
 
+std::optional<dashboard::Verdict> verdict_at(int64_t step, const std::vector<StepJudgement>& judgements) {
+  for (const auto& j : judgements)
+    if (j.step == step) return j.verdict;
+  return std::nullopt;
+}
+
+// Every judged step is equal or explained, and the steps that had to be judged were.
+CurveGate explained(const Curve& curve) {
+  CurveGate gate{concat("steps of ", label(curve)), "equal or explained", "", true};
+  for (const auto& j : curve.judgements)
+    if (j.verdict > dashboard::Verdict::kExplainedOverflow && gate.passed) {
+      gate.passed = false;
+      gate.got = concat("step ", j.step, " ", dashboard::name(j.verdict), ": ", j.text);
+    }
+  if (gate.passed) gate.got = concat(curve.judgements.size(), " steps judged");
+  if (verdict_at(1, curve.judgements) &&
+      (curve.first_difference == 0 || verdict_at(curve.first_difference, curve.judgements)))
+    return gate;
+  return {gate.rule, gate.required, "step 1 or the first difference was not judged", false};
+}
+
 const Curve& single_device(const std::vector<Curve>& curves, const DeviceMesh& mesh) {
   for (const auto& curve : curves)
     if (curve.mesh == mesh && curve.policy == RandomPolicy::kSingleDevice) return curve;
@@ -96,14 +135,16 @@ dashboard::Curve row_of(const CurvesOptions& options, const Curve* curve) {
           .reference = reference};
 }
 
-void record_steps(int64_t curve, const std::vector<TrainStep>& steps, dashboard::Recorder& recorder) {
+void record_steps(int64_t curve, const std::vector<TrainStep>& steps,
+                  const std::vector<StepJudgement>& judgements, dashboard::Recorder& recorder) {
   for (const auto& s : steps)
     recorder.record(curve, {.step = s.step,
                             .loss_bits = s.loss_bits,
                             .grad_norm_bits = s.norm_bits,
                             .chain = s.chain,
                             .tokens_per_second = s.tokens_per_second,
-                            .peak_bytes = s.peak_bytes});
+                            .peak_bytes = s.peak_bytes,
+                            .verdict = verdict_at(s.step, judgements)});
 }
 
 }  // namespace
@@ -136,8 +177,7 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
                  curve.steps.size(), " steps, the reference ", reference.size());
   for (size_t i = 0; i < reference.size(); ++i) {
     const auto &expected = reference[i], &actual = curve.steps[i];
-    const bool same = expected.loss_bits == actual.loss_bits && expected.norm_bits == actual.norm_bits;
-    if (!same && curve.first_difference == 0) curve.first_difference = actual.step;
+    if (!same_bits(expected, actual) && curve.first_difference == 0) curve.first_difference = actual.step;
     if (curve.first_difference == 0) ++curve.identical_steps;
     if (expected.loss_bits == actual.loss_bits) continue;
     const double distance = std::abs(expected.loss - actual.loss);
@@ -150,14 +190,15 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 std::vector<CurveGate> judge(const std::vector<Curve>& curves) {
   std::vector<CurveGate> gates;
   for (const auto& curve : curves) {
-    const double least = kBaselineFactor * single_device(curves, curve.mesh).max_abs;
-    const bool single = curve.policy == RandomPolicy::kSingleDevice;
-    if (single)
+    if (curve.policy == RandomPolicy::kSingleDevice) {
       gates.push_back({concat("loss of ", label(curve)), concat("within ", text_of(kSingleDeviceLimit)),
                        text_of(curve.max_abs), curve.max_abs <= kSingleDeviceLimit});
-    else if (curve.mesh.size() > 1)
+      gates.push_back(explained(curve));
+    } else if (curve.mesh.size() > 1) {
+      const double least = kBaselineFactor * single_device(curves, curve.mesh).max_abs;
       gates.push_back({concat("loss of ", label(curve)), concat("farther than ", text_of(least)),
                        text_of(curve.max_abs), curve.max_abs > 0 && curve.max_abs >= least});
+    }
   }
   return gates;
 }
@@ -166,23 +207,24 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
   CurvesReport report{.curves = planned(options)};
   for (const auto& curve : report.curves) check_options(options_of(options, curve));
   std::mutex mutex;
-  const auto run = [&](const TrainOptions& train_options, const Curve* curve) {
-    TrainObserver watch;
-    watch.on_step = [&, curve](const TrainStep& step) {
+  const auto watch = [&](const Curve* curve) {
+    TrainObserver observe;
+    observe.on_step = [&, curve](const TrainStep& step) {
       const std::lock_guard lock(mutex);
       observer.on_step(curve, step);
     };
-    return train(train_options, text, watch);
+    return observe;
   };
-  run_jobs(report.curves.size() + 1, options.jobs, [&](size_t i) {
-    if (i == 0) {
-      auto plain = options.train;
-      plain.mesh.reset();
-      report.reference = run(plain, nullptr);
-    } else {
-      auto& curve = report.curves[i - 1];
-      curve.steps = run(options_of(options, curve), &curve);
-    }
+  auto plain = options.train;
+  plain.mesh.reset();
+  report.reference = train(plain, text, watch(nullptr));
+  run_jobs(report.curves.size(), options.jobs, [&](size_t i) {
+    auto& curve = report.curves[i];
+    const auto mine = options_of(options, curve);
+    auto observe = watch(&curve);
+    if (curve.policy == RandomPolicy::kSingleDevice)
+      watch_steps(observe, mine, text, report.reference, curve);
+    curve.steps = train(mine, text, observe);
   });
   for (auto& curve : report.curves)
     compare_with_reference(curve, report.reference, loss_scalar_type(options.train));
@@ -191,9 +233,9 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
 }
 
 void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder) {
-  record_steps(recorder.open_curve(row_of(options, nullptr)), report.reference, recorder);
+  record_steps(recorder.open_curve(row_of(options, nullptr)), report.reference, {}, recorder);
   for (const auto& curve : report.curves)
-    record_steps(recorder.open_curve(row_of(options, &curve)), curve.steps, recorder);
+    record_steps(recorder.open_curve(row_of(options, &curve)), curve.steps, curve.judgements, recorder);
   for (const auto& gate : report.gates)
     recorder.record(dashboard::Gate{
         .rule = gate.rule, .required = gate.required, .got = gate.got, .passed = gate.passed});

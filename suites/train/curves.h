@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "suites/train/step_judgement.h"
 #include "suites/train/train.h"
 
 namespace lockstep::dashboard {
@@ -37,6 +38,9 @@ struct Curve {
   RandomPolicy policy = RandomPolicy::kSingleDevice;
   Varied varied = Varied::kBoth;
   std::vector<TrainStep> steps{};
+  // Of a single-device curve, in order: steps 1 to 3, every 50th, and the first that differs from the
+  // reference.
+  std::vector<StepJudgement> judgements{};
 
   int64_t identical_steps = 0;   // the longest prefix of equal bits, of loss and norm
   int64_t first_difference = 0;  // the step that ends it; 0: none
@@ -58,20 +62,21 @@ struct CurvesReport {
   bool passed() const;
 };
 
-// What a caller may watch and add. Called from one thread at a time.
+// What a caller may watch. Called from one thread at a time.
 struct CurvesObserver {
   // Of the reference, `curve` is null.
   std::function<void(const Curve* curve, const TrainStep& step)> on_step = [](const Curve*,
                                                                               const TrainStep&) {};
 };
 
-// The reference first, then every curve; each single-device curve before its baselines.
+// The reference first, then every curve; options.jobs at a time.
 CurvesReport curves(const CurvesOptions& options, std::string_view text, const CurvesObserver& observer = {});
 
 // Fills the fields of comparison. @pre curve.steps and reference have the same steps
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
                             c10::ScalarType loss_dtype);
-// Single-device curves within the limit; each baseline of more than one rank kBaselineFactor times as far.
+// Single-device curves within the limit and explained where they were judged; each baseline of more than one
+// rank kBaselineFactor times as far.
 std::vector<CurveGate> judge(const std::vector<Curve>& curves);
 
 // Rows for the store: one curve for the reference and each run, one gate for each rule.

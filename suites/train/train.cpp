@@ -7,15 +7,10 @@
 #include <chrono>
 
 #include "dashboard/hash.h"
-#include "engine/dtensor.h"
-#include "engine/optim/optimizer.h"
-#include "engine/timeline_log.h"
 #include "engine/values/error.h"
-#include "engine/values/random_source.h"
-#include "oracle/random_simulation.h"
-#include "suites/train/llama.h"
+#include "engine/values/spec.h"
 #include "suites/train/memory.h"
-#include "suites/train/text.h"
+#include "suites/train/trainer.h"
 
 namespace lockstep::suites {
 namespace {
@@ -24,94 +19,17 @@ bool has_dim(const DeviceMesh& mesh, std::string_view name) {
   return std::find(mesh.names().begin(), mesh.names().end(), name) != mesh.names().end();
 }
 
-LlamaOptions model_options(const TrainOptions& options) {
-  auto model = llama_preset(options.preset);
-  model.max_sequence = options.sequence;
-  model.dropout = options.dropout;
-  model.dtype = options.dtype;
-  return model;
-}
-
 uint64_t bits_of(double value, bool wide) {
   return wide ? std::bit_cast<uint64_t>(value) : std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
-Chain extend(const Chain& chain, uint64_t loss_bits, uint64_t norm_bits) {
+Chain extend(const Chain& chain, const TrainStep& step) {
   return dashboard::Hasher()
       .add(std::string_view(reinterpret_cast<const char*>(chain.data()), chain.size()))
-      .add(static_cast<int64_t>(loss_bits))
-      .add(static_cast<int64_t>(norm_bits))
+      .add(static_cast<int64_t>(step.loss_bits))
+      .add(static_cast<int64_t>(step.norm_bits))
       .key();
 }
-
-// The stream starts anew after the first values, so that the policy of one does not move the other's offset.
-void seed_stream(const TrainOptions& options, uint64_t part) {
-  manual_seed(options.seed + part);
-  generator().device = options.device;
-}
-
-// One model in training.
-class Trainer {
- public:
-  Trainer(const TrainOptions& options, std::string_view text)
-      : options_(options), text_(text), model_(model_options(options)) {
-    if (options.mesh)
-      mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names());
-    else
-      plain_scope_.emplace(simulated_);
-    if (mesh_) parallelize_llama(model_, model_options(options), *mesh_);
-    seed_stream(options, 0);
-    {
-      const RandomPolicyScope policy(options.init);
-      nn::reset_parameters(model_);
-    }
-    seed_stream(options, 1);
-    optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = options.lr,
-                                                                .beta2 = 0.95,
-                                                                .weight_decay = options.weight_decay,
-                                                                .fused = options.fused_optimizer});
-  }
-
-  TrainStep step(int64_t number) {
-    const RandomPolicyScope policy(options_.drop);
-    const auto began = std::chrono::steady_clock::now();
-    optimizer_->zero_grad();
-    const auto batch = make_batch(text_, options_.seed, number, options_.batch, options_.sequence);
-    const auto loss = model_(placed(batch.tokens), placed(batch.targets));
-    loss.backward();
-    const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
-    optimizer_->step();
-    return measured(number, loss.item().toDouble(), norm.item().toDouble(), began);
-  }
-
- private:
-  at::Tensor placed(const at::Tensor& tensor) const {
-    return mesh_ ? distribute_tensor(tensor, *mesh_, batch_placements(mesh_->mesh)) : tensor;
-  }
-
-  TrainStep measured(int64_t number, double loss, double norm, std::chrono::steady_clock::time_point began) {
-    TrainStep result{.step = number, .loss = loss, .norm = norm};
-    const bool wide = loss_dtype(options_) == "f64";
-    result.loss_bits = bits_of(loss, wide);
-    result.norm_bits = bits_of(norm, wide);
-    chain_ = extend(chain_, result.loss_bits, result.norm_bits);
-    result.chain = chain_;
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    result.tokens_per_second = static_cast<double>(options_.batch * options_.sequence) / result.seconds;
-    result.peak_bytes = memory_.take_peak_bytes();
-    return result;
-  }
-
-  const TrainOptions& options_;
-  std::string_view text_;
-  PeakMemory memory_;
-  oracle::SimulatedSource simulated_;
-  std::optional<RandomScope> plain_scope_;
-  std::optional<MeshInWorld> mesh_;
-  Llama model_;
-  std::optional<optim::AdamW> optimizer_;
-  Chain chain_{};
-};
 
 void check_mesh(const TrainOptions& o) {
   for (const auto& name : o.mesh->names())
@@ -141,22 +59,40 @@ std::string loss_dtype(const TrainOptions& options) {
   return options.dtype == c10::ScalarType::Double ? "f64" : "f32";
 }
 
+TrainStep measure(const TrainOptions& options, const at::Tensor& loss, const at::Tensor& norm) {
+  const bool wide = loss_dtype(options) == "f64";
+  TrainStep result;
+  result.loss = loss.item().toDouble();
+  result.norm = norm.item().toDouble();
+  result.loss_bits = bits_of(result.loss, wide);
+  result.norm_bits = bits_of(result.norm, wide);
+  return result;
+}
+
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer) {
   check_options(options);
   LOCKSTEP_CHECK(text.size() >= static_cast<size_t>(options.sequence), "[train] the text has ", text.size(),
                  " bytes; one example needs ", options.sequence);
-  Trainer trainer(options, text);
+  PeakMemory memory;
+  Trainer trainer(options);
+  trainer.init();
   std::vector<TrainStep> steps;
+  Chain chain{};
   for (int64_t number = 1; number <= options.steps; ++number) {
-    Timeline timeline;
-    {
-      std::optional<TimelineScope> log;
-      if (options.mesh && observer.wants_timeline(number)) log.emplace(timeline);
-      steps.push_back(trainer.step(number));
-    }
-    observer.on_step(steps.back());
-    if (!timeline.empty()) observer.on_timeline(number, timeline);
+    std::optional<TrainState> before;
+    if (observer.wants_state(number)) before = trainer.state();
+    memory.take_peak_bytes();  // what the observer needed is not the step's
+    const auto began = std::chrono::steady_clock::now();
+    const auto result = trainer.step(trainer.batch(text, number));
+    auto& step = steps.emplace_back(measure(options, result.loss, result.norm));
+    step.step = number;
+    step.chain = chain = extend(chain, step);
+    step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    step.tokens_per_second = static_cast<double>(options.batch * options.sequence) / step.seconds;
+    step.peak_bytes = memory.take_peak_bytes();
+    observer.on_step(step);
+    if (before) observer.on_state(*before, step);
   }
   return steps;
 }

@@ -2,6 +2,8 @@
 // Training of a small language model on real text: on one device by plain libtorch, or on a mesh by the
 // engine, from the same code, the same first values, the same batches and the same random stream.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <array>
 #include <functional>
 #include <optional>
@@ -11,7 +13,6 @@
 
 #include "engine/random_policy.h"
 #include "engine/values/device_mesh.h"
-#include "engine/values/timeline.h"
 
 namespace lockstep::suites {
 
@@ -43,11 +44,15 @@ struct TrainStep {
   int64_t peak_bytes = 0;  // of all hosted ranks together
 };
 
-// What a caller may watch. `wants_timeline` says for which steps the engine logs its ops.
+struct TrainState;
+
+// What a caller may watch.
 struct TrainObserver {
   std::function<void(const TrainStep&)> on_step = [](const TrainStep&) {};
-  std::function<bool(int64_t step)> wants_timeline = [](int64_t) { return false; };
-  std::function<void(int64_t step, const Timeline&)> on_timeline = [](int64_t, const Timeline&) {};
+  // The state before a step, for the steps that it is wanted for, told after the step.
+  std::function<bool(int64_t step)> wants_state = [](int64_t) { return false; };
+  std::function<void(const TrainState& before, const TrainStep&)> on_state = [](const TrainState&,
+                                                                                const TrainStep&) {};
 };
 
 // Throws Error for options that do not fit: an unknown model or preset, mesh dimensions other than tp and dp,
@@ -58,6 +63,9 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
 
 // Throws what train would throw for these options, before anything runs.
 void check_options(const TrainOptions& options);
+
+// Loss and norm as bits; the other fields are left.
+TrainStep measure(const TrainOptions& options, const at::Tensor& loss, const at::Tensor& norm);
 
 // "f32" or "f64".
 std::string loss_dtype(const TrainOptions& options);

@@ -11,7 +11,9 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "suites/train/curves.h"
+#include "suites/train/step_judgement.h"
 #include "suites/train/text.h"
+#include "suites/train/trainer.h"
 
 namespace lockstep::suites {
 namespace {
@@ -73,6 +75,50 @@ TEST(Train, MeshesStayWithinTheLimit) {
   }
 }
 
+// Catches: a sharded step that no order of reductions explains, a judge that cannot tell.
+TEST(Train, EveryStepIsExplained) {
+  const auto text = read_text("", 16);
+  for (const char* preset : {"tiny", "odd"})
+    for (const char* mesh : {"tp:1", "tp:2", "tp:4", "tp:8", "dp:2,tp:2"}) {
+      SCOPED_TRACE(std::string(preset) + " on " + mesh);
+      auto options = quick(mesh);
+      options.preset = preset;
+      TrainObserver observer;
+      observer.wants_state = [](int64_t) { return true; };
+      observer.on_state = [&](const TrainState& before, const TrainStep& step) {
+        const auto judgement = judge_step(options, text, before, step);
+        EXPECT_LT(judgement.verdict, dashboard::Verdict::kExpectedException) << judgement.text;
+      };
+      train(options, text, observer);
+    }
+}
+
+// Catches: a judge that calls everything explained: other random draws, replicas that disagree, other bits.
+TEST(Train, WhatIsNotExplainedIsFound) {
+  const auto text = read_text("", 16);
+  const auto verdict = [&](RandomPolicy drop, const char* disagreement, uint64_t flip) {
+    auto options = quick("tp:2");
+    options.steps = 1;
+    options.drop = drop;
+    TrainObserver observer;
+    StepJudgement found;
+    observer.wants_state = [](int64_t) { return true; };
+    observer.on_state = [&](const TrainState& before, const TrainStep& step) {
+      auto state = before;
+      auto measured = step;
+      state.disagreement = disagreement;
+      measured.loss_bits ^= flip;
+      found = judge_step(options, text, state, measured);
+    };
+    train(options, text, observer);
+    return found.verdict;
+  };
+  EXPECT_EQ(verdict(RandomPolicy::kSingleDevice, "", 0), dashboard::Verdict::kExplained);
+  EXPECT_EQ(verdict(RandomPolicy::kPerRankSeeds, "", 0), dashboard::Verdict::kDifferent);
+  EXPECT_EQ(verdict(RandomPolicy::kSingleDevice, "norm.weight: rank 1", 0), dashboard::Verdict::kDifferent);
+  EXPECT_EQ(verdict(RandomPolicy::kSingleDevice, "", 1), dashboard::Verdict::kNondeterministic);
+}
+
 // Catches: policies that do not reach the run, gates that pass whatever they get.
 TEST(Curves, SeparatePolicies) {
   CurvesOptions options{.train = quick(), .meshes = {parse_mesh("tp:2")}};
@@ -116,6 +162,11 @@ TEST(Curves, ComparisonFindsTheFirstDifference) {
   EXPECT_EQ(next.first_difference, 2);
   EXPECT_EQ(next.max_ulp, 1);
   EXPECT_TRUE(judge({next}).at(0).passed);
+  EXPECT_FALSE(judge({next}).at(1).passed);  // the first difference was not judged
+  next.judgements = {{1, dashboard::Verdict::kEqual, ""}, {2, dashboard::Verdict::kExplained, ""}};
+  EXPECT_TRUE(judge({next}).at(1).passed);
+  next.judgements[1].verdict = dashboard::Verdict::kNondeterministic;
+  EXPECT_FALSE(judge({next}).at(1).passed);
 
   Curve lost{.mesh = parse_mesh("tp:2"), .steps = reference};
   lost.steps[2] = step_of(3, std::numeric_limits<float>::quiet_NaN());
@@ -124,7 +175,7 @@ TEST(Curves, ComparisonFindsTheFirstDifference) {
 
   Curve baseline = next;
   baseline.policy = RandomPolicy::kOffsetBased;
-  EXPECT_FALSE(judge({next, baseline}).at(1).passed);  // no farther than the single device
+  EXPECT_FALSE(judge({next, baseline}).at(2).passed);  // no farther than the single device
 }
 
 // Catches: options that fail in the middle of a run, or without a remedy.

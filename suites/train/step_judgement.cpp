@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/train/step_judgement.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/dtensor.h"
+#include "engine/timeline_log.h"
+#include "engine/values/error.h"
+#include "oracle/check.h"
+#include "oracle/record.h"
+#include "suites/train/trainer.h"
+
+namespace lockstep::suites {
+namespace {
+
+using dashboard::Verdict;
+
+class KeepGenerator {
+ public:
+  KeepGenerator() : kept_(generator()) {}
+  ~KeepGenerator() { generator() = kept_; }
+  KeepGenerator(const KeepGenerator&) = delete;
+  KeepGenerator& operator=(const KeepGenerator&) = delete;
+
+ private:
+  Generator kept_;
+};
+
+// Pairs of one device's tensor and the mesh's.
+struct Pairs {
+  nn::Tensors plain, distributed;
+
+  void add(const at::Tensor& a, const at::Tensor& b) {
+    if (!a.defined() && !b.defined()) return;
+    plain.push_back(a);
+    distributed.push_back(b);
+  }
+  void add(const nn::Named<at::Tensor>& a, const nn::Named<at::Tensor>& b) {
+    for (size_t i = 0; i < a.size(); ++i) add(a[i].second, b[i].second);
+  }
+  void add(const nn::Tensors& a, const nn::Tensors& b) {
+    for (size_t i = 0; i < a.size(); ++i) add(a[i], b[i]);
+  }
+  void add_state(const Trainer& a, const Trainer& b) {
+    add(a.model().named_parameters(), b.model().named_parameters());
+    add(a.model().named_buffers(), b.model().named_buffers());
+    add(a.optimizer().exp_avg, b.optimizer().exp_avg);
+    add(a.optimizer().exp_avg_sq, b.optimizer().exp_avg_sq);
+  }
+};
+
+std::vector<oracle::Start> starts_of(const Pairs& pairs) {
+  std::vector<oracle::Start> starts;
+  for (size_t i = 0; i < pairs.plain.size(); ++i)
+    starts.push_back({pairs.plain[i], std::make_shared<const Spec>(spec(pairs.distributed[i])), {}});
+  return starts;
+}
+
+std::vector<oracle::Final> finals_of(const Pairs& pairs) {
+  std::vector<oracle::Final> finals;
+  for (size_t i = 0; i < pairs.plain.size(); ++i)
+    finals.push_back({pairs.plain[i], record(pairs.distributed[i])});
+  return finals;
+}
+
+Verdict verdict_of(const oracle::Judgement& judgement) {
+  if (judgement.fault) return Verdict::kDifferent;
+  if (judgement.equal) return Verdict::kEqual;
+  auto worst = Verdict::kExplained;
+  for (const auto& e : judgement.explained) {
+    if (e.why == oracle::Why::kOverflow) worst = Verdict::kExplainedOverflow;
+    if (e.why == oracle::Why::kLocalKernel && worst == Verdict::kExplained)
+      worst = Verdict::kExplainedLocalKernel;
+  }
+  return worst;
+}
+
+}  // namespace
+
+StepJudgement judge_step(const TrainOptions& options, std::string_view text, const TrainState& before,
+                         const TrainStep& measured) {
+  StepJudgement result{measured.step, Verdict::kDifferent, before.disagreement};
+  if (!before.disagreement.empty()) return result;
+  const KeepGenerator keep;
+  auto one_device = options;
+  one_device.mesh.reset();
+  Trainer mesh(options), plain(one_device);
+  mesh.load(before);
+  plain.load(before);
+  const auto placed = mesh.batch(text, measured.step), whole = plain.batch(text, measured.step);
+  Pairs starts;
+  starts.add_state(plain, mesh);
+  starts.add(whole.tokens, placed.tokens);
+  starts.add(whole.targets, placed.targets);
+  const auto start_records = starts_of(starts);
+
+  oracle::Recording recording;
+  Trainer::Result expected, actual;
+  {
+    const oracle::Recorder recorder(recording);
+    expected = plain.step(whole);
+  }
+  const auto random_after = generator().state;
+  generator().state = before.random;
+  Timeline timeline;
+  {
+    const TimelineScope log(timeline);
+    actual = mesh.step(placed);
+  }
+  if (generator().state != random_after)
+    return {measured.step, Verdict::kDifferent, "the random stream ends elsewhere than on one device"};
+  const auto again = measure(options, actual.loss, actual.norm);
+  if (again.loss_bits != measured.loss_bits || again.norm_bits != measured.norm_bits)
+    return {measured.step, Verdict::kNondeterministic,
+            "the step, run again from the same state, gives other bits"};
+
+  Pairs finals;
+  finals.add(expected.loss, actual.loss);
+  finals.add(expected.norm, actual.norm);
+  finals.add_state(plain, mesh);
+  const auto judgement = oracle::check(recording, timeline, start_records, finals_of(finals));
+  return {measured.step, verdict_of(judgement), oracle::describe(judgement)};
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/dtensor.h"
+#include "engine/values/error.h"
+#include "oracle/ownership.h"
+
+namespace lockstep::suites {
+namespace {
+
+LlamaOptions model_options(const TrainOptions& options) {
+  auto model = llama_preset(options.preset);
+  model.max_sequence = options.sequence;
+  model.dropout = options.dropout;
+  model.dtype = options.dtype;
+  return model;
+}
+
+// A copy of the global value, put together by the oracle from every rank's local.
+at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::string& disagreement) {
+  if (!tensor.defined()) return tensor;
+  if (!is_dtensor(tensor)) return tensor.detach().clone();
+  const auto assembly = oracle::assemble(local_tensors(tensor), spec(tensor));
+  if (assembly.disagreement && disagreement.empty())
+    disagreement = concat(what, ": ", assembly.disagreement->text);
+  return assembly.global;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options) : options_(options), model_(model_options(options)) {
+  if (!options.mesh) {
+    plain_scope_.emplace(simulated_);
+    return;
+  }
+  mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names());
+  parallelize_llama(model_, model_options(options), *mesh_);
+}
+
+void Trainer::seed_stream(uint64_t part) const {
+  manual_seed(options_.seed + part);
+  generator().device = options_.device;
+}
+
+void Trainer::make_optimizer() {
+  const optim::AdamWOptions settings{.lr = options_.lr,
+                                     .beta2 = 0.95,
+                                     .weight_decay = options_.weight_decay,
+                                     .fused = options_.fused_optimizer};
+  optimizer_.emplace(model_.parameters(), settings);
+}
+
+void Trainer::init() {
+  seed_stream(0);
+  const RandomPolicyScope policy(options_.init);
+  nn::reset_parameters(model_);
+  make_optimizer();
+  seed_stream(1);
+}
+
+void Trainer::load(const TrainState& state) {
+  optim::AdamWState optimizer{{}, {}, state.optimizer.steps};
+  size_t i = 0;
+  for (const auto& [path, parameter] : model_.named_parameters()) {
+    const auto value = placed_like(state.parameters.at(i), parameter);
+    model_.set_parameter(path, mesh_ ? lockstep::parameter(value) : value.requires_grad_());
+    optimizer.exp_avg.push_back(placed_like(state.optimizer.exp_avg.at(i), parameter));
+    optimizer.exp_avg_sq.push_back(placed_like(state.optimizer.exp_avg_sq.at(i), parameter));
+    ++i;
+  }
+  make_optimizer();
+  optimizer_->load_state(std::move(optimizer));
+  generator() = {state.random, options_.device};
+}
+
+TrainState Trainer::state() const {
+  TrainState state;
+  state.random = generator().state;
+  state.optimizer.steps = optimizer().steps;
+  size_t i = 0;
+  for (const auto& [path, parameter] : model_.named_parameters()) {
+    const auto copy = [&](const at::Tensor& t) { return global_copy(t, path, state.disagreement); };
+    state.parameters.push_back(copy(parameter));
+    state.optimizer.exp_avg.push_back(copy(optimizer().exp_avg.at(i)));
+    state.optimizer.exp_avg_sq.push_back(copy(optimizer().exp_avg_sq.at(i)));
+    ++i;
+  }
+  return state;
+}
+
+at::Tensor Trainer::placed(const at::Tensor& tensor) const {
+  return mesh_ ? distribute_tensor(tensor, *mesh_, batch_placements(mesh_->mesh)) : tensor;
+}
+
+at::Tensor Trainer::placed_like(const at::Tensor& value, const at::Tensor& parameter) const {
+  if (!value.defined()) return value;
+  return mesh_ ? distribute_tensor(value, *mesh_, placements(parameter)) : value.clone();
+}
+
+Batch Trainer::batch(std::string_view text, int64_t step) const {
+  const auto global = make_batch(text, options_.seed, step, options_.batch, options_.sequence);
+  return {placed(global.tokens), placed(global.targets)};
+}
+
+Trainer::Result Trainer::step(const Batch& batch) {
+  const RandomPolicyScope policy(options_.drop);
+  optimizer_->zero_grad();
+  const auto loss = model_(batch.tokens, batch.targets);
+  loss.backward();
+  const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
+  optimizer_->step();
+  return {loss.detach(), norm};
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One model in training: what a step computes, and all that a step reads, so that any step can be run again
+// elsewhere.
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "engine/optim/optimizer.h"
+#include "engine/values/random_source.h"
+#include "oracle/random_simulation.h"
+#include "suites/train/llama.h"
+#include "suites/train/text.h"
+#include "suites/train/train.h"
+
+namespace lockstep::suites {
+
+// What one device would hold between two steps: plain tensors, copies.
+struct TrainState {
+  RandomState random;
+  nn::Tensors parameters;  // in the order of named_parameters()
+  optim::AdamWState optimizer;
+  // Not empty: replicas that hold other bits than their fellows, or locals that do not fit, and where.
+  std::string disagreement;
+};
+
+class Trainer {
+ public:
+  // The model is placed and has no values: init() or load() gives them. @pre options outlive the Trainer
+  explicit Trainer(const TrainOptions& options);
+
+  // First values from the stream, which then starts anew for dropout: so a policy for one of the two does not
+  // move the other's offset.
+  void init();
+  void load(const TrainState& state);
+  TrainState state() const;
+
+  // The global batch of a step, placed.
+  Batch batch(std::string_view text, int64_t step) const;
+
+  struct Result {
+    at::Tensor loss, norm;
+  };
+  // Forward, backward, clipping, update.
+  Result step(const Batch& batch);
+
+  const nn::Module& model() const { return model_; }
+  const optim::AdamWState& optimizer() const { return optimizer_->state(); }
+
+ private:
+  at::Tensor placed(const at::Tensor& tensor) const;
+  at::Tensor placed_like(const at::Tensor& value, const at::Tensor& parameter) const;
+  void seed_stream(uint64_t part) const;
+  void make_optimizer();
+
+  const TrainOptions& options_;
+  oracle::SimulatedSource simulated_;
+  std::optional<RandomScope> plain_scope_;  // of the reference
+  std::optional<MeshInWorld> mesh_;
+  Llama model_;
+  std::optional<optim::AdamW> optimizer_;
+};
+
+}  // namespace lockstep::suites
