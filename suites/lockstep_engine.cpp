@@ -27,10 +27,13 @@ at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
                     true, target.order);
 }
 
-// In a Program a redistribution is a new tensor; the engine's, where there is nothing to do, is an alias.
+// In a Program a redistribution is a new tensor; the engine's, where there is nothing to do, is an alias. The copy moves
+// no value, and is not the engine's.
 at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
   const auto moved = redistribute(t, target.placements, target.order);
-  return spec(moved) == spec(t) ? moved.clone() : moved;
+  if (!(spec(moved) == spec(t))) return moved;
+  const TimelinePause pause;
+  return moved.clone();
 }
 
 EngineValue value_of(const at::Tensor& tensor) {

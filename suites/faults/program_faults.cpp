@@ -2,6 +2,7 @@
 // Faults that amount to running another program: lost aliases, effects that happen twice, state shared between uses.
 #include <map>
 
+#include "generators/trial.h"
 #include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
 
@@ -122,13 +123,14 @@ EnginePtr partial_reduced_in_place() {
 
 EnginePtr redistribute_reused() {
   return with_program([](const oracle::Case& c) {
-    std::map<std::string, Ref> first;  // by target and, as a stand-in for shape and dtype, by the input's
+    const auto shapes = generators::trial(c.program);
+    std::map<std::string, Ref> first;  // by target, shape and dtype
     return each_call(c, [&](Rewriter& r, const Call& call) {
       const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-      if (source == nullptr || source->id >= static_cast<int64_t>(c.program.inputs.size())) return r.copy(call);
-      const auto& input = c.program.inputs[static_cast<size_t>(source->id)];
-      const auto key = to_string(std::get<Target>(call.args[1]).placements) + shape_text(input.shape) +
-                       dtype_name(input.dtype);
+      if (source == nullptr || !shapes || !shapes->at(static_cast<size_t>(source->id)).defined()) return r.copy(call);
+      const auto& like = shapes->at(static_cast<size_t>(source->id));
+      const auto key = to_string(std::get<Target>(call.args[1]).placements) + shape_text(like.sizes().vec()) +
+                       dtype_name(like.scalar_type());
       const auto [entry, fresh] = first.try_emplace(key, Ref{r.now(*source)});
       auto args = r.arguments(call);
       args[0] = entry->second;
