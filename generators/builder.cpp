@@ -101,6 +101,7 @@ bool Builder::fits(const Value& v, const Want& want) const {
   if (want.writable &&
       (!v.writable || group.saved || group.leaf || at::has_internal_overlap(v.trial) != at::MemOverlap::No))
     return false;
+  if (want.plain_zeros && settings_.integer_lane && group.signed_zero) return false;
   if (want.least > 0)
     for (const auto n : v.trial.sizes())
       if (n < want.least) return false;
@@ -167,10 +168,11 @@ Ref Builder::fresh(const Want& want) {
                           : want.dtypes & (kWide | kI64 | kBool) ? want.dtypes & (kWide | kI64 | kBool)
                                                                  : want.dtypes);
   input.shape = fresh_shape(want);
+  uint32_t kinds = settings_.placements;
+  if (want.values || want.writable) kinds &= ~kPartials;
+  if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs
   auto target = want.placement ? *want.placement
-                               : draw_target(random_, settings_.mesh, input.shape, input.dtype,
-                                             want.values || want.writable ? settings_.placements & ~kPartials
-                                                                          : settings_.placements);
+                               : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
   input.values = want.values ? *want.values : draw_values(input.dtype, target);
   if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
   if (settings_.strided && !want.dense)
@@ -184,6 +186,8 @@ Ref Builder::fresh(const Want& want) {
   // Indices that were written to would lead out of bounds.
   values_.back().writable = input.values.kind != ValueKind::kIndex;
   groups_.back().leaf = input.requires_grad;
+  for (const auto& p : target.placements)
+    groups_.back().signed_zero = groups_.back().signed_zero || is_partial(p, ReduceOp::kProduct);
   program_.inputs.push_back(std::move(input));
   placements_.push_back(std::move(target));
   return {static_cast<int64_t>(values_.size()) - 1};
@@ -268,6 +272,9 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
       flow.results.push_back(value(ref).group);
       groups_[value(ref).group].magnitude = larger(magnitude(ref), growth.result);
     }
+  bool signed_zero = growth.signs_zero;
+  for (const auto ref : operands) signed_zero = signed_zero || groups_[value(ref).group].signed_zero;
+  for (const auto g : flow.results) groups_[g].signed_zero = groups_[g].signed_zero || signed_zero;
   bool tracked = false;
   for (const auto& tensor : tensors) tracked = tracked || (tensor.defined() && tensor.requires_grad());
   // Views that one op returned together must not see their base change, if it has a history.

@@ -46,6 +46,7 @@ struct Want {
   bool broadcasts = false;                                 // to `shape` rather than equal to it
   bool writable = false;                                   // for an in-place op
   bool fresh = false;                                      // always a new input
+  bool plain_zeros = false;                                // in the integer lane: holds no -0.0
   bool dense = false;                                      // a fresh one is contiguous
   std::optional<oracle::Values> values = std::nullopt;     // of a fresh input; implies fresh
   std::optional<oracle::Target> placement = std::nullopt;  // of a fresh input
@@ -65,8 +66,9 @@ struct Value {
 struct Group {
   Magnitude magnitude;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  bool saved = false;  // backward needs the bits: no in-place op
-  bool leaf = false;   // a leaf that requires grad: no in-place op
+  bool saved = false;        // backward needs the bits: no in-place op
+  bool leaf = false;         // a leaf that requires grad: no in-place op
+  bool signed_zero = false;  // may hold -0.0, which a maximum does not tell from 0.0
 };
 
 // How a call changes magnitudes: the result's, and for each tensor operand the factor from the gradient of
@@ -74,6 +76,7 @@ struct Group {
 struct Growth {
   Magnitude result;
   std::vector<Magnitude> factors;  // empty: 1 for each operand
+  bool signs_zero = false;         // the result may hold -0.0 though no operand does
 };
 
 class Builder {

@@ -41,7 +41,7 @@ bool Builder::backward() {
     seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }
-  Growth growth;
+  Growth growth{.result = {}, .factors = {}, .signs_zero = true};
   if (settings_.integer_lane) {
     const auto magnitudes = gradient_magnitudes(outputs, seed);
     for (size_t g = 0; g < magnitudes.size(); ++g)

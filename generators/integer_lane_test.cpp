@@ -4,6 +4,7 @@
 
 #include "generators/magnitude.h"
 #include "generators/programs.h"
+#include "generators/trial.h"
 #include "oracle/evaluate.h"
 #include "oracle/random_simulation.h"
 
@@ -48,6 +49,33 @@ TEST(IntegerLane, values_are_those_of_float64) {
   EXPECT_GT(cases, 1500);
   EXPECT_GT(values, 5000);
   EXPECT_GT(with_backward, 150);
+}
+
+// Would catch: an op that makes -0.0 and does not say so. An op that orders zeros must then be given none:
+// its result would depend on which operand, lane or rank is asked first.
+TEST(IntegerLane, ops_that_order_zeros_see_no_negative_ones) {
+  oracle::SimulatedSource source;
+  int64_t operands = 0;
+  for (const char* suite : {"program", "ops", "gradient"})
+    for (uint64_t i = 0; i < 1500; ++i) {
+      auto c = generate(suite, 23, i);
+      if (!c.integer_lane) continue;
+      c.device = {1, 256};
+      const auto values = oracle::evaluate(c, source);
+      for (const auto& call : c.program.calls) {
+        const auto& table = op_templates();
+        const auto known =
+            std::find_if(table.begin(), table.end(), [&](const auto& op) { return call.op == op.op; });
+        if (known == table.end() || !known->orders_zeros() || known->in_place()) continue;
+        for (const auto ref : references(call)) {
+          const auto& x = values[static_cast<size_t>(ref.id)];
+          if (!x.defined() || !c10::isFloatingType(x.scalar_type())) continue;
+          ++operands;
+          ASSERT_FALSE((x.eq(0) & x.signbit()).any().item<bool>()) << call.op << "\n" << oracle::describe(c);
+        }
+      }
+    }
+  EXPECT_GT(operands, 200);
 }
 
 // Would catch: NaN, infinities or fractions among the inputs, which no bound covers.

@@ -36,6 +36,8 @@ enum Traits : uint32_t {
   kDiff = 1,           // differentiable
   kLinear = 2,         // its backward reads no values, so in-place ops may follow
   kExactBackward = 4,  // integer gradients of integers are exact
+  kSignsZero = 8,      // makes -0.0 of other numbers
+  kOrdersZeros = 16,   // whether -0.0 or 0.0 is the larger depends on who is asked first
   kMoves = kDiff | kLinear | kExactBackward,
 };
 
@@ -51,6 +53,7 @@ struct OpTemplate {
   uint32_t traits = kPlain;
 
   bool in_place() const;  // by its name: add_, copy_
+  bool orders_zeros() const { return (traits & kOrdersZeros) != 0; }
   bool allowed(const Settings& settings, bool before_backward) const;
 };
 

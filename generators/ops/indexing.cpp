@@ -45,13 +45,20 @@ bool gather(Builder& b, const OpTemplate& op) {
 }
 
 bool scatter(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  Ref x = first_operand(b, op, {.dtypes = op.dtypes, .min_dims = 1, .least = 1});
   const auto dim = b.random().below(b.ndim(x));
   const std::string_view name(op.op);
   const bool value = name.ends_with("value"), adds = name.find("add") != name.npos;
   auto shape = index_shape(b, b.shape(x), static_cast<size_t>(dim));
   // Where writes may collide, one index along the dimension keeps the winner unambiguous.
   if (!adds) shape[static_cast<size_t>(dim)] = std::min<int64_t>(shape[static_cast<size_t>(dim)], 1);
+  if (op.in_place()) {
+    // What is written stays where it is: whole along `dim`, and where the index is shorter.
+    std::vector<int64_t> whole = {dim};
+    for (int64_t d = 0; d < b.ndim(x); ++d)
+      if (shape[static_cast<size_t>(d)] != b.tensor(x).size(d)) whole.push_back(d);
+    x = b.unsharded(x, whole, true);
+  }
   const Ref index = indices(b, shape, b.tensor(x).size(dim));
   if (value) {
     const Growth growth{larger(b.magnitude(x), {3, 0}), {}};

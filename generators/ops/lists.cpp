@@ -7,21 +7,23 @@ namespace {
 
 // `grad`: whether they may require grad.
 std::vector<Ref> draw_list(Builder& b, const OpTemplate& op, bool grad = true) {
-  std::vector<Ref> list = {first_operand(b, op, {.dtypes = op.dtypes, .grad = grad})};
+  std::vector<Ref> list = {
+      first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad})};
   const auto dtypes = bit_of(b.dtype(list[0]));
   for (int64_t more = b.random().between(0, 2); more > 0; --more) {
     // A tensor must not stand twice in a list that is written.
-    Want want{.dtypes = dtypes, .fresh = op.in_place(), .grad = grad};
+    Want want{.dtypes = dtypes, .fresh = op.in_place(), .plain_zeros = op.orders_zeros(), .grad = grad};
     list.push_back(first_operand(b, op, want));
   }
   return list;
 }
 
 // One partner for each of the list, of its shape.
-std::vector<Ref> partners(Builder& b, const std::vector<Ref>& list) {
+std::vector<Ref> partners(Builder& b, const OpTemplate& op, const std::vector<Ref>& list) {
   std::vector<Ref> found;
   for (const auto ref : list)
-    found.push_back(b.operand({.dtypes = bit_of(b.dtype(ref)), .shape = b.shape(ref)}));
+    found.push_back(
+        b.operand({.dtypes = bit_of(b.dtype(ref)), .shape = b.shape(ref), .plain_zeros = op.orders_zeros()}));
   return found;
 }
 
@@ -33,6 +35,7 @@ Magnitude largest(const Builder& b, const std::vector<Ref>& list) {
 
 Growth list_growth(const Builder& b, const OpTemplate& op, const std::vector<std::vector<Ref>>& lists) {
   Growth growth;
+  growth.signs_zero = (op.traits & kSignsZero) != 0;
   growth.result = largest(b, lists[0]);
   for (size_t i = 1; i < lists.size(); ++i) {
     const auto m = largest(b, lists[i]);
@@ -84,7 +87,7 @@ bool list_numbers(Builder& b, const OpTemplate& op) {
 
 bool list_binary(Builder& b, const OpTemplate& op) {
   const auto list = draw_list(b, op);
-  const auto other = partners(b, list);
+  const auto other = partners(b, op, list);
   return emit_lists(b, op, {list, other}, {list, other});
 }
 
@@ -98,10 +101,10 @@ bool list_tensor(Builder& b, const OpTemplate& op) {
 
 bool list_ternary(Builder& b, const OpTemplate& op) {
   const auto list = draw_list(b, op);
-  const auto first = partners(b, list);
+  const auto first = partners(b, op, list);
   if (std::string_view(op.op).find("lerp") != std::string_view::npos)
     return emit_lists(b, op, {list, first, 0.25}, {list, first});
-  const auto second = partners(b, list);
+  const auto second = partners(b, op, list);
   if (std::string_view(op.op).ends_with("ScalarList"))
     return emit_lists(b, op, {list, first, second, std::vector<double>(list.size(), 0.5)},
                       {list, first, second});

@@ -13,7 +13,8 @@ Want like(const Builder& b, Ref x, Shape shape) {
 Growth products(const Builder& b, Ref x, Ref y, int64_t inner, int64_t left, int64_t right) {
   const auto times = [](int64_t n) { return Magnitude{static_cast<double>(std::max<int64_t>(n, 1)), 0}; };
   return {b.magnitude(x) * b.magnitude(y) * times(inner),
-          {b.magnitude(y) * times(right), b.magnitude(x) * times(left)}};
+          {b.magnitude(y) * times(right), b.magnitude(x) * times(left)},
+          true};
 }
 
 // beta * c + alpha * product, c first.

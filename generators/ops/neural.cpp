@@ -90,7 +90,7 @@ bool dropout(Builder& b, const OpTemplate& op) {
   // A half and three quarters divide by a power of two.
   const bool powers = b.settings().integer_lane;
   const double p = powers ? b.random().pick({0.5, 0.75}) : b.random().pick({0.5, 0.1, 0.25, 0.9});
-  Growth growth{{b.magnitude(x).bound * 4, b.magnitude(x).fraction}, {{4, 0}}};
+  Growth growth{{b.magnitude(x).bound * 4, b.magnitude(x).fraction}, {{4, 0}}, true};
   return b.call(op.op, {x, p, true}, growth);
 }
 

@@ -8,6 +8,7 @@ namespace {
 // A second operand that broadcasts with `x`: to its shape where x is written, else either way round.
 Ref partner(Builder& b, const OpTemplate& op, Ref x) {
   Want want{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(45)};
+  want.plain_zeros = op.orders_zeros();
   if (op.in_place() && !(op.traits & kLinear)) want.apart = x;
   if (b.random().chance(25)) {
     want.dtypes = op.in_place() && b.dtype(x) == c10::ScalarType::Long ? kI64 : op.dtypes | kI64;
@@ -25,12 +26,12 @@ bool is_one_of(const OpTemplate& op, std::initializer_list<const char*> names) {
 }  // namespace
 
 bool unary(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
   return emit(b, op, {x}, op.grow == Grow::kProduct ? std::vector{x, x} : std::vector{x});
 }
 
 bool binary(Builder& b, const OpTemplate& op) {
-  Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
   Ref y = partner(b, op, x);
   if (!op.in_place() && b.random().chance(30)) std::swap(x, y);
   std::vector<Arg> args = {x, y};
@@ -51,7 +52,9 @@ bool binary(Builder& b, const OpTemplate& op) {
 }
 
 bool with_number(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  // The derivative of a comparison in place is a plain tensor of zeros, made by autograd.
+  const bool grad = !(op.in_place() && op.grow == Grow::kOne);
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad});
   auto number = draw_number(b, b.dtype(x));
   // Division and remainder by zero have no integer result.
   if (is_one_of(op,
@@ -94,7 +97,7 @@ bool divide_rounding(Builder& b, const OpTemplate& op) {
 }
 
 bool clamp_numbers(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
   const bool whole = b.settings().integer_lane || !c10::isFloatingType(b.dtype(x));
   const Arg low = whole ? Arg(int64_t{-1}) : Arg(-0.5), high = whole ? Arg(int64_t{2}) : Arg(0.75);
   const auto both = b.random().below(3);
@@ -102,8 +105,9 @@ bool clamp_numbers(Builder& b, const OpTemplate& op) {
 }
 
 bool clamp_tensors(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
-  const Want bound{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true};
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
+  const Want bound{
+      .dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true, .plain_zeros = true};
   const Ref low = b.operand(bound);
   if (b.random().chance(40)) return emit(b, op, {x, low, None{}}, {x, low});
   const Ref high = b.operand(bound);

@@ -15,7 +15,8 @@ int64_t least_size(const OpTemplate& op) {
 
 // In the integer lane a mean is exact over 1, 2, 4 or 8 elements, and a product of ones only is small.
 Ref reduced_operand(Builder& b, const OpTemplate& op, int64_t min_dims) {
-  Want want{.dtypes = op.dtypes, .min_dims = min_dims, .least = least_size(op)};
+  Want want{
+      .dtypes = op.dtypes, .min_dims = min_dims, .least = least_size(op), .plain_zeros = op.orders_zeros()};
   // The derivative of a product over everything looks for zeros: its shapes depend on values.
   want.grad = std::string_view(op.op) != "aten::prod";
   if (b.settings().integer_lane && op.grow == Grow::kMean) {
@@ -95,7 +96,7 @@ bool scan(Builder& b, const OpTemplate& op) {
 }
 
 bool sort(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .plain_zeros = op.orders_zeros()});
   const auto dim = draw_dim(b, b.ndim(x));
   const bool descending = b.random().chance(50);
   if (std::string_view(op.op).ends_with("stable")) return emit(b, op, {x, true, dim, descending}, {x});
@@ -103,7 +104,7 @@ bool sort(Builder& b, const OpTemplate& op) {
 }
 
 bool topk(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1, .plain_zeros = op.orders_zeros()});
   const auto dim = draw_dim(b, b.ndim(x));
   return emit(b, op, {x, b.random().between(1, b.tensor(x).size(dim)), dim, b.random().chance(50), true},
               {x});

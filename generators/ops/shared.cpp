@@ -36,7 +36,7 @@ Magnitude result_of(const Builder& b, Grow grow, const std::vector<Ref>& operand
 
 Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count) {
   if (op.grow == Grow::kInexact || !b.settings().integer_lane) return {};
-  Growth growth{result_of(b, op.grow, operands, count), {}};
+  Growth growth{result_of(b, op.grow, operands, count), {}, (op.traits & kSignsZero) != 0};
   Shape elements;
   if (count == 1)
     for (const auto ref : operands) elements = broadcast(elements, b.shape(ref));
