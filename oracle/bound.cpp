@@ -147,6 +147,7 @@ Tensors magnitudes_by(const OpFamily& family, const RecordedOp& op, const std::v
                       const std::vector<WideInput>& in, const Tensors& values) {
   switch (family.bound) {
     case Bound::kExact:
+    case Bound::kNanInputs:
       return Tensors(values.size());
     case Bound::kLinear:
       return apply_magnitudes(op, effects, writable(op, magnitudes(in)));
@@ -259,15 +260,13 @@ double unit_roundoff(c10::ScalarType dtype) {
 
 at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
                       const std::vector<int64_t>& sizes) {
-  for (size_t d = ops.size(); d-- > 0;) {
-    const int64_t n = sizes[d];
-    std::vector<at::Tensor> folded;
-    for (size_t begin = 0; begin < terms.size(); begin += u(n)) {
-      at::Tensor value = terms[begin];
-      for (int64_t i = 1; i < n; ++i) value = combine(value, terms[begin + u(i)], ops[d]);
-      folded.push_back(ops[d] == ReduceOp::kAvg ? at::div(value, static_cast<double>(n)) : value);
+  for (size_t d = 0; d < ops.size(); ++d) {
+    const size_t n = u(sizes[d]), rest = terms.size() / n;
+    for (size_t i = 0; i < rest; ++i) {
+      for (size_t c = 1; c < n; ++c) terms[i] = combine(terms[i], terms[c * rest + i], ops[d]);
+      if (ops[d] == ReduceOp::kAvg) terms[i] = at::div(terms[i], static_cast<double>(n));
     }
-    terms = std::move(folded);
+    terms.resize(rest);
   }
   return terms.at(0);
 }
@@ -356,7 +355,10 @@ Judged judge(const at::Tensor& actual, const at::Tensor& plain, const Reference&
                                            dense(reference.magnitude), dense(range)};
   std::array<const double*, 5> at{};
   for (size_t k = 0; k < parts.size(); ++k) at[k] = parts[k].const_data_ptr<double>();
+  const at::Tensor unknown =
+      reference.unknown.defined() ? reference.unknown.expand(actual.sizes()).contiguous() : at::Tensor();
   for (int64_t i = 0; i < actual.numel(); ++i) {
+    if (unknown.defined() && unknown.const_data_ptr<bool>()[i]) continue;
     const Element e{at[0][i], at[1][i], at[2][i], at[3][i], at[4][i]};
     const Within w = judge_element(e, reference, most);
     if (std::isfinite(e.actual - e.expected))

@@ -22,8 +22,8 @@ struct WideInput {
 WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
                 const std::vector<int64_t>& sizes);
 
-// Folds terms (one for each combination of coordinates, row-major) in their dtype, from the left, last
-// dimension first.
+// Folds terms (one for each combination of coordinates, row-major) in their dtype in the default order: the
+// first Partial mesh dimension first, terms from the left.
 at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
                       const std::vector<int64_t>& sizes);
 
@@ -33,6 +33,7 @@ struct Reference {
   at::Tensor magnitude;  // double; undefined: no difference is allowed
   at::Tensor range;  // how large finite terms make a partial result in some order; undefined: the magnitude
   bool order_free = false;  // beyond the range nothing is known of the result (products)
+  at::Tensor unknown;       // bool; where nothing is known of the result; undefined: nowhere
   double factor = 0;        // bound = magnitude * factor + floor
   double floor = 0;         // the smallest numbers of the dtype lose their relative precision
 };

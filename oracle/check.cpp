@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 
 #include <deque>
+#include <unordered_set>
 
 #include "engine/values/error.h"
 #include "oracle/bound.h"
@@ -56,9 +57,10 @@ class Checker {
   const TimelineEntry& entry() const { return timeline_[next_]; }
 
   void start(const Start& s) {
-    if (!s.plain.defined() || s.locals.empty()) return;
+    if (!s.plain.defined()) return;
     Window window = recording_.window(s.plain);
     window.epoch = 0;
+    if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicePlanPtr plan = slice_plan(*s.spec);
     Tensors terms;
     for (int64_t t = 0; t < plan->terms; ++t)
@@ -69,16 +71,32 @@ class Checker {
     shadow_.set(window, is_plain ? Shadow::plain() : shadow_.rendition(window, terms, *plan));
   }
 
-  // Redistributions, and what else may stand in the timeline without an op of the plain run.
-  void pass_moves() {
+  // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
+  // that is not known yet if the plain run's next op is to make it.
+  void pass_moves(bool may_stop = false) {
     for (; !at_end(); ++next_) {
       if (entry().op == kRedistribute) {
+        if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         note(judge_redistribution(entry(), recording_, shadow_));
         ++result_.redistributions;
-      } else if (!is_silent(entry())) {
+      } else if (!is_silent(entry()) && !is_factory(entry())) {
         return;
       }
     }
+  }
+
+  // The next op of the timeline that is no redistribution.
+  std::string_view next_op() const {
+    for (size_t k = next_; k < timeline_.size(); ++k)
+      if (timeline_[k].op != kRedistribute && !is_silent(timeline_[k]) && !is_factory(timeline_[k]))
+        return timeline_[k].op;
+    return "";
+  }
+
+  // Their values are looked at when an op reads them.
+  static bool is_factory(const TimelineEntry& e) { return e.inputs.empty() && may_stand_alone(e.op, true); }
+  static bool is_factory(const RecordedOp& op) {
+    return op.inputs.empty() && may_stand_alone(op.op->name, false);
   }
 
   void note(std::optional<Explanation> explanation) {
@@ -89,8 +107,12 @@ class Checker {
   }
 
   void step(const RecordedOp& op) {
-    pass_moves();
-    while (!at_end() && entry().op != op.op->name && !is_out_of(op) && may_stand_alone(entry().op, true)) {
+    if (is_factory(op)) return skip(op);
+    const bool constant = reads_constants(op);
+    if (constant && next_op() != op.op->name) return skip(op);
+    const bool skippable = constant || may_stand_alone(op.op->name, false);
+    pass_moves(skippable);
+    while (!at_end() && may_stand_alone(entry().op, true) && !is_out_of(op) && !may_be(op)) {
       pass_copy();
       ++next_;
       pass_moves();
@@ -105,10 +127,17 @@ class Checker {
       for (const RecordedOp& part : expanded_.back()) step(part);
       return;
     }
-    if (may_stand_alone(op.op->name, false)) return skip(op);
+    if (skippable) return skip(op);
     if (at_end())
       find_fault(Condition::kSequence, "the plain run does ", op.op->name, " next, and the engine nothing");
     find_fault(Condition::kSequence, "the plain run does ", op.op->name, " here");
+  }
+
+  // Of two copies, the one of the same value.
+  bool may_be(const RecordedOp& op) {
+    if (entry().op != op.op->name) return false;
+    if (op.op->name != "aten::clone" || entry().inputs.size() != 1) return true;
+    return shadow_.find(op.inputs.at(0), entry().inputs[0]) != nullptr;
   }
 
   // The engine runs out= variants as the functional op and a copy.
@@ -120,8 +149,10 @@ class Checker {
 
   void judge(const RecordedOp& op) {
     OpInQuestion q{op, entry(), effects(op), {}, {}, {}};
-    for (const std::string& problem : {match_inputs(op, entry(), q.inputs), match_arguments(op, entry()),
-                                       match_outputs(op, q.effects, entry(), q.outputs)})
+    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()); };
+    for (const std::string& problem :
+         {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
+          match_outputs(op, q.effects, entry(), q.outputs)})
       if (!problem.empty()) find_fault(Condition::kSequence, problem);
     if (op.random_offset != entry().random_offset)
       find_fault(Condition::kOp, "it draws at offset ", entry().random_offset.value_or(0),
@@ -163,8 +194,24 @@ class Checker {
     }
   }
 
+  // What comes of factories without tensor arguments is plain on the engine too, which sees nothing of it.
+  bool reads_constants(const RecordedOp& op) const {
+    bool any = false;
+    for (const Window& w : op.inputs) {
+      if (w.defined() && !constants_.contains(w.id())) return false;
+      any |= w.defined();
+    }
+    return any;
+  }
+
   // An op of the plain run's alone.
   void skip(const RecordedOp& op) {
+    if (op.inputs.empty() || reads_constants(op)) {
+      for (const Window& w : op.results) {
+        constants_.insert(w.id());
+        shadow_.set(w, Shadow::plain());
+      }
+    }
     if (leaves_unset(op.op->name)) {
       for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
     } else if (op.op->name == "aten::clone") {
@@ -197,15 +244,28 @@ class Checker {
                           ", is not what the oracle's own values come to");
       throw Finding{std::move(fault)};
     }
-    result_.finals.back() = folded(window, *rendition, shadow_);
+    result_.finals.back() = whole(window, *rendition, *f.record.spec);
     if (!rendition->plain() && !same_bits(result_.finals.back(), recording_.read(window)))
       result_.equal = false;
+  }
+
+  // Pending terms are folded rank by rank, as an input's are: where the vector body of a kernel ends decides
+  // which NaN survives.
+  at::Tensor whole(const Window& window, const Rendition& rendition, const Spec& spec) const {
+    const Tensors terms = shadow_.terms(window, rendition);
+    if (!rendition.pending()) return terms[0];
+    const SlicePlanPtr plan = slice_plan(spec);
+    Tensors locals;
+    for (size_t p = 0; p < plan->term.size(); ++p)
+      locals.push_back(cut(terms[static_cast<size_t>(plan->term[p])], *plan, static_cast<int64_t>(p)));
+    return assemble(locals, spec).global;
   }
 
   const Recording& recording_;
   const Timeline& timeline_;
   Shadow shadow_;
   size_t next_ = 0;
+  std::unordered_set<const c10::StorageImpl*> constants_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;
 };
@@ -271,7 +331,8 @@ Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
   for (size_t i = 0; i < plain.inputs.size(); ++i) {
     const auto input = static_cast<int64_t>(i);
     auto spec = std::make_shared<const Spec>(spec_of(c, input));
-    if (spec->has_partial()) starts.push_back({plain.inputs[i], spec, make_locals(c, input)});
+    const bool pending = spec->has_partial();
+    starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});
   }
   std::vector<Final> ends;
   for (size_t i = 0; i < finals.size(); ++i) ends.push_back({plain.values[i], finals[i]});

@@ -138,9 +138,13 @@ class Interpreter {
     Tensors leaves;
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (program_.inputs[i].requires_grad) leaves.push_back(values_[i]);
-    return torch::autograd::grad(values_of(values_, call.args.at(0)), leaves,
-                                 values_of(values_, call.args.at(1)), retain_graph, /*create_graph=*/false,
-                                 /*allow_unused=*/true);
+    Tensors gradients = torch::autograd::grad(values_of(values_, call.args.at(0)), leaves,
+                                              values_of(values_, call.args.at(1)), retain_graph,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+    // Values of their own: some would be the very tensors that were handed in.
+    for (at::Tensor& g : gradients)
+      if (g.defined()) g = g.clone();
+    return gradients;
   }
 
   const Program& program_;

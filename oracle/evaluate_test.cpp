@@ -146,11 +146,11 @@ std::vector<std::string> recorded(const Case& c) {
 // op of the backward pass that is missed.
 TEST(Recording, HoldsTheOpsThatReachAKernel) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(
-      recorded(make_case({normal({4, 6}, 1, true), normal({3, 6}, 2, true), normal({4, 3}, 3)},
-                         {{"aten::linear", {Ref{0}, Ref{1}, None{}}, 1},
-                          {"lockstep::backward", {Refs{{3}}, Refs{{2}}}, 2}})),
-      (Names{"aten::t", "aten::mm", "aten::t", "aten::mm", "aten::t", "aten::t", "aten::mm", "aten::t"}));
+  EXPECT_EQ(recorded(make_case({normal({4, 6}, 1, true), normal({3, 6}, 2, true), normal({4, 3}, 3)},
+                               {{"aten::linear", {Ref{0}, Ref{1}, None{}}, 1},
+                                {"lockstep::backward", {Refs{{3}}, Refs{{2}}}, 2}})),
+            (Names{"aten::t", "aten::mm", "aten::t", "aten::mm", "aten::t", "aten::t", "aten::mm", "aten::t",
+                   "aten::clone", "aten::clone"}));
   // ones_like fills inside its kernel; an in-place op saves what its derivative needs.
   EXPECT_EQ(recorded(make_case({normal({4}, 1, true), normal({4}, 2)},
                                {{"aten::ones_like", {Ref{0}, None{}, None{}, None{}, None{}, None{}}, 1},
@@ -158,11 +158,12 @@ TEST(Recording, HoldsTheOpsThatReachAKernel) {
                                 {"aten::pow_.Scalar", {Ref{3}, 2.0}, 1},
                                 {"lockstep::backward", {Refs{{4}}, Refs{{1}}}, 1}})),
             (Names{"aten::ones_like", "aten::mul.Tensor", "aten::clone", "aten::pow_.Scalar",
-                   "aten::pow.Tensor_Scalar", "aten::mul.Scalar", "aten::mul.Tensor", "aten::mul.Tensor"}));
+                   "aten::pow.Tensor_Scalar", "aten::mul.Scalar", "aten::mul.Tensor", "aten::mul.Tensor",
+                   "aten::clone"}));
   EXPECT_EQ(recorded(make_case({normal({4, 4}, 1, true), normal({4, 4}, 2)},
                                {{"aten::dropout", {Ref{0}, 0.5, true}, 1},
                                 {"lockstep::backward", {Refs{{2}}, Refs{{1}}}, 1}})),
-            (Names{"aten::native_dropout", "aten::native_dropout_backward"}));
+            (Names{"aten::native_dropout", "aten::native_dropout_backward", "aten::clone"}));
 }
 
 // Would catch: a recording that shows later values for earlier reads.

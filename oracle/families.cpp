@@ -53,6 +53,8 @@ constexpr std::string_view kBatched =
     "the stock kernel of a batched product is chosen by the size of its matrices";
 constexpr std::string_view kScalarTail =
     "the vector body and the scalar tail of the kernel round differently";
+constexpr std::string_view kNanInTail =
+    "given NaN, the vector body of the stock kernel gives NaN and its scalar tail a number";
 constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
 
 constexpr OpFamily exact(std::string_view name, bool reduces = false) {
@@ -177,6 +179,7 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
      .local_kernel = kInnerReduction},
     // Local kernels only.
     local("pow", Bound::kRelative, few, kScalarTail),
+    local("elu_backward", Bound::kNanInputs, nullptr, kNanInTail),
     local("linalg_vector_norm", Bound::kRelative, reduced, kInnerReduction),
     local("var", Bound::kVariance, reduced, kInnerReduction),
     local("std", Bound::kVariance, reduced, kInnerReduction),
@@ -194,12 +197,13 @@ constexpr auto kLeniencies = std::to_array<Leniency>({
      "whether autograd copies a gradient or keeps it depends on reference counts and strides; a copy changes "
      "no value"},
     {"aten::empty_like", true, true, "memory without values, made for the op that writes it next"},
-    {"aten::zeros", true, false,
-     "a factory without tensor arguments makes a plain tensor, which the engine never sees"},
-    {"aten::ones", true, false, "as aten::zeros"},
-    {"aten::full", true, false, "as aten::zeros"},
-    {"aten::arange", true, false, "as aten::zeros"},
-    {"aten::scalar_tensor", true, false, "as aten::zeros"},
+    {"aten::zeros", true, true,
+     "a factory without tensor arguments makes a plain tensor, which the engine may see only where an op "
+     "reads it"},
+    {"aten::ones", true, true, "as aten::zeros"},
+    {"aten::full", true, true, "as aten::zeros"},
+    {"aten::arange", true, true, "as aten::zeros"},
+    {"aten::scalar_tensor", true, true, "as aten::zeros"},
 });
 
 constexpr std::array<std::string_view, 5> kUnset = {

@@ -24,6 +24,7 @@ enum class Bound {
   kLogSoftmax,  // also logsumexp; magnitude: 1 + |answer| + range of the exponents
   kSoftmaxBackward,     // magnitude: |y| (|g| + sum |g y|)
   kLogSoftmaxBackward,  // magnitude: |g| + exp(y) sum |g|
+  kNanInputs,           // an exception: nothing is known where an input is NaN, and elsewhere kExact
 };
 
 // How many roundings of the accumulation type stand between a term and the result, from the shapes of the op.

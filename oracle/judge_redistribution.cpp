@@ -126,21 +126,46 @@ std::optional<Explanation> judge_fold(const Pending& before, const Pending& afte
   return Explanation{why, 0, "", judged.worst};
 }
 
+// Folds and spreads whole terms, or slice by slice: which of two NaNs survives may depend on where the vector
+// body of a kernel ends, hence on the slices that the ranks fold.
+Pending moved_terms(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
+  const auto run = [&](Pending p) {
+    for (const auto& level : entry.order.levels) fold_level(p, level);
+    meet_target(p, *entry.outputs[0].spec);
+    return p;
+  };
+  if (slices == nullptr) return run(before);
+  Pending whole;
+  for (size_t position = 0; position < slices->lists.size(); ++position) {
+    const auto p = static_cast<int64_t>(position);
+    Pending part{before.dims, before.ops, before.sizes, {}};
+    for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, p));
+    part = run(std::move(part));
+    if (whole.terms.empty()) {
+      whole = {part.dims, part.ops, part.sizes, {}};
+      for (size_t t = 0; t < part.terms.size(); ++t) whole.terms.push_back(at::empty_like(before.terms[0]));
+    }
+    for (size_t t = 0; t < part.terms.size(); ++t) paste(part.terms[t], *slices, p, whole.terms[t]);
+  }
+  return whole;
+}
+
 Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recording& recording,
            const Shadow& shadow) {
-  const Spec& target = *entry.outputs[0].spec;
+  const TensorRecord& target = entry.outputs[0];
   const Rendition& r = *from.rendition;
-  if (!r.pending() && !target.has_partial()) {
+  if (!r.pending() && !target.spec->has_partial()) {
     if (!entry.order.levels.empty()) find_fault(Condition::kOp, "its order reduces where nothing pends");
     return {from.rendition, std::nullopt};
   }
   const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
-  Pending after = before;
-  for (const auto& level : entry.order.levels) fold_level(after, level);
-  meet_target(after, target);
+  const SlicePlanPtr source_plan = slice_plan(*entry.inputs[0].spec), target_plan = slice_plan(*target.spec);
+  Pending after = moved_terms(before, entry, nullptr);
+  for (const SlicePlan* slices : {target_plan.get(), source_plan.get()})
+    if (first_mismatch(after.terms, target) >= 0) after = moved_terms(before, entry, slices);
   auto explanation = judge_fold(before, after, entry.order);
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
-  return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *slice_plan(target)),
+  return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
           std::move(explanation)};
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 
@@ -12,10 +13,10 @@
 namespace lockstep::oracle {
 namespace {
 
-// Arguments that say where a tensor lives or who draws, not what it is.
+// Arguments that say where a tensor lives, how it lies in memory or who draws, not what its values are.
 bool is_placement_argument(const ArgInfo& info) {
   return info.name == "generator" || info.name == "layout" || info.name == "device" ||
-         info.name == "pin_memory" || info.name == "non_blocking";
+         info.name == "pin_memory" || info.name == "non_blocking" || info.name == "memory_format";
 }
 
 bool same_value(const c10::IValue& a, const c10::IValue& b) {
@@ -35,6 +36,23 @@ std::pair<size_t, size_t> range_of(const RecordedOp& op, size_t a) {
   size_t begin = 0;
   for (size_t i = 0; i < a; ++i) begin += static_cast<size_t>(std::max<int64_t>(op.tensors_per_arg[i], 0));
   return {begin, begin + static_cast<size_t>(std::max<int64_t>(op.tensors_per_arg[a], 0))};
+}
+
+// Which inputs of an argument the `count` listed ones are: all that are defined, but for those that the
+// engine may hold as plain tensors.
+std::optional<std::vector<size_t>> listed_inputs(const RecordedOp& op, std::pair<size_t, size_t> range,
+                                                 size_t count, const IsPlain& is_plain) {
+  const std::array<std::function<bool(const Window&)>, 5> omitted = {
+      [](const Window&) { return false; }, [&](const Window& w) { return w.numel() == 1 && is_plain(w); },
+      [&](const Window& w) { return is_plain(w); }, [](const Window& w) { return w.numel() == 1; },
+      [&](const Window& w) { return w.numel() == 1 || is_plain(w); }};
+  for (const auto& omits : omitted) {
+    std::vector<size_t> listed;
+    for (size_t i = range.first; i < range.second; ++i)
+      if (op.inputs[i].defined() && !omits(op.inputs[i])) listed.push_back(i);
+    if (listed.size() == count) return listed;
+  }
+  return std::nullopt;
 }
 
 // The overload of the same op with the same arguments but for the outs.
@@ -59,7 +77,7 @@ const Operator* functional_of(const Operator& op) {
 
 }  // namespace
 
-std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry,
+std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry, const IsPlain& is_plain,
                          std::vector<const TensorRecord*>& records) {
   records.assign(op.inputs.size(), nullptr);
   if (entry.tensors_per_arg.size() != op.args.size())
@@ -69,18 +87,11 @@ std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry,
   for (size_t a = 0; a < op.args.size(); ++a) {
     const auto count = static_cast<size_t>(std::max<int64_t>(entry.tensors_per_arg[a], 0));
     if (next + count > entry.inputs.size()) return "its arguments name more tensors than it lists";
-    const auto [begin, end] = range_of(op, a);
-    std::vector<size_t> tensors, larger;
-    for (size_t i = begin; i < end; ++i) {
-      if (!op.inputs[i].defined()) continue;
-      tensors.push_back(i);
-      if (op.inputs[i].numel() != 1) larger.push_back(i);
-    }
-    const auto& read = count == tensors.size() ? tensors : larger;
-    if (count != read.size())
+    const auto listed = listed_inputs(op, range_of(op, a), count, is_plain);
+    if (!listed)
       return concat("argument ", a, " (", op.op->args[a].name, ") has ", count,
-                    " tensors, where the plain run has ", tensors.size());
-    for (const size_t i : read) records[i] = &entry.inputs[next++];
+                    " tensors, unlike the plain run's");
+    for (const size_t i : *listed) records[i] = &entry.inputs[next++];
   }
   return next == entry.inputs.size() ? "" : "it lists more tensors than its arguments name";
 }

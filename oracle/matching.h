@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tensors and arguments of a timeline's entry are which of the recorded op.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,12 @@
 
 namespace lockstep::oracle {
 
-// For each input of the op, the record of the entry that shows it; null: undefined, or a plain tensor of one
-// element, which the engine does not distribute. Returns what does not match, or "".
-std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry,
+// Whether the engine may hold this value as a plain tensor, which it does not list.
+using IsPlain = std::function<bool(const Window&)>;
+
+// For each input of the op, the record of the entry that shows it; null: undefined, or a plain tensor.
+// Returns what does not match, or "".
+std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry, const IsPlain& is_plain,
                          std::vector<const TensorRecord*>& records);
 // For each effect of the op likewise; null: undefined.
 std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effects,

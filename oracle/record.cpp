@@ -89,6 +89,13 @@ RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args
   return entry;
 }
 
+// The copy is made before the op around it writes, whose epoch has begun already.
+void before_write(RecordedOp& copy, const RecordedOp& writer) {
+  for (Window& read : copy.inputs)
+    for (const size_t i : writer.written)
+      if (read.id() == writer.inputs[i].id()) read.epoch = writer.inputs[i].epoch;
+}
+
 void add_results(RecordedOp& entry, const Recording& recording, const std::vector<c10::IValue>& outputs) {
   for (const c10::IValue& value : outputs) {
     if (value.isTensor()) {
@@ -106,6 +113,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
     const Operator& op = *frame.op;
     frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
     if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+    if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
     if (!op.composite) ++state.blocked;
   }
   state.frames.push_back(std::move(frame));
@@ -144,7 +152,7 @@ at::Tensor tensor_in(const c10::Storage& storage, const Window& window) {
   return tensor;
 }
 
-Window Recording::window(const at::Tensor& tensor) const {
+Window window_of(const at::Tensor& tensor) {
   Window w;
   if (!tensor.defined()) return w;
   w.storage = tensor.storage();
@@ -152,8 +160,13 @@ Window Recording::window(const at::Tensor& tensor) const {
   w.shape = at::DimVector(tensor.sizes());
   w.stride = at::DimVector(tensor.strides());
   w.dtype = tensor.scalar_type();
+  return w;
+}
+
+Window Recording::window(const at::Tensor& tensor) const {
+  Window w = window_of(tensor);
   const auto epoch = epochs_.find(w.id());
-  w.epoch = epoch == epochs_.end() ? 0 : epoch->second;
+  if (epoch != epochs_.end()) w.epoch = epoch->second;
   return w;
 }
 

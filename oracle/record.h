@@ -31,6 +31,8 @@ struct Window {
   int64_t numel() const;
   bool operator==(const Window& other) const;
 };
+// At epoch 0.
+Window window_of(const at::Tensor& tensor);
 // The elements of another storage that a window names.
 at::Tensor tensor_in(const c10::Storage& storage, const Window& window);
 

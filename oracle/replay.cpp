@@ -107,8 +107,10 @@ at::Tensor filled(const Spec& spec, int64_t position, ReduceOp op) {
   return at::full(local_shape(spec, position), identity(op, spec.dtype()), at::TensorOptions(spec.dtype()));
 }
 
-// The rank's sum has no element: its term must leave the others as they are.
-bool sums_nothing(std::string_view name, const Tensors& inputs) {
+// The rank's sum has no element, and others' have: its term must leave theirs as they are.
+bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& inputs) {
+  for (const Window& whole : op.inputs)
+    if (whole.defined() && whole.numel() == 0) return false;
   if (is_any(name,
              {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any", "aten::all"}))
     return inputs[0].numel() == 0;
@@ -200,7 +202,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   const std::string_view name = base_name(*op.op);
   const SpecPtr& output = where.outputs.at(0);
   if (const Partial* partial = pending(output)) {
-    if (sums_nothing(name, inputs)) return {filled(*output, where.position, partial->op)};
+    if (sums_nothing(name, op, inputs)) return {filled(*output, where.position, partial->op)};
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(op, inputs);

@@ -76,7 +76,9 @@ Operator make_operator(const c10::OperatorHandle& handle) {
   const std::string name = c10::toString(schema.operator_name());
   Operator op{.handle = handle, .name = name, .args = {}};
   for (const auto& argument : schema.arguments()) op.args.push_back(arg_info(argument));
-  op.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  // Some have a decomposition and a kernel; on a CPU the kernel runs.
+  op.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+                 !handle.hasKernelForDispatchKey(c10::DispatchKey::CPU);
   for (const auto& a : op.args) op.writes |= a.written;
   for (const auto tag : handle.getTags()) op.random |= tag == at::Tag::nondeterministic_seeded;
   op.returns = static_cast<int64_t>(schema.returns().size());
