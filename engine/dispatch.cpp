@@ -103,15 +103,28 @@ void refuse_implicit(const Dispatched& d) {
   throw Error(concat("[", d.op.operator_name(), "] would redistribute implicitly, which ExplicitRedistribution forbids:", moves));
 }
 
+// A list op writes element by element, so that a later element may read what an earlier one wrote; a redistributed copy
+// would be of the older state.
+void refuse_stale_reads(const Dispatched& d) {
+  const auto local = [&](size_t i) { return dtensor_impl(d.call.tensors[i])->locals().front(); };
+  for (size_t i = 0; i < d.placed.size(); ++i) {
+    if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
+    for (size_t j = 0; j < d.placed.size(); ++j)
+      LOCKSTEP_CHECK(!d.call.operands.mutated[j] || d.call.operands.specs[j] == nullptr || !local(i).is_alias_of(local(j)),
+                     "[", d.op.operator_name(), "] reads ", to_string(*d.call.operands.specs[i]),
+                     " in other placements than it writes it in; redistribute it first, into a tensor of its own");
+  }
+}
+
 void place_inputs(Dispatched& d) {
   if (d.decision->redistributes && explicit_redistribution_required()) refuse_implicit(d);
   d.placed = d.call.tensors;
   if (!d.decision->redistributes) return;
+  if (d.resolved.variant == Variant::kList) refuse_stale_reads(d);
   PlainGuard guard;
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     ++g_counters.redistributions;
-    const std::optional<TimelinePause> pause = d.call.zeros[i].defined() ? std::optional<TimelinePause>(std::in_place) : std::nullopt;
     d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
   }
 }
@@ -193,7 +206,7 @@ TimelineEntry begin_entry(const Dispatched& d) {
     if (d.resolved.kinds[i] != ArgKind::kConstant) entry.tensors_per_arg[i] = 0;
   for (size_t i = 0; i < d.placed.size(); ++i) {
     const size_t arg = d.call.operands.arg[i];
-    if (d.call.operands.specs[i] == nullptr || d.call.zeros[i].defined()) {
+    if (d.call.operands.specs[i] == nullptr) {
       const bool constant = d.call.operands.metas[i].defined;
       if (constant && d.resolved.kinds[arg] == ArgKind::kTensor) entry.tensors_per_arg[arg] = -1;
       continue;
@@ -403,8 +416,8 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
 bool view_stays(const DTensorImpl& impl, const std::vector<int64_t>& shape) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::view", "");
   const auto& spec = *impl.spec();
-  Operands operands{{impl.spec()}, {{true, false, spec.shape(), spec.stride(), spec.dtype()}}, {false}, {0}};
-  const TensorMeta out{true, false, shape, contiguous_strides(shape), spec.dtype()};
+  Operands operands{{impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype()}}, {false}, {0}};
+  const TensorMeta out{true, false, false, shape, contiguous_strides(shape), spec.dtype()};
   return legal_without_moving(op, resolve(op), operands, {c10::IValue(), shape}, {out});
 }
 
