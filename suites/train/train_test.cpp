@@ -93,6 +93,27 @@ TEST(Train, EveryStepIsExplained) {
     }
 }
 
+// Catches: a dtype that the model, the loss or the judge forgets. One step: AdamW's eps is 0 in f16.
+TEST(Train, EveryDtypeIsExplained) {
+  const auto text = read_text("", 16);
+  for (const auto dtype : {c10::kDouble, c10::kBFloat16, c10::kHalf})
+    for (const double dropout : {0.0, 0.1}) {
+      auto options = quick("tp:2");
+      options.steps = 1;
+      options.dtype = dtype;
+      options.dropout = dropout;
+      TrainObserver observer;
+      observer.wants_state = [](int64_t) { return true; };
+      observer.on_state = [&](const TrainState& before, const TrainStep& step) {
+        EXPECT_TRUE(std::isfinite(step.loss) && std::isfinite(step.norm));
+        const auto judgement = judge_step(options, text, before, step);
+        EXPECT_LT(judgement.verdict, dashboard::Verdict::kExpectedException)
+            << dtype << " " << judgement.text;
+      };
+      train(options, text, observer);
+    }
+}
+
 // Catches: a judge that calls everything explained: other random draws, replicas that disagree, other bits.
 TEST(Train, WhatIsNotExplainedIsFound) {
   const auto text = read_text("", 16);
