@@ -97,6 +97,7 @@ class Chooser {
       if (stays && present(i) && row.inputs[i] != call_.current[i]) return false;
       if (!operands_.metas[i].defined) continue;
       if (!present(i) && is_partial(row.inputs[i])) return false;
+      if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
       if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim()) return false;
     }
     for (size_t j = 0; j < row.outputs.size(); ++j) {
@@ -129,7 +130,10 @@ class Chooser {
     };
     for (const auto& [input, dim] : row.even) {
       const auto in = [input = input](const Row& r) { return r.inputs[input]; };
-      if (operands_.metas[input].shape[u(dim)] % factor(in, dim) != 0) return false;
+      // Interleaving cuts each of its parts, so each of them has to divide.
+      const auto* strided = std::get_if<InterleavedShard>(&row.inputs[input]);
+      const int64_t parts = strided == nullptr ? 1 : strided->parts;
+      if (operands_.metas[input].shape[u(dim)] % (factor(in, dim) * parts) != 0) return false;
     }
     for (const int64_t dim : row.even_outputs) {
       const auto out = [](const Row& r) { return r.outputs[0]; };

@@ -183,13 +183,18 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
   }
 }
 
+// Of two NaNs a vectorised product keeps one and a scalar product the other; here it is always the first.
+static at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_floating_point() ? at::where(at::isnan(a), a, a.mul(b)) : a.mul(b);
+}
+
 at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
   auto value = terms.front().clone();
   for (size_t i = 1; i < terms.size(); ++i) {
     switch (op) {
       case ReduceOp::kSum:
       case ReduceOp::kAvg: value.add_(terms[i]); break;
-      case ReduceOp::kProduct: value.mul_(terms[i]); break;
+      case ReduceOp::kProduct: value = product(value, terms[i]); break;
       // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do not.
       case ReduceOp::kMax: value = at::where(value.gt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;
       case ReduceOp::kMin: value = at::where(value.lt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;

@@ -17,7 +17,7 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   const auto* impl = dtensor_impl(tensor);
   TensorMeta meta;
   if (tensor.defined()) {
-    meta = impl != nullptr ? TensorMeta{true, false, impl->spec()->shape(), impl->spec()->stride(), impl->spec()->dtype()}
+    meta = impl != nullptr ? TensorMeta{true, false, false, impl->spec()->shape(), impl->spec()->stride(), impl->spec()->dtype()}
                            : meta_of(tensor);
     meta.plain = impl == nullptr;
   }
@@ -79,6 +79,7 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
     call.tensors[i] = replicated(call.tensors[i], call.comm);
     call.operands.specs[i] = dtensor_impl(call.tensors[i])->spec();
     meta.plain = false;
+    meta.constant = true;
   }
 }
 
@@ -206,6 +207,7 @@ CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     const auto& meta = call.operands.metas[i];
     key.words.push_back(static_cast<int64_t>(call.operands.arg[i]));
+    key.words.push_back(meta.constant);
     if (!meta.plain) continue;
     key.words.insert(key.words.end(), {static_cast<int64_t>(meta.dtype), meta.ndim(),
                                        call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});

@@ -81,7 +81,8 @@ at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
     case ReduceOp::kMax:
       return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
     case ReduceOp::kProduct:
-      return at::mul(a, b);
+      // Which of two NaNs a stock product keeps depends on where the element stands.
+      return a.is_floating_point() ? at::where(at::isnan(a), a, at::mul(a, b)) : at::mul(a, b);
   }
   throw Broken("[ownership] a ReduceOp out of range");
 }

@@ -85,7 +85,8 @@ void contraction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& last = stack[stack.size() > 2 && stack[2].isTensor() ? 1 : 0].toTensor();
   const bool nothing = last.dim() > 0 && last.size(-1) == 0;
-  if (partial == nullptr || !nothing || globally_empty(c.call.inputs.back())) return c.op.callBoxed(stack);
+  const bool anywhere = globally_empty(c.call.inputs.front()) || globally_empty(c.call.inputs.back());
+  if (partial == nullptr || !nothing || anywhere) return c.op.callBoxed(stack);
   // The term to be added, if there is one, still counts.
   if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0) return c.op.callBoxed(stack);
   set_results(stack, filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));

@@ -33,7 +33,8 @@ struct Row {
 // order, lists flattened, undefined ones included (`defined` is false; their placement is ignored).
 struct TensorMeta {
   bool defined = false;
-  bool plain = false;  // a plain tensor of one element; counts as Replicate
+  bool plain = false;     // a plain tensor of one element; counts as Replicate
+  bool constant = false;  // zeros that autograd made; must stay Replicate
   std::vector<int64_t> shape, stride;
   c10::ScalarType dtype = c10::ScalarType::Float;
   int64_t ndim() const { return static_cast<int64_t>(shape.size()); }
