@@ -110,8 +110,16 @@ std::optional<Explanation> judge_fold(const Pending& before, const Pending& afte
   std::vector<FoldLevel> levels;
   for (const auto& level : order.levels)
     levels.push_back({level.op, static_cast<int64_t>(level.ranks.size()), level.dtype});
-  const Reference reference =
-      fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
+  // A value spread as terms of an average is folded when it is read: those roundings, and that range, count too.
+  std::vector<FoldLevel> spread;
+  for (size_t d = 0; d < after.dims.size(); ++d)
+    if (after.ops[d] == ReduceOp::kAvg &&
+        std::find(before.dims.begin(), before.dims.end(), after.dims[d]) == before.dims.end())
+      spread.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
+  levels.insert(levels.end(), spread.begin(), spread.end());
+  Reference reference = fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
+  if (!spread.empty())
+    reference.range = fold_reference(after.terms, after.ops, after.sizes, spread, plain.scalar_type()).range;
   const Judged judged = judge(widen(after.terms, after.ops, after.sizes).value, plain, reference);
   if (judged.within == Within::kNo) {
     Fault fault;
