@@ -46,6 +46,8 @@ const std::vector<Suite>& table() {
        kEndless, false, generated<metamorphic>, judge_metamorphic},
       {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false, generated<cache>,
        judge_cache},
+      {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(), false,
+       train_case, judge_train},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
        static_cast<int64_t>(faults().size()), true, fault_case, judge_fault},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},

@@ -74,11 +74,9 @@ int main(int argc, char** argv) {
   add_train(app, chosen, line);
   try {
     app.parse(argc, argv);
+    return run_chosen(chosen, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : suites::kUsage;
-  }
-  try {
-    return run_chosen(chosen, argv);
   } catch (const std::exception& e) {
     return end_with(ending_of(e), chosen.json);
   }

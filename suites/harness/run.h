@@ -10,7 +10,7 @@
 namespace lockstep::suites {
 
 // Rounds of a run that names neither cases nor time.
-inline constexpr int64_t kDefaultRounds = 60;
+inline constexpr int64_t kDefaultRounds = 250;
 
 // What a run means to do.
 struct Plan {
