@@ -70,6 +70,14 @@ c10::ScalarType accumulation(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Double ? dtype : c10::ScalarType::Float;
 }
 
+bool all_finite(const at::Tensor& t) {
+  return at::isfinite(t).all().item<bool>();
+}
+
+at::Tensor finite_only(const at::Tensor& t, double instead) {
+  return is_float(t) ? at::where(at::isfinite(t), t, at::full({}, instead, t.options())) : t;
+}
+
 Tensors values(const std::vector<WideInput>& inputs) {
   Tensors result;
   for (const WideInput& i : inputs) result.push_back(i.value);
@@ -214,20 +222,12 @@ Within judge_element(const Element& e, const Reference& r, double most) {
   return infinite && e.range * (1 + r.factor) >= most ? Within::kOverflow : Within::kNo;
 }
 
-bool all_finite(const at::Tensor& t) {
-  return at::isfinite(t).all().item<bool>();
-}
-
-at::Tensor finite_only(const at::Tensor& t, double instead) {
-  return is_float(t) ? at::where(at::isfinite(t), t, at::full({}, instead, t.options())) : t;
-}
-
 // How large partial results may become by finite terms alone.
 at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
                     const std::vector<WideInput>& in, size_t effect, const at::Tensor& magnitude) {
   if (family.bound != Bound::kLinear || all_finite(magnitude)) return magnitude;
   Tensors finite;
-  for (const WideInput& i : in) finite.push_back(finite_only(i.magnitude, 0));
+  for (const WideInput& i : in) finite.push_back(i.finite);
   return apply_magnitudes(op, effects, writable(op, std::move(finite)))[effect];
 }
 
@@ -280,7 +280,10 @@ WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp
   }
   WideInput result;
   result.value = fold_terms(std::move(doubles), ops, sizes);
-  result.magnitude = fold_terms(std::move(positive), ops, sizes);
+  result.magnitude = result.finite = fold_terms(positive, ops, sizes);
+  if (!is_float(result.magnitude) || all_finite(result.magnitude)) return result;
+  for (at::Tensor& t : positive) t = finite_only(t, 0);
+  result.finite = fold_terms(std::move(positive), ops, sizes);
   return result;
 }
 

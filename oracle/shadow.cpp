@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace lockstep::oracle {
@@ -131,15 +132,19 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
   const auto [begin, end] = known_.equal_range(key_of(record));
   for (auto it = begin; it != end; ++it)
     if (same_record(it->second.record, record)) result.push_back(it->second.sighting);
-  if (!result.empty()) return result;
-  // Not seen in this placement yet: a storage that was written through another view, or a first reading.
+  // Not seen in this placement yet: a first reading, or a storage that was written through another view.
+  const bool any = !result.empty();
   std::vector<Window> candidates;
   for (const auto& [storage, windows] : seen_)
     for (const Window& w : windows)
-      if (w.dtype == record.spec->dtype() && w.shape == at::IntArrayRef(record.spec->shape()))
+      if ((!any || w.epoch > 0) && w.dtype == record.spec->dtype() &&
+          w.shape == at::IntArrayRef(record.spec->shape()))
         candidates.push_back(w);
-  for (const Window& w : candidates)
+  for (const Window& w : candidates) {
+    if (any && std::any_of(result.begin(), result.end(), [&](const Sighting& s) { return s.window == w; }))
+      continue;
     if (auto found = find(w, record); found && !found->unset) result.push_back({w, std::move(found)});
+  }
   return result;
 }
 
