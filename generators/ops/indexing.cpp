@@ -106,7 +106,8 @@ bool stack(Builder& b, const OpTemplate& op) {
 }
 
 bool triangle(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .min_dims = 2});
+  Ref x = first_operand(b, op, {.dtypes = op.dtypes, .min_dims = 2});
+  if (op.in_place()) x = b.unsharded(x, {-2, -1}, true);  // the diagonal runs through the whole matrix
   return emit(b, op, {x, b.random().between(-2, 2)}, {x});
 }
 
