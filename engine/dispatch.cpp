@@ -30,6 +30,7 @@ constexpr size_t kCacheLimit = 16384;  // decisions; then the cache starts anew
 
 thread_local DispatchCounters g_counters;
 thread_local CommPtr g_factory_comm;
+thread_local bool g_reshape_may_move = false;
 
 // Within it, factories that composite ops call make replicated DTensors of this mesh.
 class FactoryScope {
@@ -170,13 +171,24 @@ void check_shapes(const Dispatched& d, const Spec& spec, const PerRank<at::Tenso
   }
 }
 
+// as_strided names an absolute offset, every other view one from its input's.
+int64_t view_offset(const Dispatched& d, size_t output) {
+  const int64_t own = d.decision->call.outputs[output].offset;
+  const bool absolute = d.op.schema().name() == "aten::as_strided" && !d.args[3].isNone();
+  return absolute ? d.args[3].toInt() : own + d.call.tensors[0].storage_offset();
+}
+
 at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
   const auto& spec = d.decision->outputs[output];
   if (spec == nullptr) return {};
   check_shapes(d, *spec, locals);
-  if (d.resolved.entry->kind != OpKind::kView)
+  const bool view = d.resolved.entry->kind == OpKind::kView;
+  if (!view)
     for (auto& local : locals) local = conform(local, *spec);
-  return make_dtensor(spec, d.call.comm, std::move(locals));
+  auto result = make_dtensor(spec, d.call.comm, std::move(locals));
+  // Autograd reads offsets to write gradients through views.
+  if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
+  return result;
 }
 
 // Writes the results back to the interpreter's stack in the shape of the schema's returns.
@@ -416,8 +428,8 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
 bool view_stays(const DTensorImpl& impl, const std::vector<int64_t>& shape) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::view", "");
   const auto& spec = *impl.spec();
-  Operands operands{{impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype()}}, {false}, {0}};
-  const TensorMeta out{true, false, false, shape, contiguous_strides(shape), spec.dtype()};
+  Operands operands{{impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype(), 0}}, {false}, {0}};
+  const TensorMeta out{true, false, false, shape, contiguous_strides(shape), spec.dtype(), 0};
   return legal_without_moving(op, resolve(op), operands, {c10::IValue(), shape}, {out});
 }
 
@@ -446,6 +458,18 @@ at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at
   return stack[0].toTensor();
 }
 
+// Composite products of matrices reshape tensors of their own.
+void product(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const bool previous = std::exchange(g_reshape_may_move, true);
+  try {
+    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+  } catch (...) {
+    g_reshape_may_move = previous;
+    throw;
+  }
+  g_reshape_may_move = previous;
+}
+
 std::vector<int64_t> inferred_shape(const at::Tensor& self, at::IntArrayRef shape) {
   auto result = shape.vec();
   int64_t known = 1;
@@ -464,8 +488,9 @@ at::Tensor reshape(const at::Tensor& self, at::IntArrayRef shape) {
     return stack[0].toTensor();
   };
   const auto* impl = dtensor_impl(self);
-  // Where strides do not allow a view, the composite op copies, and the copy moves as it must.
-  const bool views = impl != nullptr && at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
+  // Where strides do not allow a view, the composite op copies, and the copy moves as it must. A user's reshape that is
+  // a view on one device has to alias here too; that of a composite op may move, since nobody else sees it.
+  const bool views = impl != nullptr && g_reshape_may_move && at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
   if (!views || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
     return composite(self);
   auto whole = impl->spec()->placements();
@@ -492,6 +517,8 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
   m.impl("dropout", dropout);
   m.impl("reshape", reshape);
+  m.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&product>());
+  m.impl("linear", torch::CppFunction::makeFromBoxedFunction<&product>());
   m.impl("value_selecting_reduction_backward", selected_value_backward);
   m.impl("scaled_dot_product_attention", attention);
 }
@@ -499,6 +526,8 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
   m.impl("dropout", dropout);
   m.impl("reshape", reshape);
+  m.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&product>());
+  m.impl("linear", torch::CppFunction::makeFromBoxedFunction<&product>());
   m.impl("value_selecting_reduction_backward", selected_value_backward);
   m.impl("scaled_dot_product_attention", attention);
 }

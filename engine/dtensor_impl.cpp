@@ -47,6 +47,7 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c
                                                                          bool allow_change) const {
   auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
   copy->set_version_counter(version);
+  copy->set_storage_offset(storage_offset());
   copy->set_allow_tensor_metadata_change(allow_change);
   return copy;
 }
@@ -55,6 +56,7 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::Va
                                                                          bool allow_change) const {
   auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
   copy->set_version_counter(std::move(version));
+  copy->set_storage_offset(storage_offset());
   copy->set_allow_tensor_metadata_change(allow_change);
   return copy;
 }

@@ -200,6 +200,7 @@ TensorMeta meta_of(const at::Tensor& tensor) {
   meta.shape = tensor.sizes().vec();
   meta.stride = tensor.strides().vec();
   meta.dtype = tensor.scalar_type();
+  meta.offset = tensor.storage_offset();
   return meta;
 }
 

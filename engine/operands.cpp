@@ -17,7 +17,7 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   const auto* impl = dtensor_impl(tensor);
   TensorMeta meta;
   if (tensor.defined()) {
-    meta = impl != nullptr ? TensorMeta{true, false, false, impl->spec()->shape(), impl->spec()->stride(), impl->spec()->dtype()}
+    meta = impl != nullptr ? TensorMeta{true, false, false, impl->spec()->shape(), impl->spec()->stride(), impl->spec()->dtype(), 0}
                            : meta_of(tensor);
     meta.plain = impl == nullptr;
   }
