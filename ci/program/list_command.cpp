@@ -17,7 +17,9 @@ void list_suites(bool json) {
   Json all = Json::array();
   for (const auto& s : suites::suites()) {
     if (json)
-      all.push_back({{"suite", s.name}, {"law", s.law}, {"weight", s.weight},
+      all.push_back({{"suite", s.name},
+                     {"law", s.law},
+                     {"weight", s.weight},
                      {"cases", s.limit == suites::kEndless ? Json() : Json(s.limit)}});
     else
       std::printf("%-14s %s\n", s.name, s.law);
@@ -29,7 +31,8 @@ void list_faults(bool json) {
   Json all = Json::array();
   for (const auto& f : suites::faults()) {
     if (json)
-      all.push_back({{"fault", f.name}, {"class", f.klass}, {"what", f.what}, {"suite", f.suite}, {"cases", f.cases}});
+      all.push_back(
+          {{"fault", f.name}, {"class", f.klass}, {"what", f.what}, {"suite", f.suite}, {"cases", f.cases}});
     else
       std::printf("%-28s %-4s %s\n", f.name, f.klass, f.what);
   }
@@ -39,8 +42,10 @@ void list_faults(bool json) {
 void list_ops(bool json) {
   Json all = Json::array();
   for (const auto& entry : op_table()) {
-    if (json) all.push_back(std::string(entry.name));
-    else std::printf("%s\n", std::string(entry.name).c_str());
+    if (json)
+      all.push_back(std::string(entry.name));
+    else
+      std::printf("%s\n", std::string(entry.name).c_str());
   }
   if (json) std::printf("%s\n", all.dump(2).c_str());
 }
@@ -59,9 +64,12 @@ void add_list(CLI::App& app, Chosen& chosen) {
   list->callback([&chosen, flags] {
     chosen.json = flags->json;
     chosen.action = [flags] {
-      if (flags->faults) list_faults(flags->json);
-      else if (flags->ops) list_ops(flags->json);
-      else list_suites(flags->json);
+      if (flags->faults)
+        list_faults(flags->json);
+      else if (flags->ops)
+        list_ops(flags->json);
+      else
+        list_suites(flags->json);
       return 0;
     };
   });

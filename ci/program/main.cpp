@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep: runs suites, replays tokens, shows what the engine does, trains, and reports. Exit codes are in
 // suites/harness/exit_code.h; only this file turns an error into one.
+#include <c10/util/Exception.h>
+
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -37,15 +39,20 @@ Ending ending_of(const std::exception& e) {
   return {suites::kHarnessError, std::string("harness error: ") + e.what()};
 }
 
+// libtorch warns about edge cases that suites look for on purpose.
+struct Quiet : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 int run_chosen(const Chosen& chosen, char** argv) {
   if (chosen.needs_lane) {
     enter_lane(chosen.lane, argv);
     const auto refused = chosen.lane == Lane::kExact ? slice_probe() : std::string();
     if (!refused.empty())
-      return end_with({suites::kSkipped,
-                       "the exact lane does not hold on this processor or library: a slice of " + refused +
-                           " is not bitwise the op on the slice; use --numerics fast"},
-                      chosen.json);
+      return end_with(
+          {suites::kSkipped, "the exact lane does not hold on this processor or library: a slice of " +
+                                 refused + " is not bitwise the op on the slice; use --numerics fast"},
+          chosen.json);
   }
   return chosen.action();
 }
@@ -57,12 +64,15 @@ std::string command_line(int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("Lockstep: does a sharded training program compute, bit by bit, what one device would?", "lockstep");
+  CLI::App app("Lockstep: does a sharded training program compute, bit by bit, what one device would?",
+               "lockstep");
   app.require_subcommand(1);
   app.set_version_flag("--version", "0.1.0");
-  app.footer("Exit codes: 0 all equal or explained; 1 difference, crash or hang; 2 usage, or not available; 3 harness "
-             "error;\n4 slower; 5 not measured; 6 non-determinism only; 7 store unusable; 8 a planted fault or the "
-             "canary survived;\n77 skipped. If several apply: 2, 7, 3, 8, 5, 1, 6, 4, 77, 0.");
+  app.footer(
+      "Exit codes: 0 all equal or explained; 1 difference, crash or hang; 2 usage, or not available; 3 "
+      "harness "
+      "error;\n4 slower; 5 not measured; 6 non-determinism only; 7 store unusable; 8 a planted fault or the "
+      "canary survived;\n77 skipped. If several apply: 2, 7, 3, 8, 5, 1, 6, 4, 77, 0.");
   Chosen chosen;
   const auto line = command_line(argc, argv);
   add_run(app, chosen, line);
@@ -72,6 +82,8 @@ int main(int argc, char** argv) {
   add_report(app, chosen);
   add_merge(app, chosen);
   add_train(app, chosen, line);
+  Quiet quiet;
+  c10::WarningUtils::set_warning_handler(&quiet);
   try {
     app.parse(argc, argv);
     return run_chosen(chosen, argv);

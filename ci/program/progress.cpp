@@ -27,8 +27,11 @@ std::string progress_text(int64_t done, int64_t planned, double seconds, double 
     left = left < 0 ? limit - seconds : std::min(left, limit - seconds);
   }
   const int filled = static_cast<int>(part * width);
-  std::string text = "[" + std::string(static_cast<size_t>(filled), '#') +
-                     std::string(static_cast<size_t>(width - filled), '-') + "] " + std::to_string(done);
+  std::string text;
+  if (width > 0)
+    text = "[" + std::string(static_cast<size_t>(filled), '#') +
+           std::string(static_cast<size_t>(width - filled), '-') + "] ";
+  text += std::to_string(done);
   if (planned > 0) text += "/" + std::to_string(planned);
   text += " cases, " + std::to_string(static_cast<int64_t>(rate)) + "/s";
   if (left >= 0) text += ", " + time_text(std::max(0.0, left)) + " left";

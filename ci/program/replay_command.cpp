@@ -12,6 +12,7 @@
 #include "suites/harness/examine.h"
 #include "suites/harness/exit_code.h"
 #include "suites/harness/tell.h"
+#include "suites/harness/worker_pool.h"
 #include "suites/lockstep_engine.h"
 
 namespace lockstep::program {
@@ -24,7 +25,8 @@ struct Flags {
 
 std::string token_of_bucket(const Flags& flags) {
   const auto store = dashboard::Store::open_reader(flags.db);
-  SQLite::Statement row(store.database(), "SELECT token FROM v_failures WHERE bucket = ? ORDER BY run_id DESC LIMIT 1");
+  SQLite::Statement row(store.database(),
+                        "SELECT token FROM v_failures WHERE bucket = ? ORDER BY run_id DESC LIMIT 1");
   row.bind(1, flags.bucket);
   LOCKSTEP_CHECK(row.executeStep(), "[replay] ", flags.db, " has no failure in bucket '", flags.bucket,
                  "'; lockstep report lists the buckets");
@@ -35,37 +37,57 @@ int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
   switch (suites::verdict_of(outcome)) {
     case dashboard::Verdict::kDifferent:
     case dashboard::Verdict::kHung:
-    case dashboard::Verdict::kCrashed: return suite.self_check ? suites::kFaultSurvived : suites::kDifference;
-    case dashboard::Verdict::kNondeterministic: return suites::kNondeterminism;
-    case dashboard::Verdict::kBroken: return suites::kHarnessError;
-    case dashboard::Verdict::kGaveUp: return suites::kNotMeasured;
-    default: return suites::kAllEqual;
+    case dashboard::Verdict::kCrashed:
+      return suite.self_check ? suites::kFaultSurvived : suites::kDifference;
+    case dashboard::Verdict::kNondeterministic:
+      return suites::kNondeterminism;
+    case dashboard::Verdict::kBroken:
+      return suites::kHarnessError;
+    case dashboard::Verdict::kGaveUp:
+      return suites::kNotMeasured;
+    default:
+      return suites::kAllEqual;
   }
 }
 
+std::string answer(const Flags& flags, const oracle::Case& c, const suites::Suite& suite,
+                   const suites::Outcome& outcome, int code) {
+  if (!flags.json) return suites::failure_text({&suite, -1}, c, outcome, flags.fault);
+  const auto* failure = std::get_if<suites::Failed>(&outcome);
+  return nlohmann::json{{"suite", c.suite},
+                        {"verdict", dashboard::name(suites::verdict_of(outcome))},
+                        {"bucket", failure ? failure->bucket : ""},
+                        {"explanation", suites::explanation_of(outcome)},
+                        {"program", oracle::describe(c)},
+                        {"exit_code", code},
+                        {"exit_codes", {code}}}
+      .dump(2);
+}
+
+// In a worker process, so that a case that crashes or hangs is told like any other.
 int replay(const Flags& flags) {
-  LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(), "[replay] give a token, or --bucket with a signature");
+  LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(),
+                 "[replay] give a token, or --bucket with a signature");
   const auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
   const auto& suite = suites::find_suite(c.suite);
-  std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
-  if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
-  const auto outcome = suites::judge_and_repeat(suite, c, *engine);
-  const int code = exit_code_of(suite, outcome);
-  const auto* failure = std::get_if<suites::Failed>(&outcome);
-  if (flags.json) {
-    std::printf("%s\n", nlohmann::json{{"suite", c.suite},
-                                       {"verdict", dashboard::name(suites::verdict_of(outcome))},
-                                       {"bucket", failure ? failure->bucket : ""},
-                                       {"explanation", suites::explanation_of(outcome)},
-                                       {"program", oracle::describe(c)},
-                                       {"exit_code", code},
-                                       {"exit_codes", {code}}}
-                            .dump(2)
-                            .c_str());
-    return code;
-  }
-  std::printf("%s", suites::failure_text({&suite, -1}, c, outcome, flags.fault).c_str());
-  return code;
+  if (!flags.fault.empty()) suites::find_fault(flags.fault);
+  suites::PoolWork work;
+  work.begin = [](int) {};
+  work.run = [&](int64_t) {
+    std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
+    if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
+    const auto outcome = suites::judge_and_repeat(suite, c, *engine);
+    const int code = exit_code_of(suite, outcome);
+    throw suites::WorkerExit{code, answer(flags, c, suite, outcome, code)};
+  };
+  work.lost = [&](const suites::Lost& lost) {
+    const auto outcome = suites::lost_outcome(c, lost);
+    throw suites::WorkerExit{suites::kDifference, answer(flags, c, suite, outcome, suites::kDifference)};
+  };
+  work.end = [] {};
+  work.tick = [](int64_t, double) {};
+  work.message = [](const std::string& text) { std::printf("%s\n", text.c_str()); };
+  return suites::run_pool({1, 1, 0, 120}, work).worker_code;
 }
 
 }  // namespace
@@ -74,7 +96,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   auto* replay_app = app.add_subcommand("replay", "Judge one case again from its token");
   replay_app->add_option("token", flags->token, "Token, as a failure printed it (quote it)");
-  replay_app->add_option("--bucket", flags->bucket, "The minimal case of this bucket in the database instead");
+  replay_app->add_option("--bucket", flags->bucket,
+                         "The minimal case of this bucket in the database instead");
   replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
   replay_app->add_option("--numerics", flags->numerics, "exact (default) or fast");

@@ -13,7 +13,8 @@ void add_report(CLI::App& app, Chosen& chosen) {
     std::string db, output = "lockstep-report.html";
   };
   auto flags = std::make_shared<Flags>();
-  auto* report = app.add_subcommand("report", "Write the report of a database: one HTML page that opens from disk");
+  auto* report =
+      app.add_subcommand("report", "Write the report of a database: one HTML page that opens from disk");
   report->add_option("db", flags->db, "Database")->required();
   report->add_option("-o,--output", flags->output, "Page (default lockstep-report.html)");
   report->callback([&chosen, flags] {
@@ -38,8 +39,8 @@ void add_merge(CLI::App& app, Chosen& chosen) {
     chosen.action = [flags] {
       auto store = dashboard::Store::open_writer(flags->into);
       const auto result = dashboard::merge(store, flags->from);
-      std::printf("%ld cases added, %ld known, %ld not deterministic\n", result.cases_added, result.cases_known,
-                  result.nondeterministic);
+      std::printf("%ld cases added, %ld known, %ld not deterministic\n", result.cases_added,
+                  result.cases_known, result.nondeterministic);
       return result.nondeterministic > 0 ? 6 : 0;
     };
   });

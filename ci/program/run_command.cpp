@@ -29,8 +29,10 @@ void parse_shard(const std::string& text, RunOptions& options) {
   if (text.empty()) return;
   int used = 0;
   long i = 0, n = 0;
-  const bool read = std::sscanf(text.c_str(), "%ld/%ld%n", &i, &n, &used) == 2 && used == static_cast<int>(text.size());
-  LOCKSTEP_CHECK(read && i >= 1 && i <= n, "[run] --shard ", text, ": write i/n with 1 <= i <= n, for example 1/4");
+  const bool read =
+      std::sscanf(text.c_str(), "%ld/%ld%n", &i, &n, &used) == 2 && used == static_cast<int>(text.size());
+  LOCKSTEP_CHECK(read && i >= 1 && i <= n, "[run] --shard ", text,
+                 ": write i/n with 1 <= i <= n, for example 1/4");
   options.shard = i - 1;
   options.shards = n;
 }
@@ -38,8 +40,11 @@ void parse_shard(const std::string& text, RunOptions& options) {
 Json to_json(const RunSummary& s, const RunFlags& flags) {
   Json failures = Json::array();
   for (const auto& f : s.failures)
-    failures.push_back(
-        {{"bucket", f.bucket}, {"suite", f.suite}, {"verdict", f.verdict}, {"token", f.token}, {"cases", f.cases}});
+    failures.push_back({{"bucket", f.bucket},
+                        {"suite", f.suite},
+                        {"verdict", f.verdict},
+                        {"token", f.token},
+                        {"cases", f.cases}});
   const int code = suites::winning(s.codes);
   auto codes = s.codes;
   if (codes.empty()) codes.insert(suites::kAllEqual);
@@ -77,7 +82,8 @@ void print_verdicts(const RunSummary& s) {
 }
 
 void print_summary(const RunSummary& s, const RunFlags& flags) {
-  std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds, s.cases_per_second_per_core);
+  std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds,
+              s.cases_per_second_per_core);
   print_verdicts(s);
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
@@ -97,21 +103,28 @@ int run(RunFlags& flags) {
   suites::RunListener listener;
   listener.started = [&](const RunOptions& o, const suites::Plan& plan, const std::string& id) {
     if (flags.json) return;
-    std::printf("seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),
-                plan.cases == suites::kEndless ? "as many cases as fit" : concat(plan.cases, " cases").c_str(),
-                plan.chosen.size(), o.jobs, flags.numerics.c_str());
+    std::printf(
+        "seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),
+        plan.cases == suites::kEndless ? "as many cases as fit" : concat(plan.cases, " cases").c_str(),
+        plan.chosen.size(), o.jobs, flags.numerics.c_str());
     std::fflush(stdout);
   };
-  listener.progress = [&](int64_t done, int64_t planned, double seconds) { progress.update(done, planned, seconds); };
+  listener.progress = [&](int64_t done, int64_t planned, double seconds) {
+    progress.update(done, planned, seconds);
+  };
   listener.message = [&](const std::string& text) {
     progress.finish();
-    if (flags.json) std::fprintf(stderr, "%s\n", text.c_str());
-    else progress.print(text);
+    if (flags.json)
+      std::fprintf(stderr, "%s\n", text.c_str());
+    else
+      progress.print(text);
   };
   const auto summary = suites::run(options, listener);
   progress.finish();
-  if (flags.json) std::printf("%s\n", to_json(summary, flags).dump(2).c_str());
-  else print_summary(summary, flags);
+  if (flags.json)
+    std::printf("%s\n", to_json(summary, flags).dump(2).c_str());
+  else
+    print_summary(summary, flags);
   return suites::winning(summary.codes);
 }
 
@@ -120,7 +133,8 @@ int run(RunFlags& flags) {
 Lane parse_lane(const std::string& text) {
   if (text == "exact") return Lane::kExact;
   if (text == "fast") return Lane::kFast;
-  if (text == "invariant") throw NotBuilt(concat("[run] --numerics invariant", kNotAvailable, "; use exact or fast"));
+  if (text == "invariant")
+    throw NotBuilt(concat("[run] --numerics invariant", kNotAvailable, "; use exact or fast"));
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
@@ -129,10 +143,14 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   flags->options.command = command_line;
   auto* run_app = app.add_subcommand("run", "Run generated cases of the suites and record what came out");
   auto& o = flags->options;
-  run_app->add_option("--suite", o.suites, "Only these suites (repeat, or separate by commas); see lockstep list")
+  run_app
+      ->add_option("--suite", o.suites,
+                   "Only these suites (repeat, or separate by commas); see lockstep list")
       ->delimiter(',');
-  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")->check(CLI::NonNegativeNumber);
-  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")->check(CLI::NonNegativeNumber);
+  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")
+      ->check(CLI::NonNegativeNumber);
+  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")
+      ->check(CLI::NonNegativeNumber);
   run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)");
   run_app->add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
       ->check(CLI::Range(0, 256));
@@ -141,7 +159,8 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   run_app->add_option("--db", o.db, "Database (default lockstep.db)");
   run_app->add_option("--report", flags->report, "Report (default lockstep-report.html); empty for none");
   run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
-  run_app->add_option("--hang", o.hang_seconds, "A worker without a sign of life for so many seconds is stopped");
+  run_app->add_option("--hang", o.hang_seconds,
+                      "A worker without a sign of life for so many seconds is stopped");
   run_app->add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");
   run_app->add_flag("--json", flags->json, "Print the summary as JSON");
   run_app->callback([&chosen, flags] {

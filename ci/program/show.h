@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of `lockstep show`, as text and as JSON. The JSON keys are documented in ci/program/README.md and stable.
+// The answers of `lockstep show`, as text and as JSON. The JSON keys are documented in ci/program/README.md
+// and stable.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

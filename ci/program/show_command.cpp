@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep show layout | route | rules | random | plan | shards: parses the text forms and calls the engine; what is
-// printed is what the engine does, by the same code.
+// lockstep show layout | route | rules | random | plan | shards: parses the text forms and calls the engine;
+// what is printed is what the engine does, by the same code.
 #include <cstdio>
 
 #include "ci/program/commands.h"
@@ -20,8 +20,8 @@ void print(const Shown& shown, bool json) {
 }
 
 // One sub-command of show: its options, and the function that answers it.
-CLI::App* add(CLI::App& show, Chosen& chosen, const char* name, const char* help, std::shared_ptr<Flags> flags,
-              Shown (*answer)(const ShowRequest&)) {
+CLI::App* add(CLI::App& show, Chosen& chosen, const char* name, const char* help,
+              std::shared_ptr<Flags> flags, Shown (*answer)(const ShowRequest&)) {
   auto* sub = show.add_subcommand(name, help);
   sub->add_flag("--json", flags->json, "Print JSON");
   sub->callback([&chosen, flags, answer] {
@@ -50,12 +50,14 @@ void add_show(CLI::App& app, Chosen& chosen) {
   layout->add_option("shape", r.shape, "Shape, for example 7x13")->required();
   layout->add_option("--placements", r.placements, "For example [S0,R]")->required();
 
-  auto* route = add(*show, chosen, "route", "The steps of a redistribution and their bytes", flags, show_route);
+  auto* route =
+      add(*show, chosen, "route", "The steps of a redistribution and their bytes", flags, show_route);
   route->add_option("shape", r.shape, "Shape")->required();
   route->add_option("--from", r.placements, "Placements before")->required();
   route->add_option("--to", r.to, "Placements after")->required();
 
-  auto* rules = add(*show, chosen, "rules", "The rows of an operator over one mesh dimension", flags, show_rules);
+  auto* rules =
+      add(*show, chosen, "rules", "The rows of an operator over one mesh dimension", flags, show_rules);
   rules->add_option("op", r.op, "Operator, for example aten::mm")->required();
 
   auto* random = add(*show, chosen, "random", "The values that a random operator draws", flags, show_random);
@@ -73,11 +75,12 @@ void add_show(CLI::App& app, Chosen& chosen) {
     sub->add_option("--mesh", r.mesh, "Mesh, for example 2x4 or dp:2,tp:4");
     sub->add_option("--dtype", r.dtype, "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32)");
   }
-  add(*show, chosen, "plan", "The plan of a module", flags, [](const ShowRequest&) { return not_built("plan"); })
-      ->allow_extras();
-  add(*show, chosen, "shards", "The shards of a checkpoint", flags,
-      [](const ShowRequest&) { return not_built("shards"); })
-      ->allow_extras();
+  add(*show, chosen, "plan", "The plan of a module", flags, [](const ShowRequest&) {
+    return not_built("plan");
+  })->allow_extras();
+  add(*show, chosen, "shards", "The shards of a checkpoint", flags, [](const ShowRequest&) {
+    return not_built("shards");
+  })->allow_extras();
 }
 
 }  // namespace lockstep::program

@@ -64,8 +64,10 @@ Shown show_layout(const ShowRequest& request) {
     Json boxes = Json::array();
     std::string where;
     for (const auto& box : boxes_of(owned_by(spec, position))) {
-      boxes.push_back({{"global_offset", box.global_offset}, {"local_offset", box.local_offset}, {"shape", box.shape}});
-      where += concat(where.empty() ? "" : ", ", shape_text(box.shape), " from ", list_text(box.global_offset));
+      boxes.push_back(
+          {{"global_offset", box.global_offset}, {"local_offset", box.local_offset}, {"shape", box.shape}});
+      where +=
+          concat(where.empty() ? "" : ", ", shape_text(box.shape), " from ", list_text(box.global_offset));
     }
     const auto rank = spec.mesh().ranks()[static_cast<size_t>(position)];
     const auto coordinate = spec.mesh().coordinate(position);
@@ -82,8 +84,11 @@ Shown show_route(const ShowRequest& request) {
   const auto to = std::make_shared<const Spec>(spec_of(request, request.to));
   const auto way = route(from, to);
   Shown shown{to_string(*from) + " -> " + to_string(*to), {}};
-  shown.json = {{"from", to_string(*from)}, {"to", to_string(*to)},   {"mesh", to_string(from->mesh())},
-                {"bytes", way.bytes()},     {"steps", Json::array()}};
+  shown.json = {{"from", to_string(*from)},
+                {"to", to_string(*to)},
+                {"mesh", to_string(from->mesh())},
+                {"bytes", way.bytes()},
+                {"steps", Json::array()}};
   for (const auto& step : way.steps) {
     shown.text += "\n  " + to_string(step);
     shown.json["steps"].push_back({{"collective", name(step.kind)},

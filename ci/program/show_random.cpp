@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 // An empty DTensor, and the operator run on it.
-at::Tensor drawn(const ShowRequest& r, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype) {
+at::Tensor drawn(const ShowRequest& r, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype) {
   const auto shape = parse_shape(r.shape);
   const auto t = lockstep::zeros(shape, mesh, placements, dtype);
   if (r.op == "uniform_" || r.op == "rand") return at::Tensor(t).uniform_(0, 1);
@@ -24,7 +25,8 @@ at::Tensor drawn(const ShowRequest& r, const MeshInWorld& mesh, const Placements
   if (r.op == "bernoulli_") return at::Tensor(t).bernoulli_(r.p);
   if (r.op == "randint") return at::randint_like(t, r.low, r.high);
   if (r.op == "dropout") return at::dropout(lockstep::ones(shape, mesh, placements, dtype), r.p, true);
-  throw Error(concat("[show random] ", r.op, ": write uniform_, normal_, bernoulli_, randint, dropout, rand or randn"));
+  throw Error(concat("[show random] ", r.op,
+                     ": write uniform_, normal_, bernoulli_, randint, dropout, rand or randn"));
 }
 
 // The element's bits in its own dtype, as hex digits of its width.
@@ -55,24 +57,26 @@ Shown show_random(const ShowRequest& request) {
   if (!request.placements.empty()) placements = parse_placements_and_order(request.placements).first;
   const auto dtype = parse_dtype(request.dtype);
   generator().device = parse_device_model(request.device);
-  LOCKSTEP_CHECK(request.offset % 4 == 0, "[show random] --offset ", request.offset, " must be a multiple of 4");
+  LOCKSTEP_CHECK(request.offset % 4 == 0, "[show random] --offset ", request.offset,
+                 " must be a multiple of 4");
   generator().state = {request.seed, request.offset};
   const auto full = full_tensor(drawn(request, mesh, placements, dtype)).contiguous();
   const auto flat = full.reshape({-1});
   const auto bits = digest(full);
   const auto digest_text = concat(std::hex, bits.hi, "-", bits.lo);
-  Shown shown{"", {{"op", request.op},
-                   {"shape", full.sizes().vec()},
-                   {"dtype", dtype_name(full.scalar_type())},
-                   {"mesh", request.mesh},
-                   {"placements", to_string(placements)},
-                   {"device_model", request.device},
-                   {"seed", std::to_string(request.seed)},
-                   {"offset", std::to_string(request.offset)},
-                   {"offset_after", std::to_string(generator().state.offset)},
-                   {"digest", digest_text},
-                   {"values", Json::array()},
-                   {"bits", Json::array()}}};
+  Shown shown{"",
+              {{"op", request.op},
+               {"shape", full.sizes().vec()},
+               {"dtype", dtype_name(full.scalar_type())},
+               {"mesh", request.mesh},
+               {"placements", to_string(placements)},
+               {"device_model", request.device},
+               {"seed", std::to_string(request.seed)},
+               {"offset", std::to_string(request.offset)},
+               {"offset_after", std::to_string(generator().state.offset)},
+               {"digest", digest_text},
+               {"values", Json::array()},
+               {"bits", Json::array()}}};
   const int64_t columns = full.dim() == 0 ? 1 : std::max<int64_t>(1, full.size(-1));
   for (int64_t i = 0; i < flat.numel(); ++i) {
     shown.text += value_text(flat, i) + (i % columns == columns - 1 ? "\n" : " ");

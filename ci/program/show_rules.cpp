@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep show rules: rows depend on an op's arguments, so they are shown for a sample call of the generators.
+// lockstep show rules: rows depend on an op's arguments, so they are shown for a sample call of the
+// generators.
 #include "ci/program/show.h"
 #include "engine/decide.h"
 #include "engine/values/error.h"
@@ -39,14 +40,16 @@ Shown show_rules(const ShowRequest& request) {
   Json inputs = Json::array(), outputs = Json::array();
   for (const auto& m : sample.call.inputs) inputs.push_back(meta_text(m));
   for (const auto& m : sample.call.outputs) outputs.push_back(meta_text(m));
-  shown.json = {{"op", request.op}, {"sample", {{"inputs", inputs}, {"outputs", outputs}, {"token", sample.token}}},
+  shown.json = {{"op", request.op},
+                {"sample", {{"inputs", inputs}, {"outputs", outputs}, {"token", sample.token}}},
                 {"rows", Json::array()}};
   for (const auto& row : rows) {
     shown.text += concat("\n  ", to_string(row.inputs), " -> ", to_string(row.outputs));
     Json even = Json::array();
     for (const auto& [input, dim] : row.even) even.push_back({{"input", input}, {"dim", dim}});
     if (!row.even.empty() || !row.even_outputs.empty()) shown.text += "   if it divides evenly";
-    shown.json["rows"].push_back({{"inputs", texts(row.inputs)}, {"outputs", texts(row.outputs)}, {"even", even}});
+    shown.json["rows"].push_back(
+        {{"inputs", texts(row.inputs)}, {"outputs", texts(row.outputs)}, {"even", even}});
   }
   return shown;
 }

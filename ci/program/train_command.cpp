@@ -52,8 +52,8 @@ dashboard::Run run_of(const Flags& flags) {
 }
 
 void print_step(const char* name, const TrainStep& s) {
-  std::printf("%s step %ld loss %.8f (%016lx) norm %.8f (%016lx) %.0f tokens/s\n", name, s.step, s.loss, s.loss_bits,
-              s.norm, s.norm_bits, s.tokens_per_second);
+  std::printf("%s step %ld loss %.8f (%016lx) norm %.8f (%016lx) %.0f tokens/s\n", name, s.step, s.loss,
+              s.loss_bits, s.norm, s.norm_bits, s.tokens_per_second);
   std::fflush(stdout);
 }
 
@@ -117,7 +117,9 @@ int curves(const Flags& flags) {
   recorder.finish("finished", code);
   std::printf("\n%s\n", suites::markdown_table(options, result).c_str());
   for (const auto& gate : result.gates)
-    if (!gate.passed) std::printf("not met: %s: required %s, got %s\n", gate.rule.c_str(), gate.required.c_str(), gate.got.c_str());
+    if (!gate.passed)
+      std::printf("not met: %s: required %s, got %s\n", gate.rule.c_str(), gate.required.c_str(),
+                  gate.got.c_str());
   if (!flags.report.empty()) dashboard::write_report(store, flags.report);
   return code;
 }
@@ -149,15 +151,18 @@ void choose(Chosen& chosen, const std::shared_ptr<Flags>& flags, int (*action)(c
 void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   auto flags = std::make_shared<Flags>();
   flags->command = command_line;
-  auto* train_app = app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
+  auto* train_app =
+      app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
   add_common(*train_app, *flags);
   train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
   train_app->add_option("--policy", flags->policy, "single-device (default), per-rank-seeds or offset-based");
   train_app->callback([&chosen, flags] { choose(chosen, flags, train); });
 
-  auto* curves_app = app.add_subcommand("curves", "Train on several meshes and policies; compare every step with one device");
+  auto* curves_app = app.add_subcommand(
+      "curves", "Train on several meshes and policies; compare every step with one device");
   add_common(*curves_app, *flags);
-  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2")->required();
+  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2")
+      ->required();
   curves_app->add_flag("--no-baselines", flags->no_baselines, "Only the single device's random stream");
   curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
   curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");

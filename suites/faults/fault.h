@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planted faults: mistakes that real engines and programs made, put into Lockstep's engine through its extension
-// points and decorators only. The suite `faults` must find every one.
+// Planted faults: mistakes that real engines and programs made, put into Lockstep's engine through its
+// extension points and decorators only. The suite `faults` must find every one.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -38,7 +38,8 @@ EnginePtr sort_of_shards();
 EnginePtr embedding_gradient_not_reduced();
 EnginePtr norm_gradient_not_reduced();
 
-// program_faults.cpp: another program is run; result_faults.cpp: results are spoilt; random and cache besides.
+// program_faults.cpp: another program is run; result_faults.cpp: results are spoilt; random and cache
+// besides.
 EnginePtr in_place_on_copy();
 EnginePtr view_of_copy();
 EnginePtr in_place_twice();

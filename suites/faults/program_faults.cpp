@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that amount to running another program: lost aliases, effects that happen twice, state shared between uses.
+// Faults that amount to running another program: lost aliases, effects that happen twice, state shared
+// between uses.
 #include <map>
 
 #include "generators/trial.h"
@@ -17,13 +18,15 @@ using oracle::Target;
 
 bool in_place(const Call& call) {
   const auto base = call.op.substr(0, call.op.find('.'));
-  return base.ends_with('_') && call.results == 1 && !call.args.empty() && std::holds_alternative<Ref>(call.args[0]);
+  return base.ends_with('_') && call.results == 1 && !call.args.empty() &&
+         std::holds_alternative<Ref>(call.args[0]);
 }
 
 bool view(const Call& call) {
-  for (const auto* name : {"aten::view", "aten::transpose.int", "aten::permute", "aten::unsqueeze", "aten::select.int",
-                           "aten::slice.Tensor", "aten::t", "aten::squeeze", "aten::reshape", "aten::narrow",
-                           "aten::squeeze.dim", "aten::flatten.using_ints", "aten::expand"})
+  for (const auto* name :
+       {"aten::view", "aten::transpose.int", "aten::permute", "aten::unsqueeze", "aten::select.int",
+        "aten::slice.Tensor", "aten::t", "aten::squeeze", "aten::reshape", "aten::narrow",
+        "aten::squeeze.dim", "aten::flatten.using_ints", "aten::expand"})
     if (call.op == name) return true;
   return false;
 }
@@ -54,7 +57,9 @@ Rewritten from_first(const oracle::Case& c, bool (*stale)(const Arg&)) {
   });
 }
 
-Ref clone_of(Rewriter& r, const Arg& value) { return r.insert("aten::clone", {value, None{}}); }
+Ref clone_of(Rewriter& r, const Arg& value) {
+  return r.insert("aten::clone", {value, None{}});
+}
 
 }  // namespace
 
@@ -127,7 +132,8 @@ EnginePtr redistribute_reused() {
     std::map<std::string, Ref> first;  // by target, shape and dtype
     return each_call(c, [&](Rewriter& r, const Call& call) {
       const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-      if (source == nullptr || !shapes || !shapes->at(static_cast<size_t>(source->id)).defined()) return r.copy(call);
+      if (source == nullptr || !shapes || !shapes->at(static_cast<size_t>(source->id)).defined())
+        return r.copy(call);
       const auto& like = shapes->at(static_cast<size_t>(source->id));
       const auto key = to_string(std::get<Target>(call.args[1]).placements) + shape_text(like.sizes().vec()) +
                        dtype_name(like.scalar_type());
@@ -157,14 +163,16 @@ EnginePtr cache_ignores_flags() {
 }
 
 EnginePtr cache_ignores_operands() {
-  return with_program(
-      [](const oracle::Case& c) { return from_first(c, [](const Arg& arg) { return std::holds_alternative<Ref>(arg); }); });
+  return with_program([](const oracle::Case& c) {
+    return from_first(c, [](const Arg& arg) { return std::holds_alternative<Ref>(arg); });
+  });
 }
 
 EnginePtr draws_twice() {
   return with_program([](const oracle::Case& c) {
     return each_call(c, [](Rewriter& r, const Call& call) {
-      if (random_call(call) && call.results == 1 && !call.args.empty() && std::holds_alternative<Ref>(call.args[0])) {
+      if (random_call(call) && call.results == 1 && !call.args.empty() &&
+          std::holds_alternative<Ref>(call.args[0])) {
         auto copied = r.arguments(call);
         if (in_place(call)) copied[0] = clone_of(r, copied[0]);
         r.insert(call.op, copied);
@@ -182,7 +190,11 @@ EnginePtr other_device() {
   });
 }
 
-EnginePtr per_rank_seeds() { return with_policy(RandomPolicy::kPerRankSeeds); }
-EnginePtr offset_based() { return with_policy(RandomPolicy::kOffsetBased); }
+EnginePtr per_rank_seeds() {
+  return with_policy(RandomPolicy::kPerRankSeeds);
+}
+EnginePtr offset_based() {
+  return with_policy(RandomPolicy::kOffsetBased);
+}
 
 }  // namespace lockstep::suites::plant

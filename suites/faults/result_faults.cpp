@@ -33,7 +33,9 @@ bool has(const oracle::Target& target, bool (*kind)(const Placement&)) {
   return std::any_of(target.placements.begin(), target.placements.end(), kind);
 }
 
-bool is_sum(const Placement& p) { return is_partial(p, ReduceOp::kSum); }
+bool is_sum(const Placement& p) {
+  return is_partial(p, ReduceOp::kSum);
+}
 
 }  // namespace
 
@@ -41,7 +43,8 @@ EnginePtr gradient_of_replica_doubled() {
   return with_result([](const oracle::Case& c, EngineResult& result) {
     each_gradient(c, result, [&](EngineValue& g, const oracle::Target& target) {
       for (size_t d = 0; d < target.placements.size(); ++d)
-        if (is_replicate(target.placements[d]) && c.mesh.size(static_cast<int64_t>(d)) > 1) return scale(g, 2);
+        if (is_replicate(target.placements[d]) && c.mesh.size(static_cast<int64_t>(d)) > 1)
+          return scale(g, 2);
     });
   });
 }
@@ -57,7 +60,8 @@ EnginePtr gradient_of_partial_divided() {
 EnginePtr order_of_shards_forgotten() {
   return with_result([](const oracle::Case&, EngineResult& result) {
     for (auto& v : result.values)
-      if (v.defined() && !v.spec->default_order()) v.spec = std::make_shared<const Spec>(v.spec->with_placements(v.spec->placements()));
+      if (v.defined() && !v.spec->default_order())
+        v.spec = std::make_shared<const Spec>(v.spec->with_placements(v.spec->placements()));
   });
 }
 
@@ -72,7 +76,8 @@ EnginePtr interleaving_forgotten() {
           p = Shard{shard_dim(p)};
           changed = true;
         }
-      if (changed) v.spec = std::make_shared<const Spec>(v.spec->with_placements(placements, v.spec->order()));
+      if (changed)
+        v.spec = std::make_shared<const Spec>(v.spec->with_placements(placements, v.spec->order()));
     }
   });
 }
@@ -92,7 +97,8 @@ EnginePtr replica_drifts() {
   return with_result([](const oracle::Case& c, EngineResult& result) {
     for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {
       auto& v = result.values[i];
-      if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0) continue;
+      if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0)
+        continue;
       v.locals.back() = v.locals.back().clone(at::MemoryFormat::Contiguous);
       static_cast<char*>(v.locals.back().data_ptr())[0] ^= 1;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewriter: copies a Program call by call, with more calls in between, and keeps track of which value became which.
+// Rewriter: copies a Program call by call, with more calls in between, and keeps track of which value became
+// which.
 #pragma once
 #include "suites/faults/wrap.h"
 
@@ -11,7 +12,8 @@ class Rewriter {
 
   // The number in the new program of a value of the old one.
   int64_t now(oracle::Ref old) const { return values_.at(static_cast<size_t>(old.id)); }
-  // A call of one result that the old program does not have; its arguments are new numbers. Returns the result.
+  // A call of one result that the old program does not have; its arguments are new numbers. Returns the
+  // result.
   oracle::Ref insert(const std::string& op, std::vector<oracle::Arg> args);
   // From here on, uses of the old value mean this new one.
   void replace_uses(oracle::Ref old, oracle::Ref by) { uses_[static_cast<size_t>(old.id)] = by.id; }

@@ -50,6 +50,8 @@ bool has_random(const oracle::Case& c) {
   return false;
 }
 
-bool many_ranks(const oracle::Case& c) { return c.mesh.size() > 1; }
+bool many_ranks(const oracle::Case& c) {
+  return c.mesh.size() > 1;
+}
 
 }  // namespace lockstep::suites

@@ -36,7 +36,9 @@ bool same_shape(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
 }
 
-bool floats(const at::Tensor& t) { return at::isFloatingType(t.scalar_type()); }
+bool floats(const at::Tensor& t) {
+  return at::isFloatingType(t.scalar_type());
+}
 
 }  // namespace
 
@@ -92,7 +94,8 @@ EnginePtr exchange_reversed() {
   fault.exchanged = [](PerRank<Received>& all, const std::vector<Group>&) {
     for (auto& pieces : all)
       for (size_t k = 0; k < pieces.size() / 2; ++k)
-        if (auto& other = pieces[pieces.size() - 1 - k]; same_shape(pieces[k], other)) std::swap(pieces[k], other);
+        if (auto& other = pieces[pieces.size() - 1 - k]; same_shape(pieces[k], other))
+          std::swap(pieces[k], other);
   };
   return with_world(std::move(fault));
 }

@@ -34,8 +34,8 @@ class FaultyWorld : public World {
     if (fault_.exchanged) fault_.exchanged(received, groups);
     return received;
   }
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups, int64_t root,
-                                const PerRank<at::Tensor>& sent) override {
+  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+                                int64_t root, const PerRank<at::Tensor>& sent) override {
     return world_->broadcast(ranks, groups, root, sent);
   }
 
@@ -56,7 +56,9 @@ class Around : public EngineUnderTest {
   Around(Run around, LockstepEngine::Decorate decorate = nullptr)
       : engine_(std::move(decorate)), around_(std::move(around)) {}
   std::string name() const override { return "lockstep with a planted fault"; }
-  EngineResult run(const oracle::Case& c, bool want_timeline) override { return around_(engine_, c, want_timeline); }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override {
+    return around_(engine_, c, want_timeline);
+  }
 
  private:
   LockstepEngine engine_;
@@ -69,7 +71,8 @@ class RuleScope {
   RuleScope(const std::string& op, ChangeRows change) : op_(op) {
     const auto* entry = find_op(op);
     if (entry == nullptr) throw Broken(concat("[faults] ", op, " has no rule to spoil"));
-    register_sharding(op, [rows = entry->rows, change](const OpCall& call) { return change(call, rows(call)); });
+    register_sharding(op,
+                      [rows = entry->rows, change](const OpCall& call) { return change(call, rows(call)); });
     clear_decision_cache();
   }
   ~RuleScope() {
@@ -95,15 +98,18 @@ EngineResult copy_of(const EngineResult& result) {
 EnginePtr with_world(WorldFault fault) {
   auto kept = std::make_shared<WorldFault>(std::move(fault));
   return std::make_unique<Around>(
-      [kept](EngineUnderTest& engine, const oracle::Case& c, bool timeline) { return engine.run(c, timeline); },
+      [kept](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+        return engine.run(c, timeline);
+      },
       [kept](WorldPtr world) -> WorldPtr { return std::make_shared<FaultyWorld>(std::move(world), *kept); });
 }
 
 EnginePtr with_rows(std::string op, ChangeRows change) {
-  return std::make_unique<Around>([op, change](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-    const RuleScope scope(op, change);
-    return engine.run(c, timeline);
-  });
+  return std::make_unique<Around>(
+      [op, change](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+        const RuleScope scope(op, change);
+        return engine.run(c, timeline);
+      });
 }
 
 EnginePtr with_policy(RandomPolicy policy) {
@@ -134,14 +140,15 @@ EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result)
 
 EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c)) {
   auto cache = std::make_shared<std::map<std::string, EngineResult>>();
-  return std::make_unique<Around>([key, cache](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-    const auto text = key(c);
-    if (const auto hit = cache->find(text); hit != cache->end()) return copy_of(hit->second);
-    auto result = engine.run(c, timeline);
-    cache->clear();  // a cache of one entry: what matters is the case right before
-    (*cache)[text] = copy_of(result);
-    return result;
-  });
+  return std::make_unique<Around>(
+      [key, cache](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+        const auto text = key(c);
+        if (const auto hit = cache->find(text); hit != cache->end()) return copy_of(hit->second);
+        auto result = engine.run(c, timeline);
+        cache->clear();  // a cache of one entry: what matters is the case right before
+        (*cache)[text] = copy_of(result);
+        return result;
+      });
 }
 
 }  // namespace lockstep::suites

@@ -34,8 +34,8 @@ EnginePtr with_rows(std::string op, ChangeRows change);
 
 EnginePtr with_policy(RandomPolicy policy);
 
-// Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value i of the
-// one asked for.
+// Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value
+// i of the one asked for.
 struct Rewritten {
   oracle::Case c;
   std::vector<int64_t> values;
@@ -45,8 +45,8 @@ EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c));
 // The results are spoilt after the run.
 EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
 
-// A run whose key was seen before in this process and differs only in what the key leaves out is answered with the
-// earlier result, if the shapes fit.
+// A run whose key was seen before in this process and differs only in what the key leaves out is answered
+// with the earlier result, if the shapes fit.
 EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c));
 
 }  // namespace lockstep::suites

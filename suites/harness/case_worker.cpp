@@ -7,8 +7,8 @@
 #include "engine/values/error.h"
 #include "generators/labels.h"
 #include "suites/faults/fault.h"
-#include "suites/harness/exit_code.h"
 #include "suites/harness/examine.h"
+#include "suites/harness/exit_code.h"
 #include "suites/harness/tell.h"
 #include "suites/lockstep_engine.h"
 
@@ -17,7 +17,9 @@ namespace {
 
 constexpr int kShrinksPerBucket = 2;
 
-uint16_t suite_number(const Suite* suite) { return static_cast<uint16_t>(suite - suites().data()); }
+uint16_t suite_number(const Suite* suite) {
+  return static_cast<uint16_t>(suite - suites().data());
+}
 
 // Every store error ends the run with its code; the rest is the pool's to report.
 template <class F>
@@ -36,7 +38,8 @@ std::string join(const std::vector<std::string>& words) {
 }
 
 dashboard::Verdict verdict_at(const Outcome& outcome, const std::string& op) {
-  if (const auto* f = std::get_if<Failed>(&outcome)) return f->op == op ? f->kind : dashboard::Verdict::kEqual;
+  if (const auto* f = std::get_if<Failed>(&outcome))
+    return f->op == op ? f->kind : dashboard::Verdict::kEqual;
   if (const auto* p = std::get_if<Passed>(&outcome))
     for (const auto& [name, verdict] : p->explained)
       if (name == op) return verdict;
@@ -45,8 +48,12 @@ dashboard::Verdict verdict_at(const Outcome& outcome, const std::string& op) {
 
 }  // namespace
 
-std::string shard_path(const std::string& db, int worker) { return concat(db, ".shard-", worker); }
-std::string journal_path(const std::string& db, int worker) { return concat(db, ".journal-", worker); }
+std::string shard_path(const std::string& db, int worker) {
+  return concat(db, ".shard-", worker);
+}
+std::string journal_path(const std::string& db, int worker) {
+  return concat(db, ".journal-", worker);
+}
 
 struct CaseWorker::Judged {
   Outcome outcome;
@@ -54,10 +61,13 @@ struct CaseWorker::Judged {
   int64_t time_ns = 0;
 };
 
-CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence, Recorded recorded)
+CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence,
+                       Recorded recorded)
     : options_(options), run_(run), sequence_(std::move(sequence)), recorded_(std::move(recorded)) {}
 
-Planned CaseWorker::planned(int64_t number) { return sequence_.at(number * options_.shards + options_.shard); }
+Planned CaseWorker::planned(int64_t number) {
+  return sequence_.at(number * options_.shards + options_.shard);
+}
 
 std::vector<Planned> CaseWorker::uncommitted(int worker) {
   std::vector<Planned> missing;
@@ -69,7 +79,8 @@ std::vector<Planned> CaseWorker::uncommitted(int worker) {
   for (const auto& record : dashboard::read_journal(path).records) {
     const auto& suite = suites()[record.suite];
     const bool finished = record.kind == dashboard::JournalRecord::Kind::kFinished;
-    const bool dangerous = record.verdict == dashboard::Verdict::kCrashed || record.verdict == dashboard::Verdict::kHung;
+    const bool dangerous =
+        record.verdict == dashboard::Verdict::kCrashed || record.verdict == dashboard::Verdict::kHung;
     if (finished && !dangerous && !committed[suite.name].contains(record.number))
       missing.push_back({&suite, record.number});
   }
@@ -79,8 +90,8 @@ std::vector<Planned> CaseWorker::uncommitted(int worker) {
 void CaseWorker::begin(int worker) {
   std::vector<Planned> again;
   storing([&] {
-    store_ = std::make_unique<dashboard::Store>(
-        dashboard::Store::open_writer(shard_path(options_.db, worker)));
+    store_ =
+        std::make_unique<dashboard::Store>(dashboard::Store::open_writer(shard_path(options_.db, worker)));
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     again = uncommitted(worker);
     journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
@@ -92,7 +103,8 @@ void CaseWorker::begin(int worker) {
 
 void CaseWorker::run(int64_t number) {
   const auto p = planned(number);
-  if (const auto known = recorded_.find(p.suite->name); known != recorded_.end() && known->second.contains(p.index))
+  if (const auto known = recorded_.find(p.suite->name);
+      known != recorded_.end() && known->second.contains(p.index))
     return;
   run(p);
 }
@@ -107,7 +119,8 @@ void CaseWorker::run(const Planned& p) {
     c = p.suite->generate(options_.seed, p.index);
     judged.outcome = judge_and_repeat(*p.suite, c, engine);
   } catch (const std::exception& e) {
-    judged.outcome = HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
+    judged.outcome =
+        HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
   }
   judged.time_ns = (std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1);
   storing([&] {
@@ -123,15 +136,17 @@ void CaseWorker::lost(const Lost& lost) {
   const auto p = planned(lost.number);
   Judged judged;
   const auto c = p.suite->generate(options_.seed, p.index);
-  auto f = failed(p.suite->name, lost.hung ? "hang" : lost.detail, "", placement_pattern(c), "",
-                  concat("the case took its process along: ", lost.detail));
-  f.kind = lost.hung ? dashboard::Verdict::kHung : dashboard::Verdict::kCrashed;
+  const auto f = lost_outcome(c, lost);
   judged.outcome = f;
   storing([&] {
     record(p, c, judged);
     journal_->finished(suite_number(p.suite), p.index, f.kind);
   });
-  tell(p, c, judged.outcome);
+  if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
+    return tell(p, c, judged.outcome);
+  const auto minimal = shrink_crash(*p.suite, c, *engine_);
+  record_minimal(p, f, minimal);
+  tell(p, minimal.c, judged.outcome);
 }
 
 void CaseWorker::end() {
@@ -188,9 +203,7 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   recorder_->record(r);
 }
 
-void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure) {
-  if (planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket) return tell(planned, c, failure);
-  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_);
+void CaseWorker::record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal) {
   dashboard::Failure f;
   f.bucket = failure.bucket;
   f.suite = planned.suite->name;
@@ -205,6 +218,13 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
     recorder_->record(f);
     recorder_->flush();
   });
+}
+
+void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure) {
+  if (planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket)
+    return tell(planned, c, failure);
+  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_);
+  record_minimal(planned, failure, minimal);
   auto again = judge_safely(*planned.suite, minimal.c, *engine_);
   tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CaseWorker: what one worker process does with each case: generate, mark as started, judge, shrink, record, tell.
+// CaseWorker: what one worker process does with each case: generate, mark as started, judge, shrink, record,
+// tell.
 #pragma once
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "dashboard/recorder.h"
 #include "dashboard/store.h"
 #include "suites/facts.h"
+#include "suites/harness/examine.h"
 #include "suites/harness/options.h"
 #include "suites/harness/sequence.h"
 #include "suites/harness/worker_pool.h"
@@ -40,6 +42,7 @@ class CaseWorker {
   std::vector<Planned> uncommitted(int worker);
   dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
   void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
+  void record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal);
   void shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure);
   void tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome);
   Planned planned(int64_t number);

@@ -37,7 +37,8 @@ std::string fresh_id(int64_t ms) {
   gmtime_r(&seconds, &utc);
   char text[32];
   std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &utc);
-  return std::string(text) + "-" + hex(stable_hash(std::to_string(ms) + "/" + std::to_string(getpid()))).substr(0, 6);
+  return std::string(text) + "-" +
+         hex(stable_hash(std::to_string(ms) + "/" + std::to_string(getpid()))).substr(0, 6);
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/harness/examine.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/values/error.h"
 #include "generators/shrink.h"
 #include "oracle/compare.h"
 #include "oracle/evaluate.h"
 #include "oracle/random_simulation.h"
-#include "suites/harness/worker_pool.h"
+#include "suites/facts.h"
 #include "suites/judge.h"
 
 namespace lockstep::suites {
@@ -36,6 +41,22 @@ Outcome flaky(const oracle::Case& c, EngineUnderTest& engine) {
   return Flaky{"engine", text.empty() ? "the failure did not repeat itself" : text};
 }
 
+// Judges in a child process that shares nothing back; true if it died. Files that are open here are not
+// touched there.
+bool crashes(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
+  beat();
+  const pid_t child = fork();
+  if (child < 0) return false;
+  if (child == 0) {
+    alarm(10);
+    judge_safely(suite, c, engine);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM;
+}
+
 }  // namespace
 
 Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
@@ -50,12 +71,25 @@ Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderT
   }
 }
 
-Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure, EngineUnderTest& engine,
-                       int64_t budget) {
+Failed lost_outcome(const oracle::Case& c, const Lost& lost) {
+  auto f = failed(c.suite, lost.hung ? "hang" : lost.detail, "", placement_pattern(c), "",
+                  concat("the case took its process along: ", lost.detail));
+  f.kind = lost.hung ? dashboard::Verdict::kHung : dashboard::Verdict::kCrashed;
+  return f;
+}
+
+Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure,
+                       EngineUnderTest& engine, int64_t budget) {
   const auto same_bucket = [&](const oracle::Case& candidate) {
     return failed_in(judge_safely(suite, candidate, engine), failure.bucket) != nullptr;
   };
   const auto shrunk = generators::shrink(c, same_bucket, budget);
+  return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
+}
+
+Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, int64_t budget) {
+  const auto dies = [&](const oracle::Case& candidate) { return crashes(suite, candidate, engine); };
+  const auto shrunk = generators::shrink(c, dies, budget);
   return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the harness does with a case that failed: run it again on both sides, then shrink it within its bucket.
+// What the harness does with a case that failed: run it again on both sides, then shrink it within its
+// bucket.
 #pragma once
 #include <optional>
 
+#include "suites/harness/worker_pool.h"
 #include "suites/suite.h"
 
 namespace lockstep::suites {
@@ -11,6 +13,9 @@ namespace lockstep::suites {
 // @post a Failed is returned as it was if every repetition gives the same bucket.
 Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine);
 
+// The outcome of a case that took its process along.
+Failed lost_outcome(const oracle::Case& c, const Lost& lost);
+
 struct Minimal {
   oracle::Case c;
   int64_t steps = 0;  // improvements taken
@@ -18,7 +23,10 @@ struct Minimal {
 };
 
 // @post judging result.c fails in `failure`'s bucket; no more than `budget` cases were judged.
-Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure, EngineUnderTest& engine,
-                       int64_t budget = 400);
+Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure,
+                       EngineUnderTest& engine, int64_t budget = 400);
+
+// The same for a case that crashed: candidates are judged in child processes, one each.
+Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, int64_t budget = 60);
 
 }  // namespace lockstep::suites

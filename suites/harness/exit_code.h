@@ -7,9 +7,9 @@
 namespace lockstep::suites {
 
 enum ExitCode {
-  kAllEqual = 0,        // everything equal or explained, and everything planned was measured
-  kDifference = 1,      // also crash, hang, golden mismatch, curve divergence, worse verdict class
-  kUsage = 2,           // or not available in this version
+  kAllEqual = 0,    // everything equal or explained, and everything planned was measured
+  kDifference = 1,  // also crash, hang, golden mismatch, curve divergence, worse verdict class
+  kUsage = 2,       // or not available in this version
   kHarnessError = 3,
   kSlower = 4,          // throughput regression only
   kNotMeasured = 5,     // also lost coverage, expired mute, wrong binary or commit, unblessed improvement

@@ -15,7 +15,9 @@ TEST(ExitCode, EarlierOfTwoWins) {
 }
 
 // Catches: a code nobody knows passing as success.
-TEST(ExitCode, AnUnknownCodeIsAHarnessError) { EXPECT_EQ(winning({42}), 3); }
+TEST(ExitCode, AnUnknownCodeIsAHarnessError) {
+  EXPECT_EQ(winning({42}), 3);
+}
 
 }  // namespace
 }  // namespace lockstep::suites

@@ -35,15 +35,15 @@ struct FailureSummary {
 struct RunSummary {
   std::string run;
   uint64_t seed = 0;
-  int64_t planned = 0;   // 0: as many as fit into the time
-  int64_t cases = 0;     // recorded, distinct
+  int64_t planned = 0;  // 0: as many as fit into the time
+  int64_t cases = 0;    // recorded, distinct
   double seconds = 0;
   double cases_per_second_per_core = 0;
   std::map<std::string, std::map<std::string, int64_t>> verdicts;  // suite -> verdict -> cases
   std::vector<FailureSummary> failures;
-  std::string digest;    // of all verdicts, whatever their order
+  std::string digest;  // of all verdicts, whatever their order
   bool interrupted = false;
-  std::set<int> codes;   // every exit code that applies
+  std::set<int> codes;  // every exit code that applies
 };
 
 }  // namespace lockstep::suites

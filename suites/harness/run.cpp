@@ -6,11 +6,14 @@
 
 #include "dashboard/merge.h"
 #include "dashboard/report.h"
+#include "engine/rules/table.h"
 #include "engine/values/error.h"
+#include "generators/ops.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/case_worker.h"
 #include "suites/harness/environment.h"
 #include "suites/harness/exit_code.h"
+#include "suites/harness/gates.h"
 #include "suites/harness/run_record.h"
 
 namespace lockstep::suites {
@@ -21,12 +24,11 @@ int64_t in_shard(int64_t cases, const RunOptions& o) {
   return cases <= o.shard ? 0 : (cases - o.shard - 1) / o.shards + 1;
 }
 
-// A suite need not measure every case: a few may give up, and a few may be equal by chance and count once.
-int64_t least_of(int64_t planned) { return planned - planned / 10; }
-
 void check(const RunOptions& o) {
-  LOCKSTEP_CHECK(o.cases >= 0 && o.seconds >= 0 && o.jobs >= 0, "[run] --cases, --time and --jobs must not be negative");
-  LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards, "[run] --shard takes i/n with 1 <= i <= n");
+  LOCKSTEP_CHECK(o.cases >= 0 && o.seconds >= 0 && o.jobs >= 0,
+                 "[run] --cases, --time and --jobs must not be negative");
+  LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards,
+                 "[run] --shard takes i/n with 1 <= i <= n");
   if (!o.fault.empty()) find_fault(o.fault);
 }
 
@@ -88,33 +90,14 @@ PoolResult run_workers(const RunOptions& options, const Plan& plan, const Prepar
   return run_pool(pool, work);
 }
 
-// The codes that the recorded verdicts of one suite call for.
-void add_codes(const Suite& suite, const std::map<std::string, int64_t>& verdicts, std::set<int>& codes) {
-  for (const auto& [word, count] : verdicts) {
-    const auto verdict = dashboard::verdict_from(word);
-    if (count == 0 || !verdict || !dashboard::is_failure(*verdict)) continue;
-    if (*verdict == dashboard::Verdict::kBroken) codes.insert(kHarnessError);
-    else if (*verdict == dashboard::Verdict::kNondeterministic) codes.insert(kNondeterminism);
-    else codes.insert(suite.self_check ? kFaultSurvived : kDifference);
-  }
-}
-
-int64_t measured(const std::map<std::string, int64_t>& verdicts) {
-  int64_t total = 0;
-  for (const auto& [word, count] : verdicts)
-    if (word != dashboard::name(dashboard::Verdict::kGaveUp) && word != dashboard::name(dashboard::Verdict::kBroken))
-      total += count;
-  return total;
-}
-
 // The rules that decide the exit code, each recorded with what it asked for and what it found.
 void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recorder) {
   for (const auto* suite : plan.chosen) {
     const auto& verdicts = summary.verdicts[suite->name];
-    add_codes(*suite, verdicts, summary.codes);
+    summary.codes.merge(codes_of(*suite, verdicts));
     const int64_t least = plan.least.at(suite->name), got = measured(verdicts);
-    recorder.record(dashboard::Gate{concat("measured ", suite->name), concat("at least ", least), std::to_string(got),
-                                    got >= least});
+    recorder.record(dashboard::Gate{concat("measured ", suite->name), concat("at least ", least),
+                                    std::to_string(got), got >= least});
     if (got < least) summary.codes.insert(kNotMeasured);
   }
   const bool agreed = !summary.codes.contains(kDifference) && !summary.codes.contains(kNondeterminism);
@@ -122,14 +105,27 @@ void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recor
                                   concat(summary.failures.size(), " buckets"), agreed});
 }
 
+// The ops that generated programs call and the engine has a rule for: coverage that lacks one has a gap.
+std::vector<std::string> expected_ops(const Plan& plan) {
+  std::vector<std::string> ops;
+  const auto runs_ops = [](const Suite* s) { return std::string_view(s->name) == "ops"; };
+  if (std::none_of(plan.chosen.begin(), plan.chosen.end(), runs_ops)) return ops;
+  for (const auto& t : generators::op_templates()) {
+    const std::string name = t.op;
+    if (find_op(name.substr(0, name.find('.'))) != nullptr) ops.push_back(name);
+  }
+  return ops;
+}
+
 void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard::Recorder& recorder) {
   for (const auto& [suite, rate] : rates(store, summary.run))
     recorder.record(dashboard::Measurement{concat(suite, " cases per second per core"), "1/s", rate});
-  recorder.record(dashboard::Measurement{"cases per second per core", "1/s", summary.cases_per_second_per_core});
+  recorder.record(
+      dashboard::Measurement{"cases per second per core", "1/s", summary.cases_per_second_per_core});
 }
 
-RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared, const PoolResult& pool,
-                    double seconds) {
+RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared,
+                    const PoolResult& pool, double seconds) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
   auto summary = read_summary(store, prepared.run);
@@ -143,6 +139,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   dashboard::Recorder recorder(store, prepared.run, "supervisor");
   judge_run(plan, summary, recorder);
   record_rates(store, summary, recorder);
+  for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
   if (!options.report.empty()) dashboard::write_report(store, options.report);
@@ -177,7 +174,8 @@ RunSummary run(RunOptions options, const RunListener& listener) {
   listener.started(options, the_plan, prepared.run.id);
   const auto began = now_ms();
   const auto pool = run_workers(options, the_plan, prepared, listener);
-  return conclude(options, the_plan, prepared, pool, static_cast<double>(std::max<int64_t>(1, now_ms() - began)) / 1000);
+  return conclude(options, the_plan, prepared, pool,
+                  static_cast<double>(std::max<int64_t>(1, now_ms() - began)) / 1000);
 }
 
 }  // namespace lockstep::suites

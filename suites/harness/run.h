@@ -15,20 +15,21 @@ inline constexpr int64_t kDefaultRounds = 250;
 // What a run means to do.
 struct Plan {
   std::vector<const Suite*> chosen;
-  int64_t cases = 0;                    // numbers of the whole sequence, all shards; kEndless: until the time is up
-  std::map<std::string, int64_t> least; // suite -> cases that must be measured in this shard
+  int64_t cases = 0;  // numbers of the whole sequence, all shards; kEndless: until the time is up
+  std::map<std::string, int64_t> least;  // suite -> cases that must be measured in this shard
 };
 // Throws Error for an unknown suite.
 Plan plan(const RunOptions& options);
 
 struct RunListener {
   std::function<void(const RunOptions& options, const Plan& plan, const std::string& run)> started;
-  std::function<void(int64_t done, int64_t planned, double seconds)> progress;  // planned 0: no count is known
+  std::function<void(int64_t done, int64_t planned, double seconds)>
+      progress;  // planned 0: no count is known
   std::function<void(const std::string& text)> message;
 };
 
-// Runs, records, merges, reports. @post the database holds every committed case of the run, and nothing of a worker's
-// file remains beside it. Throws Error (usage), StoreError, Broken.
+// Runs, records, merges, reports. @post the database holds every committed case of the run, and nothing of a
+// worker's file remains beside it. Throws Error (usage), StoreError, Broken.
 RunSummary run(RunOptions options, const RunListener& listener);
 
 }  // namespace lockstep::suites

@@ -62,17 +62,20 @@ void read_verdicts(SQLite::Database& db, RunSummary& summary) {
 }
 
 void read_failures(SQLite::Database& db, RunSummary& summary) {
-  SQLite::Statement row(db, "SELECT bucket, suite, verdict, token, cases FROM v_failures WHERE run = ? ORDER BY bucket");
+  SQLite::Statement row(
+      db, "SELECT bucket, suite, verdict, token, cases FROM v_failures WHERE run = ? ORDER BY bucket");
   row.bind(1, summary.run);
   while (row.executeStep())
     summary.failures.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
-                                row.getColumn(2).getString(), row.getColumn(3).getString(), row.getColumn(4).getInt64()});
+                                row.getColumn(2).getString(), row.getColumn(3).getString(),
+                                row.getColumn(4).getInt64()});
 }
 
 std::string read_digest(SQLite::Database& db, const std::string& run) {
-  SQLite::Statement row(db,
-                        "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
-                        "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?");
+  SQLite::Statement row(
+      db,
+      "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
+      "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?");
   row.bind(1, run);
   uint64_t digest = 0;
   while (row.executeStep()) digest += stable_hash(row.getColumn(0).getString());
@@ -84,22 +87,24 @@ std::string read_digest(SQLite::Database& db, const std::string& run) {
 std::string plan_json(const RunOptions& o, int64_t cases, const std::map<std::string, int64_t>& least) {
   Json plan = {{"suites", Json::array()}, {"labels", Json::array()}};
   for (const auto& [name, count] : least) plan["suites"].push_back({{"name", name}, {"least", count}});
-  plan["request"] = {{"suites", o.suites}, {"cases", o.cases},   {"planned", std::to_string(cases)},
+  plan["request"] = {{"suites", o.suites},   {"cases", o.cases}, {"planned", std::to_string(cases)},
                      {"seconds", o.seconds}, {"shard", o.shard}, {"shards", o.shards},
                      {"fault", o.fault}};
   return plan.dump();
 }
 
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
-  SQLite::Statement row(store.database(),
-                        "SELECT * FROM run WHERE state <> 'finished' ORDER BY started_ms DESC, id DESC LIMIT 1");
-  LOCKSTEP_CHECK(row.executeStep(), "[run] --resume: ", db, " holds no unfinished run; start one without --resume");
+  SQLite::Statement row(
+      store.database(),
+      "SELECT * FROM run WHERE state <> 'finished' ORDER BY started_ms DESC, id DESC LIMIT 1");
+  LOCKSTEP_CHECK(row.executeStep(), "[run] --resume: ", db,
+                 " holds no unfinished run; start one without --resume");
   auto run = run_from(row);
   dashboard::Run now;
   describe_environment(now);
-  LOCKSTEP_CHECK(now.build_hash == run.build_hash, "[run] --resume: run ", run.id, " was made by another binary (",
-                 run.build_hash, ", this is ", now.build_hash, "); its verdicts may not be mixed with this one's: ",
-                 "start a new run without --resume");
+  LOCKSTEP_CHECK(now.build_hash == run.build_hash, "[run] --resume: run ", run.id,
+                 " was made by another binary (", run.build_hash, ", this is ", now.build_hash,
+                 "); its verdicts may not be mixed with this one's: ", "start a new run without --resume");
   return run;
 }
 
@@ -127,16 +132,19 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
 }
 
 std::map<std::string, double> rates(dashboard::Store& store, const std::string& run) {
-  SQLite::Statement row(store.database(),
-                        "SELECT suite, sum(cases) / sum(seconds) FROM v_verdicts WHERE run = ? GROUP BY suite "
-                        "HAVING sum(seconds) > 0");
+  SQLite::Statement row(
+      store.database(),
+      "SELECT suite, sum(cases) / sum(seconds) FROM v_verdicts WHERE run = ? GROUP BY suite "
+      "HAVING sum(seconds) > 0");
   row.bind(1, run);
   std::map<std::string, double> found;
   while (row.executeStep()) found[row.getColumn(0).getString()] = row.getColumn(1).getDouble();
   return found;
 }
 
-std::vector<std::string> shard_files(const std::string& db) { return files_beside(db, ".shard-"); }
+std::vector<std::string> shard_files(const std::string& db) {
+  return files_beside(db, ".shard-");
+}
 
 void remove_worker_files(const std::string& db) {
   for (const auto& stem : {".shard-", ".journal-"})

@@ -9,7 +9,8 @@ namespace lockstep::suites {
 
 Sequence::Sequence(std::vector<const Suite*> chosen) : chosen_(std::move(chosen)) {
   LOCKSTEP_CHECK(!chosen_.empty(), "[run] no suite chosen; `lockstep list` names them");
-  for (const auto* s : chosen_) size_ = s->limit == kEndless || size_ == kEndless ? kEndless : size_ + s->limit;
+  for (const auto* s : chosen_)
+    size_ = s->limit == kEndless || size_ == kEndless ? kEndless : size_ + s->limit;
 }
 
 Planned Sequence::at(int64_t number) {

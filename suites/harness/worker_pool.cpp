@@ -24,17 +24,19 @@ namespace lockstep::suites {
 namespace {
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-// What parent and workers share. Written by one worker each, so that a dead worker cannot leave a lock behind.
+// What parent and workers share. Written by one worker each, so that a dead worker cannot leave a lock
+// behind.
 struct Slot {
   std::atomic<int64_t> running;  // number of the case, -1 between cases
   std::atomic<int64_t> beat_ns;
   std::atomic<int64_t> done;
   std::atomic<bool> settled;  // the running case is recorded
-  std::atomic<bool> ended;  // the worker leaves by itself, with an exit code that it means
+  std::atomic<bool> ended;    // the worker leaves by itself, with an exit code that it means
 };
 constexpr int kMaxJobs = 256;
 struct Shared {
@@ -52,14 +54,16 @@ struct Self {
 Self self;
 
 volatile sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
+void on_interrupt(int) {
+  interrupted = 1;
+}
 
 struct Worker {
   pid_t pid = -1;
   int pipe = -1;
-  std::string partial;        // an unfinished message
+  std::string partial;  // an unfinished message
   bool killed_as_hung = false;
-  int idle_deaths = 0;        // deaths with no case running, in a row
+  int idle_deaths = 0;  // deaths with no case running, in a row
 };
 
 class Pool {
@@ -194,7 +198,8 @@ void Pool::reap(int index, int status) {
     return;
   }
   if (number < 0) {
-    if (++worker.idle_deaths >= 3) throw Broken(concat("[run] worker ", index, " dies before it begins a case"));
+    if (++worker.idle_deaths >= 3)
+      throw Broken(concat("[run] worker ", index, " dies before it begins a case"));
     return spawn(index, std::nullopt);
   }
   worker.idle_deaths = 0;
@@ -205,7 +210,8 @@ void Pool::reap(int index, int status) {
                           ? concat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
                           : concat("exit code ", WEXITSTATUS(status));
   const bool hung = worker.killed_as_hung;
-  spawn(index, Lost{number, hung, hung ? concat("no sign of life for ", options_.hang_seconds, " s") : detail});
+  spawn(index,
+        Lost{number, hung, hung ? concat("no sign of life for ", options_.hang_seconds, " s") : detail});
 }
 
 void Pool::kill_if_hung(int index) {
@@ -229,7 +235,8 @@ void Pool::kill_all() {
 
 PoolResult Pool::run() {
   interrupted = 0;
-  struct sigaction act {}, old_int {}, old_term {};
+  struct sigaction act {
+  }, old_int{}, old_term{};
   act.sa_handler = on_interrupt;
   sigaction(SIGINT, &act, &old_int);
   sigaction(SIGTERM, &act, &old_term);
@@ -266,7 +273,9 @@ PoolResult Pool::run() {
 
 }  // namespace
 
-PoolResult run_pool(const PoolOptions& options, const PoolWork& work) { return Pool(options, work).run(); }
+PoolResult run_pool(const PoolOptions& options, const PoolWork& work) {
+  return Pool(options, work).run();
+}
 
 void beat() {
   if (self.slot != nullptr) self.slot->beat_ns = now_ns();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerPool: runs numbered cases in worker processes. A crash, a hang or a kill costs the case that was running and
-// nothing else: its number is handed to the worker that takes the place, which records it. Knows nothing of suites.
+// WorkerPool: runs numbered cases in worker processes. A crash, a hang or a kill costs the case that was
+// running and nothing else: its number is handed to the worker that takes the place, which records it. Knows
+// nothing of suites.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,7 @@ struct PoolOptions {
 
 // begin, run, lost and end are called in the worker process; tick and message in the parent.
 struct PoolWork {
-  std::function<void(int worker)> begin;     // open files here: nothing opened before may cross the fork
+  std::function<void(int worker)> begin;  // open files here: nothing opened before may cross the fork
   std::function<void(int64_t number)> run;
   std::function<void(const Lost& lost)> lost;
   std::function<void()> end;
@@ -39,8 +40,8 @@ struct PoolResult {
   int64_t lost = 0;
 };
 
-// @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with the
-// parent. @pre the process has one thread.
+// @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with
+// the parent. @pre the process has one thread.
 PoolResult run_pool(const PoolOptions& options, const PoolWork& work);
 
 // In a worker: it is alive (the watchdog starts anew). No effect elsewhere.

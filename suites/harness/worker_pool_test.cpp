@@ -111,7 +111,8 @@ TEST(WorkerPool, MessagesArriveWhole) {
   work.message = [&](const std::string& text) { messages.insert(text); };
   run_pool({3, 26, 0, 30}, work);
   EXPECT_EQ(messages.size(), 26u);
-  for (int n = 0; n < 26; ++n) EXPECT_EQ(messages.count(std::string(9000, static_cast<char>('a' + n))), 1u) << n;
+  for (int n = 0; n < 26; ++n)
+    EXPECT_EQ(messages.count(std::string(9000, static_cast<char>('a' + n))), 1u) << n;
 }
 
 }  // namespace
