@@ -4,9 +4,9 @@
 #include "engine/values/random_source.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -172,7 +172,7 @@ at::Tensor drop(const at::Tensor& input, const at::Tensor& mask, double p) {
   const bool is_double = input.scalar_type() == at::kDouble;
   const double inverse = is_double ? 1.0 / (1.0 - p) : 1.0F / static_cast<float>(1.0 - p);
   const auto wide = is_double ? at::kDouble : at::kFloat;
-  return input.to(wide).mul(mask.to(wide)).mul_(inverse).to(input.scalar_type());
+  return at::empty_like(input).copy_(input.to(wide).mul(mask.to(wide)).mul_(inverse));  // strides as stock's
 }
 
 // native_dropout with the derivative that libtorch gives it.
