@@ -222,13 +222,19 @@ Within judge_element(const Element& e, const Reference& r, double most) {
   return infinite && e.range * (1 + r.factor) >= most ? Within::kOverflow : Within::kNo;
 }
 
-// How large partial results may become by finite terms alone.
+// How large partial results may become by finite terms alone. A mean sums before it divides.
 at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
-                    const std::vector<WideInput>& in, size_t effect, const at::Tensor& magnitude) {
-  if (family.bound != Bound::kLinear || all_finite(magnitude)) return magnitude;
-  Tensors finite;
-  for (const WideInput& i : in) finite.push_back(i.finite);
-  return apply_magnitudes(op, effects, writable(op, std::move(finite)))[effect];
+                    const std::vector<WideInput>& in, size_t effect, const Reference& reference) {
+  if (family.bound != Bound::kLinear) return reference.magnitude;
+  at::Tensor range = reference.magnitude;
+  if (!all_finite(range)) {
+    Tensors finite;
+    for (const WideInput& i : in) finite.push_back(i.finite);
+    range = apply_magnitudes(op, effects, writable(op, std::move(finite)))[effect];
+  }
+  if (family.name != "mean") return range;
+  return at::mul(range, static_cast<double>(in[0].value.numel()) /
+                            static_cast<double>(std::max<int64_t>(1, range.numel())));
 }
 
 // Of a product: the product of all factors above one, or anything if that of those below one vanishes.
@@ -303,7 +309,7 @@ std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
       r.floor = static_cast<double>(roundings) * smallest(dtype);
       r.order_free = family.name == "prod";
       r.range = r.order_free ? product_range(op, effects, inputs[0], dtype)
-                             : range_of(family, op, effects, inputs, i, r.magnitude);
+                             : range_of(family, op, effects, inputs, i, r);
     }
     result.push_back(std::move(r));
   }

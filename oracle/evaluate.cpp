@@ -249,7 +249,9 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   pin_attention();
   const Stream stream(c, random);
   PlainRun result;
-  result.inputs = global_inputs(c);
+  const Tensors inputs = global_inputs(c);
+  // Aliases, since a call may change the shape of the tensor that it is given.
+  for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
   const auto copy = [&result](const at::Tensor& value, const Target& target) {
     const at::DisableRecordFunctionGuard unseen;
     at::Tensor copied = copy_of(value, target);
@@ -257,7 +259,7 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
     return copied;
   };
   const Recorder recorder(result.recording);
-  result.values = run(c.program, result.inputs, copy);
+  result.values = run(c.program, inputs, copy);
   result.random_after = generator().state;
   return result;
 }

@@ -259,7 +259,7 @@ Reference exactly(const at::Tensor& plain, const OpFamily& family, const Tensors
   reference.value = plain;
   if (family.bound != Bound::kNanInputs) return reference;
   for (const at::Tensor& t : inputs)
-    if (t.defined())
+    if (t.defined() && t.sizes() == plain.sizes())
       reference.unknown =
           reference.unknown.defined() ? at::logical_or(reference.unknown, at::isnan(t)) : at::isnan(t);
   return reference;

@@ -110,7 +110,8 @@ std::optional<Explanation> judge_fold(const Pending& before, const Pending& afte
   std::vector<FoldLevel> levels;
   for (const auto& level : order.levels)
     levels.push_back({level.op, static_cast<int64_t>(level.ranks.size()), level.dtype});
-  // A value spread as terms of an average is folded when it is read: those roundings, and that range, count too.
+  // A value spread as terms of an average is folded when it is read: those roundings, and that range, count
+  // too.
   std::vector<FoldLevel> spread;
   for (size_t d = 0; d < after.dims.size(); ++d)
     if (after.ops[d] == ReduceOp::kAvg &&
@@ -134,26 +135,38 @@ std::optional<Explanation> judge_fold(const Pending& before, const Pending& afte
   return Explanation{why, 0, "", judged.worst};
 }
 
-// Folds and spreads whole terms, or slice by slice: which of two NaNs survives may depend on where the vector
-// body of a kernel ends, hence on the slices that the ranks fold.
-Pending moved_terms(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
+struct Steps {
+  Pending reduced;  // by the order
+  Pending placed;   // as the target has it
+};
+
+void paste_terms(Pending& whole, const Pending& part, const SlicePlan& slices, int64_t position,
+                 const at::Tensor& like) {
+  if (whole.terms.empty()) {
+    whole = {part.dims, part.ops, part.sizes, {}};
+    for (size_t t = 0; t < part.terms.size(); ++t) whole.terms.push_back(at::empty_like(like));
+  }
+  for (size_t t = 0; t < part.terms.size(); ++t) paste(part.terms[t], slices, position, whole.terms[t]);
+}
+
+// Whole terms, or slice by slice: which of two NaNs survives may depend on where the vector body of a kernel
+// ends, hence on the slices that the ranks fold.
+Steps take_steps(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
   const auto run = [&](Pending p) {
     for (const auto& level : entry.order.levels) fold_level(p, level);
-    meet_target(p, *entry.outputs[0].spec);
-    return p;
+    Steps steps{p, std::move(p)};
+    meet_target(steps.placed, *entry.outputs[0].spec);
+    return steps;
   };
   if (slices == nullptr) return run(before);
-  Pending whole;
-  for (size_t position = 0; position < slices->lists.size(); ++position) {
-    const auto p = static_cast<int64_t>(position);
+  Steps whole;
+  for (size_t i = 0; i < slices->lists.size(); ++i) {
+    const auto position = static_cast<int64_t>(i);
     Pending part{before.dims, before.ops, before.sizes, {}};
-    for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, p));
-    part = run(std::move(part));
-    if (whole.terms.empty()) {
-      whole = {part.dims, part.ops, part.sizes, {}};
-      for (size_t t = 0; t < part.terms.size(); ++t) whole.terms.push_back(at::empty_like(before.terms[0]));
-    }
-    for (size_t t = 0; t < part.terms.size(); ++t) paste(part.terms[t], *slices, p, whole.terms[t]);
+    for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, position));
+    const Steps steps = run(std::move(part));
+    paste_terms(whole.reduced, steps.reduced, *slices, position, before.terms[0]);
+    paste_terms(whole.placed, steps.placed, *slices, position, before.terms[0]);
   }
   return whole;
 }
@@ -168,10 +181,11 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
   }
   const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
   const SlicePlanPtr source_plan = slice_plan(*entry.inputs[0].spec), target_plan = slice_plan(*target.spec);
-  Pending after = moved_terms(before, entry, nullptr);
+  Steps steps = take_steps(before, entry, nullptr);
   for (const SlicePlan* slices : {target_plan.get(), source_plan.get()})
-    if (first_mismatch(after.terms, target) >= 0) after = moved_terms(before, entry, slices);
-  auto explanation = judge_fold(before, after, entry.order);
+    if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
+  auto explanation = judge_fold(before, steps.reduced, entry.order);
+  const Pending& after = steps.placed;
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
   return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
           std::move(explanation)};

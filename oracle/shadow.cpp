@@ -124,6 +124,7 @@ RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
 
 void Shadow::learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record) {
   if (rendition->unset) return;
+  remember(window).learned = true;
   known_.emplace(key_of(record), Known{{window, rendition}, record});
 }
 
@@ -136,8 +137,8 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
   const bool any = !result.empty();
   std::vector<Window> candidates;
   for (const auto& [storage, windows] : seen_)
-    for (const Window& w : windows)
-      if ((!any || w.epoch > 0) && w.dtype == record.spec->dtype() &&
+    for (const auto& [w, learned] : windows)
+      if ((!any || w.epoch > 0 || !learned) && w.dtype == record.spec->dtype() &&
           w.shape == at::IntArrayRef(record.spec->shape()))
         candidates.push_back(w);
   for (const Window& w : candidates) {
@@ -181,13 +182,13 @@ bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendi
   return first_mismatch(terms(window, rendition), record) < 0;
 }
 
-void Shadow::remember(const Window& window) {
+Shadow::Seen& Shadow::remember(const Window& window) {
   auto& windows = seen_[window.id()];
-  for (Window& w : windows)
-    if (w.epoch < window.epoch) w.epoch = window.epoch;
-  for (const Window& w : windows)
-    if (same_view(w, window)) return;
-  windows.push_back(window);
+  for (Seen& seen : windows)
+    if (seen.window.epoch < window.epoch) seen.window.epoch = window.epoch;
+  for (Seen& seen : windows)
+    if (same_view(seen.window, window)) return seen;
+  return windows.emplace_back(Seen{window, false});
 }
 
 }  // namespace lockstep::oracle

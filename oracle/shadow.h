@@ -74,17 +74,22 @@ class Shadow {
     TensorRecord record;
   };
 
+  // Every way in which a storage was seen, at its latest epoch; `learned`: some record showed it.
+  struct Seen {
+    Window window;
+    bool learned = false;
+  };
+
   std::vector<RenditionPtr>& renditions(const Window& window);
   void import_copies(const Window& window);
   bool shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const;
-  void remember(const Window& window);
+  Seen& remember(const Window& window);
 
   const Recording& recording_;
   std::unordered_map<Key, std::vector<RenditionPtr>, KeyHash> renditions_;
   std::unordered_map<const c10::StorageImpl*, size_t> imported_;
   std::unordered_multimap<uint64_t, Known> known_;
-  // Every way in which a storage was seen, at its latest epoch.
-  std::unordered_map<const c10::StorageImpl*, std::vector<Window>> seen_;
+  std::unordered_map<const c10::StorageImpl*, std::vector<Seen>> seen_;
 };
 
 }  // namespace lockstep::oracle
