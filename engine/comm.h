@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comm: a mesh placed in a World: which of its positions are hosted here, and the groups along each mesh dimension.
-// Computed once for a mesh and shared by its DTensors.
+// Comm: a mesh placed in a World: which of its positions are hosted here, and the groups along each mesh
+// dimension. Computed once for a mesh and shared by its DTensors.
 #pragma once
 #include <memory>
 
@@ -14,10 +14,10 @@ struct Comm {
 
   DeviceMesh mesh;
   WorldPtr world;
-  std::vector<int64_t> positions;   // hosted mesh positions, ascending
-  std::vector<int64_t> ranks;       // their ranks
+  std::vector<int64_t> positions;         // hosted mesh positions, ascending
+  std::vector<int64_t> ranks;             // their ranks
   std::vector<std::vector<Group>> along;  // [mesh dim][hosted index]
-  std::vector<Group> whole;         // the whole mesh, for each hosted rank
+  std::vector<Group> whole;               // the whole mesh, for each hosted rank
 };
 
 using CommPtr = std::shared_ptr<const Comm>;

@@ -9,7 +9,9 @@
 namespace lockstep {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
 int64_t numel(const std::vector<int64_t>& shape) {
   int64_t n = 1;
@@ -116,7 +118,8 @@ class Chooser {
     for (const auto& row : chosen_) {
       if (!row.has_value()) continue;
       const auto* other = std::get_if<Partial>(&row->outputs[output]);
-      if (other != nullptr && other->op != partial->op && !(linear(other->op) && linear(partial->op))) return false;
+      if (other != nullptr && other->op != partial->op && !(linear(other->op) && linear(partial->op)))
+        return false;
     }
     return true;
   }
@@ -125,7 +128,8 @@ class Chooser {
     const auto factor = [&](auto placement_in, int64_t dim) {
       int64_t pieces = mesh_->size(d);
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
-        if (chosen_[u(e)].has_value() && shard_dim(placement_in(*chosen_[u(e)])) == dim) pieces *= mesh_->size(e);
+        if (chosen_[u(e)].has_value() && shard_dim(placement_in(*chosen_[u(e)])) == dim)
+          pieces *= mesh_->size(e);
       return pieces;
     };
     for (const auto& [input, dim] : row.even) {
@@ -146,7 +150,8 @@ class Chooser {
     const int64_t m = mesh_->size(d);
     const auto shorten = [m](std::vector<int64_t>& extents, const Placement& p) {
       const int64_t dim = shard_dim(p);
-      if (dim >= 0 && dim < static_cast<int64_t>(extents.size())) extents[u(dim)] = (extents[u(dim)] + m - 1) / m;
+      if (dim >= 0 && dim < static_cast<int64_t>(extents.size()))
+        extents[u(dim)] = (extents[u(dim)] + m - 1) / m;
     };
     for (size_t i = 0; i < row.inputs.size(); ++i) shorten(call_.input_extents[i], row.inputs[i]);
     if (!row.outputs.empty()) shorten(call_.output_extents, row.outputs[0]);
@@ -158,7 +163,8 @@ class Chooser {
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       if (!present(i) || row.inputs[i] == call_.current[i]) continue;
       const auto& spec = *operands_.specs[i];
-      auto bytes = static_cast<double>(numel(spec.shape()) * static_cast<int64_t>(c10::elementSize(spec.dtype())));
+      auto bytes =
+          static_cast<double>(numel(spec.shape()) * static_cast<int64_t>(c10::elementSize(spec.dtype())));
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
         if (e != d && is_shard(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
       cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));
@@ -188,13 +194,15 @@ std::string describe(const Operands& operands) {
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands) {
   const bool aliases = resolved.entry->kind == OpKind::kView;
-  throw Error(concat("[", op.operator_name(), "] cannot run on (", describe(operands), ") without moving ",
-                     aliases ? "the tensor that it aliases" : "a tensor that it writes to",
-                     ", and a view or in-place op never redistributes silently; call redistribute on it first",
-                     aliases ? ", or use a copying op" : ""));
+  throw Error(
+      concat("[", op.operator_name(), "] cannot run on (", describe(operands), ") without moving ",
+             aliases ? "the tensor that it aliases" : "a tensor that it writes to",
+             ", and a view or in-place op never redistributes silently; call redistribute on it first",
+             aliases ? ", or use a copying op" : ""));
 }
 
-// The order in which mesh dimensions apply to everything in this op: that of the first tensor whose order is its own.
+// The order in which mesh dimensions apply to everything in this op: that of the first tensor whose order is
+// its own.
 std::vector<int64_t> common_order(const Operands& operands) {
   std::vector<int64_t> order;
   for (const auto& spec : operands.specs) {
@@ -204,7 +212,8 @@ std::vector<int64_t> common_order(const Operands& operands) {
   return order;
 }
 
-// For each output, the input that it is: the mutated ones in order, for in-place ops; views and values are new.
+// For each output, the input that it is: the mutated ones in order, for in-place ops; views and values are
+// new.
 std::vector<int64_t> aliases_of(const Resolved& resolved, const Operands& operands, size_t outputs) {
   std::vector<int64_t> result(outputs, -1);
   if (resolved.variant == Variant::kFunctional || resolved.entry->kind == OpKind::kView) return result;
@@ -214,8 +223,10 @@ std::vector<int64_t> aliases_of(const Resolved& resolved, const Operands& operan
   return result;
 }
 
-void place(Decision& decision, const Chooser& chooser, const Operands& operands, const std::vector<int64_t>& order) {
-  const auto& any = **std::find_if(operands.specs.begin(), operands.specs.end(), [](auto& s) { return s != nullptr; });
+void place(Decision& decision, const Chooser& chooser, const Operands& operands,
+           const std::vector<int64_t>& order) {
+  const auto& any =
+      **std::find_if(operands.specs.begin(), operands.specs.end(), [](auto& s) { return s != nullptr; });
   for (size_t i = 0; i < operands.specs.size(); ++i) {
     const auto& from = operands.specs[i];
     if (from == nullptr) {
@@ -230,14 +241,15 @@ void place(Decision& decision, const Chooser& chooser, const Operands& operands,
   }
   for (size_t j = 0; j < decision.call.outputs.size(); ++j) {
     const auto& meta = decision.call.outputs[j];
-    decision.outputs.push_back(!meta.defined ? nullptr
-                                             : std::make_shared<const Spec>(any.with(
-                                                   chooser.outputs(j), order, meta.shape, meta.stride, meta.dtype)));
+    decision.outputs.push_back(!meta.defined
+                                   ? nullptr
+                                   : std::make_shared<const Spec>(any.with(
+                                         chooser.outputs(j), order, meta.shape, meta.stride, meta.dtype)));
   }
 }
 
-OpCall make_call(const c10::OperatorHandle& op, const Operands& operands, const std::vector<TensorMeta>& outputs,
-                 std::span<const c10::IValue> args) {
+OpCall make_call(const c10::OperatorHandle& op, const Operands& operands,
+                 const std::vector<TensorMeta>& outputs, std::span<const c10::IValue> args) {
   OpCall call;
   call.name = op.schema().name();
   call.overload = op.schema().overload_name();
@@ -314,8 +326,8 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
       mine.mutated.push_back(operands.mutated[i]);
       mine.arg.push_back(operands.arg[i]);
     }
-    const std::vector<TensorMeta> out = outputs.empty() ? std::vector<TensorMeta>{mine.metas[0]}
-                                                        : std::vector<TensorMeta>{outputs[element]};
+    const std::vector<TensorMeta> out =
+        outputs.empty() ? std::vector<TensorMeta>{mine.metas[0]} : std::vector<TensorMeta>{outputs[element]};
     const bool any = std::any_of(mine.specs.begin(), mine.specs.end(), [](auto& s) { return s != nullptr; });
     LOCKSTEP_CHECK(any, "[", op.operator_name(), "] element ", element,
                    " of the list is a plain tensor among DTensors; distribute it first");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Propagation: which row an op takes along each mesh dimension, hence how its inputs must be placed and how its
-// outputs come out. Pure: looks at Specs and arguments, never at values.
+// Propagation: which row an op takes along each mesh dimension, hence how its inputs must be placed and how
+// its outputs come out. Pure: looks at Specs and arguments, never at values.
 #pragma once
 #include "engine/resolve.h"
 #include "engine/route.h"
@@ -9,18 +9,18 @@ namespace lockstep {
 
 // The tensors of one call, as parsed from the stack.
 struct Operands {
-  std::vector<SpecPtr> specs;       // null: plain or undefined
+  std::vector<SpecPtr> specs;  // null: plain or undefined
   std::vector<TensorMeta> metas;
-  std::vector<bool> mutated;        // for each tensor
-  std::vector<size_t> arg;          // the argument it belongs to
+  std::vector<bool> mutated;  // for each tensor
+  std::vector<size_t> arg;    // the argument it belongs to
 };
 
 struct Decision {
-  std::vector<Route> routes;        // for each input; no steps: stays
-  std::vector<SpecPtr> inputs;      // after the routes; null: plain or undefined
-  std::vector<SpecPtr> outputs;     // null: undefined
-  std::vector<c10::IValue> args;    // constants; tensors are None
-  OpCall call;                      // args spans the above
+  std::vector<Route> routes;      // for each input; no steps: stays
+  std::vector<SpecPtr> inputs;    // after the routes; null: plain or undefined
+  std::vector<SpecPtr> outputs;   // null: undefined
+  std::vector<c10::IValue> args;  // constants; tensors are None
+  OpCall call;                    // args spans the above
   bool redistributes = false;
 };
 
@@ -40,7 +40,8 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
                                             const Operands& operands, std::vector<c10::IValue> args,
                                             const std::vector<TensorMeta>& outputs);
 
-// The rows that are legal for a call along one mesh dimension: the rule's, the all-Replicate row, interleaved copies.
+// The rows that are legal for a call along one mesh dimension: the rule's, the all-Replicate row, interleaved
+// copies.
 Rows legal_rows(const OpEntry& entry, const OpCall& call);
 
 }  // namespace lockstep

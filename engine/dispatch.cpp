@@ -2,13 +2,13 @@
 #include "engine/dispatch.h"
 
 #include <ATen/ATen.h>
-#include <ATen/TensorUtils.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <unordered_map>
 
+#include "engine/composites.h"
 #include "engine/execute.h"
 #include "engine/explicit_redistribution.h"
 #include "engine/infer.h"
@@ -30,18 +30,6 @@ constexpr size_t kCacheLimit = 16384;  // decisions; then the cache starts anew
 
 thread_local DispatchCounters g_counters;
 thread_local CommPtr g_factory_comm;
-thread_local bool g_reshape_may_move = false;
-
-// Within it, factories that composite ops call make replicated DTensors of this mesh.
-class FactoryScope {
- public:
-  explicit FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake) { std::swap(g_factory_comm, comm_ = std::move(comm)); }
-  ~FactoryScope() { std::swap(g_factory_comm, comm_); }
-
- private:
-  c10::impl::IncludeDispatchKeyGuard include_;
-  CommPtr comm_;
-};
 
 std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash>& decisions() {
   thread_local std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash> map;
@@ -59,7 +47,9 @@ struct Dispatched {
 };
 
 // Gradients are values, not aliases: within a backward pass a view may be of a redistributed tensor.
-bool in_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
+bool in_backward() {
+  return torch::autograd::get_current_graph_task_id() != -1;
+}
 
 bool changes_metadata(const Resolved& resolved) {
   return resolved.variant == Variant::kInPlace && resolved.entry->kind == OpKind::kView;
@@ -68,7 +58,8 @@ bool changes_metadata(const Resolved& resolved) {
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   if (d.resolved.entry->kind == OpKind::kScalar) return {};
   if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
-  if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)) return {d.call.operands.metas[0]};
+  if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved))
+    return {d.call.operands.metas[0]};
   PlainGuard guard;
   return infer_outputs(d.op, on_meta(d.resolved, d.args, d.call));
 }
@@ -76,12 +67,14 @@ std::vector<TensorMeta> outputs_of(const Dispatched& d) {
 DecisionPtr compute_decision(const Dispatched& d, bool may_move) {
   auto args = constants(d.resolved, d.args, d.call);
   const auto outputs = outputs_of(d);
-  if (d.resolved.variant == Variant::kList) return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs);
+  if (d.resolved.variant == Variant::kList)
+    return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs);
   return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
 }
 
 void find_decision(Dispatched& d) {
-  const bool may_move = d.resolved.entry->kind != OpKind::kView || (in_backward() && !changes_metadata(d.resolved));
+  const bool may_move =
+      d.resolved.entry->kind != OpKind::kView || (in_backward() && !changes_metadata(d.resolved));
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may_move);
   auto& cache = decisions();
   if (const auto it = cache.find(key); it != cache.end()) {
@@ -99,21 +92,24 @@ void refuse_implicit(const Dispatched& d) {
   std::string moves;
   for (size_t i = 0; i < d.decision->routes.size(); ++i)
     if (!d.decision->routes[i].steps.empty())
-      moves += concat("\n  input ", i, ": redistribute(", to_string(d.decision->inputs[i]->placements()), ") of ",
-                      to_string(*d.call.operands.specs[i]));
-  throw Error(concat("[", d.op.operator_name(), "] would redistribute implicitly, which ExplicitRedistribution forbids:", moves));
+      moves += concat("\n  input ", i, ": redistribute(", to_string(d.decision->inputs[i]->placements()),
+                      ") of ", to_string(*d.call.operands.specs[i]));
+  throw Error(concat("[", d.op.operator_name(),
+                     "] would redistribute implicitly, which ExplicitRedistribution forbids:", moves));
 }
 
-// A list op writes element by element, so that a later element may read what an earlier one wrote; a redistributed copy
-// would be of the older state.
+// A list op writes element by element, so that a later element may read what an earlier one wrote; a
+// redistributed copy would be of the older state.
 void refuse_stale_reads(const Dispatched& d) {
   const auto local = [&](size_t i) { return dtensor_impl(d.call.tensors[i])->locals().front(); };
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     for (size_t j = 0; j < d.placed.size(); ++j)
-      LOCKSTEP_CHECK(!d.call.operands.mutated[j] || d.call.operands.specs[j] == nullptr || !local(i).is_alias_of(local(j)),
-                     "[", d.op.operator_name(), "] reads ", to_string(*d.call.operands.specs[i]),
-                     " in other placements than it writes it in; redistribute it first, into a tensor of its own");
+      LOCKSTEP_CHECK(
+          !d.call.operands.mutated[j] || d.call.operands.specs[j] == nullptr ||
+              !local(i).is_alias_of(local(j)),
+          "[", d.op.operator_name(), "] reads ", to_string(*d.call.operands.specs[i]),
+          " in other placements than it writes it in; redistribute it first, into a tensor of its own");
   }
 }
 
@@ -138,7 +134,8 @@ Stack local_stack(const Dispatched& d, size_t rank) {
 }
 
 void run_local(const Dispatched& d, size_t rank, Stack& stack) {
-  const LocalCall local{d.op, d.decision->call, d.decision->inputs, d.decision->outputs, d.call.comm->positions[rank]};
+  const LocalCall local{d.op, d.decision->call, d.decision->inputs, d.decision->outputs,
+                        d.call.comm->positions[rank]};
   d.resolved.entry->run(local, stack);
 }
 
@@ -166,8 +163,8 @@ void check_shapes(const Dispatched& d, const Spec& spec, const PerRank<at::Tenso
     const auto expected = local_shape(spec, d.call.comm->positions[r]);
     if (locals[r].sizes() != at::IntArrayRef(expected) || locals[r].scalar_type() != spec.dtype())
       throw Broken(concat("[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r], " produced ",
-                          dtype_name(locals[r].scalar_type()), locals[r].sizes(), ", but ", to_string(spec), " needs ",
-                          at::IntArrayRef(expected), "; its rule is wrong"));
+                          dtype_name(locals[r].scalar_type()), locals[r].sizes(), ", but ", to_string(spec),
+                          " needs ", at::IntArrayRef(expected), "; its rule is wrong"));
   }
 }
 
@@ -192,7 +189,8 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
 }
 
 // Writes the results back to the interpreter's stack in the shape of the schema's returns.
-void push_results(const Dispatched& d, const std::vector<Stack>& results, std::vector<at::Tensor> flat, Stack& stack) {
+void push_results(const Dispatched& d, const std::vector<Stack>& results, std::vector<at::Tensor> flat,
+                  Stack& stack) {
   size_t next = 0;
   for (const auto& value : results.front()) {
     if (value.isTensorList()) {
@@ -253,7 +251,8 @@ void end_entry(const Dispatched& d, TimelineEntry entry, const std::vector<at::T
 std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < d.call.tensors.size(); ++i)
-    if (d.call.operands.mutated[i] && d.call.operands.specs[i] != nullptr) result.push_back(d.call.tensors[i]);
+    if (d.call.operands.mutated[i] && d.call.operands.specs[i] != nullptr)
+      result.push_back(d.call.tensors[i]);
   return result;
 }
 
@@ -263,7 +262,8 @@ std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
   std::vector<Stack> results;
   {
     PlainGuard guard;
-    for (size_t r = 0; r < d.call.comm->positions.size(); ++r) run_local(d, r, results.emplace_back(local_stack(d, r)));
+    for (size_t r = 0; r < d.call.comm->positions.size(); ++r)
+      run_local(d, r, results.emplace_back(local_stack(d, r)));
   }
   auto locals = by_output(results);
   std::vector<at::Tensor> flat;
@@ -278,7 +278,8 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
   std::vector<Stack> results;
   {
     PlainGuard guard;
-    for (size_t r = 0; r < d.call.comm->positions.size(); ++r) run_local(d, r, results.emplace_back(local_stack(d, r)));
+    for (size_t r = 0; r < d.call.comm->positions.size(); ++r)
+      run_local(d, r, results.emplace_back(local_stack(d, r)));
   }
   const auto changed = mutated_tensors(d);
   if (metadata) {
@@ -335,8 +336,9 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
   if (g_factory_comm == nullptr || !call.tensors.empty() || !stack.back().isTensor()) return;
   const auto value = stack.back().toTensor();
   const auto& comm = g_factory_comm;
-  const auto spec = std::make_shared<const Spec>(comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}),
-                                                 value.sizes().vec(), value.strides().vec(), value.scalar_type());
+  const auto spec = std::make_shared<const Spec>(
+      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), value.sizes().vec(),
+      value.strides().vec(), value.scalar_type());
   PerRank<at::Tensor> locals;
   for (size_t r = 0; r < comm->positions.size(); ++r) locals.push_back(r == 0 ? value : value.clone());
   stack.back() = make_dtensor(spec, comm, std::move(locals));
@@ -371,7 +373,8 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
   if (resolved.entry->kind == OpKind::kScalar) return run_scalar(d, *stack);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
   std::vector<at::Tensor> outputs;
-  const bool in_place = resolved.variant == Variant::kInPlace || (resolved.variant == Variant::kList && d.resolved.mutated[0]);
+  const bool in_place =
+      resolved.variant == Variant::kInPlace || (resolved.variant == Variant::kList && d.resolved.mutated[0]);
   if (resolved.entry->kind == OpKind::kRandom)
     run_random(d, *stack, outputs);
   else
@@ -397,7 +400,8 @@ void run_out(const Dispatched& d, Stack& stack) {
   const auto outs = mutated_tensors(d);
   const size_t n = d.args.size() - outs.size();
   const auto functional = functional_of(d.op, n);
-  LOCKSTEP_CHECK(functional.has_value(), "[", d.op.operator_name(), "] has no functional overload to run; call the functional op");
+  LOCKSTEP_CHECK(functional.has_value(), "[", d.op.operator_name(),
+                 "] has no functional overload to run; call the functional op");
   Stack inner(d.args.begin(), d.args.begin() + static_cast<int64_t>(n));
   functional->callBoxed(inner);
   for (size_t j = 0; j < outs.size(); ++j) {
@@ -406,130 +410,39 @@ void run_out(const Dispatched& d, Stack& stack) {
     if (outs[j].sizes() == value.sizes()) {
       outs[j].copy_(value);
     } else {
-      LOCKSTEP_CHECK(outs[j].numel() == 0 && outs[j].scalar_type() == value.scalar_type(), "[", d.op.operator_name(),
-                     "] out has shape ", outs[j].sizes(), " and the result ", value.sizes(),
-                     "; pass an empty out of the same dtype, or one of the result's shape");
+      LOCKSTEP_CHECK(outs[j].numel() == 0 && outs[j].scalar_type() == value.scalar_type(), "[",
+                     d.op.operator_name(), "] out has shape ", outs[j].sizes(), " and the result ",
+                     value.sizes(), "; pass an empty out of the same dtype, or one of the result's shape");
       out->reset(dtensor_impl(value)->spec(), dtensor_impl(value)->locals());
     }
     stack.emplace_back(outs[j]);
   }
 }
 
-// CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls native_dropout.
-at::Tensor dropout(const at::Tensor& input, double p, bool train) {
-  if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0) return std::get<0>(at::native_dropout(input, p, true));
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::dropout", "");
-  Stack stack{input, p, train};
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
-}
-
-// Whether a view of this shape keeps its input where it is.
-bool view_stays(const DTensorImpl& impl, const std::vector<int64_t>& shape) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::view", "");
-  const auto& spec = *impl.spec();
-  Operands operands{{impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype(), 0}}, {false}, {0}};
-  const TensorMeta out{true, false, false, shape, contiguous_strides(shape), spec.dtype(), 0};
-  return legal_without_moving(op, resolve(op), operands, {c10::IValue(), shape}, {out});
-}
-
-// The decomposed attention: CPU's fused kernel has no rule.
-at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const std::optional<at::Tensor>& mask, double dropout_p, bool causal, std::optional<double> scale,
-                     bool gqa) {
-  if (const auto* impl = dtensor_impl(query)) {
-    FactoryScope scope(impl->comm());
-    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal, std::nullopt, scale, gqa));
-  }
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
-  Stack stack{query, key, value, mask, dropout_p, causal, scale, gqa};
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
-}
-
-// Scatters into zeros that it makes from the gradient's options.
-at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at::Tensor& indices,
-                                   at::IntArrayRef sizes, bool keepdim) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
-  Stack stack{grad, dim, indices, sizes, keepdim};
-  std::optional<FactoryScope> scope;
-  if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
-}
-
-// Composite products of matrices reshape tensors of their own.
-void product(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-  const bool previous = std::exchange(g_reshape_may_move, true);
-  try {
-    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
-  } catch (...) {
-    g_reshape_may_move = previous;
-    throw;
-  }
-  g_reshape_may_move = previous;
-}
-
-std::vector<int64_t> inferred_shape(const at::Tensor& self, at::IntArrayRef shape) {
-  auto result = shape.vec();
-  int64_t known = 1;
-  for (const int64_t n : result) known *= n < 0 ? 1 : n;
-  for (auto& n : result)
-    if (n < 0) n = known == 0 ? 0 : self.numel() / known;
-  return result;
-}
-
-// reshape may copy, so where a view would have to move its tensor, it moves: to Replicate, then views.
-at::Tensor reshape(const at::Tensor& self, at::IntArrayRef shape) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
-  const auto composite = [&](const at::Tensor& input) {
-    Stack stack{input, shape};
-    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-    return stack[0].toTensor();
-  };
-  const auto* impl = dtensor_impl(self);
-  // Where strides do not allow a view, the composite op copies, and the copy moves as it must. A user's reshape that is
-  // a view on one device has to alias here too; that of a composite op may move, since nobody else sees it.
-  const bool views = impl != nullptr && g_reshape_may_move && at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
-  if (!views || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
-    return composite(self);
-  auto whole = impl->spec()->placements();
-  for (auto& p : whole)
-    if (is_shard(p)) p = Replicate{};
-  return composite(redistribute(self, whole));
-}
-
 }  // namespace
 
-DispatchCounters& dispatch_counters() { return g_counters; }
+DispatchCounters& dispatch_counters() {
+  return g_counters;
+}
 
-void link_dispatch() {}
+void link_dispatch() {
+  link_composites();
+}
+
+FactoryScope::FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake), comm_(std::move(comm)) {
+  std::swap(g_factory_comm, comm_);
+}
+FactoryScope::~FactoryScope() {
+  std::swap(g_factory_comm, comm_);
+}
 
 void clear_decision_cache() {
   decisions().clear();
   forget_resolved();
 }
 
-TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>()); }
-
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
-  m.impl("is_same_size", torch::CppFunction::makeFallthrough());
-  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
-  m.impl("dropout", dropout);
-  m.impl("reshape", reshape);
-  m.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&product>());
-  m.impl("linear", torch::CppFunction::makeFromBoxedFunction<&product>());
-  m.impl("value_selecting_reduction_backward", selected_value_backward);
-  m.impl("scaled_dot_product_attention", attention);
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
-  m.impl("dropout", dropout);
-  m.impl("reshape", reshape);
-  m.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&product>());
-  m.impl("linear", torch::CppFunction::makeFromBoxedFunction<&product>());
-  m.impl("value_selecting_reduction_backward", selected_value_backward);
-  m.impl("scaled_dot_product_attention", attention);
+TORCH_LIBRARY_IMPL(_, Fake, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
 }
 
 }  // namespace lockstep

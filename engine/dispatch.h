@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fallback behind DispatchKey::Fake: unwrap, decide (cached), redistribute, run on every hosted rank, wrap.
+// The fallback behind DispatchKey::Fake: unwrap, decide (cached), redistribute, run on every hosted rank,
+// wrap.
 #pragma once
 #include <cstdint>
 

@@ -40,7 +40,9 @@ bool says(const std::string& message, std::initializer_list<const char*> parts) 
 class DispatchTest : public testing::Test {
  protected:
   MeshInWorld mesh_ = init_device_mesh({2, 3}, {"dp", "tp"});
-  at::Tensor place(const at::Tensor& t, Placement a, Placement b) { return distribute_tensor(t, mesh_, {a, b}); }
+  at::Tensor place(const at::Tensor& t, Placement a, Placement b) {
+    return distribute_tensor(t, mesh_, {a, b});
+  }
 };
 
 // Catches: a view that is a copy, an in-place op that writes to a copy.
@@ -58,7 +60,8 @@ TEST_F(DispatchTest, ViewsAliasAndInPlaceOpsWriteThrough) {
 // Catches: silent redistribution of what is aliased or written to.
 TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
   auto x = place(ramp({4, 6}), kR, Shard{1});
-  EXPECT_TRUE(says(error_of([&] { x.view({24}); }) + error_of([&] { x.select(1, 0); }), {"aten::select", "[R,S1]", "redistribute"}));
+  EXPECT_TRUE(says(error_of([&] { x.view({24}); }) + error_of([&] { x.select(1, 0); }),
+                   {"aten::select", "[R,S1]", "redistribute"}));
   auto p = place(ramp({4, 6}), Partial{}, kR);
   EXPECT_TRUE(says(error_of([&] { p.relu_(); }), {"aten::relu_", "[P,R]", "redistribute"}));
 }
@@ -121,7 +124,10 @@ TEST_F(DispatchTest, FromLocalChecks) {
   PerRank<at::Tensor> locals;
   for (int i = 0; i < 6; ++i) locals.push_back(at::full({2}, i, at::kFloat));
   EXPECT_TRUE(says(error_of([&] { from_local(locals, mesh_, {kR, kR}); }), {"rank", "replicated"}));
-  EXPECT_TRUE(says(error_of([&] { from_local(locals, mesh_, {Shard{0}, Shard{0}}, std::vector<int64_t>{13}); }), {"rank", "13"}));
+  EXPECT_TRUE(says(error_of([&] {
+                     from_local(locals, mesh_, {Shard{0}, Shard{0}}, std::vector<int64_t>{13});
+                   }),
+                   {"rank", "13"}));
   EXPECT_EQ(spec(from_local(locals, mesh_, {Shard{0}, Shard{0}})).shape(), std::vector<int64_t>{12});
 }
 
@@ -194,7 +200,8 @@ TEST_F(DispatchTest, TheTimelineHoldsEveryOp) {
   }
   std::vector<std::string> ops;
   for (const auto& entry : timeline) ops.push_back(entry.op);
-  EXPECT_EQ(ops, (std::vector<std::string>{"aten::add_.Scalar", "lockstep::redistribute", "aten::mm", "lockstep::redistribute", "aten::relu"}));
+  EXPECT_EQ(ops, (std::vector<std::string>{"aten::add_.Scalar", "lockstep::redistribute", "aten::mm",
+                                           "lockstep::redistribute", "aten::relu"}));
   EXPECT_EQ(timeline[0].aliases, std::vector<int64_t>{0});
   EXPECT_NE(timeline[0].inputs[0].digests, timeline[0].outputs[0].digests);
   EXPECT_EQ(timeline[2].inputs[0].digests, timeline[0].outputs[0].digests);

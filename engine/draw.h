@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-// @pre values is not Partial. @post locals hold the elements that `values` places there of the single device's tensor
-// (or, under another policy, what that policy draws); generator() has advanced as the policy says, once.
+// @pre values is not Partial. @post locals hold the elements that `values` places there of the single
+// device's tensor (or, under another policy, what that policy draws); generator() has advanced as the policy
+// says, once.
 PerRank<at::Tensor> draw(const RandomCall& call, const Spec& values, const Comm& comm);
 
 }  // namespace lockstep

@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "engine/draw.h"
 #include "engine/execute.h"
 #include "engine/plain_guard.h"
-#include "engine/draw.h"
 #include "engine/redistribute.h"
 #include "engine/values/error.h"
 
@@ -16,7 +16,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
 CommPtr comm_of(const MeshInWorld& mesh) {
   if (mesh.comm != nullptr) return mesh.comm;
@@ -28,13 +30,15 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
-// Local extents along each dimension add up to the global ones; exact for even shards, checked by check_locals.
-std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh, const Placements& placements) {
+// Local extents along each dimension add up to the global ones; exact for even shards, checked by
+// check_locals.
+std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh,
+                                  const Placements& placements) {
   auto shape = local.sizes().vec();
   for (int64_t d = 0; d < mesh.ndim(); ++d)
     if (const int64_t dim = shard_dim(placements[u(d)]); dim >= 0) {
-      LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[u(d)], " needs dimension ",
-                     dim, ", but the local tensor has shape ", local.sizes());
+      LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[u(d)],
+                     " needs dimension ", dim, ", but the local tensor has shape ", local.sizes());
       shape[u(dim)] *= mesh.size(d);
     }
   return shape;
@@ -44,23 +48,25 @@ void check_locals(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
   for (size_t i = 0; i < locals.size(); ++i) {
     const auto expected = local_shape(spec, comm.positions[i]);
     LOCKSTEP_CHECK(locals[i].sizes() == at::IntArrayRef(expected) && locals[i].scalar_type() == spec.dtype(),
-                   "[from_local] rank ", comm.ranks[i], " gave ", dtype_name(locals[i].scalar_type()), locals[i].sizes(),
-                   ", but ", to_string(spec), " needs ", dtype_name(spec.dtype()), at::IntArrayRef(expected),
-                   " there; pass the global shape of an uneven tensor");
+                   "[from_local] rank ", comm.ranks[i], " gave ", dtype_name(locals[i].scalar_type()),
+                   locals[i].sizes(), ", but ", to_string(spec), " needs ", dtype_name(spec.dtype()),
+                   at::IntArrayRef(expected), " there; pass the global shape of an uneven tensor");
   }
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
     if (!is_replicate(spec.placements()[u(d)])) continue;
     const auto copies = comm.world->all_gather(comm.ranks, comm.along[u(d)], locals);
     for (size_t i = 0; i < locals.size(); ++i)
       for (const auto& copy : copies[i])
-        LOCKSTEP_CHECK(same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
-                       spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
-                       " holds other bits than its group; broadcast first, or name the placement that is meant");
+        LOCKSTEP_CHECK(
+            same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
+            spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
+            " holds other bits than its group; broadcast first, or name the placement that is meant");
   }
 }
 
 struct FromLocal : torch::autograd::Function<FromLocal> {
-  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec, const CommPtr& comm) {
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec,
+                            const CommPtr& comm) {
     ctx->saved_data["spec"] = at::IValue::make_capsule(hold(spec));
     PerRank<at::Tensor> plain;
     for (const auto& local : locals) plain.push_back(local.detach());
@@ -90,8 +96,8 @@ struct ToLocal : torch::autograd::Function<ToLocal> {
     PerRank<at::Tensor> locals;
     for (size_t i = 0; i < grads.size(); ++i)
       locals.push_back(grads[i].defined() ? grads[i] : at::zeros_like(impl.locals()[i]));
-    const auto spec = std::make_shared<const Spec>(impl.spec()->with_placements(dual(impl.spec()->placements()),
-                                                                                impl.spec()->order()));
+    const auto spec = std::make_shared<const Spec>(
+        impl.spec()->with_placements(dual(impl.spec()->placements()), impl.spec()->order()));
     return {make_dtensor(spec, impl.comm(), std::move(locals))};
   }
 };
@@ -133,15 +139,18 @@ MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string
 
 at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                              const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
-  LOCKSTEP_CHECK(!is_dtensor(tensor), "[distribute_tensor] the tensor is a DTensor already; use redistribute");
+  LOCKSTEP_CHECK(!is_dtensor(tensor),
+                 "[distribute_tensor] the tensor is a DTensor already; use redistribute");
   const auto comm = comm_of(mesh);
   const auto replicated = std::make_shared<const Spec>(
-      Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(), tensor.scalar_type())
+      Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+           tensor.scalar_type())
           .with_tensor(tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()));
   PerRank<at::Tensor> locals(comm->ranks.size(), tensor.detach());
   if (src_data_rank.has_value()) {
-    LOCKSTEP_CHECK(*src_data_rank >= 0 && *src_data_rank < mesh.mesh.size(), "[distribute_tensor] src_data_rank ",
-                   *src_data_rank, " is not a position of mesh ", to_string(mesh.mesh));
+    LOCKSTEP_CHECK(*src_data_rank >= 0 && *src_data_rank < mesh.mesh.size(),
+                   "[distribute_tensor] src_data_rank ", *src_data_rank, " is not a position of mesh ",
+                   to_string(mesh.mesh));
     locals = comm->world->broadcast(comm->ranks, comm->whole, *src_data_rank, locals);
   }
   at::Tensor result;
@@ -157,26 +166,37 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
   return tensor.requires_grad() ? parameter(result) : result;
 }
 
-at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh, const Placements& placements,
-                      std::optional<std::vector<int64_t>> shape, std::optional<std::vector<int64_t>> stride,
-                      bool run_check, const std::vector<int64_t>& order) {
+at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
+                      const Placements& placements, std::optional<std::vector<int64_t>> shape,
+                      std::optional<std::vector<int64_t>> stride, bool run_check,
+                      const std::vector<int64_t>& order) {
   const auto comm = comm_of(mesh);
   LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
                  comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
-  LOCKSTEP_CHECK(placements.size() == u(mesh.mesh.ndim()), "[from_local] ", placements, " has ", placements.size(),
-                 " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ", to_string(mesh.mesh));
+  LOCKSTEP_CHECK(placements.size() == u(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
+                 placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
+                 to_string(mesh.mesh));
   auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
   auto strides = stride.has_value() ? *stride : contiguous_strides(sizes);
   const auto dtype = locals.front().scalar_type();
-  const auto spec = std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
+  const auto spec =
+      std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
   if (run_check) check_locals(locals, *spec, *comm);
   return FromLocal::apply(at::TensorList(locals), spec, comm);
 }
 
-bool is_dtensor(const at::Tensor& tensor) { return dtensor_impl(tensor) != nullptr; }
-const Spec& spec(const at::Tensor& tensor) { return *require_dtensor(tensor, "spec").spec(); }
-const Placements& placements(const at::Tensor& tensor) { return spec(tensor).placements(); }
-const WorldPtr& world(const at::Tensor& tensor) { return require_dtensor(tensor, "world").comm()->world; }
+bool is_dtensor(const at::Tensor& tensor) {
+  return dtensor_impl(tensor) != nullptr;
+}
+const Spec& spec(const at::Tensor& tensor) {
+  return *require_dtensor(tensor, "spec").spec();
+}
+const Placements& placements(const at::Tensor& tensor) {
+  return spec(tensor).placements();
+}
+const WorldPtr& world(const at::Tensor& tensor) {
+  return require_dtensor(tensor, "world").comm()->world;
+}
 
 MeshInWorld device_mesh(const at::Tensor& tensor) {
   const auto& comm = require_dtensor(tensor, "device_mesh").comm();
@@ -209,31 +229,37 @@ at::Tensor parameter(const at::Tensor& tensor) {
   return leaf;
 }
 
-at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
   return filled(std::move(shape), 0, mesh, p, dtype);
 }
-at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                c10::ScalarType dtype) {
   return filled(std::move(shape), 1, mesh, p, dtype);
 }
 at::Tensor full(std::vector<int64_t> shape, double value, const MeshInWorld& mesh, const Placements& p,
                 c10::ScalarType dtype) {
   return filled(std::move(shape), value, mesh, p, dtype);
 }
-at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
   const auto comm = comm_of(mesh);
   const auto spec = spec_for(mesh, p, std::move(shape), dtype);
   PerRank<at::Tensor> locals;
-  for (const int64_t position : comm->positions) locals.push_back(empty_local(*spec, local_shape(*spec, position)));
+  for (const int64_t position : comm->positions)
+    locals.push_back(empty_local(*spec, local_shape(*spec, position)));
   return make_dtensor(spec, comm, std::move(locals));
 }
 
-at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                c10::ScalarType dtype) {
   RandomCall call;
   call.shape = std::move(shape);
   call.dtype = dtype;
   return drawn(std::move(call), mesh, p);
 }
-at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
   RandomCall call;
   call.kind = RandomKind::kNormal;
   call.shape = std::move(shape);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DTensor: an at::Tensor whose impl carries a Spec and one local tensor for each hosted rank. The public API, with
-// PyTorch's names. A DTensor is passed around as a plain at::Tensor; every libtorch op on it reaches the engine.
+// DTensor: an at::Tensor whose impl carries a Spec and one local tensor for each hosted rank. The public API,
+// with PyTorch's names. A DTensor is passed around as a plain at::Tensor; every libtorch op on it reaches the
+// engine.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -22,18 +23,22 @@ struct MeshInWorld {
 };
 
 // torch.distributed.init_device_mesh. Without a world: local_world(product of shape).
-MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names = {}, WorldPtr world = nullptr);
+MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names = {},
+                             WorldPtr world = nullptr);
 
-// Cuts a global tensor by placements. Every rank passes the same tensor, or, with src_data_rank set (the default is
-// mesh coordinate 0), its bits are broadcast from there; std::nullopt: each rank cuts its own copy, no communication.
-// Partial: coordinate 0 keeps the value, the others the identity (-0.0 for sum). Keeps requires_grad (a new leaf).
+// Cuts a global tensor by placements. Every rank passes the same tensor, or, with src_data_rank set (the
+// default is mesh coordinate 0), its bits are broadcast from there; std::nullopt: each rank cuts its own
+// copy, no communication. Partial: coordinate 0 keeps the value, the others the identity (-0.0 for sum).
+// Keeps requires_grad (a new leaf).
 at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
-                             const std::vector<int64_t>& order = {}, std::optional<int64_t> src_data_rank = 0);
+                             const std::vector<int64_t>& order = {},
+                             std::optional<int64_t> src_data_rank = 0);
 
-// One local tensor for each hosted rank, in mesh order. Without a shape, it is the sum of local extents (even shards).
-// run_check: local shapes must be what Layout says and replicas must agree in bits; else Error naming the rank.
-at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh, const Placements& placements,
-                      std::optional<std::vector<int64_t>> shape = std::nullopt,
+// One local tensor for each hosted rank, in mesh order. Without a shape, it is the sum of local extents (even
+// shards). run_check: local shapes must be what Layout says and replicas must agree in bits; else Error
+// naming the rank.
+at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
+                      const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,
                       const std::vector<int64_t>& order = {});
 
@@ -49,25 +54,32 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor);
 // Differentiable. The global value, from the first hosted rank after redistributing to Replicate.
 at::Tensor full_tensor(const at::Tensor& tensor);
 // Differentiable. The same values under other placements: always a new tensor, never an alias.
-at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order = {});
+at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
+                        const std::vector<int64_t>& order = {});
 
 // The locals without autograd, as they are.
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor);
 
-// A leaf that requires grad and whose gradient arrives in its own placements (Partial becomes Replicate), as a
-// Parameter of torch's distribute_module.
+// A leaf that requires grad and whose gradient arrives in its own placements (Partial becomes Replicate), as
+// a Parameter of torch's distribute_module.
 at::Tensor parameter(const at::Tensor& tensor);
 
 // Factories; random ones draw the single device's values from generator().
-at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor full(std::vector<int64_t> shape, double value, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor full(std::vector<int64_t> shape, double value, const MeshInWorld& mesh,
+                const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
 
-// While alive on this thread, an implicit redistribution is an Error that names the op, the Specs and the remedy
-// (torch: ExplicitRedistributionContext).
+// While alive on this thread, an implicit redistribution is an Error that names the op, the Specs and the
+// remedy (torch: ExplicitRedistributionContext).
 class ExplicitRedistribution {
  public:
   ExplicitRedistribution();

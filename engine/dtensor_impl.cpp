@@ -14,7 +14,8 @@ const c10::DispatchKeySet kKeys{c10::DispatchKey::Fake, c10::DispatchKey::Autogr
                                 c10::DispatchKey::ADInplaceOrView};
 
 const std::optional<std::string> kNoStorage =
-    "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or to_local() "
+    "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "
+    "to_local() "
     "for this process's part";
 
 }  // namespace
@@ -63,8 +64,9 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::Va
 
 void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) {
   const auto* source = dynamic_cast<const DTensorImpl*>(other.get());
-  LOCKSTEP_CHECK(source != nullptr, "[set_data] a DTensor cannot take the data of a plain tensor; use "
-                                    "distribute_tensor and replace the parameter");
+  LOCKSTEP_CHECK(source != nullptr,
+                 "[set_data] a DTensor cannot take the data of a plain tensor; use "
+                 "distribute_tensor and replace the parameter");
   TensorImpl::shallow_copy_from(other);
   spec_ = source->spec_;
   comm_ = source->comm_;
@@ -79,7 +81,8 @@ DTensorImpl* dtensor_impl(const at::Tensor& tensor) {
 DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
   auto* impl = dtensor_impl(tensor);
   LOCKSTEP_CHECK(impl != nullptr, "[", who, "] needs a DTensor, and got a plain ",
-                 tensor.defined() ? concat(tensor.scalar_type(), " tensor of shape ", tensor.sizes()) : "undefined tensor",
+                 tensor.defined() ? concat(tensor.scalar_type(), " tensor of shape ", tensor.sizes())
+                                  : "undefined tensor",
                  "; make one with distribute_tensor or from_local");
   return *impl;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DTensorImpl: a TensorImpl without storage, with global sizes and strides, behind DispatchKey::Fake. It sits below
-// autograd, so that libtorch records, saves, views and accumulates it as any tensor (decision 0001).
+// DTensorImpl: a TensorImpl without storage, with global sizes and strides, behind DispatchKey::Fake. It sits
+// below autograd, so that libtorch records, saves, views and accumulates it as any tensor (decision 0001).
 #pragma once
 #include <c10/core/TensorImpl.h>
 

@@ -11,12 +11,15 @@
 namespace lockstep {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
 using Locals = PerRank<at::Tensor>;
 
 // What a group folds is the same for all its ranks: fold once for each group hosted here, then copy.
-Locals fold_groups(const Step& step, const PerRank<std::vector<at::Tensor>>& terms, const std::vector<Group>& groups) {
+Locals fold_groups(const Step& step, const PerRank<std::vector<at::Tensor>>& terms,
+                   const std::vector<Group>& groups) {
   const auto op = std::get<Partial>(step.from->placements()[u(step.mesh_dim)]).op;
   std::map<int64_t, at::Tensor> folded;
   Locals result;
@@ -126,18 +129,26 @@ Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
 
 Locals run(const Step& step, const Locals& locals, const Comm& comm) {
   switch (step.kind) {
-    case StepKind::kAllReduce: return all_reduce(step, locals, comm);
-    case StepKind::kReduceScatter: return reduce_scatter(step, locals, comm);
-    case StepKind::kSlice: return slice(step, locals, comm);
-    case StepKind::kAllGather: return all_gather(step, locals, comm);
-    case StepKind::kAllToAll: return all_to_all(step, locals, comm);
-    case StepKind::kExchange: return exchange(step, locals, comm);
-    case StepKind::kMakePartial: return make_partial(step, locals, comm);
+    case StepKind::kAllReduce:
+      return all_reduce(step, locals, comm);
+    case StepKind::kReduceScatter:
+      return reduce_scatter(step, locals, comm);
+    case StepKind::kSlice:
+      return slice(step, locals, comm);
+    case StepKind::kAllGather:
+      return all_gather(step, locals, comm);
+    case StepKind::kAllToAll:
+      return all_to_all(step, locals, comm);
+    case StepKind::kExchange:
+      return exchange(step, locals, comm);
+    case StepKind::kMakePartial:
+      return make_partial(step, locals, comm);
   }
   throw Broken("[execute] unknown step");
 }
 
-void put_from(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block, size_t dim) {
+void put_from(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block,
+              size_t dim) {
   if (dim == lists.size()) {
     local.copy_(block);
     return;
@@ -162,24 +173,33 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
   const bool floating = c10::isFloatingType(dtype);
   switch (op) {
     case ReduceOp::kSum:
-    case ReduceOp::kAvg: return floating ? at::Scalar(-0.0) : at::Scalar(0);
-    case ReduceOp::kProduct: return 1;
+    case ReduceOp::kAvg:
+      return floating ? at::Scalar(-0.0) : at::Scalar(0);
+    case ReduceOp::kProduct:
+      return 1;
     case ReduceOp::kMin:
-    case ReduceOp::kMax: break;
+    case ReduceOp::kMax:
+      break;
   }
   const bool max = op == ReduceOp::kMax;
-  if (floating) return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (floating)
+    return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   if (dtype == at::kBool) return !max;
   const auto limits = [max](auto zero) -> at::Scalar {
     using T = decltype(zero);
     return static_cast<int64_t>(max ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
   };
   switch (dtype) {
-    case at::kByte: return limits(uint8_t{});
-    case at::kChar: return limits(int8_t{});
-    case at::kShort: return limits(int16_t{});
-    case at::kInt: return limits(int32_t{});
-    default: return limits(int64_t{});
+    case at::kByte:
+      return limits(uint8_t{});
+    case at::kChar:
+      return limits(int8_t{});
+    case at::kShort:
+      return limits(int16_t{});
+    case at::kInt:
+      return limits(int32_t{});
+    default:
+      return limits(int64_t{});
   }
 }
 
@@ -193,11 +213,20 @@ at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
   for (size_t i = 1; i < terms.size(); ++i) {
     switch (op) {
       case ReduceOp::kSum:
-      case ReduceOp::kAvg: value.add_(terms[i]); break;
-      case ReduceOp::kProduct: value = product(value, terms[i]); break;
-      // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do not.
-      case ReduceOp::kMax: value = at::where(value.gt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;
-      case ReduceOp::kMin: value = at::where(value.lt(terms[i]).logical_or_(value.isnan()), value, terms[i]); break;
+      case ReduceOp::kAvg:
+        value.add_(terms[i]);
+        break;
+      case ReduceOp::kProduct:
+        value = product(value, terms[i]);
+        break;
+      // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do
+      // not.
+      case ReduceOp::kMax:
+        value = at::where(value.gt(terms[i]).logical_or_(value.isnan()), value, terms[i]);
+        break;
+      case ReduceOp::kMin:
+        value = at::where(value.lt(terms[i]).logical_or_(value.isnan()), value, terms[i]);
+        break;
     }
   }
   if (op == ReduceOp::kAvg) value.div_(static_cast<double>(terms.size()));

@@ -2,13 +2,13 @@
 // Runs the steps of a Route on local tensors. Decides nothing: what moves where is in the Route.
 #pragma once
 #include "engine/comm.h"
-#include "engine/values/per_rank.h"
 #include "engine/route.h"
+#include "engine/values/per_rank.h"
 
 namespace lockstep {
 
-// @pre locals are placed as route.from, one for each hosted position. @post placed as route.to; fresh storage, dense
-// in the order of the Spec's strides; the input itself if the route has no steps.
+// @pre locals are placed as route.from, one for each hosted position. @post placed as route.to; fresh
+// storage, dense in the order of the Spec's strides; the input itself if the route has no steps.
 PerRank<at::Tensor> execute(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm);
 
 // The identity of a reduction: x op identity has the bits of x, for every x. -0.0 for a sum.

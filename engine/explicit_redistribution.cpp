@@ -8,9 +8,15 @@ namespace {
 thread_local bool g_required = false;
 }
 
-ExplicitRedistribution::ExplicitRedistribution() : previous_(g_required) { g_required = true; }
-ExplicitRedistribution::~ExplicitRedistribution() { g_required = previous_; }
+ExplicitRedistribution::ExplicitRedistribution() : previous_(g_required) {
+  g_required = true;
+}
+ExplicitRedistribution::~ExplicitRedistribution() {
+  g_required = previous_;
+}
 
-bool explicit_redistribution_required() { return g_required; }
+bool explicit_redistribution_required() {
+  return g_required;
+}
 
 }  // namespace lockstep

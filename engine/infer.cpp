@@ -12,9 +12,15 @@ namespace {
 
 using torch::jit::Stack;
 
-at::Tensor like(const at::Tensor& t) { return at::empty_like(t); }
-at::Tensor sized(const at::Tensor& t, at::IntArrayRef shape) { return at::empty(shape, t.options()); }
-at::Tensor tensor(const c10::IValue& value) { return value.isTensor() ? value.toTensor() : at::Tensor(); }
+at::Tensor like(const at::Tensor& t) {
+  return at::empty_like(t);
+}
+at::Tensor sized(const at::Tensor& t, at::IntArrayRef shape) {
+  return at::empty(shape, t.options());
+}
+at::Tensor tensor(const c10::IValue& value) {
+  return value.isTensor() ? value.toTensor() : at::Tensor();
+}
 
 // Statistics of the last `n` dimensions.
 std::vector<int64_t> statistics(const at::Tensor& input, size_t n) {
@@ -32,116 +38,136 @@ at::Tensor reduced_as_sum(const Stack& s) {
 at::Tensor convolved(const Stack& s) {
   const auto input = s[0].toTensor(), weight = s[1].toTensor();
   const auto stride = s[3].toIntVector(), padding = s[4].toIntVector(), dilation = s[5].toIntVector();
-  LOCKSTEP_CHECK(!s[6].toBool(), "[aten::convolution] transposed convolutions have no sharding rule in this version");
+  LOCKSTEP_CHECK(!s[6].toBool(),
+                 "[aten::convolution] transposed convolutions have no sharding rule in this version");
   std::vector<int64_t> shape{input.size(0), weight.size(0)};
   for (int64_t d = 2; d < input.dim(); ++d) {
     const auto i = static_cast<size_t>(d - 2);
     const auto at = [i](const std::vector<int64_t>& v) { return v.size() == 1 ? v[0] : v[i]; };
-    shape.push_back((input.size(d) + 2 * at(padding) - at(dilation) * (weight.size(d) - 1) - 1) / at(stride) + 1);
+    shape.push_back((input.size(d) + 2 * at(padding) - at(dilation) * (weight.size(d) - 1) - 1) / at(stride) +
+                    1);
   }
   return sized(input, shape);
 }
 
 // Ops without a meta kernel in libtorch: their results, on meta tensors.
 using Infer = void (*)(Stack&);
-void as_input(Stack& s) { s = {at::neg(s[0].toTensor())}; }
-void as_first_dense(Stack& s) { s = {sized(s[0].toTensor(), s[0].toTensor().sizes())}; }
-void as_pair(Stack& s) { s = {at::add(s[0].toTensor(), s[1].toTensor())}; }
-void as_sum(Stack& s) { s = {reduced_as_sum(s)}; }
+void as_input(Stack& s) {
+  s = {at::neg(s[0].toTensor())};
+}
+void as_first_dense(Stack& s) {
+  s = {sized(s[0].toTensor(), s[0].toTensor().sizes())};
+}
+void as_pair(Stack& s) {
+  s = {at::add(s[0].toTensor(), s[1].toTensor())};
+}
+void as_sum(Stack& s) {
+  s = {reduced_as_sum(s)};
+}
 void as_extremum(Stack& s) {
   if (s.size() == 1) s = {at::amax(s[0].toTensor())};
 }
 
-const std::unordered_map<std::string, Infer>& without_meta_kernel() {
-  static const std::unordered_map<std::string, Infer> table = {
-      {"aten::abs", as_input},
-      {"aten::relu", as_input},
-      {"aten::hardswish", as_input},
-      {"aten::hardtanh", as_input},
-      {"aten::logit", as_input},
-      {"aten::flip", as_first_dense},
-      {"aten::roll", as_first_dense},
-      {"aten::floor_divide", as_pair},
-      {"aten::hardswish_backward", as_pair},
-      {"aten::hardtanh_backward", as_pair},
-      {"aten::log_sigmoid_backward", as_pair},
-      {"aten::mse_loss_backward", [](Stack& s) { s = {at::add(s[1].toTensor(), s[2].toTensor())}; }},
-      {"aten::isnan", [](Stack& s) { s = {at::eq(s[0].toTensor(), s[0].toTensor())}; }},
-      {"aten::where",
-       [](Stack& s) {
-         const auto a = s[1].toTensor(), b = s[2].toTensor();
-         const auto dtype = at::result_type(a, b);
-         const auto cast = [dtype](const at::Tensor& t) { return t.to(at::TensorOptions().dtype(dtype).device(at::kMeta)); };
-         const auto wide = dtype == at::kBool ? at::kByte : dtype;
-         const auto like_all = at::addcmul(cast(s[0].toTensor()).to(wide), cast(a).to(wide), cast(b).to(wide));
-         s = {at::empty_strided(like_all.sizes(), like_all.strides(), like_all.options().dtype(dtype))};
-       }},
-      {"aten::dot", [](Stack& s) { s = {sized(s[0].toTensor(), {})}; }},
-      {"aten::index_select",
-       [](Stack& s) {
-         const auto self = s[0].toTensor();
-         auto shape = self.sizes().vec();
-         if (!shape.empty()) shape[static_cast<size_t>(wrap_dim(s[1].toInt(), self.dim()))] = s[2].toTensor().numel();
-         s = {sized(self, shape)};
-       }},
-      {"aten::embedding",
-       [](Stack& s) {
-         auto shape = s[1].toTensor().sizes().vec();
-         shape.push_back(s[0].toTensor().size(1));
-         s = {sized(s[0].toTensor(), shape)};
-       }},
-      {"aten::embedding_dense_backward",
-       [](Stack& s) { s = {sized(s[0].toTensor(), {s[2].toInt(), s[0].toTensor().size(-1)})}; }},
-      {"aten::std", as_sum},
-      {"aten::var", as_sum},
-      {"aten::var_mean",
-       [](Stack& s) {
-         const auto sum = reduced_as_sum(s);
-         s = {sum, like(sum)};
-       }},
-      {"aten::native_layer_norm",
-       [](Stack& s) {
-         const auto input = s[0].toTensor();
-         const auto shape = statistics(input, s[1].toIntVector().size());
-         s = {sized(input, input.sizes()), sized(input, shape), sized(input, shape)};
-       }},
-      {"aten::native_layer_norm_backward",
-       [](Stack& s) {
-         const auto input = s[1].toTensor(), weight = tensor(s[5]), bias = tensor(s[6]);
-         const auto mask = s[7].toBoolList();
-         s = {mask[0] ? sized(input, input.sizes()) : at::Tensor(), mask[1] && weight.defined() ? like(weight) : at::Tensor(),
-              mask[2] && bias.defined() ? like(bias) : at::Tensor()};
-       }},
-      {"aten::_fused_rms_norm",
-       [](Stack& s) {
-         const auto input = s[0].toTensor();
-         const auto shape = statistics(input, s[1].toIntVector().size());
-         s = {sized(input, input.sizes()), sized(input, shape)};
-       }},
-      {"aten::native_dropout",
-       [](Stack& s) {
-         const auto input = s[0].toTensor();
-         s = {like(input), at::empty_like(input, input.options().dtype(at::kBool))};
-       }},
-      {"aten::native_dropout_backward", as_input},
-      {"aten::convolution", [](Stack& s) { s = {convolved(s)}; }},
-      {"aten::convolution_backward",
-       [](Stack& s) {
-         const auto grad = s[0].toTensor(), input = s[1].toTensor(), weight = s[2].toTensor();
-         const auto mask = s[10].toBoolList();
-         s = {mask[0] ? sized(input, input.sizes()) : at::Tensor(), mask[1] ? sized(weight, weight.sizes()) : at::Tensor(),
-              mask[2] ? sized(grad, {grad.size(1)}) : at::Tensor()};
-       }},
-      {"aten::_adaptive_avg_pool2d",
-       [](Stack& s) {
-         auto shape = s[0].toTensor().sizes().vec();
-         const auto out = s[1].toIntVector();
-         std::copy(out.begin(), out.end(), shape.end() - static_cast<int64_t>(out.size()));
-         s = {sized(s[0].toTensor(), shape)};
-       }},
+void infer_where(Stack& s) {
+  const auto a = s[1].toTensor(), b = s[2].toTensor();
+  const auto dtype = at::result_type(a, b);
+  const auto cast = [dtype](const at::Tensor& t) {
+    return t.to(at::TensorOptions().dtype(dtype).device(at::kMeta));
   };
-  return table;
+  const auto wide = dtype == at::kBool ? at::kByte : dtype;
+  const auto like_all = at::addcmul(cast(s[0].toTensor()).to(wide), cast(a).to(wide), cast(b).to(wide));
+  s = {at::empty_strided(like_all.sizes(), like_all.strides(), like_all.options().dtype(dtype))};
 }
+
+void infer_index_select(Stack& s) {
+  const auto self = s[0].toTensor();
+  auto shape = self.sizes().vec();
+  if (!shape.empty())
+    shape[static_cast<size_t>(wrap_dim(s[1].toInt(), self.dim()))] = s[2].toTensor().numel();
+  s = {sized(self, shape)};
+}
+
+void infer_layer_norm(Stack& s) {
+  const auto input = s[0].toTensor();
+  const auto shape = statistics(input, s[1].toIntVector().size());
+  s = {sized(input, input.sizes()), sized(input, shape), sized(input, shape)};
+}
+
+void infer_layer_norm_backward(Stack& s) {
+  const auto input = s[1].toTensor(), weight = tensor(s[5]), bias = tensor(s[6]);
+  const auto mask = s[7].toBoolList();
+  s = {mask[0] ? sized(input, input.sizes()) : at::Tensor(),
+       mask[1] && weight.defined() ? like(weight) : at::Tensor(),
+       mask[2] && bias.defined() ? like(bias) : at::Tensor()};
+}
+
+void infer_convolution_backward(Stack& s) {
+  const auto grad = s[0].toTensor(), input = s[1].toTensor(), weight = s[2].toTensor();
+  const auto mask = s[10].toBoolList();
+  s = {mask[0] ? sized(input, input.sizes()) : at::Tensor(),
+       mask[1] ? sized(weight, weight.sizes()) : at::Tensor(),
+       mask[2] ? sized(grad, {grad.size(1)}) : at::Tensor()};
+}
+
+void infer_adaptive_pool(Stack& s) {
+  auto shape = s[0].toTensor().sizes().vec();
+  const auto out = s[1].toIntVector();
+  std::copy(out.begin(), out.end(), shape.end() - static_cast<int64_t>(out.size()));
+  s = {sized(s[0].toTensor(), shape)};
+}
+
+const std::unordered_map<std::string, Infer> kWithoutMetaKernel = {
+    {"aten::abs", as_input},
+    {"aten::relu", as_input},
+    {"aten::hardswish", as_input},
+    {"aten::hardtanh", as_input},
+    {"aten::logit", as_input},
+    {"aten::flip", as_first_dense},
+    {"aten::roll", as_first_dense},
+    {"aten::floor_divide", as_pair},
+    {"aten::hardswish_backward", as_pair},
+    {"aten::hardtanh_backward", as_pair},
+    {"aten::log_sigmoid_backward", as_pair},
+    {"aten::mse_loss_backward", [](Stack& s) { s = {at::add(s[1].toTensor(), s[2].toTensor())}; }},
+    {"aten::isnan", [](Stack& s) { s = {at::eq(s[0].toTensor(), s[0].toTensor())}; }},
+    {"aten::where", infer_where},
+    {"aten::dot", [](Stack& s) { s = {sized(s[0].toTensor(), {})}; }},
+    {"aten::index_select", infer_index_select},
+    {"aten::embedding",
+     [](Stack& s) {
+       auto shape = s[1].toTensor().sizes().vec();
+       shape.push_back(s[0].toTensor().size(1));
+       s = {sized(s[0].toTensor(), shape)};
+     }},
+    {"aten::embedding_dense_backward",
+     [](Stack& s) {
+       s = {sized(s[0].toTensor(), {s[2].toInt(), s[0].toTensor().size(-1)})};
+     }},
+    {"aten::std", as_sum},
+    {"aten::var", as_sum},
+    {"aten::var_mean",
+     [](Stack& s) {
+       const auto sum = reduced_as_sum(s);
+       s = {sum, like(sum)};
+     }},
+    {"aten::native_layer_norm", infer_layer_norm},
+    {"aten::native_layer_norm_backward", infer_layer_norm_backward},
+    {"aten::_fused_rms_norm",
+     [](Stack& s) {
+       const auto input = s[0].toTensor();
+       const auto shape = statistics(input, s[1].toIntVector().size());
+       s = {sized(input, input.sizes()), sized(input, shape)};
+     }},
+    {"aten::native_dropout",
+     [](Stack& s) {
+       const auto input = s[0].toTensor();
+       s = {like(input), at::empty_like(input, input.options().dtype(at::kBool))};
+     }},
+    {"aten::native_dropout_backward", as_input},
+    {"aten::convolution", [](Stack& s) { s = {convolved(s)}; }},
+    {"aten::convolution_backward", infer_convolution_backward},
+    {"aten::_adaptive_avg_pool2d", infer_adaptive_pool},
+};
 
 // Full reductions: the overloads with dims have meta kernels.
 Infer without_meta_kernel(const c10::OperatorHandle& op) {
@@ -149,10 +175,11 @@ Infer without_meta_kernel(const c10::OperatorHandle& op) {
   const bool full = op.schema().overload_name().empty();
   if (full && (name == "aten::max" || name == "aten::min")) return as_extremum;
   if (full && name == "aten::prod")
-    return [](Stack& s) { s = {at::sum(s[0].toTensor(), s[1].isNone() ? std::optional<at::ScalarType>() : s[1].toScalarType())}; };
-  const auto& table = without_meta_kernel();
-  const auto it = table.find(name);
-  if (it == table.end()) return nullptr;
+    return [](Stack& s) {
+      s = {at::sum(s[0].toTensor(), s[1].isNone() ? std::optional<at::ScalarType>() : s[1].toScalarType())};
+    };
+  const auto it = kWithoutMetaKernel.find(name);
+  if (it == kWithoutMetaKernel.end()) return nullptr;
   const bool scalar_where = name == "aten::where" && op.schema().overload_name() != "self";
   return scalar_where ? nullptr : it->second;
 }

@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-// @param args the op's arguments with global tensors replaced by meta tensors. @post one entry for each result, lists
-// flattened; undefined ones included. Throws what the op throws on a bad call (shapes that do not match).
+// @param args the op's arguments with global tensors replaced by meta tensors. @post one entry for each
+// result, lists flattened; undefined ones included. Throws what the op throws on a bad call (shapes that do
+// not match).
 std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, torch::jit::Stack args);
 
 TensorMeta meta_of(const at::Tensor& tensor);

@@ -93,8 +93,9 @@ std::vector<IndexList> owned_by(const Spec& spec, int64_t position) {
       auto& list = owned[static_cast<size_t>(strided->dim)];
       list = interleave(list, strided->parts, m, r);
     } else if (std::holds_alternative<RaggedShard>(placement)) {
-      throw NotBuilt(concat("[layout] ", to_string(placement),
-                            ": RaggedShard parses but has no layout in this version; use Shard or InterleavedShard"));
+      throw NotBuilt(
+          concat("[layout] ", to_string(placement),
+                 ": RaggedShard parses but has no layout in this version; use Shard or InterleavedShard"));
     }
   }
   return owned;
@@ -119,15 +120,16 @@ std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
 
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& shape) {
   const auto& global = spec.stride();
-  // A local that is the whole tensor has its strides to the letter, those of dimensions of size 1 too: some kernels
-  // choose by them.
+  // A local that is the whole tensor has its strides to the letter, those of dimensions of size 1 too: some
+  // kernels choose by them.
   if (shape == spec.shape() && is_dense(shape, global)) return global;
   // An expanded tensor has no memory order of its own; a dense copy of it is contiguous.
   for (size_t d = 0; d < shape.size(); ++d)
     if (global[d] == 0 && spec.shape()[d] > 1) return contiguous_strides(shape);
   std::vector<size_t> slowest_first(shape.size());
   std::iota(slowest_first.begin(), slowest_first.end(), size_t{0});
-  std::stable_sort(slowest_first.begin(), slowest_first.end(), [&](size_t a, size_t b) { return global[a] > global[b]; });
+  std::stable_sort(slowest_first.begin(), slowest_first.end(),
+                   [&](size_t a, size_t b) { return global[a] > global[b]; });
   std::vector<int64_t> stride(shape.size());
   int64_t step = 1;
   for (auto it = slowest_first.rbegin(); it != slowest_first.rend(); ++it) {

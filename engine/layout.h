@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout: "a function from a global index to the set of (rank, local index) that hold it."
-// Along each tensor dimension a rank holds a list of global indices, kept as intervals in local order; the whole is
-// their product. Everything that depends on a rank is derived from these lists.
+// Along each tensor dimension a rank holds a list of global indices, kept as intervals in local order; the
+// whole is their product. Everything that depends on a rank is derived from these lists.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -35,7 +35,9 @@ class Layout {
   explicit Layout(const Spec& spec);
 
   // For each tensor dimension, what the rank at this mesh position holds.
-  const std::vector<IndexList>& owned(int64_t position) const { return owned_[static_cast<size_t>(position)]; }
+  const std::vector<IndexList>& owned(int64_t position) const {
+    return owned_[static_cast<size_t>(position)];
+  }
   std::vector<int64_t> local_shape(int64_t position) const;
 
  private:

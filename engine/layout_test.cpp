@@ -29,8 +29,9 @@ std::vector<Index> held(const std::vector<IndexList>& owned) {
   return result;
 }
 
-// Along mesh dimensions that shard, the ranks' parts are disjoint and cover the tensor; along those that replicate or
-// pend, they are equal. Catches: overlapping or lost chunks, shards that depend on the wrong coordinate.
+// Along mesh dimensions that shard, the ranks' parts are disjoint and cover the tensor; along those that
+// replicate or pend, they are equal. Catches: overlapping or lost chunks, shards that depend on the wrong
+// coordinate.
 void check_partition(const Spec& spec) {
   const Layout layout(spec);
   const auto& mesh = spec.mesh();
@@ -41,13 +42,15 @@ void check_partition(const Spec& spec) {
       const auto at = mesh.coordinate(p);
       bool same_copy = true;
       for (int64_t d = 0; d < mesh.ndim(); ++d)
-        if (!is_shard(spec.placements()[static_cast<size_t>(d)]) && at[static_cast<size_t>(d)] != home[static_cast<size_t>(d)])
+        if (!is_shard(spec.placements()[static_cast<size_t>(d)]) &&
+            at[static_cast<size_t>(d)] != home[static_cast<size_t>(d)])
           same_copy = false;
       if (!same_copy) continue;
       for (auto& index : held(layout.owned(p))) all.insert(std::move(index));
     }
     EXPECT_EQ(static_cast<int64_t>(all.size()), spec.numel()) << to_string(spec);
-    EXPECT_EQ(static_cast<int64_t>(std::set<Index>(all.begin(), all.end()).size()), spec.numel()) << to_string(spec);
+    EXPECT_EQ(static_cast<int64_t>(std::set<Index>(all.begin(), all.end()).size()), spec.numel())
+        << to_string(spec);
   }
 }
 

@@ -12,12 +12,19 @@
 namespace lockstep {
 namespace {
 
-void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tensor& tensor, bool mutated, size_t arg) {
+void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tensor& tensor, bool mutated,
+                size_t arg) {
   auto& o = call.operands;
   const auto* impl = dtensor_impl(tensor);
   TensorMeta meta;
   if (tensor.defined()) {
-    meta = impl != nullptr ? TensorMeta{true, false, false, impl->spec()->shape(), impl->spec()->stride(), impl->spec()->dtype(), 0}
+    meta = impl != nullptr ? TensorMeta{true,
+                                        false,
+                                        false,
+                                        impl->spec()->shape(),
+                                        impl->spec()->stride(),
+                                        impl->spec()->dtype(),
+                                        0}
                            : meta_of(tensor);
     meta.plain = impl == nullptr;
   }
@@ -29,12 +36,16 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   call.zeros.emplace_back();
   if (impl == nullptr) return;
   if (call.comm == nullptr) call.comm = impl->comm();
-  LOCKSTEP_CHECK(call.comm == impl->comm() || (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
-                 "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh), " and ",
-                 to_string(impl->comm()->mesh), "; bring them to one mesh with full_tensor and distribute_tensor");
+  LOCKSTEP_CHECK(call.comm == impl->comm() ||
+                     (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
+                 "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh),
+                 " and ", to_string(impl->comm()->mesh),
+                 "; bring them to one mesh with full_tensor and distribute_tensor");
 }
 
-at::Tensor tensor_of(const c10::IValue& value) { return value.isTensor() ? value.toTensor() : at::Tensor(); }
+at::Tensor tensor_of(const c10::IValue& value) {
+  return value.isTensor() ? value.toTensor() : at::Tensor();
+}
 
 // Calls visit(tensor) for each tensor of a list argument, undefined ones included.
 template <class Visit>
@@ -47,21 +58,24 @@ void each(const c10::IValue& list, Visit visit) {
   }
 }
 
-// Autograd's formulas make zeros from a gradient's options, which say nothing of a mesh: such zeros are replicated.
+// Autograd's formulas make zeros from a gradient's options, which say nothing of a mesh: such zeros are
+// replicated.
 bool zeros_of_autograd(const at::Tensor& tensor) {
   return torch::autograd::get_current_graph_task_id() != -1 && !at::count_nonzero(tensor).item<bool>();
 }
 
 at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
   const PlainGuard guard;
-  const auto spec = std::make_shared<const Spec>(comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}),
-                                                 tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type());
+  const auto spec = std::make_shared<const Spec>(
+      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+      tensor.strides().vec(), tensor.scalar_type());
   PerRank<at::Tensor> locals;
   for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
   return make_dtensor(spec, comm, std::move(locals));
 }
 
-// In a list an element of autograd's zeros may be a scalar; it is one of the tensors that are joined, not a constant.
+// In a list an element of autograd's zeros may be a scalar; it is one of the tensors that are joined, not a
+// constant.
 bool is_constant(const Resolved& resolved, const ParsedCall& call, size_t i) {
   if (call.tensors[i].numel() != 1 || call.operands.mutated[i]) return false;
   const bool in_list = resolved.kinds[call.operands.arg[i]] == ArgKind::kTensorList;
@@ -154,9 +168,12 @@ torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValu
   return stack;
 }
 
-static bool stays(const ParsedCall& call, size_t i) { return call.operands.metas[i].plain || call.zeros[i].defined(); }
+static bool stays(const ParsedCall& call, size_t i) {
+  return call.operands.metas[i].plain || call.zeros[i].defined();
+}
 
-std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call) {
+std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                   const ParsedCall& call) {
   std::vector<c10::IValue> result;
   size_t next = 0;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -181,7 +198,8 @@ torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> ar
   auto stack = with_tensors(resolved, args, [&](size_t i) {
     const auto& meta = call.operands.metas[i];
     if (meta.plain && meta.ndim() == 0) return call.tensors[i];
-    return at::empty_strided(meta.shape, meta.stride, at::TensorOptions().dtype(meta.dtype).device(at::kMeta));
+    return at::empty_strided(meta.shape, meta.stride,
+                             at::TensorOptions().dtype(meta.dtype).device(at::kMeta));
   });
   for (auto& value : stack)
     if (value.isDevice()) value = c10::Device(at::kMeta);
@@ -213,7 +231,8 @@ CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::
                                        call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});
   }
   key.specs = call.operands.specs;
-  for (const int64_t word : key.words) key.hash = key.hash * 0x9E3779B97F4A7C15ull + static_cast<size_t>(word);
+  for (const int64_t word : key.words)
+    key.hash = key.hash * 0x9E3779B97F4A7C15ull + static_cast<size_t>(word);
   for (const auto& spec : key.specs) key.hash = key.hash * 31 + (spec == nullptr ? 7 : spec->hash());
   return key;
 }

@@ -13,8 +13,8 @@ namespace lockstep {
 struct ParsedCall {
   std::vector<at::Tensor> tensors;  // flattened in schema order; undefined ones included
   Operands operands;
-  std::vector<at::Tensor> zeros;    // where autograd's zeros stood, the plain tensor; undefined elsewhere
-  CommPtr comm;                     // null: no DTensor among them
+  std::vector<at::Tensor> zeros;  // where autograd's zeros stood, the plain tensor; undefined elsewhere
+  CommPtr comm;                   // null: no DTensor among them
 };
 
 // Throws Error if DTensors of several meshes meet, or a DTensor and a plain tensor of more than one element.
@@ -23,13 +23,15 @@ ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::Ar
 // A copy of the arguments with tensor i replaced by replace(i); undefined ones stay.
 torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
                                const std::function<at::Tensor(size_t)>& replace);
-// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element, and autograd's zeros,
-// stay.
-std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
+// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element, and
+// autograd's zeros, stay.
+std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                   const ParsedCall& call);
 // The arguments with DTensors replaced by meta tensors.
 torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
 
-// Everything that a decision depends on: op, Specs, and every constant but floating-point values, of which rules read the sign alone.
+// Everything that a decision depends on: op, Specs, and every constant but floating-point values, of which
+// rules read the sign alone.
 struct CacheKey {
   std::vector<int64_t> words;
   std::vector<SpecPtr> specs;

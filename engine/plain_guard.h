@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Within it, ops on plain tensors go straight to their kernels: below autograd, past the engine's own fallback (also
-// where Fake is included by thread) and past a RandomScope.
+// Within it, ops on plain tensors go straight to their kernels: below autograd, past the engine's own
+// fallback (also where Fake is included by thread) and past a RandomScope.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing of DTensors. libtorch's operator<< calls at::print, which reads memory; this definition, linked in front of
-// libtorch's, prints a DTensor by its Spec and full value, and hands every other tensor on.
+// Printing of DTensors. libtorch's operator<< calls at::print, which reads memory; this definition, linked in
+// front of libtorch's, prints a DTensor by its Spec and full value, and hands every other tensor on.
 #include <ATen/ATen.h>
 #include <dlfcn.h>
 

@@ -36,7 +36,8 @@ RandomCall randint(RandomCall call, int64_t low, int64_t high) {
 }
 
 [[noreturn]] void not_built(const RandomOp& r) {
-  throw NotBuilt(concat("[", r.op.operator_name(), "] is not drawn on DTensors in this version; draw it on a plain "
+  throw NotBuilt(concat("[", r.op.operator_name(),
+                        "] is not drawn on DTensors in this version; draw it on a plain "
                         "tensor and distribute_tensor the result"));
 }
 

@@ -28,7 +28,8 @@ SpecPtr dense(const SpecPtr& spec) {
 }
 
 // Logs a redistribution and wraps its result.
-at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, ReductionOrder order, bool implicit) {
+at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, ReductionOrder order,
+                 bool implicit) {
   if (auto* timeline = current_timeline()) {
     TimelineEntry entry;
     entry.op = "lockstep::redistribute";
@@ -80,7 +81,9 @@ c10::intrusive_ptr<torch::CustomClassHolder> hold(SpecPtr spec) {
   return c10::make_intrusive<HeldSpec>(std::move(spec));
 }
 
-SpecPtr held(const c10::IValue& capsule) { return static_cast<HeldSpec*>(capsule.toCapsule().get())->spec; }
+SpecPtr held(const c10::IValue& capsule) {
+  return static_cast<HeldSpec*>(capsule.toCapsule().get())->spec;
+}
 
 at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;
@@ -99,7 +102,9 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
   return run_route(tensor, route(from, placed(*from, placements, order)), implicit);
 }
 
-int64_t bytes_moved() { return g_bytes_moved; }
+int64_t bytes_moved() {
+  return g_bytes_moved;
+}
 
 at::Tensor settled(const at::Tensor& grad, const Spec& of) {
   const auto& now = *require_dtensor(grad, "backward").spec();
@@ -107,7 +112,8 @@ at::Tensor settled(const at::Tensor& grad, const Spec& of) {
   return target == now ? grad : redistribute(grad, target.placements(), target.order());
 }
 
-at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order) {
+at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
+                        const std::vector<int64_t>& order) {
   require_dtensor(tensor, "redistribute");
   return Redistribute::apply(tensor, placements, order);
 }

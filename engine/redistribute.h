@@ -14,7 +14,8 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
 
-// A gradient in the placements that the gradient of a tensor with Spec `of` has; the gradient itself if it is there.
+// A gradient in the placements that the gradient of a tensor with Spec `of` has; the gradient itself if it is
+// there.
 at::Tensor settled(const at::Tensor& grad, const Spec& of);
 
 // A Spec kept in an autograd context.

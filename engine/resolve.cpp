@@ -21,7 +21,8 @@ const OpEntry* base_entry(std::string name, Variant variant) {
   if (name.ends_with('_')) name.pop_back();
   if (const auto* entry = find_op(name)) return entry;
   constexpr std::string_view kForeach = "aten::_foreach_";
-  if (variant == Variant::kList && name.starts_with(kForeach)) return find_op("aten::" + name.substr(kForeach.size()));
+  if (variant == Variant::kList && name.starts_with(kForeach))
+    return find_op("aten::" + name.substr(kForeach.size()));
   return nullptr;
 }
 
@@ -65,6 +66,8 @@ const Resolved& resolve(const c10::OperatorHandle& op) {
   return it != map.end() ? it->second : map.emplace(key, compute(op)).first->second;
 }
 
-void forget_resolved() { cache().clear(); }
+void forget_resolved() {
+  cache().clear();
+}
 
 }  // namespace lockstep

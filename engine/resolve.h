@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an operator of libtorch to its rule: in-place, out and foreach variants take the rule of the functional op.
+// From an operator of libtorch to its rule: in-place, out and foreach variants take the rule of the
+// functional op.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -14,9 +15,9 @@ enum class ArgKind { kConstant, kTensor, kTensorList };
 struct Resolved {
   const OpEntry* entry = nullptr;  // null: no rule
   Variant variant = Variant::kFunctional;
-  bool composite = false;          // has a CompositeImplicitAutograd kernel and no rule of its own
-  std::vector<bool> mutated;       // arguments written to
-  std::vector<ArgKind> kinds;      // of the arguments
+  bool composite = false;      // has a CompositeImplicitAutograd kernel and no rule of its own
+  std::vector<bool> mutated;   // arguments written to
+  std::vector<ArgKind> kinds;  // of the arguments
 };
 
 // Cached by operator; forgotten when user rules change.

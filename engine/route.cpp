@@ -11,9 +11,13 @@
 namespace lockstep {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
-int64_t element_size(const Spec& spec) { return static_cast<int64_t>(c10::elementSize(spec.dtype())); }
+int64_t element_size(const Spec& spec) {
+  return static_cast<int64_t>(c10::elementSize(spec.dtype()));
+}
 
 int64_t local_numel(const Spec& spec, int64_t position) {
   int64_t n = 1;
@@ -35,7 +39,8 @@ std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_d
   return result;
 }
 
-// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole locals.
+// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
+// locals.
 bool is_innermost(const Spec& spec, int64_t mesh_dim) {
   const int64_t dim = shard_dim(spec.placements()[u(mesh_dim)]);
   bool after = false;
@@ -48,7 +53,9 @@ bool is_innermost(const Spec& spec, int64_t mesh_dim) {
   return true;
 }
 
-Placement identity_of_missing_partial(const Placement& to) { return is_partial(to) ? Placement(Replicate{}) : to; }
+Placement identity_of_missing_partial(const Placement& to) {
+  return is_partial(to) ? Placement(Replicate{}) : to;
+}
 
 // Builds a route step by step, keeping the Spec reached so far.
 class Planner {
@@ -68,14 +75,16 @@ class Planner {
   const Placement& target(int64_t d) const { return to_->placements()[u(d)]; }
 
   void check() const {
-    LOCKSTEP_CHECK(now_->mesh() == to_->mesh() && now_->shape() == to_->shape() && now_->dtype() == to_->dtype(),
-                   "[redistribute] ", to_string(*now_), " and ", to_string(*to_),
-                   " differ in more than placements; redistribute keeps mesh, shape and dtype");
+    LOCKSTEP_CHECK(
+        now_->mesh() == to_->mesh() && now_->shape() == to_->shape() && now_->dtype() == to_->dtype(),
+        "[redistribute] ", to_string(*now_), " and ", to_string(*to_),
+        " differ in more than placements; redistribute keeps mesh, shape and dtype");
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d) {
       const auto* partial = std::get_if<Partial>(&target(d));
       if (partial == nullptr || now(d) == target(d)) continue;
       LOCKSTEP_CHECK(partial->op != ReduceOp::kAvg || c10::isFloatingType(to_->dtype()), "[redistribute] ",
-                     to_string(*to_), ": an average of ", dtype_name(to_->dtype()), " is not defined; use P (sum)");
+                     to_string(*to_), ": an average of ", dtype_name(to_->dtype()),
+                     " is not defined; use P (sum)");
     }
   }
 
@@ -94,15 +103,17 @@ class Planner {
     if (!is_partial(now(d)) || now(d) == target(d)) return;
     const int64_t m = now_->mesh().size(d), terms = all_locals(*now_) * element_size(*now_);
     if (std::holds_alternative<Shard>(target(d))) {
-      // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so too.
+      // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so
+      // too.
       auto scattered = with(d, target(d), innermost(now_->order(), d));
-      if (nests_like_target(*scattered, d)) return step(StepKind::kReduceScatter, d, scattered, terms / m * (m - 1));
+      if (nests_like_target(*scattered, d))
+        return step(StepKind::kReduceScatter, d, scattered, terms / m * (m - 1));
     }
     step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (m - 1));
   }
 
-  // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and come
-  // first among those that cut it.
+  // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and
+  // come first among those that cut it.
   bool nests_like_target(const Spec& spec, int64_t d) const {
     const int64_t dim = shard_dim(spec.placements()[u(d)]);
     const auto cutters = [dim](const Spec& s) {
@@ -129,7 +140,8 @@ class Planner {
     std::vector<int64_t> changed;
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
       if (now(d) != next->placements()[u(d)]) changed.push_back(d);
-    if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) && is_innermost(*now_, changed[0])) {
+    if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) &&
+        is_innermost(*now_, changed[0])) {
       const int64_t d = changed[0];
       const auto& after = next->placements()[u(d)];
       if (*next == *with(d, after, now_->order())) {
@@ -171,7 +183,8 @@ class Planner {
   const SpecPtr to_;
 };
 
-// Where the values of `a` stand in `b`, as local indices of each, interval by interval, in ascending order of b.
+// Where the values of `a` stand in `b`, as local indices of each, interval by interval, in ascending order of
+// b.
 struct Match {
   IndexList in_a, in_b;
 };
@@ -234,10 +247,14 @@ Route route(const SpecPtr& from, const SpecPtr& to) {
 
 StepKind dual(StepKind kind) {
   switch (kind) {
-    case StepKind::kSlice: return StepKind::kAllGather;
-    case StepKind::kAllGather: return StepKind::kSlice;
-    case StepKind::kReduceScatter: return StepKind::kAllGather;
-    default: return kind;
+    case StepKind::kSlice:
+      return StepKind::kAllGather;
+    case StepKind::kAllGather:
+      return StepKind::kSlice;
+    case StepKind::kReduceScatter:
+      return StepKind::kAllGather;
+    default:
+      return kind;
   }
 }
 
@@ -276,13 +293,20 @@ std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target
 
 const char* name(StepKind kind) {
   switch (kind) {
-    case StepKind::kAllReduce: return "all_reduce";
-    case StepKind::kReduceScatter: return "reduce_scatter";
-    case StepKind::kSlice: return "slice";
-    case StepKind::kAllGather: return "all_gather";
-    case StepKind::kAllToAll: return "all_to_all";
-    case StepKind::kExchange: return "exchange";
-    case StepKind::kMakePartial: return "make_partial";
+    case StepKind::kAllReduce:
+      return "all_reduce";
+    case StepKind::kReduceScatter:
+      return "reduce_scatter";
+    case StepKind::kSlice:
+      return "slice";
+    case StepKind::kAllGather:
+      return "all_gather";
+    case StepKind::kAllToAll:
+      return "all_to_all";
+    case StepKind::kExchange:
+      return "exchange";
+    case StepKind::kMakePartial:
+      return "make_partial";
   }
   return "?";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute() decides
-// nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials.
+// Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute()
+// decides nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials.
 #pragma once
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ struct Step {
   StepKind kind;
   int64_t mesh_dim;  // -1: all of them
   SpecPtr from, to;
-  int64_t bytes;     // received from other ranks, all ranks together
+  int64_t bytes;  // received from other ranks, all ranks together
 };
 
 struct Route {
@@ -35,23 +35,26 @@ struct Route {
   ReductionOrder order() const;
 };
 
-// @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if equal.
-// Throws Error naming the Specs for what cannot be done (Partial of bool or of integers by avg).
+// @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if
+// equal. Throws Error naming the Specs for what cannot be done (Partial of bool or of integers by avg).
 Route route(const SpecPtr& from, const SpecPtr& to);
 
-// The step that carries the gradient back: slice <-> gather, all-to-all and exchange reversed, reductions -> none.
+// The step that carries the gradient back: slice <-> gather, all-to-all and exchange reversed, reductions ->
+// none.
 // @post the kinds of route(dual_placements) are the duals of the kinds, reversed.
 StepKind dual(StepKind kind);
-// The placement of the gradient of a tensor so placed: S -> S, I -> I, R -> R, and P -> R, since the derivative of a
-// sum by each of its terms is the derivative by the sum.
+// The placement of the gradient of a tensor so placed: S -> S, I -> I, R -> R, and P -> R, since the
+// derivative of a sum by each of its terms is the derivative by the sum.
 Placements dual(const Placements& placements);
 
-// One rank's view of a move of elements: what it takes from `source` and where it puts it, as local index lists.
+// One rank's view of a move of elements: what it takes from `source` and where it puts it, as local index
+// lists.
 struct Transfer {
   int64_t source, target;  // mesh positions
   std::vector<IndexList> at_source, at_target;
 };
-// The transfers of one exchange that `target` receives: every element it needs exactly once, from itself if it can.
+// The transfers of one exchange that `target` receives: every element it needs exactly once, from itself if
+// it can.
 std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target);
 
 const char* name(StepKind kind);  // "all_reduce", …

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/dtensor.h"
-#include "engine/execute.h"
 #include "engine/dtensor_impl.h"
+#include "engine/execute.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +29,9 @@ using Kinds = std::vector<StepKind>;
 
 // Catches: a collective where a slice is enough, an all-reduce where a reduce-scatter is enough.
 TEST(RouteTest, TakesTheCheapestStep) {
-  const auto plan = [](Placements from, Placements to) { return kinds(route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6}))); };
+  const auto plan = [](Placements from, Placements to) {
+    return kinds(route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})));
+  };
   EXPECT_EQ(plan({Shard{0}}, {Shard{0}}), Kinds{});
   EXPECT_EQ(plan({Replicate{}}, {Shard{1}}), Kinds{StepKind::kSlice});
   EXPECT_EQ(plan({Shard{0}}, {Replicate{}}), Kinds{StepKind::kAllGather});
@@ -42,13 +44,16 @@ TEST(RouteTest, TakesTheCheapestStep) {
 
 // Catches: gathering only along the outer of two nested shards, which interleaves the pieces wrongly.
 TEST(RouteTest, NestedShardsExchange) {
-  const auto r = route(spec_of({2, 2}, {Shard{0}, Shard{0}}, {8}), spec_of({2, 2}, {Replicate{}, Shard{0}}, {8}));
+  const auto r =
+      route(spec_of({2, 2}, {Shard{0}, Shard{0}}, {8}), spec_of({2, 2}, {Replicate{}, Shard{0}}, {8}));
   EXPECT_EQ(kinds(r), Kinds{StepKind::kExchange});
 }
 
 // Bytes received from others. Catches: counting what stays, or one rank only.
 TEST(RouteTest, CountsBytesReceived) {
-  const auto bytes = [](Placements from, Placements to) { return route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})).bytes(); };
+  const auto bytes = [](Placements from, Placements to) {
+    return route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})).bytes();
+  };
   EXPECT_EQ(bytes({Shard{0}}, {Replicate{}}), 2 * 12 * 4);
   EXPECT_EQ(bytes({Partial{}}, {Replicate{}}), 2 * 24 * 4);
   EXPECT_EQ(bytes({Partial{}}, {Shard{0}}), 24 * 4);
@@ -57,7 +62,9 @@ TEST(RouteTest, CountsBytesReceived) {
 
 // Catches: an order that is not declared, or declared for the wrong mesh dimension.
 TEST(RouteTest, DeclaresTheOrderOfItsReductions) {
-  const auto order = route(spec_of({2, 3}, {Partial{}, Partial{ReduceOp::kAvg}}, {4}), spec_of({2, 3}, {Replicate{}, Replicate{}}, {4})).order();
+  const auto order = route(spec_of({2, 3}, {Partial{}, Partial{ReduceOp::kAvg}}, {4}),
+                           spec_of({2, 3}, {Replicate{}, Replicate{}}, {4}))
+                         .order();
   ASSERT_EQ(order.levels.size(), 2u);
   EXPECT_EQ(order.levels[1].mesh_dim, 1);
   EXPECT_EQ(order.levels[1].op, ReduceOp::kAvg);
@@ -73,8 +80,9 @@ std::vector<Placement> choices(int64_t ndim) {
   return result;
 }
 
-// Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast collectives
-// agree with the general exchange, since both must give the value. Integers, so that sums are exact.
+// Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast
+// collectives agree with the general exchange, since both must give the value. Integers, so that sums are
+// exact.
 TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
   const auto mesh = init_device_mesh({2, 3});
   const auto value = at::arange(35, at::kFloat).reshape({5, 7});
@@ -97,7 +105,9 @@ TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
 
 // The dual of a route is the route of the duals. Catches: a second, different backward.
 TEST(RouteTest, DualsReverse) {
-  for (const auto& [from, to] : {std::pair<Placement, Placement>{Shard{0}, Replicate{}}, {Replicate{}, Shard{1}}, {Shard{0}, Shard{1}}}) {
+  for (const auto& [from, to] : {std::pair<Placement, Placement>{Shard{0}, Replicate{}},
+                                 {Replicate{}, Shard{1}},
+                                 {Shard{0}, Shard{1}}}) {
     const auto forward = route(spec_of({2}, {from}, {4, 6}), spec_of({2}, {to}, {4, 6}));
     const auto backward = route(spec_of({2}, dual({to}), {4, 6}), spec_of({2}, dual({from}), {4, 6}));
     EXPECT_EQ(kinds(backward), Kinds{dual(forward.steps[0].kind)});

@@ -8,13 +8,23 @@ namespace {
 thread_local Timeline* g_timeline = nullptr;
 }
 
-TimelineScope::TimelineScope(Timeline& timeline) : previous_(g_timeline) { g_timeline = &timeline; }
-TimelineScope::~TimelineScope() { g_timeline = previous_; }
+TimelineScope::TimelineScope(Timeline& timeline) : previous_(g_timeline) {
+  g_timeline = &timeline;
+}
+TimelineScope::~TimelineScope() {
+  g_timeline = previous_;
+}
 
-Timeline* current_timeline() { return g_timeline; }
+Timeline* current_timeline() {
+  return g_timeline;
+}
 
-TimelinePause::TimelinePause() : previous_(g_timeline) { g_timeline = nullptr; }
-TimelinePause::~TimelinePause() { g_timeline = previous_; }
+TimelinePause::TimelinePause() : previous_(g_timeline) {
+  g_timeline = nullptr;
+}
+TimelinePause::~TimelinePause() {
+  g_timeline = previous_;
+}
 
 TensorRecord record(const SpecPtr& spec, const PerRank<at::Tensor>& locals) {
   TensorRecord result{spec, {}};

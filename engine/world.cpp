@@ -19,7 +19,8 @@ class LocalWorld final : public World {
   int64_t size() const override { return static_cast<int64_t>(hosted_.size()); }
   const std::vector<int64_t>& hosted() const override { return hosted_; }
 
-  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
+                                              const std::vector<Group>& groups,
                                               const PerRank<at::Tensor>& sent) override {
     index(ranks);
     PerRank<std::vector<at::Tensor>> received(ranks.size());
@@ -28,7 +29,8 @@ class LocalWorld final : public World {
     return received;
   }
 
-  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks,
+                                              const std::vector<Group>& groups,
                                               const PerRank<std::vector<at::Tensor>>& sent) override {
     index(ranks);
     PerRank<std::vector<at::Tensor>> received(ranks.size());
@@ -38,8 +40,8 @@ class LocalWorld final : public World {
     return received;
   }
 
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups, int64_t root,
-                                const PerRank<at::Tensor>& sent) override {
+  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+                                int64_t root, const PerRank<at::Tensor>& sent) override {
     index(ranks);
     PerRank<at::Tensor> received;
     for (const auto& group : groups) received.push_back(sent[at(group.ranks[static_cast<size_t>(root)])]);

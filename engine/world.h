@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: the ranks of a job, and which of them this process hosts. Collectives move bits and never add: whoever
-// reduces does so locally, in rank order, so that every World gives the same bits.
+// World: the ranks of a job, and which of them this process hosts. Collectives move bits and never add:
+// whoever reduces does so locally, in rank order, so that every World gives the same bits.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -27,8 +27,8 @@ class World {
   virtual const std::vector<int64_t>& hosted() const = 0;
 
   // @param ranks the hosted ranks that take part; groups[i], sent[i] belong to ranks[i].
-  // @post result[i][k] has the bits of the tensor that rank groups[i].ranks[k] sent. Read it, do not write to it: it
-  // may share storage with what was sent, or with another rank's result.
+  // @post result[i][k] has the bits of the tensor that rank groups[i].ranks[k] sent. Read it, do not write to
+  // it: it may share storage with what was sent, or with another rank's result.
   virtual PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
                                                       const std::vector<Group>& groups,
                                                       const PerRank<at::Tensor>& sent) = 0;

@@ -21,7 +21,8 @@ void conforms(const WorldPtr& world, const DeviceMesh& mesh) {
     PerRank<std::vector<at::Tensor>> pieces;
     for (size_t i = 0; i < sent.size(); ++i) {
       auto& mine = pieces.emplace_back();
-      for (size_t k = 0; k < comm.along[d][i].ranks.size(); ++k) mine.push_back(at::full({1}, comm.ranks[i] * 100 + static_cast<int64_t>(k), at::kLong));
+      for (size_t k = 0; k < comm.along[d][i].ranks.size(); ++k)
+        mine.push_back(at::full({1}, comm.ranks[i] * 100 + static_cast<int64_t>(k), at::kLong));
     }
     const auto exchanged = world->all_to_all(comm.ranks, comm.along[d], pieces);
     const auto from_first = world->broadcast(comm.ranks, comm.along[d], 0, sent);

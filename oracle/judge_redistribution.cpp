@@ -171,6 +171,22 @@ Steps take_steps(const Pending& before, const TimelineEntry& entry, const SliceP
   return whole;
 }
 
+// A value that is made to pend may not come back in every bit: (v + v + v) / 3.
+std::optional<Explanation> judge_spread(const Pending& value, const Pending& spread) {
+  const at::Tensor plain = fold_terms(value.terms, value.ops, value.sizes);
+  const at::Tensor back = fold_terms(spread.terms, spread.ops, spread.sizes);
+  if (same_bits(plain, back)) return std::nullopt;
+  const auto dtype = plain.scalar_type();
+  std::vector<FoldLevel> levels;
+  for (size_t d = 0; d < spread.dims.size(); ++d) levels.push_back({spread.ops[d], spread.sizes[d], dtype});
+  Reference reference = fold_reference(spread.terms, spread.ops, spread.sizes, levels, dtype);
+  reference.value = widen(value.terms, value.ops, value.sizes).value;
+  const Judged judged = judge(back.to(at::kDouble), plain, reference);
+  if (judged.within == Within::kNo) find_fault(Condition::kOp, "a value that it makes pend is lost");
+  return Explanation{judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder, 0, "",
+                     judged.worst};
+}
+
 Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recording& recording,
            const Shadow& shadow) {
   const TensorRecord& target = entry.outputs[0];
@@ -186,6 +202,7 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
     if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
   auto explanation = judge_fold(before, steps.reduced, entry.order);
   const Pending& after = steps.placed;
+  if (!explanation) explanation = judge_spread(steps.reduced, after);
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
   return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
           std::move(explanation)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: data, a list of ATen calls on named global tensors. Case: a Program, a mesh and how its inputs are placed.
-// The text form of a Case, with a checksum, is the replay token. Nothing here runs an op.
+// Program: data, a list of ATen calls on named global tensors. Case: a Program, a mesh and how its inputs are
+// placed. The text form of a Case, with a checksum, is the replay token. Nothing here runs an op.
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -32,8 +32,8 @@ struct Target {
 };
 
 // Arguments stand in schema order, all of them (defaults written out).
-using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>, std::vector<double>,
-                         std::vector<bool>, std::string, c10::ScalarType, Target>;
+using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>,
+                         std::vector<double>, std::vector<bool>, std::string, c10::ScalarType, Target>;
 
 // op is "aten::name" or "aten::name.overload", or one of three that are Lockstep's own:
 //   "lockstep::redistribute"(Ref, Target): a new tensor of the same values;
@@ -44,7 +44,8 @@ using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std
 struct Call {
   std::string op;
   std::vector<Arg> args;
-  int64_t results = 1;  // how many values the call defines; a list op defines one for each element; in-place: 1
+  int64_t results =
+      1;  // how many values the call defines; a list op defines one for each element; in-place: 1
   bool operator==(const Call&) const = default;
 };
 
@@ -57,7 +58,7 @@ enum class ValueKind {
   kIndex,     // integers in [low, high], for index tensors
   kZeros,
   kOnes,
-  kBits,      // exactly `bits`, row-major, one word an element
+  kBits,  // exactly `bits`, row-major, one word an element
 };
 
 struct Values {
@@ -93,22 +94,22 @@ struct Case {
   DeviceMesh mesh;
   std::vector<Target> placements;  // one for each input
   DeviceModel device;
-  bool integer_lane = false;       // every difference is a bug
+  bool integer_lane = false;  // every difference is a bug
   bool operator==(const Case&) const = default;
 };
 
 // One line, no quotes or shell metacharacters beyond what single quotes protect: "v1:…#checksum".
 // Inputs are named x0, x1, …; results v<n> by number. See README.md for the grammar.
 std::string to_token(const Case& c);
-// @post parse_token(to_token(c)) == c. Throws Error that names what is wrong and where: the version, the checksum,
-// the statement. A token of another version says which version it is and which are understood.
+// @post parse_token(to_token(c)) == c. Throws Error that names what is wrong and where: the version, the
+// checksum, the statement. A token of another version says which version it is and which are understood.
 Case parse_token(std::string_view token);
 
 // Readable, several lines, for people: the calls with names, shapes and placements.
 std::string describe(const Case& c);
 
-// Throws Error that names the call and the values if the Program is not well formed: references to later values,
-// wrong number of arguments for the schema, unknown op, placements that do not fit the shapes.
+// Throws Error that names the call and the values if the Program is not well formed: references to later
+// values, wrong number of arguments for the schema, unknown op, placements that do not fit the shapes.
 void validate(const Case& c);
 
 }  // namespace lockstep::oracle

@@ -11,16 +11,18 @@ class CountingWorld : public World {
   int64_t size() const override { return world_->size(); }
   const std::vector<int64_t>& hosted() const override { return world_->hosted(); }
 
-  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
+                                              const std::vector<Group>& groups,
                                               const PerRank<at::Tensor>& sent) override {
     return count(groups, world_->all_gather(ranks, groups, sent));
   }
-  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks,
+                                              const std::vector<Group>& groups,
                                               const PerRank<std::vector<at::Tensor>>& sent) override {
     return count(groups, world_->all_to_all(ranks, groups, sent));
   }
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups, int64_t root,
-                                const PerRank<at::Tensor>& sent) override {
+  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
+                                int64_t root, const PerRank<at::Tensor>& sent) override {
     auto received = world_->broadcast(ranks, groups, root, sent);
     ++traffic_.calls;
     for (size_t i = 0; i < received.size(); ++i)
@@ -29,11 +31,13 @@ class CountingWorld : public World {
   }
 
  private:
-  PerRank<std::vector<at::Tensor>> count(const std::vector<Group>& groups, PerRank<std::vector<at::Tensor>> received) {
+  PerRank<std::vector<at::Tensor>> count(const std::vector<Group>& groups,
+                                         PerRank<std::vector<at::Tensor>> received) {
     ++traffic_.calls;
     for (size_t i = 0; i < received.size(); ++i)
       for (size_t k = 0; k < received[i].size(); ++k)
-        if (static_cast<int64_t>(k) != groups[i].place) traffic_.bytes += static_cast<int64_t>(received[i][k].nbytes());
+        if (static_cast<int64_t>(k) != groups[i].place)
+          traffic_.bytes += static_cast<int64_t>(received[i][k].nbytes());
     return received;
   }
 

@@ -42,8 +42,8 @@ std::string evenness(const oracle::Case& c) {
   std::string worst = "even";
   for (size_t i = 0; i < c.program.inputs.size() && i < c.placements.size(); ++i) {
     const auto& input = c.program.inputs[i];
-    const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape), input.dtype,
-                    c.placements[i].order);
+    const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape),
+                    input.dtype, c.placements[i].order);
     const auto e = evenness(spec);
     if (e == "empty" || worst == "even") worst = e;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts of a case beside its outcome: which ops ran on which placements, bytes moved. Observed by a decorator of the
-// engine under test, so that no suite has to collect them.
+// Facts of a case beside its outcome: which ops ran on which placements, bytes moved. Observed by a decorator
+// of the engine under test, so that no suite has to collect them.
 #pragma once
 #include <set>
 #include <string>

@@ -209,11 +209,13 @@ Passed passed_with(const oracle::Judgement& judgement) {
 }
 
 // What the engine may say no to: forms that are not built, and moves that an alias or an in-place op would
-// need.
+// need; the message then names redistribute as what to do first.
 bool is_refusal(const std::exception& e) {
-  return dynamic_cast<const NotBuilt*>(&e) != nullptr ||
-         (dynamic_cast<const Error*>(&e) != nullptr &&
-          std::string_view(e.what()).find("never redistributes silently") != std::string_view::npos);
+  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return true;
+  const std::string_view text = e.what();
+  const auto remedy = text.find("redistribute");
+  return dynamic_cast<const Error*>(&e) != nullptr && remedy != text.npos &&
+         text.find("first", remedy) != text.npos;
 }
 
 Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,

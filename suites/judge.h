@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judgement that most suites share: engine and oracle run the same Case, and every value on every rank is compared.
+// The judgement that most suites share: engine and oracle run the same Case, and every value on every rank is
+// compared.
 #pragma once
 #include "suites/outcome.h"
 #include "suites/suite.h"
@@ -11,8 +12,8 @@ enum class Allowed {
   kExplained,  // or a difference with the oracle's proofs
 };
 
-// Every value of the Program, on every rank, against the oracle; the random stream ends where the oracle's does.
-// A case of the integer lane is never explained.
+// Every value of the Program, on every rank, against the oracle; the random stream ends where the oracle's
+// does. A case of the integer lane is never explained.
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed);
 
 // Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.

@@ -47,7 +47,9 @@ bool fails(std::function<void(EngineResult&)> change) {
   return std::holds_alternative<Failed>(judge_changed(std::move(change)));
 }
 
-at::Tensor& last_local(EngineResult& r) { return r.values.back().locals.back(); }
+at::Tensor& last_local(EngineResult& r) {
+  return r.values.back().locals.back();
+}
 
 // Catches: a judge that passes anything, or fails what is right.
 TEST(Judge, PassesTheEngineAsItIs) {
@@ -64,14 +66,16 @@ TEST(Judge, SeesEveryKindOfDifference) {
     last_local(r) = last_local(r).clone();
     static_cast<char*>(last_local(r).data_ptr())[0] ^= 1;
   }));
-  EXPECT_TRUE(fails([](EngineResult& r) { r.values.back() = {}; }));                       // undefined
+  EXPECT_TRUE(fails([](EngineResult& r) { r.values.back() = {}; }));                           // undefined
   EXPECT_TRUE(fails([](EngineResult& r) { last_local(r) = last_local(r).narrow(0, 0, 1); }));  // too short
-  EXPECT_TRUE(fails([](EngineResult& r) {                                                 // another label
-    r.values.back().spec = std::make_shared<const Spec>(r.values.back().spec->with_placements({Replicate{}, Shard{0}}));
+  EXPECT_TRUE(fails([](EngineResult& r) {  // another label
+    r.values.back().spec =
+        std::make_shared<const Spec>(r.values.back().spec->with_placements({Replicate{}, Shard{0}}));
   }));
-  EXPECT_TRUE(fails([](EngineResult& r) { r.random_after.offset += 4; }));                // the stream
-  EXPECT_TRUE(fails([](EngineResult& r) { r.timeline.clear(); }));                        // an op that is not logged
-  EXPECT_TRUE(fails([](EngineResult& r) { r.values[0].locals[0] = r.values[0].locals[0] + 1; }));  // an input changed
+  EXPECT_TRUE(fails([](EngineResult& r) { r.random_after.offset += 4; }));  // the stream
+  EXPECT_TRUE(fails([](EngineResult& r) { r.timeline.clear(); }));          // an op that is not logged
+  EXPECT_TRUE(
+      fails([](EngineResult& r) { r.values[0].locals[0] = r.values[0].locals[0] + 1; }));  // an input changed
 }
 
 // Catches: a comparison that needs the timeline to see wrong values.
@@ -85,7 +89,9 @@ TEST(Judge, SeesValuesWithoutATimeline) {
 
 // Catches: a refusal by documentation taken for a difference, or another error taken for a refusal.
 TEST(Judge, TellsRefusalsFromErrors) {
-  const auto silent = "[aten::add_] cannot run without moving …: an in-place op never redistributes silently";
+  const auto silent =
+      "[aten::add_] cannot run without moving …: an in-place op never redistributes silently; "
+      "call redistribute on it first";
   EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([&](EngineResult&) { throw Error(silent); })));
   EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([](EngineResult&) { throw NotBuilt("later"); })));
   EXPECT_TRUE(fails([](EngineResult&) { throw Error("[aten::add] some other error"); }));

@@ -23,12 +23,12 @@ at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
   const auto& target = c.placements[i];
   const auto input = oracle::make_input(c, static_cast<int64_t>(i));
   if (!any_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
-  return from_local(input.locals, mesh, target.placements, input.global.sizes().vec(), input.global.strides().vec(),
-                    true, target.order);
+  return from_local(input.locals, mesh, target.placements, input.global.sizes().vec(),
+                    input.global.strides().vec(), true, target.order);
 }
 
-// In a Program a redistribution is a new tensor; the engine's, where there is nothing to do, is an alias. The copy moves
-// no value, and is not the engine's.
+// In a Program a redistribution is a new tensor; the engine's, where there is nothing to do, is an alias. The
+// copy moves no value, and is not the engine's.
 at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
   const auto moved = redistribute(t, target.placements, target.order);
   if (!(spec(moved) == spec(t))) return moved;

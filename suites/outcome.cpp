@@ -18,30 +18,32 @@ Overloaded(F...) -> Overloaded<F...>;
 
 const char* kind_letter(const Placement& p) {
   return std::visit(Overloaded{[](const Replicate&) { return "R"; }, [](const Shard&) { return "S"; },
-                               [](const InterleavedShard&) { return "I"; }, [](const RaggedShard&) { return "G"; },
-                               [](const Partial&) { return "P"; }},
+                               [](const InterleavedShard&) { return "I"; },
+                               [](const RaggedShard&) { return "G"; }, [](const Partial&) { return "P"; }},
                     p);
 }
 
 }  // namespace
 
 dashboard::Verdict verdict_of(const Outcome& outcome) {
-  return std::visit(Overloaded{[](const Passed& p) { return p.verdict; }, [](const Failed& f) { return f.kind; },
-                               [](const Flaky&) { return dashboard::Verdict::kNondeterministic; },
-                               [](const GaveUp&) { return dashboard::Verdict::kGaveUp; },
-                               [](const HarnessBroken&) { return dashboard::Verdict::kBroken; }},
-                    outcome);
+  return std::visit(
+      Overloaded{[](const Passed& p) { return p.verdict; }, [](const Failed& f) { return f.kind; },
+                 [](const Flaky&) { return dashboard::Verdict::kNondeterministic; },
+                 [](const GaveUp&) { return dashboard::Verdict::kGaveUp; },
+                 [](const HarnessBroken&) { return dashboard::Verdict::kBroken; }},
+      outcome);
 }
 
 std::string explanation_of(const Outcome& outcome) {
-  return std::visit(Overloaded{[](const Passed& p) { return p.note; }, [](const Failed& f) { return f.explanation; },
-                               [](const Flaky& f) { return f.side + " is not deterministic: " + f.explanation; },
-                               [](const GaveUp& g) { return g.reason; }, [](const HarnessBroken& b) { return b.what; }},
-                    outcome);
+  return std::visit(
+      Overloaded{[](const Passed& p) { return p.note; }, [](const Failed& f) { return f.explanation; },
+                 [](const Flaky& f) { return f.side + " is not deterministic: " + f.explanation; },
+                 [](const GaveUp& g) { return g.reason; }, [](const HarnessBroken& b) { return b.what; }},
+      outcome);
 }
 
-Failed failed(const std::string& suite, std::string verdict, std::string op, std::string pattern, std::string dtype,
-              std::string explanation) {
+Failed failed(const std::string& suite, std::string verdict, std::string op, std::string pattern,
+              std::string dtype, std::string explanation) {
   Failed f;
   f.bucket = bucket(suite, verdict, op, pattern, dtype);
   f.verdict = std::move(verdict);
@@ -63,7 +65,8 @@ std::string placement_pattern(const std::vector<Placements>& placements) {
 
 std::string bucket(const std::string& suite, const std::string& verdict, const std::string& op,
                    const std::string& pattern, const std::string& dtype) {
-  return concat(suite, " | ", verdict, " | ", op.empty() ? "-" : op, " | ", pattern, " | ", dtype.empty() ? "-" : dtype);
+  return concat(suite, " | ", verdict, " | ", op.empty() ? "-" : op, " | ", pattern, " | ",
+                dtype.empty() ? "-" : dtype);
 }
 
 uint64_t stable_hash(std::string_view text) {

@@ -9,7 +9,9 @@
 namespace lockstep::suites {
 namespace {
 
-std::string stem(const std::string& op) { return op.substr(0, op.find('.')); }
+std::string stem(const std::string& op) {
+  return op.substr(0, op.find('.'));
+}
 
 TensorMeta meta_of(const TensorRecord& record) {
   TensorMeta meta;
@@ -65,7 +67,8 @@ SampleCall sample_call(const std::string& op) {
       if (sample.logged && sample.call.inputs.size() > 0) return sample;
     }
   }
-  throw Error(concat("[show rules] ", op, " has a rule, but no generated case calls it: there is no sample to show"));
+  throw Error(
+      concat("[show rules] ", op, " has a rule, but no generated case calls it: there is no sample to show"));
 }
 
 }  // namespace lockstep::suites

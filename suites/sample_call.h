@@ -12,8 +12,8 @@ namespace lockstep::suites {
 
 struct SampleCall {
   const OpEntry* entry = nullptr;
-  std::string token;                       // of the case it was taken from
-  std::shared_ptr<TimelineEntry> logged;   // owns the arguments that `call` refers to
+  std::string token;                      // of the case it was taken from
+  std::shared_ptr<TimelineEntry> logged;  // owns the arguments that `call` refers to
   OpCall call;
 };
 

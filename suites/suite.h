@@ -15,10 +15,10 @@ inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 struct Suite {
   const char* name;
-  const char* law;      // one sentence
-  int64_t weight;       // cases in one round of a run
-  int64_t limit;        // how many cases exist; kEndless: generated
-  bool self_check;      // faults, canary: what survives is exit code 8
+  const char* law;  // one sentence
+  int64_t weight;   // cases in one round of a run
+  int64_t limit;    // how many cases exist; kEndless: generated
+  bool self_check;  // faults, canary: what survives is exit code 8
   // The case of this number: a pure function of (run seed, index).
   oracle::Case (*generate)(uint64_t run_seed, int64_t index);
   // Whether the law holds for this case. A pure function of the case, as far as the engine is deterministic.

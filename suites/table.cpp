@@ -17,37 +17,56 @@ oracle::Case generated(uint64_t run_seed, int64_t index) {
   return generators::generate(Name(), run_seed, static_cast<uint64_t>(index));
 }
 
-constexpr const char* layout() { return "layout"; }
-constexpr const char* redistribute() { return "redistribute"; }
-constexpr const char* ops() { return "ops"; }
-constexpr const char* gradient() { return "gradient"; }
-constexpr const char* random() { return "random"; }
-constexpr const char* program() { return "program"; }
-constexpr const char* metamorphic() { return "metamorphic"; }
-constexpr const char* cache() { return "cache"; }
+constexpr const char* layout() {
+  return "layout";
+}
+constexpr const char* redistribute() {
+  return "redistribute";
+}
+constexpr const char* ops() {
+  return "ops";
+}
+constexpr const char* gradient() {
+  return "gradient";
+}
+constexpr const char* random() {
+  return "random";
+}
+constexpr const char* program() {
+  return "program";
+}
+constexpr const char* metamorphic() {
+  return "metamorphic";
+}
+constexpr const char* cache() {
+  return "cache";
+}
 
 // 100 generated cases a round; the finite suites come on top.
 const std::vector<Suite>& table() {
   static const std::vector<Suite> all = {
-      {"layout", "each rank holds the elements that brute force gives it, and the locals together are the tensor", 10,
+      {"layout",
+       "each rank holds the elements that brute force gives it, and the locals together are the tensor", 10,
        kEndless, false, generated<layout>, judge_layout},
-      {"redistribute", "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
+      {"redistribute",
+       "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
        kEndless, false, generated<redistribute>, judge_redistribute},
-      {"ops", "one op on any placements gives the oracle's bits", 24, kEndless, false, generated<ops>, judge_op},
-      {"rules", "every row of an op's rule is true; true rows that are missing are named", 3, kEndless, false, rules_case,
-       judge_rules},
+      {"ops", "one op on any placements gives the oracle's bits", 24, kEndless, false, generated<ops>,
+       judge_op},
+      {"rules", "every row of an op's rule is true; true rows that are missing are named", 3, kEndless, false,
+       rules_case, judge_rules},
       {"gradient", "the gradient of one op gives the oracle's bits for each leaf", 10, kEndless, false,
        generated<gradient>, judge_gradient},
       {"random", "random ops draw the single device's stream whatever the sharding", 8, kEndless, false,
        generated<random>, judge_random},
-      {"program", "a program of several ops, forward and backward, gives the oracle's bits for every value", 20, kEndless,
-       false, generated<program>, judge_program},
-      {"metamorphic", "rank numbers, names and mesh dimensions of one change nothing; one rank is one device", 6,
-       kEndless, false, generated<metamorphic>, judge_metamorphic},
+      {"program", "a program of several ops, forward and backward, gives the oracle's bits for every value",
+       20, kEndless, false, generated<program>, judge_program},
+      {"metamorphic", "rank numbers, names and mesh dimensions of one change nothing; one rank is one device",
+       6, kEndless, false, generated<metamorphic>, judge_metamorphic},
       {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false, generated<cache>,
        judge_cache},
-      {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(), false,
-       train_case, judge_train},
+      {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),
+       false, train_case, judge_train},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
        static_cast<int64_t>(faults().size()), true, fault_case, judge_fault},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},
@@ -57,7 +76,9 @@ const std::vector<Suite>& table() {
 
 }  // namespace
 
-std::span<const Suite> suites() { return table(); }
+std::span<const Suite> suites() {
+  return table();
+}
 
 const Suite& find_suite(std::string_view name) {
   std::string names;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The precompiled header of every target that uses libtorch: ATen and the standard headers that follow from it.
+// The precompiled header of every target that uses libtorch: ATen and the standard headers that follow from
+// it.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -36,6 +36,11 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (arguments.size() == 2 && arguments[0] == "check") {
     const std::string page = read(arguments[1] + "/README.md");
+    if (!std::ifstream(arguments[1] + "/golden/numbers.json")) {
+      if (page.find("Not measured yet: run `ci/numbers`.") != std::string::npos) return 0;
+      std::fprintf(stderr, "README.md states numbers, but there is no golden/numbers.json: run ci/numbers\n");
+      return 1;
+    }
     const Json numbers = Json::parse(read(arguments[1] + "/golden/numbers.json"));
     if (replace_section(page, render(numbers)) == page) return 0;
     std::fprintf(stderr, "the numbers in README.md are not those of golden/numbers.json: run ci/numbers\n");

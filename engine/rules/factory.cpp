@@ -42,10 +42,16 @@ Rows new_tensor(const OpCall& call) {
   return rows;
 }
 
-Rows random_like(const OpCall& call) { return like(call); }
+Rows random_like(const OpCall& call) {
+  return like(call);
+}
 
-Rows dropout(const OpCall& call) { return follow(call); }
+Rows dropout(const OpCall& call) {
+  return follow(call);
+}
 
-Rows none(const OpCall&) { return {}; }
+Rows none(const OpCall&) {
+  return {};
+}
 
 }  // namespace lockstep::rules

@@ -29,10 +29,10 @@ Rows amax(const OpCall& call);
 Rows amin(const OpCall& call);
 Rows any(const OpCall& call);
 Rows all(const OpCall& call);
-Rows replicate_reduced_dims(const OpCall& call);        // logsumexp(1), argmax(1), max.dim(1): dims at argument 1
-Rows replicate_reduced_dims_at_2(const OpCall& call);   // linalg_vector_norm
-Rows replicate_along_dim(const OpCall& call);           // softmax, cumsum, sort…: shape kept, dim must be whole
-Rows full_reduction(const OpCall& call);                // max(), min(): everything reduced
+Rows replicate_reduced_dims(const OpCall& call);  // logsumexp(1), argmax(1), max.dim(1): dims at argument 1
+Rows replicate_reduced_dims_at_2(const OpCall& call);  // linalg_vector_norm
+Rows replicate_along_dim(const OpCall& call);  // softmax, cumsum, sort…: shape kept, dim must be whole
+Rows full_reduction(const OpCall& call);       // max(), min(): everything reduced
 
 // view.cpp. These alias, so inputs never move.
 Rows reshape_view(const OpCall& call);  // view, _unsafe_view, _reshape_alias: target shape is output 0's
@@ -45,7 +45,7 @@ Rows unsqueeze(const OpCall& call);
 Rows identity_view(const OpCall& call);  // alias, detach, as_strided to itself
 Rows select(const OpCall& call);
 Rows slice(const OpCall& call);
-Rows split(const OpCall& call);   // split, split_with_sizes
+Rows split(const OpCall& call);  // split, split_with_sizes
 Rows unbind(const OpCall& call);
 Rows diagonal(const OpCall& call);
 
@@ -55,8 +55,8 @@ Rows gather(const OpCall& call);
 Rows scatter(const OpCall& call);
 Rows cat(const OpCall& call);
 Rows stack(const OpCall& call);
-Rows triangle(const OpCall& call);       // tril, triu
-Rows dim_whole_at_1(const OpCall& call); // cumsum, sort, topk and kin: dim at argument `1`
+Rows triangle(const OpCall& call);        // tril, triu
+Rows dim_whole_at_1(const OpCall& call);  // cumsum, sort, topk and kin: dim at argument `1`
 Rows sort(const OpCall& call);
 Rows topk(const OpCall& call);
 Rows select_backward(const OpCall& call);
@@ -75,14 +75,14 @@ Rows nll_loss(const OpCall& call);
 Rows nll_loss_backward(const OpCall& call);
 Rows convolution(const OpCall& call);
 Rows convolution_backward(const OpCall& call);
-Rows pool(const OpCall& call);           // batch and channel dims of NCHW stay sharded
+Rows pool(const OpCall& call);  // batch and channel dims of NCHW stay sharded
 
 // factory.cpp
-Rows like(const OpCall& call);           // zeros_like, …: follows the input's shards
-Rows new_tensor(const OpCall& call);     // new_zeros(sizes): follows if the shape is the input's
-Rows random_like(const OpCall& call);    // rand_like, uniform_, …; Partial gives Replicate
-Rows dropout(const OpCall& call);        // native_dropout: Partial keeps, one mask
+Rows like(const OpCall& call);         // zeros_like, …: follows the input's shards
+Rows new_tensor(const OpCall& call);   // new_zeros(sizes): follows if the shape is the input's
+Rows random_like(const OpCall& call);  // rand_like, uniform_, …; Partial gives Replicate
+Rows dropout(const OpCall& call);      // native_dropout: Partial keeps, one mask
 
-Rows none(const OpCall& call);           // only the all-Replicate row
+Rows none(const OpCall& call);  // only the all-Replicate row
 
 }  // namespace lockstep::rules

@@ -5,7 +5,9 @@
 namespace lockstep::rules {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
 // Every dimension but `whole` keeps its shard, in all tensors that have that many dimensions.
 Rows all_but(const OpCall& call, int64_t whole) {
@@ -21,7 +23,8 @@ Rows all_but(const OpCall& call, int64_t whole) {
   return rows;
 }
 
-void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t first, size_t count) {
+void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t first,
+                  size_t count) {
   for (const auto op : ops) {
     auto row = replicate_row(call);
     for (size_t i = first; i < first + count; ++i) row.inputs[i] = Partial{op};
@@ -81,7 +84,8 @@ Rows scatter(const OpCall& call) {
   for (int64_t d = 0; d < self.ndim(); ++d) {
     bool same = d != dim;
     for (const auto& input : call.inputs)
-      if (!input.plain && (input.ndim() != self.ndim() || input.shape[u(d)] != self.shape[u(d)])) same = false;
+      if (!input.plain && (input.ndim() != self.ndim() || input.shape[u(d)] != self.shape[u(d)]))
+        same = false;
     if (!same || index.ndim() == 0) continue;
     auto row = replicate_row(call);
     for (size_t i = 0; i < call.inputs.size(); ++i)
@@ -100,7 +104,8 @@ Rows cat(const OpCall& call) {
     if (input.ndim() != ndim) return rows;
   rows = all_but(call, dim);
   if (one_dtype(call, call.inputs.size()))
-    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0, call.inputs.size());
+    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0,
+                 call.inputs.size());
   return rows;
 }
 
@@ -115,7 +120,8 @@ Rows stack(const OpCall& call) {
     rows.push_back(std::move(row));
   }
   if (one_dtype(call, call.inputs.size()))
-    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0, call.inputs.size());
+    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0,
+                 call.inputs.size());
   return rows;
 }
 
@@ -131,14 +137,18 @@ Rows triangle(const OpCall& call) {
   return rows;
 }
 
-Rows dim_whole_at_1(const OpCall& call) { return all_but(call, wrap_dim(call.integer(1), call.inputs[0].ndim())); }
+Rows dim_whole_at_1(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(1), call.inputs[0].ndim()));
+}
 
 // sort(self, dim, descending), sort.stable(self, stable, dim, descending).
 Rows sort(const OpCall& call) {
   return all_but(call, wrap_dim(call.integer(call.overload == "stable" ? 2 : 1), call.inputs[0].ndim()));
 }
 
-Rows topk(const OpCall& call) { return all_but(call, wrap_dim(call.integer(2), call.inputs[0].ndim())); }
+Rows topk(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(2), call.inputs[0].ndim()));
+}
 
 // grad, input_sizes, dim, …: what was selected or sliced goes back into zeros; linear.
 Rows select_backward(const OpCall& call) {
@@ -154,9 +164,12 @@ Rows select_backward(const OpCall& call) {
   return rows;
 }
 
-Rows slice_backward(const OpCall& call) { return all_but(call, wrap_dim(call.integer(2), call.outputs[0].ndim())); }
+Rows slice_backward(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(2), call.outputs[0].ndim()));
+}
 
-// weight, indices: columns, rows of indices, or a vocabulary shard, whose missing rows are -0.0 and pend as a sum.
+// weight, indices: columns, rows of indices, or a vocabulary shard, whose missing rows are -0.0 and pend as a
+// sum.
 Rows embedding(const OpCall& call) {
   const int64_t index_ndim = call.inputs[1].ndim();
   Rows rows{{{Shard{index_ndim}}, {Shard{1}, Replicate{}}}, {{Partial{}}, {Shard{0}, Replicate{}}}};
@@ -175,6 +188,8 @@ Rows embedding_dense_backward(const OpCall& call) {
   return rows;
 }
 
-Rows index(const OpCall&) { return {}; }
+Rows index(const OpCall&) {
+  return {};
+}
 
 }  // namespace lockstep::rules

@@ -24,8 +24,11 @@ const Partial* pending(const LocalCall& c) {
   return nullptr;
 }
 
-// Whether the whole tensor has no element along any dimension: then the stock result of nothing is the answer.
-bool globally_empty(const TensorMeta& meta) { return std::find(meta.shape.begin(), meta.shape.end(), 0) != meta.shape.end(); }
+// Whether the whole tensor has no element along any dimension: then the stock result of nothing is the
+// answer.
+bool globally_empty(const TensorMeta& meta) {
+  return std::find(meta.shape.begin(), meta.shape.end(), 0) != meta.shape.end();
+}
 
 at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
   return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
@@ -33,7 +36,9 @@ at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
 
 }  // namespace
 
-void stock(const LocalCall& c, Stack& stack) { c.op.callBoxed(stack); }
+void stock(const LocalCall& c, Stack& stack) {
+  c.op.callBoxed(stack);
+}
 
 void shape_at_1(const LocalCall& c, Stack& stack) {
   stack[1] = local_shape(*c.outputs[0], c.position);
@@ -67,7 +72,8 @@ void as_alias(const LocalCall& c, Stack& stack) {
 }
 
 void full_slice(const LocalCall& c, Stack& stack) {
-  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer(4) != 1) return c.op.callBoxed(stack);
+  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer(4) != 1)
+    return c.op.callBoxed(stack);
   const auto self = stack[0].toTensor();
   set_results(stack, self.alias());
 }
@@ -75,7 +81,8 @@ void full_slice(const LocalCall& c, Stack& stack) {
 void reduction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& input = stack[0].toTensor();
-  if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0])) return c.op.callBoxed(stack);
+  if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0]))
+    return c.op.callBoxed(stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
   const auto op = partial->op;
   set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));
@@ -88,7 +95,8 @@ void contraction(const LocalCall& c, Stack& stack) {
   const bool anywhere = globally_empty(c.call.inputs.front()) || globally_empty(c.call.inputs.back());
   if (partial == nullptr || !nothing || anywhere) return c.op.callBoxed(stack);
   // The term to be added, if there is one, still counts.
-  if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0) return c.op.callBoxed(stack);
+  if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0)
+    return c.op.callBoxed(stack);
   set_results(stack, filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices: free dimensions stay sharded, and a sharded contraction leaves a pending sum. A product over a
-// sum that is already pending may lose the sign of zero (pointwise.cpp), so pending operands reduce first.
+// Products of matrices: free dimensions stay sharded, and a sharded contraction leaves a pending sum. A
+// product over a sum that is already pending may lose the sign of zero (pointwise.cpp), so pending operands
+// reduce first.
 #include "engine/rules/families.h"
 
 namespace lockstep::rules {
 namespace {
 
-Placement s(int64_t dim) { return Shard{dim}; }
+Placement s(int64_t dim) {
+  return Shard{dim};
+}
 const Placement r = Replicate{};
 const Placement p = Partial{ReduceOp::kSum};
 
@@ -17,7 +20,8 @@ Rows mm(const OpCall&) {
 }
 
 Rows bmm(const OpCall&) {
-  return {{{s(0)}, {s(0), s(0)}, {}}, {{s(1)}, {s(1), r}, {}}, {{s(2)}, {r, s(2)}, {}}, {{p}, {s(2), s(1)}, {}}};
+  return {
+      {{s(0)}, {s(0), s(0)}, {}}, {{s(1)}, {s(1), r}, {}}, {{s(2)}, {r, s(2)}, {}}, {{p}, {s(2), s(1)}, {}}};
 }
 
 // The added term may be broadcast: of a shard it takes the part that it has.
@@ -30,7 +34,9 @@ static Placement added(const OpCall& call, int64_t dim) {
 
 // self, a, b, beta, alpha: factors that keep every sign, so that scaled terms add up to the scaled sum.
 static bool positive_factors(const OpCall& call) {
-  const auto positive = [](const c10::IValue& v) { return v.isInt() ? v.toInt() > 0 : v.isDouble() && v.toDouble() > 0; };
+  const auto positive = [](const c10::IValue& v) {
+    return v.isInt() ? v.toInt() > 0 : v.isDouble() && v.toDouble() > 0;
+  };
   return positive(call.args[3]) && positive(call.args[4]);
 }
 
@@ -53,8 +59,12 @@ Rows baddbmm(const OpCall& call) {
   return rows;
 }
 
-Rows mv(const OpCall&) { return {{{s(0)}, {s(0), r}, {}}, {{p}, {s(1), s(0)}, {}}}; }
+Rows mv(const OpCall&) {
+  return {{{s(0)}, {s(0), r}, {}}, {{p}, {s(1), s(0)}, {}}};
+}
 
-Rows dot(const OpCall&) { return {{{p}, {s(0), s(0)}, {}}}; }
+Rows dot(const OpCall&) {
+  return {{{p}, {s(0), s(0)}, {}}};
+}
 
 }  // namespace lockstep::rules

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation, loss and convolution: the batch stays sharded; what is normalised over must be whole. Gradients of
-// weights that are shared along the batch pend as sums.
+// Normalisation, loss and convolution: the batch stays sharded; what is normalised over must be whole.
+// Gradients of weights that are shared along the batch pend as sums.
 #include "engine/rules/families.h"
 
 namespace lockstep::rules {
 namespace {
 
 // Shards of dimension d in the inputs and outputs named, everything else whole.
-Row batch(const OpCall& call, int64_t d, std::initializer_list<size_t> inputs, std::initializer_list<size_t> outputs) {
+Row batch(const OpCall& call, int64_t d, std::initializer_list<size_t> inputs,
+          std::initializer_list<size_t> outputs) {
   auto row = replicate_row(call);
   for (const size_t i : inputs)
     if (call.inputs[i].defined) row.inputs[i] = Shard{d};
@@ -36,7 +37,8 @@ Rows softmax_backward(const OpCall& call) {
 Rows layer_norm(const OpCall& call) {
   Rows rows;
   const auto normalized = static_cast<int64_t>(call.integers(1).size());
-  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d) rows.push_back(batch(call, d, {0}, {0, 1, 2}));
+  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d)
+    rows.push_back(batch(call, d, {0}, {0, 1, 2}));
   return rows;
 }
 
@@ -56,7 +58,8 @@ Rows layer_norm_backward(const OpCall& call) {
 Rows rms_norm(const OpCall& call) {
   Rows rows;
   const auto normalized = static_cast<int64_t>(call.integers(1).size());
-  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d) rows.push_back(batch(call, d, {0}, {0, 1}));
+  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d)
+    rows.push_back(batch(call, d, {0}, {0, 1}));
   return rows;
 }
 
@@ -72,8 +75,8 @@ Rows rms_norm_backward(const OpCall& call) {
   return rows;
 }
 
-// self, target, weight, reduction, ignore_index -> output, total_weight. Only the unreduced loss keeps a batch shard:
-// the others divide by, or report, the total of all ranks.
+// self, target, weight, reduction, ignore_index -> output, total_weight. Only the unreduced loss keeps a
+// batch shard: the others divide by, or report, the total of all ranks.
 Rows nll_loss(const OpCall& call) {
   if (call.integer(3) != 0) return {};
   if (call.inputs[0].ndim() != 2) return {};
@@ -87,7 +90,9 @@ Rows nll_loss_backward(const OpCall& call) {
 }
 
 // input, weight, bias -> output: samples are independent.
-Rows convolution(const OpCall& call) { return {batch(call, 0, {0}, {0})}; }
+Rows convolution(const OpCall& call) {
+  return {batch(call, 0, {0}, {0})};
+}
 
 // grad_output, input, weight -> grads of input, weight, bias.
 Rows convolution_backward(const OpCall& call) {

@@ -32,12 +32,14 @@ Row partial_row(const OpCall& call, ReduceOp op, const std::vector<bool>& partia
   return row;
 }
 
-bool changes_dtype(const OpCall& call) { return call.inputs[0].dtype != call.outputs[0].dtype; }
+bool changes_dtype(const OpCall& call) {
+  return call.inputs[0].dtype != call.outputs[0].dtype;
+}
 
 constexpr ReduceOp kLinear[] = {ReduceOp::kSum, ReduceOp::kAvg};
 
-// A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2) add up to
-// +0. Only a positive constant keeps every sign.
+// A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
+// add up to +0. Only a positive constant keeps every sign.
 bool positive(const c10::IValue& value) {
   if (value.isInt()) return value.toInt() > 0;
   return value.isDouble() && value.toDouble() > 0;
@@ -53,23 +55,30 @@ Rows scaled_by_constant(const OpCall& call) {
 
 }  // namespace
 
-Rows pointwise(const OpCall& call) { return shard_rows(call); }
+Rows pointwise(const OpCall& call) {
+  return shard_rows(call);
+}
 
 Rows additive(const OpCall& call) {
   auto rows = shard_rows(call);
   const auto& out = call.outputs[0];
-  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor turns the
-  // identity -0.0 into +0.0.
+  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor
+  // turns the identity -0.0 into +0.0.
   for (const auto& input : call.inputs)
     if (input.plain || input.dtype != out.dtype) return rows;
   const bool added = call.args.size() < 3 || positive(call.args[2]);
   if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
-  for (const auto op : kLinear) rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
+  for (const auto op : kLinear)
+    rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
   return rows;
 }
 
-Rows multiplicative(const OpCall& call) { return scaled_by_constant(call); }
-Rows divisive(const OpCall& call) { return call.args.size() > 2 ? shard_rows(call) : scaled_by_constant(call); }
+Rows multiplicative(const OpCall& call) {
+  return scaled_by_constant(call);
+}
+Rows divisive(const OpCall& call) {
+  return call.args.size() > 2 ? shard_rows(call) : scaled_by_constant(call);
+}
 
 Rows copying(const OpCall& call) {
   auto rows = shard_rows(call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions: a dimension that stays keeps its shard; a sharded dimension that is reduced leaves a pending reduction
-// of the op's own kind, or must be whole where there is none.
+// Reductions: a dimension that stays keeps its shard; a sharded dimension that is reduced leaves a pending
+// reduction of the op's own kind, or must be whole where there is none.
 #include <algorithm>
 
 #include "engine/rules/families.h"
@@ -8,9 +8,12 @@
 namespace lockstep::rules {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
-// The reduced dimensions, named by argument `at` (absent, None or empty: all), and whether they stay as size 1.
+// The reduced dimensions, named by argument `at` (absent, None or empty: all), and whether they stay as
+// size 1.
 struct Reduced {
   std::vector<bool> dims;
   bool keepdim = false;
@@ -76,7 +79,9 @@ void add_through(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp>
   }
 }
 
-bool same_dtype(const OpCall& call) { return call.inputs[0].dtype == call.outputs[0].dtype; }
+bool same_dtype(const OpCall& call) {
+  return call.inputs[0].dtype == call.outputs[0].dtype;
+}
 
 Rows extremum(const OpCall& call, ReduceOp op) {
   const auto by = reduced(call, 1);
@@ -112,8 +117,12 @@ Rows prod(const OpCall& call) {
   return rows;
 }
 
-Rows amax(const OpCall& call) { return extremum(call, ReduceOp::kMax); }
-Rows amin(const OpCall& call) { return extremum(call, ReduceOp::kMin); }
+Rows amax(const OpCall& call) {
+  return extremum(call, ReduceOp::kMax);
+}
+Rows amin(const OpCall& call) {
+  return extremum(call, ReduceOp::kMin);
+}
 
 Rows any(const OpCall& call) {
   const auto by = reduced(call, 1);
@@ -129,10 +138,16 @@ Rows all(const OpCall& call) {
   return rows;
 }
 
-Rows replicate_reduced_dims(const OpCall& call) { return kept_dims(call, reduced(call, 1)); }
-Rows replicate_reduced_dims_at_2(const OpCall& call) { return kept_dims(call, reduced(call, 2)); }
+Rows replicate_reduced_dims(const OpCall& call) {
+  return kept_dims(call, reduced(call, 1));
+}
+Rows replicate_reduced_dims_at_2(const OpCall& call) {
+  return kept_dims(call, reduced(call, 2));
+}
 
-Rows full_reduction(const OpCall&) { return {}; }
+Rows full_reduction(const OpCall&) {
+  return {};
+}
 
 Rows replicate_along_dim(const OpCall& call) {
   Rows rows;

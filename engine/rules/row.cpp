@@ -10,7 +10,9 @@ std::vector<int64_t> OpCall::integers(size_t i) const {
   return value.toIntVector();
 }
 
-int64_t wrap_dim(int64_t dim, int64_t ndim) { return dim < 0 ? dim + (ndim == 0 ? 1 : ndim) : dim; }
+int64_t wrap_dim(int64_t dim, int64_t ndim) {
+  return dim < 0 ? dim + (ndim == 0 ? 1 : ndim) : dim;
+}
 
 Row replicate_row(const OpCall& call) {
   return {Placements(call.outputs.size(), Replicate{}), Placements(call.inputs.size(), Replicate{}), {}};

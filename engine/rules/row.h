@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row: one legal combination of placements of an op along one mesh dimension. OpCall: what a rule may look at.
+// Row: one legal combination of placements of an op along one mesh dimension. OpCall: what a rule may look
+// at.
 #pragma once
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -23,14 +24,15 @@ struct InputDim {
 struct Row {
   Placements outputs;
   Placements inputs;
-  // Dimensions of inputs, and of output 0, that the mesh dimensions which shard them must divide without rest.
+  // Dimensions of inputs, and of output 0, that the mesh dimensions which shard them must divide without
+  // rest.
   std::vector<InputDim> even = {};
   std::vector<int64_t> even_outputs = {};
   bool operator==(const Row&) const = default;
 };
 
-// A tensor argument or result of an op, as the op on global tensors sees it. Tensors of an op are numbered in schema
-// order, lists flattened, undefined ones included (`defined` is false; their placement is ignored).
+// A tensor argument or result of an op, as the op on global tensors sees it. Tensors of an op are numbered in
+// schema order, lists flattened, undefined ones included (`defined` is false; their placement is ignored).
 struct TensorMeta {
   bool defined = false;
   bool plain = false;     // a plain tensor of one element; counts as Replicate
@@ -46,10 +48,12 @@ struct OpCall {
   std::string overload;
   std::span<const c10::IValue> args;  // tensors among them are not to be touched by rules
   std::vector<TensorMeta> inputs, outputs;
-  // The placements of the inputs along the mesh dimension in question (Replicate for plain and undefined ones).
+  // The placements of the inputs along the mesh dimension in question (Replicate for plain and undefined
+  // ones).
   Placements current;
   int64_t mesh_size = 1;
-  // Extents of the inputs and of output 0 after the mesh dimensions that apply before this one (exact if they divide).
+  // Extents of the inputs and of output 0 after the mesh dimensions that apply before this one (exact if they
+  // divide).
   std::vector<std::vector<int64_t>> input_extents;
   std::vector<int64_t> output_extents;
 
@@ -60,8 +64,8 @@ struct OpCall {
   size_t rank(size_t input) const { return inputs[input].shape.size(); }
 };
 
-// The rows of an op along one mesh dimension. The engine adds the all-Replicate row, and for each row with Shards the
-// same row with InterleavedShards that occur among the inputs.
+// The rows of an op along one mesh dimension. The engine adds the all-Replicate row, and for each row with
+// Shards the same row with InterleavedShards that occur among the inputs.
 using Rows = std::vector<Row>;
 using RowsOf = std::function<Rows(const OpCall&)>;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views: the result aliases the input, so the input never moves. Every Partial passes, since a view moves no value.
+// Views: the result aliases the input, so the input never moves. Every Partial passes, since a view moves no
+// value.
 #include <algorithm>
 #include <numeric>
 
@@ -8,9 +9,12 @@
 namespace lockstep::rules {
 namespace {
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
-constexpr ReduceOp kAll[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+constexpr ReduceOp kAll[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax,
+                             ReduceOp::kProduct};
 
 // Rows where input dimension d becomes output dimension to[d] (-1: it must be whole), and Partials pass.
 Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
@@ -37,7 +41,8 @@ std::vector<int64_t> identity(int64_t ndim) {
   return to;
 }
 
-// A run of input dimensions that becomes a run of output dimensions of the same number of elements; no size-1 dims.
+// A run of input dimensions that becomes a run of output dimensions of the same number of elements; no size-1
+// dims.
 struct DimGroup {
   std::vector<int64_t> in, out;
 };
@@ -101,7 +106,8 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
 }
 
 // The inverse: an interleaved dimension whose pieces the split names.
-void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group, const InterleavedShard& current) {
+void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group,
+                         const InterleavedShard& current) {
   if (group.in.size() != 1 || group.in[0] != current.dim) return;
   if (group.out.size() == 1) {
     rows.push_back(one_to_one(call, current, InterleavedShard{group.out[0], current.parts}));
@@ -149,7 +155,8 @@ Rows transpose(const OpCall& call) {
 }
 
 Rows matrix_transpose(const OpCall& call) {
-  return mapped(call, call.inputs[0].ndim() == 2 ? std::vector<int64_t>{1, 0} : identity(call.inputs[0].ndim()));
+  return mapped(call,
+                call.inputs[0].ndim() == 2 ? std::vector<int64_t>{1, 0} : identity(call.inputs[0].ndim()));
 }
 
 Rows permute(const OpCall& call) {
@@ -220,7 +227,9 @@ Rows split(const OpCall& call) {
   return mapped(call, to);
 }
 
-Rows unbind(const OpCall& call) { return select(call); }
+Rows unbind(const OpCall& call) {
+  return select(call);
+}
 
 Rows diagonal(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();

@@ -13,7 +13,8 @@ namespace lockstep {
 class DeviceMesh {
  public:
   DeviceMesh() = default;  // no ranks; assign before use
-  // Ranks 0 .. product(shape)-1 in row-major order; 1 to 4 dimensions. Names may be empty ("dim0", "dim1", …).
+  // Ranks 0 .. product(shape)-1 in row-major order; 1 to 4 dimensions. Names may be empty ("dim0", "dim1",
+  // …).
   explicit DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names = {});
   DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors that Lockstep throws, and the one macro that throws them. Messages name the op, the values, the remedy.
+// The errors that Lockstep throws, and the one macro that throws them. Messages name the op, the values, the
+// remedy.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -32,7 +33,7 @@ std::string concat(const Parts&... parts) {
 }  // namespace lockstep
 
 // Throws lockstep::Error with the message made of the remaining arguments unless the condition holds.
-#define LOCKSTEP_CHECK(condition, ...)                                \
-  do {                                                                \
+#define LOCKSTEP_CHECK(condition, ...)                                          \
+  do {                                                                          \
     if (!(condition)) throw ::lockstep::Error(::lockstep::concat(__VA_ARGS__)); \
   } while (false)

@@ -67,8 +67,10 @@ std::string probe_gemm(at::ScalarType dtype) {
     const auto a = values({m, k}, dtype), w = values({n, k}, dtype);
     const auto whole = at::mm(a, w.t());
     const int64_t rows = m / 2 + 1, columns = n / 3 + 1;
-    const bool row = same_bits(at::mm(a.narrow(0, m - rows, rows).clone(), w.t()), whole.narrow(0, m - rows, rows));
-    const bool column = same_bits(at::mm(a, w.narrow(0, 0, columns).clone().t()), whole.narrow(1, 0, columns));
+    const bool row =
+        same_bits(at::mm(a.narrow(0, m - rows, rows).clone(), w.t()), whole.narrow(0, m - rows, rows));
+    const bool column =
+        same_bits(at::mm(a, w.narrow(0, 0, columns).clone().t()), whole.narrow(1, 0, columns));
     if (!row || !column) return concat("mm ", dtype, " ", m, "x", k, "x", n);
   }
   return "";
@@ -79,7 +81,8 @@ std::string probe_elementwise(at::ScalarType dtype) {
   for (const auto& [name, run] : kElementwise)
     for (int64_t begin = 0; begin < 101; begin += 17) {
       const int64_t n = std::min<int64_t>(17, 101 - begin);
-      if (!same_bits(run(x.narrow(0, begin, n).clone()), run(x).narrow(0, begin, n))) return concat(name, " ", dtype);
+      if (!same_bits(run(x.narrow(0, begin, n).clone()), run(x).narrow(0, begin, n)))
+        return concat(name, " ", dtype);
     }
   return "";
 }
@@ -97,7 +100,8 @@ void enter_lane(Lane lane, char** argv) {
   if (!environment_is_exact()) {
     for (const auto& s : kExact) setenv(s.name, s.value, 1);
     execv("/proc/self/exe", argv);
-    throw Broken(concat("[numerics] could not re-execute the program into the exact lane: ", std::strerror(errno)));
+    throw Broken(
+        concat("[numerics] could not re-execute the program into the exact lane: ", std::strerror(errno)));
   }
   apply_exact_settings();
 }
@@ -112,9 +116,10 @@ std::string slice_probe() {
 
 void require_exact_lane() {
   apply_exact_settings();
-  LOCKSTEP_CHECK(environment_is_exact(),
-                 "[numerics] the exact lane needs MKL_CBWR=AVX2,STRICT ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 "
-                 "in the environment before the program starts; set them, or call lockstep::enter_lane first in main");
+  LOCKSTEP_CHECK(
+      environment_is_exact(),
+      "[numerics] the exact lane needs MKL_CBWR=AVX2,STRICT ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 "
+      "in the environment before the program starts; set them, or call lockstep::enter_lane first in main");
   const auto failed = slice_probe();
   LOCKSTEP_CHECK(failed.empty(), "[numerics] the exact lane does not hold here: a slice of ", failed,
                  " is not bitwise the op on the slice; link Lockstep::exact_main, or use the fast lane");

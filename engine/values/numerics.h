@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numerics lanes. exact: stock kernels made slice-invariant by environment and settings; fast: as users run them.
+// Numerics lanes. exact: stock kernels made slice-invariant by environment and settings; fast: as users run
+// them.
 #pragma once
 #include <string>
 
@@ -7,15 +8,18 @@ namespace lockstep {
 
 enum class Lane { kExact, kFast };
 
-// For programs, at the start of main: sets MKL_CBWR=AVX2,STRICT, ATEN_CPU_CAPABILITY=default, OMP_NUM_THREADS=1 and
-// re-executes the program if they were not set (libraries read them at load), then sets one thread, mkldnn off.
+// For programs, at the start of main: sets MKL_CBWR=AVX2,STRICT, ATEN_CPU_CAPABILITY=default,
+// OMP_NUM_THREADS=1 and re-executes the program if they were not set (libraries read them at load), then sets
+// one thread, mkldnn off.
 void enter_lane(Lane lane, char** argv);
 
-// The slice probe: for each GEMM dtype, elementwise op and convolution, a slice of the stock kernel's result must be
-// the kernel's result on the slice. Returns "" or the op that does not hold, with dtype and shape. Costs about 0.1 s.
+// The slice probe: for each GEMM dtype, elementwise op and convolution, a slice of the stock kernel's result
+// must be the kernel's result on the slice. Returns "" or the op that does not hold, with dtype and shape.
+// Costs about 0.1 s.
 std::string slice_probe();
 
-// For embedding programs: throws Error unless the exact lane holds in this process; a library must not exec its host.
+// For embedding programs: throws Error unless the exact lane holds in this process; a library must not exec
+// its host.
 void require_exact_lane();
 
 }  // namespace lockstep

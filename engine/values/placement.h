@@ -22,16 +22,17 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-// Dimension `dim` is cut into `parts` pieces as torch.chunk does, each piece again over the mesh dimension; a rank
-// holds its share of every piece, concatenated (veScale's InterleavedShard, torch's _StridedShard).
+// Dimension `dim` is cut into `parts` pieces as torch.chunk does, each piece again over the mesh dimension; a
+// rank holds its share of every piece, concatenated (veScale's InterleavedShard, torch's _StridedShard).
 struct InterleavedShard {
   int64_t dim = 0;
   int64_t parts = 1;
   bool operator==(const InterleavedShard&) const = default;
 };
 
-// The leading dimensions `dims`, flattened, are cut into sum(units) equal blocks; rank r holds units[r] of them as a
-// flat slice. Applied last among the placements (veScale-FSDP, section 4). Compare units divided by their gcd.
+// The leading dimensions `dims`, flattened, are cut into sum(units) equal blocks; rank r holds units[r] of
+// them as a flat slice. Applied last among the placements (veScale-FSDP, section 4). Compare units divided by
+// their gcd.
 struct RaggedShard {
   std::vector<int64_t> dims;
   std::vector<int64_t> units;
@@ -49,9 +50,15 @@ struct Partial {
 using Placement = std::variant<Replicate, Shard, InterleavedShard, RaggedShard, Partial>;
 using Placements = std::vector<Placement>;
 
-inline bool is_replicate(const Placement& p) { return std::holds_alternative<Replicate>(p); }
-inline bool is_partial(const Placement& p) { return std::holds_alternative<Partial>(p); }
-inline bool is_partial(const Placement& p, ReduceOp op) { return p == Placement(Partial{op}); }
+inline bool is_replicate(const Placement& p) {
+  return std::holds_alternative<Replicate>(p);
+}
+inline bool is_partial(const Placement& p) {
+  return std::holds_alternative<Partial>(p);
+}
+inline bool is_partial(const Placement& p, ReduceOp op) {
+  return p == Placement(Partial{op});
+}
 // Shard or InterleavedShard of any dimension.
 inline bool is_shard(const Placement& p) {
   return std::holds_alternative<Shard>(p) || std::holds_alternative<InterleavedShard>(p);

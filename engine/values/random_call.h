@@ -10,9 +10,10 @@
 
 namespace lockstep {
 
-// The device whose stream is reproduced: the launch geometry of stock CUDA kernels depends on these two numbers.
+// The device whose stream is reproduced: the launch geometry of stock CUDA kernels depends on these two
+// numbers.
 struct DeviceModel {
-  int64_t sm_count = 132;         // H100 and H200 SXM
+  int64_t sm_count = 132;  // H100 and H200 SXM
   int64_t threads_per_sm = 2048;
   bool operator==(const DeviceModel&) const = default;
 };
@@ -21,8 +22,8 @@ DeviceModel parse_device_model(std::string_view text);
 
 enum class RandomKind { kUniform, kNormal, kRandint, kBernoulli, kDropoutMask };
 
-// One call of a random operator on the *global* tensor. `shape` and `stride` are those of the single device's tensor:
-// stock kernels number elements in memory order.
+// One call of a random operator on the *global* tensor. `shape` and `stride` are those of the single device's
+// tensor: stock kernels number elements in memory order.
 struct RandomCall {
   RandomKind kind = RandomKind::kUniform;
   double a = 0;     // uniform: from; normal: mean; bernoulli: p; dropout: p, the probability to drop

@@ -12,10 +12,11 @@ namespace lockstep {
 
 class Spec {
  public:
-  // Throws Error if a placement does not fit: their number is not mesh.ndim(), a dimension is out of range (negative
-  // ones count from the end, as in torch, and are normalised), RaggedShard's units do not fit, or two kinds of Partial
-  // other than sum and avg meet. Units are divided by their gcd. `order` is the order in which mesh dimensions are applied; empty: left to
-  // right. Only the relative order of mesh dimensions that shard one tensor dimension matters; the rest is normalised.
+  // Throws Error if a placement does not fit: their number is not mesh.ndim(), a dimension is out of range
+  // (negative ones count from the end, as in torch, and are normalised), RaggedShard's units do not fit, or
+  // two kinds of Partial other than sum and avg meet. Units are divided by their gcd. `order` is the order in
+  // which mesh dimensions are applied; empty: left to right. Only the relative order of mesh dimensions that
+  // shard one tensor dimension matters; the rest is normalised.
   Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, std::vector<int64_t> stride,
        c10::ScalarType dtype, std::vector<int64_t> order = {});
   // Contiguous strides.
@@ -37,8 +38,8 @@ class Spec {
 
   Spec with_placements(Placements placements, std::vector<int64_t> order = {}) const;
   // Another tensor on the same mesh.
-  Spec with(Placements placements, std::vector<int64_t> order, std::vector<int64_t> shape, std::vector<int64_t> stride,
-            c10::ScalarType dtype) const;
+  Spec with(Placements placements, std::vector<int64_t> order, std::vector<int64_t> shape,
+            std::vector<int64_t> stride, c10::ScalarType dtype) const;
   Spec with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, c10::ScalarType dtype) const;
 
   bool operator==(const Spec& other) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timeline: what the engine did, op by op, as data: forward, backward and redistributions alike. The engine declares
-// only placements, arguments and the order of its reductions; digests let another party recognise the values.
+// Timeline: what the engine did, op by op, as data: forward, backward and redistributions alike. The engine
+// declares only placements, arguments and the order of its reductions; digests let another party recognise
+// the values.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
@@ -23,10 +24,11 @@ struct Digest {
   auto operator<=>(const Digest&) const = default;
 };
 
-// A reduction across ranks is a tree. Its leaves are the terms, one for each rank, in the slices that the Specs give;
-// its levels fold one mesh dimension after another. At each level the terms along `mesh_dim` are folded from the left
-// in the order of `ranks` (coordinates along that dimension), each node in `dtype`; avg divides the root once by m.
-// max is the left term if that is NaN or greater, else the right one; min likewise.
+// A reduction across ranks is a tree. Its leaves are the terms, one for each rank, in the slices that the
+// Specs give; its levels fold one mesh dimension after another. At each level the terms along `mesh_dim` are
+// folded from the left in the order of `ranks` (coordinates along that dimension), each node in `dtype`; avg
+// divides the root once by m. max is the left term if that is NaN or greater, else the right one; min
+// likewise.
 struct ReductionOrder {
   struct Level {
     int64_t mesh_dim = 0;
@@ -46,19 +48,20 @@ struct TensorRecord {
 };
 
 struct TimelineEntry {
-  std::string op;        // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
-  bool implicit = false; // a redistribution that the engine inserted
-  // The op's arguments on global tensors, in schema order; each tensor is replaced by None, each tensor list by an
-  // empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`. A plain tensor of one
-  // element (a wrapped number) is a constant: it stays in `args` and is not listed.
+  std::string op;         // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
+  bool implicit = false;  // a redistribution that the engine inserted
+  // The op's arguments on global tensors, in schema order; each tensor is replaced by None, each tensor list
+  // by an empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`. A plain
+  // tensor of one element (a wrapped number) is a constant: it stays in `args` and is not listed.
   std::vector<c10::IValue> args;
-  // How many tensors each argument took: -1 for a non-tensor argument, 0 or 1 for Tensor and Tensor?, n for lists.
+  // How many tensors each argument took: -1 for a non-tensor argument, 0 or 1 for Tensor and Tensor?, n for
+  // lists.
   std::vector<int64_t> tensors_per_arg;
   std::vector<TensorRecord> inputs;   // placed as the local op saw them, before it ran
   std::vector<TensorRecord> outputs;  // after it ran, flattened
   // For each output, the flattened input that it is (in-place and out variants); -1: a new tensor.
   std::vector<int64_t> aliases;
-  ReductionOrder order;               // of redistributions that reduce
+  ReductionOrder order;                   // of redistributions that reduce
   std::optional<uint64_t> random_offset;  // of the stream, for a random op
 };
 

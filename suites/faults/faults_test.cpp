@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of faults, and that the suite `faults` itself can fail. That each fault is found is the suite's own work.
+// The table of faults, and that the suite `faults` itself can fail. That each fault is found is the suite's
+// own work.
 #include "suites/faults/fault.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ TEST(Faults, TwoOfEachClassAndNoNameTwice) {
   EXPECT_THROW(find_fault("nosuch"), Error);
 }
 
-// Catches: a suite `faults` that says found of a fault that changes nothing, or that counts failures of the clean engine.
+// Catches: a suite `faults` that says found of a fault that changes nothing, or that counts failures of the
+// clean engine.
 TEST(Faults, WhatIsNoFaultSurvives) {
   Fault harmless = faults()[0];
   harmless.name = "harmless";

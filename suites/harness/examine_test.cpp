@@ -26,7 +26,8 @@ class Moody : public EngineUnderTest {
 oracle::Case replicated() {
   return oracle::parse_token(oracle::to_token([] {
     auto c = find_suite("ops").generate(1, 0);
-    c.program.inputs = {{c10::ScalarType::Float, {4, 6}, {}, {oracle::ValueKind::kNormal, 1, 0, 0, {}}, false}};
+    c.program.inputs = {
+        {c10::ScalarType::Float, {4, 6}, {}, {oracle::ValueKind::kNormal, 1, 0, 0, {}}, false}};
     c.program.calls = {{"aten::exp", {oracle::Ref{0}}, 1}};
     c.mesh = DeviceMesh({2});
     c.placements = {{{Replicate{}}, {}}};

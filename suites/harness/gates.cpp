@@ -26,10 +26,13 @@ std::set<int> codes_of(const Suite& suite, const VerdictCounts& verdicts) {
 int64_t measured(const VerdictCounts& verdicts) {
   int64_t total = 0;
   for (const auto& [word, count] : verdicts)
-    if (word != dashboard::name(Verdict::kGaveUp) && word != dashboard::name(Verdict::kBroken)) total += count;
+    if (word != dashboard::name(Verdict::kGaveUp) && word != dashboard::name(Verdict::kBroken))
+      total += count;
   return total;
 }
 
-int64_t least_of(int64_t planned) { return planned - planned / 5; }
+int64_t least_of(int64_t planned) {
+  return planned - planned / 5;
+}
 
 }  // namespace lockstep::suites

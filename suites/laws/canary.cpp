@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: a harness that works sees one wrong bit. One bit of one element on one rank is flipped; the case passes if the
-// judgement fails.
+// Law: a harness that works sees one wrong bit. One bit of one element on one rank is flipped; the case
+// passes if the judgement fails.
 #include <ATen/ATen.h>
 
 #include "generators/programs.h"

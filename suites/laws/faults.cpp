@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: every planted fault is found within its stated number of cases, and shrinks to at most its stated number of ops.
-// The case of number i is fault i: an empty Program whose seed is i.
+// Law: every planted fault is found within its stated number of cases, and shrinks to at most its stated
+// number of ops. The case of number i is fault i: an empty Program whose seed is i.
 #include "engine/values/error.h"
 #include "generators/shrink.h"
 #include "suites/faults/fault.h"
@@ -9,7 +9,8 @@
 namespace lockstep::suites {
 namespace {
 
-// The cases in which faults are looked for do not change with the seed of the run: the stated numbers hold for them.
+// The cases in which faults are looked for do not change with the seed of the run: the stated numbers hold
+// for them.
 constexpr uint64_t kSeed = 1;
 
 dashboard::PlantedFault row_of(const Fault& fault, int64_t cases) {
@@ -23,7 +24,8 @@ dashboard::PlantedFault row_of(const Fault& fault, int64_t cases) {
 
 constexpr int64_t kShrinkBudget = 400;
 
-// A case tells the fault from the clean engine: it fails with the one, in this bucket, and passes with the other.
+// A case tells the fault from the clean engine: it fails with the one, in this bucket, and passes with the
+// other.
 struct Trial {
   const Suite& suite;
   EngineUnderTest &faulty, &clean;
@@ -37,15 +39,18 @@ struct Trial {
   }
 };
 
-Outcome found(const Fault& fault, int64_t cases, const Trial& trial, const oracle::Case& c, const Failed& failure) {
+Outcome found(const Fault& fault, int64_t cases, const Trial& trial, const oracle::Case& c,
+              const Failed& failure) {
   const auto shrunk = generators::shrink(
-      c, [&](const oracle::Case& smaller) { return trial.failure(smaller, failure.bucket).has_value(); }, kShrinkBudget);
+      c, [&](const oracle::Case& smaller) { return trial.failure(smaller, failure.bucket).has_value(); },
+      kShrinkBudget);
   auto row = row_of(fault, cases);
   row.found = true;
   row.shrunk_ops = static_cast<int64_t>(shrunk.smallest.program.calls.size());
   row.token = oracle::to_token(shrunk.smallest);
-  const auto text = concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite,
-                           ", shrunk to ", row.shrunk_ops, row.shrunk_ops == 1 ? " op; " : " ops; ", failure.bucket);
+  const auto text =
+      concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite, ", shrunk to ",
+             row.shrunk_ops, row.shrunk_ops == 1 ? " op; " : " ops; ", failure.bucket);
   if (row.shrunk_ops > fault.ops) {
     row.note = concat("stated: at most ", fault.ops, " ops");
     auto f = failed("faults", "not shrunk", fault.name, "-", "", text + "; " + row.note);
@@ -78,8 +83,8 @@ Outcome look_for(const Fault& fault, EngineUnderTest& clean) {
     if (const auto failure = trial.failure(c)) return found(fault, i + 1, trial, c, *failure);
   }
   auto f = failed("faults", "survived", fault.name, "-", "",
-                  concat(fault.klass, " ", fault.name, " (", fault.what, ") survived ", fault.cases, " cases of ",
-                         fault.suite));
+                  concat(fault.klass, " ", fault.name, " (", fault.what, ") survived ", fault.cases,
+                         " cases of ", fault.suite));
   f.fault = row_of(fault, fault.cases);
   return f;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pair of functions for each suite: its cases, and whether its law holds for one of them. table.cpp names them.
+// One pair of functions for each suite: its cases, and whether its law holds for one of them. table.cpp names
+// them.
 #pragma once
 #include "suites/faults/fault.h"
 #include "suites/suite.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: what is computed does not depend on how the mesh is folded, how ranks are numbered, or how inputs were cut; ranks
-// in another order hold the same bits at the same places; and a world of one is the single device.
+// Law: what is computed does not depend on how the mesh is folded, how ranks are numbered, or how inputs were
+// cut; ranks in another order hold the same bits at the same places; and a world of one is the single device.
 #include "generators/metamorphic.h"
 #include "suites/facts.h"
 #include "suites/judge.h"
@@ -9,7 +9,9 @@
 namespace lockstep::suites {
 namespace {
 
-bool held(const Outcome& outcome) { return std::holds_alternative<Passed>(outcome); }
+bool held(const Outcome& outcome) {
+  return std::holds_alternative<Passed>(outcome);
+}
 
 // The judgement of a variant under the name of the change that made it.
 Outcome named(Outcome outcome, const char* change) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The suites whose law is the oracle itself: a sharded Program computes what one device computes, in bits, or differs
-// with proof. They differ in the cases: one op, one op with its backward, random ops, whole programs.
+// The suites whose law is the oracle itself: a sharded Program computes what one device computes, in bits, or
+// differs with proof. They differ in the cases: one op, one op with its backward, random ops, whole programs.
 #include "suites/judge.h"
 #include "suites/laws/laws.h"
 
@@ -16,7 +16,8 @@ Outcome judge_gradient(const oracle::Case& c, EngineUnderTest& engine) {
   return judge_against_oracle(c, engine, Allowed::kExplained);
 }
 
-// Law: random ops draw the single device's values whatever the sharding, and leave the stream where it would be.
+// Law: random ops draw the single device's values whatever the sharding, and leave the stream where it would
+// be.
 Outcome judge_random(const oracle::Case& c, EngineUnderTest& engine) {
   return judge_against_oracle(c, engine, Allowed::kExplained);
 }

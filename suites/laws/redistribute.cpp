@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: a redistribution keeps the value, bit by bit, on every rank; so does going back, and going straight to the last
-// placements gives what the way there gave. Sums of floats may differ by the order of their terms, with proof.
+// Law: a redistribution keeps the value, bit by bit, on every rank; so does going back, and going straight to
+// the last placements gives what the way there gave. Sums of floats may differ by the order of their terms,
+// with proof.
 #include "suites/judge.h"
 #include "suites/laws/laws.h"
 
@@ -11,7 +12,8 @@ using oracle::Call;
 using oracle::Ref;
 using oracle::Target;
 
-// The first input that the Program redistributes, and the Target of the last redistribution on the way from it.
+// The first input that the Program redistributes, and the Target of the last redistribution on the way from
+// it.
 struct Way {
   int64_t input = -1;
   Ref end;
@@ -23,7 +25,8 @@ Way way_of(const oracle::Case& c) {
   int64_t next = static_cast<int64_t>(c.program.inputs.size());
   for (const auto& call : c.program.calls) {
     const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-    const bool starts = source != nullptr && way.input < 0 && source->id < static_cast<int64_t>(c.program.inputs.size());
+    const bool starts =
+        source != nullptr && way.input < 0 && source->id < static_cast<int64_t>(c.program.inputs.size());
     if (starts) way.input = source->id;
     if (starts || (source != nullptr && way.input >= 0 && *source == way.end)) {
       way.end = {next};

@@ -12,18 +12,23 @@
 namespace lockstep::suites {
 namespace {
 
-std::string stem(const std::string& op) { return op.substr(0, op.find('.')); }
+std::string stem(const std::string& op) {
+  return op.substr(0, op.find('.'));
+}
 
-// Inputs that a call's tensors come from, flattened in schema order; -1: undefined. Redistributions are looked through.
+// Inputs that a call's tensors come from, flattened in schema order; -1: undefined. Redistributions are
+// looked through.
 std::vector<int64_t> operands_of(const oracle::Case& c, const std::string& op) {
   std::vector<int64_t> source;
   for (size_t i = 0; i < c.program.inputs.size(); ++i) source.push_back(static_cast<int64_t>(i));
   for (const auto& call : c.program.calls) {
     std::vector<int64_t> found;
     for (const auto& arg : call.args) {
-      if (const auto* ref = std::get_if<oracle::Ref>(&arg)) found.push_back(source.at(static_cast<size_t>(ref->id)));
+      if (const auto* ref = std::get_if<oracle::Ref>(&arg))
+        found.push_back(source.at(static_cast<size_t>(ref->id)));
       if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&arg))
-        for (const auto& ref : *list) found.push_back(ref.id < 0 ? -1 : source.at(static_cast<size_t>(ref.id)));
+        for (const auto& ref : *list)
+          found.push_back(ref.id < 0 ? -1 : source.at(static_cast<size_t>(ref.id)));
     }
     if (stem(call.op) == op) return found;
     LOCKSTEP_CHECK(call.op == "lockstep::redistribute" && found.size() == 1 && found[0] >= 0,
@@ -35,14 +40,16 @@ std::vector<int64_t> operands_of(const oracle::Case& c, const std::string& op) {
 
 bool close(const oracle::Difference& d, c10::ScalarType dtype) {
   if (d.equal()) return true;
-  if (!at::isFloatingType(dtype) || d.bits == oracle::BitClass::kShape || d.bits == oracle::BitClass::kNanPayload)
+  if (!at::isFloatingType(dtype) || d.bits == oracle::BitClass::kShape ||
+      d.bits == oracle::BitClass::kNanPayload)
     return d.bits == oracle::BitClass::kNanPayload;
   const double rounding = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-4 : 0.06;
   return d.bits == oracle::BitClass::kZeroSign || d.max_abs < rounding || d.max_rel < rounding;
 }
 
 // The stack of one rank: the logged arguments with the rank's tensors in their places.
-torch::jit::Stack stack_of(const c10::OperatorHandle& op, const TimelineEntry& logged, const std::vector<at::Tensor>& tensors) {
+torch::jit::Stack stack_of(const c10::OperatorHandle& op, const TimelineEntry& logged,
+                           const std::vector<at::Tensor>& tensors) {
   torch::jit::Stack stack;
   size_t next = 0;
   for (size_t i = 0; i < logged.args.size(); ++i) {
@@ -95,7 +102,8 @@ struct RowCheck::Impl {
   }
   std::vector<at::Tensor> plain() const;
   std::vector<std::vector<at::Tensor>> placed(const Placements& inputs, std::vector<SpecPtr>& specs) const;
-  std::optional<std::vector<std::vector<at::Tensor>>> run(const Placements& inputs, const Placements& outputs) const;
+  std::optional<std::vector<std::vector<at::Tensor>>> run(const Placements& inputs,
+                                                          const Placements& outputs) const;
 };
 
 RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std::make_unique<Impl>()) {
@@ -110,7 +118,8 @@ RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std:
     m.sources.push_back(-1);
     if (!input.defined) continue;
     while (next < operands.size() && operands[next] < 0) ++next;
-    LOCKSTEP_CHECK(next < operands.size(), "[rules] ", call.name, " reads tensors that the case does not name");
+    LOCKSTEP_CHECK(next < operands.size(), "[rules] ", call.name,
+                   " reads tensors that the case does not name");
     m.sources.back() = operands[next++];
   }
   m.answers = m.plain();
@@ -119,8 +128,12 @@ RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std:
 
 RowCheck::~RowCheck() = default;
 
-size_t RowCheck::inputs() const { return impl_->sources.size(); }
-size_t RowCheck::outputs() const { return impl_->answers.size(); }
+size_t RowCheck::inputs() const {
+  return impl_->sources.size();
+}
+size_t RowCheck::outputs() const {
+  return impl_->answers.size();
+}
 
 std::vector<Placement> RowCheck::candidates(size_t input) const {
   std::vector<Placement> all{Replicate{}};
@@ -134,7 +147,8 @@ std::vector<Placement> RowCheck::candidates(size_t input) const {
 // The stock op on the whole tensors.
 std::vector<at::Tensor> RowCheck::Impl::plain() const {
   std::vector<at::Tensor> whole;
-  for (const auto source : sources) whole.push_back(source < 0 ? at::Tensor() : oracle::make_global(c, source));
+  for (const auto source : sources)
+    whole.push_back(source < 0 ? at::Tensor() : oracle::make_global(c, source));
   auto stack = stack_of(*op, *sample.logged, whole);
   op->callBoxed(stack);
   auto results = tensors_of(stack);
@@ -143,7 +157,8 @@ std::vector<at::Tensor> RowCheck::Impl::plain() const {
 }
 
 // The locals of each input so placed, made by the oracle as those of a Program's inputs.
-std::vector<std::vector<at::Tensor>> RowCheck::Impl::placed(const Placements& inputs, std::vector<SpecPtr>& specs) const {
+std::vector<std::vector<at::Tensor>> RowCheck::Impl::placed(const Placements& inputs,
+                                                            std::vector<SpecPtr>& specs) const {
   std::vector<std::vector<at::Tensor>> locals;
   for (size_t i = 0; i < sources.size(); ++i) {
     locals.emplace_back(static_cast<size_t>(c.mesh.size()));
@@ -186,14 +201,16 @@ bool RowCheck::holds(const Row& row) const {
     const auto spec = impl_->spec(answer, row.outputs[k]);
     const auto assembly = oracle::assemble((*results)[k], *spec);
     if (assembly.disagreement || !assembly.global.defined()) return false;
-    if (!close(oracle::compare(answer.contiguous(), assembly.global.contiguous()), answer.scalar_type())) return false;
+    if (!close(oracle::compare(answer.contiguous(), assembly.global.contiguous()), answer.scalar_type()))
+      return false;
   }
   return true;
 }
 
 std::vector<Placements> RowCheck::true_outputs(const Placements& inputs) const {
   std::vector<Placements> found;
-  // Outputs are tried one at a time, the others Replicate: their local runs do not depend on them but for sizes.
+  // Outputs are tried one at a time, the others Replicate: their local runs do not depend on them but for
+  // sizes.
   for (size_t k = 0; k < impl_->answers.size(); ++k) {
     found.emplace_back();
     std::vector<Placement> tries{Replicate{}, Partial{}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RowCheck: whether one combination of placements of an op is true, found by running the op on slices as the engine would, and
-// putting the results together as the combination says.
+// RowCheck: whether one combination of placements of an op is true, found by running the op on slices as the
+// engine would, and putting the results together as the combination says.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,8 +24,8 @@ class RowCheck {
   // Input by input: those that a rule may name for it.
   std::vector<Placement> candidates(size_t input) const;
 
-  // What each output is when the inputs are placed so: the placements under which the ranks' results are the plain
-  // answer. Empty lists if a kernel refuses its slices.
+  // What each output is when the inputs are placed so: the placements under which the ranks' results are the
+  // plain answer. Empty lists if a kernel refuses its slices.
   std::vector<Placements> true_outputs(const Placements& inputs) const;
   // True if the ranks' results, placed as the row says, are the plain answer (up to rounding).
   bool holds(const Row& row) const;

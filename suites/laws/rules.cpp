@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: every row of an op's rule is true: the op on slices so placed gives, placed as the row says, the plain answer.
-// Rows that would be true and are missing are counted and named; they cost bytes, not bits.
+// Law: every row of an op's rule is true: the op on slices so placed gives, placed as the row says, the plain
+// answer. Rows that would be true and are missing are counted and named; they cost bytes, not bits.
 #include "engine/decide.h"
 #include "engine/rules/table.h"
 #include "engine/values/error.h"
@@ -15,7 +15,9 @@ namespace {
 
 using oracle::Case;
 
-std::string stem(const std::string& op) { return op.substr(0, op.find('.')); }
+std::string stem(const std::string& op) {
+  return op.substr(0, op.find('.'));
+}
 
 // Ops with a rule of their own that a plain kernel can answer.
 const std::vector<const generators::OpTemplate*>& ruled_ops() {
@@ -23,7 +25,8 @@ const std::vector<const generators::OpTemplate*>& ruled_ops() {
     std::vector<const generators::OpTemplate*> list;
     for (const auto& t : generators::op_templates()) {
       const auto* entry = find_op(stem(t.op));
-      if (entry != nullptr && (entry->kind == OpKind::kValue || entry->kind == OpKind::kView) && !t.in_place())
+      if (entry != nullptr && (entry->kind == OpKind::kValue || entry->kind == OpKind::kView) &&
+          !t.in_place())
         list.push_back(&t);
     }
     return list;
@@ -40,7 +43,9 @@ bool applies(const Row& row, const OpCall& call, int64_t ranks) {
   return true;
 }
 
-bool same_inputs(const Row& row, const Placements& inputs) { return row.inputs == inputs; }
+bool same_inputs(const Row& row, const Placements& inputs) {
+  return row.inputs == inputs;
+}
 
 void each_combination(const RowCheck& check, const std::function<void(const Placements&)>& visit) {
   Placements chosen;
@@ -59,7 +64,9 @@ void each_combination(const RowCheck& check, const std::function<void(const Plac
   extend();
 }
 
-bool all_replicate(const Placements& inputs) { return std::all_of(inputs.begin(), inputs.end(), is_replicate); }
+bool all_replicate(const Placements& inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), is_replicate);
+}
 
 std::vector<std::string> missing_rows(const RowCheck& check, const Rows& rows) {
   std::vector<std::string> missing;
@@ -78,7 +85,8 @@ std::vector<std::string> missing_rows(const RowCheck& check, const Rows& rows) {
 Case rules_case(uint64_t run_seed, int64_t index) {
   const auto& ops = ruled_ops();
   const auto& op = *ops[static_cast<size_t>(index) % ops.size()];
-  auto c = generators::op_case(generators::random_of_case(run_seed, "rules", static_cast<uint64_t>(index)), op);
+  auto c =
+      generators::op_case(generators::random_of_case(run_seed, "rules", static_cast<uint64_t>(index)), op);
   c = generators::replicate_inputs(c);
   c.suite = "rules";
   c.mesh = DeviceMesh({2 + index / static_cast<int64_t>(ops.size()) % 2});
@@ -109,10 +117,12 @@ Outcome judge_rules(const Case& c, EngineUnderTest&) {
     if (row.inputs.size() != check->inputs() || row.outputs.size() != check->outputs()) continue;
     if (!applies(row, sample.call, c.mesh.size()) || check->holds(row)) continue;
     return failed("rules", "wrong row", op, placement_pattern({row.inputs}), "",
-                  concat("the row ", to_string(row.inputs), " -> ", to_string(row.outputs), " of ", op, " is not true"));
+                  concat("the row ", to_string(row.inputs), " -> ", to_string(row.outputs), " of ", op,
+                         " is not true"));
   }
   Passed passed;
-  for (const auto& text : missing_rows(*check, rows)) passed.note += (passed.note.empty() ? "missing: " : "; ") + text;
+  for (const auto& text : missing_rows(*check, rows))
+    passed.note += (passed.note.empty() ? "missing: " : "; ") + text;
   return passed;
 }
 

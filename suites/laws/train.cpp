@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: a training step of a small model on a mesh computes what one device computes from the same state, in bits or with
-// proof. The case is an empty Program: its mesh trains, its seed is the run's.
+// Law: a training step of a small model on a mesh computes what one device computes from the same state, in
+// bits or with proof. The case is an empty Program: its mesh trains, its seed is the run's.
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
@@ -30,7 +30,9 @@ TrainOptions options_of(const oracle::Case& c) {
 
 }  // namespace
 
-int64_t train_cases() { return static_cast<int64_t>(std::size(kMeshes)); }
+int64_t train_cases() {
+  return static_cast<int64_t>(std::size(kMeshes));
+}
 
 oracle::Case train_case(uint64_t run_seed, int64_t index) {
   oracle::Case c;
@@ -52,8 +54,8 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest&) {
     const auto judgement = judge_step(options, text, before, step);
     passed.verdict = std::max(passed.verdict, judgement.verdict);
     if (judgement.verdict >= dashboard::Verdict::kNondeterministic)
-      failure = failed("train", dashboard::name(judgement.verdict), "", to_string(c.mesh), dtype_name(options.dtype),
-                       concat("step ", judgement.step, ": ", judgement.text));
+      failure = failed("train", dashboard::name(judgement.verdict), "", to_string(c.mesh),
+                       dtype_name(options.dtype), concat("step ", judgement.step, ": ", judgement.text));
     else if (judgement.verdict != dashboard::Verdict::kEqual)
       passed.note += concat(passed.note.empty() ? "" : "\n", "step ", judgement.step, ": ", judgement.text);
   };

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Composite ops that must not decompose for a DTensor as they do for a plain CPU tensor.
+#pragma once
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "engine/comm.h"
+
+namespace lockstep {
+
+// Within it, factories that composite ops call make replicated DTensors of this mesh.
+class FactoryScope {
+ public:
+  explicit FactoryScope(CommPtr comm);
+  ~FactoryScope();
+  FactoryScope(const FactoryScope&) = delete;
+  FactoryScope& operator=(const FactoryScope&) = delete;
+
+ private:
+  c10::impl::IncludeDispatchKeyGuard include_;
+  CommPtr comm_;
+};
+
+// Does nothing; keeps the registrations in a static link.
+void link_composites();
+
+}  // namespace lockstep
