@@ -100,39 +100,61 @@ struct Moved {
   std::optional<Explanation> explanation;
 };
 
+bool all_finite(const at::Tensor& t) {
+  return !t.is_floating_point() || at::isfinite(t).all().item<bool>();
+}
+
+// `actual` against the float64 answer in `reference`; nothing to explain if it has the bits of `plain`,
+// unless both left the range of the dtype.
+std::optional<Explanation> judge_against(const Reference& reference, const at::Tensor& plain,
+                                         const at::Tensor& actual, const char* fault) {
+  const bool same = same_bits(plain, actual);
+  if (same && all_finite(actual)) return std::nullopt;
+  if (!plain.is_floating_point()) find_fault(Condition::kOp, "it reduces integers to another value");
+  const Judged judged = judge(actual, plain, reference);
+  if (judged.within == Within::kNo) {
+    Fault found;
+    found.index = judged.index;
+    found.actual = judged.actual;
+    found.expected = judged.expected;
+    found.bound = judged.bound;
+    found.text = fault;
+    throw Finding{std::move(found)};
+  }
+  if (same && judged.within == Within::kYes) return std::nullopt;
+  const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
+  return Explanation{why, 0, "", judged.worst};
+}
+
 // The second proof of a reduction: against the terms folded in their default order, and in float64.
 std::optional<Explanation> judge_fold(const Pending& before, const Pending& after,
                                       const ReductionOrder& order) {
   const at::Tensor plain = fold_terms(before.terms, before.ops, before.sizes);
   const at::Tensor actual = fold_terms(after.terms, after.ops, after.sizes);
-  if (same_bits(plain, actual)) return std::nullopt;
-  if (!plain.is_floating_point()) find_fault(Condition::kOp, "it reduces integers to another value");
+  if (order.levels.empty() || (same_bits(plain, actual) && all_finite(actual))) return std::nullopt;
   std::vector<FoldLevel> levels;
   for (const auto& level : order.levels)
     levels.push_back({level.op, static_cast<int64_t>(level.ranks.size()), level.dtype});
-  // A value spread as terms of an average is folded when it is read: those roundings, and that range, count
-  // too.
-  std::vector<FoldLevel> spread;
   for (size_t d = 0; d < after.dims.size(); ++d)
-    if (after.ops[d] == ReduceOp::kAvg &&
-        std::find(before.dims.begin(), before.dims.end(), after.dims[d]) == before.dims.end())
-      spread.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
-  levels.insert(levels.end(), spread.begin(), spread.end());
-  Reference reference = fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
-  if (!spread.empty())
-    reference.range = fold_reference(after.terms, after.ops, after.sizes, spread, plain.scalar_type()).range;
-  const Judged judged = judge(widen(after.terms, after.ops, after.sizes).value, plain, reference);
-  if (judged.within == Within::kNo) {
-    Fault fault;
-    fault.index = judged.index;
-    fault.actual = judged.actual;
-    fault.expected = judged.expected;
-    fault.bound = judged.bound;
-    fault.text = "the reduction is farther from the float64 answer than rounding in any order can bring it";
-    throw Finding{std::move(fault)};
-  }
-  const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
-  return Explanation{why, 0, "", judged.worst};
+    levels.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
+  const Reference reference =
+      fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
+  return judge_against(
+      reference, plain, actual,
+      "the reduction is farther from the float64 answer than rounding in any order can bring it");
+}
+
+// A value that is made to pend may not come back in every bit: (v + v + v) / 3.
+std::optional<Explanation> judge_spread(const Pending& value, const Pending& spread) {
+  const at::Tensor plain = fold_terms(value.terms, value.ops, value.sizes);
+  const at::Tensor back = fold_terms(spread.terms, spread.ops, spread.sizes);
+  if (same_bits(plain, back)) return std::nullopt;
+  std::vector<FoldLevel> levels;
+  for (size_t d = 0; d < spread.dims.size(); ++d)
+    levels.push_back({spread.ops[d], spread.sizes[d], plain.scalar_type()});
+  Reference reference = fold_reference(spread.terms, spread.ops, spread.sizes, levels, plain.scalar_type());
+  reference.value = widen(value.terms, value.ops, value.sizes).value;
+  return judge_against(reference, plain, back, "a value that it makes pend is lost");
 }
 
 struct Steps {
@@ -169,22 +191,6 @@ Steps take_steps(const Pending& before, const TimelineEntry& entry, const SliceP
     paste_terms(whole.placed, steps.placed, *slices, position, before.terms[0]);
   }
   return whole;
-}
-
-// A value that is made to pend may not come back in every bit: (v + v + v) / 3.
-std::optional<Explanation> judge_spread(const Pending& value, const Pending& spread) {
-  const at::Tensor plain = fold_terms(value.terms, value.ops, value.sizes);
-  const at::Tensor back = fold_terms(spread.terms, spread.ops, spread.sizes);
-  if (same_bits(plain, back)) return std::nullopt;
-  const auto dtype = plain.scalar_type();
-  std::vector<FoldLevel> levels;
-  for (size_t d = 0; d < spread.dims.size(); ++d) levels.push_back({spread.ops[d], spread.sizes[d], dtype});
-  Reference reference = fold_reference(spread.terms, spread.ops, spread.sizes, levels, dtype);
-  reference.value = widen(value.terms, value.ops, value.sizes).value;
-  const Judged judged = judge(back.to(at::kDouble), plain, reference);
-  if (judged.within == Within::kNo) find_fault(Condition::kOp, "a value that it makes pend is lost");
-  return Explanation{judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder, 0, "",
-                     judged.worst};
 }
 
 Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recording& recording,
