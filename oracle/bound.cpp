@@ -133,7 +133,7 @@ at::Tensor exponent_range(const at::Tensor& x) {
 }
 
 Tensors variance_magnitudes(const std::vector<WideInput>& in, const Tensors& values) {
-  const at::Tensor squares = at::sum(at::mul(in[0].magnitude, in[0].magnitude));
+  const at::Tensor x = finite_only(in[0].magnitude, 0), squares = at::sum(at::mul(x, x));
   Tensors result;
   for (const at::Tensor& v : values) result.push_back(at::add(at::add(v.abs(), at::sqrt(squares)), squares));
   return result;
@@ -317,9 +317,11 @@ std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
 }
 
 // Of a fold: the sum of the finite magnitudes, or the product of those above one.
-static at::Tensor finite_range(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
+static at::Tensor finite_range(const std::vector<at::Tensor>& terms, std::vector<ReduceOp> ops,
                                const std::vector<int64_t>& sizes) {
   const bool product = std::find(ops.begin(), ops.end(), ReduceOp::kProduct) != ops.end();
+  // An average sums before it divides.
+  std::replace(ops.begin(), ops.end(), ReduceOp::kAvg, ReduceOp::kSum);
   Tensors finite, small;
   for (const at::Tensor& t : terms) {
     const at::Tensor f = finite_only(wide(t).abs(), product ? 1 : 0);

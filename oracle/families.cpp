@@ -176,6 +176,7 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
      .bound = Bound::kRelative,
      .roundings = reduced,
      .reduces = true,
+     .accumulates_narrow = true,
      .local_kernel = kInnerReduction},
     // Local kernels only.
     local("pow", Bound::kRelative, few, kScalarTail),
