@@ -222,17 +222,47 @@ Within judge_element(const Element& e, const Reference& r, double most) {
   return infinite && e.range * (1 + r.factor) >= most ? Within::kOverflow : Within::kNo;
 }
 
+// The scalars by which an op multiplies before, amid or after its sums.
+bool is_factor(const ArgInfo& info) {
+  return info.name == "alpha" || info.name == "beta";
+}
+
+RecordedOp without_small_factors(const RecordedOp& op) {
+  RecordedOp result = op;
+  for (size_t i = 0; i < result.args.size(); ++i) {
+    c10::IValue& value = result.args[i];
+    if (!is_factor(op.op->args[i])) continue;
+    if (value.isDouble()) value = std::max(1.0, std::abs(value.toDouble()));
+    if (value.isInt()) value = std::max<int64_t>(1, std::abs(value.toInt()));
+  }
+  return result;
+}
+
+// An input by itself times the factors: a kernel may multiply them first.
+double greatest_scaled_input(const RecordedOp& op, const std::vector<WideInput>& in) {
+  double factor = 1, most = 0;
+  bool any = false;
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    if (!is_factor(op.op->args[i]) || !(op.args[i].isDouble() || op.args[i].isInt())) continue;
+    any = true;
+    factor = std::max(factor, std::abs(op.args[i].toScalar().toDouble()));
+  }
+  if (!any) return 0;
+  for (const WideInput& i : in)
+    if (is_float(i.magnitude) && i.magnitude.numel() > 0)
+      most = std::max(most, at::amax(finite_only(i.magnitude, 0)).item<double>());
+  return factor * most;
+}
+
 // How large partial results may become by finite terms alone. A mean sums before it divides.
 at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
                     const std::vector<WideInput>& in, size_t effect, const Reference& reference) {
   if (family.bound != Bound::kLinear) return reference.magnitude;
-  at::Tensor range = reference.magnitude;
-  if (!all_finite(range)) {
-    Tensors finite;
-    for (const WideInput& i : in) finite.push_back(i.finite);
-    range = apply_magnitudes(op, effects, writable(op, std::move(finite)))[effect];
-  }
-  if (family.name != "mean") return range;
+  Tensors finite;
+  for (const WideInput& i : in) finite.push_back(i.finite.defined() ? i.finite : i.magnitude);
+  const at::Tensor range =
+      apply_magnitudes(without_small_factors(op), effects, writable(op, std::move(finite)))[effect];
+  if (family.name != "mean") return range.clamp_min(greatest_scaled_input(op, in));
   return at::mul(range, static_cast<double>(in[0].value.numel()) /
                             static_cast<double>(std::max<int64_t>(1, range.numel())));
 }
@@ -286,10 +316,14 @@ WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp
   }
   WideInput result;
   result.value = fold_terms(std::move(doubles), ops, sizes);
-  result.magnitude = result.finite = fold_terms(positive, ops, sizes);
-  if (!is_float(result.magnitude) || all_finite(result.magnitude)) return result;
+  result.magnitude = fold_terms(positive, ops, sizes);
+  const bool averages = std::find(ops.begin(), ops.end(), ReduceOp::kAvg) != ops.end();
+  if (!is_float(result.magnitude) || (!averages && all_finite(result.magnitude))) return result;
   for (at::Tensor& t : positive) t = finite_only(t, 0);
-  result.finite = fold_terms(std::move(positive), ops, sizes);
+  // An average sums before it divides.
+  auto sums = ops;
+  std::replace(sums.begin(), sums.end(), ReduceOp::kAvg, ReduceOp::kSum);
+  result.finite = fold_terms(std::move(positive), sums, sizes);
   return result;
 }
 

@@ -18,7 +18,7 @@ namespace lockstep::oracle {
 // magnitudes.
 struct WideInput {
   at::Tensor value, magnitude;  // integers and booleans stay as they are
-  at::Tensor finite;            // the magnitudes of its finite terms alone
+  at::Tensor finite;            // how large partial sums of its finite terms may be; undefined: the magnitude
 };
 WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
                 const std::vector<int64_t>& sizes);

@@ -248,7 +248,7 @@ std::vector<Reference> references_of(const OpInQuestion& q, const OpFamily& fami
   }
   if (q.op.op->random) {
     const at::Tensor mask = recording.read(q.op.results.at(1));
-    wide.push_back({mask, mask, mask});
+    wide.push_back({mask, mask, at::Tensor()});
   }
   return references(family, q.op, q.effects, wide);
 }

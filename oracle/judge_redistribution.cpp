@@ -209,7 +209,9 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
   auto explanation = judge_fold(before, steps.reduced, entry.order);
   const Pending& after = steps.placed;
   if (!explanation) explanation = judge_spread(steps.reduced, after);
+  // Nothing is to be explained of what has the plain run's bits.
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
+  if (is_plain) explanation.reset();
   return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
           std::move(explanation)};
 }

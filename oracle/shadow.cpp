@@ -112,6 +112,7 @@ RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
     if (it->second.sighting.window == window && same_record(it->second.record, record))
       return it->second.sighting.rendition;
   remember(window);
+  if (window.numel() == 0) return find_empty(window, record);
   import_copies(window);
   for (const RenditionPtr& r : renditions(window)) {
     if (!shows(record, window, *r)) continue;
@@ -120,6 +121,15 @@ RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
     return found;
   }
   return nullptr;
+}
+
+RenditionPtr Shadow::find_empty(const Window& window, const TensorRecord& record) {
+  const SlicePlanPtr plan = slice_plan(*record.spec);
+  const std::vector<at::Tensor> nothing(static_cast<size_t>(plan->terms), recording_.read(window));
+  if (first_mismatch(nothing, record) >= 0) return nullptr;
+  const RenditionPtr made = plan->partial_dims.empty() ? plain() : rendition(window, nothing, *plan);
+  learn(window, made, record);
+  return made;
 }
 
 void Shadow::learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record) {

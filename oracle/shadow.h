@@ -82,6 +82,8 @@ class Shadow {
 
   std::vector<RenditionPtr>& renditions(const Window& window);
   void import_copies(const Window& window);
+  // Of no element: nothing tells one such value from another, whatever pends.
+  RenditionPtr find_empty(const Window& window, const TensorRecord& record);
   bool shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const;
   Seen& remember(const Window& window);
 

@@ -148,8 +148,12 @@ SlicePlanPtr slice_plan(const Spec& spec) {
 
 at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
   const auto& shape = plan.shapes[u(position)];
-  const at::Tensor local =
-      at::detail::empty_strided_cpu(shape, strides_in_order(shape, term.strides()), term.scalar_type());
+  // A slice that is everything has the strides to the letter: some kernels choose by those of size-1
+  // dimensions.
+  const bool all = is_whole(term, shape) && term.is_non_overlapping_and_dense();
+  const at::Tensor local = at::detail::empty_strided_cpu(
+      shape, all ? at::DimVector(term.strides()) : strides_in_order(shape, term.strides()),
+      term.scalar_type());
   transfer<true>(term, local, plan.lists[u(position)]);
   return local;
 }
