@@ -129,7 +129,8 @@ Tensors rms_norm_magnitudes(const RecordedOp& op, const std::vector<WideInput>& 
 // The greatest exponent that an input can hand to exp, twice: the rounding of the argument is a relative
 // error.
 at::Tensor exponent_range(const at::Tensor& x) {
-  return x.numel() == 0 ? at::ones({}, at::kDouble) : at::add(at::mul(at::amax(x.abs()), 2), 1);
+  return x.numel() == 0 ? at::ones({}, at::kDouble)
+                        : at::add(at::mul(at::amax(finite_only(x.abs(), 0)), 2), 1);
 }
 
 Tensors variance_magnitudes(const std::vector<WideInput>& in, const Tensors& values) {
