@@ -17,9 +17,11 @@ using torch::jit::Stack;
 // Set while a composite op reshapes tensors of its own, which nobody else sees.
 thread_local bool g_reshape_may_move = false;
 
-// CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls native_dropout.
+// CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls
+// native_dropout.
 at::Tensor dropout(const at::Tensor& input, double p, bool train) {
-  if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0) return std::get<0>(at::native_dropout(input, p, true));
+  if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0)
+    return std::get<0>(at::native_dropout(input, p, true));
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::dropout", "");
   Stack stack{input, p, train};
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
@@ -30,20 +32,23 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
 bool view_stays(const DTensorImpl& impl, const std::vector<int64_t>& shape) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::view", "");
   const auto& spec = *impl.spec();
-  Operands operands{{impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype(), 0}}, {false}, {0}};
+  Operands operands{
+      {impl.spec()}, {{true, false, false, spec.shape(), spec.stride(), spec.dtype(), 0}}, {false}, {0}};
   const TensorMeta out{true, false, false, shape, contiguous_strides(shape), spec.dtype(), 0};
   return legal_without_moving(op, resolve(op), operands, {c10::IValue(), shape}, {out});
 }
 
 // The decomposed attention: CPU's fused kernel has no rule.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const std::optional<at::Tensor>& mask, double dropout_p, bool causal, std::optional<double> scale,
-                     bool gqa) {
+                     const std::optional<at::Tensor>& mask, double dropout_p, bool causal,
+                     std::optional<double> scale, bool gqa) {
   if (const auto* impl = dtensor_impl(query)) {
     FactoryScope scope(impl->comm());
-    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal, std::nullopt, scale, gqa));
+    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal,
+                                                              std::nullopt, scale, gqa));
   }
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
   Stack stack{query, key, value, mask, dropout_p, causal, scale, gqa};
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
   return stack[0].toTensor();
@@ -52,7 +57,8 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 // Scatters into zeros that it makes from the gradient's options.
 at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at::Tensor& indices,
                                    at::IntArrayRef sizes, bool keepdim) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
   Stack stack{grad, dim, indices, sizes, keepdim};
   std::optional<FactoryScope> scope;
   if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
@@ -90,9 +96,11 @@ at::Tensor reshape(const at::Tensor& self, at::IntArrayRef shape) {
     return stack[0].toTensor();
   };
   const auto* impl = dtensor_impl(self);
-  // Where strides do not allow a view, the composite op copies, and the copy moves as it must. A user's reshape that is
-  // a view on one device has to alias here too; that of a composite op may move, since nobody else sees it.
-  const bool views = impl != nullptr && g_reshape_may_move && at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
+  // Where strides do not allow a view, the composite op copies, and the copy moves as it must. A user's
+  // reshape that is a view on one device has to alias here too; that of a composite op may move, since nobody
+  // else sees it.
+  const bool views = impl != nullptr && g_reshape_may_move &&
+                     at::detail::computeStride(self.sizes(), self.strides(), inferred_shape(self, shape));
   if (!views || explicit_redistribution_required() || view_stays(*impl, inferred_shape(self, shape)))
     return composite(self);
   auto whole = impl->spec()->placements();
