@@ -255,17 +255,32 @@ double greatest_scaled_input(const RecordedOp& op, const std::vector<WideInput>&
   return factor * most;
 }
 
-// How large partial results may become by finite terms alone. A mean sums before it divides.
-at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
-                    const std::vector<WideInput>& in, size_t effect, const Reference& reference) {
-  if (family.bound != Bound::kLinear) return reference.magnitude;
+at::Tensor range_of_linear(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
+                           const std::vector<WideInput>& in, size_t effect) {
   Tensors finite;
   for (const WideInput& i : in) finite.push_back(i.finite.defined() ? i.finite : i.magnitude);
   const at::Tensor range =
       apply_magnitudes(without_small_factors(op), effects, writable(op, std::move(finite)))[effect];
   if (family.name != "mean") return range.clamp_min(greatest_scaled_input(op, in));
+  // It sums before it divides.
   return at::mul(range, static_cast<double>(in[0].value.numel()) /
                             static_cast<double>(std::max<int64_t>(1, range.numel())));
+}
+
+// How large partial results may become by finite terms alone.
+at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vector<Effect>& effects,
+                    const std::vector<WideInput>& in, size_t effect, const Reference& reference) {
+  switch (family.bound) {
+    case Bound::kLinear:
+      return range_of_linear(family, op, effects, in, effect);
+    case Bound::kSoftmaxBackward:
+    case Bound::kLogSoftmaxBackward:
+      return at::sum(finite_only(in[0].magnitude, 0), {dim_of(op)}, true);
+    case Bound::kRelative:
+      return family.name == "linalg_vector_norm" ? reference.magnitude.square() : reference.magnitude;
+    default:
+      return reference.magnitude;
+  }
 }
 
 // Of a product: the product of all factors above one, or anything if that of those below one vanishes.
