@@ -189,7 +189,8 @@ void add_reductions(Builder& t) {
 
 void add_views(Builder& t) {
   t.view("view", reshape_view, local::shape_at_1, true);
-  t.value("_unsafe_view", reshape_view, local::shape_at_1);
+  // A copy, so its input may move; like view it names interleaved shards itself.
+  t.entries.push_back({aten("_unsafe_view"), reshape_view, OpKind::kValue, local::shape_at_1, true});
   t.view("_reshape_alias", reshape_view, local::as_view, true);
   t.view("transpose", transpose);
   t.view("permute", permute);
