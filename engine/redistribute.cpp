@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-thread_local int64_t g_bytes_moved = 0;
-
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -89,7 +87,6 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;
   const auto& impl = require_dtensor(tensor, "redistribute");
   const PlainGuard guard;
-  g_bytes_moved += r.bytes();
   const auto to = dense(r.to);
   auto locals = execute(r, impl.locals(), *impl.comm());
   for (auto& local : locals) local = conform(local, *to);
@@ -100,10 +97,6 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
                    bool implicit) {
   const auto& from = require_dtensor(tensor, "redistribute").spec();
   return run_route(tensor, route(from, placed(*from, placements, order)), implicit);
-}
-
-int64_t bytes_moved() {
-  return g_bytes_moved;
 }
 
 at::Tensor settled(const at::Tensor& grad, const Spec& of) {

@@ -22,7 +22,4 @@ at::Tensor settled(const at::Tensor& grad, const Spec& of);
 c10::intrusive_ptr<torch::CustomClassHolder> hold(SpecPtr spec);
 SpecPtr held(const c10::IValue& capsule);
 
-// Bytes that redistributions of this thread have received, since the thread began.
-int64_t bytes_moved();
-
 }  // namespace lockstep

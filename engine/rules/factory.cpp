@@ -42,10 +42,6 @@ Rows new_tensor(const OpCall& call) {
   return rows;
 }
 
-Rows random_like(const OpCall& call) {
-  return like(call);
-}
-
 Rows dropout(const OpCall& call) {
   return follow(call);
 }

@@ -5,6 +5,9 @@
 
 namespace lockstep::rules {
 
+// A constant that keeps the sign of zero: the only factor that pending terms may be scaled by.
+bool positive(const c10::IValue& value);
+
 // pointwise.cpp. Broadcasting; shards align with the output's dimensions.
 Rows pointwise(const OpCall& call);       // no Partial passes
 Rows additive(const OpCall& call);        // add: all inputs Partial of one kind
@@ -78,10 +81,9 @@ Rows convolution_backward(const OpCall& call);
 Rows pool(const OpCall& call);  // batch and channel dims of NCHW stay sharded
 
 // factory.cpp
-Rows like(const OpCall& call);         // zeros_like, …: follows the input's shards
-Rows new_tensor(const OpCall& call);   // new_zeros(sizes): follows if the shape is the input's
-Rows random_like(const OpCall& call);  // rand_like, uniform_, …; Partial gives Replicate
-Rows dropout(const OpCall& call);      // native_dropout: Partial keeps, one mask
+Rows like(const OpCall& call);        // zeros_like, …: follows the input's shards
+Rows new_tensor(const OpCall& call);  // new_zeros(sizes): follows if the shape is the input's
+Rows dropout(const OpCall& call);     // native_dropout: Partial keeps, one mask
 
 Rows none(const OpCall& call);  // only the all-Replicate row
 

@@ -34,9 +34,6 @@ static Placement added(const OpCall& call, int64_t dim) {
 
 // self, a, b, beta, alpha: factors that keep every sign, so that scaled terms add up to the scaled sum.
 static bool positive_factors(const OpCall& call) {
-  const auto positive = [](const c10::IValue& v) {
-    return v.isInt() ? v.toInt() > 0 : v.isDouble() && v.toDouble() > 0;
-  };
   return positive(call.args[3]) && positive(call.args[4]);
 }
 

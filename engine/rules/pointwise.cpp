@@ -38,13 +38,6 @@ bool changes_dtype(const OpCall& call) {
 
 constexpr ReduceOp kLinear[] = {ReduceOp::kSum, ReduceOp::kAvg};
 
-// A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
-// add up to +0. Only a positive constant keeps every sign.
-bool positive(const c10::IValue& value) {
-  if (value.isInt()) return value.toInt() > 0;
-  return value.isDouble() && value.toDouble() > 0;
-}
-
 Rows scaled_by_constant(const OpCall& call) {
   auto rows = shard_rows(call);
   const bool constant = call.inputs.size() == 1 && call.args.size() > 1 && positive(call.args[1]);
@@ -54,6 +47,13 @@ Rows scaled_by_constant(const OpCall& call) {
 }
 
 }  // namespace
+
+// A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
+// add up to +0. Only a positive constant keeps every sign.
+bool positive(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt() > 0;
+  return value.isDouble() && value.toDouble() > 0;
+}
 
 Rows pointwise(const OpCall& call) {
   return shard_rows(call);

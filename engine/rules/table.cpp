@@ -264,7 +264,7 @@ void add_factories_and_random(Builder& t) {
     t.value(name, new_tensor, local::shape_at_1);
   for (const auto* name :
        {"rand_like", "randn_like", "randint_like", "uniform", "normal", "random", "bernoulli"})
-    t.random(name, random_like);
+    t.random(name, like);
   t.random("native_dropout", dropout);
   t.value("native_dropout_backward", pointwise);
 }
