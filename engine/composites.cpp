@@ -3,10 +3,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/TensorUtils.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "engine/decide.h"
 #include "engine/explicit_redistribution.h"
+#include "engine/gradients.h"
 #include "engine/redistribute.h"
 
 namespace lockstep {
@@ -64,6 +66,32 @@ at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at
   if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
   return stack[0].toTensor();
+}
+
+// A DTensor whose gradient is one too, whatever autograd makes of it.
+struct KeepDistributed : torch::autograd::Function<KeepDistributed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& input) {
+    ctx->set_materialize_grads(false);
+    const auto* impl = dtensor_impl(input);
+    ctx->saved_data["of"] = hold(impl->spec(), impl->comm());
+    return input.alias();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    if (!grads[0].defined() || is_dtensor(grads[0])) return grads;
+    const auto of = held(ctx->saved_data["of"]);
+    return {settled(grads[0], of->spec, of->comm)};
+  }
+};
+
+// cat ignores empty vectors and makes their gradients from nothing.
+void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  auto& list = (*stack)[stack->size() - 2];
+  auto tensors = list.toTensorVector();
+  for (auto& t : tensors)
+    if (is_dtensor(t) && t.requires_grad() && t.sizes() == at::IntArrayRef{0}) t = KeepDistributed::apply(t);
+  list = std::move(tensors);
+  op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }
 
 // Composite products of matrices reshape tensors of their own.
@@ -125,6 +153,7 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
+  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
   m.impl("dropout", dropout);
   m.impl("reshape", reshape);
   m.impl("matmul", torch::CppFunction::makeFromBoxedFunction<&product>());

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 #include <unordered_map>
@@ -11,6 +11,7 @@
 #include "engine/composites.h"
 #include "engine/execute.h"
 #include "engine/explicit_redistribution.h"
+#include "engine/gradients.h"
 #include "engine/infer.h"
 #include "engine/operands.h"
 #include "engine/plain_guard.h"
@@ -46,11 +47,6 @@ struct Dispatched {
   std::vector<at::Tensor> placed;  // the inputs after their routes
 };
 
-// Gradients are values, not aliases: within a backward pass a view may be of a redistributed tensor.
-bool in_backward() {
-  return torch::autograd::get_current_graph_task_id() != -1;
-}
-
 bool changes_metadata(const Resolved& resolved) {
   return resolved.variant == Variant::kInPlace && resolved.entry->kind == OpKind::kView;
 }
@@ -73,8 +69,9 @@ DecisionPtr compute_decision(const Dispatched& d, bool may_move) {
 }
 
 void find_decision(Dispatched& d) {
+  // Gradients are values, not aliases: within a backward pass a view may be of a redistributed tensor.
   const bool may_move =
-      d.resolved.entry->kind != OpKind::kView || (in_backward() && !changes_metadata(d.resolved));
+      d.resolved.entry->kind != OpKind::kView || (in_backward_pass() && !changes_metadata(d.resolved));
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may_move);
   auto& cache = decisions();
   if (const auto it = cache.find(key); it != cache.end()) {
@@ -113,6 +110,12 @@ void refuse_stale_reads(const Dispatched& d) {
   }
 }
 
+// Autograd writes gradients through as_strided views of tensors that it has just made, so what moves is the
+// tensor itself; the other views of a backward pass are only read.
+bool writes_through(const Dispatched& d) {
+  return in_backward_pass() && d.op.schema().name() == "aten::as_strided";
+}
+
 void place_inputs(Dispatched& d) {
   if (d.decision->redistributes && explicit_redistribution_required()) refuse_implicit(d);
   d.placed = d.call.tensors;
@@ -123,6 +126,9 @@ void place_inputs(Dispatched& d) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     ++g_counters.redistributions;
     d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
+    if (writes_through(d))
+      dtensor_impl(d.call.tensors[i])
+          ->reset(dtensor_impl(d.placed[i])->spec(), dtensor_impl(d.placed[i])->locals());
   }
 }
 
@@ -272,6 +278,13 @@ std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
   return flat;
 }
 
+// On a plain tensor a foreach op is a loop over in-place ops, each of which raises a version; autograd tells
+// from versions that the history of a view is out of date.
+void raise_versions(const Dispatched& d, const std::vector<at::Tensor>& changed) {
+  if (!d.op.schema().name().starts_with("aten::_foreach_")) return;
+  for (const auto& t : changed) torch::autograd::impl::bump_version(t);
+}
+
 // In-place ops write to the locals and return the very arguments they were given.
 std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
   const bool metadata = changes_metadata(d.resolved);
@@ -282,6 +295,7 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
       run_local(d, r, results.emplace_back(local_stack(d, r)));
   }
   const auto changed = mutated_tensors(d);
+  raise_versions(d, changed);
   if (metadata) {
     auto locals = by_output(results);
     dtensor_impl(changed[0])->reset(d.decision->outputs[0], std::move(locals[0]));
@@ -334,14 +348,7 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
   op.callBoxed(stack);
   if (g_factory_comm == nullptr || !call.tensors.empty() || !stack.back().isTensor()) return;
-  const auto value = stack.back().toTensor();
-  const auto& comm = g_factory_comm;
-  const auto spec = std::make_shared<const Spec>(
-      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), value.sizes().vec(),
-      value.strides().vec(), value.scalar_type());
-  PerRank<at::Tensor> locals;
-  for (size_t r = 0; r < comm->positions.size(); ++r) locals.push_back(r == 0 ? value : value.clone());
-  stack.back() = make_dtensor(spec, comm, std::move(locals));
+  stack.back() = replicated(stack.back().toTensor(), g_factory_comm);
 }
 
 void no_rule(const c10::OperatorHandle& op, const ParsedCall& call) {

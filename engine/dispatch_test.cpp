@@ -57,6 +57,75 @@ TEST_F(DispatchTest, ViewsAliasAndInPlaceOpsWriteThrough) {
   EXPECT_EQ(x._version(), v._version());
 }
 
+// An in-place op raises the version of what it writes by as much as it would on a plain tensor: autograd
+// tells from it that a view is out of date. Catches: list ops that write without raising it.
+TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
+  using Op = std::function<void(at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&)>;
+  const std::map<std::string, Op> ops = {
+      {"add_", [](auto& a, auto& b, auto&, auto&) { a.add_(b); }},
+      {"_foreach_add_",
+       [](auto& a, auto& b, auto&, auto&) {
+         at::_foreach_add_({a, a}, {b, b});
+       }},
+      {"_foreach_sqrt_", [](auto& a, auto&, auto&, auto&) { at::_foreach_sqrt_({a}); }},
+      {"_foreach_zero_", [](auto& a, auto&, auto&, auto&) { at::_foreach_zero_({a}); }},
+      {"_foreach_copy_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_copy_({a}, {b}); }},
+      {"_foreach_lerp_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_lerp_({a}, {b}, 0.5); }},
+      {"_fused_adamw_",
+       [](auto& a, auto& b, auto& c, auto& d) {
+         const auto step = at::ones({});
+         at::_fused_adamw_({a}, {b}, {c}, {d}, {}, {step}, 0.1, 0.9, 0.99, 0, 1e-8, false, false);
+       }},
+      {"_fused_sgd_", [](auto& a, auto& b, auto& c, auto&) {
+         at::_fused_sgd_({a}, {b}, {c}, 0, 0.9, 0.1, 0, false, false, false);
+       }}};
+  for (const auto& [name, op] : ops) {
+    const auto raised = [&op](std::vector<at::Tensor> t) {
+      std::vector<int64_t> by;
+      for (const auto& tensor : t) by.push_back(-tensor._version());
+      op(t[0], t[1], t[2], t[3]);
+      for (size_t i = 0; i < t.size(); ++i) by[i] += t[i]._version();
+      return by;
+    };
+    const auto make = [] { return at::ones({4, 6}); };
+    const auto put = [&] { return place(make(), Shard{0}, Shard{1}); };
+    EXPECT_EQ(raised({put(), put(), put(), put()}), raised({make(), make(), make(), make()})) << name;
+  }
+}
+
+// Catches: gradients that autograd makes from options alone, plain beside DTensors.
+TEST_F(DispatchTest, GradientsOfDTensorsAreDTensors) {
+  auto x = place(ramp({2, 3}), Shard{0}, kR).requires_grad_();
+  auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+  auto none = place(at::empty({0}), kR, Shard{0}).requires_grad_();
+  const auto lists = at::_foreach_neg({redistribute(x, {kR, kR}), y});
+  const auto loss = at::cat({none, lists[1].prod(0)}).sum();
+  const auto grads = torch::autograd::grad({loss}, {x, y, none}, {}, {}, false, /*allow_unused=*/true);
+  EXPECT_FALSE(grads[0].defined());
+  EXPECT_TRUE(is_dtensor(grads[1]) && is_dtensor(grads[2]));
+  const auto plain = ramp({2, 3}).requires_grad_();
+  plain.neg().prod(0).sum().backward();
+  EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
+}
+
+// Catches: gradients that land in a copy of what autograd writes through.
+TEST_F(DispatchTest, GradientsThroughWrittenViewsArrive) {
+  const auto run = [](at::Tensor x, const at::Tensor& by, const at::Tensor& grad) {
+    const auto base = x * 1;
+    const auto view = base.view({1, 6}).div_(by);
+    return torch::autograd::grad({view}, {x}, {grad})[0];
+  };
+  const auto x = ramp({6}), by = at::full({1, 1}, 4.0f), grad = ramp({1, 6});
+  const auto got = run(place(x, kR, kR).requires_grad_(), place(by, kR, kR), place(grad, kR, Shard{1}));
+  EXPECT_TRUE(full_tensor(got).equal(run(x.clone().requires_grad_(), by, grad)));
+  const auto empty = [&] {
+    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+    const auto v = (y * 1).narrow(0, 0, 0).tanh_();
+    torch::autograd::grad({v}, {y}, {place(at::ones({0, 3}), kR, kR)});
+  };
+  EXPECT_TRUE(says(error_of(empty), {"aten::copy_", "view without elements"}));
+}
+
 // Catches: silent redistribution of what is aliased or written to.
 TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
   auto x = place(ramp({4, 6}), kR, Shard{1});

@@ -6,6 +6,7 @@
 
 #include "engine/draw.h"
 #include "engine/execute.h"
+#include "engine/gradients.h"
 #include "engine/plain_guard.h"
 #include "engine/redistribute.h"
 #include "engine/values/error.h"
@@ -67,17 +68,18 @@ void check_locals(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
 struct FromLocal : torch::autograd::Function<FromLocal> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec,
                             const CommPtr& comm) {
-    ctx->saved_data["spec"] = at::IValue::make_capsule(hold(spec));
+    ctx->set_materialize_grads(false);
+    ctx->saved_data["to"] = hold(spec, comm);
     PerRank<at::Tensor> plain;
     for (const auto& local : locals) plain.push_back(local.detach());
     return make_dtensor(spec, comm, std::move(plain));
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto spec = held(ctx->saved_data["spec"]);
-    const auto grad = settled(grads[0], *spec);
-    variable_list result;
-    for (const auto& local : local_tensors(grad)) result.push_back(local);
-    result.resize(result.size() + 2);
+    const auto to = held(ctx->saved_data["to"]);
+    variable_list result(to->comm->positions.size() + 2);
+    if (!grads[0].defined()) return result;
+    const auto grad = settled(grads[0], to->spec, to->comm);
+    std::copy(local_tensors(grad).begin(), local_tensors(grad).end(), result.begin());
     return result;
   }
 };
@@ -218,14 +220,11 @@ const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {
 }
 
 at::Tensor parameter(const at::Tensor& tensor) {
-  const auto spec = require_dtensor(tensor, "parameter").spec();
+  const auto& impl = require_dtensor(tensor, "parameter");
   auto leaf = tensor.detach();
   leaf.requires_grad_();
-  leaf.register_hook([spec](const at::Tensor& grad) {
-    LOCKSTEP_CHECK(is_dtensor(grad), "[backward] a plain tensor arrived as the gradient of the DTensor ",
-                   to_string(*spec), "; a hook must return a DTensor");
-    return settled(grad, *spec);
-  });
+  leaf.register_hook(
+      [spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) { return settled(grad, spec, comm); });
   return leaf;
 }
 

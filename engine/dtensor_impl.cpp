@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/dispatch.h"
+#include "engine/plain_guard.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -90,6 +91,16 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals) {
   link_dispatch();
   return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(locals));
+}
+
+at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
+  const PlainGuard guard;
+  const auto spec = std::make_shared<const Spec>(
+      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+      tensor.strides().vec(), tensor.scalar_type());
+  PerRank<at::Tensor> locals;
+  for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
+  return make_dtensor(spec, comm, std::move(locals));
 }
 
 }  // namespace lockstep

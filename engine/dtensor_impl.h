@@ -46,4 +46,7 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who);
 
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
 
+// A plain tensor on every rank: each has a copy of its own.
+at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm);
+
 }  // namespace lockstep

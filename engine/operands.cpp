@@ -3,8 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include <torch/csrc/autograd/graph_task.h>
-
+#include "engine/gradients.h"
 #include "engine/infer.h"
 #include "engine/plain_guard.h"
 #include "engine/values/error.h"
@@ -58,35 +57,23 @@ void each(const c10::IValue& list, Visit visit) {
   }
 }
 
-// Autograd's formulas make zeros from a gradient's options, which say nothing of a mesh: such zeros are
-// replicated.
-bool zeros_of_autograd(const at::Tensor& tensor) {
-  return torch::autograd::get_current_graph_task_id() != -1 && !at::count_nonzero(tensor).item<bool>();
-}
-
-at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
-  const PlainGuard guard;
-  const auto spec = std::make_shared<const Spec>(
-      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), tensor.sizes().vec(),
-      tensor.strides().vec(), tensor.scalar_type());
-  PerRank<at::Tensor> locals;
-  for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
-  return make_dtensor(spec, comm, std::move(locals));
-}
-
-// In a list an element of autograd's zeros may be a scalar; it is one of the tensors that are joined, not a
+// In a list an element of autograd's own may be a scalar; it is one of the tensors that are joined, not a
 // constant.
 bool is_constant(const Resolved& resolved, const ParsedCall& call, size_t i) {
   if (call.tensors[i].numel() != 1 || call.operands.mutated[i]) return false;
   const bool in_list = resolved.kinds[call.operands.arg[i]] == ArgKind::kTensorList;
-  return !(in_list && zeros_of_autograd(call.tensors[i]));
+  return !(in_list && made_by_autograd(call.tensors[i]));
 }
 
 void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     auto& meta = call.operands.metas[i];
     if (!meta.plain || is_constant(resolved, call, i)) continue;
-    LOCKSTEP_CHECK(!call.operands.mutated[i] && zeros_of_autograd(call.tensors[i]), "[", op.operator_name(),
+    if (call.operands.mutated[i] && call.tensors[i].numel() == 0 && in_backward_pass())
+      throw NotBuilt(concat("[", op.operator_name(),
+                            "] autograd makes the gradient of a view without elements ",
+                            "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
+    LOCKSTEP_CHECK(!call.operands.mutated[i] && made_by_autograd(call.tensors[i]), "[", op.operator_name(),
                    "] a plain tensor of shape ", at::IntArrayRef(meta.shape), " beside a DTensor on mesh ",
                    to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
     call.zeros[i] = call.tensors[i];

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/execute.h"
+#include "engine/gradients.h"
 #include "engine/plain_guard.h"
 #include "engine/timeline_log.h"
 #include "engine/values/error.h"
@@ -55,33 +56,21 @@ at::Tensor copy_in_place(const DTensorImpl& impl) {
 struct Redistribute : torch::autograd::Function<Redistribute> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
                             const std::vector<int64_t>& order) {
-    ctx->saved_data["from"] = at::IValue::make_capsule(hold(require_dtensor(input, "redistribute").spec()));
-    const PlainGuard guard;
+    ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
+    ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
+    const PlainGuard guard;
     const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
     return plan.steps.empty() ? copy_in_place(impl) : run_route(input, plan, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto spec = held(ctx->saved_data["from"]);
+    const auto from = held(ctx->saved_data["from"]);
     if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
-    return {settled(grads[0], *spec), at::Tensor(), at::Tensor()};
+    return {settled(grads[0], from->spec, from->comm), at::Tensor(), at::Tensor()};
   }
 };
 
-struct HeldSpec : torch::CustomClassHolder {
-  explicit HeldSpec(SpecPtr s) : spec(std::move(s)) {}
-  SpecPtr spec;
-};
-
 }  // namespace
-
-c10::intrusive_ptr<torch::CustomClassHolder> hold(SpecPtr spec) {
-  return c10::make_intrusive<HeldSpec>(std::move(spec));
-}
-
-SpecPtr held(const c10::IValue& capsule) {
-  return static_cast<HeldSpec*>(capsule.toCapsule().get())->spec;
-}
 
 at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;
@@ -97,12 +86,6 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
                    bool implicit) {
   const auto& from = require_dtensor(tensor, "redistribute").spec();
   return run_route(tensor, route(from, placed(*from, placements, order)), implicit);
-}
-
-at::Tensor settled(const at::Tensor& grad, const Spec& of) {
-  const auto& now = *require_dtensor(grad, "backward").spec();
-  const auto target = now.with_placements(dual(of.placements()), of.order());
-  return target == now ? grad : redistribute(grad, target.placements(), target.order());
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,

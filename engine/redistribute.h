@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redistribution of DTensors, below autograd and above it.
 #pragma once
-#include <torch/custom_class.h>
-
 #include "engine/dtensor_impl.h"
 #include "engine/route.h"
 
@@ -13,13 +11,5 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit
 // Plans with a cache of recent routes, then runs. Below autograd.
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
-
-// A gradient in the placements that the gradient of a tensor with Spec `of` has; the gradient itself if it is
-// there.
-at::Tensor settled(const at::Tensor& grad, const Spec& of);
-
-// A Spec kept in an autograd context.
-c10::intrusive_ptr<torch::CustomClassHolder> hold(SpecPtr spec);
-SpecPtr held(const c10::IValue& capsule);
 
 }  // namespace lockstep

@@ -279,7 +279,8 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
   for (const auto& tensor : tensors) tracked = tracked || (tensor.defined() && tensor.requires_grad());
   // Views that one op returned together must not see their base change, if it has a history.
   const bool views = tensors.size() > 1 && !flow.in_place;
-  if ((saves || views) && tracked) {
+  // _unsafe_view promises autograd and the engine that nobody writes to either side again.
+  if (((saves || views) && tracked) || made.op == "aten::_unsafe_view") {
     for (const auto ref : operands) groups_[value(ref).group].saved = true;
     for (const auto g : flow.results) groups_[g].saved = true;
   }

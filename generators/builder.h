@@ -66,7 +66,7 @@ struct Value {
 struct Group {
   Magnitude magnitude;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  bool saved = false;        // backward needs the bits: no in-place op
+  bool saved = false;        // somebody needs the bits, such as backward: no in-place op
   bool leaf = false;         // a leaf that requires grad: no in-place op
   bool signed_zero = false;  // may hold -0.0, which a maximum does not tell from 0.0
 };
