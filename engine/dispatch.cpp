@@ -186,8 +186,7 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
   if (spec == nullptr) return {};
   check_shapes(d, *spec, locals);
   const bool view = d.resolved.entry->kind == OpKind::kView;
-  if (!view)
-    for (auto& local : locals) local = conform(local, *spec);
+  for (auto& local : locals) local = view ? conform_view(local, *spec) : conform(local, *spec);
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
   // Autograd reads offsets to write gradients through views.
   if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
@@ -311,7 +310,8 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
 
 void run_random(const Dispatched& d, Stack& stack, std::vector<at::Tensor>& outputs) {
   PlainGuard guard;
-  auto results = random_op({d.op, d.decision->call, d.args, d.placed, d.decision->outputs, *d.call.comm});
+  auto results = random_op(
+      {d.op, d.decision->call, d.args, d.call.operands.specs, d.placed, d.decision->outputs, *d.call.comm});
   if (d.resolved.variant == Variant::kInPlace) {
     const auto& self = d.call.tensors[0];
     const auto& locals = dtensor_impl(self)->locals();

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -203,51 +204,67 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
   }
 }
 
-// Of two NaNs a vectorised product keeps one and a scalar product the other; here it is always the first.
-static at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_floating_point() ? at::where(at::isnan(a), a, a.mul(b)) : a.mul(b);
+// A NaN passes with its own bits, and the first of two: what arithmetic makes of two NaNs, and of a half's
+// payload, depends on where in the tensor an element stands.
+static at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor value) {
+  // One read tells whether there is any.
+  if (!value.is_floating_point() || !std::isnan(value.sum().item<double>())) return value;
+  return at::where(at::isnan(a), a, at::where(at::isnan(b), b, value));
 }
 
 at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
   auto value = terms.front().clone();
   for (size_t i = 1; i < terms.size(); ++i) {
+    const auto& term = terms[i];
     switch (op) {
       case ReduceOp::kSum:
       case ReduceOp::kAvg:
-        value.add_(terms[i]);
+        value = with_nans_of(value, term, value.add(term));
         break;
       case ReduceOp::kProduct:
-        value = product(value, terms[i]);
+        value = with_nans_of(value, term, value.mul(term));
         break;
       // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do
       // not.
       case ReduceOp::kMax:
-        value = at::where(value.gt(terms[i]).logical_or_(value.isnan()), value, terms[i]);
+        value = at::where(value.gt(term).logical_or_(value.isnan()), value, term);
         break;
       case ReduceOp::kMin:
-        value = at::where(value.lt(terms[i]).logical_or_(value.isnan()), value, terms[i]);
+        value = at::where(value.lt(term).logical_or_(value.isnan()), value, term);
         break;
     }
   }
-  if (op == ReduceOp::kAvg) value.div_(static_cast<double>(terms.size()));
-  return value;
+  if (op != ReduceOp::kAvg) return value;
+  return with_nans_of(value, value, value.div(static_cast<double>(terms.size())));
 }
 
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
   return at::empty_strided(shape, local_stride(spec, shape), at::TensorOptions().dtype(spec.dtype()));
 }
 
+namespace {
+bool same_memory(const at::Tensor& local, const std::vector<int64_t>& stride) {
+  for (size_t d = 0; d < stride.size(); ++d)
+    if (local.size(static_cast<int64_t>(d)) > 1 && stride[d] != local.stride(static_cast<int64_t>(d)))
+      return false;
+  return true;
+}
+}  // namespace
+
 at::Tensor conform(const at::Tensor& local, const Spec& spec) {
   const auto shape = local.sizes().vec();
   const auto stride = local_stride(spec, shape);
   if (local.strides() == at::IntArrayRef(stride)) return local;
-  bool same_memory = true;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] > 1 && stride[d] != local.stride(static_cast<int64_t>(d))) same_memory = false;
-  if (same_memory || local.numel() == 0) return local.as_strided(shape, stride);
+  if (same_memory(local, stride) || local.numel() == 0) return local.as_strided(shape, stride);
   auto copy = at::empty_strided(shape, stride, local.options());
   copy.copy_(local);
   return copy;
+}
+
+at::Tensor conform_view(const at::Tensor& local, const Spec& spec) {
+  const auto stride = local_stride(spec, local.sizes().vec());
+  if (local.strides() == at::IntArrayRef(stride) || !same_memory(local, stride)) return local;
+  return local.as_strided(local.sizes(), stride);
 }
 
 at::Tensor take(const at::Tensor& local, const std::vector<IndexList>& lists) {

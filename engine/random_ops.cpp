@@ -82,9 +82,10 @@ std::vector<PerRank<at::Tensor>> native_dropout(const RandomOp& r) {
     return results;
   }
   auto call = with_range(base_call(r, RandomKind::kDropoutMask), p, 0);
-  // Stock numbers the elements of the input: in memory order if it is dense, else logically.
+  // Stock numbers the elements of the input: in memory order if it is dense, else logically. A copy that was
+  // moved is always dense.
   call.dtype = input.spec()->dtype();
-  call.stride = input.spec()->stride();
+  call.stride = r.given[0]->stride();
   results[1] = draw(call, *r.outputs[1], r.comm);
   for (size_t i = 0; i < input.locals().size(); ++i)
     results[0].push_back(dropped(input.locals()[i], results[1][i], p));

@@ -70,19 +70,27 @@ bool is_dense_order(const Spec& spec) {
   return true;
 }
 
+// The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
+at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
+  if (!value.is_floating_point()) return value;
+  const at::Tensor of_a = at::ne(a, a), of_b = at::ne(b, b);
+  if (!at::logical_or(of_a, of_b).any().item<bool>()) return value;
+  return at::where(of_a, a, at::where(of_b, b, value));
+}
+
+// No NaN may depend on where in the tensor its element stands, nor may the sign of a zero: so not
+// at::maximum.
 at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
-      return at::add(a, b);
-    // Not at::maximum, whose NaN payload and sign of zero depend on where in the tensor an element stands.
+      return nan_of(a, b, at::add(a, b));
     case ReduceOp::kMin:
       return at::where(at::logical_or(at::lt(a, b), at::isnan(a)), a, b);
     case ReduceOp::kMax:
       return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
     case ReduceOp::kProduct:
-      // Which of two NaNs a stock product keeps depends on where the element stands.
-      return a.is_floating_point() ? at::where(at::isnan(a), a, at::mul(a, b)) : at::mul(a, b);
+      return nan_of(a, b, at::mul(a, b));
   }
   throw Broken("[ownership] a ReduceOp out of range");
 }
@@ -203,7 +211,8 @@ std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec) {
 at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype) {
   at::Tensor value = terms.at(0).to(dtype);
   for (size_t i = 1; i < terms.size(); ++i) value = combine(value, terms[i].to(dtype), op);
-  return op == ReduceOp::kAvg ? at::div(value, static_cast<double>(terms.size())) : value;
+  if (op != ReduceOp::kAvg) return value;
+  return nan_of(value, value, at::div(value, static_cast<double>(terms.size())));
 }
 
 ReductionOrder default_order(const Spec& spec) {

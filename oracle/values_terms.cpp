@@ -23,6 +23,7 @@ struct Split {
   uint64_t purpose;  // another for each column that is split
   ReduceOp op;
   int64_t ranks;
+  int64_t grain;  // of an exact sum: what its terms are multiples of, if the sum is
 
   int64_t owner(int64_t element) const { return hash_below(seed, purpose * 256 + 255, element, ranks); }
   uint64_t of(int64_t rank) const { return purpose * 256 + static_cast<uint64_t>(rank % 128); }
@@ -107,11 +108,13 @@ Integers split_exact(const Split& s, int64_t x, int64_t magnitude, int64_t eleme
   int64_t sign = 1;
   switch (s.op) {
     case ReduceOp::kSum:
-      split_exact_sum(s, x, magnitude, element, terms);
+    case ReduceOp::kAvg: {
+      const int64_t grain = x % s.grain == 0 ? s.grain : 1;
+      split_exact_sum(s, x / grain, magnitude / grain, element, terms);
+      const int64_t multiple = s.op == ReduceOp::kAvg ? grain * s.ranks : grain;
+      for (auto& term : terms) term = wrapping_product(term, multiple);
       break;
-    case ReduceOp::kAvg:
-      split_exact_sum(s, wrapping_product(x, s.ranks), magnitude * s.ranks, element, terms);
-      break;
+    }
     case ReduceOp::kMin:
     case ReduceOp::kMax:
       for (int64_t r = 0; r < s.ranks; ++r) {
@@ -146,12 +149,20 @@ Words split_bits(const Split& s, uint64_t x, int64_t element, c10::ScalarType dt
 struct Level {
   ReduceOp op;
   int64_t ranks;
+  // The ranks of the averages that are folded later: sums and averages are folded in any order, so the terms
+  // of each sum have to be multiples of what an average divides by.
+  int64_t grain = 1;
 };
 std::vector<Level> partial_levels(const Spec& spec) {
   std::vector<Level> levels;
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
     if (const auto* p = std::get_if<Partial>(&spec.placements()[static_cast<size_t>(d)]))
       levels.push_back({p->op, spec.mesh().size(d)});
+  int64_t grain = 1;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    level->grain = grain;
+    if (level->op == ReduceOp::kAvg) grain *= level->ranks;
+  }
   return levels;
 }
 
@@ -166,7 +177,7 @@ std::vector<std::vector<T>> spread(std::vector<T> column, const std::vector<Leve
     const size_t before = columns.size(), ranks = static_cast<size_t>(level->ranks);
     std::vector<std::vector<T>> next(before * ranks, std::vector<T>(columns[0].size()));
     for (size_t c = 0; c < before; ++c) {
-      const Split split{seed, ++purpose, level->op, level->ranks};
+      const Split split{seed, ++purpose, level->op, level->ranks, level->grain};
       const auto divide_one = divide(split, columns[c]);
       for (size_t e = 0; e < columns[c].size(); ++e) {
         const auto terms = divide_one(columns[c][e], static_cast<int64_t>(e));

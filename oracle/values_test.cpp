@@ -62,6 +62,24 @@ TEST(Values, KnownAnswersNeverChange) {
             "053f61b9103c584d64408dc42888317c");
 }
 
+// Would catch: terms whose sum an average divides without a rest only in the default order.
+TEST(Values, ExactSumsAndAveragesFoldInAnyOrder) {
+  const std::pair<const char*, const char*> placed[] = {
+      {"[P,Pavg]", "2x3"}, {"[Pavg,P]", "2x3"}, {"[Pavg,Pavg]", "2x3"}, {"[P,Pavg,P]", "2x3x2"}};
+  for (const auto& [placements, mesh] : placed) {
+    const auto c = make(ValueKind::kIntegers, at::kDouble, placements, mesh);
+    const Spec spec(c.mesh, c.placements[0].placements, {5, 7}, at::kDouble);
+    auto order = default_order(spec);
+    std::sort(order.levels.begin(), order.levels.end(),
+              [](auto& a, auto& b) { return a.mesh_dim < b.mesh_dim; });
+    do {
+      const auto folded = reduce(make_locals(c, 0), spec, order)[0];
+      EXPECT_TRUE(folded.equal(make_global(c, 0))) << placements << folded;
+    } while (std::next_permutation(order.levels.begin(), order.levels.end(),
+                                   [](auto& a, auto& b) { return a.mesh_dim < b.mesh_dim; }));
+  }
+}
+
 // Would catch: the seed or the element ignored; values that depend on placement.
 TEST(Values, DependOnSeedAndElementOnly) {
   const auto base = make_global(make(ValueKind::kNormal, at::kDouble, "[R,R]"), 0);
