@@ -130,6 +130,8 @@ void fill_values(const Draw& draw) {
       return with_any_type(call, [&](auto t) { fill_with(draw, BernoulliValue<decltype(t)>(call.a)); });
     case RandomKind::kDropoutMask:
       return fill_mask(draw);
+    default:
+      throw NotBuilt("[random] this distribution is not built");
   }
 }
 

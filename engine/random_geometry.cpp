@@ -35,6 +35,8 @@ const char* op_name(RandomKind kind) {
       return "bernoulli_";
     case RandomKind::kDropoutMask:
       return "native_dropout";
+    default:
+      break;
   }
   throw Broken("an unknown random operator");
 }
