@@ -98,8 +98,8 @@ bool Builder::fits(const Value& v, const Want& want) const {
   const auto& group = groups_[v.group];
   if ((!want.grad && v.trial.requires_grad()) || (want.apart && value(*want.apart).group == v.group))
     return false;
-  if (want.writable &&
-      (!v.writable || group.saved || group.leaf || at::has_internal_overlap(v.trial) != at::MemOverlap::No))
+  if (want.writable && (!v.writable || group.saved || group.frozen || group.leaf ||
+                        at::has_internal_overlap(v.trial) != at::MemOverlap::No))
     return false;
   if (want.plain_zeros && settings_.integer_lane && group.signed_zero) return false;
   if (want.least > 0)
@@ -280,10 +280,13 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
   // Views that one op returned together must not see their base change, if it has a history.
   const bool views = tensors.size() > 1 && !flow.in_place;
   // _unsafe_view promises autograd and the engine that nobody writes to either side again.
-  if (((saves || views) && tracked) || made.op == "aten::_unsafe_view") {
-    for (const auto ref : operands) groups_[value(ref).group].saved = true;
-    for (const auto g : flow.results) groups_[g].saved = true;
-  }
+  const bool freezes = (views && tracked) || made.op == "aten::_unsafe_view";
+  const auto mark = [&](size_t g) {
+    groups_[g].saved = groups_[g].saved || (saves && tracked);
+    groups_[g].frozen = groups_[g].frozen || freezes;
+  };
+  for (const auto ref : operands) mark(value(ref).group);
+  for (const auto g : flow.results) mark(g);
   flows_.push_back(std::move(flow));
 }
 

@@ -66,7 +66,8 @@ struct Value {
 struct Group {
   Magnitude magnitude;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  bool saved = false;        // somebody needs the bits, such as backward: no in-place op
+  bool saved = false;        // backward needs the bits: no in-place op
+  bool frozen = false;       // nobody may write, not even an optimizer after backward
   bool leaf = false;         // a leaf that requires grad: no in-place op
   bool signed_zero = false;  // may hold -0.0, which a maximum does not tell from 0.0
 };
@@ -91,6 +92,7 @@ class Builder {
   oracle::Ref fresh(const Want& want);
   const Value& value(oracle::Ref ref) const { return values_[static_cast<size_t>(ref.id)]; }
   const at::Tensor& tensor(oracle::Ref ref) const { return value(ref).trial; }
+  bool frozen(oracle::Ref ref) const { return groups_[value(ref).group].frozen; }
   Shape shape(oracle::Ref ref) const { return tensor(ref).sizes().vec(); }
   c10::ScalarType dtype(oracle::Ref ref) const { return tensor(ref).scalar_type(); }
   int64_t ndim(oracle::Ref ref) const { return tensor(ref).dim(); }

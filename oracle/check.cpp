@@ -31,10 +31,23 @@ bool is_silent(const TimelineEntry& entry) {
          entry.outputs.empty();
 }
 
+// Views by the name that the recording gives them.
+Timeline renamed(const Timeline& timeline) {
+  Timeline result = timeline;
+  for (TimelineEntry& entry : result) {
+    if (entry.op != kReshapeAlias) continue;
+    const size_t count = find_operator(kView).args.size();
+    entry.op = kView;
+    entry.args.resize(count);
+    entry.tensors_per_arg.resize(count);
+  }
+  return result;
+}
+
 class Checker {
  public:
   Checker(const Recording& recording, const Timeline& timeline)
-      : recording_(recording), timeline_(timeline), shadow_(recording) {}
+      : recording_(recording), timeline_(renamed(timeline)), shadow_(recording) {}
 
   Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
     try {
@@ -264,7 +277,7 @@ class Checker {
   }
 
   const Recording& recording_;
-  const Timeline& timeline_;
+  const Timeline timeline_;
   Shadow shadow_;
   size_t next_ = 0;
   std::unordered_set<const c10::StorageImpl*> constants_;

@@ -82,8 +82,15 @@ void add_argument(RecordedOp& entry, const Recording& recording, const c10::IVal
 RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args, Recording& recording) {
   RecordedOp entry;
   entry.op = &op;
-  entry.args.reserve(args.size());
-  for (size_t i = 0; i < args.size(); ++i) add_argument(entry, recording, args[i], op.args[i]);
+  size_t count = args.size();
+  // A view that names its strides too. reshape takes one or the other by the strides of its input, which a
+  // redistribution may change.
+  if (op.name == kReshapeAlias) {
+    entry.op = &find_operator(kView);
+    count = entry.op->args.size();
+  }
+  entry.args.reserve(count);
+  for (size_t i = 0; i < count; ++i) add_argument(entry, recording, args[i], op.args[i]);
   if (op.random) entry.random_offset = generator().state.offset;
   for (const size_t i : entry.written) recording.freeze(entry.inputs[i].storage);
   return entry;

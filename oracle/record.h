@@ -36,6 +36,10 @@ Window window_of(const at::Tensor& tensor);
 // The elements of another storage that a window names.
 at::Tensor tensor_in(const c10::Storage& storage, const Window& window);
 
+// Two names of one view: _reshape_alias is recorded as view.
+inline constexpr const char* kView = "aten::view";
+inline constexpr const char* kReshapeAlias = "aten::_reshape_alias";
+
 struct RecordedOp {
   const Operator* op = nullptr;
   std::vector<c10::IValue> args;          // tensors are None

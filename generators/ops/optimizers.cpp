@@ -16,7 +16,7 @@ std::optional<Parameters> parameters(Builder& b) {
   Parameters found;
   for (const auto& [leaf, gradient] : b.gradients()) {
     const auto placed = b.value(leaf).placement;
-    if (!placed || has_partial(*placed)) continue;
+    if (!placed || has_partial(*placed) || b.frozen(leaf)) continue;
     if (!found.values.empty() && b.dtype(leaf) != b.dtype(found.values[0])) continue;
     // Stock fused kernels walk the memory of all their lists alike, whatever the strides.
     if (!b.tensor(leaf).is_contiguous() || !b.tensor(gradient).is_contiguous()) continue;
