@@ -156,7 +156,7 @@ Tensors magnitudes_by(const OpFamily& family, const RecordedOp& op, const std::v
                       const std::vector<WideInput>& in, const Tensors& values) {
   switch (family.bound) {
     case Bound::kExact:
-    case Bound::kNanInputs:
+    case Bound::kTwoPaths:
       return Tensors(values.size());
     case Bound::kLinear:
       return apply_magnitudes(op, effects, writable(op, magnitudes(in)));

@@ -180,9 +180,9 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
      .local_kernel = kInnerReduction},
     // Local kernels only.
     local("pow", Bound::kRelative, few, kScalarTail),
-    local("_fused_adamw", Bound::kNanInputs, nullptr, kNanInTail),
-    local("_fused_adam", Bound::kNanInputs, nullptr, kNanInTail),
-    local("elu_backward", Bound::kNanInputs, nullptr, kNanInTail),
+    local("_fused_adamw", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("_fused_adam", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("elu_backward", Bound::kTwoPaths, nullptr, kNanInTail),
     local("linalg_vector_norm", Bound::kRelative, reduced, kInnerReduction),
     local("var", Bound::kVariance, reduced, kInnerReduction),
     local("std", Bound::kVariance, reduced, kInnerReduction),

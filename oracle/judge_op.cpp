@@ -253,15 +253,41 @@ std::vector<Reference> references_of(const OpInQuestion& q, const OpFamily& fami
   return references(family, q.op, q.effects, wide);
 }
 
+// The inputs of an elementwise op with `copies` of one element in the place of each tensor of that shape.
+Tensors copies_of_element(const Tensors& inputs, at::IntArrayRef shape, int64_t element, int64_t copies) {
+  Tensors result;
+  for (const at::Tensor& t : inputs) {
+    const bool whole = t.defined() && t.sizes() == shape;
+    result.push_back(whole ? t.flatten()[element].expand({copies}).clone() : t.defined() ? t.clone() : t);
+  }
+  return result;
+}
+
+// Where an input is NaN, and `actual` is what the stock kernel gives for such an element alone, in its scalar
+// tail, or among its like, in its vector body.
+at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& actual, const Tensors& inputs) {
+  constexpr int64_t kVector = 64;  // more elements than a vector has
+  at::Tensor nan = at::zeros(actual.sizes(), at::kBool);
+  for (const at::Tensor& t : inputs)
+    if (t.defined() && t.is_floating_point() && t.sizes() == actual.sizes()) nan.logical_or_(at::isnan(t));
+  const at::Tensor follows = nan.flatten(), values = actual.flatten();
+  for (int64_t e = 0; e < follows.numel(); ++e) {
+    if (!follows[e].item<bool>()) continue;
+    bool found = false;
+    for (const int64_t copies : {int64_t{1}, kVector})
+      found = found || same_bits(apply(q.op, q.effects, copies_of_element(inputs, actual.sizes(), e, copies))
+                                     .at(i)
+                                     .narrow(0, 0, 1),
+                                 values.narrow(0, e, 1));
+    follows[e].fill_(found);
+  }
+  return follows.reshape(actual.sizes());
+}
+
 // Where nothing is computed, the plain answer is the value itself.
-Reference exactly(const at::Tensor& plain, const OpFamily& family, const Tensors& inputs) {
+Reference exactly(const at::Tensor& plain) {
   Reference reference;
   reference.value = plain;
-  if (family.bound != Bound::kNanInputs) return reference;
-  for (const at::Tensor& t : inputs)
-    if (t.defined() && t.sizes() == plain.sizes())
-      reference.unknown =
-          reference.unknown.defined() ? at::logical_or(reference.unknown, at::isnan(t)) : at::isnan(t);
   return reference;
 }
 
@@ -303,12 +329,13 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
       throw Finding{std::move(fault)};
     }
     const OpFamily& family = family_that_allows(q);
-    const bool computes = family.bound != Bound::kExact && family.bound != Bound::kNanInputs;
+    const bool computes = family.bound != Bound::kExact && family.bound != Bound::kTwoPaths;
     if (references.empty() && computes) references = references_of(q, family, recording, shadow);
+    Reference reference = computes ? references[i] : exactly(whole[i]);
+    if (family.bound == Bound::kTwoPaths)
+      reference.unknown = follows_a_path(q, i, terms[i][0], whole_inputs(q, recording, shadow));
     const at::Tensor actual = widen(terms[i], plan->ops, plan->sizes).value;
-    const Judged judged =
-        judge(actual, whole[i],
-              computes ? references[i] : exactly(whole[i], family, whole_inputs(q, recording, shadow)));
+    const Judged judged = judge(actual, whole[i], reference);
     if (judged.within == Within::kNo) out_of_bound(judged, i, *q.outputs[i]->spec);
     if (!explanation || judged.within == Within::kOverflow)
       explanation = Explanation{why_of(q, judged.within), 0, "", 0};
