@@ -88,8 +88,13 @@ struct KeepDistributed : torch::autograd::Function<KeepDistributed> {
 void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   auto& list = (*stack)[stack->size() - 2];
   auto tensors = list.toTensorVector();
-  for (auto& t : tensors)
-    if (is_dtensor(t) && t.requires_grad() && t.sizes() == at::IntArrayRef{0}) t = KeepDistributed::apply(t);
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> kept;  // one for a tensor that stands there twice
+  for (auto& t : tensors) {
+    if (!is_dtensor(t) || !t.requires_grad() || t.sizes() != at::IntArrayRef{0}) continue;
+    auto& one = kept[t.unsafeGetTensorImpl()];
+    if (!one.defined()) one = KeepDistributed::apply(t);
+    t = one;
+  }
   list = std::move(tensors);
   op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }

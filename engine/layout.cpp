@@ -29,11 +29,12 @@ IndexList interleave(const IndexList& list, int64_t parts, int64_t m, int64_t r)
   return result;
 }
 
-// Whether the strides are those of some permutation of a contiguous tensor.
+// Whether the strides are those of some permutation of a contiguous tensor. As in libtorch those of
+// dimensions without extent do not matter.
 bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] != 1) dims.emplace_back(stride[d], shape[d]);
+    if (shape[d] > 1) dims.emplace_back(stride[d], shape[d]);
   std::sort(dims.begin(), dims.end());
   int64_t step = 1;
   for (const auto& [s, n] : dims) {

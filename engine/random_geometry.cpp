@@ -70,7 +70,7 @@ std::vector<int64_t> rank_strides(const RandomCall& call, const std::vector<size
   int64_t next = 1;
   for (size_t d : order) {
     // Dropout reads such a tensor by logical index and writes its mask elsewhere.
-    const bool written = call.kind != RandomKind::kDropoutMask;
+    const bool written = call.kind != RandomKind::kDropoutMask && numel(call) > 0;
     LOCKSTEP_CHECK(!written || call.stride[d] != 0, "[", op_name(call.kind), "] dimension ", d,
                    " of a tensor of shape ", shape_text(call.shape),
                    " has stride 0: several elements share memory. Call contiguous() first.");

@@ -18,6 +18,7 @@ namespace lockstep::oracle {
 namespace {
 
 constexpr const char* kRedistribute = "lockstep::redistribute";
+constexpr const char* kClone = "aten::clone";
 
 bool may_stand_alone(std::string_view op, bool on_engine) {
   for (const Leniency& l : leniencies())
@@ -98,12 +99,18 @@ class Checker {
     }
   }
 
-  // The next op of the timeline that is no redistribution.
-  std::string_view next_op() const {
+  bool reads(const RecordedOp& op, const TensorRecord& record) {
+    return std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [&](const Window& w) { return w.defined() && shadow_.find(w, record) != nullptr; });
+  }
+
+  // Whether the next op of the timeline that is no redistribution may be this one, which reads constants.
+  bool next_may_be(const RecordedOp& op) {
     for (size_t k = next_; k < timeline_.size(); ++k)
       if (timeline_[k].op != kRedistribute && !is_silent(timeline_[k]) && !is_factory(timeline_[k]))
-        return timeline_[k].op;
-    return "";
+        return timeline_[k].op == op.op->name &&
+               (timeline_[k].inputs.empty() || reads(op, timeline_[k].inputs[0]));
+    return false;
   }
 
   // Their values are looked at when an op reads them.
@@ -122,10 +129,10 @@ class Checker {
   void step(const RecordedOp& op) {
     if (is_factory(op)) return skip(op);
     const bool constant = reads_constants(op);
-    if (constant && next_op() != op.op->name) return skip(op);
+    if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
     const bool skippable = constant || may_stand_alone(op.op->name, false);
     pass_moves(skippable);
-    while (!at_end() && may_stand_alone(entry().op, true) && !is_out_of(op) && !may_be(op)) {
+    while (!at_end() && may_stand_alone(entry().op, true) && !is_out_of(op) && !may_be(op, entry())) {
       pass_copy();
       ++next_;
       pass_moves();
@@ -147,10 +154,10 @@ class Checker {
   }
 
   // Of two copies, the one of the same value.
-  bool may_be(const RecordedOp& op) {
-    if (entry().op != op.op->name) return false;
-    if (op.op->name != "aten::clone" || entry().inputs.size() != 1) return true;
-    return shadow_.find(op.inputs.at(0), entry().inputs[0]) != nullptr;
+  bool may_be(const RecordedOp& op, const TimelineEntry& e) {
+    if (e.op != op.op->name) return false;
+    if (op.op->name != kClone || e.inputs.size() != 1) return true;
+    return reads(op, e.inputs[0]);
   }
 
   // The engine runs out= variants as the functional op and a copy.
@@ -198,7 +205,7 @@ class Checker {
 
   // An op of the engine's alone: a copy has the renditions of its source.
   void pass_copy() {
-    if (entry().op != "aten::clone" || entry().inputs.size() != 1 || entry().outputs.size() != 1) return;
+    if (entry().op != kClone || entry().inputs.size() != 1 || entry().outputs.size() != 1) return;
     const TensorRecord &in = entry().inputs[0], &out = entry().outputs[0];
     for (const auto& sighting : shadow_.recognise(in)) {
       const int64_t position = first_mismatch(shadow_.terms(sighting.window, *sighting.rendition), out);
@@ -227,7 +234,7 @@ class Checker {
     }
     if (leaves_unset(op.op->name)) {
       for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
-    } else if (op.op->name == "aten::clone") {
+    } else if (op.op->name == kClone) {
       shadow_.add_copy(op.inputs.at(0), op.results.at(0));
     }
   }

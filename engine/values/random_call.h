@@ -44,7 +44,7 @@ struct RandomCall {
   RandomKind kind = RandomKind::kUniform;
   double a = 0;
   double b = 1;
-  int64_t low = 0;   // randint: [low, high); high - low is taken modulo 2^64
+  int64_t low = 0;  // randint: [low, high); high - low is taken modulo 2^64
   int64_t high = 0;
   // Of the tensor filled. For a dropout mask, of the input; for kBernoulliUniform Double where P is compared
   // in double, else Float.
