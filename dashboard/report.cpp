@@ -3,6 +3,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -120,6 +121,23 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+// A terminal, a pipe, /dev/full: written to as it is, for a rename would put a file in its place.
+bool is_device(const std::string& path) {
+  struct stat found {};
+  return stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+}
+
+// False with errno set if the text is not there whole.
+bool write_file(const std::string& path, std::string_view text) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return false;
+  const bool written = write_all(descriptor, text) && (is_device(path) || fsync(descriptor) == 0);
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  return written;
+}
+
 }  // namespace
 
 std::string render_report(const Store& store) {
@@ -134,13 +152,11 @@ std::string render_report(const Store& store) {
 
 void write_report(const Store& store, const std::string& path) {
   const std::string page = render_report(store), temporary = path + ".new-" + std::to_string(getpid());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) fail(path);
-  const bool written = write_all(descriptor, page) && fsync(descriptor) == 0;
-  const int error = errno;
-  close(descriptor);
-  errno = error;
-  if (written && rename(temporary.c_str(), path.c_str()) == 0) return;
+  if (is_device(path)) {
+    if (!write_file(path, page)) fail(path);
+    return;
+  }
+  if (write_file(temporary, page) && rename(temporary.c_str(), path.c_str()) == 0) return;
   const int reason = errno;
   unlink(temporary.c_str());
   errno = reason;

@@ -36,7 +36,9 @@ int end_with(const Ending& ending, bool json) {
 Ending ending_of(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e) != nullptr) return {suites::kUsage, e.what()};
   if (dynamic_cast<const dashboard::StoreError*>(&e) != nullptr) return {suites::kStoreUnusable, e.what()};
-  return {suites::kHarnessError, std::string("harness error: ") + e.what()};
+  const auto* torch = dynamic_cast<const c10::Error*>(&e);
+  return {suites::kHarnessError,
+          std::string("harness error: ") + (torch != nullptr ? torch->what_without_backtrace() : e.what())};
 }
 
 // libtorch warns about edge cases that suites look for on purpose.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "ci/program/check_token.h"
 #include "ci/program/commands.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
@@ -74,6 +75,11 @@ int replay(const Flags& flags) {
   suites::PoolWork work;
   work.begin = [](int) {};
   work.run = [&](int64_t) {
+    try {
+      check_case(c);
+    } catch (const Error& e) {
+      throw suites::WorkerExit{suites::kUsage, concat("lockstep: ", e.what())};
+    }
     std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
     if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);

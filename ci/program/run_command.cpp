@@ -147,13 +147,13 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       ->add_option("--suite", o.suites,
                    "Only these suites (repeat, or separate by commas); see lockstep list")
       ->delimiter(',');
-  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")
-      ->check(CLI::NonNegativeNumber);
-  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")
-      ->check(CLI::NonNegativeNumber);
+  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds");
+  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence");
   run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)");
   run_app->add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
       ->check(CLI::Range(0, 256));
+  run_app->add_option("--least-rate", o.least_rate,
+                      "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
   run_app->add_option("--shard", flags->shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
   run_app->add_option("--db", o.db, "Database (default lockstep.db)");

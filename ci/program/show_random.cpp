@@ -15,10 +15,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int64_t kMostPrinted = 1 << 24;
+
 // An empty DTensor, and the operator run on it.
 at::Tensor drawn(const ShowRequest& r, const MeshInWorld& mesh, const Placements& placements,
                  c10::ScalarType dtype) {
   const auto shape = parse_shape(r.shape);
+  LOCKSTEP_CHECK(Spec(mesh.mesh, placements, shape, dtype).numel() <= kMostPrinted, "[show random] ", r.shape,
+                 " has more than ", kMostPrinted, " elements, and each is printed; use smaller sizes");
   const auto t = lockstep::zeros(shape, mesh, placements, dtype);
   if (r.op == "uniform_" || r.op == "rand") return at::Tensor(t).uniform_(0, 1);
   if (r.op == "normal_" || r.op == "randn") return at::Tensor(t).normal_(0, 1);

@@ -129,7 +129,7 @@ void add_common(CLI::App& app, Flags& flags) {
   app.add_option("model", t.model, "Model: llama")->required();
   app.add_option("--preset", t.preset, "tiny (default) or odd");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
-  app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::PositiveNumber);
+  app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
   app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));

@@ -21,6 +21,16 @@ constexpr DtypeName kDtypes[] = {{c10::ScalarType::Double, "f64"},    {c10::Scal
                                  {c10::ScalarType::Short, "i16"},     {c10::ScalarType::Char, "i8"},
                                  {c10::ScalarType::Byte, "u8"},       {c10::ScalarType::Bool, "bool"}};
 
+// @post the bytes of a tensor of this shape can be counted.
+void check_sizes(const std::vector<int64_t>& shape) {
+  int64_t bytes = 16;
+  for (const auto n : shape) {
+    LOCKSTEP_CHECK(n >= 0, "[spec] negative size ", n, " in a shape");
+    LOCKSTEP_CHECK(!__builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes), "[spec] ",
+                   shape_text(shape), " has more elements than memory has addresses; use smaller sizes");
+  }
+}
+
 int64_t normalised_dim(int64_t dim, int64_t ndim, const Placement& p) {
   LOCKSTEP_CHECK(dim >= -ndim && dim < ndim, "[spec] ", p, " names dimension ", dim, " of a tensor with ",
                  ndim, " dimensions; use 0 to ", ndim - 1);
@@ -152,7 +162,7 @@ void Spec::finish() {
                  "[spec] the mesh has no ranks; make it with init_device_mesh or parse_mesh");
   LOCKSTEP_CHECK(stride_.size() == shape_.size(), "[spec] ", stride_.size(), " strides for shape ",
                  shape_text(shape_));
-  for (const auto n : shape_) LOCKSTEP_CHECK(n >= 0, "[spec] negative size ", n, " in a shape");
+  check_sizes(shape_);
   normalise(placements_, *mesh_, shape_);
   check_combination(placements_);
   order_ = normalised_order(order_, placements_);

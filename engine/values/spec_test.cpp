@@ -61,6 +61,7 @@ TEST(Spec, ImpossiblePlacementsAreErrors) {
   EXPECT_THROW(make("2x2", "[S0,S0]@0.0", {4}), Error);
   EXPECT_THROW(make("2x2", "[S0,S0]@a", {4}), Error);
   EXPECT_THROW(Spec(DeviceMesh(), {}, {}, ScalarType::Float), Error);
+  EXPECT_THROW(make("2", "[S0]", {int64_t{1} << 40, int64_t{1} << 40}), Error);
   EXPECT_NO_THROW(make("2x2", "[P,Pavg]", {4}));
   EXPECT_NO_THROW(make("4", "[S0]", {0}));
 }

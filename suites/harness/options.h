@@ -24,7 +24,8 @@ struct RunOptions {
   std::string fault;   // plants this fault in the engine
   bool resume = false;
   double hang_seconds = 120;
-  std::string command;  // as typed
+  double least_rate = 0;  // cases a second and core, below which the run is a regression
+  std::string command;    // as typed
 };
 
 struct FailureSummary {

@@ -2,6 +2,7 @@
 #include "suites/harness/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "dashboard/merge.h"
@@ -27,6 +28,8 @@ int64_t in_shard(int64_t cases, const RunOptions& o) {
 void check(const RunOptions& o) {
   LOCKSTEP_CHECK(o.cases >= 0 && o.seconds >= 0 && o.jobs >= 0,
                  "[run] --cases, --time and --jobs must not be negative");
+  LOCKSTEP_CHECK(o.hang_seconds > 0 && o.least_rate >= 0,
+                 "[run] --hang must be above 0, and --least-rate must not be negative");
   LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards,
                  "[run] --shard takes i/n with 1 <= i <= n");
   if (!o.fault.empty()) find_fault(o.fault);
@@ -59,6 +62,8 @@ Prepared prepare(RunOptions& options, const Plan& plan) {
 }
 
 Prepared prepare_resumed(RunOptions& options) {
+  LOCKSTEP_CHECK(std::filesystem::exists(options.db), "[run] --resume: there is no ", options.db,
+                 "; start a run without --resume");
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
   Prepared p;
@@ -105,6 +110,20 @@ void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recor
                                   concat(summary.failures.size(), " buckets"), agreed});
 }
 
+void judge_rate(double least, RunSummary& summary, dashboard::Recorder& recorder) {
+  if (least <= 0) return;
+  const double got = summary.cases_per_second_per_core;
+  recorder.record(dashboard::Gate{"cases per second and core", concat("at least ", least),
+                                  std::to_string(std::llround(got)), got >= least});
+  if (got < least) summary.codes.insert(kSlower);
+}
+
+int64_t cases_in(const Recorded& recorded) {
+  int64_t cases = 0;
+  for (const auto& [suite, numbers] : recorded) cases += static_cast<int64_t>(numbers.size());
+  return cases;
+}
+
 // The ops that generated programs call and the engine has a rule for: coverage that lacks one has a gap.
 std::vector<std::string> expected_ops(const Plan& plan) {
   std::vector<std::string> ops;
@@ -132,12 +151,14 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   summary.seed = options.seed;
   summary.planned = plan.cases == kEndless ? 0 : in_shard(plan.cases, options);
   summary.seconds = seconds;
-  summary.cases_per_second_per_core = static_cast<double>(summary.cases) / seconds / options.jobs;
+  summary.cases_per_second_per_core =
+      static_cast<double>(summary.cases - cases_in(prepared.recorded)) / seconds / options.jobs;
   summary.interrupted = pool.interrupted;
   if (pool.worker_code != 0) summary.codes.insert(pool.worker_code);
   if (pool.interrupted) summary.codes.insert(kNotMeasured);
   dashboard::Recorder recorder(store, prepared.run, "supervisor");
   judge_run(plan, summary, recorder);
+  judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
   const bool finished = !pool.interrupted && pool.worker_code == 0;

@@ -27,13 +27,15 @@ std::string quoted(const std::string& text) {
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
                          const std::string& fault) {
   const auto word = dashboard::name(verdict_of(outcome));
-  std::string text = concat(word, ": case ", planned.index, " of suite ", planned.suite->name, "\n");
+  const auto number = planned.index < 0 ? "a case" : concat("case ", planned.index);
+  std::string text = concat(word, ": ", number, " of suite ", planned.suite->name, "\n");
   if (const auto* f = std::get_if<Failed>(&outcome)) text += concat("  bucket: ", f->bucket, "\n");
   if (c.mesh.size() > 0) {
     text += concat("  replay: lockstep replay ", quoted(oracle::to_token(c)),
                    fault.empty() ? "" : " --fault " + fault, "\n  program:\n", indented(oracle::describe(c)));
   }
-  return text + "  explanation:\n" + indented(explanation_of(outcome));
+  const auto explanation = explanation_of(outcome);
+  return explanation.empty() ? text : text + "  explanation:\n" + indented(explanation);
 }
 
 }  // namespace lockstep::suites

@@ -7,7 +7,8 @@
 
 namespace lockstep::suites {
 
-// Token, shrunk program, verdict and explanation; the first line is the command that replays it.
+// Verdict, bucket, the command that replays it, shrunk program and explanation. A negative index: no case of
+// a run, only a token.
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
                          const std::string& fault = "");
 // The token in single quotes, as a shell takes it.

@@ -149,14 +149,17 @@ void Pool::worker_main(int index, const std::optional<Lost>& lost) {
 void Pool::spawn(int index, std::optional<Lost> lost) {
   auto& worker = workers_[static_cast<size_t>(index)];
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Broken(concat("[run] no pipe: ", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw Broken(concat("[run] no pipe to worker ", index, ": ", std::strerror(errno), "; use fewer --jobs"));
   auto& slot = shared_->slots[index];
   slot.running = -1;
   slot.ended = false;
   slot.beat_ns = now_ns();
   std::fflush(nullptr);
   const pid_t pid = fork();
-  if (pid < 0) throw Broken(concat("[run] cannot fork: ", std::strerror(errno)));
+  if (pid < 0)
+    throw Broken(
+        concat("[run] cannot start worker ", index, ": ", std::strerror(errno), "; use fewer --jobs"));
   if (pid == 0) {
     close(ends[0]);
     self = {&slot, ends[1]};

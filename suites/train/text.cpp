@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "engine/values/error.h"
 
@@ -37,8 +36,12 @@ std::string read_text(const std::string& path, size_t least) {
   std::ifstream file(name, std::ios::binary);
   LOCKSTEP_CHECK(file, "[train] cannot read ", name, ": ", std::strerror(errno),
                  "; name a readable text file");
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  LOCKSTEP_CHECK(!file.bad(), "[train] reading ", name, " failed: ", std::strerror(errno));
+  std::string text;
+  char buffer[65536];
+  while (file.read(buffer, sizeof buffer), file.gcount() > 0)
+    text.append(buffer, static_cast<size_t>(file.gcount()));
+  LOCKSTEP_CHECK(!file.bad(), "[train] reading ", name, " failed: ", std::strerror(errno),
+                 "; name a readable text file");
   LOCKSTEP_CHECK(text.size() >= least, "[train] ", name, " has ", text.size(), " bytes; one example needs ",
                  least, ": name a longer text, or ask for a shorter sequence");
   return text;
