@@ -7,6 +7,20 @@
 
 namespace lockstep {
 
+// Within it, the tensors that ops view and write are a composite op's own, which nobody else sees: they may
+// move.
+class CompositeScope {
+ public:
+  CompositeScope();
+  ~CompositeScope();
+  CompositeScope(const CompositeScope&) = delete;
+  CompositeScope& operator=(const CompositeScope&) = delete;
+
+ private:
+  bool previous_;
+};
+bool in_composite();
+
 // Within it, factories that composite ops call make replicated DTensors of this mesh.
 class FactoryScope {
  public:

@@ -44,9 +44,10 @@ Row interleaved(const Row& row, int64_t parts) {
 // Chooses rows, mesh dimension by mesh dimension, keeping what was chosen so far.
 class Chooser {
  public:
-  Chooser(const Resolved& resolved, const Operands& operands, OpCall& call, bool may_move,
+  // @param stays for each input, whether it must not move
+  Chooser(const Resolved& resolved, const Operands& operands, OpCall& call, const std::vector<bool>& stays,
           const std::vector<int64_t>& aliases)
-      : resolved_(resolved), operands_(operands), call_(call), may_move_(may_move), aliases_(aliases) {
+      : resolved_(resolved), operands_(operands), call_(call), stays_(stays), aliases_(aliases) {
     for (const auto& spec : operands.specs)
       if (spec != nullptr) mesh_ = &spec->mesh();
     chosen_.resize(u(mesh_->ndim()));
@@ -95,8 +96,7 @@ class Chooser {
 
   bool legal(const Row& row, int64_t d) const {
     for (size_t i = 0; i < row.inputs.size(); ++i) {
-      const bool stays = operands_.mutated[i] || (i == 0 && !may_move_);
-      if (stays && present(i) && row.inputs[i] != call_.current[i]) return false;
+      if (stays_[i] && present(i) && row.inputs[i] != call_.current[i]) return false;
       if (!operands_.metas[i].defined) continue;
       if (!present(i) && is_partial(row.inputs[i])) return false;
       if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
@@ -176,7 +176,7 @@ class Chooser {
   const Resolved& resolved_;
   const Operands& operands_;
   OpCall& call_;
-  const bool may_move_;
+  const std::vector<bool>& stays_;
   const std::vector<int64_t>& aliases_;
   const DeviceMesh* mesh_ = nullptr;
   std::vector<std::optional<Row>> chosen_;  // by mesh dimension
@@ -201,10 +201,21 @@ std::string describe(const Operands& operands) {
              aliases ? ", or use a copying op" : ""));
 }
 
-// The order in which mesh dimensions apply to everything in this op: that of the first tensor whose order is
-// its own.
-std::vector<int64_t> common_order(const Operands& operands) {
+// For each input, whether it must not move: another name may show it.
+std::vector<bool> staying(const Resolved& resolved, const Operands& operands, MayMove may_move) {
+  std::vector<bool> stays;
+  const bool view = resolved.entry->kind == OpKind::kView;
+  for (size_t i = 0; i < operands.specs.size(); ++i)
+    stays.push_back((operands.mutated[i] && !may_move.written) || (i == 0 && view && !may_move.viewed));
+  return stays;
+}
+
+// The order in which mesh dimensions apply to everything in this op: that of what stays, else that of the
+// first tensor whose order is its own.
+std::vector<int64_t> common_order(const Operands& operands, const std::vector<bool>& stays) {
   std::vector<int64_t> order;
+  for (size_t i = 0; i < stays.size(); ++i)
+    if (operands.specs[i] != nullptr && stays[i]) return operands.specs[i]->order();
   for (const auto& spec : operands.specs) {
     if (spec != nullptr && !spec->default_order()) return spec->order();
     if (spec != nullptr) order = spec->order();
@@ -279,27 +290,19 @@ Rows legal_rows(const OpEntry& entry, const OpCall& call) {
 
 std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
                                        const Operands& operands, std::vector<c10::IValue> args,
-                                       const std::vector<TensorMeta>& outputs, bool may_move) {
+                                       const std::vector<TensorMeta>& outputs, MayMove may_move) {
   auto decision = std::make_shared<Decision>();
   decision->args = std::move(args);
   decision->call = make_call(op, operands, outputs, decision->args);
   const auto aliases = aliases_of(resolved, operands, outputs.size());
-  Chooser chooser(resolved, operands, decision->call, may_move, aliases);
-  auto order = common_order(operands);
+  const auto stays = staying(resolved, operands, may_move);
+  Chooser chooser(resolved, operands, decision->call, stays, aliases);
+  const auto order = common_order(operands, stays);
   if (!chooser.choose(order)) refuse(op, resolved, operands);
   place(*decision, chooser, operands, order);
-  for (size_t i = 0; i < operands.specs.size(); ++i) {
-    const bool stays = operands.mutated[i] || (i == 0 && !may_move);
-    if (stays && !decision->routes[i].steps.empty()) refuse(op, resolved, operands);
-  }
+  for (size_t i = 0; i < stays.size(); ++i)
+    if (stays[i] && !decision->routes[i].steps.empty()) refuse(op, resolved, operands);
   return decision;
-}
-
-bool legal_without_moving(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands,
-                          std::vector<c10::IValue> args, const std::vector<TensorMeta>& outputs) {
-  auto call = make_call(op, operands, outputs, args);
-  const auto aliases = aliases_of(resolved, operands, outputs.size());
-  return Chooser(resolved, operands, call, false, aliases).choose(common_order(operands));
 }
 
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,
@@ -331,7 +334,7 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
     const bool any = std::any_of(mine.specs.begin(), mine.specs.end(), [](auto& s) { return s != nullptr; });
     LOCKSTEP_CHECK(any, "[", op.operator_name(), "] element ", element,
                    " of the list is a plain tensor among DTensors; distribute it first");
-    const auto one = decide(op, resolved, mine, joined->args, out, true);
+    const auto one = decide(op, resolved, mine, joined->args, out, {.viewed = true});
     for (size_t i = 0; i < from.size(); ++i) {
       joined->routes[from[i]] = one->routes[i];
       joined->inputs[from[i]] = one->inputs[i];

@@ -24,16 +24,18 @@ struct Decision {
   bool redistributes = false;
 };
 
+// Which tensors may be moved that a caller might see through another name.
+struct MayMove {
+  bool viewed = false;   // the input of a view
+  bool written = false;  // what an in-place op writes to: the tensor itself moves
+  bool operator==(const MayMove&) const = default;
+};
+
 // @param outputs metadata of the results of the op on global tensors, flattened.
-// @param may_move false for views outside of a backward pass, whose input must stay.
 // Throws Error naming the op, the Specs and the remedy if no row is legal without moving what must stay.
 std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
                                        const Operands& operands, std::vector<c10::IValue> args,
-                                       const std::vector<TensorMeta>& outputs, bool may_move);
-
-// Whether decide() would leave the first input where it is.
-bool legal_without_moving(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands,
-                          std::vector<c10::IValue> args, const std::vector<TensorMeta>& outputs);
+                                       const std::vector<TensorMeta>& outputs, MayMove may_move);
 
 // For list ops: decides for each element, and joins.
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,

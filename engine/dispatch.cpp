@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "engine/composites.h"
@@ -60,7 +62,7 @@ std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   return infer_outputs(d.op, on_meta(d.resolved, d.args, d.call));
 }
 
-DecisionPtr compute_decision(const Dispatched& d, bool may_move) {
+DecisionPtr compute_decision(const Dispatched& d, MayMove may_move) {
   auto args = constants(d.resolved, d.args, d.call);
   const auto outputs = outputs_of(d);
   if (d.resolved.variant == Variant::kList)
@@ -68,11 +70,19 @@ DecisionPtr compute_decision(const Dispatched& d, bool may_move) {
   return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
 }
 
+// What a composite op or a formula of autograd has made is seen by nobody else. Of what is written in a
+// backward pass only these are known to be such.
+MayMove may_move(const Dispatched& d) {
+  static const std::set<std::string> kOwn = {"aten::index_add_", "aten::scatter_add_"};
+  const bool own = in_composite() || (in_backward_pass() && kOwn.contains(d.op.schema().name()) &&
+                                      !d.call.tensors[0].is_view());
+  return {.viewed = in_composite() || in_backward_pass(),
+          .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
+}
+
 void find_decision(Dispatched& d) {
-  // Gradients are values, not aliases: within a backward pass a view may be of a redistributed tensor.
-  const bool may_move =
-      d.resolved.entry->kind != OpKind::kView || (in_backward_pass() && !changes_metadata(d.resolved));
-  auto key = cache_key(d.op, d.resolved, d.args, d.call, may_move);
+  const auto may = may_move(d);
+  auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
   auto& cache = decisions();
   if (const auto it = cache.find(key); it != cache.end()) {
     ++g_counters.cache_hits;
@@ -80,7 +90,7 @@ void find_decision(Dispatched& d) {
     return;
   }
   ++g_counters.cache_misses;
-  d.decision = compute_decision(d, may_move);
+  d.decision = compute_decision(d, may);
   if (cache.size() >= kCacheLimit) cache.clear();
   cache.emplace(std::move(key), d.decision);
 }
@@ -110,10 +120,10 @@ void refuse_stale_reads(const Dispatched& d) {
   }
 }
 
-// Autograd writes gradients through as_strided views of tensors that it has just made, so what moves is the
-// tensor itself; the other views of a backward pass are only read.
-bool writes_through(const Dispatched& d) {
-  return in_backward_pass() && d.op.schema().name() == "aten::as_strided";
+// Whether not a copy moves but the tensor itself: one that the op writes, or autograd, which writes gradients
+// through as_strided views of tensors that it has just made.
+bool moves_itself(const Dispatched& d, size_t input) {
+  return d.call.operands.mutated[input] || (in_backward_pass() && d.op.schema().name() == "aten::as_strided");
 }
 
 void place_inputs(Dispatched& d) {
@@ -126,7 +136,7 @@ void place_inputs(Dispatched& d) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     ++g_counters.redistributions;
     d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
-    if (writes_through(d))
+    if (moves_itself(d, i))
       dtensor_impl(d.call.tensors[i])
           ->reset(dtensor_impl(d.placed[i])->spec(), dtensor_impl(d.placed[i])->locals());
   }

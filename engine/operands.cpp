@@ -203,10 +203,11 @@ bool CacheKey::operator==(const CacheKey& other) const {
 }
 
 CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
-                   const ParsedCall& call, bool may_move) {
+                   const ParsedCall& call, MayMove may_move) {
   CacheKey key;
   key.words.reserve(16);
-  key.words.insert(key.words.end(), {reinterpret_cast<int64_t>(&op.schema()), may_move});
+  key.words.insert(key.words.end(),
+                   {reinterpret_cast<int64_t>(&op.schema()), may_move.viewed, may_move.written});
   for (size_t i = 0; i < args.size(); ++i)
     if (resolved.kinds[i] == ArgKind::kConstant) add_words(key.words, args[i]);
   for (size_t i = 0; i < call.tensors.size(); ++i) {

@@ -42,6 +42,6 @@ struct CacheKeyHash {
   size_t operator()(const CacheKey& key) const { return key.hash; }
 };
 CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
-                   const ParsedCall& call, bool may_move);
+                   const ParsedCall& call, MayMove may_move);
 
 }  // namespace lockstep

@@ -181,6 +181,7 @@ class Checker {
                  op.random_offset.value_or(0));
     for (size_t i = 0; i < op.inputs.size(); ++i) q.renditions.push_back(rendition_of(op, i, q.inputs[i]));
     ++result_.ops;
+    for (const size_t i : op.written) constants_.erase(op.inputs[i].id());
     if (leaves_unset(op.op->name)) {
       for (const Effect& e : q.effects) shadow_.set(e.window, Shadow::unset());
       return;
