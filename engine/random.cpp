@@ -6,11 +6,14 @@
 
 #include <algorithm>
 
+#include "engine/random_dtypes.h"
 #include "engine/random_geometry.h"
+#include "engine/random_permutation.h"
 #include "engine/random_walk.h"
 #include "engine/values/error.h"
-#include "engine/values/spec.h"
+#include "engine/values/integer_range.h"
 #include "kernels/philox_fill.h"
+#include "kernels/transformed_values.h"
 
 namespace lockstep {
 namespace {
@@ -23,8 +26,10 @@ struct Draw {
   const at::Tensor& out;
 };
 
-PhiloxLaunch philox_launch(const RandomLaunch& launch, const RandomState& state) {
-  return {state.seed, (state.offset + launch.offset) / 4, launch.threads};
+PhiloxLaunch philox_launch(const RandomLaunch& launch, const Draw& draw) {
+  const RandomState& state = draw.state;
+  if (draw.geometry.indexed) return {state.seed, 0, launch.threads, state.offset / 4};
+  return {state.seed, (state.offset + launch.offset) / 4, launch.threads, launch.subsequence};
 }
 
 // The part of a run that a launch serves, counted from the launch's first element.
@@ -49,62 +54,22 @@ void fill_with(const Draw& draw, const G& distribution) {
     for (; launch != launches.end() && launch->first < run.first + run.count; ++launch) {
       const PhiloxRun<T> part = part_of(run, *launch, data);
       if (draw.geometry.vector_width > 1)
-        fill_vectorised(philox_launch(*launch, draw.state), draw.geometry.vector_width, distribution, part);
+        fill_vectorised(philox_launch(*launch, draw), draw.geometry.vector_width, distribution, part);
       else
-        fill_grid_stride(philox_launch(*launch, draw.state), distribution, part);
+        fill_grid_stride(philox_launch(*launch, draw), distribution, part);
     }
   };
   for_each_run(draw.owned, draw.call.shape, draw.geometry.rank_stride, draw.out.strides().vec(), visit);
 }
 
-[[noreturn]] void refuse_dtype(const RandomCall& call) {
-  throw Error(
-      concat("[random] cannot fill a tensor of ", dtype_name(call.dtype), " with this distribution."));
-}
-
-// Calls f with a value of the dtype's C++ type.
-template <class F>
-void with_float_type(const RandomCall& call, const F& f) {
-  switch (call.dtype) {
-    case c10::kDouble:
-      return f(double{});
-    case c10::kFloat:
-      return f(float{});
-    case c10::kBFloat16:
-      return f(c10::BFloat16{});
-    case c10::kHalf:
-      return f(c10::Half{});
-    default:
-      refuse_dtype(call);
-  }
-}
-template <class F>
-void with_any_type(const RandomCall& call, const F& f) {
-  switch (call.dtype) {
-    case c10::kLong:
-      return f(int64_t{});
-    case c10::kInt:
-      return f(int32_t{});
-    case c10::kShort:
-      return f(int16_t{});
-    case c10::kChar:
-      return f(int8_t{});
-    case c10::kByte:
-      return f(uint8_t{});
-    case c10::kBool:
-      return f(bool{});
-    default:
-      with_float_type(call, f);
-  }
-}
-
-void fill_integers(const Draw& draw) {
+// random_ in its forms: low and high, and the number of words, by kind.
+void fill_integers(const Draw& draw, int64_t low, int64_t high) {
   with_any_type(draw.call, [&](auto type) {
     using T = decltype(type);
     if (lanes_per_block(draw.call) == 4)
-      fill_with(draw, IntegerValue<T, 4>(draw.call.low, draw.call.high));
+      fill_with(draw, IntegerValue<T, 4>(low, high));
     else
-      fill_with(draw, IntegerValue<T, 2>(draw.call.low, draw.call.high));
+      fill_with(draw, IntegerValue<T, 2>(low, high));
   });
 }
 
@@ -115,24 +80,52 @@ void fill_mask(const Draw& draw) {
     fill_with(draw, KeepValue<float>(draw.call.a));
 }
 
+// The floating distributions with two arguments.
+template <template <class> class G>
+void fill_floats(const Draw& draw) {
+  with_float_type(draw.call,
+                  [&](auto type) { fill_with(draw, G<decltype(type)>(draw.call.a, draw.call.b)); });
+}
+
+// One past the largest of the integers that random_() draws; wraps for int64.
+int64_t end_of_exact(c10::ScalarType dtype) {
+  return static_cast<int64_t>(static_cast<uint64_t>(largest_exact_integer(dtype)) + 1);
+}
+
 void fill_values(const Draw& draw) {
   const RandomCall& call = draw.call;
   switch (call.kind) {
     case RandomKind::kUniform:
-      return with_float_type(call,
-                             [&](auto t) { fill_with(draw, UniformValue<decltype(t)>(call.a, call.b)); });
+      return fill_floats<UniformValue>(draw);
     case RandomKind::kNormal:
-      return with_float_type(call,
-                             [&](auto t) { fill_with(draw, NormalValue<decltype(t)>(call.a, call.b)); });
-    case RandomKind::kRandint:
-      return fill_integers(draw);
+      return fill_floats<NormalValue>(draw);
+    case RandomKind::kLogNormal:
+      return fill_floats<LogNormalValue>(draw);
+    case RandomKind::kCauchy:
+      return fill_floats<CauchyValue>(draw);
+    case RandomKind::kRreluNoise:
+      return fill_floats<SlopeValue>(draw);
+    case RandomKind::kExponential:
+      return with_float_type(call, [&](auto t) { fill_with(draw, ExponentialValue<decltype(t)>(call.a)); });
+    case RandomKind::kGeometric:
+      return with_number_type(call, [&](auto t) { fill_with(draw, GeometricValue<decltype(t)>(call.a)); });
     case RandomKind::kBernoulli:
       return with_any_type(call, [&](auto t) { fill_with(draw, BernoulliValue<decltype(t)>(call.a)); });
+    case RandomKind::kBernoulliUniform:
+    case RandomKind::kMultinomialUniform:
+      return with_float_type(call, [&](auto t) { fill_with(draw, UniformWord<decltype(t)>()); });
+    case RandomKind::kRandint:
+      return fill_integers(draw, call.low, call.high);
+    case RandomKind::kRandom:
+      return fill_integers(draw, 0, end_of_exact(call.dtype));
+    case RandomKind::kRandomBits:
+      return fill_integers(draw, 0, 0);
+    case RandomKind::kRandperm:
+      return fill_permutation(call, draw.owned, draw.state, draw.geometry, draw.out);
     case RandomKind::kDropoutMask:
       return fill_mask(draw);
-    default:
-      throw NotBuilt("[random] this distribution is not built");
   }
+  throw Broken("an unknown random operator");
 }
 
 void check_local(const RandomCall& call, const std::vector<IndexList>& owned, const at::Tensor& out) {
@@ -146,12 +139,16 @@ void check_local(const RandomCall& call, const std::vector<IndexList>& owned, co
 }  // namespace
 
 void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
-                const DeviceModel& device, const at::Tensor& out) {
+                const RandomGeometry& geometry, const at::Tensor& out) {
   LOCKSTEP_CHECK(state.offset % 4 == 0, "[random] the generator's offset must be a multiple of 4, but is ",
                  state.offset, ".");
   check_local(call, owned, out);
-  const RandomGeometry geometry = random_geometry(call, device);
   if (out.numel() > 0) fill_values({call, owned, state, geometry, out});
+}
+
+void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+                const DeviceModel& device, const at::Tensor& out) {
+  fill_local(call, owned, state, random_geometry(call, device), out);
 }
 
 at::Tensor draw_local(const RandomCall& call, const std::vector<IndexList>& owned,

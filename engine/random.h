@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/layout.h"
+#include "engine/random_geometry.h"
 #include "engine/values/random_call.h"
 #include "engine/values/random_source.h"
 
@@ -24,6 +25,10 @@ at::Tensor draw_local(const RandomCall& call, const std::vector<IndexList>& owne
 // The same into an existing local tensor of any strides.
 void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
                 const DeviceModel& device, const at::Tensor& out);
+
+// The same by the geometry given, which need not be a device's.
+void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+                const RandomGeometry& geometry, const at::Tensor& out);
 
 // How far the call moves the generator's offset: that of the global launch, on every rank alike, empty ones
 // too; 0 for a tensor without elements.

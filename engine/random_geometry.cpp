@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launch rules of stock CUDA kernels: TensorIterator's element order, 32-bit splitting, dropout's vector
-// widths.
+// widths, and the kernels that have rules of their own.
 #include "engine/random_geometry.h"
 
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "engine/random_check.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 
@@ -18,28 +19,11 @@ namespace {
 
 constexpr int64_t kBlockSize = 256;
 constexpr uint64_t kWordsPerDraw = 4;
+constexpr int64_t kLargestGridY = 65535;
 
 struct Dim {
   int64_t size, stride;
 };
-
-const char* op_name(RandomKind kind) {
-  switch (kind) {
-    case RandomKind::kUniform:
-      return "uniform_";
-    case RandomKind::kNormal:
-      return "normal_";
-    case RandomKind::kRandint:
-      return "random_";
-    case RandomKind::kBernoulli:
-      return "bernoulli_";
-    case RandomKind::kDropoutMask:
-      return "native_dropout";
-    default:
-      break;
-  }
-  throw Broken("an unknown random operator");
-}
 
 int64_t numel(const RandomCall& call) {
   return std::accumulate(call.shape.begin(), call.shape.end(), int64_t{1}, std::multiplies<>());
@@ -69,8 +53,9 @@ std::vector<int64_t> rank_strides(const RandomCall& call, const std::vector<size
   std::vector<int64_t> result(call.shape.size(), 0);
   int64_t next = 1;
   for (size_t d : order) {
-    // Dropout reads such a tensor by logical index and writes its mask elsewhere.
-    const bool written = call.kind != RandomKind::kDropoutMask && numel(call) > 0;
+    // Dropout and rrelu read such a tensor by logical index and write elsewhere.
+    const bool reads = call.kind == RandomKind::kDropoutMask || call.kind == RandomKind::kRreluNoise;
+    const bool written = !reads && numel(call) > 0;
     LOCKSTEP_CHECK(!written || call.stride[d] != 0, "[", op_name(call.kind), "] dimension ", d,
                    " of a tensor of shape ", shape_text(call.shape),
                    " has stride 0: several elements share memory. Call contiguous() first.");
@@ -179,60 +164,126 @@ void plan_dropout(const RandomCall& call, const DeviceModel& device, bool dense,
   out.advance = call.a == 1 ? 0 : increment(n, thread_count, 4);
 }
 
-// Integers beyond those that a floating dtype holds exactly: stock moves the bounds, with a warning.
-void check_integers_fit(const RandomCall& call) {
-  if (!c10::isFloatingType(call.dtype)) return;
-  const int digits = call.dtype == c10::kDouble  ? 53
-                     : call.dtype == c10::kFloat ? 24
-                     : call.dtype == c10::kHalf  ? 11
-                                                 : 8;
-  const int64_t largest = int64_t{1} << digits;
-  LOCKSTEP_CHECK(call.low >= -largest && call.high - 1 <= largest, "[random_] [", call.low, ", ", call.high,
-                 ") holds integers that ", dtype_name(call.dtype), " cannot represent; stay within ",
-                 -largest, " and ", largest, " or draw as i64 and cast.");
+// Four consecutive elements a thread, one block each, as many threads as that takes; in memory order if the
+// tensor is dense, else logically. The generator moves by what the kernel asks for, 10 words, rounded up.
+void plan_bernoulli(const RandomCall& call, bool dense, RandomGeometry& out) {
+  constexpr int64_t kBlock = 512, kWidth = 4;
+  const int64_t n = numel(call);
+  if (!dense) out.rank_stride = contiguous_strides(call.shape);
+  out.vector_width = kWidth;
+  out.launches = {{0, n, kBlock * ((n - 1) / (kBlock * kWidth) + 1), 0}};
+  out.advance = 12;
+}
+
+// One launch of any size over the logical index.
+void plan_rrelu(const RandomCall& call, const DeviceModel& device, RandomGeometry& out) {
+  const int64_t n = numel(call), thread_count = threads(n, device);
+  out.rank_stride = contiguous_strides(call.shape);
+  out.launches = {{0, n, thread_count, 0}};
+  out.advance = increment(n, thread_count, lanes_per_block(call));
+}
+
+// Threads along the samples; blocks along the distributions, each of which is served by one block for every
+// kLargestGridY distributions, one draw after the other.
+void plan_multinomial(const RandomCall& call, RandomGeometry& out) {
+  constexpr int64_t kBlock = 128;
+  const int64_t dists = call.shape[0], samples = call.shape[1];
+  const int64_t row_threads = kBlock * ((samples - 1) / kBlock + 1), rows = std::min(dists, kLargestGridY);
+  out.rank_stride = contiguous_strides(call.shape);
+  for (int64_t d = 0; d < dists; ++d)
+    out.launches.push_back({d * samples, samples, row_threads,
+                            kWordsPerDraw * static_cast<uint64_t>(d / rows),
+                            static_cast<uint64_t>(d % rows * row_threads)});
+  out.advance = increment(dists, rows, 1);
+}
+
+// The keys, then a word for each element that may share its key with others.
+void plan_permutation(const RandomCall& call, const DeviceModel& device, RandomGeometry& out) {
+  out = random_geometry(permutation_keys(call), device);
+  out.shuffle_offset = out.advance;
+  out.advance += increment(call.shape[0], 1, 4);
+}
+
+bool takes_two_words(const RandomCall& call) {
+  switch (call.kind) {
+    case RandomKind::kDropoutMask:
+    case RandomKind::kBernoulliUniform:
+    case RandomKind::kMultinomialUniform:
+      return false;
+    case RandomKind::kRandint:
+      return static_cast<uint64_t>(call.high) - static_cast<uint64_t>(call.low) >= uint64_t{1} << 28;
+    case RandomKind::kRandomBits:
+      return true;
+    case RandomKind::kRandom:
+      return call.dtype == c10::kLong || call.dtype == c10::kDouble;
+    default:
+      return call.dtype == c10::kDouble;
+  }
 }
 
 }  // namespace
 
 int64_t lanes_per_block(const RandomCall& call) {
-  if (call.kind == RandomKind::kDropoutMask) return 4;
-  if (call.kind == RandomKind::kRandint)
-    return static_cast<uint64_t>(call.high) - static_cast<uint64_t>(call.low) < (uint64_t{1} << 28) ? 4 : 2;
-  return call.dtype == c10::kDouble ? 2 : 4;
+  return takes_two_words(call) ? 2 : 4;
 }
 
-void check_random_call(const RandomCall& call) {
-  const char* op = op_name(call.kind);
-  const bool any_dtype = call.kind == RandomKind::kRandint || call.kind == RandomKind::kBernoulli;
-  LOCKSTEP_CHECK(any_dtype || c10::isFloatingType(call.dtype), "[", op, "] takes a floating dtype, not ",
-                 dtype_name(call.dtype), ".");
-  LOCKSTEP_CHECK(call.kind != RandomKind::kUniform || call.a <= call.b, "[uniform_] from (", call.a,
-                 ") must not exceed to (", call.b, ").");
-  LOCKSTEP_CHECK(call.kind != RandomKind::kNormal || call.b >= 0,
-                 "[normal_] std must not be negative, but is ", call.b, ".");
-  LOCKSTEP_CHECK((call.kind != RandomKind::kBernoulli && call.kind != RandomKind::kDropoutMask) ||
-                     (call.a >= 0 && call.a <= 1),
-                 "[", op, "] p must lie within 0 and 1, but is ", call.a, ".");
-  if (call.kind != RandomKind::kRandint) return;
-  LOCKSTEP_CHECK(call.low < call.high, "[random_] low (", call.low, ") must be less than high (", call.high,
-                 ").");
-  check_integers_fit(call);
+int permutation_key_bits(int64_t n) {
+  // So many that equal keys are expected in less than one of ten permutations.
+  const double count = static_cast<double>(n);
+  const double keys = count - (6 * count * count + 1) / (12 * std::log(0.9));
+  return std::min(64, static_cast<int>(std::ceil(std::log2(keys))));
+}
+
+RandomCall permutation_keys(const RandomCall& call) {
+  const bool narrow = permutation_key_bits(call.shape[0]) <= 32;
+  RandomCall keys = call;
+  keys.kind = RandomKind::kRandint;
+  keys.dtype = narrow ? c10::kInt : c10::kLong;
+  keys.low = narrow ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
+  keys.high = narrow ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max();
+  return keys;
 }
 
 RandomGeometry random_geometry(const RandomCall& call, const DeviceModel& device) {
   LOCKSTEP_CHECK(device.sm_count > 0 && device.threads_per_sm >= kBlockSize, "[", op_name(call.kind),
                  "] a device model of ", device.sm_count, "x", device.threads_per_sm,
                  " cannot hold one block of 256 threads.");
-  if (call.shape.size() != call.stride.size()) throw Broken("a random call with unlike shape and stride");
   check_random_call(call);
   RandomGeometry out;
   const std::vector<size_t> order = memory_order(call);
   out.rank_stride = rank_strides(call, order);
   if (numel(call) == 0) return out;
-  if (call.kind == RandomKind::kDropoutMask)
-    plan_dropout(call, device, is_dense(call, order), out);
-  else
-    plan_grid_stride(call, device, order, out);
+  switch (call.kind) {
+    case RandomKind::kDropoutMask:
+      plan_dropout(call, device, is_dense(call, order), out);
+      break;
+    case RandomKind::kBernoulliUniform:
+      plan_bernoulli(call, is_dense(call, order), out);
+      break;
+    case RandomKind::kRreluNoise:
+      plan_rrelu(call, device, out);
+      break;
+    case RandomKind::kMultinomialUniform:
+      plan_multinomial(call, out);
+      break;
+    case RandomKind::kRandperm:
+      plan_permutation(call, device, out);
+      break;
+    default:
+      plan_grid_stride(call, device, order, out);
+  }
+  return out;
+}
+
+RandomGeometry indexed_geometry(const RandomCall& call) {
+  check_random_call(call);
+  RandomGeometry out;
+  out.indexed = true;
+  out.rank_stride = contiguous_strides(call.shape);
+  const int64_t n = numel(call);
+  if (n == 0) return out;
+  out.launches = {{0, n, 1, 0}};
+  out.advance = 4;
   return out;
 }
 

@@ -64,12 +64,68 @@ TEST(RandomGeometry, WideIntegersTakeTwoWords) {
 
 // Catches: division by zero, or a draw for nothing.
 TEST(RandomGeometry, NothingToDraw) {
-  for (auto kind : {RandomKind::kUniform, RandomKind::kNormal, RandomKind::kRandint, RandomKind::kBernoulli,
-                    RandomKind::kDropoutMask}) {
+  using enum RandomKind;
+  for (auto kind : {kUniform, kNormal, kLogNormal, kExponential, kCauchy, kGeometric, kBernoulli,
+                    kBernoulliUniform, kRandint, kRandom, kRandomBits, kDropoutMask, kRreluNoise}) {
     const auto geometry = random_geometry(call_of(kind, c10::kFloat, {3, 0, 2}), kH200);
     EXPECT_EQ(geometry.advance, 0u);
     EXPECT_TRUE(geometry.launches.empty());
+    EXPECT_EQ(indexed_geometry(call_of(kind, c10::kFloat, {3, 0, 2})).advance, 0u);
   }
+  EXPECT_EQ(random_geometry(call_of(kRandperm, c10::kLong, {0}), kH200).advance, 0u);
+  for (const auto& shape : {std::vector<int64_t>{0, 3}, std::vector<int64_t>{3, 0}})
+    EXPECT_EQ(random_geometry(call_of(kMultinomialUniform, c10::kFloat, shape), kH200).advance, 0u);
+}
+
+// A tensor of probabilities has a kernel of its own: 4 elements a thread, as many threads as that takes, and
+// 10 words of any size. Catches: the common launch, or memory order where the tensor has gaps.
+TEST(RandomGeometry, ProbabilitiesHaveTheirOwnLaunch) {
+  const auto of = [](std::vector<int64_t> shape, std::vector<int64_t> stride = {}) {
+    return random_geometry(
+        call_of(RandomKind::kBernoulliUniform, c10::kFloat, std::move(shape), std::move(stride)), kTiny);
+  };
+  EXPECT_EQ(of({2048}).launches, (std::vector<RandomLaunch>{{0, 2048, 512, 0}}));
+  EXPECT_EQ(of({int64_t{1} << 30}).launches,
+            (std::vector<RandomLaunch>{{0, int64_t{1} << 30, int64_t{1} << 28, 0}}));
+  EXPECT_EQ(of({2049}).launches[0].threads, 1024);
+  EXPECT_EQ(of({100000}).advance, 12u);
+  EXPECT_EQ(of({4, 5}, {1, 4}).rank_stride, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(of({4, 5}, {1, 8}).rank_stride, (std::vector<int64_t>{5, 1}));
+}
+
+// Catches: rrelu's noise in memory order, or split at 2 GiB.
+TEST(RandomGeometry, SlopesAreNumberedLogically) {
+  const auto slopes = random_geometry(call_of(RandomKind::kRreluNoise, c10::kDouble, {3, 5}, {1, 3}), kTiny);
+  EXPECT_EQ(slopes.rank_stride, (std::vector<int64_t>{5, 1}));
+  const int64_t large = (int64_t{1} << 28) + 1;
+  EXPECT_EQ(random_geometry(call_of(RandomKind::kRreluNoise, c10::kDouble, {large}), kH200).launches,
+            (std::vector<RandomLaunch>{{0, large, 270336, 0}}));
+  EXPECT_EQ(random_geometry(call_of(RandomKind::kRreluNoise, c10::kFloat, {1025}), kTiny).advance, 8u);
+  EXPECT_EQ(random_geometry(call_of(RandomKind::kRreluNoise, c10::kDouble, {1024}), kTiny).advance, 8u);
+}
+
+// The keys' draw, then a word for each element. Catches: either of them forgotten, keys of the other width.
+TEST(RandomGeometry, PermutationsDrawTwice) {
+  const auto of = [](int64_t n) {
+    return random_geometry(call_of(RandomKind::kRandperm, c10::kLong, {n}), kTiny);
+  };
+  EXPECT_EQ(of(1).advance, 8u);
+  EXPECT_EQ(of(513).shuffle_offset, 8u);
+  EXPECT_EQ(of(513).advance, 8u + 516u);
+  EXPECT_EQ(permutation_keys(call_of(RandomKind::kRandperm, c10::kHalf, {30083})).dtype, c10::kInt);
+  EXPECT_EQ(permutation_keys(call_of(RandomKind::kRandperm, c10::kHalf, {30084})).dtype, c10::kLong);
+  EXPECT_EQ(permutation_key_bits(21272), 31);
+  EXPECT_EQ(permutation_key_bits(21273), 32);
+  EXPECT_THROW(random_geometry(call_of(RandomKind::kRandperm, c10::kByte, {257}), kTiny), Error);
+}
+
+// Catches: an advance that depends on the size, or an order of memory.
+TEST(RandomGeometry, IndexedNumbersKnowNoDevice) {
+  const auto geometry = indexed_geometry(call_of(RandomKind::kNormal, c10::kDouble, {3000, 50}, {1, 3000}));
+  EXPECT_EQ(geometry.rank_stride, (std::vector<int64_t>{50, 1}));
+  EXPECT_EQ(geometry.launches, (std::vector<RandomLaunch>{{0, 150000, 1, 0}}));
+  EXPECT_EQ(geometry.advance, 4u);
+  EXPECT_TRUE(geometry.indexed);
 }
 
 // Catches: a limit in elements instead of bytes, the split in the wrong place or order.
@@ -166,11 +222,17 @@ TEST(RandomGeometry, RefusesWhatStockRefuses) {
   RandomCall improbable = call_of(RandomKind::kBernoulli, c10::kBool, {4});
   improbable.a = 1.5;
   EXPECT_THROW(random_geometry(improbable, kH200), Error);
-  RandomCall coarse = call_of(RandomKind::kRandint, c10::kBFloat16, {4});
-  coarse.high = 258;
-  EXPECT_THROW(random_geometry(coarse, kH200), Error);
-  coarse.high = 257;
-  EXPECT_NO_THROW(random_geometry(coarse, kH200));
+  RandomCall large = call_of(RandomKind::kRandint, c10::kHalf, {4});
+  large.high = 65506;
+  EXPECT_THROW(random_geometry(large, kH200), Error);
+  large.high = 65505;
+  EXPECT_NO_THROW(random_geometry(large, kH200));
+  large.low = large.high;
+  EXPECT_THROW(random_geometry(large, kH200), Error);
+  RandomCall wrapped = call_of(RandomKind::kRandint, c10::kLong, {4});
+  wrapped.high = std::numeric_limits<int64_t>::min();  // past the largest int64
+  EXPECT_EQ(lanes_per_block(wrapped), 2);
+  EXPECT_NO_THROW(random_geometry(wrapped, kH200));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three policies, each a choice of what to draw, from which seed and offset.
+// The policies, each a choice of what to draw, from which seed and offset.
 #include "engine/random_policy.h"
 
 #include <ATen/EmptyTensor.h>
@@ -17,10 +17,11 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::pair<RandomPolicy, const char*>, 3> kNames{{
+constexpr std::array<std::pair<RandomPolicy, const char*>, 4> kNames{{
     {RandomPolicy::kSingleDevice, "single-device"},
     {RandomPolicy::kPerRankSeeds, "per-rank-seeds"},
     {RandomPolicy::kOffsetBased, "offset-based"},
+    {RandomPolicy::kIndexed, "indexed"},
 }};
 constexpr uint64_t kMegatronSeedOffset = 2718;
 
@@ -90,7 +91,8 @@ const char* name(RandomPolicy policy) {
 RandomPolicy parse_random_policy(std::string_view text) {
   for (const auto& [policy, known] : kNames)
     if (text == known) return policy;
-  throw Error(concat("[random policy] '", text, "' is none of single-device, per-rank-seeds, offset-based."));
+  throw Error(concat("[random policy] '", text,
+                     "' is none of single-device, per-rank-seeds, offset-based, indexed."));
 }
 
 RandomPolicy random_policy() {
@@ -109,6 +111,10 @@ void fill_local(const RandomCall& call, const Spec& spec, int64_t position, cons
     fill_local(call, owned_by(spec, position), state, device, out);
     return;
   }
+  if (policy == RandomPolicy::kIndexed) {
+    fill_local(call, owned_by(spec, position), state, indexed_geometry(call), out);
+    return;
+  }
   const std::vector<int64_t> shape = local_shape(spec, position);
   fill_local(local_call(call, shape, out.strides().vec()), owned_whole(shape),
              local_state(spec, position, state, policy), device, out);
@@ -125,10 +131,18 @@ at::Tensor draw_local(const RandomCall& call, const Spec& spec, int64_t position
 
 uint64_t advance(const RandomCall& call, const Spec& spec, const DeviceModel& device, RandomPolicy policy) {
   if (policy == RandomPolicy::kSingleDevice) return advance(call, device);
+  if (policy == RandomPolicy::kIndexed) return indexed_geometry(call).advance;
   if (policy == RandomPolicy::kOffsetBased) return round_up_to_4(product(call.shape));
   // Position 0 is first along every mesh dimension, and torch.chunk makes the first pieces the largest.
   const std::vector<int64_t> shape = local_shape(spec, 0);
   return advance(local_call(call, shape, local_stride(spec, shape)), device);
+}
+
+void IndexedSource::fill(const RandomCall& call, const at::Tensor& out, const DeviceModel&,
+                         RandomState& state) {
+  const RandomGeometry geometry = indexed_geometry(call);
+  fill_local(call, owned_whole(call.shape), state, geometry, out);
+  state.offset += geometry.advance;
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RandomPolicy: what a random operator on a DTensor draws on each rank. The single device's stream is the
-// product; the other two are what other systems do, for curves that show the difference.
+// product, the indexed one its twin without a device; the other two are what other systems do, for curves
+// that show the difference.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "engine/values/random_call.h"
+#include "engine/values/random_source.h"
 #include "engine/values/spec.h"
 
 namespace lockstep {
@@ -23,9 +25,13 @@ enum class RandomPolicy {
   // elements of the shards before it, as if an offset counted elements. Every rank then moves by the global
   // number of elements.
   kOffsetBased,
+  // Numbers that no device has a part in: element j, row-major in the global tensor, takes lane j % lanes of
+  // block philox(seed, subsequence = offset / 4, counter = j / lanes), and each call moves the offset by 4.
+  kIndexed,
 };
 
-const char* name(RandomPolicy policy);  // "single-device", "per-rank-seeds", "offset-based"
+const char* name(RandomPolicy policy);  // "single-device", "per-rank-seeds", "offset-based",
+                                        // "indexed"
 RandomPolicy parse_random_policy(std::string_view text);
 
 // The thread's policy: kSingleDevice outside every scope.
@@ -52,5 +58,12 @@ void fill_local(const RandomCall& call, const Spec& spec, int64_t position, cons
 // How far the call moves the offset, the same on every rank.
 uint64_t advance(const RandomCall& call, const Spec& spec, const DeviceModel& device,
                  RandomPolicy policy = random_policy());
+
+// Serves random operators on plain tensors (RandomScope) as kIndexed does on distributed ones.
+class IndexedSource : public RandomSource {
+ public:
+  void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,
+            RandomState& state) override;
+};
 
 }  // namespace lockstep

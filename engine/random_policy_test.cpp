@@ -2,11 +2,13 @@
 // The baselines are what they claim to be, and the product's policy is none of them.
 #include "engine/random_policy.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/layout.h"
 #include "engine/random.h"
 #include "engine/values/error.h"
+#include "kernels/philox_values.h"
 
 namespace lockstep {
 namespace {
@@ -73,6 +75,29 @@ TEST(RandomPolicy, OffsetBased) {
   EXPECT_TRUE(at::equal(draw_local(uniform({5}), odd, 1, kState, kTiny, kPolicy), stock({2}, {17, 24})));
 }
 
+// Element j is lane j % lanes of block j / lanes of the call's subsequence, on every device. Catches: the
+// offset counted in words, an advance by size, a shard that counts from its own first element, a plain tensor
+// that draws otherwise.
+TEST(RandomPolicy, IndexedNumbersFollowTheGlobalIndex) {
+  constexpr auto kPolicy = RandomPolicy::kIndexed;
+  const Spec columns = spec_of("2", "[S1]", {30, 8});
+  const at::Tensor right = draw_local(uniform({30, 8}), columns, 1, kState, DeviceModel{}, kPolicy);
+  for (int64_t row = 0; row < 30; ++row)
+    for (int64_t column = 0; column < 4; ++column) {
+      const auto j = static_cast<uint64_t>(row * 8 + column + 4);
+      EXPECT_EQ(right[row][column].item<float>(), uniform32(philox(17, 20 / 4, j / 4)[j % 4]));
+    }
+  RandomCall wide = uniform({6});
+  wide.dtype = c10::kDouble;
+  at::Tensor plain = at::empty({6}, at::kDouble);
+  RandomState state = kState;
+  IndexedSource().fill(wide, plain, kTiny, state);
+  EXPECT_EQ(state, (RandomState{17, 24}));
+  const PhiloxBlock block = philox(17, 5, 2);
+  EXPECT_EQ(plain[5].item<double>(), uniform64(block[2], block[3]));
+  EXPECT_EQ(advance(uniform({3000, 8}), columns, kTiny, kPolicy), 4u);
+}
+
 // Catches: a scope that leaks, or policies that no text names.
 TEST(RandomPolicy, ScopesNestAndTextsRoundTrip) {
   EXPECT_EQ(random_policy(), RandomPolicy::kSingleDevice);
@@ -82,7 +107,8 @@ TEST(RandomPolicy, ScopesNestAndTextsRoundTrip) {
     EXPECT_EQ(random_policy(), RandomPolicy::kOffsetBased);
   }
   EXPECT_EQ(random_policy(), RandomPolicy::kSingleDevice);
-  for (auto policy : {RandomPolicy::kSingleDevice, RandomPolicy::kPerRankSeeds, RandomPolicy::kOffsetBased})
+  for (auto policy : {RandomPolicy::kSingleDevice, RandomPolicy::kPerRankSeeds, RandomPolicy::kOffsetBased,
+                      RandomPolicy::kIndexed})
     EXPECT_EQ(parse_random_policy(name(policy)), policy);
   EXPECT_THROW(parse_random_policy("thread-based"), Error);
 }

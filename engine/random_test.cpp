@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sharded stream: known answers for whole tensors, and the law that shards are slices of them.
+// The single device's stream: known answers for whole tensors of every kind.
 #include "engine/random.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -60,13 +61,13 @@ uint64_t digest(const at::Tensor& tensor) {
 TEST(DrawLocal, KnownDigests) {
   struct Row {
     int64_t n;
-    uint64_t uniform, small, wide, fp64, mask1, mask4, mask8;
+    uint64_t uniform, small, wide, fp64, mask1, mask4, mask8, hits;
   };
   const Row rows[] = {
       {1000, 0x05ed1992eb3973d0, 0x690b1394a91e8397, 0xfbf44425616c88a5, 0x757494450e68a6dd,
-       0x8c7cf1203e2eb251, 0x80c4ac98de4f1fce, 0xf07c162afe26be78},
+       0x8c7cf1203e2eb251, 0x80c4ac98de4f1fce, 0xf07c162afe26be78, 0x21873bef889520a0},
       {1000000, 0xf0e77b00f79ef7d2, 0x16cec150caee339f, 0x24c275f0a338b0fb, 0xff4a2f450231792b,
-       0x3f99b3dd1c1e6d7e, 0xcf60fde657d6f5b0, 0x960971d269bd6760},
+       0x3f99b3dd1c1e6d7e, 0xcf60fde657d6f5b0, 0x960971d269bd6760, 0xcaec833571826642},
   };
   const RandomState state{1234, 8};
   for (const Row& row : rows) {
@@ -78,6 +79,8 @@ TEST(DrawLocal, KnownDigests) {
     EXPECT_EQ(of(dropout(c10::kFloat, {row.n}, {2})), row.mask1);  // not dense: no vectors
     EXPECT_EQ(of(dropout(c10::kFloat, {row.n})), row.mask4);
     EXPECT_EQ(of(dropout(c10::kBFloat16, {row.n})), row.mask8);
+    const auto u = whole(call_of(RandomKind::kBernoulliUniform, c10::kFloat, {row.n}), state, kH200);
+    EXPECT_EQ(digest(u.le(0.3f)), row.hits);
   }
 }
 
@@ -119,97 +122,94 @@ TEST(DrawLocal, AcrossASplit) {
   EXPECT_EQ(at_split.data_ptr<float>()[1], after);
 }
 
-std::vector<RandomCall> every_kind(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
-  std::vector<RandomCall> calls;
-  for (auto dtype : {c10::kFloat, c10::kDouble, c10::kBFloat16, c10::kHalf}) {
-    calls.push_back(call_of(RandomKind::kUniform, dtype, shape, stride));
-    calls.push_back(call_of(RandomKind::kNormal, dtype, shape, stride));
-    calls.push_back(dropout(dtype, shape, stride));
-  }
-  for (auto dtype : {c10::kLong, c10::kInt, c10::kShort, c10::kChar, c10::kByte, c10::kBool, c10::kFloat,
-                     c10::kBFloat16, c10::kHalf, c10::kDouble})
-    for (int64_t high : {int64_t{2}, int64_t{1} << 33}) {
-      if (high > 2 && dtype != c10::kLong) continue;
-      calls.push_back(call_of(RandomKind::kRandint, dtype, shape, stride));
-      calls.back().high = high;
-      calls.push_back(call_of(RandomKind::kBernoulli, dtype, shape, stride));
-      calls.back().a = 0.3;
-    }
-  return calls;
+// Element j of a launch of 256 threads, as a thread reaches it: the words of its draw.
+struct Words {
+  PhiloxBlock block;
+  size_t lane;
+  uint64_t pair() const { return uint64_t{block[2 * lane]} << 32 | block[2 * lane + 1]; }
+};
+Words words(const RandomState& state, int64_t j, int64_t lanes) {
+  const auto row = static_cast<uint64_t>(j / 256), n = static_cast<uint64_t>(lanes);
+  return {philox(state.seed, static_cast<uint64_t>(j % 256), state.offset / 4 + row / n), row % n};
 }
 
-at::Tensor indices(const IndexList& list) {
-  std::vector<int64_t> result;
-  for (const Interval& i : list)
-    for (int64_t k = 0; k < i.length; ++k) result.push_back(i.start + k);
-  return at::tensor(result, at::kLong);
-}
-
-// What `owned` names of the whole, picked by plain indexing.
-at::Tensor picked(at::Tensor tensor, const std::vector<IndexList>& owned) {
-  for (size_t d = 0; d < owned.size(); ++d)
-    tensor = tensor.index_select(static_cast<int64_t>(d), indices(owned[d]));
-  return tensor;
-}
-
-// Ways to cut n indices that placements make: even, uneven, empty, interleaved, nested.
-std::vector<IndexList> cuts(int64_t n) {
-  std::vector<IndexList> lists{{}, {{0, n}}};
-  for (int64_t m : {2, 3, 7})
-    for (int64_t r = 0; r < m; ++r) {
-      const Interval mine = chunk(n, m, r);
-      if (mine.length > 0) lists.push_back({mine});
-    }
-  if (n >= 6) {
-    lists.push_back({{0, n / 6}, {n / 2, n / 6}});          // InterleavedShard
-    lists.push_back({{n / 3, 1}, {n / 2, 2}, {n - 1, 1}});  // of single elements
-    lists.push_back({{n / 2, n / 2}, {0, n / 3}});          // parts in another order
-  }
-  return lists;
-}
-
-void check_shard(const RandomCall& call, const at::Tensor& all, const std::vector<IndexList>& owned,
-                 const DeviceModel& device) {
-  const at::Tensor expected = picked(all, owned);
-  std::vector<int64_t> padded = contiguous_strides(expected.sizes().vec());
-  for (int64_t& step : padded) step *= 2;
-  padded.front() += 5;
-  for (const auto& stride : {contiguous_strides(expected.sizes().vec()), padded}) {
-    const at::Tensor local = draw_local(call, owned, stride, {42, 12}, device);
-    ASSERT_EQ(local.strides(), at::IntArrayRef(stride));
-    ASSERT_TRUE(at::equal(local, expected))
-        << static_cast<int>(call.kind) << " " << dtype_name(call.dtype) << " " << shape_text(call.shape)
-        << " stride " << shape_text(call.stride);
-  }
-}
-
-// Every kind and dtype, tiny devices (several draws a thread), memory orders, all pairs of cuts. Catches:
-// an element numbered by its place in the shard, logical for memory order, a lane taken from the local
-// launch, an order of local memory mistaken for the global one.
-TEST(DrawLocal, ShardsAreSlicesOfTheWhole) {
-  struct Memory {
-    std::vector<int64_t> shape, stride;
+// random_() draws what the dtype holds exactly. Catches: 64 bits where stock takes 32 or the reverse, a range
+// without its last integer.
+TEST(DrawLocal, IntegersWithoutARange) {
+  const DeviceModel tiny{1, 256};
+  const RandomState state{21, 16};
+  const auto at = [&](RandomKind kind, c10::ScalarType dtype, int64_t j) {
+    return whole(call_of(kind, dtype, {1200}), state, tiny).to(at::kDouble)[j].item<double>();
   };
-  const Memory memories[] = {{{46, 60}, {60, 1}},
-                             {{46, 60}, {1, 46}},
-                             {{45, 61}, {61, 1}},
-                             {{46, 60}, {120, 2}},
-                             {{7, 13, 24}, {24, 168, 1}}};
-  for (const DeviceModel& device : {DeviceModel{1, 256}, DeviceModel{2, 256}, kH200})
-    for (const Memory& memory : memories)
-      for (const RandomCall& call : every_kind(memory.shape, memory.stride)) {
-        const at::Tensor all = whole(call, {42, 12}, device);
-        const auto last = cuts(memory.shape.back());
-        size_t next = 0;  // each cut of the first dimension with three of the last
-        for (const IndexList& first : cuts(memory.shape.front()))
-          for (int k = 0; k < 3; ++k) {
-            std::vector<IndexList> owned = owned_whole(memory.shape);
-            owned.front() = first;
-            owned.back() = last[next++ % last.size()];
-            check_shard(call, all, owned, device);
-            if (HasFatalFailure()) return;
-          }
-      }
+  const auto of = [](uint64_t word) { return static_cast<double>(static_cast<int64_t>(word)); };
+  using enum RandomKind;
+  for (const int64_t j : {0, 255, 300, 800, 1199}) {
+    const uint64_t wide = words(state, j, 2).pair(), narrow = [&] {
+      const Words w = words(state, j, 4);
+      return w.block[w.lane];
+    }();
+    EXPECT_EQ(at(kRandom, c10::kLong, j), of(wide % (uint64_t{1} << 63)));
+    EXPECT_EQ(at(kRandom, c10::kDouble, j), of(wide % ((uint64_t{1} << 53) + 1)));
+    EXPECT_EQ(at(kRandom, c10::kFloat, j), of(narrow % ((1 << 24) + 1)));
+    EXPECT_EQ(at(kRandom, c10::kBFloat16, j), of(narrow % 257));
+    EXPECT_EQ(at(kRandom, c10::kHalf, j), of(narrow % 2049));
+    EXPECT_EQ(at(kRandom, c10::kInt, j), of(narrow % (uint64_t{1} << 31)));
+    EXPECT_EQ(at(kRandom, c10::kByte, j), of(narrow % 256));
+    EXPECT_EQ(at(kRandom, c10::kBool, j), of(narrow & 1));
+    EXPECT_EQ(at(kRandomBits, c10::kLong, j), of(wide));
+    EXPECT_EQ(at(kRandomBits, c10::kFloat, j), static_cast<double>(static_cast<float>(of(wide))));
+  }
+}
+
+// A number of each distribution and sample. Catches: the threads of samples beyond a block of 128, draws and
+// distributions exchanged.
+TEST(DrawLocal, NumbersOfMultinomial) {
+  const RandomState state{9, 40};
+  const auto call = call_of(RandomKind::kMultinomialUniform, c10::kFloat, {65540, 3});
+  const auto few = draw_local(call, {{{65533, 7}}, {{0, 3}}}, {3, 1}, state, kH200);
+  for (int64_t d = 65533; d < 65540; ++d)
+    for (int64_t s = 0; s < 3; ++s)
+      EXPECT_EQ(few[d - 65533][s].item<float>(),
+                uniform32(philox(9, static_cast<uint64_t>(d % 65535 * 128 + s),
+                                 10 + static_cast<uint64_t>(d / 65535))[0]));
+  EXPECT_EQ(advance(call, kH200), 8u);
+  const auto wide = whole(call_of(RandomKind::kMultinomialUniform, c10::kFloat, {2, 130}), state, kH200);
+  EXPECT_EQ(wide[1][129].item<float>(), uniform32(philox(9, 256 + 129, 10)[0]));
+}
+
+// Keys, a stable sort of their low bits, and the runs of equal keys: 7 bits for 5 elements, so that there are
+// such runs among a few seeds. Catches: keys of the wrong range or word order, the shuffle at the keys'
+// blocks.
+TEST(DrawLocal, PermutationsSortKeys) {
+  ASSERT_EQ(permutation_key_bits(5), 7);
+  int64_t equal = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const RandomState state{seed, 8};
+    std::vector<std::pair<uint64_t, int64_t>> sorted;
+    for (int64_t j = 0; j < 5; ++j) {
+      const uint64_t word = words(state, j, 2).pair();
+      sorted.emplace_back((word % 0xffffffff + 0xffffffff80000000) % 128, j);
+    }
+    std::sort(sorted.begin(), sorted.end());  // pairs: stable
+    for (size_t i = 0; i + 1 < 5; ++i) {
+      if (sorted[i].first != sorted[i + 1].first) continue;
+      ++equal;
+      if (philox(seed, i, 3)[0] % 2 == 0) std::swap(sorted[i].second, sorted[i + 1].second);
+      ++i;
+    }
+    const auto order = whole(call_of(RandomKind::kRandperm, c10::kLong, {5}), state, kH200);
+    for (int64_t i = 0; i < 5; ++i)
+      ASSERT_EQ(order[i].item<int64_t>(), sorted[static_cast<size_t>(i)].second) << "seed " << seed;
+  }
+  EXPECT_GT(equal, 5);
+}
+
+// Lengths on both sides of the changes of keys. Catches: an element lost or doubled.
+TEST(DrawLocal, PermutationsHaveEachIndexOnce) {
+  for (const int64_t n : {1, 2, 129, 21288, 30084}) {
+    const auto order = whole(call_of(RandomKind::kRandperm, c10::kLong, {n}), {1, 0}, kH200);
+    EXPECT_TRUE(std::get<0>(order.sort()).equal(at::arange(n))) << n;
+  }
 }
 
 // A transposed tensor fills memory as its contiguous twin. Catches: logical order.

@@ -10,11 +10,15 @@
 
 namespace lockstep {
 
-// One kernel launch. Thread t's blocks are philox(seed, t, counter), philox(seed, t, counter + 1), …
+// One kernel launch. Thread t's blocks are philox(seed, subsequence + t, counter), then counter + 1, …
 struct PhiloxLaunch {
   uint64_t seed = 0;
   uint64_t counter = 0;  // generator offset / 4
   int64_t threads = 256;
+  uint64_t subsequence = 0;  // of thread 0
+  PhiloxBlock block(int64_t thread, int64_t draw) const {
+    return philox(seed, subsequence + static_cast<uint64_t>(thread), counter + static_cast<uint64_t>(draw));
+  }
 };
 
 // Elements [first, last) of a launch, written `stride` apart. @pre 0 <= first < last
@@ -34,8 +38,7 @@ void fill_elements(const PhiloxLaunch& launch, const G& distribution,
                    const PhiloxRun<typename G::Value>& run) {
   int64_t row = run.first / launch.threads, thread = run.first % launch.threads;
   for (int64_t j = run.first; j < run.last; ++j) {
-    const PhiloxBlock block = philox(launch.seed, static_cast<uint64_t>(thread),
-                                     launch.counter + static_cast<uint64_t>(row / G::kLanes));
+    const PhiloxBlock block = launch.block(thread, row / G::kLanes);
     run.out[(j - run.first) * run.stride] = distribution.value(block, static_cast<int>(row % G::kLanes));
     if (++thread == launch.threads) {
       thread = 0;
@@ -50,8 +53,7 @@ void fill_blocks(const PhiloxLaunch& launch, int64_t draw, const G& distribution
                  const PhiloxRun<typename G::Value>& run) {
   const int64_t base = draw * G::kLanes * launch.threads;
   for (int64_t thread = 0; thread < launch.threads; ++thread) {
-    const auto values = all_lanes(distribution, philox(launch.seed, static_cast<uint64_t>(thread),
-                                                       launch.counter + static_cast<uint64_t>(draw)));
+    const auto values = all_lanes(distribution, launch.block(thread, draw));
     for (int64_t lane = 0; lane < G::kLanes; ++lane) {
       const int64_t j = base + lane * launch.threads + thread;
       if (run.first <= j && j < run.last)
@@ -88,8 +90,7 @@ void fill_vectorised(const PhiloxLaunch& launch, int64_t width, const G& distrib
   for (int64_t group = run.first / words; group * words < run.last; ++group) {
     const int64_t vector = group / blocks;
     const int64_t draw = blocks * (vector / launch.threads) + group % blocks;
-    const PhiloxBlock block = philox(launch.seed, static_cast<uint64_t>(vector % launch.threads),
-                                     launch.counter + static_cast<uint64_t>(draw));
+    const PhiloxBlock block = launch.block(vector % launch.threads, draw);
     const int64_t end = std::min(run.last, (group + 1) * words);
     for (int64_t j = std::max(run.first, group * words); j < end; ++j)
       run.out[(j - run.first) * run.stride] = distribution.value(block, static_cast<int>(j - group * words));

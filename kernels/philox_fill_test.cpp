@@ -71,6 +71,15 @@ TEST(FillGridStride, AnyRunIsASliceOfTheWhole) {
              [](const PhiloxRun<uint32_t>& run) { fill_grid_stride(kLaunch, WordValue{}, run); });
 }
 
+// Catches: a launch that forgets which thread is its first.
+TEST(FillGridStride, ThreadsCountFromTheFirstSubsequence) {
+  PhiloxLaunch launch = kLaunch;
+  launch.subsequence = 1000;
+  uint32_t out[2];
+  fill_grid_stride(launch, WordValue{}, PhiloxRun<uint32_t>{300, 302, out, 1});
+  EXPECT_EQ(out[1], philox(kLaunch.seed, 1000 + 301 - 256, kLaunch.counter)[1]);
+}
+
 // Catches: words 2 and 3 used at width 2, the two blocks of width 8 exchanged or interleaved over threads.
 TEST(FillVectorised, AnyRunIsASliceOfTheWhole) {
   for (int64_t width : {2, 4, 8})

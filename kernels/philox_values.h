@@ -112,7 +112,8 @@ struct NormalValue {
   }
 };
 
-// random_(low, high): one word a value where high - low < 2^28, else two, the first of them the higher half.
+// random_(low, high): `word % (high - low) + low`, where the difference is taken modulo 2^64 and 0 stands for
+// 2^64. One word a value, or two, the first of them the higher half.
 template <class T, int Lanes>
 struct IntegerValue {
   static_assert(Lanes == 4 || Lanes == 2);
@@ -128,7 +129,7 @@ struct IntegerValue {
       word = block[i];
     else
       word = uint64_t{block[2 * i]} << 32 | block[2 * i + 1];
-    const int64_t v = static_cast<int64_t>(word % range + low);
+    const int64_t v = static_cast<int64_t>((range == 0 ? word : word % range) + low);
     if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>)
       return static_cast<T>(static_cast<float>(v));
     else
@@ -163,6 +164,32 @@ struct KeepValue {
   explicit KeepValue(double drop) : keep(static_cast<A>(1.0 - drop)) {}
   bool value(const PhiloxBlock& block, int lane) const {
     return static_cast<A>(uniform32(block[static_cast<size_t>(lane)])) < keep;
+  }
+};
+
+// The uniform number itself, (0, 1], always of one word: what bernoulli_ compares with a tensor of
+// probabilities, and multinomial with cumulative ones.
+template <class T>
+struct UniformWord {
+  using Value = T;
+  static constexpr int kLanes = 4;
+  T value(const PhiloxBlock& block, int lane) const {
+    return static_cast<T>(uniform32(block[static_cast<size_t>(lane)]));
+  }
+};
+
+// rrelu's slope in training: rounded to T, then stretched in double, each operation rounded.
+template <class T>
+struct SlopeValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  double lower, range;
+  SlopeValue(double from, double to) : lower(from), range(to - from) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const T u = static_cast<T>(uniform_lane<A>(block, lane));
+    const double slope = static_cast<double>(u) * range + lower;
+    return static_cast<T>(static_cast<A>(slope));
   }
 };
 

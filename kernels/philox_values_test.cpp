@@ -158,6 +158,25 @@ TEST(IntegerValue, UsesOneOrTwoWords) {
             static_cast<float>(0xffffffffu % 200));
 }
 
+// A range of 2^64 is written as 0. Catches: a division by 0, or the word cut to the narrow dtype's integers.
+TEST(IntegerValue, TheWholeRangeIsTheWord) {
+  const PhiloxBlock block{0x92345678, 0x9abcdef0, 0xffffffff, 0x80000001};
+  EXPECT_EQ((IntegerValue<int64_t, 2>(0, 0).value(block, 0)), static_cast<int64_t>(0x923456789abcdef0));
+  EXPECT_EQ((IntegerValue<float, 2>(0, 0).value(block, 1)), -0x0.7fffffffp32f);
+  EXPECT_EQ((IntegerValue<int32_t, 4>(0, int64_t{1} << 31).value(block, 3)), 1);
+}
+
+// Catches: a slope computed in float, or not rounded to the dtype first.
+TEST(SlopeValue, StretchesTheRoundedNumberInDouble) {
+  const SlopeValue<c10::BFloat16> slope(0.125, 1.0 / 3);
+  const auto u = static_cast<double>(static_cast<c10::BFloat16>(uniform32(0x12345678)));
+  EXPECT_EQ(slope.value({0x12345678, 0, 0, 0}, 0),
+            static_cast<c10::BFloat16>(static_cast<float>(u * (1.0 / 3 - 0.125) + 0.125)));
+  const double wide = uniform64(5, 6);
+  EXPECT_EQ(SlopeValue<double>(-1, 2).value({0, 0, 5, 6}, 1), wide * 3 - 1);
+  EXPECT_EQ(UniformWord<double>().value({0, 0, 5, 6}, 2), static_cast<double>(uniform32(5)));
+}
+
 // The integer threshold of p = 0.1, known from the formula. Catches: <= for <, 1 - p in float.
 TEST(KeepValue, ThresholdOfTenPercent) {
   const KeepValue<float> keep(0.1);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distributions made of a uniform or normal number and a function that the GPU only approximates: log-normal,
+// exponential, Cauchy, geometric. README.md fixes the functions.
+#pragma once
+#include "kernels/exp_tan_math.h"
+#include "kernels/philox_values.h"
+
+namespace lockstep {
+
+// log and the rest in the accumulator's type.
+inline float log_of(float u) {
+  return log32(u);
+}
+inline double log_of(double u) {
+  return log64(u);
+}
+inline float exp_of(float x) {
+  return exp32(x);
+}
+inline double exp_of(double x) {
+  return exp64(x);
+}
+inline float tan_of(float x) {
+  return tan32(x);
+}
+inline double tan_of(double x) {
+  return tan64(x);
+}
+
+// log_normal_(mean, std).
+template <class T>
+struct LogNormalValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  NormalValue<A> normal;
+  LogNormalValue(double mean, double std) : normal(mean, std) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    return static_cast<T>(exp_of(normal.value(block, lane)));
+  }
+  std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
+    std::array<T, static_cast<size_t>(kLanes)> out;
+    const auto logarithms = normal.lanes(block);
+    for (size_t lane = 0; lane < out.size(); ++lane) out[lane] = static_cast<T>(exp_of(logarithms[lane]));
+    return out;
+  }
+};
+
+// exponential_(rate): never 0, since a number that rounds to 1 counts as the one before it.
+template <class T>
+struct ExponentialValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  static constexpr A kHalfUlp = std::numeric_limits<A>::epsilon() / 2;
+  A factor;
+  explicit ExponentialValue(double rate) : factor(A{-1} / static_cast<A>(rate)) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const A u = uniform_lane<A>(block, lane);
+    const A logarithm = u >= A{1} - kHalfUlp ? -kHalfUlp : log_of(u);
+    return static_cast<T>(factor * logarithm);
+  }
+};
+
+// cauchy_(median, scale): the ends of the interval, where the tangent is infinite, are cut off.
+template <class T>
+struct CauchyValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  static constexpr A kEnd = std::numeric_limits<A>::epsilon();
+  A median, scale;
+  CauchyValue(double a, double b) : median(static_cast<A>(a)), scale(static_cast<A>(b)) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const A u = uniform_lane<A>(block, lane);
+    const A inner = u < kEnd ? kEnd : u > A{1} - kEnd ? A{1} - kEnd : u;
+    const A angle = static_cast<A>(0x1.921fb54442d18p+1) * (inner - A{0.5});
+    return static_cast<T>(std::fma(tan_of(angle), scale, median));
+  }
+};
+
+// geometric_(p): the number of trials up to the first success. Integers come by way of int64.
+template <class T>
+struct GeometricValue {
+  using Value = T;
+  using A = RandomAccumulator<T>;
+  static constexpr int kLanes = kUniformLanes<A>;
+  bool certain;  // p == 1: the first trial succeeds
+  A log_failure;
+  explicit GeometricValue(double p)
+      : certain(static_cast<A>(p) == A{1}),
+        log_failure(certain ? A{0} : static_cast<A>(log64(1.0 - static_cast<double>(static_cast<A>(p))))) {}
+  T value(const PhiloxBlock& block, int lane) const {
+    const A trials = certain ? A{1} : std::ceil(log_of(uniform_lane<A>(block, lane)) / log_failure);
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<int64_t>(trials));
+    else
+      return static_cast<T>(trials);
+  }
+};
+
+}  // namespace lockstep
