@@ -10,54 +10,14 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/compare.h"
-#include "oracle/random_simulation_thread.h"
+#include "oracle/random_calls.h"
+#include "oracle/random_formulas.h"
+#include "oracle/random_launches.h"
 
 namespace lockstep::oracle {
 namespace {
 
 const DeviceModel kH200{132, 2048};
-
-RandomCall call_of(RandomKind kind, c10::ScalarType dtype, std::vector<int64_t> shape, double a = 0,
-                   double b = 1) {
-  RandomCall call;
-  call.kind = kind;
-  call.dtype = dtype;
-  call.shape = shape;
-  call.stride = contiguous_strides(shape);
-  call.a = a;
-  call.b = b;
-  return call;
-}
-
-RandomCall integers(int64_t n, int64_t low, int64_t high, c10::ScalarType dtype = at::kLong) {
-  auto call = call_of(RandomKind::kRandint, dtype, {n});
-  call.low = low;
-  call.high = high;
-  return call;
-}
-
-at::Tensor draw(const RandomCall& call, RandomState state, const DeviceModel& device = kH200) {
-  const bool mask = call.kind == RandomKind::kDropoutMask;
-  auto out = at::empty_strided(call.shape, call.stride, at::TensorOptions(mask ? at::kBool : call.dtype));
-  SimulatedSource().fill(call, out, device, state);
-  return out;
-}
-
-uint64_t advanced(const RandomCall& call, const DeviceModel& device = kH200) {
-  RandomState state{0, 0};
-  const bool mask = call.kind == RandomKind::kDropoutMask;
-  SimulatedSource().fill(call, at::empty(call.shape, mask ? at::kBool : call.dtype), device, state);
-  return state.offset;
-}
-
-// FNV-1a over the bytes in memory.
-uint64_t fnv(const at::Tensor& t) {
-  const auto dense = t.contiguous();
-  const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
-  uint64_t hash = 0xcbf29ce484222325;
-  for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
-  return hash;
-}
 
 // Would catch: a wrong round, key schedule, or order of counter words.
 TEST(RandomSimulation, PhiloxKnownAnswers) {
@@ -91,12 +51,13 @@ TEST(RandomSimulation, DigestsOfOtherImplementations) {
   const RandomState state{1234, 8};
   struct Row {
     int64_t n;
-    uint64_t uniform, small, wide, real64, mask1, mask4, mask8;
+    uint64_t uniform, small, wide, real64, mask1, mask4, mask8, tensor;
   };
-  const Row rows[] = {{1000, 0x05ed1992eb3973d0, 0x690b1394a91e8397, 0xfbf44425616c88a5, 0x757494450e68a6dd,
-                       0x8c7cf1203e2eb251, 0x80c4ac98de4f1fce, 0xf07c162afe26be78},
-                      {1000000, 0xf0e77b00f79ef7d2, 0x16cec150caee339f, 0x24c275f0a338b0fb,
-                       0xff4a2f450231792b, 0x3f99b3dd1c1e6d7e, 0xcf60fde657d6f5b0, 0x960971d269bd6760}};
+  const Row rows[] = {
+      {1000, 0x05ed1992eb3973d0, 0x690b1394a91e8397, 0xfbf44425616c88a5, 0x757494450e68a6dd,
+       0x8c7cf1203e2eb251, 0x80c4ac98de4f1fce, 0xf07c162afe26be78, 0x21873bef889520a0},
+      {1000000, 0xf0e77b00f79ef7d2, 0x16cec150caee339f, 0x24c275f0a338b0fb, 0xff4a2f450231792b,
+       0x3f99b3dd1c1e6d7e, 0xcf60fde657d6f5b0, 0x960971d269bd6760, 0xcaec833571826642}};
   for (const auto& row : rows) {
     EXPECT_EQ(fnv(draw(call_of(RandomKind::kUniform, at::kFloat, {row.n}, -.5, .5), state)), row.uniform);
     EXPECT_EQ(fnv(draw(integers(row.n, 0, 1000), state)), row.small);
@@ -107,7 +68,29 @@ TEST(RandomSimulation, DigestsOfOtherImplementations) {
     auto strided = call_of(RandomKind::kDropoutMask, at::kFloat, {row.n}, .1);
     strided.stride = {2};
     EXPECT_EQ(fnv(draw(strided, state)), row.mask1);
+    const auto units = draw(call_of(RandomKind::kBernoulliUniform, at::kFloat, {row.n}), state);
+    EXPECT_EQ(fnv(units <= .3F), row.tensor);
   }
+}
+
+// Blocks of seed 0, thread t, as kernels/README.md witnesses them. Would catch: an operation of the normal
+// formulas done otherwise.
+TEST(RandomSimulation, NormalWitnesses) {
+  const auto digest = [](auto type) {
+    std::vector<decltype(type)> lanes;
+    for (uint64_t t = 0; t < 1000; ++t)
+      for (const auto z : normal_values<decltype(type)>(ThreadGenerator(0, t, 0).next())) lanes.push_back(z);
+    return fnv(at::tensor(lanes, at::TensorOptions(c10::CppTypeToScalarType<decltype(type)>::value)));
+  };
+  EXPECT_EQ(digest(float{}), 0x89798bb5424833fd);
+  EXPECT_EQ(digest(double{}), 0x75ff63c4212fe5f6);
+}
+
+// p = 0.1 as an integer threshold on words. Would catch: a mask whose bound is rounded another way.
+TEST(RandomSimulation, DropoutKeepsBelowAnIntegerThreshold) {
+  const float keep = static_cast<float>(1.0 - .1);
+  EXPECT_LT(unit_float(0xe666657f), keep);
+  EXPECT_GE(unit_float(0xe6666580), keep);
 }
 
 // Would catch: elements numbered in logical order where the kernel goes by memory, and the reverse for scalar
@@ -221,7 +204,7 @@ TEST(RandomSimulation, NormalValues) {
   // The text's functions are a logarithm, a sine and a cosine.
   for (uint32_t w = 1; w < 4000000000U; w += 7654321) {
     const float u = unit_float(w);
-    EXPECT_NEAR(text_log32(u), std::log(u), 2e-7 * (1 + std::abs(std::log(u))));
+    EXPECT_NEAR(text_log(u), std::log(u), 2e-7 * (1 + std::abs(std::log(u))));
     const auto z = normal_values<double>(Words{w, w / 3, ~w, w * 5});
     const double s = std::sqrt(-2 * std::log(unit_double(w, w / 3)));
     const double v = std::fma(static_cast<double>(mantissa_bits(~w, w * 5)), 0x1p-52, 0x1p-53);
