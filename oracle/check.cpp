@@ -26,10 +26,26 @@ bool may_stand_alone(std::string_view op, bool on_engine) {
   return false;
 }
 
+bool has_elements(const TensorRecord& record) {
+  return record.spec == nullptr || record.spec->numel() > 0;
+}
+
+// Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
+// from digests, and need not be.
+bool is_vacuous(const TimelineEntry& entry) {
+  return std::none_of(entry.inputs.begin(), entry.inputs.end(), has_elements) &&
+         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+}
+bool is_vacuous(const RecordedOp& op) {
+  const auto has = [](const Window& w) { return w.defined() && w.numel() > 0; };
+  return std::none_of(op.inputs.begin(), op.inputs.end(), has) &&
+         std::none_of(op.results.begin(), op.results.end(), has);
+}
+
 // Ops that the engine may log or not: they move no value.
 bool is_silent(const TimelineEntry& entry) {
-  return entry.op == "aten::detach" || entry.op == "aten::alias" || entry.op == "aten::lift_fresh" ||
-         entry.outputs.empty();
+  return is_vacuous(entry) || entry.op == "aten::detach" || entry.op == "aten::alias" ||
+         entry.op == "aten::lift_fresh" || entry.outputs.empty();
 }
 
 // Views by the name that the recording gives them.
@@ -67,6 +83,16 @@ class Checker {
   }
 
  private:
+  // What has no elements is itself in whatever placements.
+  RenditionPtr known(const Window& window, const TensorRecord& record) {
+    const bool empty = window.numel() == 0 && !has_elements(record) && window.dtype == record.spec->dtype() &&
+                       at::IntArrayRef(window.shape) == record.spec->shape();
+    if (!empty) return shadow_.find(window, record);
+    const SlicePlanPtr plan = slice_plan(*record.spec);
+    return shadow_.rendition(window, Tensors(static_cast<size_t>(plan->terms), recording_.read(window)),
+                             *plan);
+  }
+
   bool at_end() const { return next_ >= timeline_.size(); }
   const TimelineEntry& entry() const { return timeline_[next_]; }
 
@@ -89,7 +115,7 @@ class Checker {
   // that is not known yet if the plain run's next op is to make it.
   void pass_moves(bool may_stop = false) {
     for (; !at_end(); ++next_) {
-      if (entry().op == kRedistribute) {
+      if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         note(judge_redistribution(entry(), recording_, shadow_));
         ++result_.redistributions;
@@ -128,6 +154,10 @@ class Checker {
 
   void step(const RecordedOp& op) {
     if (is_factory(op)) return skip(op);
+    if (is_vacuous(op)) {
+      for (const Effect& e : effects(op)) shadow_.set(e.window, Shadow::plain());
+      return;
+    }
     const bool constant = reads_constants(op);
     if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
     const bool skippable = constant || may_stand_alone(op.op->name, false);
@@ -192,15 +222,15 @@ class Checker {
   RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
     if (!op.inputs[i].defined()) return nullptr;
     if (record == nullptr) return Shadow::plain();
-    if (RenditionPtr found = shadow_.find(op.inputs[i], *record)) return found;
-    const bool known = !shadow_.recognise(*record).empty();
+    if (RenditionPtr found = known(op.inputs[i], *record)) return found;
+    const bool recognised = !shadow_.recognise(*record).empty();
     Fault fault;
     fault.condition = Condition::kClosed;
     fault.position = first_mismatch({recording_.read(op.inputs[i])}, *record);
     fault.text = concat("input ", i, ", placed as ", *record->spec,
                         ", is not the value that the plain run reads here: it is ",
-                        known ? "another value of the Program, or an older state of this one"
-                              : "no value of the Program at all; it was changed or lost on the way");
+                        recognised ? "another value of the Program, or an older state of this one"
+                                   : "no value of the Program at all; it was changed or lost on the way");
     throw Finding{std::move(fault)};
   }
 
@@ -256,7 +286,7 @@ class Checker {
     result_.finals.emplace_back();
     if (!defined) return;
     const Window window = recording_.window(f.plain);
-    const RenditionPtr rendition = shadow_.find(window, f.record);
+    const RenditionPtr rendition = known(window, f.record);
     if (!rendition) {
       Fault fault;
       fault.condition = Condition::kFinal;
