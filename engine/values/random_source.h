@@ -5,6 +5,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <span>
+
 #include "engine/values/random_call.h"
 
 namespace lockstep {
@@ -18,6 +21,24 @@ Generator& generator();
 // torch.manual_seed: sets the seed, resets the offset to 0.
 void manual_seed(uint64_t seed);
 
+// torch.cuda.get_rng_state: 16 bytes, the seed and then the offset, each little endian.
+std::array<uint8_t, 16> get_rng_state();
+// torch.cuda.set_rng_state. 8 bytes are a seed, at offset 0. Throws Error for other lengths and for an offset
+// that is not a multiple of 4.
+void set_rng_state(std::span<const uint8_t> state);
+
+// torch.random.fork_rng: what is drawn within the scope moves the thread's generator only until its end.
+class ForkRng {
+ public:
+  ForkRng() : before_(generator()) {}
+  ~ForkRng() { generator() = before_; }
+  ForkRng(const ForkRng&) = delete;
+  ForkRng& operator=(const ForkRng&) = delete;
+
+ private:
+  Generator before_;
+};
+
 class RandomSource {
  public:
   virtual ~RandomSource() = default;
@@ -28,10 +49,11 @@ class RandomSource {
                     RandomState& state) = 0;
 };
 
-// Within the scope, uniform_, normal_, random_, bernoulli_, dropout, native_dropout, the factories and
-// initialisers built on them, on plain tensors of this thread draw from `source` and generator(); any other
-// operator tagged nondeterministic_seeded is an error that names it. DTensors are not affected: they always
-// draw from generator().
+// Within the scope random operators on plain tensors of this thread draw from `source` and generator(): the
+// in-place fills (uniform_ to random_ and geometric_), bernoulli, normal, dropout in its forms, rrelu,
+// multinomial, randperm, and the factories, composites and initialisers built on them. They call the source
+// for the draws and stock CPU operators for the rest. Any other operator tagged nondeterministic_seeded is an
+// error that names it. DTensors are not affected: they always draw from generator().
 class RandomScope {
  public:
   explicit RandomScope(RandomSource& source);

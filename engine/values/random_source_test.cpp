@@ -65,21 +65,11 @@ TEST_F(RandomScopeTest, OperatorsAndFactoriesDrawFromTheSource) {
     int64_t low, high;
   };
   using enum RandomKind;
-  const Wanted wanted[] = {{kUniform, -1, 3, 0, 0},
-                           {kNormal, 5, 2, 0, 0},
-                           {kRandint, 0, 1, -3, 9},
-                           {kRandint, 0, 1, 0, 9},
-                           {kRandint, 0, 1, 0, (1 << 24) + 1},
-                           {kBernoulli, .25, 1, 0, 0},
-                           {kUniform, 0, 1, 0, 0},
-                           {kNormal, 0, 1, 0, 0},
-                           {kUniform, 0, 1, 0, 0},
-                           {kNormal, 0, 1, 0, 0},
-                           {kRandint, 0, 1, 0, 5},
-                           {kRandint, 0, 1, 2, 5},
-                           {kRandint, 0, 1, 0, 4},
-                           {kBernoulli, .75, 1, 0, 0},
-                           {kNormal, 1, 3, 0, 0}};
+  const Wanted wanted[] = {{kUniform, -1, 3, 0, 0}, {kNormal, 5, 2, 0, 0},      {kRandint, 0, 1, -3, 9},
+                           {kRandint, 0, 1, 0, 9},  {kRandom, 0, 1, 0, 0},      {kBernoulli, .25, 1, 0, 0},
+                           {kUniform, 0, 1, 0, 0},  {kNormal, 0, 1, 0, 0},      {kUniform, 0, 1, 0, 0},
+                           {kNormal, 0, 1, 0, 0},   {kRandint, 0, 1, 0, 5},     {kRandint, 0, 1, 2, 5},
+                           {kRandint, 0, 1, 0, 4},  {kBernoulli, .75, 1, 0, 0}, {kNormal, 1, 3, 0, 0}};
   ASSERT_EQ(source_.calls.size(), std::size(wanted));
   for (size_t i = 0; i < std::size(wanted); ++i) {
     const auto& c = source_.calls[i];
@@ -89,6 +79,40 @@ TEST_F(RandomScopeTest, OperatorsAndFactoriesDrawFromTheSource) {
   }
   EXPECT_EQ(source_.calls[7].dtype, at::kDouble);
   EXPECT_EQ(generator().state, (RandomState{7, 4 * std::size(wanted)}));
+}
+
+// The same for the distributions beside the uniform and the normal one. Would catch: parameters exchanged, a
+// default that is not libtorch's, a range without its end.
+TEST_F(RandomScopeTest, EveryFillNamesItsDistribution) {
+  RandomScope scope(source_);
+  const auto f = at::TensorOptions(at::kFloat);
+  at::empty({2}, f).exponential_(3);
+  at::empty({2}, f).cauchy_(5, 2);
+  at::empty({2}, f).log_normal_();
+  at::empty({2}, at::kInt).geometric_(0.25);
+  at::empty({2}, at::kLong).random_();
+  at::empty({2}, at::kChar).random_(-3, std::optional<int64_t>());
+  at::empty({2}, at::kLong).random_(std::numeric_limits<int64_t>::min(), std::optional<int64_t>());
+  at::empty({2}, at::kLong).random_(7, std::optional<int64_t>());
+  at::exponential(at::empty({2}, f));
+  const auto lowest = std::numeric_limits<int64_t>::min();
+  struct Wanted {
+    RandomKind kind;
+    double a, b;
+    int64_t low, high;
+  };
+  using enum RandomKind;
+  const Wanted wanted[] = {
+      {kExponential, 3, 1, 0, 0}, {kCauchy, 5, 2, 0, 0},       {kLogNormal, 1, 2, 0, 0},
+      {kGeometric, .25, 1, 0, 0}, {kRandom, 0, 1, 0, 0},       {kRandint, 0, 1, -3, 128},
+      {kRandomBits, 0, 1, 0, 0},  {kRandint, 0, 1, 7, lowest}, {kExponential, 1, 1, 0, 0}};
+  ASSERT_EQ(source_.calls.size(), std::size(wanted));
+  for (size_t i = 0; i < std::size(wanted); ++i) {
+    const auto& c = source_.calls[i];
+    EXPECT_TRUE(c.kind == wanted[i].kind && c.a == wanted[i].a && c.b == wanted[i].b &&
+                c.low == wanted[i].low && c.high == wanted[i].high)
+        << "call " << i;
+  }
 }
 
 // Would catch: values written in logical order where the stock kernel goes by memory, or elements beyond a
@@ -188,12 +212,9 @@ TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
   RandomScope scope(source_);
   const auto x = at::ones({4});
   const std::pair<const char*, std::function<void()>> refused[] = {
-      {"aten::multinomial", [&] { at::multinomial(x, 2); }},
-      {"aten::randperm", [&] { at::randperm(4); }},
-      {"aten::exponential_", [&] { at::empty({4}).exponential_(); }},
-      {"aten::exponential_", [&] { at::exponential(x); }},
-      {"aten::bernoulli_.Tensor", [&] { at::empty({4}).bernoulli_(x); }},
       {"aten::poisson", [&] { at::poisson(x); }},
+      {"aten::binomial", [&] { at::binomial(x, x); }},
+      {"aten::_standard_gamma", [&] { at::_standard_gamma(x); }},
       {"aten::uniform_", [&] { at::empty({4}).uniform_(0, 1, at::detail::createCPUGenerator()); }},
   };
   for (const auto& [op, run] : refused) try {
@@ -202,10 +223,14 @@ TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find(op), std::string::npos) << e.what();
     }
-  EXPECT_THROW(at::empty({4}, at::kLong).random_(), NotBuilt);
   EXPECT_THROW(at::empty({4}, at::kLong).uniform_(), Error);
   EXPECT_THROW(at::empty({4}).uniform_(2, 1), Error);
   EXPECT_THROW(at::empty({4}, at::kLong).random_(5, 5), Error);
+  EXPECT_THROW(at::empty({4}).exponential_(0), Error);
+  EXPECT_THROW(at::empty({4}).cauchy_(0, 0), Error);
+  EXPECT_THROW(at::empty({4}).log_normal_(0, 0), Error);
+  EXPECT_THROW(at::empty({4}).geometric_(1), Error);
+  EXPECT_THROW(at::empty({4}, at::kBool).geometric_(.5), Error);
   EXPECT_TRUE(source_.calls.empty());
 }
 
@@ -238,7 +263,7 @@ TEST_F(RandomScopeTest, ScopesNestAndEnd) {
   const auto first = at::rand({4});
   at::manual_seed(3);
   EXPECT_TRUE(at::rand({4}).equal(first));
-  at::randperm(4);
+  at::poisson(at::ones({4}));
   EXPECT_EQ(source_.calls.size(), 1U);
   EXPECT_EQ(generator().state.offset, 8U);
 }
@@ -257,6 +282,31 @@ TEST_F(RandomScopeTest, DistributedAndMetaTensorsFallThrough) {
   EXPECT_EQ(fake_calls, 2);
   at::empty({4}, at::kMeta).normal_();
   EXPECT_TRUE(source_.calls.empty());
+}
+
+// Would catch: another byte order, an offset that stock refuses, a seed alone that keeps the old offset, a
+// fork that forgets the device.
+TEST(RngState, IsCudas) {
+  generator() = {{0x0123456789abcdef, 0x1c}, {7, 512}};
+  const auto state = get_rng_state();
+  const std::array<uint8_t, 16> wanted{0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 0x1c};
+  EXPECT_EQ(state, wanted);
+  {
+    const ForkRng fork;
+    generator() = {{1, 4}, {}};
+  }
+  EXPECT_EQ(generator().device, (DeviceModel{7, 512}));
+  manual_seed(3);
+  set_rng_state(state);
+  EXPECT_EQ(generator().state, (RandomState{0x0123456789abcdef, 0x1c}));
+  set_rng_state(std::span(state).first(8));
+  EXPECT_EQ(generator().state, (RandomState{0x0123456789abcdef, 0}));
+  auto odd = state;
+  odd[8] = 2;
+  EXPECT_THROW(set_rng_state(odd), Error);
+  EXPECT_THROW(set_rng_state(std::span(state).first(15)), Error);
+  EXPECT_EQ(generator().state.offset, 0U);
+  generator() = {};
 }
 
 }  // namespace
