@@ -35,6 +35,15 @@ at::Tensor reduced_as_sum(const Stack& s) {
   return at::sum(s[0].toTensor(), s[1].toIntVector(), keepdim);
 }
 
+// Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
+at::Tensor convolution_result(const at::Tensor& like_dtype, std::vector<int64_t> shape,
+                              const at::Tensor& input, const at::Tensor& weight) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const bool channels_last =
+      input.dim() == 4 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
+  return at::empty(shape, like_dtype.options(), channels_last ? last : at::MemoryFormat::Contiguous);
+}
+
 at::Tensor convolved(const Stack& s) {
   const auto input = s[0].toTensor(), weight = s[1].toTensor();
   const auto stride = s[3].toIntVector(), padding = s[4].toIntVector(), dilation = s[5].toIntVector();
@@ -47,7 +56,7 @@ at::Tensor convolved(const Stack& s) {
     shape.push_back((input.size(d) + 2 * at(padding) - at(dilation) * (weight.size(d) - 1) - 1) / at(stride) +
                     1);
   }
-  return sized(input, shape);
+  return convolution_result(input, std::move(shape), input, weight);
 }
 
 // Ops without a meta kernel in libtorch: their results, on meta tensors.
@@ -104,8 +113,14 @@ void infer_layer_norm_backward(Stack& s) {
 void infer_convolution_backward(Stack& s) {
   const auto grad = s[0].toTensor(), input = s[1].toTensor(), weight = s[2].toTensor();
   const auto mask = s[10].toBoolList();
-  s = {mask[0] ? sized(input, input.sizes()) : at::Tensor(),
-       mask[1] ? sized(weight, weight.sizes()) : at::Tensor(),
+  const auto result = [&](const at::Tensor& of) {
+    return convolution_result(of, of.sizes().vec(), input, weight);
+  };
+  const bool pointwise = c10::multiply_integers(weight.sizes().slice(2)) == 1;
+  s = {mask[0] ? result(input) : at::Tensor(),
+       !mask[1]    ? at::Tensor()
+       : pointwise ? sized(weight, weight.sizes())
+                   : result(weight),
        mask[2] ? sized(grad, {grad.size(1)}) : at::Tensor()};
 }
 

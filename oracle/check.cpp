@@ -33,13 +33,12 @@ bool has_elements(const TensorRecord& record) {
 // Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
 // from digests, and need not be.
 bool is_vacuous(const TimelineEntry& entry) {
-  return std::none_of(entry.inputs.begin(), entry.inputs.end(), has_elements) &&
-         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+  return !entry.outputs.empty() && std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
 }
-bool is_vacuous(const RecordedOp& op) {
-  const auto has = [](const Window& w) { return w.defined() && w.numel() > 0; };
-  return std::none_of(op.inputs.begin(), op.inputs.end(), has) &&
-         std::none_of(op.results.begin(), op.results.end(), has);
+bool is_vacuous(const std::vector<Effect>& effects) {
+  return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
+    return e.window.defined() && e.window.numel() == 0;
+  });
 }
 
 // Ops that the engine may log or not: they move no value.
@@ -154,8 +153,8 @@ class Checker {
 
   void step(const RecordedOp& op) {
     if (is_factory(op)) return skip(op);
-    if (is_vacuous(op)) {
-      for (const Effect& e : effects(op)) shadow_.set(e.window, Shadow::plain());
+    if (const auto made = effects(op); is_vacuous(made)) {
+      for (const Effect& e : made) shadow_.set(e.window, Shadow::plain());
       return;
     }
     const bool constant = reads_constants(op);

@@ -55,6 +55,8 @@ constexpr std::string_view kScalarTail =
     "the vector body and the scalar tail of the kernel round differently";
 constexpr std::string_view kNanInTail =
     "given NaN, the vector body of the stock kernel gives NaN and its scalar tail a number";
+constexpr std::string_view kRoundedInTail =
+    "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
 constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
 
 constexpr OpFamily exact(std::string_view name, bool reduces = false) {
@@ -183,6 +185,7 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
     local("_fused_adamw", Bound::kTwoPaths, nullptr, kNanInTail),
     local("_fused_adam", Bound::kTwoPaths, nullptr, kNanInTail),
     local("elu_backward", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("div_mode", Bound::kTwoPaths, nullptr, kRoundedInTail),
     local("linalg_vector_norm", Bound::kRelative, reduced, kInnerReduction),
     local("var", Bound::kVariance, reduced, kInnerReduction),
     local("std", Bound::kVariance, reduced, kInnerReduction),
@@ -212,8 +215,10 @@ constexpr auto kLeniencies = std::to_array<Leniency>({
 constexpr std::array<std::string_view, 5> kUnset = {
     "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
 
-// "aten::add_.Tensor" -> "add"; "aten::_foreach_add_.List" -> "add".
+// "aten::add_.Tensor" -> "add"; "aten::_foreach_add_.List" -> "add"; a quotient that is made an integer is
+// another op than a quotient.
 std::string_view key(std::string_view name) {
+  if (name.starts_with("aten::div") && name.ends_with("_mode")) return "div_mode";
   if (name.starts_with("aten::")) name.remove_prefix(6);
   name = name.substr(0, name.find('.'));
   if (name.starts_with("_foreach_")) name.remove_prefix(9);

@@ -24,7 +24,7 @@ enum class Bound {
   kLogSoftmax,  // also logsumexp; magnitude: 1 + |answer| + range of the exponents
   kSoftmaxBackward,     // magnitude: |y| (|g| + sum |g y|)
   kLogSoftmaxBackward,  // magnitude: |g| + exp(y) sum |g|
-  kTwoPaths,  // kExact; where an input is NaN, what the kernel gives in its vector body or in its tail
+  kTwoPaths,  // kExact, or what the kernel gives for such an element in its vector body or in its tail
 };
 
 // How many roundings of the accumulation type stand between a term and the result, from the shapes of the op.

@@ -2,6 +2,7 @@
 #include "oracle/judge_op.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 
 #include <cstring>
 
@@ -253,32 +254,34 @@ std::vector<Reference> references_of(const OpInQuestion& q, const OpFamily& fami
   return references(family, q.op, q.effects, wide);
 }
 
-// The inputs of an elementwise op with `copies` of one element in the place of each tensor of that shape.
+// The inputs of an elementwise op with `copies` of what meets in one element of the result; single numbers
+// stay.
 Tensors copies_of_element(const Tensors& inputs, at::IntArrayRef shape, int64_t element, int64_t copies) {
   Tensors result;
   for (const at::Tensor& t : inputs) {
-    const bool whole = t.defined() && t.sizes() == shape;
-    result.push_back(whole ? t.flatten()[element].expand({copies}).clone() : t.defined() ? t.clone() : t);
+    const bool meets = t.defined() && t.dim() > 0 && at::is_expandable_to(t.sizes(), shape);
+    result.push_back(meets         ? t.expand(shape).flatten()[element].expand({copies}).clone()
+                     : t.defined() ? t.clone()
+                                   : t);
   }
   return result;
 }
 
-// Where an input is NaN, and `actual` is what the stock kernel gives for such an element alone, in its scalar
+// Where `actual` is not `plain`, but what the stock kernel gives for such an element alone, in its scalar
 // tail, or among its like, in its vector body.
-at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& actual, const Tensors& inputs) {
+at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& actual, const at::Tensor& plain,
+                          const Tensors& inputs) {
   constexpr int64_t kVector = 64;  // more elements than a vector has
-  at::Tensor nan = at::zeros(actual.sizes(), at::kBool);
-  for (const at::Tensor& t : inputs)
-    if (t.defined() && t.is_floating_point() && t.sizes() == actual.sizes()) nan.logical_or_(at::isnan(t));
-  const at::Tensor follows = nan.flatten(), values = actual.flatten();
+  const at::Tensor follows = at::zeros({actual.numel()}, at::kBool);
+  const at::Tensor mine = actual.flatten(), its = plain.flatten();
   for (int64_t e = 0; e < follows.numel(); ++e) {
-    if (!follows[e].item<bool>()) continue;
+    if (same_bits(mine.narrow(0, e, 1), its.narrow(0, e, 1))) continue;
     bool found = false;
     for (const int64_t copies : {int64_t{1}, kVector})
       found = found || same_bits(apply(q.op, q.effects, copies_of_element(inputs, actual.sizes(), e, copies))
                                      .at(i)
                                      .narrow(0, 0, 1),
-                                 values.narrow(0, e, 1));
+                                 mine.narrow(0, e, 1));
     follows[e].fill_(found);
   }
   return follows.reshape(actual.sizes());
@@ -333,7 +336,7 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
     if (references.empty() && computes) references = references_of(q, family, recording, shadow);
     Reference reference = computes ? references[i] : exactly(whole[i]);
     if (family.bound == Bound::kTwoPaths)
-      reference.unknown = follows_a_path(q, i, terms[i][0], whole_inputs(q, recording, shadow));
+      reference.unknown = follows_a_path(q, i, terms[i][0], whole[i], whole_inputs(q, recording, shadow));
     const at::Tensor actual = widen(terms[i], plan->ops, plan->sizes).value;
     const Judged judged = judge(actual, whole[i], reference);
     if (judged.within == Within::kNo) out_of_bound(judged, i, *q.outputs[i]->spec);
