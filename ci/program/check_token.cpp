@@ -7,7 +7,6 @@
 #include "engine/values/spec.h"
 #include "oracle/evaluate.h"
 #include "oracle/random_simulation.h"
-#include "oracle/schema.h"
 
 namespace lockstep::program {
 namespace {
@@ -15,11 +14,9 @@ namespace {
 constexpr int64_t kMostRanks = 1024;
 constexpr int64_t kMostElements = int64_t{1} << 28;
 
-void check_input(const oracle::Case& c, size_t i) {
+void check_size(const oracle::Case& c, size_t i) {
   const auto& input = c.program.inputs[i];
-  const auto& target = c.placements[i];
-  const Spec spec(c.mesh, target.placements, input.shape, contiguous_strides(input.shape), input.dtype,
-                  target.order);
+  const Spec spec(c.mesh, c.placements[i].placements, input.shape, input.dtype);
   LOCKSTEP_CHECK(spec.numel() <= kMostElements / c.mesh.size(), "[replay] x", i, " of ", spec, " on mesh ",
                  c.mesh, " takes too much memory for one process; use smaller sizes");
 }
@@ -29,9 +26,8 @@ void check_input(const oracle::Case& c, size_t i) {
 void check_case(const oracle::Case& c) {
   LOCKSTEP_CHECK(c.mesh.size() <= kMostRanks, "[replay] mesh ", c.mesh, " has ", c.mesh.size(),
                  " ranks, and one process hosts them all; use at most ", kMostRanks);
-  for (size_t i = 0; i < c.program.inputs.size(); ++i) check_input(c, i);
-  for (const auto& call : c.program.calls)
-    if (!oracle::is_own(call.op)) oracle::find_operator(call.op);
+  oracle::validate(c);
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) check_size(c, i);
   try {
     oracle::SimulatedSource source;
     oracle::evaluate(c, source);

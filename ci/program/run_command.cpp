@@ -22,6 +22,7 @@ using Json = nlohmann::json;
 struct RunFlags {
   RunOptions options;
   std::string shard, numerics = "exact", report = "lockstep-report.html";
+  std::vector<std::string> required;
   bool json = false;
 };
 
@@ -57,6 +58,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"cases_per_second_per_core", s.cases_per_second_per_core},
           {"verdicts", s.verdicts},
           {"failures", failures},
+          {"lacking", s.lacking},
           {"digest", s.digest},
           {"interrupted", s.interrupted},
           {"db", flags.options.db},
@@ -89,6 +91,8 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 suites::quoted(f.token).c_str(),
                 flags.options.fault.empty() ? "" : (" --fault " + flags.options.fault).c_str());
+  if (!s.lacking.empty()) std::printf("not covered as the plan requires:\n");
+  for (const auto& text : s.lacking) std::printf("  %s\n", text.c_str());
   std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());
   if (!flags.report.empty()) std::printf("report: %s\n", flags.report.c_str());
   const int code = suites::winning(s.codes);
@@ -98,6 +102,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
 int run(RunFlags& flags) {
   auto& options = flags.options;
   parse_shard(flags.shard, options);
+  for (const auto& text : flags.required) options.required.insert(suites::parse_least(text));
   options.report = flags.report;
   Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
   suites::RunListener listener;
@@ -158,6 +163,10 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
   run_app->add_option("--db", o.db, "Database (default lockstep.db)");
   run_app->add_option("--report", flags->report, "Report (default lockstep-report.html); empty for none");
+  run_app->add_option(
+      "--require-label", flags->required,
+      "NAME=LEAST (repeat): cases must have had this label, or this pair such as aten::mm/S, so "
+      "often; the default plan has its own");
   run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
   run_app->add_option("--hang", o.hang_seconds,
                       "A worker without a sign of life for so many seconds is stopped");

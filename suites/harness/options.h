@@ -20,8 +20,9 @@ struct RunOptions {
   int64_t shard = 0, shards = 1;
   Lane lane = Lane::kExact;
   std::string db = "lockstep.db";
-  std::string report;  // "": none
-  std::string fault;   // plants this fault in the engine
+  std::string report;                       // "": none
+  std::map<std::string, int64_t> required;  // labels and pairs, besides those of the default plan
+  std::string fault;                        // plants this fault in the engine
   bool resume = false;
   double hang_seconds = 120;
   double least_rate = 0;  // cases a second and core, below which the run is a regression
@@ -42,7 +43,8 @@ struct RunSummary {
   double cases_per_second_per_core = 0;
   std::map<std::string, std::map<std::string, int64_t>> verdicts;  // suite -> verdict -> cases
   std::vector<FailureSummary> failures;
-  std::string digest;  // of all verdicts, whatever their order
+  std::vector<std::string> lacking;  // what the plan required and the cases did not have
+  std::string digest;                // of all verdicts, whatever their order
   bool interrupted = false;
   std::set<int> codes;  // every exit code that applies
 };

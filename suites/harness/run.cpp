@@ -25,6 +25,11 @@ int64_t in_shard(int64_t cases, const RunOptions& o) {
   return cases <= o.shard ? 0 : (cases - o.shard - 1) / o.shards + 1;
 }
 
+// What a run does that names nothing: for this much, default_leasts() holds.
+bool is_default(const RunOptions& o) {
+  return o.suites.empty() && o.cases == 0 && o.seconds <= 0 && o.shards == 1;
+}
+
 void check(const RunOptions& o) {
   LOCKSTEP_CHECK(o.cases >= 0 && o.seconds >= 0 && o.jobs >= 0,
                  "[run] --cases, --time and --jobs must not be negative");
@@ -55,7 +60,7 @@ Prepared prepare(RunOptions& options, const Plan& plan) {
   p.run.command = options.command;
   p.run.seed = options.seed;
   p.run.numerics = options.lane == Lane::kExact ? "exact" : "fast";
-  p.run.plan = plan_json(options, plan.cases, plan.least);
+  p.run.plan = plan_json(options, plan);
   describe_environment(p.run);
   dashboard::Recorder(store, p.run, "supervisor").flush();
   return p;
@@ -110,6 +115,16 @@ void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recor
                                   concat(summary.failures.size(), " buckets"), agreed});
 }
 
+void judge_coverage(const Leasts& leasts, const dashboard::Store& store, RunSummary& summary,
+                    dashboard::Recorder& recorder) {
+  if (leasts.empty()) return;
+  const auto missed = lacking(store, summary.run, leasts);
+  for (const auto& l : missed) summary.lacking.push_back(text_of({l}));
+  recorder.record(dashboard::Gate{"coverage", concat(leasts.size(), " labels and pairs, each its least"),
+                                  concat("lacking: ", text_of(missed)), missed.empty()});
+  if (!missed.empty()) summary.codes.insert(kNotMeasured);
+}
+
 void judge_rate(double least, RunSummary& summary, dashboard::Recorder& recorder) {
   if (least <= 0) return;
   const double got = summary.cases_per_second_per_core;
@@ -158,6 +173,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   if (pool.interrupted) summary.codes.insert(kNotMeasured);
   dashboard::Recorder recorder(store, prepared.run, "supervisor");
   judge_run(plan, summary, recorder);
+  judge_coverage(plan.coverage, store, summary, recorder);
   judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
@@ -179,6 +195,8 @@ Plan plan(const RunOptions& options) {
   const int64_t wanted = options.cases > 0 ? options.cases : sequence.rounds(kDefaultRounds);
   p.cases = counted ? std::min(wanted, sequence.size()) : sequence.size();
   for (const auto* s : p.chosen) p.least[s->name] = 1;
+  p.coverage = options.required;
+  if (is_default(options)) p.coverage.insert(default_leasts().begin(), default_leasts().end());
   if (!counted || options.seconds > 0) return p;  // the clock decides how many: at least one of each
   std::map<std::string, int64_t> share;
   for (int64_t n = options.shard; n < p.cases; n += options.shards) ++share[sequence.at(n).suite->name];

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "suites/harness/coverage.h"
 #include "suites/harness/options.h"
 #include "suites/harness/sequence.h"
 
@@ -17,6 +18,7 @@ struct Plan {
   std::vector<const Suite*> chosen;
   int64_t cases = 0;  // numbers of the whole sequence, all shards; kEndless: until the time is up
   std::map<std::string, int64_t> least;  // suite -> cases that must be measured in this shard
+  Leasts coverage;                       // labels and pairs that they must have had
 };
 // Throws Error for an unknown suite.
 Plan plan(const RunOptions& options);

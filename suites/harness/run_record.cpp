@@ -84,13 +84,15 @@ std::string read_digest(SQLite::Database& db, const std::string& run) {
 
 }  // namespace
 
-std::string plan_json(const RunOptions& o, int64_t cases, const std::map<std::string, int64_t>& least) {
-  Json plan = {{"suites", Json::array()}, {"labels", Json::array()}};
-  for (const auto& [name, count] : least) plan["suites"].push_back({{"name", name}, {"least", count}});
-  plan["request"] = {{"suites", o.suites},   {"cases", o.cases}, {"planned", std::to_string(cases)},
-                     {"seconds", o.seconds}, {"shard", o.shard}, {"shards", o.shards},
-                     {"fault", o.fault}};
-  return plan.dump();
+std::string plan_json(const RunOptions& o, const Plan& plan) {
+  Json json = {{"suites", Json::array()}, {"labels", Json::array()}, {"pairs", Json::array()}};
+  for (const auto& [name, least] : plan.least) json["suites"].push_back({{"name", name}, {"least", least}});
+  for (const auto& [name, least] : plan.coverage)
+    json[is_pair(name) ? "pairs" : "labels"].push_back({{"name", name}, {"least", least}});
+  json["request"] = {{"suites", o.suites},   {"cases", o.cases},      {"planned", std::to_string(plan.cases)},
+                     {"seconds", o.seconds}, {"shard", o.shard},      {"shards", o.shards},
+                     {"fault", o.fault},     {"required", o.required}};
+  return json.dump();
 }
 
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
@@ -116,6 +118,7 @@ RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   now.shard = request.at("shard").get<int64_t>();
   now.shards = request.at("shards").get<int64_t>();
   now.fault = request.at("fault").get<std::string>();
+  now.required = request.at("required").get<std::map<std::string, int64_t>>();
   now.seed = run.seed;
   LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,
                  " was made with --numerics ", run.numerics, "; pass the same");

@@ -7,12 +7,13 @@
 
 #include "dashboard/recorder.h"
 #include "dashboard/store.h"
-#include "suites/harness/options.h"
+#include "suites/harness/run.h"
 
 namespace lockstep::suites {
 
-// {"suites":[{"name","least"}],"labels":[],"request":{…}}; `request` is what resumed_options reads.
-std::string plan_json(const RunOptions& options, int64_t cases, const std::map<std::string, int64_t>& least);
+// {"suites":[{"name","least"}],"labels":[{"name","least"}],"pairs":[{"name","least"}],"request":{…}};
+// `request` is what resumed_options reads.
+std::string plan_json(const RunOptions& options, const Plan& plan);
 
 // The newest run of this database that did not finish. Throws Error if there is none.
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);

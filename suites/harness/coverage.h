@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cases of a run must have had: labels (generators/labels.h), and pairs of the ledger, each at least
+// so often. A run that found nothing wrong where it did not look is not green.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dashboard/store.h"
+
+namespace lockstep::suites {
+
+// Name -> least. A name is a label, "optimizer", or a pair of two axes of the ledger, "A/B", where each side
+// is an op ("aten::mm"), a kind of placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven, empty. A
+// case counts for a pair once for each op that it runs on both.
+using Leasts = std::map<std::string, int64_t>;
+
+// What the default plan requires.
+const Leasts& default_leasts();
+// "NAME=LEAST". Throws Error for a name that can never be met.
+std::pair<std::string, int64_t> parse_least(const std::string& text);
+bool is_pair(const std::string& name);
+
+struct Lacking {
+  std::string name;
+  int64_t least = 0, got = 0;
+};
+// Those of which the run has fewer, in order of name.
+std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts);
+// "optimizer 3 of 100, S/mesh-2d 0 of 5"; "none" if nothing lacks.
+std::string text_of(const std::vector<Lacking>& lacking);
+
+}  // namespace lockstep::suites
