@@ -36,6 +36,8 @@ thread_local CommPtr g_factory_comm;
 
 std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash>& decisions() {
   thread_local std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash> map;
+  thread_local uint64_t version = 0;
+  if (rules_changed(version)) map.clear();
   return map;
 }
 
@@ -451,11 +453,6 @@ FactoryScope::FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake), com
 }
 FactoryScope::~FactoryScope() {
   std::swap(g_factory_comm, comm_);
-}
-
-void clear_decision_cache() {
-  decisions().clear();
-  forget_resolved();
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, m) {

@@ -14,7 +14,6 @@ struct DispatchCounters {
 };
 // Of this thread.
 DispatchCounters& dispatch_counters();
-void clear_decision_cache();
 
 // Does nothing: whoever makes a DTensor calls it, so that a static link keeps the fallback's registration.
 void link_dispatch();

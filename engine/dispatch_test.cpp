@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <future>
+#include <thread>
+
 #include "engine/dtensor.h"
 #include "engine/rules/table.h"
 #include "engine/timeline_log.h"
@@ -148,10 +151,33 @@ TEST_F(DispatchTest, OpsWithoutARuleSayHowToAddOne) {
   auto x = place(ramp({4, 6}), Shard{0}, kR);
   EXPECT_TRUE(says(error_of([&] { at::kthvalue(x, 1); }), {"aten::kthvalue", "[S0,R]", "register_sharding"}));
   register_sharding("aten::kthvalue", [](const OpCall&) { return Rows{}; });
-  clear_decision_cache();
   EXPECT_TRUE(full_tensor(std::get<0>(at::kthvalue(x, 1))).equal(std::get<0>(at::kthvalue(ramp({4, 6}), 1))));
   unregister_sharding("aten::kthvalue");
-  clear_decision_cache();
+}
+
+// Catches: a decision of before that outlives its rule, in this thread or in another.
+TEST_F(DispatchTest, ARegisteredRuleHoldsFromTheNextCall) {
+  const auto relu = [x = place(ramp({4, 6}), Shard{0}, kR)] {
+    return to_string(spec(at::relu(x)).placements());
+  };
+  std::promise<void> registered, decided;
+  std::string before, after;
+  std::thread other([&] {
+    before = relu();
+    decided.set_value();
+    registered.get_future().wait();
+    after = relu();
+  });
+  decided.get_future().wait();
+  EXPECT_EQ(relu(), "[S0,R]");
+  register_sharding("aten::relu", [](const OpCall&) { return Rows{}; });
+  registered.set_value();
+  other.join();
+  EXPECT_EQ(before, "[S0,R]");
+  EXPECT_EQ(after, "[R,R]");
+  EXPECT_EQ(relu(), "[R,R]");
+  unregister_sharding("aten::relu");
+  EXPECT_EQ(relu(), "[S0,R]");
 }
 
 // Catches: a collective that nobody asked for where they are forbidden.

@@ -54,6 +54,8 @@ Resolved compute(const c10::OperatorHandle& op) {
 
 std::unordered_map<const c10::FunctionSchema*, Resolved>& cache() {
   thread_local std::unordered_map<const c10::FunctionSchema*, Resolved> map;
+  thread_local uint64_t version = 0;
+  if (rules_changed(version)) map.clear();
   return map;
 }
 
@@ -64,10 +66,6 @@ const Resolved& resolve(const c10::OperatorHandle& op) {
   const auto* key = &op.schema();
   const auto it = map.find(key);
   return it != map.end() ? it->second : map.emplace(key, compute(op)).first->second;
-}
-
-void forget_resolved() {
-  cache().clear();
 }
 
 }  // namespace lockstep

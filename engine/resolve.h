@@ -20,8 +20,7 @@ struct Resolved {
   std::vector<ArgKind> kinds;  // of the arguments
 };
 
-// Cached by operator; forgotten when user rules change.
+// Cached by operator in each thread, until user rules change.
 const Resolved& resolve(const c10::OperatorHandle& op);
-void forget_resolved();
 
 }  // namespace lockstep

@@ -2,7 +2,9 @@
 #include "engine/rules/table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <utility>
 
 #include "engine/rules/families.h"
 
@@ -262,10 +264,15 @@ void add_factories_and_random(Builder& t) {
   for (const auto* name : {"zeros_like", "ones_like", "empty_like", "full_like"}) t.value(name, like);
   for (const auto* name : {"new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided"})
     t.value(name, new_tensor, local::shape_at_1);
-  for (const auto* name :
-       {"rand_like", "randn_like", "randint_like", "uniform", "normal", "random", "bernoulli"})
+  for (const auto* name : {"rand_like", "randn_like", "randint_like", "uniform", "log_normal", "cauchy",
+                           "exponential", "geometric", "random"})
     t.random(name, like);
+  t.random("bernoulli", bernoulli);
+  t.random("normal", normal);
   t.random("native_dropout", dropout);
+  t.random("rrelu_with_noise", pointwise);
+  t.value("rrelu_with_noise_backward", pointwise);
+  t.random("multinomial", none);
   t.value("native_dropout_backward", pointwise);
 }
 
@@ -286,6 +293,8 @@ std::vector<OpEntry> build() {
             [](const OpEntry& a, const OpEntry& b) { return a.name < b.name; });
   return std::move(t.entries);
 }
+
+std::atomic<uint64_t> g_version = 0;  // of the user table
 
 std::map<std::string, OpEntry, std::less<>>& user_table() {
   static std::map<std::string, OpEntry, std::less<>> table;
@@ -316,11 +325,18 @@ void register_sharding(std::string name, RowsOf rows) {
     entry.own_interleaved = stock->own_interleaved;
   }
   user_table()[std::move(name)] = std::move(entry);
+  ++g_version;
 }
 
 void unregister_sharding(std::string_view name) {
   auto& table = user_table();
   if (const auto it = table.find(name); it != table.end()) table.erase(it);
+  ++g_version;
+}
+
+bool rules_changed(uint64_t& seen) {
+  const uint64_t now = g_version;
+  return std::exchange(seen, now) != now;
 }
 
 }  // namespace lockstep

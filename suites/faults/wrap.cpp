@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "engine/dispatch.h"
 #include "engine/rules/table.h"
 #include "engine/values/error.h"
 #include "suites/lockstep_engine.h"
@@ -73,12 +72,8 @@ class RuleScope {
     if (entry == nullptr) throw Broken(concat("[faults] ", op, " has no rule to spoil"));
     register_sharding(op,
                       [rows = entry->rows, change](const OpCall& call) { return change(call, rows(call)); });
-    clear_decision_cache();
   }
-  ~RuleScope() {
-    unregister_sharding(op_);
-    clear_decision_cache();
-  }
+  ~RuleScope() { unregister_sharding(op_); }
   RuleScope(const RuleScope&) = delete;
   RuleScope& operator=(const RuleScope&) = delete;
 
