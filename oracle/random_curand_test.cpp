@@ -6,9 +6,7 @@
 #include <cstdio>
 
 #if __has_include(<curand_kernel.h>)
-#define QUALIFIERS static inline  // cuRAND's, which would name the device
 #include <curand_kernel.h>
-#define LOCKSTEP_CURAND_IS_HERE 1
 #endif
 
 #include "oracle/random_formulas.h"
@@ -16,7 +14,7 @@
 namespace lockstep::oracle {
 namespace {
 
-#ifdef LOCKSTEP_CURAND_IS_HERE
+#if __has_include(<curand_kernel.h>)
 
 struct Start {
   uint64_t seed, subsequence, offset;

@@ -100,6 +100,11 @@ uint64_t reserved(int64_t count, int64_t unroll, const DeviceModel& device) {
   return static_cast<uint64_t>((count - 1) / (kBlock * grid_of(count, device) * unroll) + 1) * 4;
 }
 
+bool is_dense(const RandomCall& call) {
+  const auto axes = iterator_axes(call);
+  return numel(call) == 0 || axes.empty() || (axes.size() == 1 && axes[0].stride == 1);
+}
+
 LaunchPlan plan_launches(const RandomCall& call, const DeviceModel& device) {
   LaunchPlan plan;
   if (numel(call) == 0) return plan;
@@ -146,9 +151,7 @@ Launch rearranged_launch(const RandomCall& call) {
 }
 
 int64_t dropout_vector(const RandomCall& call) {
-  const auto axes = iterator_axes(call);
-  const bool dense = axes.empty() || (axes.size() == 1 && axes[0].stride == 1);
-  if (!dense) return 1;
+  if (!is_dense(call)) return 1;
   auto vector = static_cast<int64_t>(16 / c10::elementSize(call.dtype));
   while (numel(call) % vector != 0) vector /= 2;
   return vector;

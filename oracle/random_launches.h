@@ -30,6 +30,8 @@ struct LaunchPlan {
 };
 
 int64_t numel(const RandomCall& call);
+// Whether the call's elements fill a piece of memory, in any order.
+bool is_dense(const RandomCall& call);
 int64_t ceil_divide(int64_t a, int64_t b);
 
 // Threads of a block, and blocks, of a distribution kernel over `count` elements.
@@ -46,8 +48,8 @@ LaunchPlan plan_launches(const RandomCall& call, const DeviceModel& device);
 // The one launch of a kernel that numbers elements as in a contiguous tensor.
 Launch logical_launch(const RandomCall& call);
 // The one launch of bernoulli_(Tensor): row-major, after its dimensions were exchanged towards falling
-// strides. Stock exchanges two only where no operand (the tensor, the probabilities) objects; the call's
-// stride speaks for all of them.
+// strides. Stock exchanges two only where no operand (the tensor, the probabilities) objects; a call's stride
+// is that of a dense tensor in the order that both agree on.
 Launch rearranged_launch(const RandomCall& call);
 // How many elements a thread of the dropout kernel takes at once: 8, 4, 2, or 1 for the scalar kernel.
 int64_t dropout_vector(const RandomCall& call);

@@ -73,19 +73,6 @@ TEST(RandomSimulation, DigestsOfOtherImplementations) {
   }
 }
 
-// Blocks of seed 0, thread t, as kernels/README.md witnesses them. Would catch: an operation of the normal
-// formulas done otherwise.
-TEST(RandomSimulation, NormalWitnesses) {
-  const auto digest = [](auto type) {
-    std::vector<decltype(type)> lanes;
-    for (uint64_t t = 0; t < 1000; ++t)
-      for (const auto z : normal_values<decltype(type)>(ThreadGenerator(0, t, 0).next())) lanes.push_back(z);
-    return fnv(at::tensor(lanes, at::TensorOptions(c10::CppTypeToScalarType<decltype(type)>::value)));
-  };
-  EXPECT_EQ(digest(float{}), 0x89798bb5424833fd);
-  EXPECT_EQ(digest(double{}), 0x75ff63c4212fe5f6);
-}
-
 // p = 0.1 as an integer threshold on words. Would catch: a mask whose bound is rounded another way.
 TEST(RandomSimulation, DropoutKeepsBelowAnIntegerThreshold) {
   const float keep = static_cast<float>(1.0 - .1);

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include <c10/util/Half.h>
+
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/random_kernels.h"
@@ -42,9 +44,51 @@ bool dispatches(RandomKind kind, ScalarType dtype) {
       return is_whole(dtype) || (is_real(dtype) && dtype != ScalarType::BFloat16);
     case RandomKind::kBernoulliUniform:  // the dtype in which probabilities are compared
       return is_one_of(dtype, {ScalarType::Double, ScalarType::Float});
+    case RandomKind::kMultinomialUniform:  // the kernel's numbers, before they are rounded to the weights'
+                                           // dtype
+      return dtype == ScalarType::Float;
     default:
       return is_real(dtype);
   }
+}
+
+struct Bounds {
+  double low, high;
+};
+template <class T>
+Bounds bounds() {
+  return {static_cast<double>(std::numeric_limits<T>::lowest()),
+          static_cast<double>(std::numeric_limits<T>::max())};
+}
+Bounds bounds_of(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Half:
+      return bounds<c10::Half>();
+    case ScalarType::Int:
+      return bounds<int32_t>();
+    case ScalarType::Short:
+      return bounds<int16_t>();
+    case ScalarType::Char:
+      return bounds<int8_t>();
+    case ScalarType::Byte:
+      return bounds<uint8_t>();
+    case ScalarType::Bool:
+      return bounds<bool>();
+    default:  // any 64-bit integer fits
+      return bounds<float>();
+  }
+}
+
+// The first and the last integer of a range lie within the dtype's. The end may have wrapped past the largest
+// int64; all 2^64 integers are another kernel's.
+void check_range(const RandomCall& call) {
+  const auto last = static_cast<int64_t>(static_cast<uint64_t>(call.high) - 1);
+  LOCKSTEP_CHECK(call.low != call.high && call.low <= last, "[aten::random_] the range from ", call.low,
+                 " to ", call.high, " is empty; give from < to");
+  const auto [low, high] = bounds_of(call.dtype);
+  LOCKSTEP_CHECK(static_cast<double>(call.low) >= low && static_cast<double>(last) <= high,
+                 "[aten::random_] ", call.low, " to ", last, " is out of the bounds of ",
+                 dtype_name(call.dtype), "; draw in int64 and convert");
 }
 
 // Of randperm: the largest n whose indices the dtype holds.
@@ -129,13 +173,18 @@ uint64_t exact_integers(ScalarType dtype) {
 }
 
 void check_supported(const RandomCall& call) {
+  // randperm(0) is done before its kernels, for any dtype that counts.
+  if (call.kind == RandomKind::kRandperm && call.dtype != ScalarType::Bool && numel(call) == 0) return;
   LOCKSTEP_CHECK(dispatches(call.kind, call.dtype), "[", name_of(call.kind),
                  "] stock CUDA has no kernel for ", dtype_name(call.dtype),
                  "; draw in another dtype and convert");
   switch (call.kind) {
     case RandomKind::kRandint:
-      LOCKSTEP_CHECK(call.low != call.high, "[aten::random_] the range from ", call.low, " to ", call.high,
-                     " is empty; give from < to");
+      return check_range(call);
+    case RandomKind::kBernoulliUniform:
+      LOCKSTEP_CHECK(is_dense(call),
+                     "[aten::bernoulli_.Tensor] strides with gaps do not say how the operands ",
+                     "order their elements; give those of a dense tensor in that order");
       return;
     case RandomKind::kRandperm:
       return check_permutation(call);
