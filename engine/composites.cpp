@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include "engine/gradients.h"
+#include "engine/random_composites.h"
 
 namespace lockstep {
 namespace {
@@ -103,7 +104,9 @@ bool in_composite() {
   return g_in_composite;
 }
 
-void link_composites() {}
+void link_composites() {
+  link_random_composites();
+}
 
 TORCH_LIBRARY_IMPL(aten, Fake, m) {
   m.impl("is_same_size", torch::CppFunction::makeFallthrough());

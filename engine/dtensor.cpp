@@ -10,6 +10,8 @@
 #include "engine/plain_guard.h"
 #include "engine/redistribute.h"
 #include "engine/values/error.h"
+#include "engine/values/integer_range.h"
+#include "engine/values/random_compounds.h"
 
 namespace lockstep {
 namespace {
@@ -264,6 +266,21 @@ at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Plac
   call.shape = std::move(shape);
   call.dtype = dtype;
   return drawn(std::move(call), mesh, p);
+}
+
+at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                   const Placements& p, c10::ScalarType dtype) {
+  const auto range = integer_range(dtype, low, high);
+  RandomCall call;
+  call.kind = range.kind;
+  call.low = range.low;
+  call.high = range.high;
+  call.shape = std::move(shape);
+  call.dtype = dtype;
+  return drawn(std::move(call), mesh, p);
+}
+at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+  return drawn(randperm_call(n, dtype), mesh, p);
 }
 
 }  // namespace lockstep

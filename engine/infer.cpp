@@ -124,6 +124,14 @@ void infer_convolution_backward(Stack& s) {
        mask[2] ? sized(grad, {grad.size(1)}) : at::Tensor()};
 }
 
+void infer_multinomial(Stack& s) {
+  const auto weights = s[0].toTensor();
+  auto shape = weights.sizes().vec();
+  LOCKSTEP_CHECK(!shape.empty(), "[aten::multinomial] weights without dimensions; give one or two");
+  shape.back() = s[1].toInt();
+  s = {at::empty(shape, weights.options().dtype(at::kLong))};
+}
+
 void infer_adaptive_pool(Stack& s) {
   auto shape = s[0].toTensor().sizes().vec();
   const auto out = s[1].toIntVector();
@@ -179,6 +187,8 @@ const std::unordered_map<std::string, Infer> kWithoutMetaKernel = {
        s = {like(input), at::empty_like(input, input.options().dtype(at::kBool))};
      }},
     {"aten::native_dropout_backward", as_input},
+    {"aten::rrelu_with_noise", as_first_dense},
+    {"aten::multinomial", infer_multinomial},
     {"aten::convolution", [](Stack& s) { s = {convolved(s)}; }},
     {"aten::convolution_backward", infer_convolution_backward},
     {"aten::_adaptive_avg_pool2d", infer_adaptive_pool},
@@ -192,6 +202,14 @@ Infer without_meta_kernel(const c10::OperatorHandle& op) {
   if (full && name == "aten::prod")
     return [](Stack& s) {
       s = {at::sum(s[0].toTensor(), s[1].isNone() ? std::optional<at::ScalarType>() : s[1].toScalarType())};
+    };
+  // Reads its bound on the host, which does not matter here.
+  if (name == "aten::randint_like" && op.schema().overload_name().starts_with("Tensor"))
+    return [](Stack& s) {
+      const auto dtype = s[s.size() - 5];
+      const auto self = s[0].toTensor();
+      s = {at::empty_like(self,
+                          self.options().dtype(dtype.isNone() ? self.scalar_type() : dtype.toScalarType()))};
     };
   const auto it = kWithoutMetaKernel.find(name);
   if (it == kWithoutMetaKernel.end()) return nullptr;

@@ -3,100 +3,97 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 #include "engine/draw.h"
 #include "engine/dtensor_impl.h"
+#include "engine/random_compound_ops.h"
 #include "engine/values/error.h"
+#include "engine/values/integer_range.h"
 
 namespace lockstep {
 namespace {
 
-RandomCall base_call(const RandomOp& r, RandomKind kind) {
+// Ops that fill with a distribution, whose first arguments after the tensor are its parameters.
+struct Fill {
+  std::string_view name;  // of the functional op
+  RandomKind kind;
+  size_t parameters;
+};
+constexpr Fill kFills[] = {
+    {"aten::rand_like", RandomKind::kUniform, 0},       {"aten::randn_like", RandomKind::kNormal, 0},
+    {"aten::uniform", RandomKind::kUniform, 2},         {"aten::normal", RandomKind::kNormal, 2},
+    {"aten::log_normal", RandomKind::kLogNormal, 2},    {"aten::cauchy", RandomKind::kCauchy, 2},
+    {"aten::exponential", RandomKind::kExponential, 1}, {"aten::geometric", RandomKind::kGeometric, 1},
+    {"aten::bernoulli", RandomKind::kBernoulli, 1}};
+
+RandomCall filling(const RandomOp& r, RandomKind kind) {
+  const auto& out = *r.outputs[0];
   RandomCall call;
   call.kind = kind;
-  const auto& out = *r.outputs[0];
   call.dtype = out.dtype();
   call.shape = out.shape();
   call.stride = out.stride();
   return call;
 }
 
-RandomCall with_range(RandomCall call, double a, double b) {
-  call.a = a;
-  call.b = b;
+RandomCall integers(const RandomOp& r, int64_t from, std::optional<int64_t> to) {
+  const auto range = integer_range(r.outputs[0]->dtype(), from, to);
+  auto call = filling(r, range.kind);
+  call.low = range.low;
+  call.high = range.high;
   return call;
 }
 
-RandomCall randint(RandomCall call, int64_t low, int64_t high) {
-  call.kind = RandomKind::kRandint;
-  call.low = low;
-  call.high = high;
+// A bound may be a tensor of one element.
+int64_t bound(const RandomOp& r, size_t arg) {
+  if (!r.args[arg].isTensor()) return r.args[arg].toInt();
+  const auto* impl = dtensor_impl(r.placed[1]);
+  return (impl == nullptr ? r.placed[1] : impl->locals().front()).item<int64_t>();
+}
+
+RandomCall integer_call(const RandomOp& r, std::string_view name) {
+  const auto& overload = r.call.overload;
+  if (name == "aten::randint_like")
+    return overload.starts_with("low") ? integers(r, bound(r, 1), bound(r, 2)) : integers(r, 0, bound(r, 1));
+  if (overload == "from") return integers(r, bound(r, 1), r.args[2].toOptional<int64_t>());
+  if (overload == "to") return integers(r, 0, bound(r, 1));
+  return filling(r, RandomKind::kRandom);
+}
+
+RandomCall call_of(const RandomOp& r, std::string_view name) {
+  if (name == "aten::randint_like" || name == "aten::random") return integer_call(r, name);
+  const auto* fill =
+      std::find_if(std::begin(kFills), std::end(kFills), [&](auto& f) { return f.name == name; });
+  if (fill == std::end(kFills))
+    throw NotBuilt(concat("[", r.op.operator_name(),
+                          "] is not drawn on DTensors in this version; draw it on a plain "
+                          "tensor and distribute_tensor the result"));
+  auto call = filling(r, fill->kind);
+  if (fill->parameters > 0) call.a = r.args[1].toDouble();
+  if (fill->parameters > 1) call.b = r.args[2].toDouble();
   return call;
 }
 
-[[noreturn]] void not_built(const RandomOp& r) {
-  throw NotBuilt(concat("[", r.op.operator_name(),
-                        "] is not drawn on DTensors in this version; draw it on a plain "
-                        "tensor and distribute_tensor the result"));
-}
-
-RandomCall call_of(const RandomOp& r) {
-  const auto& name = r.call.name;
-  const auto base = base_call(r, RandomKind::kUniform);
-  const auto normal = base_call(r, RandomKind::kNormal);
-  if (name == "aten::uniform_") return with_range(base, r.args[1].toDouble(), r.args[2].toDouble());
-  if (name == "aten::rand_like") return base;
-  if (name == "aten::normal_") return with_range(normal, r.args[1].toDouble(), r.args[2].toDouble());
-  if (name == "aten::randn_like") return normal;
-  if (name == "aten::bernoulli_" && r.call.overload == "float")
-    return with_range(base_call(r, RandomKind::kBernoulli), r.args[1].toDouble(), 0);
-  if (name == "aten::randint_like" && r.args[1].isInt())
-    return r.call.overload.starts_with("low") ? randint(base, r.args[1].toInt(), r.args[2].toInt())
-                                              : randint(base, 0, r.args[1].toInt());
-  if (name == "aten::random_" && r.call.overload == "from" && r.args[2].isInt())
-    return randint(base, r.args[1].toInt(), r.args[2].toInt());
-  if (name == "aten::random_" && r.call.overload == "to") return randint(base, 0, r.args[1].toInt());
-  not_built(r);
-}
-
-// The stock kernel: y = (x * m) * (1 / P) in the accumulation type, P = 1 - p rounded to it.
-at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
-  if (x.scalar_type() == at::kDouble) return x.mul(keep).mul(1.0 / (1.0 - p));
-  const float scale = 1.0f / static_cast<float>(1.0 - p);
-  const auto wide = x.to(at::kFloat);
-  return wide.mul(keep).mul(scale).to(x.scalar_type());
-}
-
-std::vector<PerRank<at::Tensor>> native_dropout(const RandomOp& r) {
-  const auto& input = *dtensor_impl(r.placed[0]);
-  const double p = r.args[1].toDouble();
-  const bool train = r.args[2].isNone() || r.args[2].toBool();
-  std::vector<PerRank<at::Tensor>> results(2);
-  if (!train || p == 0 || p == 1 || input.spec()->numel() == 0) {
-    const bool keep = p != 1 || !train;
-    for (const auto& x : input.locals()) {
-      results[0].push_back(keep ? x.clone() : at::zeros_like(x));
-      results[1].push_back(at::full_like(x, keep, x.options().dtype(at::kBool)));
-    }
-    return results;
-  }
-  auto call = with_range(base_call(r, RandomKind::kDropoutMask), p, 0);
-  // Stock numbers the elements of the input: in memory order if it is dense, else logically. A copy that was
-  // moved is always dense.
-  call.dtype = input.spec()->dtype();
-  call.stride = r.given[0]->stride();
-  results[1] = draw(call, *r.outputs[1], r.comm);
-  for (size_t i = 0; i < input.locals().size(); ++i)
-    results[0].push_back(dropped(input.locals()[i], results[1][i], p));
-  return results;
+void refuse_generators(const RandomOp& r) {
+  for (const auto& arg : r.args)
+    LOCKSTEP_CHECK(!arg.isGenerator(), "[", r.op.operator_name(),
+                   "] got a torch::Generator for a DTensor, whose stream is lockstep::generator(); leave the "
+                   "argument out");
 }
 
 }  // namespace
 
 std::vector<PerRank<at::Tensor>> random_op(const RandomOp& r) {
-  if (r.call.name == "aten::native_dropout") return native_dropout(r);
-  return {draw(call_of(r), *r.outputs[0], r.comm)};
+  refuse_generators(r);
+  std::string_view name = r.call.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const auto& overload = r.call.overload;
+  if (name == "aten::native_dropout") return native_dropout_op(r);
+  if (name == "aten::rrelu_with_noise") return rrelu_op(r);
+  if (name == "aten::multinomial") return multinomial_op(r);
+  if (name == "aten::bernoulli" && overload.empty()) return bernoulli_op(r, 0);
+  if (name == "aten::bernoulli" && overload == "Tensor") return bernoulli_op(r, 1);
+  if (name == "aten::normal" && !overload.empty()) return normal_of_tensors_op(r);
+  return {draw(call_of(r, name), *r.outputs[0], r.comm)};
 }
 
 }  // namespace lockstep

@@ -46,6 +46,16 @@ Rows dropout(const OpCall& call) {
   return follow(call);
 }
 
+Rows bernoulli(const OpCall& call) {
+  const bool reads = call.overload.empty() || call.overload == "Tensor";
+  return reads ? pointwise(call) : like(call);
+}
+
+Rows normal(const OpCall& call) {
+  const bool fills = call.overload.empty() || call.overload == "out";
+  return fills ? like(call) : pointwise(call);
+}
+
 Rows none(const OpCall&) {
   return {};
 }

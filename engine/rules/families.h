@@ -84,6 +84,8 @@ Rows pool(const OpCall& call);  // batch and channel dims of NCHW stay sharded
 Rows like(const OpCall& call);        // zeros_like, …: follows the input's shards
 Rows new_tensor(const OpCall& call);  // new_zeros(sizes): follows if the shape is the input's
 Rows dropout(const OpCall& call);     // native_dropout: Partial keeps, one mask
+Rows bernoulli(const OpCall& call);   // probabilities in a tensor are read, like any pointwise input
+Rows normal(const OpCall& call);      // means and standard deviations likewise
 
 Rows none(const OpCall& call);  // only the all-Replicate row
 

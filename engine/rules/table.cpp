@@ -264,10 +264,15 @@ void add_factories_and_random(Builder& t) {
   for (const auto* name : {"zeros_like", "ones_like", "empty_like", "full_like"}) t.value(name, like);
   for (const auto* name : {"new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided"})
     t.value(name, new_tensor, local::shape_at_1);
-  for (const auto* name :
-       {"rand_like", "randn_like", "randint_like", "uniform", "normal", "random", "bernoulli"})
+  for (const auto* name : {"rand_like", "randn_like", "randint_like", "uniform", "log_normal", "cauchy",
+                           "exponential", "geometric", "random"})
     t.random(name, like);
+  t.random("bernoulli", bernoulli);
+  t.random("normal", normal);
   t.random("native_dropout", dropout);
+  t.random("rrelu_with_noise", pointwise);
+  t.value("rrelu_with_noise_backward", pointwise);
+  t.random("multinomial", none);
   t.value("native_dropout_backward", pointwise);
 }
 

@@ -50,7 +50,7 @@ struct RreluFunction : torch::autograd::Function<RreluFunction> {
     ctx->save_for_backward({self, noise});
     ctx->saved_data["lower"] = lower;
     ctx->saved_data["upper"] = upper;
-    return self.mul(noise);
+    return self.mul(noise).contiguous();  // as stock's output
   }
   static Variables backward(Context* ctx, const Variables& grads) {
     const auto saved = ctx->get_saved_variables();
