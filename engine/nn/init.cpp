@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nn/init.h"
 
-#include <cmath>
+#include <ATen/ATen.h>
 
+#include <cmath>
+#include <numbers>
+
+#include "engine/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {
@@ -16,6 +20,18 @@ double kaiming_std(const at::Tensor& weight, double a) {
 double xavier_std(const at::Tensor& weight, double gain) {
   const auto [in, out] = fans(weight);
   return gain * std::sqrt(2.0 / static_cast<double>(in + out));
+}
+
+double normal_distribution(double x) {
+  return (1.0 + std::erf(x / std::numbers::sqrt2)) / 2.0;
+}
+
+// The orthogonal factor of a plain matrix, with the signs that make it unique; transposed if it is wide.
+at::Tensor orthogonal_factor(const at::Tensor& matrix) {
+  const bool wide = matrix.size(0) < matrix.size(1);
+  const auto [q, r] = at::linalg_qr(wide ? matrix.t() : matrix, "reduced");
+  const auto signed_q = q.mul(r.diagonal().sign());
+  return wide ? signed_q.t() : signed_q;
 }
 
 }  // namespace
@@ -48,6 +64,31 @@ at::Tensor& xavier_uniform_(at::Tensor& weight, double gain) {
 at::Tensor& xavier_normal_(at::Tensor& weight, double gain) {
   weight.normal_(0.0, xavier_std(weight, gain));
   return weight;
+}
+
+at::Tensor& trunc_normal_(at::Tensor& weight, double mean, double std, double low, double high) {
+  const at::NoGradGuard no_grad;
+  const double from = normal_distribution((low - mean) / std), to = normal_distribution((high - mean) / std);
+  weight.uniform_(2 * from - 1, 2 * to - 1);
+  weight.erfinv_().mul_(std * std::numbers::sqrt2).add_(mean).clamp_(low, high);
+  return weight;
+}
+
+at::Tensor& orthogonal_(at::Tensor& weight, double gain) {
+  LOCKSTEP_CHECK(weight.dim() >= 2, "[init] orthogonal_ needs two dimensions or more; the tensor has shape ",
+                 weight.sizes());
+  if (weight.numel() == 0) return weight;
+  const at::NoGradGuard no_grad;
+  const auto rows = weight.size(0);
+  const auto matrix = weight.new_empty({rows, weight.numel() / rows}).normal_();
+  if (!is_dtensor(weight)) {
+    weight.copy_(orthogonal_factor(matrix).reshape(weight.sizes()));
+  } else {
+    const auto whole = orthogonal_factor(full_tensor(matrix)).reshape(weight.sizes());
+    const auto& of = spec(weight);
+    weight.copy_(distribute_tensor(whole, device_mesh(weight), of.placements(), of.order(), std::nullopt));
+  }
+  return weight.mul_(gain);
 }
 
 }  // namespace lockstep::nn

@@ -17,4 +17,13 @@ at::Tensor& kaiming_normal_(at::Tensor& weight, double a);
 at::Tensor& xavier_uniform_(at::Tensor& weight, double gain = 1.0);
 at::Tensor& xavier_normal_(at::Tensor& weight, double gain = 1.0);
 
+// torch.nn.init.trunc_normal_: uniform numbers through the inverse of the normal distribution, cut off at low
+// and high.
+at::Tensor& trunc_normal_(at::Tensor& weight, double mean = 0.0, double std = 1.0, double low = -2.0,
+                          double high = 2.0);
+
+// torch.nn.init.orthogonal_: the orthogonal factor of a normal matrix of weight.size(0) rows. Of a
+// distributed tensor the whole matrix is drawn and factorised, and each rank keeps its part.
+at::Tensor& orthogonal_(at::Tensor& weight, double gain = 1.0);
+
 }  // namespace lockstep::nn
