@@ -18,6 +18,7 @@ include(libtorch)
 
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
+find_package(rapidcheck REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The laws of layout.h on drawn Specs: up to three mesh dimensions, nested and interleaved shards in any
+// order.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/layout.h"
+
+namespace lockstep {
+namespace {
+
+using rc::gen::inRange;
+
+Placement any_placement(int64_t ndim) {
+  const auto dim = *inRange<int64_t>(0, ndim);
+  switch (*inRange(0, 4)) {
+    case 0:
+      return Replicate{};
+    case 1:
+      return InterleavedShard{dim, *inRange<int64_t>(1, 4)};
+    case 2:
+      return Partial{};
+    default:
+      return Shard{dim};
+  }
+}
+
+Spec any_spec() {
+  const auto ndim = *inRange<int64_t>(1, 4), mesh_dims = *inRange<int64_t>(1, 4);
+  std::vector<int64_t> shape, mesh, order(static_cast<size_t>(mesh_dims));
+  Placements placements;
+  for (int64_t d = 0; d < ndim; ++d) shape.push_back(*inRange<int64_t>(0, 14));
+  for (int64_t m = 0; m < mesh_dims; ++m) {
+    mesh.push_back(*inRange<int64_t>(1, 5));
+    placements.push_back(any_placement(ndim));
+  }
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t m = order.size(); m > 1; --m) std::swap(order[m - 1], order[*inRange<size_t>(0, m)]);
+  return Spec(DeviceMesh(mesh), placements, shape, contiguous_strides(shape), c10::kFloat, order);
+}
+
+// How many ranks hold each index along one dimension, where the other dimensions do not matter.
+std::vector<int64_t> holders(const Spec& spec, size_t dim) {
+  const Layout layout(spec);
+  std::vector<int64_t> count(static_cast<size_t>(spec.shape()[dim]), 0);
+  for (int64_t position = 0; position < spec.mesh().size(); ++position)
+    for (const auto& part : layout.owned(position)[dim])
+      for (int64_t i = 0; i < part.length; ++i) ++count.at(static_cast<size_t>(part.start + i));
+  return count;
+}
+
+// Along a tensor dimension each index is held by as many ranks as do not cut that dimension. Catches:
+// overlaps and holes of nested, interleaved and uneven shards, an index out of range.
+TEST(LayoutProperty, EachIndexIsHeldByThoseThatDoNotCutIt) {
+  EXPECT_TRUE(rc::check("holders", [] {
+    const auto spec = any_spec();
+    RC_LOG() << spec << " on " << spec.mesh() << "\n";
+    for (size_t dim = 0; dim < spec.shape().size(); ++dim) {
+      int64_t copies = spec.mesh().size();
+      for (size_t m = 0; m < spec.placements().size(); ++m)
+        if (shard_dim(spec.placements()[m]) == static_cast<int64_t>(dim)) copies /= spec.mesh().shape()[m];
+      for (const auto count : holders(spec, dim)) RC_ASSERT(count == copies);
+    }
+  }));
+}
+
+// Catches: a list that is out of order or not merged, one rank's part that differs from the whole Layout's.
+TEST(LayoutProperty, ListsAreSortedMergedAndTheSameForOneRank) {
+  EXPECT_TRUE(rc::check("lists", [] {
+    const auto spec = any_spec();
+    RC_LOG() << spec << " on " << spec.mesh() << "\n";
+    const Layout layout(spec);
+    const auto position = *inRange<int64_t>(0, spec.mesh().size());
+    RC_ASSERT(layout.owned(position) == owned_by(spec, position));
+    RC_ASSERT(layout.local_shape(position) == local_shape(spec, position));
+    for (size_t dim = 0; dim < spec.shape().size(); ++dim) {
+      const auto& list = layout.owned(position)[dim];
+      RC_ASSERT(length(list) == layout.local_shape(position)[dim]);
+      for (size_t i = 1; i < list.size(); ++i)
+        RC_ASSERT(list[i - 1].start + list[i - 1].length < list[i].start);
+    }
+  }));
+}
+
+// A part of a list holds what the list holds there. Catches: slices that count globally, empty ends.
+TEST(LayoutProperty, SlicesKeepTheirGlobalIndices) {
+  EXPECT_TRUE(rc::check("slices", [](const std::vector<std::pair<uint8_t, uint8_t>>& gaps) {
+    IndexList list;
+    int64_t at = 0;
+    for (const auto& [gap, size] : gaps) {
+      list.push_back({at + gap % 7, 1 + size % 9});
+      at = list.back().start + list.back().length + 1;
+    }
+    const auto n = length(list);
+    const auto begin = *inRange<int64_t>(0, n + 1), end = *inRange<int64_t>(begin, n + 1);
+    const auto part = slice(list, begin, end);
+    RC_ASSERT(length(part) == end - begin);
+    for (int64_t i = begin; i < end; ++i) RC_ASSERT(global_index(part, i - begin) == global_index(list, i));
+  }));
+}
+
+}  // namespace
+}  // namespace lockstep
