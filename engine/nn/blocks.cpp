@@ -12,12 +12,12 @@ namespace lockstep::nn {
 namespace {
 
 // Angles [sequence, rotary]: position times base^(-2i/rotary), the frequencies written twice.
-at::Tensor rope_angles(const AttentionOptions& options) {
+at::Tensor rope_angles(const AttentionOptions& options, at::Device device) {
   const int64_t rotary = options.head_dim() / 2 * 2;
-  const auto exponent =
-      at::arange(0, rotary, 2, at::kDouble) / static_cast<double>(std::max<int64_t>(rotary, 1));
+  const auto doubles = at::TensorOptions(at::kDouble).device(device);
+  const auto exponent = at::arange(0, rotary, 2, doubles) / static_cast<double>(std::max<int64_t>(rotary, 1));
   const auto frequency = at::exp(exponent * -std::log(options.rope_base));
-  const auto half = at::outer(at::arange(options.max_sequence, at::kDouble), frequency);
+  const auto half = at::outer(at::arange(options.max_sequence, doubles), frequency);
   return at::cat({half, half}, -1);
 }
 
@@ -30,9 +30,10 @@ at::Tensor rotate_half(const at::Tensor& x) {
 
 AttentionCore::AttentionCore(const AttentionOptions& options)
     : scale_(1.0 / std::sqrt(static_cast<double>(options.head_dim()))) {
-  const auto n = options.max_sequence;
-  const auto ruled_out = at::full({n, n}, -std::numeric_limits<double>::infinity(), options.dtype);
-  add_buffer("mask", ruled_out.triu(1));
+  add_buffer("mask", [n = options.max_sequence, dtype = options.dtype](at::Device device) {
+    const auto everywhere = at::TensorOptions(dtype).device(device);
+    return at::full({n, n}, -std::numeric_limits<double>::infinity(), everywhere).triu(1);
+  });
 }
 
 at::Tensor AttentionCore::forward(const Tensors& inputs) {
@@ -44,7 +45,7 @@ at::Tensor AttentionCore::forward(const Tensors& inputs) {
 }
 
 Attention::Attention(const AttentionOptions& options) : options_(options) {
-  const auto& o = options_;
+  const auto o = options_;
   LOCKSTEP_CHECK(o.heads > 0 && o.kv_heads > 0 && o.hidden % o.heads == 0 && o.heads % o.kv_heads == 0,
                  "[nn] attention needs hidden divisible by heads and heads by kv_heads; got hidden ",
                  o.hidden, ", heads ", o.heads, ", kv_heads ", o.kv_heads);
@@ -54,8 +55,8 @@ Attention::Attention(const AttentionOptions& options) : options_(options) {
   v_proj_ = add_child("v_proj", std::make_shared<Linear>(o.hidden, kv, false, o.dtype));
   o_proj_ = add_child("o_proj", std::make_shared<Linear>(o.hidden, o.hidden, false, o.dtype));
   core_ = add_child("core", std::make_shared<AttentionCore>(o));
-  add_buffer("cos", rope_angles(o).cos().to(o.dtype));
-  add_buffer("sin", rope_angles(o).sin().to(o.dtype));
+  add_buffer("cos", [o](at::Device device) { return rope_angles(o, device).cos().to(o.dtype); });
+  add_buffer("sin", [o](at::Device device) { return rope_angles(o, device).sin().to(o.dtype); });
 }
 
 at::Tensor Attention::rotate(const at::Tensor& heads) const {

@@ -87,7 +87,9 @@ at::Tensor Sequential::forward(const Tensors& inputs) {
 }
 
 CrossEntropy::CrossEntropy(int64_t classes) {
-  add_buffer("classes", at::arange(classes, at::kLong));
+  add_buffer("classes", [classes](at::Device device) {
+    return at::arange(classes, at::TensorOptions(at::kLong).device(device));
+  });
 }
 
 at::Tensor CrossEntropy::forward(const Tensors& inputs) {

@@ -51,6 +51,10 @@ void replace(at::Tensor& slot, at::Tensor value, std::string_view path) {
 }  // namespace
 
 at::Tensor Module::call(Tensors inputs) {
+  for (const auto* own : {&parameters_, &buffers_})
+    for (const auto& [name, tensor] : *own)
+      LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
+                     " has no values yet; call reset_parameters, or materialize, before the model");
   for (const auto& [number, hook] : pre_hooks_) hook(*this, inputs);
   auto output = forward(inputs);
   for (const auto& [number, hook] : hooks_) hook(*this, inputs, output);
@@ -144,13 +148,21 @@ void Module::add_parameter(std::string name, at::IntArrayRef shape, at::ScalarTy
   parameters_.emplace_back(std::move(name), value.requires_grad_());
 }
 
-void Module::add_buffer(std::string name, at::Tensor value) {
-  buffers_.emplace_back(std::move(name), std::move(value));
+void Module::add_buffer(std::string name, MakeBuffer make) {
+  buffers_.emplace_back(name, make(at::kMeta));
+  buffer_makers_.emplace_back(std::move(name), std::move(make));
+}
+
+at::Tensor Module::make_buffer(std::string_view path) {
+  const auto [owner, name] = split_last(path);
+  return find_or_throw(child(owner).buffer_makers_, name, "buffer", path)(at::kCPU);
 }
 
 void reset_parameters(Module& module) {
   for (const auto& [path, parameter] : module.named_parameters())
     if (parameter.is_meta()) module.set_parameter(path, at::empty_like(parameter, at::kCPU).requires_grad_());
+  for (const auto& [path, buffer] : module.named_buffers())
+    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path));
   const at::NoGradGuard no_grad;
   for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();
 }

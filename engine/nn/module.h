@@ -18,11 +18,13 @@ using Tensors = std::vector<at::Tensor>;
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
 
-// Parameters that a constructor makes are on the meta device: they have a shape and no values. They get
-// values, in this order, from distribute_module (if the model is to be distributed) and reset_parameters. So
-// a model is never larger on one device than its shards are.
+// Parameters and buffers that a constructor makes are on the meta device: they have a shape and no values.
+// They get values, in this order, from distribute_module (if the model is to be distributed) and
+// reset_parameters. So a model is never larger on one device than its shards are (deferred.h).
 class Module {
  public:
+  // The values of a buffer, on the device that is asked for: meta for their shape alone.
+  using MakeBuffer = std::function<at::Tensor(at::Device)>;
   // Sees the inputs and may replace them.
   using PreHook = std::function<void(Module& module, Tensors& inputs)>;
   // Sees inputs and output, and may replace the output.
@@ -60,6 +62,8 @@ class Module {
   // Replaces the tensor itself; set_data would leave the old impl in place. Same shape and dtype, else Error.
   void set_parameter(std::string_view path, at::Tensor value);
   void set_buffer(std::string_view path, at::Tensor value);
+  // The first values of a buffer, computed anew as a plain tensor.
+  at::Tensor make_buffer(std::string_view path);
 
   void train(bool on = true);
   void eval() { train(false); }
@@ -74,7 +78,7 @@ class Module {
 
   // Registers a meta tensor that requires grad.
   void add_parameter(std::string name, at::IntArrayRef shape, at::ScalarType dtype);
-  void add_buffer(std::string name, at::Tensor value);
+  void add_buffer(std::string name, MakeBuffer make);
   template <class M>
   std::shared_ptr<M> add_child(std::string name, std::shared_ptr<M> module) {
     children_.emplace_back(std::move(name), module);
@@ -83,6 +87,7 @@ class Module {
 
  private:
   Named<at::Tensor> parameters_, buffers_;
+  Named<MakeBuffer> buffer_makers_;
   Named<std::shared_ptr<Module>> children_;
   std::vector<std::pair<int64_t, PreHook>> pre_hooks_;
   std::vector<std::pair<int64_t, Hook>> hooks_;

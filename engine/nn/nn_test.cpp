@@ -84,6 +84,7 @@ TEST(Layers, CrossEntropyIsTorchsUpToRounding) {
   const auto logits = (values({4, 3, 9}) * 5).to(at::kDouble).requires_grad_();
   const auto targets = at::arange(12).remainder(9).view({4, 3});
   CrossEntropy loss(9);
+  reset_parameters(loss);
   const auto ours = loss(logits, targets);
   const auto theirs = at::cross_entropy_loss(logits.view({12, 9}), targets.view({12}));
   EXPECT_NEAR(ours.item<double>(), theirs.item<double>(), 1e-13);
@@ -102,6 +103,8 @@ AttentionOptions attention_options(int64_t hidden, int64_t heads, int64_t kv_hea
 TEST(Blocks, AttentionCoreIsTorchsScaledDotProduct) {
   const auto o = attention_options(24, 6, 3);
   AttentionCore core(o);
+  EXPECT_THROW(core(at::ones({})), Error);  // without values there is nothing to compute with
+  reset_parameters(core);
   const auto q = values({2, 6, 5, 4}), k = values({2, 6, 5, 4}) + 0.5, v = values({2, 6, 5, 4}) * 2;
   const auto theirs = at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
   EXPECT_LT((core(q, k, v) - theirs).abs().max().item<double>(), 1e-5);
