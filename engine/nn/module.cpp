@@ -158,11 +158,15 @@ at::Tensor Module::make_buffer(std::string_view path) {
   return find_or_throw(child(owner).buffer_makers_, name, "buffer", path)(at::kCPU);
 }
 
+void make_buffers(Module& module) {
+  for (const auto& [path, buffer] : module.named_buffers())
+    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path));
+}
+
 void reset_parameters(Module& module) {
   for (const auto& [path, parameter] : module.named_parameters())
     if (parameter.is_meta()) module.set_parameter(path, at::empty_like(parameter, at::kCPU).requires_grad_());
-  for (const auto& [path, buffer] : module.named_buffers())
-    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path));
+  make_buffers(module);
   const at::NoGradGuard no_grad;
   for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();
 }

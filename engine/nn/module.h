@@ -99,5 +99,7 @@ class Module {
 // under a RandomScope, or on distributed parameters, these are the single device's values whatever the
 // placements.
 void reset_parameters(Module& module);
+// Just the buffers that are still on the meta device: for a model whose parameters come from elsewhere.
+void make_buffers(Module& module);
 
 }  // namespace lockstep::nn

@@ -61,6 +61,7 @@ void Trainer::init() {
 }
 
 void Trainer::load(const TrainState& state) {
+  nn::make_buffers(model_);
   optim::AdamWState optimizer{{}, {}, state.optimizer.steps};
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
