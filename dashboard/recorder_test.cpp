@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "dashboard/bits.h"
+#include "dashboard/read_back.h"
+#include "dashboard/run_row.h"
 #include "dashboard/testing.h"
 
 namespace lockstep::dashboard {
@@ -161,6 +163,25 @@ TEST(Recorder, SameOutcomeIsOneRowAnotherOutcomeIsAFinding) {
   EXPECT_EQ(count(store, "v_nondeterminism"), 0);
   EXPECT_EQ(recorder.record(sample_case(1, Verdict::kDifferent)), 2);
   EXPECT_EQ(count(store, "v_nondeterminism WHERE outcomes = 2"), 1);
+}
+
+// Catches: a field of a run that is not read back, so that a resumed run becomes another one; a finished run
+// taken for one to resume.
+TEST(Recorder, AnUnfinishedRunReadsBackWhole) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  EXPECT_FALSE(unfinished_run(store));
+  Recorder recorder(store, sample_run(), "w");
+  recorder.record(sample_case(1));
+  recorder.flush();
+  const auto run = unfinished_run(store);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(key_of(*run), key_of(sample_run()));
+  EXPECT_EQ(run->started_ms, sample_run().started_ms);
+  EXPECT_EQ(outcomes(store, run->id).size(), 1u);
+  EXPECT_TRUE(outcomes(store, "another").empty());
+  recorder.finish("finished", 0);
+  EXPECT_FALSE(unfinished_run(store));
 }
 
 // Catches: a key that forgets one of its ingredients, so that two cases become one.

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "engine/testing.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -54,24 +55,16 @@ void check_partition(const Spec& spec) {
   }
 }
 
-std::vector<Placement> choices(int64_t ndim) {
-  std::vector<Placement> result{Replicate{}, Partial{}};
-  for (int64_t d = 0; d < ndim; ++d) {
-    result.emplace_back(Shard{d});
-    result.emplace_back(InterleavedShard{d, 2});
-  }
-  return result;
-}
-
 TEST(LayoutTest, PartsAreDisjointAndCoverExhaustively) {
   for (int64_t a = 0; a <= 5; ++a)
     for (int64_t b = 0; b <= 3; ++b)
       for (int64_t m = 1; m <= 4; ++m)
-        for (const auto& p : choices(2)) check_partition(Spec(DeviceMesh({m}), {p}, {a, b}, c10::kFloat));
+        for (const auto& p : placement_choices(2))
+          check_partition(Spec(DeviceMesh({m}), {p}, {a, b}, c10::kFloat));
   int64_t checked = 0;
   for (int64_t a = 0; a <= 5; ++a)
-    for (const auto& p : choices(2))
-      for (const auto& q : choices(2))
+    for (const auto& p : placement_choices(2))
+      for (const auto& q : placement_choices(2))
         for (const auto& order : {std::vector<int64_t>{0, 1}, std::vector<int64_t>{1, 0}}) {
           check_partition(Spec(DeviceMesh({2, 3}), {p, q}, {a, 4}, {4, 1}, c10::kFloat, order));
           ++checked;

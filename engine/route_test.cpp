@@ -8,6 +8,7 @@
 #include "engine/dtensor.h"
 #include "engine/dtensor_impl.h"
 #include "engine/execute.h"
+#include "engine/testing.h"
 
 namespace lockstep {
 namespace {
@@ -71,22 +72,13 @@ TEST(RouteTest, DeclaresTheOrderOfItsReductions) {
   EXPECT_EQ(order.levels[1].ranks, (std::vector<int64_t>{0, 1, 2}));
 }
 
-std::vector<Placement> choices(int64_t ndim) {
-  std::vector<Placement> result{Replicate{}, Partial{}};
-  for (int64_t d = 0; d < ndim; ++d) {
-    result.emplace_back(Shard{d});
-    result.emplace_back(InterleavedShard{d, 2});
-  }
-  return result;
-}
-
 // Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast
 // collectives agree with the general exchange, since both must give the value. Integers, so that sums are
 // exact.
 TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
   const auto mesh = init_device_mesh({2, 3});
   const auto value = at::arange(35, at::kFloat).reshape({5, 7});
-  const auto all = choices(2);
+  const auto all = placement_choices(2);
   int64_t pairs = 0;
   for (const auto& a : all)
     for (const auto& b : all)

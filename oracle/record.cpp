@@ -193,7 +193,7 @@ void Recording::freeze(const c10::Storage& storage) {
   const auto bytes = static_cast<int64_t>(storage.nbytes());
   const at::Tensor copy = at::detail::empty_cpu({bytes}, c10::ScalarType::Byte);
   if (bytes > 0) std::memcpy(copy.mutable_data_ptr(), storage.data(), storage.nbytes());
-  frozen_.emplace(Key{storage.unsafeGetStorageImpl(), epoch}, copy.storage());
+  frozen_.emplace(Moment{storage.unsafeGetStorageImpl(), epoch}, copy.storage());
   ++epoch;
 }
 

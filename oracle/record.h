@@ -31,6 +31,18 @@ struct Window {
   int64_t numel() const;
   bool operator==(const Window& other) const;
 };
+// A storage between two writes: what a window reads from.
+struct Moment {
+  const c10::StorageImpl* storage;
+  int64_t epoch;
+  bool operator==(const Moment&) const = default;
+};
+struct MomentHash {
+  size_t operator()(const Moment& moment) const {
+    return std::hash<const void*>()(moment.storage) * 31 + static_cast<size_t>(moment.epoch);
+  }
+};
+
 // At epoch 0.
 Window window_of(const at::Tensor& tensor);
 // The elements of another storage that a window names.
@@ -68,18 +80,8 @@ class Recording {
   void add_copy(const at::Tensor& from, const at::Tensor& to);
 
  private:
-  struct Key {
-    const c10::StorageImpl* storage;
-    int64_t epoch;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.storage) * 31 + static_cast<size_t>(key.epoch);
-    }
-  };
   std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;
-  std::unordered_map<Key, c10::Storage, KeyHash> frozen_;
+  std::unordered_map<Moment, c10::Storage, MomentHash> frozen_;
   std::unordered_map<const c10::StorageImpl*, Copy> copies_;
 };
 

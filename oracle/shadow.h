@@ -59,16 +59,6 @@ class Shadow {
   std::vector<Sighting> recognise(const TensorRecord& record);
 
  private:
-  struct Key {
-    const c10::StorageImpl* storage;
-    int64_t epoch;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.storage) * 31 + static_cast<size_t>(key.epoch);
-    }
-  };
   struct Known {
     Sighting sighting;
     TensorRecord record;
@@ -88,7 +78,7 @@ class Shadow {
   Seen& remember(const Window& window);
 
   const Recording& recording_;
-  std::unordered_map<Key, std::vector<RenditionPtr>, KeyHash> renditions_;
+  std::unordered_map<Moment, std::vector<RenditionPtr>, MomentHash> renditions_;
   std::unordered_map<const c10::StorageImpl*, size_t> imported_;
   std::unordered_multimap<uint64_t, Known> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<Seen>> seen_;

@@ -23,15 +23,9 @@ Rows all_but(const OpCall& call, int64_t whole) {
   return rows;
 }
 
-void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t first,
-                  size_t count) {
-  for (const auto op : ops) {
-    auto row = replicate_row(call);
-    for (size_t i = first; i < first + count; ++i) row.inputs[i] = Partial{op};
-    for (auto& output : row.outputs) output = Partial{op};
-    rows.push_back(std::move(row));
-  }
-}
+// What picks or arranges elements commutes with these, element by element.
+constexpr std::initializer_list<ReduceOp> kElementwise = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax,
+                                                          ReduceOp::kMin};
 
 bool one_dtype(const OpCall& call, size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -54,7 +48,7 @@ Rows index_select(const OpCall& call) {
     if (d == dim && call.inputs[1].ndim() == 0) continue;
     rows.push_back(std::move(row));
   }
-  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0, 1);
+  add_partials(rows, call, kElementwise);
   return rows;
 }
 
@@ -73,7 +67,7 @@ Rows gather(const OpCall& call) {
     }
     rows.push_back(std::move(row));
   }
-  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0, 1);
+  add_partials(rows, call, kElementwise);
   return rows;
 }
 
@@ -103,9 +97,7 @@ Rows cat(const OpCall& call) {
   for (const auto& input : call.inputs)
     if (input.ndim() != ndim) return rows;
   rows = all_but(call, dim);
-  if (one_dtype(call, call.inputs.size()))
-    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0,
-                 call.inputs.size());
+  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
   return rows;
 }
 
@@ -119,9 +111,7 @@ Rows stack(const OpCall& call) {
     row.outputs[0] = Shard{d};
     rows.push_back(std::move(row));
   }
-  if (one_dtype(call, call.inputs.size()))
-    add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}, 0,
-                 call.inputs.size());
+  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
   return rows;
 }
 
@@ -133,7 +123,7 @@ Rows triangle(const OpCall& call) {
     row.outputs[0] = Shard{d};
     rows.push_back(std::move(row));
   }
-  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg}, 0, 1);
+  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 

@@ -70,15 +70,6 @@ void add_pending(Rows& rows, const OpCall& call, const Reduced& by, ReduceOp op,
   }
 }
 
-void add_through(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops) {
-  for (const auto op : ops) {
-    auto row = replicate_row(call);
-    row.inputs[0] = Partial{op};
-    for (auto& output : row.outputs) output = Partial{op};
-    rows.push_back(std::move(row));
-  }
-}
-
 bool same_dtype(const OpCall& call) {
   return call.inputs[0].dtype == call.outputs[0].dtype;
 }
@@ -87,7 +78,7 @@ Rows extremum(const OpCall& call, ReduceOp op) {
   const auto by = reduced(call, 1);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, op, false);
-  add_through(rows, call, {op});
+  add_partials(rows, call, {op});
   return rows;
 }
 
@@ -97,7 +88,7 @@ Rows sum(const OpCall& call) {
   const auto by = reduced(call, 1);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, ReduceOp::kSum, false);
-  if (same_dtype(call)) add_through(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
+  if (same_dtype(call)) add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 
@@ -106,7 +97,7 @@ Rows mean(const OpCall& call) {
   auto rows = kept_dims(call, by);
   // A mean of means is the mean only of equal counts.
   add_pending(rows, call, by, ReduceOp::kAvg, true);
-  if (same_dtype(call)) add_through(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
+  if (same_dtype(call)) add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 

@@ -18,4 +18,13 @@ Row replicate_row(const OpCall& call) {
   return {Placements(call.outputs.size(), Replicate{}), Placements(call.inputs.size(), Replicate{}), {}};
 }
 
+void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t inputs) {
+  for (const auto op : ops) {
+    auto row = replicate_row(call);
+    for (size_t i = 0; i < inputs; ++i) row.inputs[i] = Partial{op};
+    for (auto& output : row.outputs) output = Partial{op};
+    rows.push_back(std::move(row));
+  }
+}
+
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,5 +74,7 @@ using RowsOf = std::function<Rows(const OpCall&)>;
 int64_t wrap_dim(int64_t dim, int64_t ndim);
 // A row of Replicates for the call.
 Row replicate_row(const OpCall& call);
+// For each op: the first `inputs` inputs pend alike, and so do all outputs.
+void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t inputs = 1);
 
 }  // namespace lockstep

@@ -13,8 +13,8 @@ size_t u(int64_t i) {
   return static_cast<size_t>(i);
 }
 
-constexpr ReduceOp kAll[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax,
-                             ReduceOp::kProduct};
+constexpr std::initializer_list<ReduceOp> kAll = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin,
+                                                  ReduceOp::kMax, ReduceOp::kProduct};
 
 // Rows where input dimension d becomes output dimension to[d] (-1: it must be whole), and Partials pass.
 Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
@@ -26,12 +26,7 @@ Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
     for (auto& output : row.outputs) output = Shard{to[u(d)]};
     rows.push_back(std::move(row));
   }
-  for (const auto op : kAll) {
-    auto row = replicate_row(call);
-    row.inputs[0] = Partial{op};
-    for (auto& output : row.outputs) output = Partial{op};
-    rows.push_back(std::move(row));
-  }
+  add_partials(rows, call, kAll);
   return rows;
 }
 

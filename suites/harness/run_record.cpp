@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/read_back.h"
 #include "engine/values/error.h"
 #include "suites/harness/environment.h"
 #include "suites/outcome.h"
@@ -17,23 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-dashboard::Run run_from(SQLite::Statement& row) {
-  dashboard::Run run;
-  run.id = row.getColumn("name").getString();
-  run.command = row.getColumn("command").getString();
-  run.seed = static_cast<uint64_t>(row.getColumn("seed").getInt64());
-  run.numerics = row.getColumn("numerics").getString();
-  run.plan = row.getColumn("plan").getString();
-  run.build_hash = row.getColumn("build_hash").getString();
-  run.commit = row.getColumn("commit_id").getString();
-  run.cpu = row.getColumn("cpu").getString();
-  run.cores = row.getColumn("cores").getInt64();
-  run.compiler = row.getColumn("compiler").getString();
-  run.libtorch = row.getColumn("libtorch").getString();
-  run.started_ms = row.getColumn("started_ms").getInt64();
-  return run;
-}
 
 // Files beside the database whose names are its own, a stem and a number.
 std::vector<std::string> files_beside(const std::string& db, const std::string& stem) {
@@ -71,14 +55,9 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
                                 row.getColumn(4).getInt64()});
 }
 
-std::string read_digest(SQLite::Database& db, const std::string& run) {
-  SQLite::Statement row(
-      db,
-      "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
-      "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?");
-  row.bind(1, run);
+std::string digest_of(const std::vector<std::string>& outcomes) {
   uint64_t digest = 0;
-  while (row.executeStep()) digest += stable_hash(row.getColumn(0).getString());
+  for (const auto& line : outcomes) digest += stable_hash(line);
   return hex(digest);
 }
 
@@ -96,12 +75,9 @@ std::string plan_json(const RunOptions& o, const Plan& plan) {
 }
 
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
-  SQLite::Statement row(
-      store.database(),
-      "SELECT * FROM run WHERE state <> 'finished' ORDER BY started_ms DESC, id DESC LIMIT 1");
-  LOCKSTEP_CHECK(row.executeStep(), "[run] --resume: ", db,
-                 " holds no unfinished run; start one without --resume");
-  auto run = run_from(row);
+  const auto found = dashboard::unfinished_run(store);
+  LOCKSTEP_CHECK(found, "[run] --resume: ", db, " holds no unfinished run; start one without --resume");
+  const auto& run = *found;
   dashboard::Run now;
   describe_environment(now);
   LOCKSTEP_CHECK(now.build_hash == run.build_hash, "[run] --resume: run ", run.id,
@@ -130,7 +106,7 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
   summary.run = run.id;
   read_verdicts(store.database(), summary);
   read_failures(store.database(), summary);
-  summary.digest = read_digest(store.database(), run.id);
+  summary.digest = digest_of(dashboard::outcomes(store, run.id));
   return summary;
 }
 

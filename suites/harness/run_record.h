@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run as its database tells it: the plan as JSON, the run to resume, the summary. Reads views only.
+// A run as its database tells it: the plan as JSON, the run to resume, the summary. Knows views alone.
 #pragma once
 #include <map>
 #include <string>

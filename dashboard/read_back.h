@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the harness reads back of its own runs and no view shows, so that it need not know the tables.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dashboard/rows.h"
+#include "dashboard/store.h"
+
+namespace lockstep::dashboard {
+
+// The newest run of this store that did not finish.
+std::optional<Run> unfinished_run(const Store& store);
+
+// "suite|number|token|verdict|bucket" of every case of the run, in no order.
+std::vector<std::string> outcomes(const Store& store, const std::string& run);
+
+}  // namespace lockstep::dashboard
