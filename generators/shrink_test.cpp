@@ -60,7 +60,7 @@ TEST(Shrink, reaches_what_the_failure_needs) {
        1, 1},
       {"a nested shard", [](const Case& c) { return has_label(c, "nested-shard"); }, 1, 1},
       {"an empty shard and a view",
-       [](const Case& c) { return has_label(c, "empty-shard") && has_label(c, "view"); }, 2, 2},
+       [](const Case& c) { return has_label(c, "empty-shard") && has_label(c, "view"); }, 3, 2},
       {"backward", [](const Case& c) { return has_op(c, "lockstep::backward"); }, 2, 1},
       {"an optimizer", [](const Case& c) { return has_op(c, "aten::_fused_adamw_"); }, 5, 1},
   };

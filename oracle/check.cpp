@@ -32,12 +32,16 @@ bool has_elements(const TensorRecord& record) {
 
 // Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
 // from digests, and need not be.
+// An op that writes is none of these: it makes another state of whatever memory it writes to.
 bool is_vacuous(const TimelineEntry& entry) {
-  return !entry.outputs.empty() && std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+  const bool writes =
+      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; });
+  return !writes && !entry.outputs.empty() &&
+         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
 }
 bool is_vacuous(const std::vector<Effect>& effects) {
   return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
-    return e.window.defined() && e.window.numel() == 0;
+    return !e.written && e.window.defined() && e.window.numel() == 0;
   });
 }
 
@@ -154,7 +158,8 @@ class Checker {
   void step(const RecordedOp& op) {
     if (is_factory(op)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
-      for (const Effect& e : made) shadow_.set(e.window, Shadow::plain());
+      for (const Effect& e : made)
+        if (e.input < 0) shadow_.set(e.window, Shadow::plain());
       return;
     }
     const bool constant = reads_constants(op);
