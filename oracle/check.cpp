@@ -158,8 +158,12 @@ class Checker {
   void step(const RecordedOp& op) {
     if (is_factory(op)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
-      for (const Effect& e : made)
-        if (e.input < 0) shadow_.set(e.window, Shadow::plain());
+      const bool constant = op.inputs.empty() || reads_constants(op);
+      for (const Effect& e : made) {
+        if (e.input >= 0) continue;
+        shadow_.set(e.window, Shadow::plain());
+        if (constant) constants_.insert(e.window.id());
+      }
       return;
     }
     const bool constant = reads_constants(op);
