@@ -178,7 +178,7 @@ struct UniformWord {
   }
 };
 
-// rrelu's slope in training: rounded to T, then stretched in double, each operation rounded.
+// rrelu's slope in training: rounded to T, then stretched in double by one fma, as the compiler made it.
 template <class T>
 struct SlopeValue {
   using Value = T;
@@ -188,7 +188,7 @@ struct SlopeValue {
   SlopeValue(double from, double to) : lower(from), range(to - from) {}
   T value(const PhiloxBlock& block, int lane) const {
     const T u = static_cast<T>(uniform_lane<A>(block, lane));
-    const double slope = static_cast<double>(u) * range + lower;
+    const double slope = std::fma(static_cast<double>(u), range, lower);
     return static_cast<T>(static_cast<A>(slope));
   }
 };

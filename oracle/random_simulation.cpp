@@ -134,7 +134,8 @@ void run_rrelu(const Drawing& d) {
   const double lower = d.call.a, range = d.call.b - d.call.a;
   run_grid_stride(logical_launch(d.call), d.device, d.state, d.memory.data_ptr<T>(), [=](const Words& w) {
     auto values = unit_values<Acc>(w);
-    for (auto& u : values) u = static_cast<Acc>(static_cast<double>(static_cast<T>(u)) * range + lower);
+    for (auto& u : values)
+      u = static_cast<Acc>(std::fma(static_cast<double>(static_cast<T>(u)), range, lower));
     return values;
   });
 }
