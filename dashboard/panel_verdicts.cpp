@@ -131,10 +131,11 @@ std::string tiles(const Source& source, const Totals& t) {
   return s + "</div>";
 }
 
-// Widths in proportion; a class with few cases stays visible.
+// Widths in proportion; a class with few cases stays visible, one without any is not there.
 std::string bar(const std::vector<std::pair<std::string, int64_t>>& parts) {
   std::string s = "<div class=\"bar-stack\" aria-hidden=\"true\">";
   for (const auto& [verdict, n] : parts) {
+    if (n == 0) continue;
     s += "<span class=\"v-" + html::escape(verdict) + "\" style=\"flex:" + std::to_string(n) +
          " 0 4px\" title=\"" + grouped(n) + " " + html::verdict_words(verdict) + "\"></span>";
   }

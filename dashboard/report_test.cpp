@@ -169,6 +169,23 @@ TEST(Report, TheHeadlineIsTheWorstThing) {
   EXPECT_TRUE(has(render_report(store), "The harness itself failed in 1 case."));
 }
 
+// Catches: the colour of a difference in a bar of self-checks that all came out as they should.
+TEST(Report, WhatDidNotHappenHasNoColour) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  Recorder recorder(store, sample_run(), "w");
+  CaseRow check = sample_case(1);
+  check.self_check = true;
+  recorder.record(check);
+  recorder.flush();
+  EXPECT_FALSE(has(render_report(store), "<span class=\"v-different\""));
+  CaseRow blind = sample_case(2, Verdict::kDifferent);
+  blind.self_check = true;
+  recorder.record(blind);
+  recorder.flush();
+  EXPECT_TRUE(has(render_report(store), "<span class=\"v-different\""));
+}
+
 // Catches: anything that the page would load.
 TEST(Report, AsksTheNetworkForNothing) {
   const TemporaryFolder folder;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layout.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include <algorithm>
-#include <numeric>
 
 #include "engine/values/error.h"
 
@@ -30,8 +31,9 @@ IndexList interleave(const IndexList& list, int64_t parts, int64_t m, int64_t r)
 }
 
 // Whether the strides are those of some permutation of a contiguous tensor. As in libtorch those of
-// dimensions without extent do not matter.
+// dimensions without extent do not matter, and none do where there is no element.
 bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (size_t d = 0; d < shape.size(); ++d)
     if (shape[d] > 1) dims.emplace_back(stride[d], shape[d]);
@@ -120,24 +122,12 @@ std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
 }
 
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& shape) {
-  const auto& global = spec.stride();
+  const auto whole = is_dense(spec.shape(), spec.stride())
+                         ? spec.stride()
+                         : at::infer_dense_strides(spec.shape(), spec.stride());
   // A local that is the whole tensor has its strides to the letter, those of dimensions of size 1 too: some
   // kernels choose by them.
-  if (shape == spec.shape() && is_dense(shape, global)) return global;
-  // An expanded tensor has no memory order of its own; a dense copy of it is contiguous.
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (global[d] == 0 && spec.shape()[d] > 1) return contiguous_strides(shape);
-  std::vector<size_t> slowest_first(shape.size());
-  std::iota(slowest_first.begin(), slowest_first.end(), size_t{0});
-  std::stable_sort(slowest_first.begin(), slowest_first.end(),
-                   [&](size_t a, size_t b) { return global[a] > global[b]; });
-  std::vector<int64_t> stride(shape.size());
-  int64_t step = 1;
-  for (auto it = slowest_first.rbegin(); it != slowest_first.rend(); ++it) {
-    stride[*it] = step;
-    step *= std::max<int64_t>(shape[*it], 1);
-  }
-  return stride;
+  return shape == spec.shape() ? whole : at::infer_dense_strides(shape, whole);
 }
 
 }  // namespace lockstep

@@ -47,7 +47,8 @@ class Layout {
 // Just one rank's part of a Layout.
 std::vector<IndexList> owned_by(const Spec& spec, int64_t position);
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
-// Strides of a local tensor: dense, dimensions in the order of the Spec's global strides.
+// Strides of a local tensor: dense, dimensions in the order of the Spec's global strides; where those overlap
+// or leave gaps, in the order of a dense copy, as libtorch's clone makes it.
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape);
 
 }  // namespace lockstep

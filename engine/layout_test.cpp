@@ -101,6 +101,19 @@ TEST(LayoutTest, LocalStridesFollowMemoryOrder) {
   EXPECT_EQ(local_stride(spec, {2, 6}), (std::vector<int64_t>{1, 2}));
 }
 
+// Where elements overlap or leave gaps, the whole local is what clone makes. Catches: an order of its own for
+// expanded tensors, strides of size-1 dimensions that make matmul choose another way.
+TEST(LayoutTest, DenseCopiesAreThoseOfClone) {
+  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> cases = {
+      {{5, 1, 2}, {0, 1, 1}}, {{5, 1, 2}, {0, 2, 1}}, {{2, 2, 2}, {0, 1, 2}}, {{4, 3}, {8, 2}},
+      {{3, 4}, {1, 9}},       {{1, 2}, {1, 1}},       {{2, 0, 3}, {0, 3, 1}}, {{2, 3}, {0, 0}}};
+  for (const auto& [shape, stride] : cases) {
+    const Spec spec(DeviceMesh({2}), {Replicate{}}, shape, stride, c10::kFloat);
+    const auto clone = at::empty_strided(shape, stride).clone();
+    EXPECT_EQ(at::IntArrayRef(local_stride(spec, shape)), clone.strides()) << spec;
+  }
+}
+
 // Catches: a silent fallback of what is not built.
 TEST(LayoutTest, RaggedShardSaysThatItIsNotBuilt) {
   const Spec spec(DeviceMesh({2}), {RaggedShard{{0}, {1, 3}}}, {4}, c10::kFloat);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
+#include "oracle/ownership.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -22,21 +23,6 @@ bool is_float(const at::Tensor& t) {
 }
 at::Tensor wide(const at::Tensor& t) {
   return is_float(t) ? t.to(at::kDouble) : t;
-}
-
-at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-      return at::add(a, b);
-    case ReduceOp::kMin:
-      return at::minimum(a, b);
-    case ReduceOp::kMax:
-      return at::maximum(a, b);
-    case ReduceOp::kProduct:
-      return at::mul(a, b);
-  }
-  throw Broken("[bound] a ReduceOp out of range");
 }
 
 double smallest(c10::ScalarType dtype) {
@@ -315,8 +301,9 @@ at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>
   for (size_t d = 0; d < ops.size(); ++d) {
     const size_t n = u(sizes[d]), rest = terms.size() / n;
     for (size_t i = 0; i < rest; ++i) {
-      for (size_t c = 1; c < n; ++c) terms[i] = combine(terms[i], terms[c * rest + i], ops[d]);
-      if (ops[d] == ReduceOp::kAvg) terms[i] = at::div(terms[i], static_cast<double>(n));
+      Tensors line;
+      for (size_t c = 0; c < n; ++c) line.push_back(terms[c * rest + i]);
+      terms[i] = fold(line, ops[d], line[0].scalar_type());
     }
     terms.resize(rest);
   }

@@ -323,7 +323,8 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
   std::vector<Reference> references;
   for (const size_t i : wanted) {
     const SlicePlanPtr plan = slice_plan(*q.outputs[i]->spec);
-    if (same_bits(fold_terms(terms[i], plan->ops, plan->sizes), whole[i])) continue;
+    const at::Tensor folded = fold_terms(terms[i], plan->ops, plan->sizes);
+    if (same_bits(folded, whole[i])) continue;
     if (!whole[i].is_floating_point()) {
       Fault fault;
       fault.text =
@@ -337,7 +338,8 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
     Reference reference = computes ? references[i] : exactly(whole[i]);
     if (family.bound == Bound::kTwoPaths)
       reference.unknown = follows_a_path(q, i, terms[i][0], whole[i], whole_inputs(q, recording, shadow));
-    const at::Tensor actual = widen(terms[i], plan->ops, plan->sizes).value;
+    // What does not compute folds as before the op, in the dtype; float64 would not overflow where that does.
+    const at::Tensor actual = computes ? widen(terms[i], plan->ops, plan->sizes).value : folded;
     const Judged judged = judge(actual, whole[i], reference);
     if (judged.within == Within::kNo) out_of_bound(judged, i, *q.outputs[i]->spec);
     if (!explanation || judged.within == Within::kOverflow)

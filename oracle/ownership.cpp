@@ -63,13 +63,6 @@ void move_elements(const at::Tensor& global, const at::Tensor& local, const std:
   }
 }
 
-bool is_dense_order(const Spec& spec) {
-  const auto shape = spec.shape();
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (spec.stride()[d] == 0 && shape[d] > 1) return false;
-  return true;
-}
-
 // The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
 at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
   if (!value.is_floating_point()) return value;
@@ -175,19 +168,15 @@ std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
   return shape;
 }
 
-std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape) {
-  if (!is_dense_order(spec)) return contiguous_strides(local_shape);
-  std::vector<int64_t> stride(local_shape.size());
-  // A dimension's stride is the product of the sizes of all dimensions that are faster: of smaller global
-  // stride, or of the same and farther right.
-  for (size_t d = 0; d < stride.size(); ++d) {
-    stride[d] = 1;
-    for (size_t other = 0; other < stride.size(); ++other) {
-      const auto mine = spec.stride()[d], its = spec.stride()[other];
-      if (its < mine || (its == mine && other > d)) stride[d] *= std::max<int64_t>(local_shape[other], 1);
-    }
+at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::IntArrayRef local_shape) {
+  const at::DimVector dense(at::infer_dense_strides(shape, stride));
+  bool is_dense = true, is_empty = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    is_dense &= shape[d] <= 1 || stride[d] == dense[d];
+    is_empty |= shape[d] == 0;
   }
-  return stride;
+  const at::DimVector whole = is_dense || is_empty ? at::DimVector(stride) : dense;
+  return local_shape == shape ? whole : at::DimVector(at::infer_dense_strides(local_shape, whole));
 }
 
 at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
@@ -197,7 +186,8 @@ at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
   const auto lists = owned(spec, position);
   std::vector<int64_t> shape;
   for (const auto& list : lists) shape.push_back(static_cast<int64_t>(list.size()));
-  const auto local = at::empty_strided(shape, local_stride(spec, shape), global.options());
+  const auto local =
+      at::empty_strided(shape, local_stride(spec.shape(), spec.stride(), shape), global.options());
   move_elements<true>(global, local, lists);
   return local;
 }
@@ -250,7 +240,7 @@ Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
   const at::NoGradGuard no_grad;
   const auto values = reduce(locals, spec, order);
-  const auto stride = is_dense_order(spec) ? spec.stride() : contiguous_strides(spec.shape());
+  const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
   Assembly result{at::empty_strided(spec.shape(), stride, at::TensorOptions(spec.dtype())), std::nullopt};
   int64_t written = 0;
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {

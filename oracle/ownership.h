@@ -24,9 +24,10 @@ Indices chunk_of(const Indices& list, int64_t pieces, int64_t which);
 // RaggedShard.
 std::vector<Indices> owned(const Spec& spec, int64_t position);
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
-// Dense strides of a local tensor, its dimensions in the order of the Spec's strides; contiguous for expanded
-// ones.
-std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape);
+// Dense strides of a local tensor, its dimensions in the memory order of the whole one (of a dense copy of
+// that, if its elements overlap or leave gaps), by libtorch's own rule; of what is the whole tensor, to the
+// letter.
+at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::IntArrayRef local_shape);
 
 // What the rank at `position` holds of `global` (for Partial dimensions: of this term): fresh, dense, without
 // history.

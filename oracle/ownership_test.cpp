@@ -84,7 +84,8 @@ TEST(Ownership, AssembleInvertsSlices) {
             const auto& local = locals[static_cast<size_t>(r)];
             EXPECT_EQ(local.sizes().vec(), local_shape(spec, r));
             EXPECT_TRUE(local.is_non_overlapping_and_dense());
-            EXPECT_EQ(local.strides().vec(), local_stride(spec, local.sizes().vec()));
+            EXPECT_EQ(local.strides(),
+                      at::IntArrayRef(local_stride(global.sizes(), global.strides(), local.sizes())));
           }
           const auto whole = assemble(locals, spec);
           ASSERT_FALSE(whole.disagreement) << spec << whole.disagreement->text;

@@ -42,21 +42,6 @@ SlicePlan make_plan(const Spec& spec) {
   return plan;
 }
 
-// Dense strides, dimensions in the order of `like`'s strides; contiguous where those overlap.
-at::DimVector strides_in_order(const std::vector<int64_t>& shape, at::IntArrayRef like) {
-  at::DimVector stride(shape.size(), 1);
-  bool expanded = false;
-  for (size_t d = 0; d < shape.size(); ++d) expanded |= like[d] == 0 && shape[d] > 1;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    for (size_t other = 0; other < shape.size(); ++other) {
-      const bool faster =
-          expanded ? other > d : like[other] < like[d] || (like[other] == like[d] && other > d);
-      if (other != d && faster) stride[d] *= std::max<int64_t>(shape[other], 1);
-    }
-  }
-  return stride;
-}
-
 template <size_t N>
 struct Element {
   char bytes[N];
@@ -148,12 +133,8 @@ SlicePlanPtr slice_plan(const Spec& spec) {
 
 at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
   const auto& shape = plan.shapes[u(position)];
-  // A slice that is everything has the strides to the letter: some kernels choose by those of size-1
-  // dimensions.
-  const bool all = is_whole(term, shape) && term.is_non_overlapping_and_dense();
   const at::Tensor local = at::detail::empty_strided_cpu(
-      shape, all ? at::DimVector(term.strides()) : strides_in_order(shape, term.strides()),
-      term.scalar_type());
+      shape, local_stride(term.sizes(), term.strides(), shape), term.scalar_type());
   transfer<true>(term, local, plan.lists[u(position)]);
   return local;
 }
