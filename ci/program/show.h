@@ -2,6 +2,7 @@
 // The answers of `lockstep show`, as text and as JSON. The JSON keys are documented in ci/program/README.md
 // and stable.
 #pragma once
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -10,10 +11,11 @@ namespace lockstep::program {
 // What the command line said, as text; each answer parses what it needs.
 struct ShowRequest {
   std::string shape, placements, to, op;
-  std::string mesh = "1", dtype = "f32", device = "132x2048";
+  std::string mesh = "1", dtype, device = "132x2048";
   uint64_t seed = 0, offset = 0;
-  double p = 0.5;
-  int64_t low = 0, high = 10;
+  std::map<std::string, std::string> arguments;  // of a random operator, by name
+  std::string stride, at;
+  int64_t first = -1;  // how many values to print; negative: all
 };
 
 struct Shown {

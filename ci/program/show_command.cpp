@@ -6,6 +6,7 @@
 #include "ci/program/commands.h"
 #include "ci/program/show.h"
 #include "engine/values/error.h"
+#include "suites/golden/stock_op.h"
 
 namespace lockstep::program {
 namespace {
@@ -38,6 +39,42 @@ Shown not_built(const char* what) {
   throw NotBuilt(concat("[show] ", what, kNotAvailable, "; layout, route, rules and random are"));
 }
 
+// What each argument means stands in PyTorch's documentation; here, who takes it.
+void add_random_arguments(CLI::App& random, ShowRequest& r) {
+  std::map<std::string, std::map<std::string, std::string>> takers;  // argument -> default -> operators
+  for (const auto& op : suites::stock_ops())
+    for (const auto& [name, value] : op.arguments) {
+      if (name.empty()) break;
+      auto& names = takers[std::string(name)][std::string(value)];
+      names += concat(names.empty() ? "" : ", ", op.name);
+    }
+  for (const auto& [name, defaults] : takers) {
+    std::string help;
+    for (const auto& [value, names] : defaults)
+      help +=
+          concat(help.empty() ? "Of " : "; of ", names, " (default ", value.empty() ? "none" : value, ")");
+    const auto keep = [&r, name = name](const std::string& value) { r.arguments[name] = value; };
+    random.add_option_function<std::string>("--" + name, keep, help)->group("Arguments of the operator");
+  }
+}
+
+void add_random_options(CLI::App& random, ShowRequest& r) {
+  std::string names;
+  for (const auto& op : suites::stock_ops()) names += concat(names.empty() ? "" : ", ", op.name);
+  random.add_option("op", r.op, names)->required();
+  random.add_option("shape", r.shape, "Shape; of randperm its length, of multinomial that of the weights")
+      ->required();
+  random.add_option("--seed", r.seed, "Seed of the stream (default 0)");
+  random.add_option("--offset", r.offset, "Offset of the stream, a multiple of 4 (default 0)");
+  random.add_option("--device-model", r.device, "Multiprocessors x threads of each (default 132x2048)");
+  random.add_option("--placements", r.placements, "Placements (default: all R)");
+  random.add_option("--stride", r.stride,
+                    "Strides of the tensor that is filled, for example 1x4 (default: contiguous)");
+  random.add_option("--first", r.first, "Print only so many values (the digests are of all)");
+  random.add_option("--at", r.at, "Print only these elements, by row-major number: 0,270336");
+  add_random_arguments(random, r);
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Chosen& chosen) {
@@ -61,19 +98,12 @@ void add_show(CLI::App& app, Chosen& chosen) {
   rules->add_option("op", r.op, "Operator, for example aten::mm")->required();
 
   auto* random = add(*show, chosen, "random", "The values that a random operator draws", flags, show_random);
-  random->add_option("op", r.op, "uniform_, normal_, bernoulli_, randint, dropout, rand, randn")->required();
-  random->add_option("shape", r.shape, "Shape")->required();
-  random->add_option("--seed", r.seed, "Seed of the stream (default 0)");
-  random->add_option("--offset", r.offset, "Offset of the stream, a multiple of 4 (default 0)");
-  random->add_option("--device-model", r.device, "Multiprocessors x threads of each (default 132x2048)");
-  random->add_option("--placements", r.placements, "Placements (default: all R)");
-  random->add_option("--p", r.p, "Probability, for bernoulli_ and dropout (default 0.5)");
-  random->add_option("--low", r.low, "Least value, for randint");
-  random->add_option("--high", r.high, "End of values, for randint (default 10)");
+  add_random_options(*random, r);
 
   for (auto* sub : {layout, route, random}) {
     sub->add_option("--mesh", r.mesh, "Mesh, for example 2x4 or dp:2,tp:4");
-    sub->add_option("--dtype", r.dtype, "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32)");
+    sub->add_option("--dtype", r.dtype,
+                    "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32; of integers i64)");
   }
   add(*show, chosen, "plan", "The plan of a module", flags, [](const ShowRequest&) {
     return not_built("plan");

@@ -13,7 +13,8 @@ using Json = nlohmann::json;
 Spec spec_of(const ShowRequest& r, const std::string& placements) {
   const auto shape = parse_shape(r.shape);
   const auto [list, order] = parse_placements_and_order(placements);
-  return Spec(parse_mesh(r.mesh), list, shape, contiguous_strides(shape), parse_dtype(r.dtype), order);
+  return Spec(parse_mesh(r.mesh), list, shape, contiguous_strides(shape),
+              parse_dtype(r.dtype.empty() ? "f32" : r.dtype), order);
 }
 
 std::string list_text(const std::vector<int64_t>& list) {

@@ -9,67 +9,126 @@
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/values/random_source.h"
+#include "engine/values/text.h"
+#include "suites/golden/stock_op.h"
 
 namespace lockstep::program {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMostPrinted = 1 << 24;
+constexpr int64_t kMostPrinted = 1 << 24, kMostDrawn = 1 << 27;
 
-// An empty DTensor, and the operator run on it.
-at::Tensor drawn(const ShowRequest& r, const MeshInWorld& mesh, const Placements& placements,
-                 c10::ScalarType dtype) {
-  const auto shape = parse_shape(r.shape);
-  LOCKSTEP_CHECK(Spec(mesh.mesh, placements, shape, dtype).numel() <= kMostPrinted, "[show random] ", r.shape,
-                 " has more than ", kMostPrinted, " elements, and each is printed; use smaller sizes");
-  const auto t = lockstep::zeros(shape, mesh, placements, dtype);
-  if (r.op == "uniform_" || r.op == "rand") return at::Tensor(t).uniform_(0, 1);
-  if (r.op == "normal_" || r.op == "randn") return at::Tensor(t).normal_(0, 1);
-  if (r.op == "bernoulli_") return at::Tensor(t).bernoulli_(r.p);
-  if (r.op == "randint") return at::randint_like(t, r.low, r.high);
-  if (r.op == "dropout") return at::dropout(lockstep::ones(shape, mesh, placements, dtype), r.p, true);
-  throw Error(concat("[show random] ", r.op,
-                     ": write uniform_, normal_, bernoulli_, randint, dropout, rand or randn"));
-}
+// The parts of the request that say which elements are printed: all, the first ones, or chosen ones.
+struct Printed {
+  std::vector<int64_t> elements;
+  bool chosen = false;  // with their numbers, one a line
+};
 
-// The element's bits in its own dtype, as hex digits of its width.
-std::string bits_text(const at::Tensor& flat, int64_t i) {
-  const auto* bytes = static_cast<const unsigned char*>(flat.const_data_ptr()) + i * flat.element_size();
-  std::string text = "0x";
-  for (int64_t k = flat.element_size() - 1; k >= 0; --k) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", bytes[k]);
-    text += two;
+Printed printed_of(const ShowRequest& r, int64_t numel) {
+  Printed printed;
+  if (r.at.empty()) {
+    const int64_t count = r.first < 0 ? numel : std::min(r.first, numel);
+    LOCKSTEP_CHECK(count <= kMostPrinted, "[show random] ", r.shape, " has more than ", kMostPrinted,
+                   " elements, and each is printed; use smaller sizes, --first N or --at I,J");
+    for (int64_t i = 0; i < count; ++i) printed.elements.push_back(i);
+    return printed;
   }
-  return text;
+  const auto elements = parse_integers(r.at, ',');
+  LOCKSTEP_CHECK(elements, "[show random] --at ", r.at, ": write numbers of elements, for example 0,270336");
+  for (const int64_t i : *elements)
+    LOCKSTEP_CHECK(i >= 0 && i < numel, "[show random] --at ", i, ": the elements are 0 to ", numel - 1);
+  return {*elements, true};
 }
 
-std::string value_text(const at::Tensor& flat, int64_t i) {
-  char text[40];
-  std::snprintf(text, sizeof text, at::isFloatingType(flat.scalar_type()) ? "%.8f" : "%.0f",
-                flat[i].to(at::kDouble).item<double>());
-  return text;
+suites::TensorForm form_of(const ShowRequest& r, const suites::StockOp& op) {
+  suites::TensorForm form;
+  form.shape = parse_shape(r.shape);
+  form.stride = contiguous_strides(form.shape);
+  form.dtype = parse_dtype(r.dtype.empty() ? op.dtype : r.dtype);
+  if (r.stride.empty()) return form;
+  const auto stride = parse_integers(r.stride, 'x');
+  LOCKSTEP_CHECK(stride && stride->size() == form.shape.size(), "[show random] --stride ", r.stride,
+                 ": write one for each dimension of ", r.shape, ", for example 1x4");
+  for (const int64_t s : *stride)
+    LOCKSTEP_CHECK(s > 0, "[show random] --stride ", r.stride, ": strides are at least 1");
+  form.stride = *stride;
+  return form;
+}
+
+// Tensors cut over the mesh. What is cut is dense; a global tensor that is not, such as a view by steps, says
+// so in its strides.
+suites::Maker maker_on(const MeshInWorld& mesh, const Placements& placements,
+                       const std::vector<int64_t>& order) {
+  return {[=](const at::Tensor& plain) {
+            const auto cut = distribute_tensor(plain, mesh, placements, order);
+            if (spec(cut).stride() == plain.strides()) return cut;
+            return from_local(to_local(cut), mesh, placements, plain.sizes().vec(), plain.strides().vec(),
+                              true, order);
+          },
+          [=](int64_t n, c10::ScalarType dtype) { return randperm(n, mesh, placements, dtype); }};
+}
+
+// The elements as numbers: integers are exact, others as doubles.
+struct Numbers {
+  explicit Numbers(const at::Tensor& flat)
+      : whole(!at::isFloatingType(flat.scalar_type())),
+        wide(flat.to(whole ? at::kLong : at::kDouble).contiguous()) {}
+  Json value(int64_t i) const {
+    return whole ? Json(wide.const_data_ptr<int64_t>()[i]) : Json(wide.const_data_ptr<double>()[i]);
+  }
+  std::string text(int64_t i, const char* format) const {
+    if (whole) return std::to_string(wide.const_data_ptr<int64_t>()[i]);
+    char digits[400];
+    std::snprintf(digits, sizeof digits, format, wide.const_data_ptr<double>()[i]);
+    return digits;
+  }
+  bool whole;
+  at::Tensor wide;
+};
+
+void print_values(const at::Tensor& full, const Printed& printed, Shown& shown) {
+  const auto flat = full.reshape({-1});
+  const Numbers numbers(flat);
+  const int64_t columns = full.dim() == 0 ? 1 : std::max<int64_t>(1, full.size(-1));
+  const auto last = printed.elements.empty() ? -1 : printed.elements.back();
+  for (const int64_t i : printed.elements) {
+    const auto bits = suites::element_bits(flat, i);
+    if (printed.chosen)
+      shown.text += concat("[", i, "] ", numbers.text(i, "%.9g"), " ", bits, "\n");
+    else
+      shown.text += numbers.text(i, "%.8f") + (i % columns == columns - 1 || i == last ? "\n" : " ");
+    shown.json["values"].push_back(numbers.value(i));
+    shown.json["bits"].push_back(bits);
+  }
 }
 
 }  // namespace
 
 Shown show_random(const ShowRequest& request) {
+  const auto& op = suites::find_stock_op(request.op);
   const auto mesh_value = parse_mesh(request.mesh);
-  const auto mesh = init_device_mesh(mesh_value.shape(), mesh_value.names());
   auto placements = Placements(static_cast<size_t>(mesh_value.ndim()), Replicate{});
-  if (!request.placements.empty()) placements = parse_placements_and_order(request.placements).first;
-  const auto dtype = parse_dtype(request.dtype);
-  generator().device = parse_device_model(request.device);
+  std::vector<int64_t> order;
+  if (!request.placements.empty())
+    std::tie(placements, order) = parse_placements_and_order(request.placements);
+  const auto form = form_of(request, op);
+  const int64_t numel = Spec(mesh_value, placements, form.shape, form.dtype).numel();
+  LOCKSTEP_CHECK(numel <= kMostDrawn, "[show random] ", request.shape, " has more than ", kMostDrawn,
+                 " elements; use smaller sizes");
   LOCKSTEP_CHECK(request.offset % 4 == 0, "[show random] --offset ", request.offset,
                  " must be a multiple of 4");
-  generator().state = {request.seed, request.offset};
-  const auto full = full_tensor(drawn(request, mesh, placements, dtype)).contiguous();
-  const auto flat = full.reshape({-1});
+  const auto mesh = init_device_mesh(mesh_value.shape(), mesh_value.names());
+  generator() = {{request.seed, request.offset}, parse_device_model(request.device)};
+  const auto drawn = suites::run_stock(op, maker_on(mesh, placements, order), form, request.arguments);
+  const auto full = full_tensor(drawn).contiguous();
   const auto bits = digest(full);
   const auto digest_text = concat(std::hex, bits.hi, "-", bits.lo);
+  char fnv[17];
+  std::snprintf(fnv, sizeof fnv, "%016lx", suites::fnv1a64(full));
   Shown shown{"",
               {{"op", request.op},
+               {"arguments", request.arguments},
                {"shape", full.sizes().vec()},
                {"dtype", dtype_name(full.scalar_type())},
                {"mesh", request.mesh},
@@ -79,15 +138,12 @@ Shown show_random(const ShowRequest& request) {
                {"offset", std::to_string(request.offset)},
                {"offset_after", std::to_string(generator().state.offset)},
                {"digest", digest_text},
+               {"fnv1a64", fnv},
                {"values", Json::array()},
                {"bits", Json::array()}}};
-  const int64_t columns = full.dim() == 0 ? 1 : std::max<int64_t>(1, full.size(-1));
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    shown.text += value_text(flat, i) + (i % columns == columns - 1 ? "\n" : " ");
-    shown.json["values"].push_back(flat[i].to(at::kDouble).item<double>());
-    shown.json["bits"].push_back(bits_text(flat, i));
-  }
-  shown.text += concat("digest ", digest_text, "\noffset after ", generator().state.offset);
+  print_values(full, printed_of(request, full.numel()), shown);
+  shown.text +=
+      concat("digest ", digest_text, "\nfnv1a64 ", fnv, "\noffset after ", generator().state.offset);
   return shown;
 }
 
