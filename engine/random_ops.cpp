@@ -18,12 +18,16 @@ struct Fill {
   RandomKind kind;
   size_t parameters;
 };
-constexpr Fill kFills[] = {
-    {"aten::rand_like", RandomKind::kUniform, 0},       {"aten::randn_like", RandomKind::kNormal, 0},
-    {"aten::uniform", RandomKind::kUniform, 2},         {"aten::normal", RandomKind::kNormal, 2},
-    {"aten::log_normal", RandomKind::kLogNormal, 2},    {"aten::cauchy", RandomKind::kCauchy, 2},
-    {"aten::exponential", RandomKind::kExponential, 1}, {"aten::geometric", RandomKind::kGeometric, 1},
-    {"aten::bernoulli", RandomKind::kBernoulli, 1}};
+constexpr Fill kFills[] = {{"aten::rand_like", RandomKind::kUniform, 0},
+                           {"aten::randn_like", RandomKind::kNormal, 0},
+                           {"aten::uniform", RandomKind::kUniform, 2},
+                           {"aten::normal", RandomKind::kNormal, 2},
+                           {"aten::normal_functional", RandomKind::kNormal, 2},
+                           {"aten::log_normal", RandomKind::kLogNormal, 2},
+                           {"aten::cauchy", RandomKind::kCauchy, 2},
+                           {"aten::exponential", RandomKind::kExponential, 1},
+                           {"aten::geometric", RandomKind::kGeometric, 1},
+                           {"aten::bernoulli", RandomKind::kBernoulli, 1}};
 
 RandomCall filling(const RandomOp& r, RandomKind kind) {
   const auto& out = *r.outputs[0];

@@ -16,9 +16,10 @@ using oracle::Target;
 using oracle::ValueKind;
 using oracle::Values;
 
-constexpr c10::ScalarType kByBit[] = {c10::ScalarType::Double,   c10::ScalarType::Float,
-                                      c10::ScalarType::BFloat16, c10::ScalarType::Half,
-                                      c10::ScalarType::Long,     c10::ScalarType::Bool};
+constexpr c10::ScalarType kByBit[] = {
+    c10::ScalarType::Double, c10::ScalarType::Float, c10::ScalarType::BFloat16, c10::ScalarType::Half,
+    c10::ScalarType::Long,   c10::ScalarType::Bool,  c10::ScalarType::Int,      c10::ScalarType::Short,
+    c10::ScalarType::Char,   c10::ScalarType::Byte};
 
 c10::ScalarType draw_dtype(Random& random, uint32_t allowed) {
   // f32 twice as often as the others; 0 bits fall back to f32.

@@ -16,7 +16,18 @@
 namespace lockstep::generators {
 
 // Sets of dtypes.
-enum Dtypes : uint32_t { kF64 = 1, kF32 = 2, kBF16 = 4, kF16 = 8, kI64 = 16, kBool = 32 };
+enum Dtypes : uint32_t {
+  kF64 = 1,
+  kF32 = 2,
+  kBF16 = 4,
+  kF16 = 8,
+  kI64 = 16,
+  kBool = 32,
+  kI32 = 64,  // these four are of the suite `random` alone
+  kI16 = 128,
+  kI8 = 256,
+  kU8 = 512
+};
 constexpr uint32_t kFloats = kF64 | kF32 | kBF16 | kF16;
 constexpr uint32_t kWide = kF64 | kF32;
 constexpr uint32_t kNumbers = kFloats | kI64;

@@ -6,6 +6,7 @@
 #include "engine/values/spec.h"
 #include "generators/ops.h"
 #include "generators/placements.h"
+#include "generators/random_ops.h"
 #include "generators/trial.h"
 
 namespace lockstep::generators {
@@ -75,6 +76,10 @@ void label_inputs(const Case& c, Names& names) {
 }
 
 void label_family(const std::string& op, Names& names) {
+  if (const auto* random = find_random_op(op)) {
+    names.insert("random");
+    if (random->in_place()) names.insert("in-place");
+  }
   for (const auto& entry : op_templates()) {
     if (op != entry.op) continue;
     if (entry.in_place()) names.insert("in-place");
@@ -123,7 +128,10 @@ const std::vector<std::string>& all_labels() {
                                                 "f16",
                                                 "f32",
                                                 "f64",
+                                                "i16",
+                                                "i32",
                                                 "i64",
+                                                "i8",
                                                 "in-place",
                                                 "integer-lane",
                                                 "interleaved",
@@ -150,6 +158,7 @@ const std::vector<std::string>& all_labels() {
                                                 "size-1",
                                                 "special-values",
                                                 "strided",
+                                                "u8",
                                                 "unequal-mesh",
                                                 "uneven",
                                                 "view"};

@@ -3,6 +3,7 @@
 
 #include "engine/values/error.h"
 #include "generators/ops/makers.h"
+#include "generators/random_cases.h"
 #include "generators/swarm.h"
 #include "generators/trial.h"
 
@@ -216,7 +217,7 @@ constexpr SuiteCases kSuites[] = {
     {"ops", [](Random random, uint64_t index) { return op_case(random, op_number(index)); }},
     {"gradient",
      [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},
-    {"random", [](Random random, uint64_t) { return random_case(random); }},
+    {"random", [](Random random, uint64_t index) { return random_suite_case(random, index); }},
     {"program", [](Random random, uint64_t) { return program_case(random); }},
     {"metamorphic", [](Random random, uint64_t) { return program_case(random, true); }},
     {"cache", [](Random random, uint64_t) { return cache_case(random); }},

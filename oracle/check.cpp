@@ -32,10 +32,12 @@ bool has_elements(const TensorRecord& record) {
 
 // Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
 // from digests, and need not be.
-// An op that writes is none of these: it makes another state of whatever memory it writes to.
+// An op that writes, be it beside its results (rrelu_with_noise), is none of these: it makes another state of
+// whatever memory it writes to.
 bool is_vacuous(const TimelineEntry& entry) {
   const bool writes =
-      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; });
+      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; }) ||
+      (entry.op.starts_with("aten::") && find_operator(entry.op).writes);
   return !writes && !entry.outputs.empty() &&
          std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
 }

@@ -60,7 +60,9 @@ struct ToIValue {
   c10::IValue operator()(const std::string& text) const { return text; }
   c10::IValue operator()(c10::ScalarType dtype) const { return dtype; }
   c10::IValue operator()(const Target&) const {
-    throw Error("[evaluate] placements stand only in lockstep::redistribute");
+    LOCKSTEP_CHECK(info.name == "device", "[evaluate] placements stand in lockstep::redistribute and as the ",
+                   "device of a factory, not as ", info.name);
+    return {};
   }
   template <class T>
   requires(std::is_same_v<T, double> || std::is_same_v<T, bool>) c10::IValue operator()(T value) const {
@@ -89,8 +91,9 @@ class Interpreter {
   // How calls to libtorch's ops run; the others are the Interpreter's own.
   using CallOp = std::function<Tensors(const Operator&, Stack&)>;
 
-  Interpreter(const Program& program, Tensors inputs, const Redistribute& redistribute)
-      : program_(program), redistribute_(redistribute), values_(std::move(inputs)) {
+  Interpreter(const Program& program, Tensors inputs, const Redistribute& redistribute,
+              const Factory& factory = nullptr)
+      : program_(program), redistribute_(redistribute), factory_(factory), values_(std::move(inputs)) {
     LOCKSTEP_CHECK(values_.size() == program.inputs.size(), "[evaluate] the Program has ",
                    program.inputs.size(), " inputs, not ", values_.size());
     values_.reserve(static_cast<size_t>(program.value_count()));
@@ -103,7 +106,10 @@ class Interpreter {
   Tensors run(const CallOp& call_op) {
     for (size_t k = 0; k < program_.calls.size(); ++k) {
       const Call& call = program_.calls[k];
-      Tensors results = is_own(call.op) ? own(call, k) : call_op(find_operator(call.op), stack_for(call));
+      const Target* placed = factory_ && !is_own(call.op) ? target_of(call) : nullptr;
+      Tensors results = is_own(call.op)     ? own(call, k)
+                        : placed != nullptr ? Tensors{factory_(call, *placed)}
+                                            : call_op(find_operator(call.op), stack_for(call));
       LOCKSTEP_CHECK(static_cast<int64_t>(results.size()) == call.results, "[", call.op, "] call ", k,
                      " yields ", results.size(), " tensors, where the Program has ", call.results);
       for (at::Tensor& t : results) values_.push_back(std::move(t));
@@ -115,6 +121,12 @@ class Interpreter {
   const Tensors& values() const { return values_; }
 
  private:
+  static const Target* target_of(const Call& call) {
+    for (const Arg& arg : call.args)
+      if (const auto* target = std::get_if<Target>(&arg)) return target;
+    return nullptr;
+  }
+
   Stack& stack_for(const Call& call) {
     const Operator& op = find_operator(call.op);
     LOCKSTEP_CHECK(call.args.size() == op.args.size(), "[", call.op, "] takes ", op.args.size(),
@@ -149,6 +161,7 @@ class Interpreter {
 
   const Program& program_;
   const Redistribute& redistribute_;
+  const Factory factory_;
   Tensors values_;
   Stack stack_;
   size_t last_backward_ = 0;
@@ -235,8 +248,9 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
 
 }  // namespace
 
-Tensors run(const Program& program, Tensors inputs, const Redistribute& redistribute) {
-  return Interpreter(program, std::move(inputs), redistribute).run(call_boxed);
+Tensors run(const Program& program, Tensors inputs, const Redistribute& redistribute,
+            const Factory& factory) {
+  return Interpreter(program, std::move(inputs), redistribute, factory).run(call_boxed);
 }
 
 Tensors evaluate(const Case& c, RandomSource& random) {

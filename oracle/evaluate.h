@@ -13,12 +13,15 @@
 namespace lockstep::oracle {
 
 using Redistribute = std::function<at::Tensor(const at::Tensor&, const Target&)>;
+// A factory's result where its call says: the target stands in place of the device.
+using Factory = std::function<at::Tensor(const Call&, const Target&)>;
 
 // Every value of the Program by number, inputs first; unused gradients are undefined. The inputs are the
 // leaves: those that require a gradient are marked so. An in-place call's result is the tensor it wrote to.
 // Throws Error if a call yields another number of tensors than the Program says; else what libtorch throws.
+// Without a `factory`, factories make plain tensors.
 std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
-                            const Redistribute& redistribute);
+                            const Redistribute& redistribute, const Factory& factory = nullptr);
 
 // The plain answer: run on the global inputs, random ops drawing from `random` with the Program's seed.
 std::vector<at::Tensor> evaluate(const Case& c, RandomSource& random);

@@ -98,6 +98,15 @@ void validate_own(const Case& c, size_t k) {
   }
 }
 
+// The result of a factory has no Spec yet; what its shape allows is told when it is made.
+void validate_placed(const Case& c, size_t k) {
+  for (const Arg& arg : c.program.calls[k].args) {
+    const auto* target = std::get_if<Target>(&arg);
+    LOCKSTEP_CHECK(target == nullptr || static_cast<int64_t>(target->placements.size()) == c.mesh.ndim(),
+                   place(c.program, k), "the mesh ", c.mesh, " needs ", c.mesh.ndim(), " placements");
+  }
+}
+
 void validate_call(const Program& program, size_t k) {
   const Call& call = program.calls[k];
   const Operator& op = find_operator(call.op);
@@ -158,6 +167,7 @@ void validate(const Case& c) {
       validate_own(c, k);
     } else {
       validate_call(program, k);
+      validate_placed(c, k);
     }
     defined += program.calls[k].results;
   }

@@ -131,6 +131,7 @@ const Operator& find_operator(const c10::OperatorHandle& handle) {
 
 bool accepts(const ArgInfo& info, const Arg& arg) {
   if (std::holds_alternative<None>(arg)) return info.optional || info.kind == ArgKind::kTensor;
+  if (std::holds_alternative<Target>(arg)) return info.name == "device";  // a factory's result, placed
   const bool number = std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg);
   const bool ints = std::holds_alternative<std::vector<int64_t>>(arg);
   const bool boolean = std::holds_alternative<bool>(arg);

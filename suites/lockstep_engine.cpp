@@ -31,6 +31,52 @@ at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
   return redistribute(t, target.placements, target.order);
 }
 
+// An argument that is no tensor, as the recording of a plain run has it.
+c10::IValue plain_value(const oracle::Arg& arg) {
+  if (const auto* integer = std::get_if<int64_t>(&arg)) return *integer;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&arg)) return *list;
+  if (const auto* dtype = std::get_if<c10::ScalarType>(&arg)) return *dtype;
+  return {};
+}
+
+c10::ScalarType dtype_of(const oracle::Arg& arg) {
+  return std::holds_alternative<c10::ScalarType>(arg) ? std::get<c10::ScalarType>(arg)
+                                                      : c10::ScalarType::Float;
+}
+
+// The public factories, by the ATen overloads that they stand for.
+at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placements& placements) {
+  const auto integer = [&](size_t i) { return std::get<int64_t>(call.args[i]); };
+  const auto shape = [&](size_t i) { return std::get<std::vector<int64_t>>(call.args[i]); };
+  if (call.op == "aten::rand") return rand(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::randn") return randn(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::randint")
+    return randint(0, integer(0), shape(1), mesh, placements, dtype_of(call.args[2]));
+  if (call.op == "aten::randint.low")
+    return randint(integer(0), integer(1), shape(2), mesh, placements, dtype_of(call.args[3]));
+  if (call.op == "aten::randperm") return randperm(integer(0), mesh, placements, dtype_of(call.args[1]));
+  throw Error(concat("[", call.op, "] is no factory of DTensors"));
+}
+
+// In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
+at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
+  auto placements = target.placements;
+  for (auto& p : placements)
+    if (is_partial(p)) p = Replicate{};
+  TimelineEntry entry;
+  entry.op = call.op;
+  entry.tensors_per_arg.assign(call.args.size(), -1);
+  for (const auto& arg : call.args) entry.args.push_back(plain_value(arg));
+  entry.random_offset = generator().state.offset;
+  auto tensor = made(mesh, call, placements);
+  if (current_timeline() != nullptr) {
+    entry.outputs.push_back(record(tensor));
+    entry.aliases = {-1};
+    current_timeline()->push_back(std::move(entry));
+  }
+  return placements == target.placements && target.order.empty() ? tensor : redistributed(tensor, target);
+}
+
 EngineValue value_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (!is_dtensor(tensor)) throw std::logic_error("a value of the program came out as a plain tensor");
@@ -56,7 +102,9 @@ EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
   traffic = {};
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
-  const auto values = oracle::run(c.program, std::move(inputs), redistributed);
+  const auto values = oracle::run(
+      c.program, std::move(inputs), redistributed,
+      [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); });
   scope.reset();
   result.has_timeline = want_timeline;
   for (const auto& v : values) result.values.push_back(value_of(v));

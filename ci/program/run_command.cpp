@@ -58,6 +58,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"cases_per_second_per_core", s.cases_per_second_per_core},
           {"verdicts", s.verdicts},
           {"failures", failures},
+          {"covered", s.covered},
           {"lacking", s.lacking},
           {"digest", s.digest},
           {"interrupted", s.interrupted},
@@ -91,6 +92,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 suites::quoted(f.token).c_str(),
                 flags.options.fault.empty() ? "" : (" --fault " + flags.options.fault).c_str());
+  for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
   if (!s.lacking.empty()) std::printf("not covered as the plan requires:\n");
   for (const auto& text : s.lacking) std::printf("  %s\n", text.c_str());
   std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());

@@ -264,8 +264,8 @@ void add_factories_and_random(Builder& t) {
   for (const auto* name : {"zeros_like", "ones_like", "empty_like", "full_like"}) t.value(name, like);
   for (const auto* name : {"new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided"})
     t.value(name, new_tensor, local::shape_at_1);
-  for (const auto* name : {"rand_like", "randn_like", "randint_like", "uniform", "log_normal", "cauchy",
-                           "exponential", "geometric", "random"})
+  for (const auto* name : {"rand_like", "randn_like", "randint_like", "uniform", "normal_functional",
+                           "log_normal", "cauchy", "exponential", "geometric", "random"})
     t.random(name, like);
   t.random("bernoulli", bernoulli);
   t.random("normal", normal);

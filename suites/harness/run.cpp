@@ -15,6 +15,7 @@
 #include "suites/harness/environment.h"
 #include "suites/harness/exit_code.h"
 #include "suites/harness/gates.h"
+#include "suites/harness/random_coverage.h"
 #include "suites/harness/run_record.h"
 
 namespace lockstep::suites {
@@ -125,6 +126,20 @@ void judge_coverage(const Leasts& leasts, const dashboard::Store& store, RunSumm
   if (!missed.empty()) summary.codes.insert(kNotMeasured);
 }
 
+void judge_random_pairs(const Plan& plan, const dashboard::Store& store, RunSummary& summary,
+                        dashboard::Recorder& recorder) {
+  if (!plan.draws) return;
+  const auto coverage = random_coverage(store, summary.run);
+  summary.covered.push_back(text_of(coverage));
+  if (plan.chosen.size() == 1)
+    for (const auto& line : absent_pairs()) summary.covered.push_back("  " + line);
+  if (!plan.all_random_pairs) return;
+  for (const auto& pair : coverage.missing) summary.lacking.push_back(pair);
+  recorder.record(dashboard::Gate{"pairs of random operators", concat("all ", coverage.exist),
+                                  std::to_string(coverage.met), coverage.missing.empty()});
+  if (!coverage.missing.empty()) summary.codes.insert(kNotMeasured);
+}
+
 void judge_rate(double least, RunSummary& summary, dashboard::Recorder& recorder) {
   if (least <= 0) return;
   const double got = summary.cases_per_second_per_core;
@@ -174,6 +189,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   dashboard::Recorder recorder(store, prepared.run, "supervisor");
   judge_run(plan, summary, recorder);
   judge_coverage(plan.coverage, store, summary, recorder);
+  judge_random_pairs(plan, store, summary, recorder);
   judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
@@ -194,13 +210,17 @@ Plan plan(const RunOptions& options) {
   const bool counted = options.cases > 0 || options.seconds <= 0;
   const int64_t wanted = options.cases > 0 ? options.cases : sequence.rounds(kDefaultRounds);
   p.cases = counted ? std::min(wanted, sequence.size()) : sequence.size();
-  for (const auto* s : p.chosen) p.least[s->name] = 1;
+  for (const auto* s : p.chosen) {
+    p.least[s->name] = 1;
+    p.draws = p.draws || std::string_view(s->name) == "random";
+  }
   p.coverage = options.required;
   if (is_default(options)) p.coverage.insert(default_leasts().begin(), default_leasts().end());
   if (!counted || options.seconds > 0) return p;  // the clock decides how many: at least one of each
   std::map<std::string, int64_t> share;
   for (int64_t n = options.shard; n < p.cases; n += options.shards) ++share[sequence.at(n).suite->name];
   for (auto& [name, least] : p.least) least = least_of(share[name]);
+  p.all_random_pairs = p.draws && options.shards == 1 && share["random"] >= enough_random_cases();
   return p;
 }
 
