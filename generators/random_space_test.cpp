@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "generators/programs.h"
 #include "generators/random_cases.h"
+#include "generators/trial.h"
 #include "oracle/evaluate.h"
 #include "oracle/ownership.h"
 #include "oracle/random_simulation.h"
@@ -52,6 +53,14 @@ TEST(RandomSpace, CasesHaveTheirPoints) {
     more += points.size() > 1 ? 1 : 0;
   }
   EXPECT_GE(more * 2, covering_points().size());
+}
+
+// Would catch: a case that cannot be shrunk, because its trial is refused.
+TEST(RandomSpace, EveryCaseHasATrial) {
+  for (size_t i = 0; i < 2 * covering_points().size(); ++i) {
+    const auto c = random_suite_case(Random(8).split(i), i);
+    EXPECT_TRUE(trial(c.program).has_value()) << oracle::describe(c);
+  }
 }
 
 // Would catch: an evenness that the cuts do not bear out, nested, interleaved and in another order included.

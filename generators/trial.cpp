@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "engine/values/error.h"
+#include "engine/values/random_source.h"
 
 namespace lockstep::generators {
 namespace {
@@ -123,20 +124,33 @@ void check_fused(const Call& call, const Lookup& lookup) {
                  call.op, ": a step for each parameter");
 }
 
+// Draws nothing: random ops take what stock CUDA takes, and write zeros.
+class ZeroSource : public RandomSource {
+ public:
+  void fill(const RandomCall&, const at::Tensor& out, const DeviceModel&, RandomState&) override {
+    out.zero_();
+  }
+};
+
+// Zeros, or the least value of integers that are all above: weights must not sum to 0.
+at::Tensor filled(const std::vector<int64_t>& shape, const oracle::Input& input) {
+  const bool above = input.values.kind == oracle::ValueKind::kIntegers && input.values.low > 0;
+  return at::full(shape, above ? input.values.low : 0, at::TensorOptions().dtype(input.dtype));
+}
+
 }  // namespace
 
 at::Tensor trial_input(const oracle::Input& input) {
-  const auto options = at::TensorOptions().dtype(input.dtype);
   at::Tensor tensor;
   if (input.memory_order.empty()) {
-    tensor = at::zeros(input.shape, options);
+    tensor = filled(input.shape, input);
   } else {
     std::vector<int64_t> stored, inverse(input.shape.size());
     for (size_t i = 0; i < input.memory_order.size(); ++i) {
       stored.push_back(input.shape[static_cast<size_t>(input.memory_order[i])]);
       inverse[static_cast<size_t>(input.memory_order[i])] = static_cast<int64_t>(i);
     }
-    tensor = at::zeros(stored, options).permute(inverse);
+    tensor = filled(stored, input).permute(inverse);
   }
   return input.requires_grad ? tensor.detach().requires_grad_(true) : tensor.detach();
 }
@@ -172,6 +186,8 @@ std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {
 }
 
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
+  ZeroSource source;
+  const RandomScope scope(source);
   std::vector<at::Tensor> values, leaves;
   for (const auto& input : program.inputs) {
     values.push_back(trial_input(input));

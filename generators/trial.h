@@ -12,7 +12,8 @@ namespace lockstep::generators {
 
 using Lookup = std::function<const at::Tensor&(oracle::Ref)>;
 
-// A tensor of zeros as the Input describes it: shape, dtype, memory order, requires_grad.
+// A tensor of zeros (of integers that are all above, the least) as the Input describes it: shape, dtype,
+// memory order, requires_grad.
 at::Tensor trial_input(const oracle::Input& input);
 
 // The results of the call, flattened. `leaves` are the inputs that require grad, for lockstep::backward.
@@ -23,7 +24,8 @@ std::vector<at::Tensor> trial_call(const oracle::Call& call, const Lookup& looku
 // The arguments followed by the schema's defaults. Throws lockstep::Error for an unknown op.
 std::vector<oracle::Arg> with_defaults(const std::string& op, std::vector<oracle::Arg> args);
 
-// Every value of the Program by number, or nullopt where libtorch refuses one of its calls.
+// Every value of the Program by number, or nullopt where libtorch refuses one of its calls; random ops take
+// what they take on the device, and draw zeros.
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program);
 
 // Values that the arguments mention.
