@@ -224,6 +224,13 @@ std::vector<Case> smaller_shapes(const Case& c) {
   std::vector<Case> list;
   std::set<int64_t, std::greater<>> sizes;
   for (const auto& input : c.program.inputs) sizes.insert(input.shape.begin(), input.shape.end());
+  for (const auto& call : c.program.calls) {
+    const auto placed = [](const oracle::Arg& arg) { return std::holds_alternative<Target>(arg); };
+    if (std::none_of(call.args.begin(), call.args.end(), placed)) continue;
+    for (const auto& arg : call.args)  // a factory's shape
+      if (const auto* shape = std::get_if<std::vector<int64_t>>(&arg))
+        sizes.insert(shape->begin(), shape->end());
+  }
   for (const auto size : sizes)
     for (const auto to : smaller(size))
       add_changed(c, list, [&](Case& made) { resize_everywhere(made, size, to); });

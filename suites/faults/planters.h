@@ -38,6 +38,18 @@ EnginePtr sort_of_shards();
 EnginePtr embedding_gradient_not_reduced();
 EnginePtr norm_gradient_not_reduced();
 
+// random_faults.cpp: the stream of a random op.
+EnginePtr stale_offset();
+EnginePtr per_rank_offset();
+EnginePtr offset_doubled();
+EnginePtr local_advance();
+EnginePtr empty_ranks_stay();
+EnginePtr lanes_swapped();
+EnginePtr unroll_halved();
+EnginePtr local_geometry();
+EnginePtr local_numbering();
+EnginePtr vectors_halved();
+
 // program_faults.cpp: another program is run; result_faults.cpp: results are spoilt; random and cache
 // besides.
 EnginePtr in_place_on_copy();

@@ -3,6 +3,7 @@
 // between uses.
 #include <map>
 
+#include "generators/random_ops.h"
 #include "generators/trial.h"
 #include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
@@ -32,9 +33,7 @@ bool view(const Call& call) {
 }
 
 bool random_call(const Call& call) {
-  for (const auto* stem : {"rand", "normal_", "uniform_", "bernoulli", "dropout"})
-    if (call.op.find(stem) != std::string::npos) return true;
-  return false;
+  return generators::find_random_op(call.op) != nullptr;
 }
 
 template <class Each>

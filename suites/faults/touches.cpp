@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "generators/random_ops.h"
+
 namespace lockstep::suites {
 namespace {
 
@@ -45,9 +47,7 @@ bool has_partial(const oracle::Case& c) {
 }
 
 bool has_random(const oracle::Case& c) {
-  for (const auto* stem : {"rand", "normal_", "uniform_", "bernoulli", "dropout"})
-    if (mentions(c, stem)) return true;
-  return false;
+  return any_call(c, [](const oracle::Call& call) { return generators::find_random_op(call.op) != nullptr; });
 }
 
 bool many_ranks(const oracle::Case& c) {

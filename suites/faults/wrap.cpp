@@ -114,6 +114,14 @@ EnginePtr with_policy(RandomPolicy policy) {
   });
 }
 
+EnginePtr with_drawing(std::function<Drawing()> make) {
+  return std::make_unique<Around>([make](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+    const Drawing drawing = make();
+    const DrawingScope scope(drawing);
+    return engine.run(c, timeline);
+  });
+}
+
 EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c)) {
   return std::make_unique<Around>([rewrite](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const auto other = rewrite(c);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/draw.h"
 #include "engine/random_policy.h"
 #include "engine/rules/row.h"
 #include "engine/world.h"
@@ -33,6 +34,9 @@ using ChangeRows = Rows (*)(const OpCall& call, Rows rows);
 EnginePtr with_rows(std::string op, ChangeRows change);
 
 EnginePtr with_policy(RandomPolicy policy);
+
+// DTensors draw in another way, made afresh for each run.
+EnginePtr with_drawing(std::function<Drawing()> make);
 
 // Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value
 // i of the one asked for.
