@@ -11,6 +11,7 @@
 #include "engine/random_geometry.h"
 #include "engine/values/random_call.h"
 #include "engine/values/random_source.h"
+#include "kernels/philox_fill.h"
 
 namespace lockstep {
 
@@ -33,6 +34,10 @@ void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, con
 // How far the call moves the generator's offset: that of the global launch, on every rank alike, empty ones
 // too; 0 for a tensor without elements.
 uint64_t advance(const RandomCall& call, const DeviceModel& device);
+
+// What the kernels are told: which values, and which block and lane each element gets. Not for kRandperm.
+Distribution distribution_of(const RandomCall& call);
+PhiloxPlan philox_plan(const RandomState& state, const RandomGeometry& geometry);
 
 // Everything along each dimension: what a rank owns of a replicated tensor.
 std::vector<IndexList> owned_whole(const std::vector<int64_t>& shape);

@@ -45,12 +45,4 @@ void with_number_type(const RandomCall& call, const F& f) {
   }
 }
 
-template <class F>
-void with_any_type(const RandomCall& call, const F& f) {
-  if (call.dtype == c10::kBool)
-    f(bool{});
-  else
-    with_number_type(call, f);
-}
-
 }  // namespace lockstep

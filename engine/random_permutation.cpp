@@ -64,9 +64,9 @@ void fill_permutation(const RandomCall& call, const std::vector<IndexList>& owne
   with_number_type(call, [&](auto type) {
     using T = decltype(type);
     T* data = out.mutable_data_ptr<T>();
-    for_each_run(owned, call.shape, {1}, out.strides().vec(), [&](const RandomRun& run) {
-      for (int64_t i = 0; i < run.count; ++i)
-        data[run.offset + i * run.stride] = converted<T>(order[static_cast<size_t>(run.first + i)]);
+    for_each_run(owned, call.shape, {1}, out.strides().vec(), [&](const StreamRun& run) {
+      for (int64_t j = run.first; j < run.last; ++j)
+        data[run.offset + (j - run.first) * run.stride] = converted<T>(order[static_cast<size_t>(j)]);
     });
   });
 }

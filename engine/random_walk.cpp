@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An odometer over the dimensions of a shard, fastest in the stream first, joined where both stream and
-// memory allow.
+// The dimensions of a shard, fastest in the stream first, joined where both stream and memory allow.
 #include "engine/random_walk.h"
 
 #include <algorithm>
@@ -50,40 +49,43 @@ std::vector<WalkDim> walk_dims(const std::vector<IndexList>& owned, const std::v
   return result;
 }
 
-using Visit = std::function<void(const RandomRun&)>;
-
-void walk(const std::vector<WalkDim>& dims, size_t outer, int64_t first, int64_t offset, const Visit& visit) {
-  if (outer == 0) {
-    visit({first, 1, offset, 1});
-    return;
-  }
-  const WalkDim& dim = dims[outer - 1];
+// In the order of the stream; which pieces of a list come in another order is rare, but their places are
+// known.
+std::vector<StreamPiece> stream_pieces(const IndexList& list) {
+  std::vector<StreamPiece> result;
   int64_t local = 0;
-  for (const Interval& interval : dim.owned) {
-    const int64_t at = first + interval.start * dim.rank_stride, to = offset + local * dim.local_stride;
+  for (const Interval& interval : list) {
+    if (interval.length > 0) result.push_back({interval.start, interval.length, local});
     local += interval.length;
-    if (outer == 1) {
-      if (interval.length > 0) visit({at, interval.length, to, dim.local_stride});
-      continue;
-    }
-    for (int64_t i = 0; i < interval.length; ++i)
-      walk(dims, outer - 1, at + i * dim.rank_stride, to + i * dim.local_stride, visit);
   }
+  std::sort(result.begin(), result.end(),
+            [](const StreamPiece& x, const StreamPiece& y) { return x.start < y.start; });
+  return result;
 }
 
 }  // namespace
 
-void for_each_run(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
-                  const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride,
-                  const Visit& visit) {
+StreamImage stream_image(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+                         const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride) {
   if (owned.size() != shape.size() || rank_stride.size() != shape.size() ||
       local_stride.size() != shape.size())
     throw Broken("a shard whose dimensions are not those of the tensor");
-  // A dimension of size 1 does not take part in the walk, but a rank may still hold nothing of it.
+  // A dimension of size 1 does not take part in the stream, but a rank may still hold nothing of it.
   for (const IndexList& list : owned)
-    if (length(list) == 0) return;
-  const std::vector<WalkDim> dims = walk_dims(owned, shape, rank_stride, local_stride);
-  walk(dims, dims.size(), 0, 0, visit);
+    if (length(list) == 0) return {};
+  StreamBox box;
+  for (const WalkDim& dim : walk_dims(owned, shape, rank_stride, local_stride))
+    box.dims.push_back({stream_pieces(dim.owned), dim.rank_stride, dim.local_stride});
+  if (box.dims.empty()) box.dims.push_back({{{0, 1, 0}}});
+  return {box};
+}
+
+void for_each_run(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+                  const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride,
+                  const std::function<void(const StreamRun&)>& visit) {
+  const StreamImage image = stream_image(owned, shape, rank_stride, local_stride);
+  for (const StreamBox& box : image)
+    for (RunCursor cursor({&box, 1}); !cursor.done(); cursor.next()) visit(cursor.run());
 }
 
 }  // namespace lockstep

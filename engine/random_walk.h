@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of a shard: which elements of the global stream follow each other in a rank's local memory.
+// A shard as kernels see it: which elements of the global stream lie where in a rank's local memory.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "engine/layout.h"
+#include "kernels/stream_image.h"
 
 namespace lockstep {
 
-// Elements [first, first + count) of the stream lie at local offsets `offset`, `offset + stride`, …
-struct RandomRun {
-  int64_t first = 0;
-  int64_t count = 0;
-  int64_t offset = 0;
-  int64_t stride = 1;
-};
+// Law: the image's elements are those owned, each once, and each at its place in local memory. Element
+// (i0, i1, …) has stream index sum(i_d * rank_stride[d]), where rank strides are a mixed radix in some order
+// of the dimensions of `shape`.
+StreamImage stream_image(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+                         const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride);
 
-// Calls `visit` for runs that cover each owned element exactly once. Element (i0, i1, …) has stream index
-// sum(i_d * rank_stride[d]), where rank strides are a mixed radix in some order of the dimensions of `shape`.
+// Calls `visit` for each run of that image.
 void for_each_run(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
                   const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride,
-                  const std::function<void(const RandomRun&)>& visit);
+                  const std::function<void(const StreamRun&)>& visit);
 
 }  // namespace lockstep

@@ -11,11 +11,11 @@
 namespace lockstep {
 namespace {
 
-std::vector<RandomRun> runs(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+std::vector<StreamRun> runs(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
                             const std::vector<int64_t>& rank_stride,
                             const std::vector<int64_t>& local_stride) {
-  std::vector<RandomRun> result;
-  for_each_run(owned, shape, rank_stride, local_stride, [&](const RandomRun& run) { result.push_back(run); });
+  std::vector<StreamRun> result;
+  for_each_run(owned, shape, rank_stride, local_stride, [&](const StreamRun& run) { result.push_back(run); });
   return result;
 }
 
@@ -37,8 +37,8 @@ std::map<int64_t, int64_t> expected(const std::vector<IndexList>& owned,
 void check(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
            const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride) {
   std::map<int64_t, int64_t> covered;
-  for (const RandomRun& run : runs(owned, shape, rank_stride, local_stride))
-    for (int64_t i = 0; i < run.count; ++i) {
+  for (const StreamRun& run : runs(owned, shape, rank_stride, local_stride))
+    for (int64_t i = 0; i < run.last - run.first; ++i) {
       const bool fresh = covered.emplace(run.offset + i * run.stride, run.first + i).second;
       ASSERT_TRUE(fresh) << "written twice";
     }

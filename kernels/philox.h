@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/host_device.h"
+
 namespace lockstep {
 
 // The four words of one block.
@@ -12,7 +14,7 @@ using PhiloxBlock = std::array<uint32_t, 4>;
 // Block `counter` of subsequence `subsequence`: what the (counter+1)-th curand4 of a thread returns whose
 // state began at offset 0 with that subsequence. The counter counts 128-bit blocks; curand's offset, 32-bit
 // words, is 4 times it.
-inline PhiloxBlock philox(uint64_t seed, uint64_t subsequence, uint64_t counter) {
+LOCKSTEP_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint64_t subsequence, uint64_t counter) {
   uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
   PhiloxBlock c{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
                 static_cast<uint32_t>(subsequence), static_cast<uint32_t>(subsequence >> 32)};

@@ -22,25 +22,25 @@ using RandomAccumulator = std::conditional_t<std::is_same_v<T, double>, double, 
 
 // c10's conversion of an argument: bfloat16 and float16 round twice, by way of float.
 template <class T>
-T to_value(double argument) {
+LOCKSTEP_HOST_DEVICE T to_value(double argument) {
   return static_cast<T>(static_cast<RandomAccumulator<T>>(argument));
 }
 
 // curand_uniform: (0, 1]; 1 itself for 128 of the 2^32 words.
-inline float uniform32(uint32_t word) {
+LOCKSTEP_HOST_DEVICE inline float uniform32(uint32_t word) {
   return std::fmaf(static_cast<float>(word), 0x1p-32f, 0x1p-33f);
 }
-inline uint64_t curand_bits53(uint32_t low, uint32_t high) {
+LOCKSTEP_HOST_DEVICE inline uint64_t curand_bits53(uint32_t low, uint32_t high) {
   return uint64_t{low} ^ (uint64_t{high} << 21);
 }
 // curand_uniform2_double: (0, 1].
-inline double uniform64(uint32_t low, uint32_t high) {
+LOCKSTEP_HOST_DEVICE inline double uniform64(uint32_t low, uint32_t high) {
   return std::fma(static_cast<double>(curand_bits53(low, high)), 0x1p-53, 0x1p-54);
 }
 
 // Lane `lane` of a block as a uniform number of the accumulator type: 4 floats or 2 doubles a block.
 template <class A>
-A uniform_lane(const PhiloxBlock& block, int lane) {
+LOCKSTEP_HOST_DEVICE A uniform_lane(const PhiloxBlock& block, int lane) {
   const auto i = static_cast<size_t>(lane);
   if constexpr (std::is_same_v<A, double>)
     return uniform64(block[2 * i], block[2 * i + 1]);
@@ -61,21 +61,21 @@ struct UniformValue {
   A range;
   UniformValue(double a, double b)
       : from(to_value<T>(a)), to(to_value<T>(b)), range(static_cast<A>(static_cast<T>(to - from))) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const T v = static_cast<T>(std::fma(uniform_lane<A>(block, lane), range, static_cast<A>(from)));
     return v == to ? from : v;
   }
 };
 
 // Two standard normal values (sine first) out of words (x, y). README.md: not the bits of stock torch.cuda.
-inline SinCos<float> normal_pair32(uint32_t x, uint32_t y) {
+LOCKSTEP_HOST_DEVICE inline SinCos<float> normal_pair32(uint32_t x, uint32_t y) {
   const float s = std::sqrt(-2.0f * log32(uniform32(x)));
   const float angle =
       std::fmaf(static_cast<float>(y), std::bit_cast<float>(0x30c90fdbu), std::bit_cast<float>(0x30490fdbu));
   const SinCos<float> w = sincos32(angle);
   return {w.sin * s, w.cos * s};
 }
-inline SinCos<double> normal_pair64(const PhiloxBlock& block) {
+LOCKSTEP_HOST_DEVICE inline SinCos<double> normal_pair64(const PhiloxBlock& block) {
   const double s = std::sqrt(-2.0 * log64(uniform64(block[0], block[1])));
   const double angle = std::fma(static_cast<double>(curand_bits53(block[2], block[3])), 0x1p-52, 0x1p-53);
   const SinCos<double> w = sincos64_pi(angle);
@@ -90,18 +90,18 @@ struct NormalValue {
   static constexpr int kLanes = kUniformLanes<A>;
   A mean, std;
   NormalValue(double a, double b) : mean(static_cast<A>(a)), std(static_cast<A>(b)) {}
-  T scaled(A z) const { return static_cast<T>(std::fma(z, std, mean)); }
-  SinCos<A> pair(const PhiloxBlock& block, int first) const {
+  LOCKSTEP_HOST_DEVICE T scaled(A z) const { return static_cast<T>(std::fma(z, std, mean)); }
+  LOCKSTEP_HOST_DEVICE SinCos<A> pair(const PhiloxBlock& block, int first) const {
     if constexpr (std::is_same_v<A, double>)
       return normal_pair64(block);
     else
       return normal_pair32(block[static_cast<size_t>(first)], block[static_cast<size_t>(first + 1)]);
   }
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const SinCos<A> p = pair(block, lane & ~1);
     return scaled(lane % 2 == 0 ? p.sin : p.cos);
   }
-  std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
+  LOCKSTEP_HOST_DEVICE std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
     std::array<T, static_cast<size_t>(kLanes)> out;
     for (int lane = 0; lane < kLanes; lane += 2) {
       const SinCos<A> p = pair(block, lane);
@@ -122,7 +122,7 @@ struct IntegerValue {
   uint64_t low, range;
   IntegerValue(int64_t from, int64_t to)
       : low(static_cast<uint64_t>(from)), range(static_cast<uint64_t>(to) - static_cast<uint64_t>(from)) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const auto i = static_cast<size_t>(lane);
     uint64_t word;
     if constexpr (Lanes == 4)
@@ -145,7 +145,7 @@ struct BernoulliValue {
   static constexpr int kLanes = kUniformLanes<A>;
   A p;
   explicit BernoulliValue(double probability) : p(static_cast<A>(probability)) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const bool hit = uniform_lane<A>(block, lane) < p;
     if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>)
       return static_cast<T>(hit ? 1.0f : 0.0f);
@@ -162,7 +162,7 @@ struct KeepValue {
   static constexpr int kLanes = 4;
   A keep;
   explicit KeepValue(double drop) : keep(static_cast<A>(1.0 - drop)) {}
-  bool value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE bool value(const PhiloxBlock& block, int lane) const {
     return static_cast<A>(uniform32(block[static_cast<size_t>(lane)])) < keep;
   }
 };
@@ -173,7 +173,7 @@ template <class T>
 struct UniformWord {
   using Value = T;
   static constexpr int kLanes = 4;
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     return static_cast<T>(uniform32(block[static_cast<size_t>(lane)]));
   }
 };
@@ -186,7 +186,7 @@ struct SlopeValue {
   static constexpr int kLanes = kUniformLanes<A>;
   double lower, range;
   SlopeValue(double from, double to) : lower(from), range(to - from) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const T u = static_cast<T>(uniform_lane<A>(block, lane));
     const double slope = std::fma(static_cast<double>(u), range, lower);
     return static_cast<T>(static_cast<A>(slope));
@@ -195,7 +195,7 @@ struct SlopeValue {
 
 // Every lane of a block.
 template <class G>
-auto all_lanes(const G& distribution, const PhiloxBlock& block) {
+LOCKSTEP_HOST_DEVICE auto all_lanes(const G& distribution, const PhiloxBlock& block) {
   if constexpr (requires { distribution.lanes(block); }) {
     return distribution.lanes(block);
   } else {

@@ -8,22 +8,22 @@
 namespace lockstep {
 
 // log and the rest in the accumulator's type.
-inline float log_of(float u) {
+LOCKSTEP_HOST_DEVICE inline float log_of(float u) {
   return log32(u);
 }
-inline double log_of(double u) {
+LOCKSTEP_HOST_DEVICE inline double log_of(double u) {
   return log64(u);
 }
-inline float exp_of(float x) {
+LOCKSTEP_HOST_DEVICE inline float exp_of(float x) {
   return exp32(x);
 }
-inline double exp_of(double x) {
+LOCKSTEP_HOST_DEVICE inline double exp_of(double x) {
   return exp64(x);
 }
-inline float tan_of(float x) {
+LOCKSTEP_HOST_DEVICE inline float tan_of(float x) {
   return tan32(x);
 }
-inline double tan_of(double x) {
+LOCKSTEP_HOST_DEVICE inline double tan_of(double x) {
   return tan64(x);
 }
 
@@ -35,10 +35,10 @@ struct LogNormalValue {
   static constexpr int kLanes = kUniformLanes<A>;
   NormalValue<A> normal;
   LogNormalValue(double mean, double std) : normal(mean, std) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     return static_cast<T>(exp_of(normal.value(block, lane)));
   }
-  std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
+  LOCKSTEP_HOST_DEVICE std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
     std::array<T, static_cast<size_t>(kLanes)> out;
     const auto logarithms = normal.lanes(block);
     for (size_t lane = 0; lane < out.size(); ++lane) out[lane] = static_cast<T>(exp_of(logarithms[lane]));
@@ -55,7 +55,7 @@ struct ExponentialValue {
   static constexpr A kHalfUlp = std::numeric_limits<A>::epsilon() / 2;
   A factor;
   explicit ExponentialValue(double rate) : factor(A{-1} / static_cast<A>(rate)) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const A u = uniform_lane<A>(block, lane);
     const A logarithm = u >= A{1} - kHalfUlp ? -kHalfUlp : log_of(u);
     return static_cast<T>(factor * logarithm);
@@ -71,7 +71,7 @@ struct CauchyValue {
   static constexpr A kEnd = std::numeric_limits<A>::epsilon();
   A median, scale;
   CauchyValue(double a, double b) : median(static_cast<A>(a)), scale(static_cast<A>(b)) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const A u = uniform_lane<A>(block, lane);
     const A inner = u < kEnd ? kEnd : u > A{1} - kEnd ? A{1} - kEnd : u;
     const A angle = static_cast<A>(0x1.921fb54442d18p+1) * (inner - A{0.5});
@@ -90,7 +90,7 @@ struct GeometricValue {
   explicit GeometricValue(double p)
       : certain(static_cast<A>(p) == A{1}),
         log_failure(certain ? A{0} : static_cast<A>(log64(1.0 - static_cast<double>(static_cast<A>(p))))) {}
-  T value(const PhiloxBlock& block, int lane) const {
+  LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const A trials = certain ? A{1} : std::ceil(log_of(uniform_lane<A>(block, lane)) / log_failure);
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<int64_t>(trials));

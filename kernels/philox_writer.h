@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a batch of blocks to values in memory: lane by lane over arrays, which compilers turn into vector
+// instructions, then each segment to its place.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <span>
+
+#include "kernels/philox_sweep.h"
+
+namespace lockstep::detail {
+
+// Consecutive blocks of a batch, of which the same lanes are wanted.
+struct Stretch {
+  int64_t begin, end;
+  uint32_t lanes;
+};
+
+// out[i] is lane `Lane` of block begin + i.
+template <int Lane, class G>
+void lane_values(const G& distribution, const PhiloxWords& words, const Stretch& s, typename G::Value* out) {
+  for (int64_t i = s.begin; i < s.end; ++i) out[i - s.begin] = distribution.value(words.block(i), Lane);
+}
+
+// Two lanes that may share work: what both need is computed once.
+template <int First, class G>
+void pair_values(const G& distribution, const PhiloxWords& words, const Stretch& s, typename G::Value* out0,
+                 typename G::Value* out1) {
+  for (int64_t i = s.begin; i < s.end; ++i) {
+    const PhiloxBlock block = words.block(i);
+    out0[i - s.begin] = distribution.value(block, First);
+    out1[i - s.begin] = distribution.value(block, First + 1);
+  }
+}
+
+// The lanes First and First + 1 that are wanted.
+template <int First, class G>
+void wanted_values(const G& distribution, const PhiloxWords& words, const Stretch& s,
+                   typename G::Value* const* out) {
+  const uint32_t wanted = s.lanes >> First & 3;
+  if (wanted == 1) lane_values<First>(distribution, words, s, out[First]);
+  if (wanted == 2) lane_values<First + 1>(distribution, words, s, out[First + 1]);
+  if (wanted == 3) pair_values<First>(distribution, words, s, out[First], out[First + 1]);
+}
+
+template <class G>
+class PhiloxWriter {
+ public:
+  using T = typename G::Value;
+  PhiloxWriter(const G& distribution, uint64_t seed, T* out, Simd simd)
+      : distribution_(distribution), seed_(seed), out_(out), simd_(simd) {}
+
+  void operator()(PhiloxBatch& batch) {
+    generate(seed_, batch.words, batch.count, simd_);
+    if (batch.segments.empty()) {
+      T* const lane[4] = {values_[0], values_[1], values_[2], values_[3]};
+      compute(batch.words, {0, batch.count, batch.lanes}, lane);
+      for (const VectorSegment& segment : batch.vectors) scatter(segment, batch);
+      if (batch.vectors.empty()) scatter_places(batch);
+      return;
+    }
+    constexpr int kShort =
+        16;  // blocks: shorter stretches are joined, though some lanes are then for nothing
+    for (size_t i = 0; i < batch.segments.size();) {
+      const LaneSegment& first = batch.segments[i];
+      Stretch stretch{first.block, first.block, 0};
+      const size_t begin = i;
+      for (; i < batch.segments.size(); ++i) {
+        const LaneSegment& next = batch.segments[i];
+        if (stretch.end - stretch.begin >= kShort && next.lanes != stretch.lanes) break;
+        stretch.lanes |= next.lanes;
+        stretch.end += next.count;
+      }
+      write({batch.segments.data() + begin, i - begin}, stretch, batch);
+    }
+  }
+
+ private:
+  void compute(const PhiloxWords& words, const Stretch& stretch, T* const* lane) {
+    with_simd(simd_, [&] {
+      wanted_values<0>(distribution_, words, stretch, lane);
+      if constexpr (G::kLanes == 4) wanted_values<2>(distribution_, words, stretch, lane);
+    });
+  }
+
+  void write(std::span<const LaneSegment> segments, const Stretch& stretch, const PhiloxBatch& batch) {
+    // One segment that is contiguous in memory is computed where it belongs.
+    const bool direct = segments.size() == 1 && batch.stride == 1;
+    T* lane[4];
+    for (int l = 0; l < 4; ++l) lane[l] = direct ? out_ + segments[0].offset[l] : values_[l] + stretch.begin;
+    compute(batch.words, stretch, lane);
+    if (!direct)
+      for (const LaneSegment& segment : segments) scatter(segment, batch.stride);
+  }
+
+  void scatter_places(const PhiloxBatch& batch) const {
+    for (uint32_t lanes = batch.lanes; lanes != 0; lanes &= lanes - 1) {
+      const int l = std::countr_zero(lanes);
+      for (int64_t i = 0; i < batch.count; ++i) out_[batch.place[l][i]] = values_[l][i];
+    }
+  }
+
+  void scatter(const LaneSegment& segment, int64_t stride) const {
+    for (uint32_t lanes = segment.lanes; lanes != 0; lanes &= lanes - 1) {
+      const int l = std::countr_zero(lanes);
+      const T* from = values_[l] + segment.block;
+      T* to = out_ + segment.offset[l];
+      if (stride == 1 && segment.count > 8) {
+        std::copy_n(from, segment.count, to);
+        continue;
+      }
+      for (int64_t i = 0; i < segment.count; ++i) to[i * stride] = from[i];
+    }
+  }
+
+  void scatter(const VectorSegment& segment, const PhiloxBatch& batch) const {
+    T* to = out_ + segment.offset;
+    int64_t block = segment.word / batch.block_words, lane = segment.word % batch.block_words;
+    for (int64_t i = 0; i < segment.count; ++i) {
+      to[i * batch.stride] = values_[lane][block];
+      if (++lane == batch.block_words) lane = 0, ++block;
+    }
+  }
+
+  const G& distribution_;
+  const uint64_t seed_;
+  T* const out_;
+  const Simd simd_;
+  T values_[4][kPhiloxBatch];
+};
+
+template <class G>
+void fill_with(const G& distribution, const PhiloxPlan& plan, const StreamImage& image, void* out,
+               Simd simd) {
+  PhiloxWriter<G> write(distribution, plan.seed, static_cast<typename G::Value*>(out), simd);
+  sweep(plan, image, G::kLanes, std::ref(write));
+}
+
+}  // namespace lockstep::detail
