@@ -83,6 +83,7 @@ int main(int argc, char** argv) {
   add_show(app, chosen);
   add_report(app, chosen);
   add_merge(app, chosen);
+  add_init(app, chosen, line);
   add_train(app, chosen, line);
   Quiet quiet;
   c10::WarningUtils::set_warning_handler(&quiet);

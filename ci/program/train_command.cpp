@@ -155,7 +155,8 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
   add_common(*train_app, *flags);
   train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
-  train_app->add_option("--policy", flags->policy, "single-device (default), per-rank-seeds or offset-based");
+  train_app->add_option("--policy", flags->policy,
+                        "single-device (default), indexed, per-rank-seeds or offset-based");
   train_app->callback([&chosen, flags] { choose(chosen, flags, train); });
 
   auto* curves_app = app.add_subcommand(

@@ -12,10 +12,18 @@ namespace lockstep::suites {
 LlamaOptions llama_preset(std::string_view name) {
   LlamaOptions options;
   if (name == "tiny") return options;
-  LOCKSTEP_CHECK(name == "odd", "[train] no preset '", name, "'; there are: tiny, odd");
-  options.hidden = 90;
-  options.heads = 6;
-  options.kv_heads = 3;
+  if (name == "odd") {
+    options.hidden = 90;
+    options.heads = 6;
+    options.kv_heads = 3;
+    return options;
+  }
+  LOCKSTEP_CHECK(name == "8b", "[llama] no preset '", name, "'; there are: tiny, odd, 8b");
+  options.hidden = 4096;
+  options.layers = 32;
+  options.heads = 32;
+  options.mlp = 14336;
+  options.vocabulary = 128256;
   return options;
 }
 

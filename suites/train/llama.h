@@ -20,7 +20,8 @@ struct LlamaOptions {
 };
 
 // "tiny": MLP and vocabulary divide unevenly; "odd": hidden 90, heads 6, kv heads 3, nothing divides by 4
-// or 8. Throws Error that lists the presets.
+// or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
+// that lists the presets.
 LlamaOptions llama_preset(std::string_view name);
 
 class LlamaLayer : public nn::Module {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep init
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "ci/program/commands.h"
+#include "dashboard/recorder.h"
+#include "dashboard/report.h"
+#include "dashboard/store.h"
+#include "engine/values/error.h"
+#include "engine/values/text.h"
+#include "suites/harness/environment.h"
+#include "suites/harness/exit_code.h"
+#include "suites/train/initialisation.h"
+
+namespace lockstep::program {
+namespace {
+
+struct Flags {
+  std::string model, preset = "tiny", mesh, policies = "indexed,per-rank-seeds,offset-based";
+  std::string dtype = "f32", device, db = "lockstep.db", report;
+  uint64_t seed = 0;
+  bool json = false;
+  std::string command;
+};
+
+suites::InitOptions options_of(const Flags& flags) {
+  LOCKSTEP_CHECK(flags.model == "llama", "[init] no model '", flags.model, "'; there is: llama");
+  suites::InitOptions options;
+  options.preset = flags.preset;
+  options.dtype = parse_dtype(flags.dtype);
+  options.seed = flags.seed;
+  if (!flags.device.empty()) options.device = parse_device_model(flags.device);
+  options.mesh = parse_mesh(flags.mesh);
+  std::istringstream names(flags.policies == "none" ? "" : flags.policies);
+  for (std::string one; std::getline(names, one, ',');) options.policies.push_back(parse_random_policy(one));
+  return options;
+}
+
+double megabytes(int64_t bytes) {
+  return static_cast<double>(bytes) / 1e6;
+}
+
+void print_rank(const suites::InitRank& r) {
+  std::printf("rank %ld alone: %.1f MB, at most %.1f MB at once, %.1f s, %s\n", r.rank, megabytes(r.bytes),
+              megabytes(r.peak_bytes), r.seconds,
+              r.different.empty()
+                  ? "every parameter is the single device's part"
+                  : concat(r.different.size(), " parameters differ, first ", r.different[0]).c_str());
+  std::fflush(stdout);
+}
+
+nlohmann::json json_of(const suites::InitReport& report) {
+  nlohmann::json result{{"parameters", report.parameters}, {"drawn", report.drawn}};
+  const auto add = [&](const suites::InitStatistics& s) {
+    result["policies"].push_back({{"policy", s.policy},
+                                  {"elements", s.elements},
+                                  {"different", s.different},
+                                  {"largest_difference", s.largest},
+                                  {"mean", s.mean},
+                                  {"deviation", s.deviation},
+                                  {"shards", s.shards},
+                                  {"repeated_shards", s.repeated}});
+  };
+  add(report.reference);
+  for (const auto& s : report.policies) add(s);
+  for (const auto& r : report.ranks)
+    result["ranks"].push_back({{"rank", r.rank},
+                               {"bytes", r.bytes},
+                               {"buffer_bytes", r.buffer_bytes},
+                               {"peak_bytes", r.peak_bytes},
+                               {"seconds", r.seconds},
+                               {"different", r.different}});
+  return result;
+}
+
+int init(const Flags& flags) {
+  const auto options = options_of(flags);
+  auto store = dashboard::Store::open_writer(flags.db);
+  dashboard::Run run;
+  run.command = flags.command;
+  run.seed = flags.seed;
+  run.numerics = "exact";
+  run.plan = R"({"suites":[],"labels":[]})";
+  suites::describe_environment(run);
+  dashboard::Recorder recorder(store, run, "init");
+  suites::InitObserver observer;
+  if (!flags.json) {
+    std::printf("seed %lu, device model %s\n", options.seed, to_string(options.device).c_str());
+    observer.on_rank = print_rank;
+  }
+  const auto report = suites::initialise(options, observer);
+  suites::record(options, report, recorder);
+  const int code = report.passed() ? suites::kAllEqual : suites::kDifference;
+  recorder.finish("finished", code);
+  if (flags.json)
+    std::printf("%s\n", json_of(report).dump(2).c_str());
+  else
+    std::printf("%ld parameters, %ld of them random\n\n%s\n", report.parameters, report.drawn,
+                suites::markdown_table(report).c_str());
+  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
+  return code;
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line) {
+  auto flags = std::make_shared<Flags>();
+  flags->command = command_line;
+  auto* init_app = app.add_subcommand(
+      "init", "Draw a model's parameters in their shards under each policy; compare with one device");
+  init_app->add_option("model", flags->model, "Model: llama")->required();
+  init_app->add_option("--preset", flags->preset, "tiny (default), odd or 8b");
+  init_app->add_option("--mesh", flags->mesh, "For example tp:8 or dp:2,tp:4")->required();
+  init_app->add_option(
+      "--policies", flags->policies,
+      "Beside the single device's: indexed, per-rank-seeds, offset-based (default: all), or none");
+  init_app->add_option("--seed", flags->seed, "Seed (default 0)");
+  init_app->add_option("--dtype", flags->dtype, "f32 (default), f64, f16 or bf16");
+  init_app->add_option("--device-model", flags->device,
+                       "Multiprocessors x threads of each (default 132x2048)");
+  init_app->add_option("--db", flags->db, "Database (default lockstep.db)");
+  init_app->add_option("--report", flags->report, "Report to write (default none)");
+  init_app->add_flag("--json", flags->json, "One JSON object");
+  init_app->callback([&chosen, flags] {
+    chosen.json = flags->json;
+    chosen.action = [flags] { return init(*flags); };
+  });
+}
+
+}  // namespace lockstep::program
