@@ -367,6 +367,9 @@ void no_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
   std::string operands;
   for (const auto& spec : call.operands.specs)
     if (spec != nullptr) operands += concat(operands.empty() ? "" : ", ", to_string(*spec));
+  LOCKSTEP_CHECK(!op.hasTag(at::Tag::nondeterministic_seeded), "[", op.operator_name(),
+                 "] draws random numbers, and Lockstep has no stream for it on a DTensor (", operands,
+                 "); draw it on a plain tensor and distribute_tensor the result");
   throw Error(concat("[", op.operator_name(), "] has no sharding rule for (", operands,
                      "); add one with lockstep::register_sharding(\"", op.schema().name(),
                      "\", rows), or call the op on full_tensor()"));
@@ -415,9 +418,22 @@ std::optional<c10::OperatorHandle> functional_of(const c10::OperatorHandle& op, 
   return std::nullopt;
 }
 
+// These draw into out in the order of its memory; the functional op's result is contiguous, or lies as the
+// probabilities.
+void check_memory_of_out(const Dispatched& d, const at::Tensor& out) {
+  const auto& name = d.op.schema().name();
+  if ((name != "aten::normal" && name != "aten::bernoulli") || out.numel() == 0) return;
+  const bool fits =
+      name == "aten::normal" ? out.is_contiguous() : out.strides() == d.call.tensors[0].strides();
+  LOCKSTEP_CHECK(fits, "[", d.op.operator_name(),
+                 "] draws in the order of out's memory, and out has strides ", out.strides(),
+                 "; pass an empty out, or copy_ the functional op's result");
+}
+
 void run_out(const Dispatched& d, Stack& stack) {
   const auto outs = mutated_tensors(d);
   const size_t n = d.args.size() - outs.size();
+  check_memory_of_out(d, outs.back());
   const auto functional = functional_of(d.op, n);
   LOCKSTEP_CHECK(functional.has_value(), "[", d.op.operator_name(),
                  "] has no functional overload to run; call the functional op");

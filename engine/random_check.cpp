@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/random_check.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "engine/values/error.h"
 #include "engine/values/integer_range.h"
 #include "engine/values/spec.h"
 
 namespace lockstep {
 namespace {
+
+// Nothing is drawn for randperm(0), in whatever dtype that counts.
+bool is_empty_permutation(const RandomCall& call) {
+  return call.kind == RandomKind::kRandperm && call.shape.size() == 1 && call.shape[0] == 0;
+}
 
 bool takes_dtype(RandomKind kind, c10::ScalarType dtype) {
   switch (kind) {
@@ -15,10 +23,11 @@ bool takes_dtype(RandomKind kind, c10::ScalarType dtype) {
     case RandomKind::kRandom:
       return true;
     case RandomKind::kGeometric:
-    case RandomKind::kRandperm:
       return dtype != c10::kBool;
+    case RandomKind::kRandperm:
+      return dtype != c10::kBool && dtype != c10::kBFloat16;
     case RandomKind::kRandomBits:
-      return dtype == c10::kLong || c10::isFloatingType(dtype);
+      return dtype == c10::kLong || (c10::isFloatingType(dtype) && dtype != c10::kHalf);
     case RandomKind::kBernoulliUniform:
       return dtype == c10::kFloat || dtype == c10::kDouble;
     case RandomKind::kMultinomialUniform:
@@ -76,6 +85,26 @@ void check_permutation(const RandomCall& call) {
                  call.shape[0] - 1, " does not fit into ", dtype_name(call.dtype), "; draw as i64 and cast.");
 }
 
+constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
+
+// Stock's rrelu counts elements in 32 bits.
+void check_slopes(const RandomCall& call) {
+  int64_t count = 1;
+  for (const int64_t size : call.shape) count *= size;
+  LOCKSTEP_CHECK(count <= kMost32, "[rrelu_with_noise] ", count, " elements are more than the ", kMost32,
+                 " that stock counts; call it on parts of the tensor.");
+}
+
+// Stock's multinomial numbers its threads in 32 bits: 128 samples a block, a row of blocks for each of up to
+// 65535 distributions.
+void check_samples(const RandomCall& call) {
+  if (call.shape.size() != 2) throw Broken("numbers of multinomial that are not distributions by samples");
+  const int64_t rows = std::min<int64_t>(call.shape[0], 65535), blocks = (call.shape[1] + 127) / 128;
+  LOCKSTEP_CHECK(rows == 0 || blocks <= kMost32 / 128 / rows, "[multinomial] ", call.shape[1], " samples of ",
+                 call.shape[0], " distributions need more threads than the ", kMost32,
+                 " that stock numbers; draw fewer samples in one call.");
+}
+
 }  // namespace
 
 const char* op_name(RandomKind kind) {
@@ -114,15 +143,16 @@ const char* op_name(RandomKind kind) {
 void check_random_call(const RandomCall& call) {
   const char* op = op_name(call.kind);
   if (call.shape.size() != call.stride.size()) throw Broken("a random call with unlike shape and stride");
-  LOCKSTEP_CHECK(takes_dtype(call.kind, call.dtype), "[", op, "] does not fill a tensor of ",
-                 dtype_name(call.dtype), ".");
+  const bool counts = is_empty_permutation(call) && call.dtype != c10::kBool;
+  LOCKSTEP_CHECK(counts || takes_dtype(call.kind, call.dtype), "[", op, "] does not fill a tensor of ",
+                 dtype_name(call.dtype), ", as stock does not; draw another dtype and cast.");
   const Condition arguments = condition(call);
   LOCKSTEP_CHECK(arguments.holds, "[", op, "] ", arguments.text, ", but the arguments are ", call.a, " and ",
                  call.b, ".");
   if (call.kind == RandomKind::kRandint) check_integers(call);
   if (call.kind == RandomKind::kRandperm) check_permutation(call);
-  if (call.kind == RandomKind::kMultinomialUniform && call.shape.size() != 2)
-    throw Broken("numbers of multinomial that are not distributions by samples");
+  if (call.kind == RandomKind::kRreluNoise) check_slopes(call);
+  if (call.kind == RandomKind::kMultinomialUniform) check_samples(call);
 }
 
 }  // namespace lockstep

@@ -229,10 +229,30 @@ TEST(RandomGeometry, RefusesWhatStockRefuses) {
   EXPECT_NO_THROW(random_geometry(large, kH200));
   large.low = large.high;
   EXPECT_THROW(random_geometry(large, kH200), Error);
+  EXPECT_THROW(random_geometry(call_of(RandomKind::kRandomBits, c10::kHalf, {4}), kH200), Error);
+  EXPECT_THROW(random_geometry(call_of(RandomKind::kRandperm, c10::kBFloat16, {4}), kH200), Error);
+  EXPECT_NO_THROW(random_geometry(call_of(RandomKind::kRandperm, c10::kBFloat16, {0}), kH200));
   RandomCall wrapped = call_of(RandomKind::kRandint, c10::kLong, {4});
   wrapped.high = std::numeric_limits<int64_t>::min();  // past the largest int64
   EXPECT_EQ(lanes_per_block(wrapped), 2);
   EXPECT_NO_THROW(random_geometry(wrapped, kH200));
+}
+
+// Catches: numbers for more elements or threads than stock's 32-bit indices count.
+TEST(RandomGeometry, RefusesWhatOverflowsStocksIndices) {
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  auto slopes = call_of(RandomKind::kRreluNoise, c10::kFloat, {most});
+  EXPECT_NO_THROW(random_geometry(slopes, kH200));
+  slopes = call_of(RandomKind::kRreluNoise, c10::kFloat, {2, most / 2 + 1});
+  EXPECT_THROW(random_geometry(slopes, kH200), Error);
+  // 2^24 blocks of 128 samples are 2^31 threads.
+  const auto samples = [](int64_t dists, int64_t each) {
+    return call_of(RandomKind::kMultinomialUniform, c10::kFloat, {dists, each});
+  };
+  EXPECT_NO_THROW(random_geometry(samples(1, ((int64_t{1} << 24) - 1) * 128), kH200));
+  EXPECT_THROW(random_geometry(samples(1, (int64_t{1} << 31) - 127), kH200), Error);
+  EXPECT_NO_THROW(random_geometry(samples(65535, 256 * 128 - 128), kH200));
+  EXPECT_THROW(random_geometry(samples(100000, 257 * 128), kH200), Error);
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ std::vector<RandomCall> every_kind() {
     for (const auto& call :
          {call_of(kUniform, dtype), call_of(kNormal, dtype), call_of(kDropoutMask, dtype, 0.1),
           call_of(kLogNormal, dtype), call_of(kExponential, dtype, 2), call_of(kCauchy, dtype),
-          call_of(kRreluNoise, dtype, 0.125, 0.25), call_of(kRandomBits, dtype)})
+          call_of(kRreluNoise, dtype, 0.125, 0.25)})
       calls.push_back(call);
+  for (auto dtype : {c10::kFloat, c10::kDouble, c10::kBFloat16}) calls.push_back(call_of(kRandomBits, dtype));
   for (auto dtype : {c10::kLong, c10::kInt, c10::kShort, c10::kChar, c10::kByte, c10::kBool, c10::kFloat,
                      c10::kBFloat16, c10::kHalf, c10::kDouble}) {
     for (const auto& call : {integers(dtype, 2), call_of(kBernoulli, dtype, 0.3), call_of(kRandom, dtype)})

@@ -202,6 +202,17 @@ TEST_F(RandomOpsTest, FactoriesDrawTheSingleDevicesTensor) {
   }
 }
 
+// Catches: an out variant that draws other numbers than the plain one.
+TEST_F(RandomOpsTest, DrawsIntoOut) {
+  const auto means = ramp();
+  const auto expected = plain([](const auto& x) { return at::normal(x, 0.5); }, means);
+  begin();
+  const auto placed = distribute_tensor(means, mesh_, {Shard{0}, Shard{1}});
+  auto out = at::empty_like(placed);
+  at::normal_out(out, placed, 0.5, std::nullopt);
+  EXPECT_TRUE(same_bits(full_tensor(out), expected));
+}
+
 // Catches: a generator that is ignored, arguments that are not looked at, a plain refusal that does not say
 // what to do.
 TEST_F(RandomOpsTest, RefusesWhatItCannotDraw) {
@@ -211,7 +222,21 @@ TEST_F(RandomOpsTest, RefusesWhatItCannotDraw) {
   EXPECT_THROW(at::normal(0, x.neg()), Error);
   EXPECT_THROW(at::empty_like(x).exponential_(-1), Error);
   EXPECT_THROW(at::multinomial(x.sub(0.5), 2), Error);
-  EXPECT_THROW(at::poisson(x), Error);
+  auto out = at::empty_like(x),
+       turned = distribute_tensor(ramp().t().contiguous().t(), mesh_, {Shard{0}, Shard{1}});
+  const std::pair<const char*, std::function<void()>> unserved[] = {
+      {"aten::poisson", [&] { at::poisson(x); }},
+      {"aten::binomial", [&] { at::binomial(x, x); }},
+      {"aten::normal.Tensor_float_out", [&] { at::normal_out(turned, x, 1.0, std::nullopt); }},
+      {"aten::bernoulli.out", [&] { at::bernoulli_out(turned, x.mul(0), std::nullopt); }},
+      {"aten::rrelu_with_noise.out", [&] { at::rrelu_with_noise_out(out, x, turned, .1, .2, true); }}};
+  for (const auto& [op, run] : unserved) try {
+      run();
+      ADD_FAILURE() << op << " was not refused";
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      EXPECT_TRUE(text.find(op) != std::string::npos && text.find(';') != std::string::npos) << text;
+    }
   const auto pending = distribute_tensor(ramp(), mesh_, {Partial{}, Shard{1}});
   EXPECT_THROW(at::Tensor(pending).uniform_(), Error);
 }

@@ -62,7 +62,7 @@ struct ExponentialValue {
   }
 };
 
-// cauchy_(median, scale): the ends of the interval, where the tangent is infinite, are cut off.
+// cauchy_(median, scale): in float32 the ends of the interval are cut off, where stock's tangent is infinite.
 template <class T>
 struct CauchyValue {
   using Value = T;
@@ -72,9 +72,9 @@ struct CauchyValue {
   A median, scale;
   CauchyValue(double a, double b) : median(static_cast<A>(a)), scale(static_cast<A>(b)) {}
   LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
-    const A u = uniform_lane<A>(block, lane);
-    const A inner = u < kEnd ? kEnd : u > A{1} - kEnd ? A{1} - kEnd : u;
-    const A angle = static_cast<A>(0x1.921fb54442d18p+1) * (inner - A{0.5});
+    A u = uniform_lane<A>(block, lane);
+    if constexpr (std::is_same_v<A, float>) u = u < kEnd ? kEnd : u > A{1} - kEnd ? A{1} - kEnd : u;
+    const A angle = static_cast<A>(0x1.921fb54442d18p+1) * (u - A{0.5});
     return static_cast<T>(std::fma(tan_of(angle), scale, median));
   }
 };

@@ -101,8 +101,9 @@ std::pair<int64_t, int64_t> integer_limits(c10::ScalarType dtype) {
 IntegerRange integer_range(c10::ScalarType dtype, int64_t from, std::optional<int64_t> to) {
   const bool floating = digits(dtype) > 0;
   if (!to && from == kLowest) {
-    LOCKSTEP_CHECK(floating || dtype == c10::ScalarType::Long, "[aten::random_] all 64 bits into ",
-                   dtype_name(dtype), "; use i64 or a floating dtype");
+    const bool served = dtype == c10::ScalarType::Long || (floating && dtype != c10::ScalarType::Half);
+    LOCKSTEP_CHECK(served, "[aten::random_] all 64 bits into ", dtype_name(dtype),
+                   ", which stock does not fill so; use i64, f64, f32 or bf16");
     return {RandomKind::kRandomBits, 0, 0};
   }
   LOCKSTEP_CHECK(!to || from < *to, "[aten::random_] the range [", from, ", ", to.value_or(0),

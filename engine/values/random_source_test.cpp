@@ -211,10 +211,13 @@ TEST_F(RandomScopeTest, DropoutHasASecondDerivative) {
 TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
   RandomScope scope(source_);
   const auto x = at::ones({4});
+  auto out = at::empty({4}), noise = at::empty({4});
   const std::pair<const char*, std::function<void()>> refused[] = {
       {"aten::poisson", [&] { at::poisson(x); }},
       {"aten::binomial", [&] { at::binomial(x, x); }},
       {"aten::_standard_gamma", [&] { at::_standard_gamma(x); }},
+      {"aten::normal.Tensor_float_out", [&] { at::normal_out(out, x, 1.0, std::nullopt); }},
+      {"aten::rrelu_with_noise.out", [&] { at::rrelu_with_noise_out(out, x, noise, .1, .2, true); }},
       {"aten::uniform_", [&] { at::empty({4}).uniform_(0, 1, at::detail::createCPUGenerator()); }},
   };
   for (const auto& [op, run] : refused) try {
