@@ -34,7 +34,6 @@ class Sweep {
       }
     }
     flush();
-    places_of_ = 0;
   }
 
   // Some blocks of one draw.
@@ -57,66 +56,78 @@ class Sweep {
   }
 
   void flush() {
-    batch_.lanes |= places_of_;
     if (batch_.count > 0) flush_(batch_);
     limit_ -= batch_.count;
     batch_.count = 0;
-    batch_.lanes = 0;
     batch_.segments.clear();
     batch_.vectors.clear();
   }
 
-  void put_one(uint64_t counter, uint64_t subsequence) {
-    auto& word = batch_.words.word;
-    word[0][batch_.count] = static_cast<uint32_t>(counter);
-    word[1][batch_.count] = static_cast<uint32_t>(counter >> 32);
-    word[2][batch_.count] = static_cast<uint32_t>(subsequence);
-    word[3][batch_.count] = static_cast<uint32_t>(subsequence >> 32);
-    ++batch_.count;
-  }
+  // Blocks of one draw: `rows` times `width` subsequences, the lanes wanted and where those of the first go.
+  struct Rows {
+    uint64_t counter, subsequence;
+    int64_t width;
+    uint32_t lanes = 0;
+    int64_t offset[4] = {};
+    int64_t rows = 1, row_stride = 0, row_local_stride = 0;
+  };
 
-  // Blocks of subsequences at a distance go to the end of the batch. @pre there is room
-  void put(uint64_t counter, uint64_t subsequence, uint64_t step, int64_t count) {
-    constexpr int64_t kFew = 8;  // too few for vector instructions
-    if (count < kFew) {
-      for (int64_t i = 0; i < count; ++i) put_one(counter, subsequence + static_cast<uint64_t>(i) * step);
-      return;
-    }
-    auto& word = batch_.words.word;
-    for (int64_t i = 0; i < count; ++i) {
-      const uint64_t s = subsequence + static_cast<uint64_t>(i) * step;
-      const int64_t at = batch_.count + i;
-      word[0][at] = static_cast<uint32_t>(counter);
-      word[1][at] = static_cast<uint32_t>(counter >> 32);
-      word[2][at] = static_cast<uint32_t>(s);
-      word[3][at] = static_cast<uint32_t>(s >> 32);
-    }
-    batch_.count += count;
-  }
-  void put(const PhiloxLaunch& launch, int64_t draw, int64_t thread, int64_t count) {
-    put(launch.counter + static_cast<uint64_t>(draw), launch.subsequence + static_cast<uint64_t>(thread), 1,
-        count);
-  }
-
-  // Threads [begin, end) of a draw; lane l of the first goes to offset[l].
-  void add(const PhiloxLaunch& launch, int64_t draw, int64_t begin, int64_t end, LaneSegment& segment) {
-    if (places_of_ != 0) {
-      flush();
-      places_of_ = 0;
-    }
-    for (;;) {
-      if (batch_.count == kPhiloxBatch) flush();
-      const int64_t count = std::min(end - begin, kPhiloxBatch - batch_.count);
+  // To the end of the batch. Rows are cut only if a batch cannot hold one.
+  void add(const Rows& r) {
+    if (r.width > kPhiloxBatch) return add_wide(r);
+    for (int64_t done = 0; done < r.rows;) {
+      if (batch_.count + r.width > kPhiloxBatch) flush();
+      const int64_t rows = std::min(r.rows - done, (kPhiloxBatch - batch_.count) / r.width);
+      LaneSegment& segment = batch_.segments.emplace_back();
       segment.block = static_cast<int32_t>(batch_.count);
-      segment.count = static_cast<int32_t>(count);
-      batch_.lanes |= segment.lanes;
-      batch_.segments.push_back(segment);
-      put(launch, draw, begin, count);
-      begin += count;
-      if (begin == end) return;
-      for (size_t l = 0; l < 4; ++l)
-        if (segment.lanes >> l & 1) segment.offset[l] += count * batch_.stride;
+      segment.width = static_cast<int32_t>(r.width);
+      segment.rows = static_cast<int32_t>(rows);
+      segment.lanes = r.lanes;
+      segment.row_stride = r.row_local_stride;
+      for (size_t l = 0; l < 4; ++l) segment.offset[l] = r.offset[l] + done * r.row_local_stride;
+      const uint64_t first = r.subsequence + static_cast<uint64_t>(done * r.row_stride);
+      put_rows(r.counter, first, r.width, rows, static_cast<uint64_t>(r.row_stride));
+      done += rows;
     }
+  }
+
+  void add_wide(Rows r) {
+    const int64_t width = r.width;
+    for (int64_t row = 0; row < r.rows; ++row) {
+      Rows part = r;
+      part.rows = 1;
+      for (int64_t at = 0; at < width; at += part.width) {
+        part.width = std::min(width - at, kPhiloxBatch);
+        part.subsequence = r.subsequence + static_cast<uint64_t>(row * r.row_stride + at);
+        for (size_t l = 0; l < 4; ++l)
+          part.offset[l] = r.offset[l] + row * r.row_local_stride + at * batch_.stride;
+        add(part);
+      }
+    }
+  }
+
+  void put_rows(uint64_t counter, uint64_t first, int64_t width, int64_t rows, uint64_t row_stride) {
+    if (width == 1) return put(counter, first, row_stride, rows);
+    for (int64_t row = 0; row < rows; ++row)
+      put(counter, first + static_cast<uint64_t>(row) * row_stride, 1, width);
+  }
+
+  // Blocks of subsequences at a distance. @pre there is room
+  void put(uint64_t counter, uint64_t first, uint64_t step, int64_t count) {
+    auto& word = batch_.words.word;
+    const auto put_one = [&](int64_t i) {
+      const uint64_t subsequence = first + static_cast<uint64_t>(i) * step;
+      word[0][batch_.count + i] = static_cast<uint32_t>(counter);
+      word[1][batch_.count + i] = static_cast<uint32_t>(counter >> 32);
+      word[2][batch_.count + i] = static_cast<uint32_t>(subsequence);
+      word[3][batch_.count + i] = static_cast<uint32_t>(subsequence >> 32);
+    };
+    constexpr int64_t kVector = 8;  // a loop of this length is worth vector instructions, a shorter one not
+    int64_t i = 0;
+    for (; i + kVector <= count; i += kVector)
+      for (int64_t k = 0; k < kVector; ++k) put_one(i + k);
+    for (; i < count; ++i) put_one(i);
+    batch_.count += count;
   }
 
   // One block for each element, lane after lane.
@@ -126,106 +137,47 @@ class Sweep {
       const StreamRun& run = cursor.run();
       const int64_t first = std::max(run.first, launch.first);
       const int64_t last = std::min(run.last, launch.first + launch.count);
-      if (first >= window.last) enter(launch, first, window);
-      const bool cut = last > window.last || run.first < window.first || last < run.last;
-      if (!cut) {
-        int64_t rows = 1;
-        if (cursor.rows() > 1) rows = std::min(cursor.rows(), (window.last - last) / cursor.row_stride() + 1);
-        put_rows(window, run, run.first, run.last, rows, cursor);
-        cursor.skip(rows);
+      if (first >= window.last) window = window_at(launch, first);
+      if (run.first >= window.first && run.last <= window.last) {
+        Rows r = of_run(window, run, run.first, run.last);
+        if (cursor.rows() > 1) {
+          r.rows = std::min(cursor.rows(), (window.last - last) / cursor.row_stride() + 1);
+          r.row_stride = cursor.row_stride();
+          r.row_local_stride = cursor.row_local_stride();
+        }
+        add(r);
+        cursor.skip(r.rows);
         continue;
       }
-      for (int64_t j = first; j < last;) {
-        if (j >= window.last) enter(launch, j, window);
-        const int64_t end = std::min(last, window.last);
-        put_rows(window, run, j, end, 1, cursor);
-        j = end;
+      for (int64_t j = first; j < last; j = std::min(last, window.last)) {
+        if (j >= window.last) window = window_at(launch, j);
+        add(of_run(window, run, j, std::min(last, window.last)));
       }
       cursor.next();
     }
-    flush();
-    places_of_ = 0;
   }
 
-  // Elements [first, last) of the stream, one lane of one draw.
+  // Elements [first, last) of the stream: one lane of one draw.
   struct Window {
     int64_t first, last;
     uint64_t counter = 0, subsequence = 0;  // of the first element
+    uint32_t lane = 0;
   };
 
-  void enter(const PhiloxLaunch& launch, int64_t element, Window& window) {
-    flush();
+  Window window_at(const PhiloxLaunch& launch, int64_t element) const {
     const int64_t row = (element - launch.first) / launch.threads;
-    window.first = launch.first + row * launch.threads;
-    window.last = std::min(window.first + launch.threads, launch.first + launch.count);
-    window.counter = launch.counter + static_cast<uint64_t>(row / lanes_);
-    window.subsequence = launch.subsequence;
-    places_of_ = 1u << (row % lanes_);
+    const int64_t first = launch.first + row * launch.threads;
+    return {first, std::min(first + launch.threads, launch.first + launch.count),
+            launch.counter + static_cast<uint64_t>(row / lanes_), launch.subsequence,
+            static_cast<uint32_t>(row % lanes_)};
   }
 
-  // Elements [first, last) of a run, and of the ones like it after it. @pre all lie in the window
-  void put_rows(const Window& window, const StreamRun& run, int64_t first, int64_t last, int64_t rows,
-                const RunCursor& cursor) {
-    Rows r{window.counter,
-           window.subsequence + static_cast<uint64_t>(first - window.first),
-           last - first,
-           rows,
-           cursor.row_stride(),
-           run.stride,
-           cursor.row_local_stride(),
-           {}};
-    for (int64_t& offset : r.offset) offset = run.offset + (first - run.first) * run.stride;
-    put_rows(r);
-  }
-
-  // Blocks of `width` threads, and `rows` times the same at a distance, with one place for each lane wanted.
-  struct Rows {
-    uint64_t counter, subsequence;
-    int64_t width, rows, row_stride, stride, row_local_stride;
-    int64_t offset[4];
-  };
-  void put_rows(Rows r) {
-    constexpr int64_t kFew = 8;  // too few for vector instructions along a row
-    if (r.width == 1) return put_places(r, static_cast<uint64_t>(r.row_stride), r.row_local_stride, r.rows);
-    if (r.width < kFew) return put_short_rows(r);
-    for (int64_t row = 0; row < r.rows; ++row) {
-      put_places(r, 1, r.stride, r.width);
-      r.subsequence += static_cast<uint64_t>(r.row_stride);
-      for (int64_t& offset : r.offset) offset += r.row_local_stride;
-    }
-  }
-
-  void put_short_rows(const Rows& r) {
-    for (int64_t done = 0; done < r.rows;) {
-      if (batch_.count + r.width > kPhiloxBatch) flush();
-      const int64_t rows = std::min(r.rows - done, (kPhiloxBatch - batch_.count) / r.width);
-      for (uint32_t lanes = places_of_; lanes != 0; lanes &= lanes - 1) {
-        const auto lane = static_cast<size_t>(std::countr_zero(lanes));
-        int64_t* place = batch_.place[lane] + batch_.count;
-        const int64_t offset = r.offset[lane] + done * r.row_local_stride;
-        for (int64_t row = 0; row < rows; ++row)
-          for (int64_t i = 0; i < r.width; ++i) *place++ = offset + row * r.row_local_stride + i * r.stride;
-      }
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t i = 0; i < r.width; ++i)
-          put_one(r.counter, r.subsequence + static_cast<uint64_t>((done + row) * r.row_stride + i));
-      done += rows;
-    }
-  }
-
-  // `count` blocks whose subsequences and whose lanes' places lie at regular distances.
-  void put_places(const Rows& r, uint64_t step, int64_t local_step, int64_t count) {
-    for (int64_t done = 0; done < count;) {
-      if (batch_.count == kPhiloxBatch) flush();
-      const int64_t n = std::min(count - done, kPhiloxBatch - batch_.count);
-      for (size_t l = 0; l < 4; ++l) {
-        if ((places_of_ >> l & 1) == 0) continue;
-        int64_t* const place = batch_.place[l] + batch_.count;
-        for (int64_t i = 0; i < n; ++i) place[i] = r.offset[l] + (done + i) * local_step;
-      }
-      put(r.counter, r.subsequence + step * static_cast<uint64_t>(done), step, n);
-      done += n;
-    }
+  // Elements [first, last) of a run. @pre they lie in the window
+  static Rows of_run(const Window& window, const StreamRun& run, int64_t first, int64_t last) {
+    Rows r{window.counter, window.subsequence + static_cast<uint64_t>(first - window.first), last - first};
+    r.lanes = 1u << window.lane;
+    r.offset[window.lane] = run.offset + (first - run.first) * run.stride;
+    return r;
   }
 
   // Each block once.
@@ -277,25 +229,28 @@ class Sweep {
       int64_t begin = kNever, end = kNever;
       for (const Lane& it : lane) begin = std::min(begin, std::max(it.begin_at, thread));
       if (begin == kNever || limit_ <= 0) return;
-      LaneSegment segment{};
+      Rows r{launch.counter + static_cast<uint64_t>(draw), launch.subsequence + static_cast<uint64_t>(begin),
+             0};
       for (size_t l = 0; l < lane.size(); ++l) {
         if (lane[l].begin_at > begin) {
           end = std::min(end, lane[l].begin_at);
         } else {
           end = std::min(end, lane[l].end_at);
-          segment.lanes |= 1u << l;
-          segment.offset[l] = lane[l].offset(begin);
+          r.lanes |= 1u << l;
+          r.offset[l] = lane[l].offset(begin);
         }
       }
-      constexpr int64_t kShort = 16;
-      const int64_t rows = end - begin < kShort ? equal_rows(begin, end) : 1;
-      if (rows > 1)
-        add_rows(launch, draw, begin, end, segment, rows);
-      else
-        add(launch, draw, begin, end, segment);
+      r.width = end - begin;
+      r.rows = equal_rows(begin, end);
+      if (r.rows > 1) {
+        const RunCursor& cursor = lane[static_cast<size_t>(std::countr_zero(r.lanes))].cursor;
+        r.row_stride = cursor.row_stride();
+        r.row_local_stride = cursor.row_local_stride();
+      }
+      add(r);
       for (Lane& it : lane)
         if (it.end_at == end) {
-          it.cursor.skip(rows);
+          it.cursor.skip(r.rows);
           it.read();
         }
       thread = end;  // of the first row: no lane begins before the last one ends
@@ -308,7 +263,7 @@ class Sweep {
     for (const Lane& it : lane_state_) {
       if (it.begin_at > begin) continue;
       if (it.begin_at < begin || it.end_at > end) return 1;
-      if (stride != 0 && it.cursor.row_stride() != stride) return 1;
+      if (it.cursor.rows() == 1 || (stride != 0 && it.cursor.row_stride() != stride)) return 1;
       rows = std::min(rows, it.rows());
       stride = it.cursor.row_stride();
     }
@@ -316,23 +271,6 @@ class Sweep {
       if (it.begin_at > begin && it.begin_at != kNever && rows > 1)
         rows = std::min(rows, (it.begin_at - end) / stride + 1);
     return rows;
-  }
-
-  void add_rows(const PhiloxLaunch& launch, int64_t draw, int64_t begin, int64_t end,
-                const LaneSegment& first, int64_t rows) {
-    if (places_of_ != first.lanes) {
-      flush();
-      places_of_ = first.lanes;
-    }
-    const RunCursor& cursor = lane_state_[static_cast<size_t>(std::countr_zero(first.lanes))].cursor;
-    put_rows({launch.counter + static_cast<uint64_t>(draw),
-              launch.subsequence + static_cast<uint64_t>(begin),
-              end - begin,
-              rows,
-              cursor.row_stride(),
-              batch_.stride,
-              cursor.row_local_stride(),
-              {first.offset[0], first.offset[1], first.offset[2], first.offset[3]}});
   }
 
   // Run by run; the block that two runs share occurs once if they follow each other.
@@ -365,7 +303,8 @@ class Sweep {
     int64_t part = group % blocks, thread = vector % launch.threads;
     int64_t draw = blocks * (vector / launch.threads);
     for (int64_t i = 0; i < count; ++i) {
-      put(launch, draw + part, thread, 1);
+      put(launch.counter + static_cast<uint64_t>(draw + part),
+          launch.subsequence + static_cast<uint64_t>(thread), 1, 1);
       if (++part < blocks) continue;
       part = 0;
       if (++thread < launch.threads) continue;
@@ -375,16 +314,12 @@ class Sweep {
   }
 
   // Elements of blocks of the batch, from word `at` on, counted over all blocks.
-  void add_words(int64_t at, int64_t count, int64_t offset) {
-    batch_.lanes = (1u << batch_.block_words) - 1;
-    batch_.vectors.push_back({at, count, offset});
-  }
+  void add_words(int64_t at, int64_t count, int64_t offset) { batch_.vectors.push_back({at, count, offset}); }
 
   const PhiloxPlan& plan_;
   const int lanes_;
   const std::function<void(PhiloxBatch&)>& flush_;
   bool by_element_ = false;
-  uint32_t places_of_ = 0;  // the lanes of which a batch keeps places; 0: it keeps segments or vectors
   int64_t limit_ = kNever;
   std::vector<Lane> lane_state_;
   PhiloxBatch batch_;
@@ -408,8 +343,7 @@ bool prefers_elements(const PhiloxPlan& plan, std::span<const StreamBox> boxes, 
   outputs = 0;
   const std::function<void(PhiloxBatch&)> count = [&](PhiloxBatch& batch) {
     blocks += batch.count;
-    if (batch.segments.empty()) outputs += batch.count * std::popcount(batch.lanes);
-    for (const LaneSegment& s : batch.segments) outputs += s.count * std::popcount(s.lanes);
+    for (const LaneSegment& s : batch.segments) outputs += s.width * s.rows * std::popcount(s.lanes);
   };
   const int64_t middle = (first_index(boxes.front()) + last_index(boxes.back())) / 2;
   for (const PhiloxLaunch& launch : plan.launches)

@@ -31,13 +31,16 @@ struct PhiloxPlan {
   int64_t width = 1;
 };
 
-// Consecutive blocks of a batch, and where their lanes go.
-struct LaneSegment {  // grid stride: lane l of block `block` + i goes to offset[l] + i * stride
-  int32_t block, count;
-  uint32_t lanes;     // a bit for each lane that is wanted
-  int64_t offset[4];  // of those
+// Blocks of a batch, and where their lanes go. Grid stride: `rows` times `width` consecutive blocks; lane l
+// of block i of row r goes to offset[l] + i * stride + r * row_stride.
+struct LaneSegment {
+  int32_t block, width, rows;
+  uint32_t lanes;  // a bit for each lane that is wanted
+  int64_t row_stride;
+  int64_t offset[4];  // of the lanes wanted
 };
-struct VectorSegment {  // vectors: word number `word` + i, counted over blocks, goes to offset + i * stride
+// Vectors: word number `word` + i, counted over blocks, goes to offset + i * stride.
+struct VectorSegment {
   int64_t word, count, offset;
 };
 
@@ -46,12 +49,9 @@ struct PhiloxBatch {
   int64_t count = 0;
   int64_t stride = 1;       // in local memory, along a run
   int64_t block_words = 4;  // vectors: the elements of a block
-  uint32_t lanes = 0;       // wanted of any block
-  // Where values go, in one of three forms; the third, for very short runs, is there if the first two are
-  // empty: lane l of block i, if wanted, goes to place[l][i].
+  // One of the two is empty.
   std::vector<LaneSegment> segments;
   std::vector<VectorSegment> vectors;
-  int64_t place[4][kPhiloxBatch];
 };
 
 // Law: the batches name each element of the image once, with the block and lane that the plan gives it. Where

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <span>
 
@@ -55,9 +56,8 @@ class PhiloxWriter {
     generate(seed_, batch.words, batch.count, simd_);
     if (batch.segments.empty()) {
       T* const lane[4] = {values_[0], values_[1], values_[2], values_[3]};
-      compute(batch.words, {0, batch.count, batch.lanes}, lane);
+      compute(batch.words, {0, batch.count, (1u << batch.block_words) - 1}, lane);
       for (const VectorSegment& segment : batch.vectors) scatter(segment, batch);
-      if (batch.vectors.empty()) scatter_places(batch);
       return;
     }
     constexpr int kShort =
@@ -70,7 +70,7 @@ class PhiloxWriter {
         const LaneSegment& next = batch.segments[i];
         if (stretch.end - stretch.begin >= kShort && next.lanes != stretch.lanes) break;
         stretch.lanes |= next.lanes;
-        stretch.end += next.count;
+        stretch.end += next.width * next.rows;
       }
       write({batch.segments.data() + begin, i - begin}, stretch, batch);
     }
@@ -86,7 +86,7 @@ class PhiloxWriter {
 
   void write(std::span<const LaneSegment> segments, const Stretch& stretch, const PhiloxBatch& batch) {
     // One segment that is contiguous in memory is computed where it belongs.
-    const bool direct = segments.size() == 1 && batch.stride == 1;
+    const bool direct = segments.size() == 1 && segments[0].rows == 1 && batch.stride == 1;
     T* lane[4];
     for (int l = 0; l < 4; ++l) lane[l] = direct ? out_ + segments[0].offset[l] : values_[l] + stretch.begin;
     compute(batch.words, stretch, lane);
@@ -94,24 +94,35 @@ class PhiloxWriter {
       for (const LaneSegment& segment : segments) scatter(segment, batch.stride);
   }
 
-  void scatter_places(const PhiloxBatch& batch) const {
-    for (uint32_t lanes = batch.lanes; lanes != 0; lanes &= lanes - 1) {
-      const int l = std::countr_zero(lanes);
-      for (int64_t i = 0; i < batch.count; ++i) out_[batch.place[l][i]] = values_[l][i];
-    }
-  }
-
   void scatter(const LaneSegment& segment, int64_t stride) const {
     for (uint32_t lanes = segment.lanes; lanes != 0; lanes &= lanes - 1) {
       const int l = std::countr_zero(lanes);
       const T* from = values_[l] + segment.block;
       T* to = out_ + segment.offset[l];
-      if (stride == 1 && segment.count > 8) {
-        std::copy_n(from, segment.count, to);
+      if (segment.width == 1) {
+        for (int32_t row = 0; row < segment.rows; ++row) to[row * segment.row_stride] = from[row];
         continue;
       }
-      for (int64_t i = 0; i < segment.count; ++i) to[i * stride] = from[i];
+      for (int32_t row = 0; row < segment.rows; ++row, to += segment.row_stride, from += segment.width) {
+        if (stride == 1)
+          copy(from, segment.width, to);
+        else
+          for (int32_t i = 0; i < segment.width; ++i) to[i * stride] = from[i];
+      }
     }
+  }
+
+  // A call of memcpy costs more than a short row.
+  static void copy(const T* from, int64_t count, T* to) {
+    constexpr int64_t kLine = 64 / sizeof(T), kChunk = kLine / 4, kLong = 8 * kLine;
+    if (count >= kLong) {
+      std::copy_n(from, count, to);
+      return;
+    }
+    int64_t i = 0;
+    for (; i + kLine <= count; i += kLine) std::memcpy(to + i, from + i, sizeof(T) * kLine);
+    for (; i + kChunk <= count; i += kChunk) std::memcpy(to + i, from + i, sizeof(T) * kChunk);
+    for (; i < count; ++i) to[i] = from[i];
   }
 
   void scatter(const VectorSegment& segment, const PhiloxBatch& batch) const {
