@@ -122,8 +122,10 @@ std::string gap_table(const Source& source) {
 
 std::string label_list(const Source& source) {
   std::string s;
-  source.each("SELECT label, sum(hits) FROM v_labels WHERE run_id IN shown GROUP BY label ORDER BY 2 DESC, 1",
-              [&](const Row& r) { s += "<li>" + r.html(0) + " <b>" + r.grouped(1) + "</b></li>"; });
+  source.each(
+      "SELECT label, sum(hits) FROM v_labels WHERE run_id IN shown AND label NOT LIKE 'golden %: %' "
+      "GROUP BY label ORDER BY 2 DESC, 1",
+      [&](const Row& r) { s += "<li>" + r.html(0) + " <b>" + r.grouped(1) + "</b></li>"; });
   return s.empty() ? "" : "<h3>Labels</h3><ul class=\"tags\">" + s + "</ul>";
 }
 

@@ -12,6 +12,7 @@ std::span<const Panel> panels() {
       {"curves", "Training curves", "Curves", render_curves},
       {"throughput", "Throughput", "Throughput", render_throughput},
       {"coverage", "Coverage and its gaps", "Coverage", render_coverage},
+      {"goldens", "Goldens of the random stream", "Goldens", render_goldens},
       {"faults", "Planted faults", "Faults", render_faults},
       {"exceptions", "Expected exceptions", "Exceptions", render_exceptions},
       {"environment", "Environment", "Environment", render_environment},

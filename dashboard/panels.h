@@ -29,6 +29,7 @@ std::string render_matrix(const Source& source, nlohmann::json& charts);
 std::string render_curves(const Source& source, nlohmann::json& charts);
 std::string render_throughput(const Source& source, nlohmann::json& charts);
 std::string render_coverage(const Source& source, nlohmann::json& charts);
+std::string render_goldens(const Source& source, nlohmann::json& charts);
 std::string render_faults(const Source& source, nlohmann::json& charts);
 std::string render_exceptions(const Source& source, nlohmann::json& charts);
 std::string render_environment(const Source& source, nlohmann::json& charts);

@@ -97,6 +97,29 @@ TEST(Report, HostileNamesStayText) {
   }
 }
 
+// Catches: a golden counted under another state, twice for two runs, or lost; a run without them that says
+// so.
+TEST(Report, GoldensByState) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  EXPECT_TRUE(has(render_report(store), "The suite golden did not run"));
+  for (const char* id : {"one", "two"}) {
+    Recorder recorder(store, sample_run(id), id);
+    for (int64_t i = 0; i < 3; ++i) {
+      CaseRow row = sample_case(i, Verdict::kEqual);
+      row.labels = {i == 0 ? "golden published: rand f32" : "golden not recorded: <b> f32"};
+      recorder.record(row);
+    }
+    recorder.finish("finished", 0);
+  }
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "<b>0</b> were compared with what stock libtorch drew"));
+  EXPECT_TRUE(has(page, "<b>1</b> with values that others published"));
+  EXPECT_TRUE(has(page, "<b>2</b> are not recorded"));
+  EXPECT_TRUE(has(page, "&lt;b&gt; f32"));
+  EXPECT_FALSE(has(page, "golden not recorded:"));
+}
+
 // Catches: UTF-8 that is broken by escaping, or let through where it is invalid, overlong or a surrogate.
 TEST(Html, EscapeKeepsTextAndNothingElse) {
   EXPECT_EQ(html::escape("a<b>&\"'\n\t"), "a&lt;b&gt;&amp;&quot;&#39;\n\t");

@@ -25,6 +25,7 @@ struct Passed {
   std::vector<dashboard::TensorDiff> differences;  // explained ones
   std::vector<dashboard::ExpectedException> exceptions;
   std::optional<dashboard::PlantedFault> fault;  // of the suite `faults`
+  std::vector<std::string> labels;               // beside those of the case
 };
 
 // The law does not hold for the case.
@@ -38,6 +39,7 @@ struct Failed {
   std::string explanation;  // several lines for people
   std::vector<dashboard::TensorDiff> differences;
   std::optional<dashboard::PlantedFault> fault;  // that survived
+  std::vector<std::string> labels;               // beside those of the case
 };
 
 // Run again, one side gave other bits than before.

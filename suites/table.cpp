@@ -67,6 +67,8 @@ const std::vector<Suite>& table() {
        judge_cache},
       {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),
        false, train_case, judge_train},
+      {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
+       4, golden_cases(), false, golden_case, judge_golden},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
        static_cast<int64_t>(faults().size()), true, fault_case, judge_fault},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},

@@ -60,6 +60,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"failures", failures},
           {"covered", s.covered},
           {"lacking", s.lacking},
+          {"goldens", s.goldens},
           {"digest", s.digest},
           {"interrupted", s.interrupted},
           {"db", flags.options.db},
@@ -84,10 +85,22 @@ void print_verdicts(const RunSummary& s) {
   std::printf("  %-14s %s\n", "all", line.c_str());
 }
 
+void print_goldens(const RunSummary& s) {
+  if (s.goldens.empty()) return;
+  std::string line;
+  for (const auto* state : {"recorded", "published", "computed", "not recorded"}) {
+    const auto found = s.goldens.find(state);
+    line += concat(line.empty() ? "" : ", ", found == s.goldens.end() ? 0 : found->second, " ", state);
+  }
+  std::printf("goldens: %s%s\n", line.c_str(),
+              s.goldens.contains("recorded") ? "" : " (golden/README.md: how to record on a GPU)");
+}
+
 void print_summary(const RunSummary& s, const RunFlags& flags) {
   std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds,
               s.cases_per_second_per_core);
   print_verdicts(s);
+  print_goldens(s);
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 suites::quoted(f.token).c_str(),

@@ -56,19 +56,6 @@ suites::TensorForm form_of(const ShowRequest& r, const suites::StockOp& op) {
   return form;
 }
 
-// Tensors cut over the mesh. What is cut is dense; a global tensor that is not, such as a view by steps, says
-// so in its strides.
-suites::Maker maker_on(const MeshInWorld& mesh, const Placements& placements,
-                       const std::vector<int64_t>& order) {
-  return {[=](const at::Tensor& plain) {
-            const auto cut = distribute_tensor(plain, mesh, placements, order);
-            if (spec(cut).stride() == plain.strides()) return cut;
-            return from_local(to_local(cut), mesh, placements, plain.sizes().vec(), plain.strides().vec(),
-                              true, order);
-          },
-          [=](int64_t n, c10::ScalarType dtype) { return randperm(n, mesh, placements, dtype); }};
-}
-
 // The elements as numbers: integers are exact, others as doubles.
 struct Numbers {
   explicit Numbers(const at::Tensor& flat)
@@ -120,7 +107,8 @@ Shown show_random(const ShowRequest& request) {
                  " must be a multiple of 4");
   const auto mesh = init_device_mesh(mesh_value.shape(), mesh_value.names());
   generator() = {{request.seed, request.offset}, parse_device_model(request.device)};
-  const auto drawn = suites::run_stock(op, maker_on(mesh, placements, order), form, request.arguments);
+  const auto drawn =
+      suites::run_stock(op, suites::mesh_maker(mesh, placements, order), form, request.arguments);
   const auto full = full_tensor(drawn).contiguous();
   const auto bits = digest(full);
   const auto digest_text = concat(std::hex, bits.hi, "-", bits.lo);

@@ -210,6 +210,16 @@ Maker plain_maker() {
           [](int64_t n, c10::ScalarType dtype) { return at::randperm(n, at::TensorOptions(dtype)); }};
 }
 
+Maker mesh_maker(const MeshInWorld& mesh, const Placements& placements, const std::vector<int64_t>& order) {
+  return {[=](const at::Tensor& plain) {
+            const auto cut = distribute_tensor(plain, mesh, placements, order);
+            if (spec(cut).stride() == plain.strides()) return cut;
+            return from_local(to_local(cut), mesh, placements, plain.sizes().vec(), plain.strides().vec(),
+                              true, order);
+          },
+          [=](int64_t n, c10::ScalarType dtype) { return lockstep::randperm(n, mesh, placements, dtype); }};
+}
+
 std::span<const StockOp> stock_ops() {
   return table();
 }

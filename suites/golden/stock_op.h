@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/dtensor.h"
+
 namespace lockstep::suites {
 
 struct TensorForm {
@@ -28,6 +30,10 @@ struct Maker {
 
 // Of plain CPU tensors: for use within a RandomScope.
 Maker plain_maker();
+// Of DTensors. What is cut is dense; a global tensor that is not, such as a view by steps, says so in its
+// strides.
+Maker mesh_maker(const MeshInWorld& mesh, const Placements& placements,
+                 const std::vector<int64_t>& order = {});
 
 // Arguments by PyTorch's names: {"p", "0.1"}.
 using Arguments = std::map<std::string, std::string>;

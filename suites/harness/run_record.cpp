@@ -55,6 +55,17 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
                                 row.getColumn(4).getInt64()});
 }
 
+// The labels "golden STATE: OP DTYPE" of the suite golden, by state.
+void read_goldens(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(db, "SELECT label, hits FROM v_labels WHERE run = ? AND label LIKE 'golden %: %'");
+  row.bind(1, summary.run);
+  while (row.executeStep()) {
+    const auto label = row.getColumn(0).getString();
+    const size_t start = std::string_view("golden ").size();
+    summary.goldens[label.substr(start, label.find(':') - start)] += row.getColumn(1).getInt64();
+  }
+}
+
 std::string digest_of(const std::vector<std::string>& outcomes) {
   uint64_t digest = 0;
   for (const auto& line : outcomes) digest += stable_hash(line);
@@ -106,6 +117,7 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
   summary.run = run.id;
   read_verdicts(store.database(), summary);
   read_failures(store.database(), summary);
+  read_goldens(store.database(), summary);
   summary.digest = digest_of(dashboard::outcomes(store, run.id));
   return summary;
 }

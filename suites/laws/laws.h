@@ -23,6 +23,10 @@ int64_t train_cases();
 oracle::Case train_case(uint64_t run_seed, int64_t index);
 Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine);
 
+int64_t golden_cases();
+oracle::Case golden_case(uint64_t run_seed, int64_t index);
+Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);
+
 // Plants one fault beside a clean engine, and looks for a case that tells them apart.
 Outcome look_for(const Fault& fault, EngineUnderTest& clean);
 Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine);

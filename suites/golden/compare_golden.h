@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws a cell (by a source of plain tensors, on a mesh, on a device) and compares what came out with a
+// golden.
+#pragma once
+#include "engine/values/random_source.h"
+#include "suites/golden/golden.h"
+
+namespace lockstep::suites {
+
+struct DrawnCell {
+  at::Tensor values;  // contiguous
+  uint64_t offset_after = 0;
+};
+// Each leaves the thread's generator as it was.
+DrawnCell draw_plain(const RandomCell& cell, RandomSource& source);
+// On DTensors, cut by the placements of placements_for().
+DrawnCell draw_on_mesh(const RandomCell& cell, const DeviceMesh& mesh);
+// Shards every mesh dimension where the tensor can be: uneven, nested and interleaved ones.
+Placements placements_for(const RandomCell& cell, const DeviceMesh& mesh);
+
+struct GoldenVerdict {
+  std::string difference;       // "": none
+  bool same_to_digits = false;  // of approximate operators: printed digits agree, bits do not
+};
+// Bits and digests as bits; what was printed as the exact value rounded to the printed decimals. Of an
+// operator that stock computes by approximate functions, bits are compared to four digits: half a unit of the
+// fourth decimal, or, beyond 1, of the fourth significant digit.
+GoldenVerdict compare_golden(const Golden& golden, const DrawnCell& drawn);
+
+// A device that runs stock operators, and its generator.
+struct StockDevice {
+  Maker maker;
+  DeviceModel model;
+  std::function<void(const RandomState& state)> set_state;
+  std::function<uint64_t()> offset;
+};
+// What the device draws: digest, offset, the first elements, the last ones and those where a launch changes.
+Golden record_golden(const RandomCell& cell, const StockDevice& device);
+
+}  // namespace lockstep::suites
