@@ -28,6 +28,7 @@ const Layer kLayers[] = {
     {"ci/example", {"engine/values", "engine", "oracle"}},
     {"ci/cmake", {}},
     {"ci/readme", {"dashboard"}},
+    {"ci/record", {"engine/values", "engine", "oracle", "suites"}},
     {"ci/tidy", {}},
 };
 
