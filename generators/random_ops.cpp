@@ -103,12 +103,28 @@ void random_from(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, from, to});
 }
 
-// Of the operand's dtype, or of the dtype asked for, where the operand then has another.
+Values of_kind(ValueKind kind, int64_t low = 0, int64_t high = 0) {
+  return {.kind = kind, .seed = 0, .low = low, .high = high, .bits = {}};
+}
+
+// Sometimes after a call that asks for another dtype than the operand's.
 void like_floats(Draft& d, const RandomOp& op, const Operand& x) {
+  if (d.random().chance(20))
+    d.call(op.name, {x.ref, d.random().pick({ScalarType::Double, ScalarType::Half, ScalarType::BFloat16})});
   d.call(op.name, {x.ref});
 }
 void like_integers(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, draw_end(d.random(), x.dtype)});
+}
+// Below a bound that stands in a tensor.
+void like_below(Draft& d, const RandomOp& op, const Operand& x) {
+  const auto end = draw_end(d.random(), x.dtype);
+  const Ref bound = d.input({.dtype = ScalarType::Long,
+                             .shape = {},
+                             .memory_order = {},
+                             .values = of_kind(ValueKind::kIntegers, end, end)},
+                            replicated(d.mesh()));
+  d.call(op.name, {x.ref, bound});
 }
 void like_range(Draft& d, const RandomOp& op, const Operand& x) {
   const int64_t low = x.dtype == ScalarType::Bool || x.dtype == ScalarType::Byte ? 0 : -5;
@@ -127,10 +143,6 @@ Ref beside(Draft& d, const Operand& x, ScalarType dtype, const Values& values) {
     input.memory_order = draw_memory_order(random, static_cast<int64_t>(input.shape.size()));
   auto target = draw_target(random, d.mesh(), input.shape, dtype, kShards | kNestedShards | kInterleaved);
   return d.input(std::move(input), std::move(target));
-}
-
-Values of_kind(ValueKind kind, int64_t low = 0, int64_t high = 0) {
-  return {.kind = kind, .seed = 0, .low = low, .high = high, .bits = {}};
 }
 
 void bernoulli_tensor(Draft& d, const RandomOp& op, const Operand& x) {
@@ -201,7 +213,9 @@ void kaiming_uniform(Draft& d, const RandomOp&, const Operand& x) {
   d.call("aten::uniform_", {x.ref, -bound, bound});
 }
 void xavier_normal(Draft& d, const RandomOp&, const Operand& x) {
-  d.call("aten::normal_", {x.ref, 0.0, std::sqrt(2.0 / (fan_in(x) + static_cast<double>(x.shape[0])))});
+  constexpr double kGain = 0.75;  // the result is never 1, by which points are told from normal_'s
+  const double fans = fan_in(x) + static_cast<double>(x.shape[0]);
+  d.call("aten::normal_", {x.ref, 0.0, kGain * std::sqrt(2.0 / fans)});
 }
 void trunc_normal(Draft& d, const RandomOp&, const Operand& x) {
   constexpr double kWithin = 0.95449973610364158;  // of two standard deviations
@@ -247,6 +261,7 @@ constexpr RandomOp kOps[] = {
     {"aten::rand_like", F::kLike, kFloats, 0, 3, like_floats},
     {"aten::randn_like", F::kLike, kFloats, 0, 3, like_floats},
     {"aten::randint_like", F::kLike, kAnyDtype, 0, 3, like_integers},
+    {"aten::randint_like.Tensor", F::kLike, kAnyDtype, 0, 3, like_below},
     {"aten::randint_like.low_dtype", F::kLike, kAnyDtype, 0, 3, like_range},
     {"aten::native_dropout", F::kReads, kFloats, 0, 3, drop},
     {"aten::dropout", F::kReads, kFloats, 0, 3, drop},

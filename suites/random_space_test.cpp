@@ -9,6 +9,7 @@
 #include "dashboard/recorder.h"
 #include "engine/values/error.h"
 #include "generators/random_cases.h"
+#include "suites/harness/exit_code.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/lockstep_engine.h"
 
@@ -33,7 +34,7 @@ dashboard::CaseRow row_of(const oracle::Case& c, dashboard::Verdict verdict) {
 }
 
 // Catches: a case that counts though it gave up, pairs of another run or suite, a missing pair that is not
-// named.
+// named, or that leaves the run green.
 TEST(RandomCoverage, CountsThePairsOfJudgedCases) {
   TemporaryStore temporary;
   dashboard::Run run;
@@ -59,6 +60,14 @@ TEST(RandomCoverage, CountsThePairsOfJudgedCases) {
   EXPECT_EQ(coverage.exist - coverage.met, static_cast<int64_t>(coverage.missing.size()));
   EXPECT_GE(coverage.missing.size(), 1u);  // the array has no point to spare, the first one included
   EXPECT_EQ(random_coverage(temporary.store, "another run").met, 0);
+
+  dashboard::Recorder recorder(temporary.store, run, "supervisor");
+  RunSummary summary, whole;
+  judge(coverage, summary, recorder);
+  EXPECT_EQ(summary.codes, std::set<int>{kNotMeasured});
+  EXPECT_EQ(summary.lacking, coverage.missing);
+  judge({coverage.exist, coverage.exist, {}}, whole, recorder);
+  EXPECT_TRUE(whole.codes.empty() && whole.lacking.empty());
 }
 
 // Catches: a pair called impossible that the engine draws.

@@ -164,7 +164,7 @@ constexpr Fault kFaults[] = {
      stale_offset},
     {"per-rank-offset", "K12", "each rank draws at an offset of its own", "random", 100, 1, draws,
      per_rank_offset},
-    {"offset-doubled", "K12", "the offset moves twice as far", "random", 100, 1, has_random, offset_doubled},
+    {"offset-doubled", "K12", "the offset moves twice as far", "random", 100, 2, has_random, offset_doubled},
     {"advance-of-local", "K12", "the offset moves as for the first rank's shard", "random", 300, 2, draws,
      local_advance},
     {"empty-ranks-stay", "K12", "the offset of a rank whose shard is empty does not move", "random", 300, 2,

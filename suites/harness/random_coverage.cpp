@@ -6,6 +6,7 @@
 #include "dashboard/read_back.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
+#include "suites/harness/exit_code.h"
 
 namespace lockstep::suites {
 namespace {
@@ -79,6 +80,14 @@ std::vector<std::string> absent_pairs() {
     lines.insert(lines.end(), more.begin(), more.end());
   }
   return lines;
+}
+
+void judge(const RandomCoverage& coverage, RunSummary& summary, dashboard::Recorder& recorder) {
+  const bool all = coverage.missing.empty();
+  summary.lacking.insert(summary.lacking.end(), coverage.missing.begin(), coverage.missing.end());
+  recorder.record(dashboard::Gate{"pairs of random operators", concat("all ", coverage.exist),
+                                  std::to_string(coverage.met), all});
+  if (!all) summary.codes.insert(kNotMeasured);
 }
 
 int64_t enough_random_cases() {

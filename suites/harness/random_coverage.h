@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "dashboard/recorder.h"
 #include "dashboard/store.h"
 #include "generators/random_space.h"
+#include "suites/harness/options.h"
 
 namespace lockstep::suites {
 
@@ -21,6 +23,9 @@ RandomCoverage random_coverage(const dashboard::Store& store, const std::string&
 std::string text_of(const RandomCoverage& coverage);
 // The pairs that do not exist, counted and listed by reason: values that lack the same ones share a line.
 std::vector<std::string> absent_pairs();
+
+// A pair that is missing is coverage that lacks: recorded as a gate, told in the summary, exit code 5.
+void judge(const RandomCoverage& coverage, RunSummary& summary, dashboard::Recorder& recorder);
 
 // Cases from which on the suite has every pair.
 int64_t enough_random_cases();

@@ -133,11 +133,7 @@ void judge_random_pairs(const Plan& plan, const dashboard::Store& store, RunSumm
   summary.covered.push_back(text_of(coverage));
   if (plan.chosen.size() == 1)
     for (const auto& line : absent_pairs()) summary.covered.push_back("  " + line);
-  if (!plan.all_random_pairs) return;
-  for (const auto& pair : coverage.missing) summary.lacking.push_back(pair);
-  recorder.record(dashboard::Gate{"pairs of random operators", concat("all ", coverage.exist),
-                                  std::to_string(coverage.met), coverage.missing.empty()});
-  if (!coverage.missing.empty()) summary.codes.insert(kNotMeasured);
+  if (plan.all_random_pairs) judge(coverage, summary, recorder);
 }
 
 void judge_rate(double least, RunSummary& summary, dashboard::Recorder& recorder) {
