@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cstring>
 #include <limits>
 #include <numbers>
 
@@ -23,13 +24,19 @@ struct Drawing {
   const RandomCall& call;
   const DeviceModel& device;
   const RandomState& state;
-  const at::Tensor& memory;
+  void* whole;     // the memory, or
+  ThreadLog* log;  // what some threads write to it
+
+  template <class T>
+  Memory<T> memory() const {
+    return {static_cast<T*>(whole), log};
+  }
 };
 
 template <class T, class Distribution>
 void run_launches(const Drawing& d, const Distribution& distribution) {
   for (const auto& launch : plan_launches(d.call, d.device).launches)
-    run_grid_stride(launch, d.device, d.state, d.memory.data_ptr<T>(), distribution);
+    run_grid_stride(launch, d.device, d.state, d.memory<T>(), distribution);
 }
 
 // The call's numbers, each a function of one unit value.
@@ -133,7 +140,7 @@ template <class T>
 void run_rrelu(const Drawing& d) {
   using Acc = Accumulate<T>;
   const double lower = d.call.a, range = d.call.b - d.call.a;
-  run_grid_stride(logical_launch(d.call), d.device, d.state, d.memory.data_ptr<T>(), [=](const Words& w) {
+  run_grid_stride(logical_launch(d.call), d.device, d.state, d.memory<T>(), [=](const Words& w) {
     auto values = unit_values<Acc>(w);
     for (auto& u : values)
       u = static_cast<Acc>(std::fma(static_cast<double>(static_cast<T>(u)), range, lower));
@@ -201,7 +208,7 @@ void run_dropout(const Drawing& d) {
     return std::array<bool, 4>{unit_float(w[0]) < bound, unit_float(w[1]) < bound, unit_float(w[2]) < bound,
                                unit_float(w[3]) < bound};
   };
-  auto* mask = d.memory.data_ptr<bool>();
+  const auto mask = d.memory<bool>();
   if (const auto vector = dropout_vector(d.call); vector > 1)
     run_dropout_vector(numel(d.call), vector, d.device, d.state, mask, keep);
   else
@@ -215,9 +222,9 @@ void run_of_type(const Drawing& d) {
     throw Broken(concat("[random] ", name_of(d.call.kind), " of integers passed the check of dtypes"));
   } else {
     if (d.call.kind == RandomKind::kBernoulliUniform)
-      run_bernoulli_tensor(rearranged_launch(d.call), d.state, d.memory.data_ptr<T>());
+      run_bernoulli_tensor(rearranged_launch(d.call), d.state, d.memory<T>());
     else if (d.call.kind == RandomKind::kMultinomialUniform)
-      run_multinomial(d.call.shape[0], d.call.shape[1], d.state, d.memory.data_ptr<T>());
+      run_multinomial(d.call.shape[0], d.call.shape[1], d.state, d.memory<T>());
     else
       run_real<T>(d);
   }
@@ -312,9 +319,22 @@ void SimulatedSource::fill(const RandomCall& call, const at::Tensor& out, const 
   const auto dtype = call.kind == RandomKind::kDropoutMask ? c10::ScalarType::Bool : call.dtype;
   const bool direct = out.strides().vec() == stride && out.scalar_type() == dtype;
   const auto memory = direct ? out : at::empty_strided(call.shape, stride, at::TensorOptions(dtype));
-  run({call, device, state, memory});
+  run({call, device, state, memory.data_ptr(), nullptr});
   state.offset += advance_of(call, device);
   if (!direct) out.copy_(memory);
+}
+
+ThreadWrites simulate_threads(const RandomCall& call, const DeviceModel& device, const RandomState& state,
+                              std::vector<int64_t> threads) {
+  check_supported(call);
+  LOCKSTEP_CHECK(call.kind != RandomKind::kRandperm,
+                 "[random] randperm sorts all keys: no thread alone knows its values");
+  ThreadLog log{std::move(threads), {}, {}};
+  if (numel(call) > 0) run({call, device, state, nullptr, &log});
+  const auto dtype = call.kind == RandomKind::kDropoutMask ? c10::ScalarType::Bool : call.dtype;
+  const auto values = at::empty({static_cast<int64_t>(log.places.size())}, at::TensorOptions(dtype));
+  if (!log.bytes.empty()) std::memcpy(values.data_ptr(), log.bytes.data(), log.bytes.size());
+  return {std::move(log.places), values, numel(call) > 0 ? advance_of(call, device) : 0};
 }
 
 }  // namespace lockstep::oracle

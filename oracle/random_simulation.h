@@ -5,6 +5,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "engine/values/random_source.h"
 
 namespace lockstep::oracle {
@@ -15,5 +18,16 @@ class SimulatedSource : public RandomSource {
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,
             RandomState& state) override;
 };
+
+// What the threads of these numbers write, in each launch of a call whose tensor need not fit in memory.
+struct ThreadWrites {
+  std::vector<int64_t> places;  // in elements of memory, by the strides that the kernel numbers by
+  at::Tensor values;            // one for each place
+  uint64_t advance = 0;         // of the generator by the whole call
+};
+// Law: fill() writes the same values to the same places. Throws Error for randperm, whose values need all
+// keys.
+ThreadWrites simulate_threads(const RandomCall& call, const DeviceModel& device, const RandomState& state,
+                              std::vector<int64_t> threads);
 
 }  // namespace lockstep::oracle

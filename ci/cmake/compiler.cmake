@@ -5,6 +5,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # One flag for libraries and programs: with -fPIE programs could not use the libraries' precompiled header.
 add_compile_options(-fPIC)
+
+# libtorch is built so; without it some of its classes (at::RecordFunction) have members that it never set.
+add_compile_definitions($<$<NOT:$<CONFIG:Release>>:NDEBUG>)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)

@@ -238,7 +238,8 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   int64_t step = 1;
   for (size_t d = shape.size(); d-- > 0;) {
     stride[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
+    LOCKSTEP_CHECK(!__builtin_mul_overflow(step, std::max<int64_t>(shape[d], 1), &step), "[spec] shape ",
+                   shape_text(shape), " has more elements than 64 bits count");
   }
   return stride;
 }
