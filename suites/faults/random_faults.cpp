@@ -9,6 +9,7 @@
 #include "engine/layout.h"
 #include "engine/random.h"
 #include "engine/random_geometry.h"
+#include "oracle/ownership.h"
 #include "suites/faults/planters.h"
 
 namespace lockstep::suites::plant {
@@ -39,19 +40,6 @@ bool strides_a_grid(const RandomGeometry& geometry) {
   return geometry.launches.size() == 1 && geometry.vector_width == 1;
 }
 
-// The elements of `whole` that a rank holds, in the memory order of its local tensor.
-at::Tensor part_of(at::Tensor whole, const Spec& spec, int64_t position) {
-  const auto owned = owned_by(spec, position);
-  for (size_t d = 0; d < owned.size(); ++d) {
-    std::vector<int64_t> indices;
-    for (const auto& interval : owned[d])
-      for (int64_t i = 0; i < interval.length; ++i) indices.push_back(interval.start + i);
-    whole = whole.index_select(static_cast<int64_t>(d), at::tensor(indices, at::kLong));
-  }
-  const auto shape = whole.sizes().vec();
-  return at::empty_strided(shape, local_stride(spec, shape), whole.options()).copy_(whole);
-}
-
 // The q-th element of each thread takes the number of its `from(q)`-th.
 using Order = int64_t (*)(int64_t q);
 at::Tensor reordered(const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
@@ -72,7 +60,7 @@ at::Tensor reordered(const RandomCall& call, const Spec& spec, int64_t position,
   launch.launches[0].count = flat.shape[0];
   const auto numbers = at::empty({rounds * threads}, at::TensorOptions(value_dtype(call)));
   fill_local(flat, {taken}, state, launch, numbers);
-  return part_of(numbers.as_strided(call.shape, geometry.rank_stride), spec, position);
+  return oracle::slice(numbers.as_strided(call.shape, geometry.rank_stride), spec, position);
 }
 
 // Where the order can show: several elements a thread, each a word of its own.
