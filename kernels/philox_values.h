@@ -63,7 +63,7 @@ struct UniformValue {
       : from(to_value<T>(a)), to(to_value<T>(b)), range(static_cast<A>(static_cast<T>(to - from))) {}
   LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     const T v = static_cast<T>(std::fma(uniform_lane<A>(block, lane), range, static_cast<A>(from)));
-    return v == to ? from : v;
+    return static_cast<A>(v) == static_cast<A>(to) ? from : v;
   }
 };
 

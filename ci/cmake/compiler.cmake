@@ -4,7 +4,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # One flag for libraries and programs: with -fPIE programs could not use the libraries' precompiled header.
-add_compile_options(-fPIC)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-fPIC>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC>")
 
 # libtorch is built so; without it some of its classes (at::RecordFunction) have members that it never set.
 add_compile_definitions($<$<NOT:$<CONFIG:Release>>:NDEBUG>)
