@@ -10,6 +10,7 @@
 
 #include "ci/record/record.h"
 #include "engine/values/error.h"
+#include "suites/golden/matrix.h"
 
 namespace lockstep::record {
 namespace {
@@ -28,7 +29,10 @@ int record(const std::string& folder, int64_t index) {
     std::printf("no device: nothing recorded (%s)\n", found.why_not.c_str());
     return kSkipped;
   }
-  const auto recording = record_matrix(*found.device);
+  auto cells = suites::golden_matrix(found.device->stock.model);
+  const auto giants = suites::golden_giants(found.device->stock.model);
+  cells.insert(cells.end(), giants.begin(), giants.end());
+  const auto recording = record_cells(*found.device, cells);
   const auto path = (std::filesystem::path(folder) / file_name(found.device->name)).string();
   write(path, recording.text);
   for (const auto& text : recording.different) std::printf("different: %s\n", text.c_str());

@@ -8,6 +8,7 @@
 
 #include "engine/values/random_source.h"
 #include "oracle/random_simulation.h"
+#include "suites/golden/matrix.h"
 
 namespace lockstep::record {
 namespace {
@@ -30,7 +31,7 @@ Device stand_in(uint64_t error = 0) {
 TEST(Record, WritesTheMatrix) {
   oracle::SimulatedSource simulation;
   const RandomScope scope(simulation);
-  const auto recording = record_matrix(stand_in());
+  const auto recording = record_cells(stand_in(), suites::golden_matrix({1, 256}));
   const auto goldens = suites::parse_goldens(recording.text, "recording");
   EXPECT_GT(goldens.size(), 400u);
   EXPECT_EQ(recording.equal, static_cast<int64_t>(goldens.size()));
@@ -49,7 +50,7 @@ TEST(Record, WritesTheMatrix) {
 TEST(Record, TellsWhatDiffers) {
   oracle::SimulatedSource simulation;
   const RandomScope scope(simulation);
-  const auto recording = record_matrix(stand_in(4));
+  const auto recording = record_cells(stand_in(4), suites::golden_matrix({1, 256}));
   EXPECT_EQ(recording.equal, 0);
   EXPECT_GT(recording.different.size(), 400u);
   EXPECT_NE(recording.different[0].find("rand f32[1], seed 1234, offset 8, 1x256: offset after"),

@@ -8,11 +8,19 @@
 namespace lockstep::suites {
 
 struct DrawnCell {
-  at::Tensor values;  // contiguous
+  at::Tensor values;  // contiguous; of samples, one for each
   uint64_t offset_after = 0;
+  bool samples = false;
 };
 // Each leaves the thread's generator as it was.
 DrawnCell draw_plain(const RandomCell& cell, RandomSource& source);
+// Some elements of a tensor of one dimension that need not fit in memory: in closed form, and as the
+// simulated threads that write them do.
+DrawnCell draw_samples(const RandomCell& cell, const std::vector<int64_t>& at);
+DrawnCell simulate_samples(const RandomCell& cell, const std::vector<int64_t>& at);
+// Whether the cell is known by samples alone, and by which.
+bool is_giant(const RandomCell& cell);
+std::vector<int64_t> samples_of(const RandomCell& cell);
 // On DTensors, cut by the placements of placements_for().
 DrawnCell draw_on_mesh(const RandomCell& cell, const DeviceMesh& mesh);
 // Shards every mesh dimension where the tensor can be: uneven, nested and interleaved ones.
@@ -34,7 +42,8 @@ struct StockDevice {
   std::function<void(const RandomState& state)> set_state;
   std::function<uint64_t()> offset;
 };
-// What the device draws: digest, offset, the first elements, the last ones and those where a launch changes.
+// What the device draws: digest (but of giants), offset, the first elements, the last ones and those where a
+// launch changes.
 Golden record_golden(const RandomCell& cell, const StockDevice& device);
 
 }  // namespace lockstep::suites

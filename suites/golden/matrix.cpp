@@ -127,4 +127,12 @@ std::vector<RandomCell> golden_matrix(const DeviceModel& device) {
   return cells;
 }
 
+std::vector<RandomCell> golden_giants(const DeviceModel& device) {
+  const auto giant = [&](const Row& row, int bytes) {
+    return cell(device, row, row.dtypes, {(int64_t{1} << 31) / bytes + 1});
+  };
+  return {giant({"rand", {}, "f32"}, 4), giant({"rand", {}, "bf16"}, 2), giant({"rand", {}, "f64"}, 8),
+          giant({"randn", {}, "f32"}, 4), giant({"randint", {{"high", "1000"}}, "i64"}, 8)};
+}
+
 }  // namespace lockstep::suites

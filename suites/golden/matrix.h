@@ -9,4 +9,7 @@ namespace lockstep::suites {
 // @post no cell twice; every operator of stock libtorch in stock_ops() but composites of others occurs.
 std::vector<RandomCell> golden_matrix(const DeviceModel& device);
 
+// Just beyond 2 GiB, where stock splits a tensor into several launches: known by some elements.
+std::vector<RandomCell> golden_giants(const DeviceModel& device);
+
 }  // namespace lockstep::suites

@@ -46,8 +46,9 @@ bool flag(const Given& given, const char* name) {
 at::Tensor filled(const Form& form, double value) {
   return at::empty_strided(form.shape, form.stride, at::TensorOptions(form.dtype)).fill_(value);
 }
+// What is filled: its memory is not touched before.
 at::Tensor blank(const Maker& maker, const Form& form) {
-  return maker.place(filled(form, 0));
+  return maker.place(at::empty_strided(form.shape, form.stride, at::TensorOptions(form.dtype)));
 }
 at::Tensor ones(const Maker& maker, const Form& form) {
   return maker.place(filled(form, 1));

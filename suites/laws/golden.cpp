@@ -44,8 +44,9 @@ Entries read_entries() {
     return {{}, e.what()};
   }
   std::vector<Entry> missing;
-  for (auto& cell : golden_matrix(DeviceModel{}))
-    if (!is_recorded(entries.all, cell)) missing.push_back({cell, std::nullopt});
+  for (const auto& cells : {golden_matrix(DeviceModel{}), golden_giants(DeviceModel{})})
+    for (const auto& cell : cells)
+      if (!is_recorded(entries.all, cell)) missing.push_back({cell, std::nullopt});
   entries.all.insert(entries.all.end(), missing.begin(), missing.end());
   return entries;
 }
@@ -106,12 +107,15 @@ Outcome judge_golden(const oracle::Case& c, EngineUnderTest&) {
     return HarnessBroken{
         concat("[golden] ", golden_folder(),
                " does not hold the golden of this token; replay it with the files of its run")};
+  const bool giant = is_giant(e->cell);
+  const auto at = e->golden ? e->golden->at : giant ? samples_of(e->cell) : std::vector<int64_t>{};
   ClosedFormSource closed_form;
   oracle::SimulatedSource simulation;
-  const auto closed = draw_plain(e->cell, closed_form), simulated = draw_plain(e->cell, simulation);
+  const auto closed = giant ? draw_samples(e->cell, at) : draw_plain(e->cell, closed_form);
+  const auto simulated = giant ? simulate_samples(e->cell, at) : draw_plain(e->cell, simulation);
   if (auto text = unlike(closed, simulated); !text.empty())
     return differs(c, *e, "closed form and simulation, " + text);
-  if (closed.values.numel() <= kMostCut)
+  if (!giant && closed.values.numel() <= kMostCut)
     if (auto text = unlike(closed, draw_on_mesh(e->cell, c.mesh)); !text.empty())
       return differs(c, *e, "whole and cut, " + text);
   Passed passed;
