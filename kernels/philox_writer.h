@@ -60,8 +60,8 @@ class PhiloxWriter {
       for (const VectorSegment& segment : batch.vectors) scatter(segment, batch);
       return;
     }
-    constexpr int kShort =
-        16;  // blocks: shorter stretches are joined, though some lanes are then for nothing
+    // Shorter stretches are joined, though some lanes are then computed for nothing.
+    constexpr int kShort = 16;
     for (size_t i = 0; i < batch.segments.size();) {
       const LaneSegment& first = batch.segments[i];
       Stretch stretch{first.block, first.block, 0};
@@ -78,20 +78,35 @@ class PhiloxWriter {
 
  private:
   void compute(const PhiloxWords& words, const Stretch& stretch, T* const* lane) {
-    with_simd(simd_, [&] {
-      wanted_values<0>(distribution_, words, stretch, lane);
-      if constexpr (G::kLanes == 4) wanted_values<2>(distribution_, words, stretch, lane);
-    });
+    with_simd(simd_, [&] { compute_here(words, stretch, lane); });
+  }
+  void compute_here(const PhiloxWords& words, const Stretch& stretch, T* const* lane) {
+    wanted_values<0>(distribution_, words, stretch, lane);
+    if constexpr (G::kLanes == 4) wanted_values<2>(distribution_, words, stretch, lane);
   }
 
   void write(std::span<const LaneSegment> segments, const Stretch& stretch, const PhiloxBatch& batch) {
-    // One segment that is contiguous in memory is computed where it belongs.
-    const bool direct = segments.size() == 1 && segments[0].rows == 1 && batch.stride == 1;
+    constexpr int kLong = 32;  // rows that are contiguous in memory and this long are computed in place
+    if (segments.size() == 1 && segments[0].width >= kLong && batch.stride == 1) {
+      write_rows(segments[0], batch.words);
+      return;
+    }
     T* lane[4];
-    for (int l = 0; l < 4; ++l) lane[l] = direct ? out_ + segments[0].offset[l] : values_[l] + stretch.begin;
+    for (int l = 0; l < 4; ++l) lane[l] = values_[l] + stretch.begin;
     compute(batch.words, stretch, lane);
-    if (!direct)
-      for (const LaneSegment& segment : segments) scatter(segment, batch.stride);
+    for (const LaneSegment& segment : segments) scatter(segment, batch.stride);
+  }
+
+  void write_rows(const LaneSegment& segment, const PhiloxWords& words) {
+    T* lane[4];
+    for (int l = 0; l < 4; ++l) lane[l] = out_ + segment.offset[l];
+    with_simd(simd_, [&] {
+      for (int64_t row = 0; row < segment.rows; ++row) {
+        const int64_t begin = segment.block + row * segment.width;
+        compute_here(words, {begin, begin + segment.width, segment.lanes}, lane);
+        for (T*& to : lane) to += segment.row_stride;
+      }
+    });
   }
 
   void scatter(const LaneSegment& segment, int64_t stride) const {
