@@ -6,6 +6,8 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 #include "oracle/schema.h"
 #include "oracle/values.h"
@@ -226,6 +228,19 @@ void widen_dtypes(const Operator& op, Stack& stack) {
   }
 }
 
+// A conversion: in double it may convert nothing and return its operand, but where the plain run made a new
+// tensor the results are one too.
+Tensors widened_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
+  const at::Tensor self = !stack.empty() && stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
+  Tensors results = call_boxed(op, stack);
+  if (op.writes || results.size() != 1 || !self.defined() || !results[0].is_same(self)) return results;
+  const auto operand =
+      std::find_if(values.begin(), values.end(), [&](const at::Tensor& v) { return v.is_same(self); });
+  const auto& was = plain.at(static_cast<size_t>(operand - values.begin()));
+  if (!plain.at(values.size()).is_same(was)) results[0] = results[0].clone();
+  return results;
+}
+
 // A random op in the plain run's dtype, so that it draws the same values; its results in double.
 Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
   const at::Tensor self = stack.at(0).toTensor();
@@ -287,7 +302,8 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain) 
   Interpreter interpreter(c.program, std::move(inputs), copy);
   return interpreter.run([&](const Operator& op, Stack& stack) {
     widen_dtypes(op, stack);
-    return op.random ? random_call(op, stack, interpreter.values(), plain) : call_boxed(op, stack);
+    return op.random ? random_call(op, stack, interpreter.values(), plain)
+                     : widened_call(op, stack, interpreter.values(), plain);
   });
 }
 

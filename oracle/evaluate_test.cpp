@@ -135,6 +135,22 @@ TEST(EvaluateF64, IsTheSameProgramInDouble) {
   EXPECT_LT(at::sum(plain[3]).item<int64_t>(), 24);
 }
 
+// Would catch: a conversion that in double is its operand itself, and what is written to one of them in both;
+// one that is the operand in the plain run too, and no longer is.
+TEST(EvaluateF64, ConversionsAreTensorsOfTheirOwn) {
+  auto x = normal({4}, 1);
+  x.dtype = ScalarType::Double;
+  const Case c = make_case({x}, {{"aten::to.dtype", {Ref{0}, ScalarType::BFloat16, false, false, None{}}, 1},
+                                 {"aten::to.dtype", {Ref{0}, ScalarType::Double, false, false, None{}}, 1},
+                                 {"aten::zero_", {Ref{1}}, 1}});
+  SimulatedSource random;
+  const auto plain = evaluate(c, random);
+  const auto wide = evaluate_f64(c, random, plain);
+  EXPECT_TRUE(same(wide[0], plain[0]));
+  EXPECT_FALSE(wide[1].is_same(wide[0]));
+  EXPECT_TRUE(wide[2].is_same(wide[0]));
+}
+
 std::vector<std::string> recorded(const Case& c) {
   SimulatedSource random;
   std::vector<std::string> names;
