@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -26,8 +27,8 @@ double move_cost(const Placement& from, const Placement& to, double bytes, doubl
     const double reduce = is_shard(to) ? bytes * (m - 1) / m : bytes * (m - 1);
     return reduce;
   }
-  if (!is_shard(from)) return 0;  // Replicate to anything is local
-  return is_shard(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
+  if (!distributes(from)) return 0;  // Replicate to anything is local
+  return distributes(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
 }
 
 // The row with every Shard replaced by an InterleavedShard of as many parts.
@@ -57,6 +58,7 @@ class Chooser {
 
   // In the order in which mesh dimensions apply. False if along some mesh dimension nothing is legal.
   bool choose(const std::vector<int64_t>& order) {
+    order_ = order;
     for (const int64_t d : order) {
       call_.mesh_size = mesh_->size(d);
       call_.current.clear();
@@ -100,24 +102,50 @@ class Chooser {
       if (!operands_.metas[i].defined) continue;
       if (!present(i) && is_partial(row.inputs[i])) return false;
       if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
-      if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim()) return false;
+      if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim() || !mixes(row, &Row::inputs, i)) return false;
     }
     for (size_t j = 0; j < row.outputs.size(); ++j) {
       if (!call_.outputs[j].defined) continue;
       if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[u(aliases_[j])]) return false;
-      if (!mixes(row.outputs[j], j)) return false;
+      if (!mixes(row, &Row::outputs, j)) return false;
     }
-    return divides(row, d);
+    return divides(row, d) && has_whole_blocks(row, d);
   }
 
-  // Kinds of Partial that do not commute may not meet in one output.
-  bool mixes(const Placement& placement, size_t output) const {
-    const auto* partial = std::get_if<Partial>(&placement);
+  using Side = Placements Row::*;
+
+  // A RaggedShard stands alone, and its blocks are whole rows of what the other mesh dimensions leave.
+  bool has_whole_blocks(const Row& row, int64_t d) const {
+    for (size_t i = 0; i < row.inputs.size(); ++i)
+      if (operands_.metas[i].defined && !cuts_whole_blocks(row, d, &Row::inputs, i, operands_.metas[i].shape))
+        return false;
+    for (size_t j = 0; j < row.outputs.size(); ++j)
+      if (call_.outputs[j].defined && !cuts_whole_blocks(row, d, &Row::outputs, j, call_.outputs[j].shape))
+        return false;
+    return true;
+  }
+
+  // Of one tensor: the placements chosen so far and that of the row.
+  bool cuts_whole_blocks(const Row& row, int64_t d, Side side, size_t tensor,
+                         const std::vector<int64_t>& shape) const {
+    int64_t ragged = is_ragged((row.*side)[tensor]) ? 1 : 0;
+    for (const auto& other : chosen_) ragged += other && is_ragged(((*other).*side)[tensor]) ? 1 : 0;
+    if (ragged != 1) return ragged == 0;
+    Placements placements;
+    for (const auto& other : chosen_) placements.push_back(other ? ((*other).*side)[tensor] : Replicate{});
+    placements[u(d)] = (row.*side)[tensor];
+    const auto& blocks = std::get<RaggedShard>(placements[u(ragged_dim(placements))]);
+    return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
+  }
+
+  // Kinds of Partial that do not commute may not meet in one tensor.
+  bool mixes(const Row& row, Side side, size_t tensor) const {
+    const auto* partial = std::get_if<Partial>(&(row.*side)[tensor]);
     if (partial == nullptr) return true;
     const auto linear = [](ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; };
-    for (const auto& row : chosen_) {
-      if (!row.has_value()) continue;
-      const auto* other = std::get_if<Partial>(&row->outputs[output]);
+    for (const auto& chosen : chosen_) {
+      if (!chosen.has_value()) continue;
+      const auto* other = std::get_if<Partial>(&((*chosen).*side)[tensor]);
       if (other != nullptr && other->op != partial->op && !(linear(other->op) && linear(partial->op)))
         return false;
     }
@@ -166,7 +194,7 @@ class Chooser {
       auto bytes =
           static_cast<double>(numel(spec.shape()) * static_cast<int64_t>(c10::elementSize(spec.dtype())));
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
-        if (e != d && is_shard(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
+        if (e != d && distributes(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
       cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));
       ++cost.second;
     }
@@ -179,6 +207,7 @@ class Chooser {
   const std::vector<bool>& stays_;
   const std::vector<int64_t>& aliases_;
   const DeviceMesh* mesh_ = nullptr;
+  std::vector<int64_t> order_;
   std::vector<std::optional<Row>> chosen_;  // by mesh dimension
 };
 

@@ -38,6 +38,8 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh,
                                   const Placements& placements) {
   auto shape = local.sizes().vec();
+  LOCKSTEP_CHECK(std::none_of(placements.begin(), placements.end(), is_ragged), "[from_local] ", placements,
+                 " makes locals flat, which tells nothing of the global shape; pass it");
   for (int64_t d = 0; d < mesh.ndim(); ++d)
     if (const int64_t dim = shard_dim(placements[u(d)]); dim >= 0) {
       LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[u(d)],

@@ -34,9 +34,9 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
                              const std::vector<int64_t>& order = {},
                              std::optional<int64_t> src_data_rank = 0);
 
-// One local tensor for each hosted rank, in mesh order. Without a shape, it is the sum of local extents (even
-// shards). run_check: local shapes must be what Layout says and replicas must agree in bits; else Error
-// naming the rank.
+// One local tensor for each hosted rank, in mesh order; under RaggedShard flat ones, of one dimension.
+// Without a shape, it is the sum of local extents (even shards, none ragged). run_check: local shapes must be
+// what Layout says and replicas must agree in bits; else Error naming the rank.
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,

@@ -95,22 +95,36 @@ Locals slice(const Step& step, const Locals& locals, const Comm& comm) {
   return result;
 }
 
-Locals exchange(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto& mesh = comm.mesh;
+// What each hosted rank sends to each rank of the mesh: its transfers' elements one after another, flat.
+PerRank<std::vector<at::Tensor>> parcels(const Step& step, const Locals& locals, const Comm& comm) {
+  const int64_t ranks = comm.mesh.size();
   const auto nothing = at::empty({0}, locals.front().options());
-  PerRank<std::vector<at::Tensor>> sent(locals.size(), std::vector<at::Tensor>(u(mesh.size()), nothing));
-  std::vector<size_t> hosted_index(u(mesh.size()), locals.size());
+  std::vector<size_t> hosted_index(u(ranks), locals.size());
   for (size_t i = 0; i < comm.positions.size(); ++i) hosted_index[u(comm.positions[i])] = i;
-  for (int64_t target = 0; target < mesh.size(); ++target)
-    for (const auto& t : transfers(*step.from, *step.to, target))
-      if (const size_t i = hosted_index[u(t.source)]; i < locals.size())
-        sent[i][u(target)] = take(locals[i], t.at_source);
-  const auto received = comm.world->all_to_all(comm.ranks, comm.whole, sent);
+  PerRank<std::vector<at::Tensor>> sent(locals.size(), std::vector<at::Tensor>(u(ranks), nothing));
+  for (int64_t target = 0; target < ranks; ++target)
+    for (const auto& t : transfers(*step.from, *step.to, target)) {
+      const size_t i = hosted_index[u(t.source)];
+      if (i == locals.size()) continue;
+      auto& parcel = sent[i][u(target)];
+      const auto block = take(locals[i], t.at_source).reshape({-1});
+      parcel = parcel.numel() == 0 ? block : at::cat({parcel, block});
+    }
+  return sent;
+}
+
+Locals exchange(const Step& step, const Locals& locals, const Comm& comm) {
+  const auto received = comm.world->all_to_all(comm.ranks, comm.whole, parcels(step, locals, comm));
   Locals result;
   for (size_t i = 0; i < locals.size(); ++i) {
     auto local = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
-    for (const auto& t : transfers(*step.from, *step.to, comm.positions[i]))
-      put(local, t.at_target, received[i][u(t.source)]);
+    std::vector<int64_t> unpacked(received[i].size(), 0);  // elements, by source
+    for (const auto& t : transfers(*step.from, *step.to, comm.positions[i])) {
+      const int64_t n = t.at_target.numel();
+      int64_t& at = unpacked[u(t.source)];
+      put(local, t.at_target, received[i][u(t.source)].narrow(0, at, n).view(t.at_target.shape()));
+      at += n;
+    }
     result.push_back(std::move(local));
   }
   return result;
@@ -146,6 +160,13 @@ Locals run(const Step& step, const Locals& locals, const Comm& comm) {
       return make_partial(step, locals, comm);
   }
   throw Broken("[execute] unknown step");
+}
+
+// The run that a region lies in, or the whole local tensor.
+at::Tensor run_of(const at::Tensor& local, const Region& region) {
+  if (!region.run.has_value()) return local;
+  const auto& [start, shape] = *region.run;
+  return local.narrow(0, start, c10::multiply_integers(shape)).view(shape);
 }
 
 void put_from(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block,
@@ -267,8 +288,9 @@ at::Tensor conform_view(const at::Tensor& local, const Spec& spec) {
   return local.as_strided(local.sizes(), stride);
 }
 
-at::Tensor take(const at::Tensor& local, const std::vector<IndexList>& lists) {
-  auto block = local;
+at::Tensor take(const at::Tensor& local, const Region& region) {
+  const auto& lists = region.lists;
+  auto block = run_of(local, region);
   for (size_t dim = 0; dim < lists.size(); ++dim) {
     const auto d = static_cast<int64_t>(dim);
     if (lists[dim].size() == 1) {
@@ -282,8 +304,8 @@ at::Tensor take(const at::Tensor& local, const std::vector<IndexList>& lists) {
   return block;
 }
 
-void put(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block) {
-  put_from(local, lists, block, 0);
+void put(const at::Tensor& local, const Region& region, const at::Tensor& block) {
+  put_from(run_of(local, region), region.lists, block, 0);
 }
 
 }  // namespace lockstep

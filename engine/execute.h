@@ -25,9 +25,9 @@ at::Tensor conform(const at::Tensor& local, const Spec& spec);
 // choose by those.
 at::Tensor conform_view(const at::Tensor& local, const Spec& spec);
 
-// The elements of `local` that the lists name, along every dimension.
-at::Tensor take(const at::Tensor& local, const std::vector<IndexList>& lists);
-// Writes `block` to the elements of `local` that the lists name.
-void put(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block);
+// The elements of `local` in a region, as a tensor of the region's shape.
+at::Tensor take(const at::Tensor& local, const Region& region);
+// Writes `block` to the elements of `local` in a region.
+void put(const at::Tensor& local, const Region& region, const at::Tensor& block);
 
 }  // namespace lockstep

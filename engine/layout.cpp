@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -46,6 +47,63 @@ bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& str
   return true;
 }
 
+std::vector<int64_t> lengths(const std::vector<IndexList>& lists) {
+  std::vector<int64_t> result;
+  result.reserve(lists.size());
+  for (const auto& list : lists) result.push_back(length(list));
+  return result;
+}
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Of a box, the elements that the rank's units give it.
+Interval share(const std::vector<IndexList>& box, const RaggedShard& ragged, int64_t rank) {
+  const int64_t block = product(lengths(box)) / block_count(ragged);
+  const auto first = ragged.units.begin() + rank;
+  return {block * std::accumulate(ragged.units.begin(), first, int64_t{0}), block * *first};
+}
+
+// Cuts an interval of a box, counted row-major, into boxes: the rest of its first row, whole rows, the
+// beginning of its last row; the rows at both ends again by themselves.
+class Cutter {
+ public:
+  Cutter(const std::vector<IndexList>& box, std::vector<Piece>& found)
+      : box_(box), row_(contiguous_strides(lengths(box))), prefix_(box), found_(found) {}
+
+  // The elements [begin, end) of the part of the box that prefix_ names of the dimensions before `dim`.
+  void cut(size_t dim, int64_t begin, int64_t end) {
+    if (begin == end) return;
+    const int64_t row = row_[dim];
+    const int64_t first = (begin + row - 1) / row, last = end / row;  // whole rows
+    if (first > last) return in_row(dim, last, begin - last * row, end - last * row);
+    if (begin < first * row) in_row(dim, first - 1, begin - (first - 1) * row, row);
+    if (first < last) add(dim, first, last);
+    if (last * row < end) in_row(dim, last, 0, end - last * row);
+  }
+
+ private:
+  void in_row(size_t dim, int64_t row, int64_t begin, int64_t end) {
+    prefix_[dim] = slice(box_[dim], row, row + 1);
+    cut(dim + 1, begin, end);
+  }
+
+  void add(size_t dim, int64_t first, int64_t last) {
+    Piece piece{prefix_, start_};
+    piece.lists[dim] = slice(box_[dim], first, last);
+    for (size_t d = dim + 1; d < box_.size(); ++d) piece.lists[d] = box_[d];
+    start_ += product(piece.shape());
+    found_.push_back(std::move(piece));
+  }
+
+  const std::vector<IndexList>& box_;
+  const std::vector<int64_t> row_;  // for each dimension, the elements of one of its rows
+  std::vector<IndexList> prefix_;
+  int64_t start_ = 0;
+  std::vector<Piece>& found_;
+};
+
 }  // namespace
 
 int64_t length(const IndexList& list) {
@@ -79,29 +137,52 @@ Interval chunk(int64_t n, int64_t m, int64_t r) {
   return {start, std::min(size, n - start)};
 }
 
-std::vector<IndexList> owned_by(const Spec& spec, int64_t position) {
-  std::vector<IndexList> owned;
-  owned.reserve(spec.shape().size());
-  for (const int64_t n : spec.shape()) owned.push_back(n == 0 ? IndexList{} : IndexList{{0, n}});
+std::vector<int64_t> local_shape(const Owned& owned) {
+  if (owned.flat.has_value()) return {owned.flat->length};
+  return lengths(owned.lists);
+}
+
+int64_t numel(const Owned& owned) {
+  return product(local_shape(owned));
+}
+
+std::vector<int64_t> Piece::shape() const {
+  return lengths(lists);
+}
+
+std::vector<Piece> pieces(const Owned& owned) {
+  std::vector<Piece> found;
+  if (numel(owned) == 0) return found;
+  if (owned.flat.has_value() && !owned.lists.empty())
+    Cutter(owned.lists, found).cut(0, owned.flat->start, owned.flat->start + owned.flat->length);
+  else
+    found.push_back({owned.lists, 0});
+  return found;
+}
+
+Owned owned_by(const Spec& spec, int64_t position) {
+  std::vector<IndexList> lists;
+  lists.reserve(spec.shape().size());
+  for (const int64_t n : spec.shape()) lists.push_back(n == 0 ? IndexList{} : IndexList{{0, n}});
   const auto& mesh = spec.mesh();
   const auto coordinate = mesh.coordinate(position);
   for (const int64_t mesh_dim : spec.order()) {
     const auto& placement = spec.placements()[static_cast<size_t>(mesh_dim)];
     const int64_t m = mesh.size(mesh_dim), r = coordinate[static_cast<size_t>(mesh_dim)];
     if (const auto* shard = std::get_if<Shard>(&placement)) {
-      auto& list = owned[static_cast<size_t>(shard->dim)];
+      auto& list = lists[static_cast<size_t>(shard->dim)];
       const auto mine = chunk(length(list), m, r);
       list = slice(list, mine.start, mine.start + mine.length);
     } else if (const auto* strided = std::get_if<InterleavedShard>(&placement)) {
-      auto& list = owned[static_cast<size_t>(strided->dim)];
+      auto& list = lists[static_cast<size_t>(strided->dim)];
       list = interleave(list, strided->parts, m, r);
-    } else if (std::holds_alternative<RaggedShard>(placement)) {
-      throw NotBuilt(
-          concat("[layout] ", to_string(placement),
-                 ": RaggedShard parses but has no layout in this version; use Shard or InterleavedShard"));
     }
   }
-  return owned;
+  const int64_t last = ragged_dim(spec.placements());
+  if (last < 0) return lists;
+  const auto& ragged = std::get<RaggedShard>(spec.placements()[static_cast<size_t>(last)]);
+  const auto flat = share(lists, ragged, coordinate[static_cast<size_t>(last)]);
+  return {std::move(lists), flat};
 }
 
 Layout::Layout(const Spec& spec) {
@@ -109,19 +190,19 @@ Layout::Layout(const Spec& spec) {
   for (int64_t p = 0; p < spec.mesh().size(); ++p) owned_.push_back(owned_by(spec, p));
 }
 
-std::vector<int64_t> Layout::local_shape(int64_t position) const {
-  std::vector<int64_t> shape;
-  for (const auto& list : owned(position)) shape.push_back(length(list));
-  return shape;
-}
-
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
-  std::vector<int64_t> shape;
-  for (const auto& list : owned_by(spec, position)) shape.push_back(length(list));
-  return shape;
+  return local_shape(owned_by(spec, position));
 }
 
-std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& shape) {
+bool is_flat(const Spec& spec) {
+  return ragged_dim(spec.placements()) >= 0;
+}
+
+std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape) {
+  return is_flat(spec) ? contiguous_strides(local_shape) : dense_stride(spec, local_shape);
+}
+
+std::vector<int64_t> dense_stride(const Spec& spec, const std::vector<int64_t>& shape) {
   const auto whole = is_dense(spec.shape(), spec.stride())
                          ? spec.stride()
                          : at::infer_dense_strides(spec.shape(), spec.stride());

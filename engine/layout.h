@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout: "a function from a global index to the set of (rank, local index) that hold it."
 // Along each tensor dimension a rank holds a list of global indices, kept as intervals in local order; the
-// whole is their product. Everything that depends on a rank is derived from these lists.
+// whole is their product, a box, or under RaggedShard an interval of the box. Everything that depends on a
+// rank is derived from these.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/values/spec.h"
@@ -29,26 +31,53 @@ int64_t global_index(const IndexList& list, int64_t i);
 // torch.chunk: piece r of n elements in m pieces is [begin, end).
 Interval chunk(int64_t n, int64_t m, int64_t r);
 
+// What one rank holds of a tensor.
+struct Owned {
+  Owned(std::vector<IndexList> box, std::optional<Interval> part = std::nullopt)
+      : lists(std::move(box)), flat(part) {}
+  // A box: for each tensor dimension the global indices.
+  std::vector<IndexList> lists;
+  // Of the box's elements, counted row-major, only these; the local tensor is then flat, of one dimension.
+  std::optional<Interval> flat;
+  bool operator==(const Owned&) const = default;
+};
+std::vector<int64_t> local_shape(const Owned& owned);
+int64_t numel(const Owned& owned);
+
+// A box of elements that lie in the local tensor as a dense row-major box, from its element `start` on: a run
+// of a flat local, or any other local as it is (start is 0 then, its strides are its own).
+struct Piece {
+  std::vector<IndexList> lists;
+  int64_t start = 0;
+  std::vector<int64_t> shape() const;
+};
+// Law: the pieces are disjoint, cover what is owned, and follow each other in a flat local. One for a box; at
+// most 2n - 1 of a flat interval, n the number of dimensions; none where nothing is owned.
+std::vector<Piece> pieces(const Owned& owned);
+
+// Law: each global element is held by the ranks whose part has it; along mesh dimensions that distribute by
+// one of them, along the others by all.
 class Layout {
  public:
-  // Throws NotBuilt for RaggedShard.
   explicit Layout(const Spec& spec);
 
-  // For each tensor dimension, what the rank at this mesh position holds.
-  const std::vector<IndexList>& owned(int64_t position) const {
-    return owned_[static_cast<size_t>(position)];
-  }
-  std::vector<int64_t> local_shape(int64_t position) const;
+  // What the rank at this mesh position holds.
+  const Owned& owned(int64_t position) const { return owned_[static_cast<size_t>(position)]; }
+  std::vector<int64_t> local_shape(int64_t position) const { return lockstep::local_shape(owned(position)); }
 
  private:
-  std::vector<std::vector<IndexList>> owned_;
+  std::vector<Owned> owned_;
 };
 
 // Just one rank's part of a Layout.
-std::vector<IndexList> owned_by(const Spec& spec, int64_t position);
+Owned owned_by(const Spec& spec, int64_t position);
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
-// Strides of a local tensor: dense, dimensions in the order of the Spec's global strides; where those overlap
-// or leave gaps, in the order of a dense copy, as libtorch's clone makes it.
+// Whether locals are flat: a RaggedShard is among the placements.
+bool is_flat(const Spec& spec);
+// Strides of a dense tensor of this shape, dimensions in the order of the Spec's global strides; where those
+// overlap or leave gaps, in the order of a dense copy, as libtorch's clone makes it.
+std::vector<int64_t> dense_stride(const Spec& spec, const std::vector<int64_t>& shape);
+// Strides of a local tensor: dense; contiguous if flat.
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/layout.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -42,12 +43,67 @@ Spec any_spec() {
   return Spec(DeviceMesh(mesh), placements, shape, contiguous_strides(shape), c10::kFloat, order);
 }
 
+// The same with a RaggedShard on one mesh dimension, of units that divide the rows of every rank.
+Spec any_ragged_spec() {
+  auto spec = any_spec();
+  auto placements = spec.placements();
+  const auto dim = *inRange<int64_t>(0, spec.mesh().ndim()), leading = *inRange<int64_t>(0, spec.ndim() + 1);
+  auto& placed = placements[static_cast<size_t>(dim)];
+  placed = Replicate{};
+  const auto rows =
+      common_rows(placements, spec.order(), spec.mesh(), spec.shape(), static_cast<size_t>(leading));
+  std::vector<int64_t> sums, units(static_cast<size_t>(spec.mesh().size(dim)), 0), dims;
+  for (int64_t sum = 1; sum <= 20; ++sum)
+    if (rows % sum == 0) sums.push_back(sum);
+  for (auto left = *rc::gen::elementOf(sums); left > 0; --left) ++units[*inRange<size_t>(0, units.size())];
+  for (int64_t d = 0; d < leading; ++d) dims.push_back(d);
+  placed = RaggedShard{dims, units};
+  return spec.with_placements(placements, spec.order());
+}
+
+// How many ranks hold each element, row-major.
+std::vector<int64_t> holders_of_elements(const Spec& spec) {
+  std::vector<int64_t> count(static_cast<size_t>(spec.numel()), 0);
+  const auto stride = contiguous_strides(spec.shape());
+  for (int64_t position = 0; position < spec.mesh().size(); ++position) {
+    int64_t at = 0;
+    for (const auto& piece : pieces(owned_by(spec, position))) {
+      RC_ASSERT(piece.start == at);
+      std::vector<int64_t> elements = {0};
+      for (size_t d = 0; d < piece.lists.size(); ++d) {
+        std::vector<int64_t> longer;
+        for (const auto before : elements)
+          for (int64_t i = 0; i < length(piece.lists[d]); ++i)
+            longer.push_back(before + global_index(piece.lists[d], i) * stride[d]);
+        elements = std::move(longer);
+      }
+      for (const auto element : elements) ++count.at(static_cast<size_t>(element));
+      at += static_cast<int64_t>(elements.size());
+    }
+    RC_ASSERT(at == numel(owned_by(spec, position)));
+  }
+  return count;
+}
+
+// Catches: blocks counted from the wrong rank or twice, pieces that lose the end of a row, beside shards of
+// any kind and order.
+TEST(LayoutProperty, RaggedSharesHoldEachElementOncePerReplica) {
+  EXPECT_TRUE(rc::check("ragged", [] {
+    const auto spec = any_ragged_spec();
+    RC_LOG() << spec << " on " << spec.mesh() << "\n";
+    int64_t copies = spec.mesh().size();
+    for (size_t m = 0; m < spec.placements().size(); ++m)
+      if (distributes(spec.placements()[m])) copies /= spec.mesh().shape()[m];
+    for (const auto count : holders_of_elements(spec)) RC_ASSERT(count == copies);
+  }));
+}
+
 // How many ranks hold each index along one dimension, where the other dimensions do not matter.
 std::vector<int64_t> holders(const Spec& spec, size_t dim) {
   const Layout layout(spec);
   std::vector<int64_t> count(static_cast<size_t>(spec.shape()[dim]), 0);
   for (int64_t position = 0; position < spec.mesh().size(); ++position)
-    for (const auto& part : layout.owned(position)[dim])
+    for (const auto& part : layout.owned(position).lists[dim])
       for (int64_t i = 0; i < part.length; ++i) ++count.at(static_cast<size_t>(part.start + i));
   return count;
 }
@@ -77,7 +133,7 @@ TEST(LayoutProperty, ListsAreSortedMergedAndTheSameForOneRank) {
     RC_ASSERT(layout.owned(position) == owned_by(spec, position));
     RC_ASSERT(layout.local_shape(position) == local_shape(spec, position));
     for (size_t dim = 0; dim < spec.shape().size(); ++dim) {
-      const auto& list = layout.owned(position)[dim];
+      const auto& list = layout.owned(position).lists[dim];
       RC_ASSERT(length(list) == layout.local_shape(position)[dim]);
       for (size_t i = 1; i < list.size(); ++i)
         RC_ASSERT(list[i - 1].start + list[i - 1].length < list[i].start);

@@ -73,17 +73,14 @@ PhiloxPlan philox_plan(const RandomState& state, const RandomGeometry& geometry)
 
 namespace {
 
-void check_local(const RandomCall& call, const std::vector<IndexList>& owned, const at::Tensor& out) {
-  bool fits = out.dim() == static_cast<int64_t>(owned.size()) && out.scalar_type() == value_dtype(call);
-  for (size_t d = 0; fits && d < owned.size(); ++d)
-    fits = out.size(static_cast<int64_t>(d)) == length(owned[d]);
-  if (!fits)
+void check_local(const RandomCall& call, const Owned& owned, const at::Tensor& out) {
+  if (out.sizes() != at::IntArrayRef(local_shape(owned)) || out.scalar_type() != value_dtype(call))
     throw Broken(concat("a local tensor of shape ", out.sizes(), " does not fit what its rank owns"));
 }
 
 }  // namespace
 
-void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const RandomGeometry& geometry, const at::Tensor& out) {
   LOCKSTEP_CHECK(state.offset % 4 == 0, "[random] the generator's offset must be a multiple of 4, but is ",
                  state.offset, ".");
@@ -96,18 +93,15 @@ void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, con
                  op_name(call.kind), "] does not fill a tensor of ", dtype_name(call.dtype), ".");
 }
 
-void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const DeviceModel& device, const at::Tensor& out) {
   fill_local(call, owned, state, random_geometry(call, device), out);
 }
 
-at::Tensor draw_local(const RandomCall& call, const std::vector<IndexList>& owned,
-                      const std::vector<int64_t>& local_stride, const RandomState& state,
-                      const DeviceModel& device) {
-  std::vector<int64_t> shape;
-  for (const IndexList& list : owned) shape.push_back(length(list));
+at::Tensor draw_local(const RandomCall& call, const Owned& owned, const std::vector<int64_t>& local_stride,
+                      const RandomState& state, const DeviceModel& device) {
   // Below the dispatcher: factories on this thread may be routed to distributed tensors.
-  const at::Tensor out = at::detail::empty_strided_cpu(shape, local_stride, value_dtype(call));
+  const at::Tensor out = at::detail::empty_strided_cpu(local_shape(owned), local_stride, value_dtype(call));
   fill_local(call, owned, state, device, out);
   return out;
 }

@@ -16,19 +16,18 @@
 namespace lockstep {
 
 // Law: the local tensor of one rank holds exactly the elements that `owned` names of the tensor that the
-// single device would draw from `state`, whatever the sharding; the union over ranks is that tensor. `owned`
-// names, for each tensor dimension, the rank's global indices in local order. The result has the given
-// strides; bool for a dropout mask (true: keep), else call.dtype. Work is proportional to the local tensor.
-at::Tensor draw_local(const RandomCall& call, const std::vector<IndexList>& owned,
-                      const std::vector<int64_t>& local_stride, const RandomState& state,
-                      const DeviceModel& device);
+// single device would draw from `state`, whatever the sharding; the union over ranks is that tensor. The
+// result has the given strides; bool for a dropout mask (true: keep), else call.dtype. Work is proportional
+// to the local tensor.
+at::Tensor draw_local(const RandomCall& call, const Owned& owned, const std::vector<int64_t>& local_stride,
+                      const RandomState& state, const DeviceModel& device);
 
 // The same into an existing local tensor of any strides.
-void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const DeviceModel& device, const at::Tensor& out);
 
 // The same by the geometry given, which need not be a device's.
-void fill_local(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const RandomGeometry& geometry, const at::Tensor& out);
 
 // How far the call moves the generator's offset: that of the global launch, on every rank alike, empty ones

@@ -57,7 +57,7 @@ T converted(int64_t value) {
 
 }  // namespace
 
-void fill_permutation(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_permutation(const RandomCall& call, const Owned& owned, const RandomState& state,
                       const RandomGeometry& geometry, const at::Tensor& out) {
   const auto order =
       geometry.indexed ? indexed_permutation(call, state) : device_permutation(call, state, geometry);

@@ -10,7 +10,7 @@ namespace lockstep {
 
 // Writes the owned elements of the permutation into `out`. A device's geometry gives that device's
 // permutation; an indexed one the stable order of 64 random bits for each element.
-void fill_permutation(const RandomCall& call, const std::vector<IndexList>& owned, const RandomState& state,
+void fill_permutation(const RandomCall& call, const Owned& owned, const RandomState& state,
                       const RandomGeometry& geometry, const at::Tensor& out);
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 #include "engine/layout.h"
 #include "engine/random.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -35,18 +36,26 @@ uint64_t round_up_to_4(int64_t n) {
   return (static_cast<uint64_t>(n) + 3) / 4 * 4;
 }
 
+// The largest local shape of all ranks.
+std::vector<int64_t> largest_local(const Spec& spec) {
+  std::vector<int64_t> largest = local_shape(spec, 0);
+  for (int64_t p = 1; p < spec.mesh().size(); ++p)
+    if (auto shape = local_shape(spec, p); product(shape) > product(largest)) largest = std::move(shape);
+  return largest;
+}
+
 // The position's row-major index among the mesh dimensions that shard the tensor.
 uint64_t index_among_shards(const Spec& spec, int64_t position) {
   const std::vector<int64_t> coordinate = spec.mesh().coordinate(position);
   int64_t index = 0;
   for (int64_t m = 0; m < spec.mesh().ndim(); ++m)
-    if (shard_dim(spec.placements()[static_cast<size_t>(m)]) >= 0)
+    if (distributes(spec.placements()[static_cast<size_t>(m)]))
       index = index * spec.mesh().size(m) + coordinate[static_cast<size_t>(m)];
   return static_cast<uint64_t>(index);
 }
 
 // torch's shard_linear_idx: along each tensor dimension the coordinates fold in mesh order, then dimensions
-// fold row-major.
+// fold row-major. A RaggedShard, which torch does not have, is applied last and folds last.
 int64_t shard_index(const Spec& spec, int64_t position) {
   const std::vector<int64_t> coordinate = spec.mesh().coordinate(position);
   int64_t index = 0;
@@ -54,12 +63,13 @@ int64_t shard_index(const Spec& spec, int64_t position) {
     for (int64_t m = 0; m < spec.mesh().ndim(); ++m)
       if (shard_dim(spec.placements()[static_cast<size_t>(m)]) == d)
         index = index * spec.mesh().size(m) + coordinate[static_cast<size_t>(m)];
+  if (const int64_t last = ragged_dim(spec.placements()); last >= 0)
+    index = index * spec.mesh().size(last) + coordinate[static_cast<size_t>(last)];
   return index;
 }
 
 bool is_sharded(const Spec& spec) {
-  return std::any_of(spec.placements().begin(), spec.placements().end(),
-                     [](const Placement& p) { return shard_dim(p) >= 0; });
+  return std::any_of(spec.placements().begin(), spec.placements().end(), distributes);
 }
 
 // The call that a stock kernel on the local tensor alone would serve.
@@ -76,7 +86,7 @@ RandomState local_state(const Spec& spec, int64_t position, const RandomState& s
   if (policy == RandomPolicy::kPerRankSeeds && is_sharded(spec))
     result.seed += kMegatronSeedOffset + index_among_shards(spec, position);
   if (policy == RandomPolicy::kOffsetBased)
-    result.offset += round_up_to_4(shard_index(spec, position) * product(local_shape(spec, 0)));
+    result.offset += round_up_to_4(shard_index(spec, position) * product(largest_local(spec)));
   return result;
 }
 
@@ -133,8 +143,7 @@ uint64_t advance(const RandomCall& call, const Spec& spec, const DeviceModel& de
   if (policy == RandomPolicy::kSingleDevice) return advance(call, device);
   if (policy == RandomPolicy::kIndexed) return indexed_geometry(call).advance;
   if (policy == RandomPolicy::kOffsetBased) return round_up_to_4(product(call.shape));
-  // Position 0 is first along every mesh dimension, and torch.chunk makes the first pieces the largest.
-  const std::vector<int64_t> shape = local_shape(spec, 0);
+  const std::vector<int64_t> shape = largest_local(spec);
   return advance(local_call(call, shape, local_stride(spec, shape)), device);
 }
 

@@ -15,6 +15,8 @@
 namespace lockstep {
 namespace {
 
+using IndexLists = std::vector<IndexList>;
+
 const DeviceModel kH200;
 
 RandomCall call_of(RandomKind kind, c10::ScalarType dtype, std::vector<int64_t> shape,
@@ -99,7 +101,7 @@ TEST(DrawLocal, PublishedValues) {
 TEST(DrawLocal, FourLanesOfOneBlock) {
   const RandomCall call = uniform(0, 1, c10::kFloat, {1000000});
   const at::Tensor picked =
-      draw_local(call, {{{0, 1}, {270336, 1}, {540672, 1}, {811008, 1}}}, {1}, {1234, 0}, kH200);
+      draw_local(call, IndexLists{{{0, 1}, {270336, 1}, {540672, 1}, {811008, 1}}}, {1}, {1234, 0}, kH200);
   const double expected[] = {0.12720795, 0.853468955, 0.265648872, 0.796055257};
   for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(picked.data_ptr<float>()[i], expected[i], 5.1e-9) << i;
 }
@@ -109,7 +111,7 @@ TEST(DrawLocal, FourLanesOfOneBlock) {
 TEST(DrawLocal, AcrossASplit) {
   const int64_t half = int64_t{1} << 28;
   const RandomCall call = uniform(0, 1, c10::kFloat, {2 * half + 1});
-  const at::Tensor at_split = draw_local(call, {{{half - 1, 2}}}, {1}, {5, 40}, kH200);
+  const at::Tensor at_split = draw_local(call, IndexLists{{{half - 1, 2}}}, {1}, {5, 40}, kH200);
   const uint64_t whole_increment = 4 * (2 * half / 1081344 + 1),
                  half_increment = 4 * ((half - 1) / 1081344 + 1);
   const int64_t row = (half - 1) / 270336, thread = (half - 1) % 270336;
@@ -166,7 +168,7 @@ TEST(DrawLocal, IntegersWithoutARange) {
 TEST(DrawLocal, NumbersOfMultinomial) {
   const RandomState state{9, 40};
   const auto call = call_of(RandomKind::kMultinomialUniform, c10::kFloat, {65540, 3});
-  const auto few = draw_local(call, {{{65533, 7}}, {{0, 3}}}, {3, 1}, state, kH200);
+  const auto few = draw_local(call, IndexLists{{{65533, 7}}, {{0, 3}}}, {3, 1}, state, kH200);
   for (int64_t d = 65533; d < 65540; ++d)
     for (int64_t s = 0; s < 3; ++s)
       EXPECT_EQ(few[d - 65533][s].item<float>(),

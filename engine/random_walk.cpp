@@ -65,22 +65,29 @@ std::vector<StreamPiece> stream_pieces(const IndexList& list) {
 
 }  // namespace
 
-StreamImage stream_image(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+StreamImage stream_image(const Owned& owned, const std::vector<int64_t>& shape,
                          const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride) {
-  if (owned.size() != shape.size() || rank_stride.size() != shape.size() ||
-      local_stride.size() != shape.size())
+  const size_t local_dims = owned.flat.has_value() ? 1 : shape.size();
+  if (owned.lists.size() != shape.size() || rank_stride.size() != shape.size() ||
+      local_stride.size() != local_dims)
     throw Broken("a shard whose dimensions are not those of the tensor");
-  // A dimension of size 1 does not take part in the stream, but a rank may still hold nothing of it.
-  for (const IndexList& list : owned)
-    if (length(list) == 0) return {};
-  StreamBox box;
-  for (const WalkDim& dim : walk_dims(owned, shape, rank_stride, local_stride))
-    box.dims.push_back({stream_pieces(dim.owned), dim.rank_stride, dim.local_stride});
-  if (box.dims.empty()) box.dims.push_back({{{0, 1, 0}}});
-  return {box};
+  StreamImage image;
+  for (const Piece& piece : pieces(owned)) {
+    auto stride = local_stride;
+    StreamBox& box = image.emplace_back();
+    if (owned.flat.has_value()) {
+      stride = contiguous_strides(piece.shape());
+      for (auto& step : stride) step *= local_stride[0];
+      box.offset = piece.start * local_stride[0];
+    }
+    for (const WalkDim& dim : walk_dims(piece.lists, shape, rank_stride, stride))
+      box.dims.push_back({stream_pieces(dim.owned), dim.rank_stride, dim.local_stride});
+    if (box.dims.empty()) box.dims.push_back({{{0, 1, 0}}});
+  }
+  return image;
 }
 
-void for_each_run(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+void for_each_run(const Owned& owned, const std::vector<int64_t>& shape,
                   const std::vector<int64_t>& rank_stride, const std::vector<int64_t>& local_stride,
                   const std::function<void(const StreamRun&)>& visit) {
   const StreamImage image = stream_image(owned, shape, rank_stride, local_stride);

@@ -11,7 +11,9 @@
 namespace lockstep {
 namespace {
 
-std::vector<StreamRun> runs(const std::vector<IndexList>& owned, const std::vector<int64_t>& shape,
+using IndexLists = std::vector<IndexList>;
+
+std::vector<StreamRun> runs(const Owned& owned, const std::vector<int64_t>& shape,
                             const std::vector<int64_t>& rank_stride,
                             const std::vector<int64_t>& local_stride) {
   std::vector<StreamRun> result;
@@ -71,16 +73,40 @@ TEST(ForEachRun, CoversEachElementOnce) {
   check({}, {}, {}, {});
 }
 
+// Every interval of a box with gaps, as a flat local, in both orders of the stream and with a stride.
+// Catches: a row that goes to the place of another, a flat local walked as if it had the box's strides.
+TEST(ForEachRun, FlatIntervalsCoverEachElementOnce) {
+  const std::vector<IndexList> box = {{{0, 1}, {2, 1}}, {{1, 3}}, {{0, 2}}};
+  const std::vector<int64_t> shape{3, 4, 2};
+  for (const std::vector<int64_t>& rank_stride : {std::vector<int64_t>{8, 2, 1}, {1, 6, 3}})
+    for (int64_t begin = 0; begin <= 12; ++begin)
+      for (int64_t end = begin; end <= 12; ++end)
+        for (const int64_t step : {1, 3}) {
+          std::map<int64_t, int64_t> covered, wanted;
+          const Owned owned(box, Interval{begin, end - begin});
+          for (const StreamRun& run : runs(owned, shape, rank_stride, {step}))
+            for (int64_t i = 0; i < run.last - run.first; ++i)
+              EXPECT_TRUE(covered.emplace(run.offset + i * run.stride, run.first + i).second);
+          for (int64_t i = begin; i < end; ++i)
+            wanted[(i - begin) * step] = global_index(box[0], i / 6) * rank_stride[0] +
+                                         global_index(box[1], i / 2 % 3) * rank_stride[1] +
+                                         global_index(box[2], i % 2) * rank_stride[2];
+          ASSERT_EQ(covered, wanted) << begin << " to " << end;
+        }
+}
+
 // A dimension of size 1 that the rank does not hold. Catches: an empty rank that writes.
 TEST(ForEachRun, NothingOwnedOfAnUnitDimension) {
-  EXPECT_TRUE(runs({{}, {{0, 4}}}, {1, 4}, {0, 1}, {4, 1}).empty());
+  EXPECT_TRUE(runs(IndexLists{{}, {{0, 4}}}, {1, 4}, {0, 1}, {4, 1}).empty());
 }
 
 // Catches: work per row or element where a shard is one piece of memory.
 TEST(ForEachRun, ContiguousShardsAreOneRun) {
-  EXPECT_EQ(runs({{{250, 500}}, {{0, 1000}}}, {1000, 1000}, {1000, 1}, {1000, 1}).size(), 1u);
-  EXPECT_EQ(runs({{{0, 1000}}, {{250, 500}}}, {1000, 1000}, {1, 1000}, {1, 1000}).size(), 1u);
-  EXPECT_EQ(runs({{{0, 1000}}, {{250, 500}}}, {1000, 1000}, {1000, 1}, {500, 1}).size(), 1000u);
+  EXPECT_EQ(runs(IndexLists{{{250, 500}}, {{0, 1000}}}, {1000, 1000}, {1000, 1}, {1000, 1}).size(), 1u);
+  EXPECT_EQ(runs(IndexLists{{{0, 1000}}, {{250, 500}}}, {1000, 1000}, {1, 1000}, {1, 1000}).size(), 1u);
+  EXPECT_EQ(runs(IndexLists{{{0, 1000}}, {{250, 500}}}, {1000, 1000}, {1000, 1}, {500, 1}).size(), 1000u);
+  const Owned flat(IndexLists{{{0, 1000}}, {{0, 1000}}}, Interval{1500, 500000});
+  EXPECT_EQ(runs(flat, {1000, 1000}, {1000, 1}, {1}).size(), 3u);
 }
 
 }  // namespace

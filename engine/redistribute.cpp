@@ -21,7 +21,7 @@ SpecPtr placed(const Spec& spec, const Placements& placements, const std::vector
 
 // The new tensor is dense, so its strides are those of a dense copy.
 SpecPtr dense(const SpecPtr& spec) {
-  auto stride = local_stride(*spec, spec->shape());
+  auto stride = dense_stride(*spec, spec->shape());
   if (stride == spec->stride()) return spec;
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }

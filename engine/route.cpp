@@ -19,15 +19,9 @@ int64_t element_size(const Spec& spec) {
   return static_cast<int64_t>(c10::elementSize(spec.dtype()));
 }
 
-int64_t local_numel(const Spec& spec, int64_t position) {
-  int64_t n = 1;
-  for (const auto& list : owned_by(spec, position)) n *= length(list);
-  return n;
-}
-
 int64_t all_locals(const Spec& spec) {
   int64_t n = 0;
-  for (int64_t p = 0; p < spec.mesh().size(); ++p) n += local_numel(spec, p);
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) n += numel(owned_by(spec, p));
   return n;
 }
 
@@ -102,7 +96,7 @@ class Planner {
   void reduce(int64_t d) {
     if (!is_partial(now(d)) || now(d) == target(d)) return;
     const int64_t m = now_->mesh().size(d), terms = all_locals(*now_) * element_size(*now_);
-    if (std::holds_alternative<Shard>(target(d))) {
+    if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_)) {
       // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so
       // too.
       auto scattered = with(d, target(d), innermost(now_->order(), d));
@@ -140,7 +134,7 @@ class Planner {
     std::vector<int64_t> changed;
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
       if (now(d) != next->placements()[u(d)]) changed.push_back(d);
-    if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) &&
+    if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) && !is_flat(*now_) &&
         is_innermost(*now_, changed[0])) {
       const int64_t d = changed[0];
       const auto& after = next->placements()[u(d)];
@@ -164,12 +158,8 @@ class Planner {
   int64_t received(const Spec& next) const {
     int64_t n = 0;
     for (int64_t p = 0; p < next.mesh().size(); ++p)
-      for (const auto& t : transfers(*now_, next, p)) {
-        if (t.source == t.target) continue;
-        int64_t elements = 1;
-        for (const auto& list : t.at_target) elements *= length(list);
-        n += elements;
-      }
+      for (const auto& t : transfers(*now_, next, p))
+        if (t.source != t.target) n += t.at_target.numel();
     return n * element_size(*now_);
   }
 
@@ -217,7 +207,54 @@ Match match(const IndexList& a, const IndexList& b) {
   return result;
 }
 
+Region region_of(const Owned& owned, const Piece& piece) {
+  Region region;
+  if (owned.flat.has_value()) region.run = {piece.start, piece.shape()};
+  return region;
+}
+
+// What two pieces have in common, in each; nullopt: nothing.
+std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_a, const Owned& b,
+                                                const Piece& in_b) {
+  std::pair<Region, Region> found{region_of(a, in_a), region_of(b, in_b)};
+  for (size_t dim = 0; dim < in_a.lists.size(); ++dim) {
+    auto m = match(in_a.lists[dim], in_b.lists[dim]);
+    if (m.in_b.empty()) return std::nullopt;
+    found.first.lists.push_back(std::move(m.in_a));
+    found.second.lists.push_back(std::move(m.in_b));
+  }
+  return found;
+}
+
+// The mesh positions that `target` may receive from: along dimensions that replicate or hold terms they stand
+// where it stands.
+std::vector<int64_t> sources_for(const Spec& from, int64_t target) {
+  const auto& mesh = from.mesh();
+  const auto home = mesh.coordinate(target);
+  std::vector<int64_t> sources;
+  for (int64_t source = 0; source < mesh.size(); ++source) {
+    const auto at = mesh.coordinate(source);
+    bool candidate = true;
+    for (int64_t d = 0; d < mesh.ndim(); ++d)
+      if (!distributes(from.placements()[u(d)]) && at[u(d)] != home[u(d)]) candidate = false;
+    if (candidate) sources.push_back(source);
+  }
+  return sources;
+}
+
 }  // namespace
+
+std::vector<int64_t> Region::shape() const {
+  std::vector<int64_t> sizes;
+  for (const auto& list : lists) sizes.push_back(length(list));
+  return sizes;
+}
+
+int64_t Region::numel() const {
+  int64_t n = 1;
+  for (const auto& list : lists) n *= length(list);
+  return n;
+}
 
 int64_t Route::bytes() const {
   int64_t total = 0;
@@ -266,27 +303,15 @@ Placements dual(const Placements& placements) {
 }
 
 std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target) {
-  const auto& mesh = from.mesh();
   const auto need = owned_by(to, target);
-  const auto home = mesh.coordinate(target);
+  const auto wanted = pieces(need);
   std::vector<Transfer> result;
-  for (int64_t source = 0; source < mesh.size(); ++source) {
-    // Along dimensions that replicate or hold terms the source stands where the target stands.
-    const auto at = mesh.coordinate(source);
-    bool candidate = true;
-    for (int64_t d = 0; d < mesh.ndim(); ++d)
-      if (!is_shard(from.placements()[u(d)]) && at[u(d)] != home[u(d)]) candidate = false;
-    if (!candidate) continue;
+  for (const int64_t source : sources_for(from, target)) {
     const auto held = owned_by(from, source);
-    Transfer transfer{source, target, {}, {}};
-    bool empty = false;
-    for (size_t dim = 0; dim < need.size(); ++dim) {
-      auto m = match(held[dim], need[dim]);
-      if (m.in_b.empty()) empty = true;
-      transfer.at_source.push_back(std::move(m.in_a));
-      transfer.at_target.push_back(std::move(m.in_b));
-    }
-    if (!empty) result.push_back(std::move(transfer));
+    for (const auto& has : pieces(held))
+      for (const auto& wants : wanted)
+        if (auto both = common(held, has, need, wants); both.has_value())
+          result.push_back({source, target, std::move(both->first), std::move(both->second)});
   }
   return result;
 }

@@ -43,18 +43,31 @@ Route route(const SpecPtr& from, const SpecPtr& to);
 // none.
 // @post the kinds of route(dual_placements) are the duals of the kinds, reversed.
 StepKind dual(StepKind kind);
-// The placement of the gradient of a tensor so placed: S -> S, I -> I, R -> R, and P -> R, since the
+// The placement of the gradient of a tensor so placed: S -> S, I -> I, G -> G, R -> R, and P -> R, since the
 // derivative of a sum by each of its terms is the derivative by the sum.
 Placements dual(const Placements& placements);
 
-// One rank's view of a move of elements: what it takes from `source` and where it puts it, as local index
-// lists.
+// A box within a local tensor: for each tensor dimension, local indices. In a flat local they are those of a
+// run of elements, seen as a dense tensor of `shape`.
+struct Region {
+  struct Run {
+    int64_t start = 0;
+    std::vector<int64_t> shape;
+  };
+  std::optional<Run> run;
+  std::vector<IndexList> lists;
+  std::vector<int64_t> shape() const;  // of the box
+  int64_t numel() const;
+};
+
+// One rank's view of a move of elements: what it takes from `source` and where it puts it; boxes of one
+// shape.
 struct Transfer {
   int64_t source, target;  // mesh positions
-  std::vector<IndexList> at_source, at_target;
+  Region at_source, at_target;
 };
 // The transfers of one exchange that `target` receives: every element it needs exactly once, from itself if
-// it can.
+// it can. By source, and those of one source in an order that both sides know.
 std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target);
 
 const char* name(StepKind kind);  // "all_reduce", …

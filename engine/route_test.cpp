@@ -9,6 +9,7 @@
 #include "engine/dtensor_impl.h"
 #include "engine/execute.h"
 #include "engine/testing.h"
+#include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
@@ -93,6 +94,74 @@ TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
           ++pairs;
         }
   EXPECT_EQ(pairs, 36 * 36);
+}
+
+// What stands beside a RaggedShard on the other mesh dimension, and the ragged placements themselves.
+std::vector<Placements> ragged_pairs() {
+  std::vector<Placements> result;
+  for (const auto& beside : placement_choices(2)) {
+    for (const auto& units : {std::vector<int64_t>{1, 1, 1}, {0, 1, 0}, {1, 0, 2}})
+      for (const auto& dims : {std::vector<int64_t>{0}, {0, 1}})
+        result.push_back({beside, RaggedShard{dims, units}});
+    result.push_back({RaggedShard{{0}, {2, 1}}, beside});
+    result.push_back({RaggedShard{{0, 1}, {0, 1}}, beside});
+  }
+  return result;
+}
+
+bool is_legal(const Placements& placements, const std::vector<int64_t>& shape) {
+  try {
+    spec_of({2, 3}, placements, shape);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// To and from every RaggedShard, beside every placement, on 2x3: the value stays, and every rank's local is
+// what distributing gives it. Catches: pieces of a flat local packed in another order than unpacked, a
+// reduce-scatter or all-gather of flat locals, a RaggedShard taken for replicas.
+TEST(RouteTest, EveryPairWithARaggedShardKeepsTheValue) {
+  const auto mesh = init_device_mesh({2, 3});
+  const std::vector<int64_t> shape{12, 6};
+  const auto value = at::arange(72, at::kFloat).reshape(shape);
+  auto all = ragged_pairs();
+  for (const auto& a : placement_choices(2))
+    for (const auto& b : placement_choices(2)) all.push_back({a, b});
+  std::erase_if(all, [&](const Placements& p) { return !is_legal(p, shape); });
+  EXPECT_GT(all.size(), 60u);
+  for (const auto& from : all) {
+    const auto x = distribute_tensor(value, mesh, from);
+    for (const auto& to : all) {
+      if (!is_flat(spec(x)) && !is_flat(*spec_of({2, 3}, to, shape))) continue;
+      const auto y = redistribute(x, to);
+      for (const auto& local : to_local(redistribute(y, {Replicate{}, Replicate{}})))
+        ASSERT_TRUE(local.equal(value)) << spec(x) << " -> " << spec(y);
+      if (spec(y).has_partial()) continue;
+      const auto direct = local_tensors(distribute_tensor(value, mesh, to));
+      for (size_t r = 0; r < direct.size(); ++r)
+        ASSERT_TRUE(local_tensors(y)[r].equal(direct[r])) << spec(x) << " -> " << spec(y) << " rank " << r;
+    }
+  }
+}
+
+// The fast collectives move boxes, and flat locals are none; cutting and other names of the same cut are
+// free.
+TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
+  const auto plan = [](Placements from, Placements to) {
+    return kinds(route(spec_of({2, 2}, from, {4, 6}), spec_of({2, 2}, to, {4, 6})));
+  };
+  const Placement r = Replicate{}, g = RaggedShard{{0}, {1, 3}};
+  EXPECT_EQ(plan({r, r}, {r, g}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({r, g}, {r, RaggedShard{{0, 1}, {1, 3}}}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({r, g}, {r, r}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({r, g}, {r, RaggedShard{{0}, {3, 1}}}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({Shard{1}, g}, {r, g}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({Shard{1}, g}, {Shard{1}, Shard{0}}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({r, Partial{}}, {r, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
+  EXPECT_EQ(plan({Partial{}, g}, {Shard{1}, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
+  EXPECT_EQ(route(spec_of({2, 2}, {r, g}, {4, 6}), spec_of({2, 2}, {r, r}, {4, 6})).bytes(), 2 * 24 * 4);
+  EXPECT_EQ(dual(Placements{g, Partial{}}), (Placements{g, r}));
 }
 
 // The dual of a route is the route of the duals. Catches: a second, different backward.

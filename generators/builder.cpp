@@ -50,6 +50,7 @@ std::optional<Target> carried(const Value& source, const at::Tensor& view) {
   const auto& base = source.trial;
   Target target = *source.placement;
   if (view.sizes() == base.sizes() && view.strides() == base.strides()) return target;
+  if (has_ragged(target)) return std::nullopt;
   for (auto& p : target.placements) {
     const auto dim = shard_dim(p);
     if (dim < 0) continue;
@@ -175,6 +176,10 @@ Ref Builder::fresh(const Want& want) {
   auto target = want.placement ? *want.placement
                                : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
   input.values = want.values ? *want.values : draw_values(input.dtype, target);
+  // Terms of many ranks may leave the integer lane no room for any op; the value itself fits.
+  if (settings_.integer_lane && !want.placement &&
+      !exact(input_magnitude(input, target, settings_.mesh), input.dtype))
+    target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds & ~kPartials);
   if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
   if (settings_.strided && !want.dense)
     input.memory_order = draw_memory_order(random_, static_cast<int64_t>(input.shape.size()));
@@ -304,19 +309,37 @@ Ref Builder::redistribute(Ref ref) {
                       draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements));
 }
 
+bool Builder::has_seen_ragged() const {
+  bool seen = std::any_of(placements_.begin(), placements_.end(), has_ragged);
+  for (const auto& made : program_.calls)
+    for (const auto& arg : made.args)
+      if (const auto* target = std::get_if<Target>(&arg)) seen |= has_ragged(*target);
+  return seen;
+}
+
+Ref Builder::boxed(Ref ref) {
+  const auto& placed = value(ref).placement;
+  if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
+  return redistribute(
+      ref, draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements & ~kRagged));
+}
+
 Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partial) {
+  const bool takes_ragged = no_partial && dims.empty();
   const auto stands = [&](const Target& target) {
+    if (has_ragged(target) && !takes_ragged) return false;
     for (const auto dim : dims)
       if (shards(target, dim < 0 ? dim + ndim(ref) : dim)) return false;
     return !(no_partial && has_partial(target));
   };
   if (value(ref).placement && stands(*value(ref).placement)) return ref;
-  auto target = draw_target(random_, settings_.mesh, shape(ref), dtype(ref),
-                            no_partial ? settings_.placements & ~kPartials : settings_.placements);
+  const uint32_t kinds =
+      settings_.placements & ~(no_partial ? kPartials : 0u) & ~(takes_ragged ? 0u : kRagged);
+  auto target = draw_target(random_, settings_.mesh, shape(ref), dtype(ref), kinds);
   for (auto& p : target.placements)
     for (const auto dim : dims)
       if (shard_dim(p) == (dim < 0 ? dim + ndim(ref) : dim)) p = Replicate{};
-  if (!target.order.empty()) target.order.clear();
+  if (!dims.empty()) target.order.clear();
   return redistribute(ref, target);
 }
 

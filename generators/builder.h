@@ -122,7 +122,10 @@ class Builder {
 
   oracle::Ref redistribute(oracle::Ref ref, const oracle::Target& target);
   oracle::Ref redistribute(oracle::Ref ref);  // to placements drawn
-  // The value, or a redistribution of it, surely not sharded along `dims` (and not Partial, if asked).
+  // The value, or a redistribution of it, surely without a RaggedShard, across which no view looks.
+  oracle::Ref boxed(oracle::Ref ref);
+  // The value, or a redistribution of it, surely not sharded along `dims` and, if asked, not Partial, as
+  // in-place ops want it; a RaggedShard stays only for an in-place op that takes every dimension as it is.
   oracle::Ref unsharded(oracle::Ref ref, const std::vector<int64_t>& dims, bool no_partial = false);
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
@@ -151,6 +154,7 @@ class Builder {
                  bool writable);
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
+  bool has_seen_ragged() const;
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/labels.h"
 
+#include <algorithm>
 #include <set>
 
 #include "engine/values/spec.h"
@@ -24,7 +25,15 @@ std::string evenness_of(int64_t n, int64_t parts) {
   return piece * (parts - 1) >= n ? "empty" : "uneven";
 }
 
+// How the ranks share the rows.
+std::string evenness_of(const RaggedShard& ragged, const std::vector<int64_t>& shape) {
+  const auto [least, most] = std::minmax_element(ragged.units.begin(), ragged.units.end());
+  if (*least == 0 || std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
+  return *least == *most ? "even" : "uneven";
+}
+
 std::string evenness(const Placement& p, const std::vector<int64_t>& shape, int64_t ranks) {
+  if (const auto* ragged = std::get_if<RaggedShard>(&p)) return evenness_of(*ragged, shape);
   const auto dim = shard_dim(p);
   if (dim < 0) return "-";
   const auto n = shape[static_cast<size_t>(dim)];
@@ -48,8 +57,9 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
     if (const auto* partial = std::get_if<Partial>(&p))
       names.insert(std::string("partial-") + name(partial->op));
     if (std::holds_alternative<InterleavedShard>(p)) names.insert("interleaved");
-    if (!is_shard(p)) continue;
-    if (!cut.insert(shard_dim(p)).second) names.insert("nested-shard");
+    if (is_ragged(p)) names.insert("ragged");
+    if (!distributes(p)) continue;
+    if (is_shard(p) && !cut.insert(shard_dim(p)).second) names.insert("nested-shard");
     if (shape == nullptr) continue;
     const auto kind = evenness(p, *shape, mesh.shape()[d]);
     if (kind != "even") names.insert("uneven");
@@ -106,7 +116,7 @@ void label_calls(const Case& c, Names& names) {
 
 std::string kind_of(const Placement& p) {
   const auto text = to_string(p);
-  return is_shard(p) ? text.substr(0, 1) : text;
+  return distributes(p) ? text.substr(0, 1) : text;
 }
 
 }  // namespace
@@ -150,6 +160,7 @@ const std::vector<std::string>& all_labels() {
                                                 "partial-min",
                                                 "partial-product",
                                                 "partial-sum",
+                                                "ragged",
                                                 "random",
                                                 "redistribute",
                                                 "reuse",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/metamorphic.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "generators/placements.h"
@@ -39,7 +40,12 @@ void cut(Target& target, size_t dim) {
 }  // namespace
 
 std::optional<Case> refactor_mesh(const Case& c) {
-  if (c.mesh.ndim() >= 4) return std::nullopt;
+  bool ragged = false;
+  Case copy = c;
+  each_target(copy, [&](Target& target) {
+    ragged |= std::any_of(target.placements.begin(), target.placements.end(), is_ragged);
+  });
+  if (ragged || c.mesh.ndim() >= 4) return std::nullopt;
   for (size_t dim = 0; dim < c.mesh.shape().size(); ++dim) {
     const auto n = c.mesh.shape()[dim];
     for (int64_t a = 2; a * a <= n; ++a) {
@@ -68,6 +74,10 @@ Case permute_ranks(const Case& c, Random random) {
 Case world_of_one(const Case& c) {
   Case made = c;
   made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1));
+  each_target(made, [](Target& target) {
+    for (auto& p : target.placements)
+      if (auto* ragged = std::get_if<RaggedShard>(&p)) ragged->units = {1};
+  });
   return made;
 }
 

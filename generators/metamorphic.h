@@ -10,7 +10,8 @@
 namespace lockstep::generators {
 
 // One mesh dimension of a * b ranks becomes two of a and b: 8 -> 2x4 -> 2x2x2. Shards are cut twice, Partials
-// are terms along both. nullopt if no dimension has factors or the mesh has four dimensions already.
+// are terms along both. nullopt if no dimension has factors, the mesh has four dimensions already, or there
+// is a RaggedShard, whose units belong to one mesh dimension.
 std::optional<oracle::Case> refactor_mesh(const oracle::Case& c);
 // The same grid with its ranks in another order.
 oracle::Case permute_ranks(const oracle::Case& c, Random random);

@@ -16,7 +16,8 @@ enum PlacementKind : uint32_t {
   kSums = 8,     // Partial sum and avg
   kMaxima = 16,  // Partial max and min
   kProducts = 32,
-  kAllPlacements = 63,
+  kRagged = 64,
+  kAllPlacements = 127,
   kPartials = kSums | kMaxima | kProducts,
 };
 
@@ -28,10 +29,13 @@ oracle::Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& 
                            uint32_t kinds = kAllPlacements);
 oracle::Target replicated(const DeviceMesh& mesh);
 bool has_partial(const oracle::Target& target);
+bool has_ragged(const oracle::Target& target);
+// A RaggedShard cuts across every dimension.
 bool shards(const oracle::Target& target, int64_t dim);
 
 // Every legal Target: each placement on each mesh dimension, Interleaved of 2 parts, nested shards in both
-// orders.
+// orders; RaggedShard of none, the first or all dimensions, its units alike, rising from 0, or all of one
+// rank.
 std::vector<oracle::Target> all_targets(const DeviceMesh& mesh, const Shape& shape, c10::ScalarType dtype,
                                         uint32_t kinds = kAllPlacements);
 

@@ -37,7 +37,7 @@ Ref lay(Draft& d, const Choice& c, RandomLayout layout, bool viewed) {
   const auto open = open_dim(layout);
   const bool sliced = viewed && open >= 0 && random.chance(60);
   const auto dims = static_cast<int64_t>(layout.shape.size());
-  const bool transposed = viewed && !sliced && dims >= 2;
+  const bool transposed = viewed && !sliced && dims >= 2 && !has_ragged(layout.target);
   int64_t step = 1, start = 0;
   const int64_t length = sliced ? layout.shape[static_cast<size_t>(open)] : 0;
   if (sliced) {

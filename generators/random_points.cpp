@@ -2,7 +2,9 @@
 // The points of the random space that a Case has, read off its calls.
 #include <algorithm>
 
+#include "engine/values/ragged.h"
 #include "engine/values/spec.h"
+#include "generators/placements.h"
 #include "generators/random_space.h"
 #include "oracle/schema.h"
 
@@ -34,6 +36,7 @@ int64_t wrapped(int64_t i, int64_t n) {
 }
 
 std::optional<Seen> transpose(Seen x, const Call& call) {
+  if (has_ragged(x.target)) return std::nullopt;
   const auto n = static_cast<int64_t>(x.shape.size());
   const auto a = wrapped(std::get<int64_t>(call.args[1]), n), b = wrapped(std::get<int64_t>(call.args[2]), n);
   std::swap(x.shape[static_cast<size_t>(a)], x.shape[static_cast<size_t>(b)]);
@@ -143,9 +146,18 @@ std::vector<int64_t> cut(const std::vector<int64_t>& pieces, int64_t ranks, int6
   return result;
 }
 
+// How the ranks share the elements.
+std::string evenness(const RaggedShard& ragged, const std::vector<int64_t>& shape) {
+  const auto [least, most] = std::minmax_element(ragged.units.begin(), ragged.units.end());
+  if (*least == 0 || std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
+  return *least == *most ? "even" : "uneven";
+}
+
 }  // namespace
 
 std::string evenness(const Target& target, const std::vector<int64_t>& shape, const DeviceMesh& mesh) {
+  if (const auto d = ragged_dim(target.placements); d >= 0)
+    return evenness(std::get<RaggedShard>(target.placements[static_cast<size_t>(d)]), shape);
   bool any = false, uneven = false, empty = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     std::vector<int64_t> pieces = {shape[d]};

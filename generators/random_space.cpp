@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "engine/values/spec.h"
 #include "generators/meshes.h"
 #include "generators/placements.h"
@@ -53,15 +54,21 @@ Target shard_beside_pending(Random& random, const Target& replicated, const Mesh
                             const Dims& dims) {
   return pending(random, shard(random, replicated, {mesh[0]}, dims), mesh, dims);
 }
+// Of the dimensions up to the one that is cut; its units are drawn once the mesh is known.
+Target ragged(Random&, const Target& replicated, const MeshDims& mesh, const Dims& dims) {
+  Target t = replicated;
+  RaggedShard placed;
+  for (int64_t d = 0; d <= dims[0]; ++d) placed.dims.push_back(d);
+  t.placements[mesh[0]] = placed;
+  return t;
+}
 
 // The flag says Partial.
-const RandomPlacement kPlacements[] = {{"R", 0, 0, false, whole},
-                                       {"S", 1, 1, false, shard},
-                                       {"S+S", 2, 2, false, shard},
-                                       {"S*S", 2, 1, false, nested},
-                                       {"I", 1, 1, false, interleaved},
-                                       {"P", 1, 0, true, pending},
-                                       {"S+P", 2, 1, true, shard_beside_pending}};
+const RandomPlacement kPlacements[] = {
+    {"R", 0, 0, false, whole},       {"S", 1, 1, false, shard},
+    {"S+S", 2, 2, false, shard},     {"S*S", 2, 1, false, nested},
+    {"I", 1, 1, false, interleaved}, {"G", 1, 1, false, ragged},
+    {"P", 1, 0, true, pending},      {"S+P", 2, 1, true, shard_beside_pending}};
 
 const std::vector<RandomRegime>& regimes() {
   static const std::vector<RandomRegime> table = {{"no elements", {{1, 256}, {2, 512}, {132, 2048}}, 0, 0},
@@ -84,10 +91,24 @@ const RandomPlacement& placement_of(const RandomPoint& p) {
   return kPlacements[p[kPlacementAxis]];
 }
 
+// Blocks of a RaggedShard for each rank: alike, unlike, or none for some.
+void draw_units(Random& random, Target& target, const DeviceMesh& mesh) {
+  const auto d = ragged_dim(target.placements);
+  if (d < 0) return;
+  auto& units = std::get<RaggedShard>(target.placements[static_cast<size_t>(d)]).units;
+  units.assign(static_cast<size_t>(mesh.size(d)), 1);
+  if (random.chance(30)) return;
+  const int64_t least = random.chance(50) ? 0 : 1;
+  for (auto& unit : units) unit = random.between(least, 3);
+  units[static_cast<size_t>(random.below(mesh.size(d)))] += 1;
+}
+
 int64_t parts_of(const Target& target, const DeviceMesh& mesh, int64_t dim) {
   int64_t parts = 1;
   for (size_t d = 0; d < target.placements.size(); ++d) {
     const auto& p = target.placements[d];
+    if (const auto* blocks = std::get_if<RaggedShard>(&p); blocks && blocks->dims.back() == dim)
+      parts *= block_count(*blocks);
     if (shard_dim(p) != dim) continue;
     const auto* i = std::get_if<InterleavedShard>(&p);
     parts *= mesh.size(static_cast<int64_t>(d)) * (i ? i->parts : 1);
@@ -139,13 +160,16 @@ std::optional<RandomLayout> try_layout(Random& random, const RandomPoint& point,
   const auto cut = static_cast<size_t>(placement.tensor_dims);
   made.target = placement.make(random, replicated(made.mesh), mesh_dims,
                                {dims.begin(), dims.begin() + static_cast<ptrdiff_t>(cut)});
+  draw_units(random, made.target, made.mesh);
+  // Its blocks are equal whatever the ranks get of them.
+  const auto* evenly = has_ragged(made.target) ? "even" : kEvenness[point[kEvennessAxis]];
   std::vector<size_t> open;
   for (size_t i = cut; i < dims.size(); ++i) open.push_back(static_cast<size_t>(dims[i]));
   for (size_t i = 0; i < cut; ++i) {
     const bool alone = cut == 1 && open.empty();
     made.shape[static_cast<size_t>(dims[i])] =
-        size_for(random, i == 0 ? kEvenness[point[kEvennessAxis]] : "even",
-                 parts_of(made.target, made.mesh, dims[i]), alone ? regime.least : 1, regime.most);
+        size_for(random, i == 0 ? evenly : "even", parts_of(made.target, made.mesh, dims[i]),
+                 alone ? regime.least : 1, regime.most);
   }
   if (regime.most == 0) {
     fill(random, made.shape, open, 1, 60);
@@ -223,6 +247,7 @@ std::string kind_of(const Target& target) {
   std::sort(dims.begin(), dims.end());
   const bool same = std::adjacent_find(dims.begin(), dims.end()) != dims.end();
   if (partials > 0) return shards + interleaved_ones > 0 ? "S+P" : "P";
+  if (has_ragged(target)) return "G";
   if (interleaved_ones > 0) return "I";
   return same ? "S*S" : shards > 1 ? "S+S" : shards == 1 ? "S" : "R";
 }

@@ -73,7 +73,8 @@ TEST(RandomSpace, EvennessIsThatOfTheOwnedElements) {
       const auto& target = c.placements[input];
       const auto spec = oracle::spec_of(c, static_cast<int64_t>(input));
       bool uneven = false, empty = false;
-      for (size_t d = 0; d < shape.size(); ++d)
+      const auto local_dims = oracle::local_shape(spec, 0).size();
+      for (size_t d = 0; d < local_dims; ++d)
         for (int64_t p = 0; p < c.mesh.size(); ++p) {
           const auto mine = oracle::local_shape(spec, p)[d];
           uneven = uneven || mine != oracle::local_shape(spec, 0)[d];

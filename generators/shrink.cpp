@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "generators/edit.h"
+#include "generators/placements.h"
 #include "generators/shapes.h"
 #include "generators/simplify.h"
 #include "generators/trial.h"
@@ -62,6 +63,16 @@ Edit slice_before(const Case& c, size_t k) {
   return edit;
 }
 
+// The input that a redistribution reads, placed as its result is; as it was if no input is read, or if the
+// integer lane's bound might not cover the terms.
+Case placed_as_result(Case c, const oracle::Call& call) {
+  const auto operand = static_cast<size_t>(references(call)[0].id);
+  const auto& target = std::get<oracle::Target>(call.args[1]);
+  if (operand < c.placements.size() && !(c.integer_lane && has_partial(target)))
+    c.placements[operand] = target;
+  return c;
+}
+
 // Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
 void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto& call = c.program.calls[k];
@@ -89,6 +100,7 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
   }
   sieve.offer(apply(c, plain));
   if (!operands.substitutes.empty()) sieve.offer(apply(c, operands));
+  if (call.op == "lockstep::redistribute") sieve.offer(apply(placed_as_result(c, call), operands));
   sieve.offer(apply(c, inputs));
 }
 

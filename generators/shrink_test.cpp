@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "generators/labels.h"
+#include "generators/placements.h"
 #include "generators/programs.h"
 #include "generators/trial.h"
 
@@ -80,6 +81,61 @@ TEST(Shrink, reaches_what_the_failure_needs) {
                                                             << oracle::describe(result.smallest);
     }
     EXPECT_EQ(shrunk, 3) << failure.what;
+  }
+}
+
+// Whether a redistribution takes what `from` accepts to what `to` accepts.
+bool moves(const Case& c, bool (*from)(const oracle::Target&), bool (*to)(const oracle::Target&)) {
+  auto placed = c.placements;
+  for (const auto& call : c.program.calls) {
+    if (call.op != "lockstep::redistribute") return false;
+    const auto& before = placed[static_cast<size_t>(references(call)[0].id)];
+    const auto& after = std::get<oracle::Target>(call.args[1]);
+    if (from(before) && to(after)) return true;
+    placed.push_back(after);
+  }
+  return false;
+}
+
+// Would catch: a redistribution that stays only because it places the operand of the next.
+TEST(Shrink, an_input_takes_the_placement_of_a_redistribution_that_goes) {
+  const auto fails = [](const Case& c) { return moves(c, has_partial, has_ragged); };
+  int64_t shrunk = 0;
+  for (uint64_t i = 0; shrunk < 5; ++i) {
+    const auto c = generate("redistribute", 35, i);
+    if (c.program.calls.size() < 3 || c.integer_lane || !fails(c)) continue;
+    ++shrunk;
+    const auto smallest = shrink(c, fails, 3000).smallest;
+    EXPECT_EQ(smallest.program.calls.size(), 1u) << oracle::describe(c) << oracle::describe(smallest);
+  }
+}
+
+// Would catch: units that keep a mesh as large as it was, a RaggedShard told where a Shard fails alike.
+TEST(Shrink, ragged_placements_become_simpler) {
+  const auto any = [](const Case& c, bool (*is)(const Placement&)) {
+    return !c.placements.empty() &&
+           std::any_of(c.placements[0].placements.begin(), c.placements[0].placements.end(), is);
+  };
+  int64_t shrunk = 0;
+  for (uint64_t i = 0; shrunk < 20; ++i) {
+    const auto c = generate("layout", 34, i);
+    if (!any(c, is_ragged) || c.mesh.size() < 4) continue;
+    ++shrunk;
+    const auto ragged = shrink(
+                            c, [&](const Case& made) { return any(made, is_ragged); }, 3000)
+                            .smallest;
+    EXPECT_EQ(to_string(ragged.placements[0].placements), "[G0:1]") << oracle::describe(c);
+    const auto empty = [&](const Case& made) {
+      return has_label(made, "empty-shard") && any(made, is_ragged);
+    };
+    if (empty(c)) {
+      const auto smallest = shrink(c, empty, 3000).smallest;
+      EXPECT_LE(smallest.mesh.size(), 2) << oracle::describe(c) << oracle::describe(smallest);
+    }
+    const auto cut = shrink(
+                         c, [&](const Case& made) { return any(made, distributes); }, 3000)
+                         .smallest;
+    EXPECT_TRUE(std::holds_alternative<Shard>(cut.placements[0].placements.at(0))) << oracle::describe(c);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "engine/values/ragged.h"
 #include "generators/placements.h"
 #include "generators/shapes.h"
 #include "generators/shrink.h"
@@ -28,7 +29,32 @@ int64_t placement_cost(const Placement& p) {
   if (is_replicate(p)) return 0;
   if (std::holds_alternative<Shard>(p)) return 1;
   if (is_partial(p, ReduceOp::kSum)) return 2;
+  if (const auto* ragged = std::get_if<RaggedShard>(&p))
+    return 4 + static_cast<int64_t>(ragged->dims.size()) + block_count(*ragged);
   return is_partial(p) ? 3 : 4;
+}
+
+// A mesh dimension of n ranks where there were more: the last one takes the units of those that go.
+void shorten_units(Target& target, size_t dim, int64_t n) {
+  auto* ragged = std::get_if<RaggedShard>(&target.placements[dim]);
+  if (ragged == nullptr) return;
+  for (; static_cast<int64_t>(ragged->units.size()) > n; ragged->units.pop_back())
+    ragged->units.rbegin()[1] += ragged->units.back();
+}
+
+// A Shard; all units one rank's, or alike; fewer dimensions.
+std::vector<Placement> simpler_ragged(const Placement& p) {
+  const auto* ragged = std::get_if<RaggedShard>(&p);
+  if (ragged == nullptr) return {};
+  std::vector<Placement> list{Shard{0}};
+  for (size_t r = 0; r < ragged->units.size(); ++r) {
+    auto& one = std::get<RaggedShard>(list.emplace_back(*ragged));
+    std::fill(one.units.begin(), one.units.end(), 0);
+    one.units[r] = 1;
+  }
+  list.emplace_back(RaggedShard{ragged->dims, std::vector<int64_t>(ragged->units.size(), 1)});
+  list.emplace_back(RaggedShard{{0}, ragged->units});
+  return list;
 }
 
 int64_t value_cost(ValueKind kind) {
@@ -193,6 +219,7 @@ std::vector<Case> simpler_meshes(const Case& c) {
         auto resized = shape;
         resized[d] = n;
         made.mesh = DeviceMesh(resized);
+        for (auto* target : targets_of(made)) shorten_units(*target, d, n);
       });
   if (c.mesh.has_names()) add_changed(c, list, [&](Case& made) { made.mesh = DeviceMesh(shape); });
   return list;
@@ -215,6 +242,8 @@ std::vector<Case> simpler_placements(const Case& c) {
       change([](Placement& p) { p = Replicate{}; });
       change([](Placement& p) { p = shard_dim(p) >= 0 ? Placement(Shard{shard_dim(p)}) : p; });
       change([](Placement& p) { p = is_partial(p) ? Placement(Partial{}) : p; });
+      const auto& now = targets_of(copy)[t]->placements[d];
+      for (const auto& simpler : simpler_ragged(now)) change([&](Placement& p) { p = simpler; });
     }
   }
   return list;

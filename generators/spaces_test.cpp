@@ -2,6 +2,7 @@
 // Meshes, shapes and placements: drawn ones lie in their space, exhaustive ones are all of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -83,22 +84,39 @@ TEST(Placements, drawn_are_legal_and_of_the_kinds_asked_for) {
     if (dtype == c10::ScalarType::Bool) {
       EXPECT_FALSE(has_partial(target));
     }
-    for (const auto& p : target.placements) ++seen[is_shard(p) ? to_string(p).substr(0, 1) : to_string(p)];
+    for (const auto& p : target.placements) {
+      ++seen[distributes(p) ? to_string(p).substr(0, 1) : to_string(p)];
+      const auto* ragged = std::get_if<RaggedShard>(&p);
+      if (ragged == nullptr) continue;
+      const auto [least, most] = std::minmax_element(ragged->units.begin(), ragged->units.end());
+      ++seen[*least == *most ? "alike" : *least == 0 ? "a rank without" : "unequal"];
+      seen["beside another shard"] +=
+          std::count_if(target.placements.begin(), target.placements.end(), is_shard);
+    }
     seen["other order"] += target.order.empty() ? 0 : 1;
     const auto plain = draw_target(random, mesh, shape, c10::ScalarType::Float, kShards);
     EXPECT_TRUE(plain.order.empty() && !has_partial(plain));
   }
-  for (const char* kind : {"R", "S", "I", "P", "Pavg", "Pmin", "Pmax", "Pprod", "other order"})
+  for (const char* kind : {"R", "S", "I", "G", "P", "Pavg", "Pmin", "Pmax", "Pprod", "other order", "alike",
+                           "a rank without", "unequal", "beside another shard"})
     EXPECT_GT(seen[kind], 50) << kind;
 }
 
 // Would catch: an enumeration that misses a Spec, repeats one, or offers one that is no Spec. On one mesh
 // dimension of a matrix: R, two Shards, two Interleaved, five Partials.
 TEST(Exhaustive, all_specs_once) {
-  EXPECT_EQ(all_targets(DeviceMesh({4}), {5, 5}, c10::ScalarType::Float).size(), 10u);
+  constexpr uint32_t kOthers = kAllPlacements & ~kRagged;
+  EXPECT_EQ(all_targets(DeviceMesh({4}), {5, 5}, c10::ScalarType::Float, kOthers).size(), 10u);
   // Two dimensions: R and four shards pair freely (25), six nested ones also in the other order (+8),
   // Partials with R and shards (2 * 5 * 5), and with each other: five alike, sum with avg twice (7).
-  EXPECT_EQ(all_targets(DeviceMesh({2, 2}), {5, 5}, c10::ScalarType::Float).size(), 25u + 8u + 50u + 7u);
+  EXPECT_EQ(all_targets(DeviceMesh({2, 2}), {5, 5}, c10::ScalarType::Float, kOthers).size(),
+            25u + 8u + 50u + 7u);
+  // R; of the 6 rows not 1/1/1/1; of the 12 elements all three; of the one block 0/0/0/1.
+  EXPECT_EQ(all_targets(DeviceMesh({4}), {6, 2}, c10::ScalarType::Float, kRagged).size(), 1u + 2u + 3u + 1u);
+  // R and two shards pair, but for the two nested ones; 1/1 and 0/1 of one or two dimensions
+  // beside each, and 0/1 of none.
+  EXPECT_EQ(all_targets(DeviceMesh({2, 2}), {4, 2}, c10::ScalarType::Float, kShards | kRagged).size(),
+            7u + 2u * 5u * 3u);
   std::set<std::string> seen;
   visit_specs({.max_ranks = 4, .max_dims = 2, .max_size = 2}, [&](const Spec& spec) {
     EXPECT_TRUE(seen.insert(to_string(spec.mesh()) + to_string(spec)).second) << spec.mesh() << " " << spec;

@@ -182,7 +182,7 @@ Steps take_steps(const Pending& before, const TimelineEntry& entry, const SliceP
   };
   if (slices == nullptr) return run(before);
   Steps whole;
-  for (size_t i = 0; i < slices->lists.size(); ++i) {
+  for (size_t i = 0; i < slices->shares.size(); ++i) {
     const auto position = static_cast<int64_t>(i);
     Pending part{before.dims, before.ops, before.sizes, {}};
     for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, position));

@@ -27,40 +27,25 @@ Indices interleaved(const Indices& list, int64_t parts, int64_t ranks, int64_t r
   return held;
 }
 
-// Moves elements between a global and a local tensor, one by one.
-struct Move {
-  const std::vector<Indices>& lists;
-  at::IntArrayRef global_stride, local_stride;
-
-  template <class Element, bool ToLocal>
-  void run(Element* global, Element* local, size_t dim = 0) const {
-    if (dim == lists.size()) {
-      (ToLocal ? *local : *global) = ToLocal ? *global : *local;
-      return;
+const RaggedShard* ragged_of(const Spec& spec, int64_t* mesh_dim = nullptr) {
+  for (size_t d = 0; d < spec.placements().size(); ++d)
+    if (const auto* ragged = std::get_if<RaggedShard>(&spec.placements()[d])) {
+      if (mesh_dim != nullptr) *mesh_dim = static_cast<int64_t>(d);
+      return ragged;
     }
-    for (size_t i = 0; i < lists[dim].size(); ++i)
-      run<Element, ToLocal>(global + lists[dim][i] * global_stride[dim],
-                            local + static_cast<int64_t>(i) * local_stride[dim], dim + 1);
-  }
-};
+  return nullptr;
+}
 
-template <bool ToLocal>
-void move_elements(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
-  if (local.numel() == 0) return;
-  const Move move{lists, global.strides(), local.strides()};
-  auto *g = global.data_ptr(), *l = local.data_ptr();
-  switch (global.element_size()) {
-    case 1:
-      return move.run<uint8_t, ToLocal>(static_cast<uint8_t*>(g), static_cast<uint8_t*>(l));
-    case 2:
-      return move.run<uint16_t, ToLocal>(static_cast<uint16_t*>(g), static_cast<uint16_t*>(l));
-    case 4:
-      return move.run<uint32_t, ToLocal>(static_cast<uint32_t*>(g), static_cast<uint32_t*>(l));
-    case 8:
-      return move.run<uint64_t, ToLocal>(static_cast<uint64_t*>(g), static_cast<uint64_t*>(l));
-    default:
-      throw Broken(concat("[ownership] elements of ", global.element_size(), " bytes"));
+// Of `elements`, cut into as many equal blocks as there are units, those of one rank: ranks take their blocks
+// in order.
+Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
+  int64_t all = 0, before = 0;
+  for (size_t r = 0; r < ragged.units.size(); ++r) {
+    all += ragged.units[r];
+    if (static_cast<int64_t>(r) < rank) before += ragged.units[r];
   }
+  const int64_t block = elements / all;
+  return {before * block, (before + ragged.units[u(rank)]) * block};
 }
 
 // The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
@@ -107,11 +92,11 @@ std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const 
 }
 
 // The first position that holds the same elements: coordinate 0 along every mesh dimension that does not
-// shard.
+// distribute.
 int64_t first_replica(const Spec& spec, int64_t position) {
   auto at = spec.mesh().coordinate(position);
   for (size_t d = 0; d < at.size(); ++d)
-    if (!is_shard(spec.placements()[d])) at[d] = 0;
+    if (!distributes(spec.placements()[d])) at[d] = 0;
   return spec.mesh().position(at);
 }
 
@@ -121,9 +106,7 @@ std::optional<Disagreement> compare_replicas(const std::vector<at::Tensor>& loca
     if (locals[u(p)].is_same(locals[u(reference)])) continue;
     const auto difference = compare(locals[u(reference)], locals[u(p)]);
     if (difference.equal()) continue;
-    Disagreement found{p, reference, {}, ""};
-    const auto lists = owned(spec, p);
-    for (size_t d = 0; d < lists.size(); ++d) found.index.push_back(lists[d][u(difference.first_index[d])]);
+    Disagreement found{p, reference, owned(spec, p).global_index(difference.first_index), ""};
     found.text = concat("replicas at positions ", reference, " and ", p,
                         " differ: ", describe(difference, spec.dtype()));
     return found;
@@ -142,8 +125,9 @@ Indices chunk_of(const Indices& list, int64_t pieces, int64_t which) {
   return held;
 }
 
-std::vector<Indices> owned(const Spec& spec, int64_t position) {
-  std::vector<Indices> lists;
+Share owned(const Spec& spec, int64_t position) {
+  Share share;
+  auto& lists = share.lists;
   for (const auto n : spec.shape()) {
     lists.emplace_back(u(n));
     std::iota(lists.back().begin(), lists.back().end(), 0);
@@ -152,20 +136,20 @@ std::vector<Indices> owned(const Spec& spec, int64_t position) {
   for (const auto mesh_dim : spec.order()) {
     const auto& placement = spec.placements()[u(mesh_dim)];
     const auto ranks = spec.mesh().size(mesh_dim), rank = coordinate[u(mesh_dim)];
-    if (std::holds_alternative<RaggedShard>(placement))
-      throw NotBuilt(concat("[ownership] ", spec, ": RaggedShard is not built in this version; use Shard"));
     if (const auto* s = std::get_if<Shard>(&placement))
       lists[u(s->dim)] = chunk_of(lists[u(s->dim)], ranks, rank);
     if (const auto* s = std::get_if<InterleavedShard>(&placement))
       lists[u(s->dim)] = interleaved(lists[u(s->dim)], s->parts, ranks, rank);
   }
-  return lists;
+  int64_t mesh_dim = 0, elements = 1;
+  for (const auto& list : lists) elements *= static_cast<int64_t>(list.size());
+  if (const auto* ragged = ragged_of(spec, &mesh_dim))
+    share.run = blocks_of(*ragged, elements, coordinate[u(mesh_dim)]);
+  return share;
 }
 
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
-  std::vector<int64_t> shape;
-  for (const auto& list : owned(spec, position)) shape.push_back(static_cast<int64_t>(list.size()));
-  return shape;
+  return owned(spec, position).shape();
 }
 
 at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::IntArrayRef local_shape) {
@@ -179,16 +163,19 @@ at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::In
   return local_shape == shape ? whole : at::DimVector(at::infer_dense_strides(local_shape, whole));
 }
 
+at::DimVector local_stride(const Share& share, at::IntArrayRef shape, at::IntArrayRef stride) {
+  return share.run ? at::DimVector{1} : local_stride(shape, stride, share.shape());
+}
+
 at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
   LOCKSTEP_CHECK(global.sizes().vec() == spec.shape(), "[slice] a global tensor of shape ",
                  shape_text(global.sizes().vec()), " for ", spec);
   const at::NoGradGuard no_grad;
-  const auto lists = owned(spec, position);
-  std::vector<int64_t> shape;
-  for (const auto& list : lists) shape.push_back(static_cast<int64_t>(list.size()));
+  const auto share = owned(spec, position);
+  const auto shape = share.shape();
   const auto local =
-      at::empty_strided(shape, local_stride(spec.shape(), spec.stride(), shape), global.options());
-  move_elements<true>(global, local, lists);
+      at::empty_strided(shape, local_stride(share, spec.shape(), spec.stride()), global.options());
+  copy_out(global, share, local);
   return local;
 }
 
@@ -246,7 +233,7 @@ Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
     if (first_replica(spec, p) != p) continue;
     written += values[u(p)].numel();
-    move_elements<false>(result.global, values[u(p)], owned(spec, p));
+    copy_in(values[u(p)], owned(spec, p), result.global);
   }
   if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
   result.disagreement = compare_replicas(values, spec);

@@ -11,23 +11,24 @@
 
 #include "engine/values/spec.h"
 #include "engine/values/timeline.h"
+#include "oracle/share.h"
 
 namespace lockstep::oracle {
-
-using Indices = std::vector<int64_t>;
 
 // torch.chunk: the elements of `list` that fall to piece `which` of `pieces`.
 Indices chunk_of(const Indices& list, int64_t pieces, int64_t which);
 
-// The global indices that the rank at this mesh position holds along each tensor dimension, in local order:
-// the list 0 … n-1, cut by one mesh dimension after another in the Spec's order. Throws NotBuilt for
-// RaggedShard.
-std::vector<Indices> owned(const Spec& spec, int64_t position);
+// What the rank at this mesh position holds: along each tensor dimension the list 0 … n-1, cut by one mesh
+// dimension after another in the Spec's order; of all combinations, at last, the blocks that a RaggedShard
+// gives it.
+Share owned(const Spec& spec, int64_t position);
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
 // Dense strides of a local tensor, its dimensions in the memory order of the whole one (of a dense copy of
 // that, if its elements overlap or leave gaps), by libtorch's own rule; of what is the whole tensor, to the
 // letter.
 at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::IntArrayRef local_shape);
+// Those of what a share of a tensor holds: the same, but one step where the local tensor is flat.
+at::DimVector local_stride(const Share& share, at::IntArrayRef shape, at::IntArrayRef stride);
 
 // What the rank at `position` holds of `global` (for Partial dimensions: of this term): fresh, dense, without
 // history.
@@ -56,8 +57,8 @@ struct Assembly {
   std::optional<Disagreement> disagreement;
 };
 
-// The global value of local tensors, one for each mesh position, for any placements but RaggedShard; strides
-// are the Spec's (contiguous where those overlap). All replicas are compared as bits.
+// The global value of local tensors, one for each mesh position, for any placements; strides are the Spec's
+// (contiguous where those overlap). All replicas are compared as bits.
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec);
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order);
 

@@ -21,7 +21,16 @@ Spec make(const std::string& mesh, const std::string& placements, std::vector<in
 }
 
 Indices held(const std::string& mesh, const std::string& placements, int64_t n, int64_t position) {
-  return owned(make(mesh, placements, {n}), position)[0];
+  return owned(make(mesh, placements, {n}), position).lists[0];
+}
+
+// The global elements, numbered row-major, that a rank holds of a matrix, in local order.
+Indices numbers(const std::string& mesh, const std::string& placements, int64_t rows, int64_t columns,
+                int64_t position) {
+  const auto spec = make(mesh, placements, {rows, columns}, at::kLong);
+  const auto held = slice(at::arange(rows * columns).reshape({rows, columns}), spec, position);
+  EXPECT_EQ(held.dim(), 1);
+  return {held.const_data_ptr<int64_t>(), held.const_data_ptr<int64_t>() + held.numel()};
 }
 
 at::Tensor count(const std::vector<int64_t>& shape) {
@@ -56,14 +65,28 @@ TEST(Ownership, KnownAnswers) {
   EXPECT_EQ(held("2", "[I0x3]", 12, 0), (Indices{0, 1, 4, 5, 8, 9}));
   EXPECT_EQ(held("2", "[I0x3]", 7, 1), (Indices{2, 5}));  // pieces 3, 3, 1 cut as 2+1, 2+1, 1+0
   EXPECT_EQ(held("2x2", "[R,P]", 3, 2), (Indices{0, 1, 2}));
-  EXPECT_THROW(held("2", "[G0:1/1]", 4, 0), NotBuilt);
+}
+
+// Would catch: units taken as rows, blocks given to the wrong rank, a Shard that cuts after the RaggedShard.
+TEST(Ownership, RaggedKnownAnswers) {
+  EXPECT_EQ(numbers("3", "[G0:2/0/1]", 3, 2, 0), (Indices{0, 1, 2, 3}));
+  EXPECT_EQ(numbers("3", "[G0:2/0/1]", 3, 2, 1), (Indices{}));
+  EXPECT_EQ(numbers("3", "[G0:2/0/1]", 3, 2, 2), (Indices{4, 5}));
+  EXPECT_EQ(numbers("2", "[G0.1:1/5]", 3, 2, 0), (Indices{0}));
+  EXPECT_EQ(numbers("2", "[G0.1:2/4]", 3, 4, 1), (Indices{4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(numbers("2x2", "[S1,G0:1/2]", 3, 4, 2), (Indices{2, 3}));
+  EXPECT_EQ(numbers("2x2", "[G0:1/2,S1]", 3, 4, 2), (Indices{4, 5, 8, 9}));
+  EXPECT_EQ(numbers("2x2", "[S0,G0:1/1]", 4, 2, 3), (Indices{6, 7}));
+  EXPECT_EQ(numbers("2x2", "[G0:1/1,I0x2]", 4, 2, 1), (Indices{2, 3}));
+  EXPECT_EQ(numbers("2", "[G0:3/1]", 0, 2, 0), (Indices{}));
 }
 
 const std::vector<std::pair<std::string, std::vector<std::string>>> kPlacements = {
     {"1", {"[R]", "[S0]", "[I1x2]"}},
-    {"3", {"[R]", "[S0]", "[S1]", "[S2]", "[I0x2]", "[I2x4]"}},
+    {"3", {"[R]", "[S0]", "[S1]", "[S2]", "[I0x2]", "[I2x4]", "[G0:0/0/1]", "[G0.1.2:1/0/0]"}},
     {"2x3",
-     {"[S0,S1]", "[S1,S0]", "[S0,S0]", "[S0,S0]@1.0", "[I0x3,S0]", "[I0x3,S0]@1.0", "[R,S2]", "[S2,R]"}},
+     {"[S0,S1]", "[S1,S0]", "[S0,S0]", "[S0,S0]@1.0", "[I0x3,S0]", "[I0x3,S0]@1.0", "[R,S2]", "[S2,R]",
+      "[S1,G0:0/1/0]", "[G0.1:1/0,I0x2]"}},
     {"2x2x2", {"[S0,S0,S0]@2.0.1", "[S1,R,S1]@2.1.0", "[S0,S1,S2]"}}};
 const std::vector<std::vector<int64_t>> kShapes = {{5, 7, 4}, {8, 8, 8}, {1, 2, 3}, {0, 3, 5}, {13, 1, 6}};
 
@@ -85,7 +108,7 @@ TEST(Ownership, AssembleInvertsSlices) {
             EXPECT_EQ(local.sizes().vec(), local_shape(spec, r));
             EXPECT_TRUE(local.is_non_overlapping_and_dense());
             EXPECT_EQ(local.strides(),
-                      at::IntArrayRef(local_stride(global.sizes(), global.strides(), local.sizes())));
+                      at::IntArrayRef(local_stride(owned(spec, r), global.sizes(), global.strides())));
           }
           const auto whole = assemble(locals, spec);
           ASSERT_FALSE(whole.disagreement) << spec << whole.disagreement->text;
@@ -101,6 +124,31 @@ TEST(Ownership, SlicesAreFresh) {
   auto locals = slices(global, make("2", "[R]", {4}));
   locals[0].fill_(1);
   EXPECT_EQ(locals[1].sum().item<float>() + global.sum().item<float>(), 0);
+}
+
+// Would catch: flat slices put back in another order, or in memory order; flat replicas not compared, or
+// differences of theirs named by the local index.
+TEST(Ownership, RaggedSharesOfUnequalSize) {
+  const std::vector<int64_t> shape = {4, 6, 2};
+  for (const auto* placements : {"[G0:1/3,R]", "[G0.1:5/1,S2]", "[S1,G0.1.2:1/0/3]", "[I1x2,G0:1/0/1]",
+                                 "[S0,G0.1:3/1/2]", "[S0,G0.1:3/1/2]@1.0"}) {
+    auto global = count(shape);
+    for (const bool transposed : {false, true}) {
+      if (transposed) global = global.permute({2, 0, 1}).contiguous().permute({1, 2, 0});
+      const auto spec = make("2x3", placements, shape).with_tensor(shape, global.strides().vec(), at::kFloat);
+      auto locals = slices(global, spec);
+      const auto whole = assemble(locals, spec);
+      ASSERT_FALSE(whole.disagreement) << spec << whole.disagreement->text;
+      EXPECT_TRUE(compare(global, whole.global).equal()) << spec;
+    }
+  }
+  const auto spec = make("2x2", "[R,G0:1/3]", {4, 3});
+  auto locals = slices(at::zeros({4, 3}), spec);
+  locals[3][7] = 5;
+  const auto found = assemble(locals, spec).disagreement;
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->position, 3);
+  EXPECT_EQ(found->index, (Indices{3, 1}));
 }
 
 // Would catch: only the first replica looked at, a difference of the sign of zero or a NaN missed, a wrong

@@ -56,6 +56,16 @@ TEST(Token, ReadsBackToItsCase) {
   EXPECT_EQ(parse_token(" " + token + "\n"), c);
 }
 
+// Would catch: units or dimensions of a RaggedShard cut off at a separator of the token.
+TEST(Token, KeepsRaggedPlacements) {
+  Case c = matmul_case();
+  c.program.inputs[0].shape = {9, 13};
+  c.placements[0] = at("[G0.1:4/5,S1]");
+  std::get<Target>(c.program.calls[1].args[1]) = at("[R,G0:2/0/1]");
+  EXPECT_NE(to_token(c).find("(v0,@[R,G0:2/0/1])"), std::string::npos) << to_token(c);
+  EXPECT_EQ(parse_token(to_token(c)), c);
+}
+
 // Would catch: a number that loses bits in text, a type of argument that reads back as another.
 TEST(Token, KeepsEveryArgumentExactly) {
   Case c = matmul_case();

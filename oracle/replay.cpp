@@ -124,7 +124,7 @@ bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& in
 // Rows of the table by their global number; those that other ranks hold are -0.0.
 at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
   const at::Tensor &table = inputs[0], &wanted = inputs[1];
-  const Indices rows = owned(*where.inputs[0], where.position)[0];
+  const Indices rows = owned(*where.inputs[0], where.position).lists[0];
   at::Tensor result = filled(*where.outputs[0], where.position, ReduceOp::kSum);
   for (size_t r = 0; r < rows.size(); ++r) {
     const at::Tensor here = at::eq(wanted, rows[r]).unsqueeze(-1);

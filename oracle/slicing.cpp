@@ -32,68 +32,13 @@ SlicePlan make_plan(const Spec& spec) {
     int64_t term = 0;
     for (const int64_t d : plan.partial_dims) term = term * mesh.size(d) + coordinate[u(d)];
     plan.term.push_back(term);
-    plan.lists.push_back(owned(spec, p));
-    auto& shape = plan.shapes.emplace_back();
-    for (const auto& list : plan.lists.back()) shape.push_back(static_cast<int64_t>(list.size()));
+    plan.shares.push_back(owned(spec, p));
+    plan.shapes.push_back(plan.shares.back().shape());
     int64_t first = 0;
-    while (plan.term[u(first)] != term || plan.lists[u(first)] != plan.lists[u(p)]) ++first;
+    while (plan.term[u(first)] != term || plan.shares[u(first)] != plan.shares[u(p)]) ++first;
     plan.first.push_back(first);
   }
   return plan;
-}
-
-template <size_t N>
-struct Element {
-  char bytes[N];
-};
-
-// Copies elements between a global tensor and a slice of it.
-template <class T, bool kToLocal>
-void move_elements(T* global, at::IntArrayRef global_stride, T* local, at::IntArrayRef local_stride,
-                   const std::vector<Indices>& lists, size_t dim = 0) {
-  const Indices& list = lists[dim];
-  const int64_t gs = global_stride[dim], ls = local_stride[dim];
-  const bool last = dim + 1 == lists.size();
-  for (size_t i = 0; i < list.size(); ++i) {
-    T* g = global + list[i] * gs;
-    T* l = local + static_cast<int64_t>(i) * ls;
-    if (!last) {
-      move_elements<T, kToLocal>(g, global_stride, l, local_stride, lists, dim + 1);
-    } else if constexpr (kToLocal) {
-      *l = *g;
-    } else {
-      *g = *l;
-    }
-  }
-}
-
-template <size_t N, bool kToLocal>
-void move_sized(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
-  using T = Element<N>;
-  auto* g = static_cast<T*>(global.data_ptr());
-  auto* l = static_cast<T*>(local.data_ptr());
-  if (lists.empty()) {
-    (kToLocal ? *l : *g) = kToLocal ? *g : *l;
-  } else {
-    move_elements<T, kToLocal>(g, global.strides(), l, local.strides(), lists);
-  }
-}
-
-template <bool kToLocal>
-void transfer(const at::Tensor& global, const at::Tensor& local, const std::vector<Indices>& lists) {
-  if (local.numel() == 0) return;
-  switch (global.element_size()) {
-    case 1:
-      return move_sized<1, kToLocal>(global, local, lists);
-    case 2:
-      return move_sized<2, kToLocal>(global, local, lists);
-    case 4:
-      return move_sized<4, kToLocal>(global, local, lists);
-    case 8:
-      return move_sized<8, kToLocal>(global, local, lists);
-    default:
-      throw Broken("[slicing] elements of another size than 1, 2, 4 or 8 bytes");
-  }
 }
 
 bool is_whole(const at::Tensor& term, const std::vector<int64_t>& shape) {
@@ -133,21 +78,22 @@ SlicePlanPtr slice_plan(const Spec& spec) {
 
 at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
   const auto& shape = plan.shapes[u(position)];
+  const auto& share = plan.shares[u(position)];
   const at::Tensor local = at::detail::empty_strided_cpu(
-      shape, local_stride(term.sizes(), term.strides(), shape), term.scalar_type());
-  transfer<true>(term, local, plan.lists[u(position)]);
+      shape, local_stride(share, term.sizes(), term.strides()), term.scalar_type());
+  copy_out(term, share, local);
   return local;
 }
 
 void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term) {
-  transfer<false>(term, local, plan.lists[u(position)]);
+  copy_in(local, plan.shares[u(position)], term);
 }
 
 Digest digest_of_slice(const at::Tensor& term, const SlicePlan& plan, int64_t position) {
   const auto& shape = plan.shapes[u(position)];
   if (is_whole(term, shape) && term.is_contiguous()) return digest(term);
   const at::Tensor local = at::detail::empty_cpu(shape, term.scalar_type());
-  transfer<true>(term, local, plan.lists[u(position)]);
+  copy_out(term, plan.shares[u(position)], local);
   return digest(local);
 }
 

@@ -22,13 +22,14 @@ struct SlicePlan {
   int64_t terms = 1;
   std::vector<int64_t> term;   // of each position
   std::vector<int64_t> first;  // of each position: the first that holds the same slice of the same term
-  std::vector<std::vector<Indices>> lists;   // of each position: the indices it holds along each dimension
+  std::vector<Share> shares;   // of each position: what it holds of its term
   std::vector<std::vector<int64_t>> shapes;  // of each position
 };
 using SlicePlanPtr = std::shared_ptr<const SlicePlan>;
 SlicePlanPtr slice_plan(const Spec& spec);  // cached in the thread
 
-// The slice of `term` that the position holds: fresh, dense, dimensions in the order of the term's strides.
+// The slice of `term` that the position holds: fresh, dense, dimensions in the order of the term's strides;
+// flat under RaggedShard.
 at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position);
 // The inverse: writes a slice to where it stands in `term`.
 void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term);

@@ -259,8 +259,8 @@ TEST(RandomSources, AgreeOnThreadsOfHugeTensors) {
         const auto words = generator.next();
         for (int64_t lane = 0; lane < 4 && linear + threads * lane < count; ++lane) {
           const int64_t place = launch.memory_of(linear + threads * lane);
-          const auto drawn =
-              draw_local(call, {{{place % rows, 1}}, {{place / rows, 1}}}, {1, 1}, kState, device);
+          const std::vector<IndexList> one{{{place % rows, 1}}, {{place / rows, 1}}};
+          const auto drawn = draw_local(call, one, {1, 1}, kState, device);
           ASSERT_EQ(drawn.item<int32_t>(),
                     static_cast<int32_t>(words[static_cast<size_t>(lane)] & 0x7fffffff))
               << "element " << place << " of memory, thread " << thread;

@@ -98,7 +98,7 @@ std::optional<std::string> first_wrong_sample(const RandomCall& call, const Spec
     const auto k = i == 0 ? last : random.between(0, count - 1);
     const auto at = coordinates_of(writes.places[u(k)], spec.shape());
     const auto home = home_of(at, spec);
-    const auto wrong_place = misplaced(home, at, owned_by(spec, home.position));
+    const auto wrong_place = misplaced(home, at, owned_by(spec, home.position).lists);
     std::vector<IndexList> one;
     for (const auto index : at) one.push_back({{index, 1}});
     const auto drawn = draw(call, one, state, device).flatten();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep show layout, lockstep show route
+#include <numeric>
+
 #include "ci/program/show.h"
 #include "engine/layout.h"
 #include "engine/route.h"
@@ -23,14 +25,15 @@ std::string list_text(const std::vector<int64_t>& list) {
   return "(" + text + ")";
 }
 
-// A rank's part as boxes: the product of the intervals of each dimension.
+// A rank's part as boxes: of each piece the product of the intervals of each dimension. In a flat local the
+// offset is one number, that of the box's first element.
 struct Box {
   std::vector<int64_t> global_offset, local_offset, shape;
 };
 
-std::vector<Box> boxes_of(const std::vector<IndexList>& owned) {
+std::vector<Box> boxes_of(const std::vector<IndexList>& lists) {
   std::vector<Box> boxes{{}};
-  for (const auto& list : owned) {
+  for (const auto& list : lists) {
     std::vector<Box> grown;
     for (const auto& box : boxes) {
       int64_t local = 0;
@@ -44,6 +47,21 @@ std::vector<Box> boxes_of(const std::vector<IndexList>& owned) {
       }
     }
     boxes = std::move(grown);
+  }
+  return boxes;
+}
+
+std::vector<Box> boxes_of(const Owned& owned) {
+  if (!owned.flat.has_value()) return boxes_of(owned.lists);
+  std::vector<Box> boxes;
+  for (const auto& piece : pieces(owned)) {
+    const auto stride = contiguous_strides(piece.shape());
+    for (auto& box : boxes_of(piece.lists)) {
+      const int64_t at =
+          std::inner_product(stride.begin(), stride.end(), box.local_offset.begin(), piece.start);
+      box.local_offset = {at};
+      boxes.push_back(std::move(box));
+    }
   }
   return boxes;
 }

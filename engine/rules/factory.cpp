@@ -13,6 +13,7 @@ Rows follow(const OpCall& call) {
     for (auto& output : row.outputs) output = Shard{d};
     rows.push_back(std::move(row));
   }
+  add_ragged_rows(rows, call);
   return rows;
 }
 

@@ -15,6 +15,10 @@ Rows multiplicative(const OpCall& call);  // mul: a Partial passes if scaled by 
 Rows divisive(const OpCall& call);        // div: likewise, without rounding modes
 Rows copying(const OpCall& call);         // clone, copy_, _to_copy: every Partial passes if the dtype stays
 Rows monotone(const OpCall& call);        // relu, exp, …: max and min pass
+// For ops that look at each element alone: a row for each RaggedShard among the inputs, whose flat locals
+// meet element by element. None if a tensor broadcasts, unless it is one element that a flat local may meet;
+// none for a result without dimensions.
+void add_ragged_rows(Rows& rows, const OpCall& call);
 
 // matmul.cpp
 Rows mm(const OpCall& call);

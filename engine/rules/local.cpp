@@ -6,12 +6,17 @@
 #include <algorithm>
 
 #include "engine/execute.h"
+#include "engine/layout.h"
 #include "engine/values/error.h"
 
 namespace lockstep::local {
 namespace {
 
 using torch::jit::Stack;
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
 
 void set_results(Stack& stack, at::Tensor result) {
   stack.clear();
@@ -30,6 +35,10 @@ bool globally_empty(const TensorMeta& meta) {
   return std::find(meta.shape.begin(), meta.shape.end(), 0) != meta.shape.end();
 }
 
+bool flat_output(const LocalCall& c) {
+  return !c.outputs.empty() && c.outputs[0] != nullptr && is_flat(*c.outputs[0]);
+}
+
 at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
   return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
 }
@@ -37,11 +46,16 @@ at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
 }  // namespace
 
 void stock(const LocalCall& c, Stack& stack) {
+  // A flat local has no dimensions to put in another memory order.
+  if (const auto format = c.op.schema().argumentIndexWithName("memory_format"); format && flat_output(c))
+    stack[u(*format)] = c10::IValue();
   c.op.callBoxed(stack);
 }
 
 void shape_at_1(const LocalCall& c, Stack& stack) {
-  stack[1] = local_shape(*c.outputs[0], c.position);
+  const auto shape = local_shape(*c.outputs[0], c.position);
+  stack[1] = shape;
+  if (c.call.name == "aten::new_empty_strided" && flat_output(c)) stack[2] = contiguous_strides(shape);
   c.op.callBoxed(stack);
 }
 
@@ -104,7 +118,7 @@ void embedding(const LocalCall& c, Stack& stack) {
   if (pending(c) == nullptr) return c.op.callBoxed(stack);
   const auto weight = stack[0].toTensor();
   const auto indices = stack[1].toTensor();
-  const auto rows = owned_by(*c.inputs[0], c.position)[0];
+  const auto rows = owned_by(*c.inputs[0], c.position).lists[0];
   auto result = filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
   int64_t at = 0;
   for (const auto& owned : rows) {

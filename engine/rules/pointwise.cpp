@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise ops: a shard of an output dimension is the same shard of every input that has that dimension.
+#include <algorithm>
+
 #include "engine/rules/families.h"
 
 namespace lockstep::rules {
@@ -21,6 +23,7 @@ Rows shard_rows(const OpCall& call) {
       row.inputs.push_back(aligned(input, dim, out.ndim(), out.shape[static_cast<size_t>(dim)]));
     rows.push_back(std::move(row));
   }
+  add_ragged_rows(rows, call);
   return rows;
 }
 
@@ -46,7 +49,39 @@ Rows scaled_by_constant(const OpCall& call) {
   return rows;
 }
 
+bool is_one_element(const TensorMeta& meta) {
+  return meta.ndim() == 0 || meta.shape == std::vector<int64_t>{1};
+}
+
+// Every tensor of the output's shape cut by `ragged`; nullopt if another tensor cannot meet a flat local.
+std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
+  auto row = replicate_row(call);
+  const auto& shape = call.outputs[0].shape;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i].defined) continue;
+    if (call.inputs[i].shape == shape)
+      row.inputs[i] = ragged;
+    else if (!is_one_element(call.inputs[i]))
+      return std::nullopt;
+  }
+  for (auto& output : row.outputs) output = ragged;
+  return row;
+}
+
 }  // namespace
+
+void add_ragged_rows(Rows& rows, const OpCall& call) {
+  // A flat local has a dimension, and the result's dtype may depend on there being none.
+  if (call.outputs[0].ndim() == 0) return;
+  for (size_t i = 0; i < call.current.size(); ++i) {
+    const auto& placement = call.current[i];
+    const bool fits = is_ragged(placement) && call.inputs[i].shape == call.outputs[0].shape;
+    const bool first = std::find(call.current.begin(), call.current.begin() + static_cast<ptrdiff_t>(i),
+                                 placement) == call.current.begin() + static_cast<ptrdiff_t>(i);
+    if (!fits || !first) continue;
+    if (auto row = ragged_row(call, placement)) rows.push_back(std::move(*row));
+  }
+}
 
 // A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
 // add up to +0. Only a positive constant keeps every sign.

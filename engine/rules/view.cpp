@@ -198,7 +198,9 @@ Rows unsqueeze(const OpCall& call) {
 
 Rows identity_view(const OpCall& call) {
   if (call.inputs[0].shape != call.outputs[0].shape) return {};
-  return mapped(call, identity(call.inputs[0].ndim()));
+  auto rows = mapped(call, identity(call.inputs[0].ndim()));
+  add_ragged_rows(rows, call);
+  return rows;
 }
 
 Rows select(const OpCall& call) {

@@ -50,7 +50,8 @@ Placement parse_interleaved(std::string_view text) {
 Placement parse_ragged(std::string_view text) {
   const auto halves = split(text.substr(1), ':');
   if (halves.size() != 2) refuse(text);
-  auto dims = parse_integers(halves[0], '.'), units = parse_integers(halves[1], '/');
+  auto dims = halves[0].empty() ? std::make_optional<std::vector<int64_t>>() : parse_integers(halves[0], '.');
+  auto units = parse_integers(halves[1], '/');
   if (!dims || !units) refuse(text);
   return RaggedShard{std::move(*dims), std::move(*units)};
 }

@@ -31,8 +31,9 @@ struct InterleavedShard {
 };
 
 // The leading dimensions `dims`, flattened, are cut into sum(units) equal blocks; rank r holds units[r] of
-// them as a flat slice. Applied last among the placements (veScale-FSDP, section 4). Compare units divided by
-// their gcd.
+// them, after those of the ranks before it, as a tensor of one dimension. Without `dims` there is one block,
+// and one rank holds all. Applied last among the placements: it cuts what they leave to a rank (veScale-FSDP,
+// section 4). Compare units divided by their gcd.
 struct RaggedShard {
   std::vector<int64_t> dims;
   std::vector<int64_t> units;
@@ -62,6 +63,13 @@ inline bool is_partial(const Placement& p, ReduceOp op) {
 // Shard or InterleavedShard of any dimension.
 inline bool is_shard(const Placement& p) {
   return std::holds_alternative<Shard>(p) || std::holds_alternative<InterleavedShard>(p);
+}
+inline bool is_ragged(const Placement& p) {
+  return std::holds_alternative<RaggedShard>(p);
+}
+// The ranks along the mesh dimension hold different elements: a shard of any kind.
+inline bool distributes(const Placement& p) {
+  return is_shard(p) || is_ragged(p);
 }
 // The tensor dimension that a Shard or InterleavedShard cuts; -1 for the others.
 int64_t shard_dim(const Placement& p);

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "engine/values/text.h"
 
 namespace lockstep {
@@ -39,25 +40,34 @@ int64_t normalised_dim(int64_t dim, int64_t ndim, const Placement& p) {
 
 void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, int64_t ranks) {
   const Placement shown = ragged;
-  int64_t blocks = 0, divisor = 0, elements = 1;
-  LOCKSTEP_CHECK(!ragged.dims.empty(), "[spec] ", shown, " names no dimension");
+  int64_t divisor = 0, sum = 0;
   for (size_t i = 0; i < ragged.dims.size(); ++i) {
     ragged.dims[i] = normalised_dim(ragged.dims[i], static_cast<int64_t>(shape.size()), shown);
     LOCKSTEP_CHECK(ragged.dims[i] == static_cast<int64_t>(i), "[spec] ", shown,
                    " must name the leading dimensions 0, 1, … in order");
-    elements *= shape[i];
   }
   LOCKSTEP_CHECK(static_cast<int64_t>(ragged.units.size()) == ranks, "[spec] ", shown, " has ",
                  ragged.units.size(), " units; its mesh dimension has ", ranks, " ranks");
   for (const auto unit : ragged.units) {
     LOCKSTEP_CHECK(unit >= 0, "[spec] ", shown, " has a negative unit");
-    blocks += unit;
+    LOCKSTEP_CHECK(!__builtin_add_overflow(sum, unit, &sum), "[spec] ", shown, " has too many units");
     divisor = std::gcd(divisor, unit);
   }
-  LOCKSTEP_CHECK(blocks > 0, "[spec] ", shown, " has no units; at least one rank must hold a block");
+  LOCKSTEP_CHECK(divisor > 0, "[spec] ", shown, " has no units; at least one rank must hold a block");
   for (auto& unit : ragged.units) unit /= divisor;
-  LOCKSTEP_CHECK(elements % (blocks / divisor) == 0, "[spec] ", shown, " cuts ", elements, " elements of ",
-                 shape_text(shape), " into ", blocks / divisor, " blocks that are not equal");
+}
+
+// Every rank's rows are a whole number of blocks.
+void check_blocks(const Placements& placements, const std::vector<int64_t>& order, const DeviceMesh& mesh,
+                  const std::vector<int64_t>& shape) {
+  const int64_t dim = ragged_dim(placements);
+  if (dim < 0) return;
+  const auto& ragged = std::get<RaggedShard>(placements[static_cast<size_t>(dim)]);
+  const int64_t rows = common_rows(placements, order, mesh, shape, ragged.dims.size());
+  LOCKSTEP_CHECK(rows % block_count(ragged) == 0, "[spec] ", placements, " cuts the rows of ",
+                 shape_text(shape), " into ", block_count(ragged),
+                 " blocks that are not equal; the sum of the units must divide ", rows,
+                 ", the greatest number that divides the rows of every rank");
 }
 
 void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector<int64_t>& shape) {
@@ -90,7 +100,6 @@ void check_combination(const Placements& placements) {
                      placements, " reduces by both ", name(first->op), " and ", name(partial->op),
                      ", whose result depends on which comes first; redistribute one of them");
     }
-  const auto is_ragged = [](const Placement& p) { return std::holds_alternative<RaggedShard>(p); };
   LOCKSTEP_CHECK(std::count_if(placements.begin(), placements.end(), is_ragged) <= 1, "[spec] ", placements,
                  " has two RaggedShards; each would have to be applied last");
 }
@@ -166,6 +175,7 @@ void Spec::finish() {
   normalise(placements_, *mesh_, shape_);
   check_combination(placements_);
   order_ = normalised_order(order_, placements_);
+  check_blocks(placements_, order_, *mesh_, shape_);
 
   Hasher hash;
   hash.add(mesh_->shape());

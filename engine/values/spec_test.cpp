@@ -50,11 +50,25 @@ TEST(Spec, ImpossiblePlacementsAreErrors) {
     const char *mesh, *placements;
     Dims shape;
   };
-  const Bad bad[] = {{"2", "[S0,R]", {4}},      {"2x2", "[S0]", {4}},        {"2", "[S1]", {4}},
-                     {"2", "[S-2]", {4}},       {"2", "[S0]", {}},           {"2", "[I1x2]", {4}},
-                     {"2x2", "[P,Pmax]", {4}},  {"2x2", "[Pmin,Pmax]", {4}}, {"2x2", "[Pavg,Pprod]", {4}},
-                     {"2", "[G0:1]", {4}},      {"2", "[G0:0/0]", {4}},      {"2", "[G0:-1/2]", {4}},
-                     {"2", "[G1:1/1]", {4, 2}}, {"2", "[G0:1/2]", {4}},      {"2x2", "[G0:1/1,G0:1/1]", {4}},
+  const Bad bad[] = {{"2", "[S0,R]", {4}},
+                     {"2x2", "[S0]", {4}},
+                     {"2", "[S1]", {4}},
+                     {"2", "[S-2]", {4}},
+                     {"2", "[S0]", {}},
+                     {"2", "[I1x2]", {4}},
+                     {"2x2", "[P,Pmax]", {4}},
+                     {"2x2", "[Pmin,Pmax]", {4}},
+                     {"2x2", "[Pavg,Pprod]", {4}},
+                     {"2", "[G0:1]", {4}},
+                     {"2", "[G0:0/0]", {4}},
+                     {"2", "[G:1/2]", {3}},
+                     {"2", "[G0:1/0]", {}},
+                     {"2", "[G0:-1/2]", {4}},
+                     {"2", "[G1:1/1]", {4, 2}},
+                     {"2", "[G0:1/2]", {4}},
+                     {"2x2", "[G0:1/1,G0:1/1]", {4}},
+                     {"2", "[G0:4611686018427387904/4611686018427387905]", {4}},
+                     {"2x2", "[S0,G0:1/1]", {6}},
                      {"2", "[S0]", {-1}}};
   for (const auto& b : bad) EXPECT_THROW(make(b.mesh, b.placements, b.shape), Error) << b.placements;
   EXPECT_THROW(make("2x2", "[S0,S0]@0", {4}), Error);
@@ -64,6 +78,22 @@ TEST(Spec, ImpossiblePlacementsAreErrors) {
   EXPECT_THROW(make("2", "[S0]", {int64_t{1} << 40, int64_t{1} << 40}), Error);
   EXPECT_NO_THROW(make("2x2", "[P,Pavg]", {4}));
   EXPECT_NO_THROW(make("4", "[S0]", {0}));
+  EXPECT_NO_THROW(make("2x2", "[S0,G0:1/2]", {6}));
+  EXPECT_NO_THROW(make("2x2", "[G0:7/3,P]", {0, 5}));
+  EXPECT_NO_THROW(make("2x2", "[G:0/3,S0]", {5}));
+  EXPECT_NO_THROW(make("2", "[G:0/1]", {}));
+}
+
+// The rows of each rank have to be a whole number of blocks, not those of the whole tensor. Would catch: a
+// message without the number that the units' sum must divide.
+TEST(Spec, BlocksDivideTheRowsOfEachRank) {
+  try {
+    make("2x2", "[S0,G0.1:1/2]", {3, 4});
+    FAIL() << "ranks hold 2 and 1 rows of 4";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("must divide 4"), std::string::npos) << e.what();
+  }
+  EXPECT_NO_THROW(make("2x2", "[S1,G0:1/2]", {3, 4}));
 }
 
 // Would catch: an ingredient missing from equality or hash, that is, a stale decision out of a cache.
@@ -75,6 +105,9 @@ TEST(Spec, EveryIngredientCounts) {
       make("2x2", "[I0x2,R]", {4, 4}),
       make("2x2", "[P,R]", {4, 4}),
       make("2x2", "[Pavg,R]", {4, 4}),
+      make("2x2", "[G0:1/3,R]", {4, 4}),
+      make("2x2", "[G0.1:1/3,R]", {4, 4}),
+      make("2x2", "[G0:3/1,R]", {4, 4}),
       make("2x2", "[S0,R]", {4, 5}),
       make("2x2", "[S0,R]", {4, 4, 1}),
       make("4x1", "[S0,R]", {4, 4}),

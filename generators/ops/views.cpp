@@ -104,7 +104,7 @@ bool unflatten(Builder& b, const OpTemplate& op) {
 }
 
 bool permute(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref x = b.boxed(b.operand({.dtypes = op.dtypes}));
   auto order = range(0, b.ndim(x));
   b.random().shuffle(order);
   return emit(b, op, {x, order}, {x});
@@ -112,8 +112,8 @@ bool permute(Builder& b, const OpTemplate& op) {
 
 bool transpose(Builder& b, const OpTemplate& op) {
   const bool matrix = is(op, "aten::t") || is(op, "aten::t_");
-  const Ref x =
-      first_operand(b, op, {.dtypes = op.dtypes, .min_dims = matrix ? 0 : 1, .max_dims = matrix ? 2 : 3});
+  const Ref x = b.boxed(
+      first_operand(b, op, {.dtypes = op.dtypes, .min_dims = matrix ? 0 : 1, .max_dims = matrix ? 2 : 3}));
   if (matrix) return emit(b, op, {x}, {x});
   return emit(b, op, {x, draw_dim(b, b.ndim(x)), draw_dim(b, b.ndim(x))}, {x});
 }
@@ -149,7 +149,7 @@ bool squeeze(Builder& b, const OpTemplate& op) {
 }
 
 bool unsqueeze(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .max_dims = 2});
+  const Ref x = b.boxed(b.operand({.dtypes = op.dtypes, .max_dims = 2}));
   return emit(b, op, {x, b.random().between(-b.ndim(x) - 1, b.ndim(x))}, {x});
 }
 

@@ -66,6 +66,7 @@ EnginePtr gradient_of_replica_doubled();
 EnginePtr gradient_of_partial_divided();
 EnginePtr order_of_shards_forgotten();
 EnginePtr interleaving_forgotten();
+EnginePtr flat_slice_late();
 EnginePtr remainder_stale();
 EnginePtr replica_drifts();
 EnginePtr offset_not_advanced();

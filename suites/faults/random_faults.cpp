@@ -59,7 +59,7 @@ at::Tensor reordered(const RandomCall& call, const Spec& spec, int64_t position,
   launch.rank_stride = {1};
   launch.launches[0].count = flat.shape[0];
   const auto numbers = at::empty({rounds * threads}, at::TensorOptions(value_dtype(call)));
-  fill_local(flat, {taken}, state, launch, numbers);
+  fill_local(flat, std::vector<IndexList>{taken}, state, launch, numbers);
   return oracle::slice(numbers.as_strided(call.shape, geometry.rank_stride), spec, position);
 }
 

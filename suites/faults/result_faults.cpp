@@ -82,6 +82,17 @@ EnginePtr interleaving_forgotten() {
   });
 }
 
+EnginePtr flat_slice_late() {
+  return with_result([](const oracle::Case&, EngineResult& result) {
+    for (auto& v : result.values) {
+      if (!v.defined()) continue;
+      const auto& placements = v.spec->placements();
+      if (std::none_of(placements.begin(), placements.end(), is_ragged)) continue;
+      for (auto& local : v.locals) local = local.roll(-1);
+    }
+  });
+}
+
 EnginePtr remainder_stale() {
   return with_result([](const oracle::Case& c, EngineResult& result) {
     for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {

@@ -121,6 +121,8 @@ constexpr Fault kFaults[] = {
      1000, 1, any, order_of_shards_forgotten},
     {"interleaving-forgotten", "K6", "an InterleavedShard is called Shard", "redistribute", 500, 1, any,
      interleaving_forgotten},
+    {"flat-slice-late", "K6", "the flat slice of a RaggedShard begins one element late", "layout", 500, 1,
+     any, flat_slice_late},
     {"short-piece-lost", "K7", "a piece shorter than the first is lost", "redistribute", 300, 1, many_ranks,
      short_piece_lost},
     {"remainder-stale", "K7", "the short last shard of a result is never computed", "ops", 300, 3, many_ranks,

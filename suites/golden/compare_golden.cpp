@@ -121,7 +121,8 @@ std::vector<int64_t> samples_of(const RandomCell& cell) {
 DrawnCell draw_samples(const RandomCell& cell, const std::vector<int64_t>& at) {
   const auto call = call_of(cell);
   std::vector<at::Tensor> values;
-  for (const int64_t i : at) values.push_back(draw_local(call, {{{i, 1}}}, {1}, cell.state, cell.device));
+  for (const int64_t i : at)
+    values.push_back(draw_local(call, std::vector<IndexList>{{{i, 1}}}, {1}, cell.state, cell.device));
   return {at::cat(values), cell.state.offset + advance(call, cell.device), true};
 }
 

@@ -51,6 +51,7 @@ constexpr Least kDefaults[] = {
     {"partial-min", 1300},
     {"partial-product", 1300},
     {"partial-sum", 2200},
+    {"ragged", 2100},
     {"random", 1700},
     {"redistribute", 3900},
     {"reuse", 4400},
@@ -72,6 +73,9 @@ constexpr Least kDefaults[] = {
     {"I/mesh-1d", 500},
     {"I/mesh-2d", 1700},
     {"I/mesh-3d", 500},
+    {"G/mesh-1d", 1000},
+    {"G/mesh-2d", 1700},
+    {"G/mesh-3d", 450},
     {"P/mesh-1d", 1900},
     {"P/mesh-2d", 5000},
     {"P/mesh-3d", 1600},
@@ -81,6 +85,9 @@ constexpr Least kDefaults[] = {
     {"I/even", 600},
     {"I/uneven", 500},
     {"I/empty", 1800},
+    {"G/even", 900},
+    {"G/uneven", 650},
+    {"G/empty", 1600},
     {"P/even", 6500},
     {"P/uneven", 1100},
     {"P/empty", 1200},
@@ -129,8 +136,8 @@ constexpr const char* kWith[] = {"R", "S", "mesh-1d", "mesh-2d", "mesh-3d", "eve
 constexpr int64_t kLeastOfOp = 5;
 
 bool is_axis_value(const std::string& text) {
-  static const std::set<std::string> known = {"R",       "S",       "I",    "P",      "mesh-1d", "mesh-2d",
-                                              "mesh-3d", "mesh-4d", "even", "uneven", "empty"};
+  static const std::set<std::string> known = {"R",       "S",       "I",       "G",    "P",      "mesh-1d",
+                                              "mesh-2d", "mesh-3d", "mesh-4d", "even", "uneven", "empty"};
   if (text.starts_with("aten::")) oracle::find_operator(text);  // throws for one that does not exist
   return text.starts_with("aten::") || oracle::is_own(text) || known.contains(text);
 }
@@ -141,7 +148,7 @@ void check_name(const std::string& name) {
     const bool known =
         sides.size() == 2 && is_axis_value(std::string(sides[0])) && is_axis_value(std::string(sides[1]));
     LOCKSTEP_CHECK(known, "[run] --require-label ", name,
-                   ": write a pair of an op, R S I P, mesh-1d to mesh-4d, even uneven empty, for example "
+                   ": write a pair of an op, R S I G P, mesh-1d to mesh-4d, even uneven empty, for example "
                    "aten::mm/S");
     return;
   }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// RaggedShard among other placements: where it stands, and what it must divide.
+#pragma once
+#include "engine/values/device_mesh.h"
+#include "engine/values/placement.h"
+
+namespace lockstep {
+
+// The mesh dimension that a RaggedShard cuts; -1: none does.
+int64_t ragged_dim(const Placements& placements);
+// The number of equal blocks that a RaggedShard cuts its rows into.
+int64_t block_count(const RaggedShard& ragged);
+
+// The greatest number that divides the rows of every rank, 0 if no rank has a row: rows are the indices of
+// the first `leading` dimensions, flattened, that all placements but RaggedShard leave to a rank. `order` as
+// in Spec; empty: left to right. Law: a RaggedShard is legal beside these placements if and only if the
+// number of its blocks divides this one.
+int64_t common_rows(const Placements& placements, const std::vector<int64_t>& order, const DeviceMesh& mesh,
+                    const std::vector<int64_t>& shape, size_t leading);
+
+}  // namespace lockstep
