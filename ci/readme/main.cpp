@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// readme_numbers measure RUN_DB RATE_DB CURVES_DB ROOT   reads the stores, writes golden/numbers.json and
-// README.md readme_numbers check ROOT                              1 if the README is not what
-// golden/numbers.json renders to
+// readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB ROOT
+//     reads the stores, writes golden/numbers.json and README.md
+// readme_numbers check ROOT
+//     1 if the README is not what golden/numbers.json renders to
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -27,11 +28,12 @@ void write(const std::string& path, const std::string& text) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 5 && arguments[0] == "measure") {
-    const Json numbers = measure({arguments[1], arguments[2], arguments[3]});
-    const std::string page = arguments[4] + "/README.md";
-    write(page, replace_section(read(page), render(numbers)));
-    write(arguments[4] + "/golden/numbers.json", numbers.dump(1) + "\n");
+  if (arguments.size() == 8 && arguments[0] == "measure") {
+    const Json numbers =
+        measure({arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6]});
+    const std::string& root = arguments[7];
+    write(root + "/README.md", replace_section(read(root + "/README.md"), render(numbers)));
+    write(root + "/golden/numbers.json", numbers.dump(1) + "\n");
     return 0;
   }
   if (arguments.size() == 2 && arguments[0] == "check") {
@@ -46,7 +48,9 @@ int run(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "the numbers in README.md are not those of golden/numbers.json: run ci/numbers\n");
     return 1;
   }
-  std::fprintf(stderr, "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB ROOT | check ROOT\n");
+  std::fprintf(
+      stderr,
+      "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB ROOT | check ROOT\n");
   return 2;
 }
 

@@ -3,7 +3,10 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include "dashboard/store.h"
@@ -117,11 +120,110 @@ std::string curve_table(const Json& curves) {
   return out;
 }
 
+// "x0=f32[64x32]:…" in a token: the elements of its first input.
+double elements_of(const std::string& token) {
+  const size_t open = token.find('[', token.find("x0=")), close = token.find(']', open);
+  std::istringstream sizes(token.substr(open + 1, close - open - 1));
+  double elements = 1;
+  for (std::string size; std::getline(sizes, size, 'x');) elements *= std::stod(size);
+  return elements;
+}
+
+// The column of a tensor of so many float32: the largest name whose size it does not pass. Uneven tensors are
+// a little smaller than their size.
+struct GridSize {
+  const char* name;
+  double elements;
+};
+constexpr GridSize kGridSizes[] = {
+    {"to 128 KB", 0x1p15}, {"262 KB", 0x1p16}, {"64 MB", 0x1p24}, {"1 GB", 0x1p28}, {"16 GB", 0x1p32}};
+
+Json grid_rows(const Store& store, const std::string& path) {
+  Json counts;
+  // A case's text is not in a view: renderers of runs have no use for it.
+  for (const auto& row :
+       rows(store,
+            "SELECT ops, token, verdict FROM cases WHERE suite = 'grid' AND run = (SELECT max(run_id) "
+            "FROM v_summary)")) {
+    const auto elements = elements_of(row["token"]);
+    const auto* size = std::begin(kGridSizes);
+    while (elements > size->elements) ++size;
+    Json& cell = counts[text_of(row["ops"])][size->name];
+    if (cell.is_null()) cell = {{"cases", 0}, {"equal", 0}};
+    cell["cases"] = cell["cases"].get<int64_t>() + 1;
+    cell["equal"] = cell["equal"].get<int64_t>() + (row["verdict"] == "equal" ? 1 : 0);
+  }
+  if (counts.is_null()) throw std::runtime_error(path + " has no case of the suite grid");
+  return counts;
+}
+
+std::string grid_table(const Json& grid) {
+  std::string head = "| operator |", line = "|---|", out;
+  for (const auto& size : kGridSizes) {
+    head += std::string(" ") + size.name + " |";
+    line += "--:|";
+  }
+  for (const auto& [op, cells] : grid.items()) {
+    out += "| `" + op + "` |";
+    for (const auto& size : kGridSizes) {
+      const Json cell = cells.value(size.name, Json{{"cases", 0}, {"equal", 0}});
+      out += " " + text_of(cell["equal"]) + " of " + text_of(cell["cases"]) + " |";
+    }
+    out += "\n";
+  }
+  return head + "\n" + line + "\n" + out;
+}
+
+// Measurements named "init llama tiny tp:8 | policy | quantity".
+Json init_rows(const Store& store, const std::string& path) {
+  Json result;
+  for (const auto& row : rows(store, "SELECT name, value FROM v_throughput" + kNewest +
+                                         " AND kind = 'measurement' AND name LIKE 'init %'")) {
+    const auto name = text_of(row["name"]);
+    const size_t first = name.find(" | "), second = name.find(" | ", first + 3);
+    result[name.substr(first + 3, second - first - 3)][name.substr(second + 3)] = row["value"];
+  }
+  if (result.is_null()) throw std::runtime_error(path + " does not hold a run of lockstep init");
+  return result;
+}
+
+std::string init_table(const Json& init) {
+  std::string out =
+      "| random policy | elements that differ | of | largest difference | mean | deviation |\n"
+      "|---|--:|--:|--:|--:|--:|\n";
+  for (const auto& [policy, row] : init.items()) {
+    if (!row.contains("deviation")) continue;
+    out += "| " + policy + " | " + thousands(row["elements that differ"]) + " | " +
+           thousands(row["elements"]) + " | " + format("%.3g", row["largest difference"]) + " | " +
+           format("%.2g", row["mean"]) + " | " + format("%.4f", row["deviation"]) + " |\n";
+  }
+  return out;
+}
+
+// Of the ranks that drew their parameters alone: the most that one held.
+std::string alone_line(const Json& alone) {
+  double held = 0, most = 0, different = 0, seconds = 0;
+  int ranks = 0;
+  for (const auto& [name, row] : alone.items()) {
+    if (!row.contains("held")) continue;
+    ++ranks;
+    held = std::max(held, row["held"].get<double>());
+    most = std::max(most, row["most ever held"].get<double>());
+    seconds = std::max(seconds, row["time"].get<double>());
+    different += row["parameters that differ"].get<double>();
+  }
+  return "each of the " + std::to_string(ranks) + " ranks, drawn alone, holds up to " +
+         format("%.2f", held / 1e9) + " GB, at most " + format("%.2f", most / 1e9) +
+         " GB at once, in up to " + format("%.0f", seconds) + " s; " + format("%.0f", different) +
+         " parameters differ from one device.";
+}
+
 }  // namespace
 
 Json measure(const Stores& stores) {
   const Store run = Store::open_reader(stores.run), rate = Store::open_reader(stores.rate),
-              curves = Store::open_reader(stores.curves);
+              curves = Store::open_reader(stores.curves), grid = Store::open_reader(stores.grid),
+              init = Store::open_reader(stores.init), alone = Store::open_reader(stores.alone);
   Json numbers;
   numbers["machine"] = machine(run, stores.run);
   numbers["run"] = one_row(run, stores.run,
@@ -143,6 +245,12 @@ Json measure(const Stores& stores) {
            "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, "
            "max_loss_abs FROM v_curve_diff" +
                kNewest + " ORDER BY variant, policy DESC, length(mesh), mesh");
+  const auto command = [](const Store& store, const std::string& path) {
+    return one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"];
+  };
+  numbers["grid"] = {{"command", command(grid, stores.grid)}, {"rows", grid_rows(grid, stores.grid)}};
+  numbers["init"] = {{"command", command(init, stores.init)}, {"rows", init_rows(init, stores.init)}};
+  numbers["alone"] = {{"command", command(alone, stores.alone)}, {"rows", init_rows(alone, stores.alone)}};
   return numbers;
 }
 
@@ -153,7 +261,13 @@ std::string render(const Json& numbers) {
          text_of(machine["commit"]).substr(0, 12) + ".\n\n" + run_table(numbers) + "\n" +
          command_of(numbers["curves"]) +
          ": the loss against one device, plain libtorch on the same random stream.\n\n" +
-         curve_table(numbers["curves"]["rows"]) + "\n";
+         curve_table(numbers["curves"]["rows"]) + "\n" + command_of(numbers["grid"]) +
+         ": cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and each pair, evenly and not. "
+         "Up to "
+         "128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.\n\n" +
+         grid_table(numbers["grid"]["rows"]) + "\n" + command_of(numbers["init"]) +
+         ": the model's first values against one device.\n\n" + init_table(numbers["init"]["rows"]) + "\n" +
+         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n";
 }
 
 std::string replace_section(const std::string& page, const std::string& section) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of the README. They are read from the views of three stores, frozen in golden/numbers.json, and
+// The numbers of the README. They are read from six stores, frozen in golden/numbers.json, and
 // the README's section is a function of that file: what stands there was measured, or the check fails.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -14,6 +14,9 @@ struct Stores {
   std::string run;     // of `lockstep run`
   std::string rate;    // of `lockstep run --suite program --time 60`
   std::string curves;  // of `lockstep curves`
+  std::string grid;    // of `lockstep run --suite grid`
+  std::string init;    // of `lockstep init`
+  std::string alone;   // of `lockstep init --preset 8b`, for its ranks alone
 };
 
 // The newest run of each store. Throws std::runtime_error that says which number is missing.

@@ -50,12 +50,58 @@ void write_curves(const std::string& path) {
   recorder.finish("finished", 0);
 }
 
+void write_grid(const std::string& path) {
+  Store store = Store::open_writer(path);
+  auto run = sample_run();
+  run.command = "lockstep run --suite grid";
+  Recorder recorder(store, run, "w");
+  auto row = sample_case(1);
+  row.suite = "grid";
+  row.ops = "aten::uniform_";
+  int64_t number = 0;
+  for (const auto& [shape, verdict] : {std::pair{"256", Verdict::kEqual},
+                                       {"31x33x32", Verdict::kEqual},
+                                       {"65535", Verdict::kEqual},
+                                       {"65536x65536", Verdict::kDifferent}}) {
+    row.number = ++number;
+    row.token = std::string("v1:grid;mesh=2;x0=f32[") + shape + "]:zeros@[S0];v0=aten::uniform_(x0)#0";
+    row.verdict = verdict;
+    recorder.record(row);
+  }
+  recorder.finish("finished", 0);
+}
+
+void write_init(const std::string& path) {
+  Store store = Store::open_writer(path);
+  auto run = sample_run();
+  run.command = "lockstep init llama --mesh tp:2 --db init.db";
+  Recorder recorder(store, run, "w");
+  const auto add = [&](const char* name, double value) {
+    recorder.record(Measurement{std::string("init llama tiny tp:2 | ") + name, "", value});
+  };
+  add("single-device | elements", 1234);
+  add("single-device | elements that differ", 0);
+  add("single-device | largest difference", 0);
+  add("single-device | mean", 0.25);
+  add("single-device | deviation", 1.5);
+  for (const char* rank : {"rank 0 alone", "rank 1 alone"}) {
+    add((std::string(rank) + " | held").c_str(), 2e9);
+    add((std::string(rank) + " | most ever held").c_str(), 3e9);
+    add((std::string(rank) + " | parameters that differ").c_str(), 0);
+    add((std::string(rank) + " | time").c_str(), 4);
+  }
+  recorder.finish("finished", 0);
+}
+
 // Catches: a renamed view or column, a verdict class counted in the wrong row, a section that loses the page.
 TEST(Numbers, AreReadFromTheStoresAndRendered) {
   const TemporaryFolder folder;
   write_run(folder / "run.db");
   write_curves(folder / "curves.db");
-  const Json numbers = measure({folder / "run.db", folder / "run.db", folder / "curves.db"});
+  write_grid(folder / "grid.db");
+  write_init(folder / "init.db");
+  const Json numbers = measure({folder / "run.db", folder / "run.db", folder / "curves.db",
+                                folder / "grid.db", folder / "init.db", folder / "init.db"});
   EXPECT_EQ(Json::parse(numbers.dump(1)), numbers);
   const std::string section = render(numbers);
   EXPECT_EQ(
@@ -76,6 +122,19 @@ TEST(Numbers, AreReadFromTheStoresAndRendered) {
       "|---|---|---|--:|--:|--:|--:|\n"
       "| tp:2 | single-device | init+dropout | 2 of 2 | none | 0 | 0 |\n"
       "| tp:4 | single-device | init+dropout | 1 of 2 | step 2 | 1 | 2.38e-07 |\n\n"
+      "`lockstep run --suite grid`: cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and "
+      "each pair, "
+      "evenly and not. Up to 128 KB whole, under devices of one and two blocks; beyond by samples, under "
+      "132x2048.\n\n"
+      "| operator | to 128 KB | 262 KB | 64 MB | 1 GB | 16 GB |\n|---|--:|--:|--:|--:|--:|\n"
+      "| `aten::uniform_` | 2 of 2 | 1 of 1 | 0 of 0 | 0 of 0 | 0 of 1 |\n\n"
+      "`lockstep init llama --mesh tp:2`: the model's first values against one device.\n\n"
+      "| random policy | elements that differ | of | largest difference | mean | deviation |\n"
+      "|---|--:|--:|--:|--:|--:|\n"
+      "| single-device | 0 | 1,234 | 0 | 0.25 | 1.5000 |\n\n"
+      "`lockstep init llama --mesh tp:2`: each of the 2 ranks, drawn alone, holds up to 2.00 GB, at most "
+      "3.00 GB at "
+      "once, in up to 4 s; 0 parameters differ from one device.\n\n"
       "<!-- numbers:end -->\nb\n");
 }
 
@@ -84,8 +143,16 @@ TEST(Numbers, MissingOnesAreAnError) {
   const TemporaryFolder folder;
   write_run(folder / "run.db");
   write_curves(folder / "curves.db");
-  EXPECT_THROW(measure({folder / "curves.db", folder / "run.db", folder / "curves.db"}), std::runtime_error);
-  EXPECT_THROW(measure({folder / "run.db", folder / "curves.db", folder / "curves.db"}), std::runtime_error);
+  write_grid(folder / "grid.db");
+  write_init(folder / "init.db");
+  const auto run = folder / "run.db", curves = folder / "curves.db", grid = folder / "grid.db",
+             init = folder / "init.db";
+  EXPECT_NO_THROW(measure({run, run, curves, grid, init, init}));
+  EXPECT_THROW(measure({curves, run, curves, grid, init, init}), std::runtime_error);
+  EXPECT_THROW(measure({run, curves, curves, grid, init, init}), std::runtime_error);
+  EXPECT_THROW(measure({run, run, curves, run, init, init}), std::runtime_error);
+  EXPECT_THROW(measure({run, run, curves, grid, run, init}), std::runtime_error);
+  EXPECT_THROW(measure({run, run, curves, grid, init, run}), std::runtime_error);
   EXPECT_THROW(replace_section("no markers", ""), std::runtime_error);
 }
 
