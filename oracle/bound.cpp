@@ -245,8 +245,11 @@ at::Tensor range_of_linear(const OpFamily& family, const RecordedOp& op, const s
                            const std::vector<WideInput>& in, size_t effect) {
   Tensors finite;
   for (const WideInput& i : in) finite.push_back(i.finite.defined() ? i.finite : i.magnitude);
-  const at::Tensor range =
+  const at::Tensor summed =
       apply_magnitudes(without_small_factors(op), effects, writable(op, std::move(finite)))[effect];
+  // Of finite magnitudes only one that overflows, times zero, makes a NaN.
+  const at::Tensor range = at::where(
+      at::isnan(summed), at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), summed);
   if (family.name != "mean") return range.clamp_min(greatest_scaled_input(op, in));
   // It sums before it divides.
   return at::mul(range, static_cast<double>(in[0].value.numel()) /
