@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "engine/values/error.h"
+#include "generators/placements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -131,12 +132,14 @@ void like_range(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, low, draw_end(d.random(), x.dtype)});
 }
 
-// A second input that broadcasts to the operand's shape, placed on its own.
-Ref beside(Draft& d, const Operand& x, ScalarType dtype, const Values& values) {
+// A second input that broadcasts to the operand's shape, placed on its own. Beside flat locals that must stay it
+// has the shape itself.
+Ref beside(Draft& d, const RandomOp& op, const Operand& x, ScalarType dtype, const Values& values) {
   auto& random = d.random();
   oracle::Input input;
   input.dtype = dtype;
-  input.shape = random.chance(60) ? x.shape : draw_broadcastable(random, x.shape);
+  const bool stays = op.in_place() && has_ragged(x.target);
+  input.shape = random.chance(60) || stays ? x.shape : draw_broadcastable(random, x.shape);
   input.values = values;
   input.values.seed = static_cast<uint64_t>(random.below(100000));
   if (random.chance(30))
@@ -147,7 +150,7 @@ Ref beside(Draft& d, const Operand& x, ScalarType dtype, const Values& values) {
 
 void bernoulli_tensor(Draft& d, const RandomOp& op, const Operand& x) {
   const auto dtype = d.random().pick({ScalarType::Float, ScalarType::Double, ScalarType::BFloat16});
-  d.call(op.name, {x.ref, beside(d, x, dtype, of_kind(ValueKind::kUniform))});
+  d.call(op.name, {x.ref, beside(d, op, x, dtype, of_kind(ValueKind::kUniform))});
 }
 
 void normal_of_means(Draft& d, const RandomOp& op, const Operand& x) {
@@ -157,7 +160,7 @@ void normal_of_stds(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {d.random().pick({0.0, -0.7}), x.ref});
 }
 void normal_of_both(Draft& d, const RandomOp& op, const Operand& x) {
-  d.call(op.name, {x.ref, beside(d, x, x.dtype, of_kind(ValueKind::kUniform))});
+  d.call(op.name, {x.ref, beside(d, op, x, x.dtype, of_kind(ValueKind::kUniform))});
 }
 
 // Sometimes after a call that draws nothing: all are kept, or none.
@@ -292,6 +295,11 @@ constexpr RandomOp kOps[] = {
 
 bool RandomOp::needs_last() const {
   return call == multinomial;
+}
+
+int64_t RandomOp::most_dims(const oracle::Target& target) const {
+  const bool by_channel = std::string_view(name).starts_with("aten::feature_");
+  return by_channel && in_place() && has_ragged(target) ? 2 : max_dims;
 }
 
 int64_t RandomOp::most_elements(ScalarType dtype) const {

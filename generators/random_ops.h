@@ -27,6 +27,8 @@ struct RandomOp {
   bool in_place() const { return form == RandomForm::kInPlace; }
   // Its last dimension has elements even where the whole has none: categories.
   bool needs_last() const;
+  // Dimensions of an operand so placed: flat locals that must stay do not meet noise that broadcasts.
+  int64_t most_dims(const oracle::Target& target) const;
   // Elements beyond which the dtype does not hold the result.
   int64_t most_elements(c10::ScalarType dtype) const;
   // Values of its operand: probabilities and weights have a range.

@@ -184,17 +184,19 @@ bool fits(const RandomLayout& layout, const RandomPoint& point) {
   const auto& regime = regimes()[point[kRegimeAxis]];
   const auto elements = numel(layout.shape);
   if (op_of(point).needs_last() && layout.shape.back() == 0) return false;
+  if (static_cast<int64_t>(layout.shape.size()) > op_of(point).most_dims(layout.target)) return false;
   return elements >= regime.least && elements <= regime.most &&
          elements <= op_of(point).most_elements(kDtypes[point[kDtypeAxis]]) &&
          evenness(layout.target, layout.shape, layout.mesh) == kEvenness[point[kEvennessAxis]];
 }
 
 bool has_shape(const RandomPoint& point) {
-  using Key = std::array<int64_t, 7>;
+  using Key = std::array<int64_t, 8>;
   thread_local std::map<Key, bool> known;
   const auto& op = op_of(point);
   const Key key{op.min_dims,
                 op.max_dims,
+                op.most_dims({{RaggedShard{}}, {}}),
                 op.needs_last() ? 1 : 0,
                 op.most_elements(kDtypes[point[kDtypeAxis]]),
                 static_cast<int64_t>(point[kPlacementAxis]),
