@@ -132,8 +132,8 @@ void like_range(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, low, draw_end(d.random(), x.dtype)});
 }
 
-// A second input that broadcasts to the operand's shape, placed on its own. Beside flat locals that must stay it
-// has the shape itself.
+// A second input that broadcasts to the operand's shape, placed on its own. Beside flat locals that must stay
+// it has the shape itself.
 Ref beside(Draft& d, const RandomOp& op, const Operand& x, ScalarType dtype, const Values& values) {
   auto& random = d.random();
   oracle::Input input;

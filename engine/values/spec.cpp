@@ -249,7 +249,7 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   for (size_t d = shape.size(); d-- > 0;) {
     stride[d] = step;
     LOCKSTEP_CHECK(!__builtin_mul_overflow(step, std::max<int64_t>(shape[d], 1), &step), "[spec] shape ",
-                   shape_text(shape), " has more elements than 64 bits count");
+                   shape_text(shape), " has more elements than memory has addresses; use smaller sizes");
   }
   return stride;
 }
