@@ -71,9 +71,10 @@ RenditionPtr Shadow::rendition(const Window& window, const std::vector<at::Tenso
   for (size_t i = 0; i < terms.size(); ++i) {
     const c10::Storage& storage = made->terms.emplace_back(empty_like_storage(window));
     if (!covers) {
-      const c10::Storage& old = base != nullptr && base->terms.size() == terms.size()
-                                    ? base->terms[i]
-                                    : recording_.read(window).storage();
+      // By value: what is read is a tensor that lives no longer than this line.
+      const c10::Storage old = base != nullptr && base->terms.size() == terms.size()
+                                   ? base->terms[i]
+                                   : recording_.read(window).storage();
       std::memcpy(storage.mutable_data(), old.data(), storage.nbytes());
     }
     write(tensor_in(storage, window), terms[i]);
