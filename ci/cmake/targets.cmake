@@ -74,7 +74,6 @@ function(lockstep_library name)
       target_precompile_headers(${target} REUSE_FROM lockstep_pch)
     endif()
     add_test(NAME ${name}.${stem} COMMAND ${target})
-    set_tests_properties(${name}.${stem} PROPERTIES TIMEOUT 900)
     if(stem MATCHES "_property_test$")  # input drawn by RapidCheck, here always the same
       target_link_libraries(${target} PRIVATE rapidcheck)
       set_tests_properties(${name}.${stem} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=1 max_success=500")
