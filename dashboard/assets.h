@@ -6,6 +6,7 @@
 namespace lockstep::dashboard {
 
 extern const std::string_view kSchema1;      // schema/001.sql
+extern const std::string_view kSchema2;      // schema/002.sql
 extern const std::string_view kSchemaViews;  // schema/views.sql
 extern const std::string_view kPageCss;      // page.css
 extern const std::string_view kPageJs;       // page.js

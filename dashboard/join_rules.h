@@ -50,4 +50,16 @@ inline constexpr const char* kJoinGate = R"(ON CONFLICT (run, rule) DO UPDATE SE
   passed = excluded.passed, required = excluded.required, got = excluded.got
   WHERE (excluded.passed, excluded.required, excluded.got) < (passed, required, got))";
 
+// The case that was kept first.
+inline constexpr const char* kJoinKept = R"(ON CONFLICT (token) DO UPDATE SET
+  suite = excluded.suite, bucket = excluded.bucket, origin = excluded.origin, since_ms = excluded.since_ms,
+  note = excluded.note
+  WHERE (excluded.since_ms, excluded.bucket, excluded.origin, excluded.suite, excluded.note)
+      < (since_ms, bucket, origin, suite, note))";
+
+// The first blessing stays.
+inline constexpr const char* kJoinBlessing = R"(ON CONFLICT (rule, subject, got) DO UPDATE SET
+  reason = excluded.reason, blessed_by = excluded.blessed_by, blessed_ms = excluded.blessed_ms
+  WHERE (excluded.blessed_ms, excluded.blessed_by, excluded.reason) < (blessed_ms, blessed_by, reason))";
+
 }  // namespace lockstep::dashboard

@@ -47,9 +47,14 @@ constexpr Child kChildren[] = {
     {"expected_exception", "worker, op, dtype, reason, hits", kMaximum},
     {"expected_op", "op", kKeep},
     {"failure", "bucket, ops, token, suite, law, verdict, program, shrink_steps, budget_ended", kJoinFailure},
-    {"curve", "name, model, variant, mesh, policy, lane, dtype, reference", kKeep},
+    {"curve", "name, model, variant, mesh, policy, lane, dtype, reference, digits, fields", kKeep},
     {"planted_fault", "name, klass, found, cases, shrunk_ops, suite, token, note", kJoinFault},
-    {"measurement", "worker, series, seq, unit, value_bits, value",
+    {"series", "name, area, kind, better, unit", kKeep},
+    {"replayed", "token, bucket, verdict, now", kKeep},
+    {"pruned", "suite, self_check, verdict, cases, time_ns, bytes_moved", kKeep},
+    {"fact", "name, value", kKeep},
+    {"divergence", "curve, reference, compared, step, position, op, rank, what, expected, got", kKeep},
+    {"measurement", "worker, series, arm, seq, unit, value_bits, value",
      "ON CONFLICT DO UPDATE SET unit = excluded.unit, value_bits = excluded.value_bits, value = "
      "excluded.value "
      "WHERE (excluded.value_bits, excluded.unit) < (value_bits, unit)"},
@@ -79,6 +84,40 @@ void join_tables(SQLite::Database& db) {
       FROM shard.tensor_diff d JOIN shard.cases c ON c.id = d.case_id JOIN run_map m ON m.from_id = c.run
       JOIN main.cases ours ON ours.key = c.key AND ours.run = m.to_id AND ours.outcome = c.outcome)");
   db.exec("DROP TABLE run_map; DROP TABLE curve_map");
+}
+
+// What belongs to no run: kept cases, blessings, and the gate's judgements with their findings.
+void join_decisions(SQLite::Database& db) {
+  db.exec(std::string("INSERT INTO main.corpus SELECT * FROM shard.corpus WHERE true ") + kJoinKept);
+  db.exec(std::string("INSERT INTO main.blessing SELECT * FROM shard.blessing WHERE true ") + kJoinBlessing);
+  const std::string columns =
+      "key, judged_ms, baseline, candidate, commit_id, build_hash, policy, exit_code, codes";
+  db.exec("INSERT OR IGNORE INTO main.judgement (" + columns + ") SELECT " + columns +
+          " FROM shard.judgement");
+  for (const std::string table : {"finding", "muted", "series_verdict"}) {
+    SQLite::Statement names(db, "SELECT group_concat('t.' || name) FROM pragma_table_info(?) WHERE cid > 0");
+    names.bind(1, table);
+    names.executeStep();
+    db.exec("INSERT OR IGNORE INTO main." + table + " SELECT ours.id, " + names.getColumn(0).getString() +
+            " FROM shard." + table + " t JOIN shard.judgement j ON j.id = t.judgement" +
+            " JOIN main.judgement ours ON ours.key = j.key");
+  }
+}
+
+// A pruned run has counts in place of cases; joined with its own unpruned copy it would count them twice.
+void refuse_half_pruned(SQLite::Database& db, const std::string& path) {
+  SQLite::Statement row(db, R"(
+      WITH counts AS (
+        SELECT ours.id AS run, ours.name,
+               (SELECT coalesce(sum(cases), 0) FROM main.pruned WHERE run = ours.id) AS here,
+               (SELECT coalesce(sum(cases), 0) FROM shard.pruned WHERE run = theirs.id) AS there
+        FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key)
+      SELECT name FROM counts WHERE here <> there LIMIT 1)");
+  if (!row.executeStep()) return;
+  throw StoreError(StoreError::Kind::kForeign,
+                   "[merge] " + path + ": run " + row.getColumn(0).getString() +
+                       " was pruned in one of the two files and not, or otherwise, "
+                       "in the other; merge first, then prune");
 }
 
 std::string uri_of(const std::string& path) {
@@ -111,7 +150,9 @@ void merge_one(SQLite::Database& db, const std::string& path, MergeResult& resul
   const Attached attached(db, path);
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
   const int64_t before = count_cases(db, "main"), theirs = count_cases(db, "shard");
+  refuse_half_pruned(db, path);
   join_tables(db);
+  join_decisions(db);
   const int64_t added = count_cases(db, "main") - before;
   transaction.commit();
   result.cases_added += added;

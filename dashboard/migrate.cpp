@@ -11,7 +11,7 @@
 namespace lockstep::dashboard {
 
 Migrations released_migrations() {
-  static const std::array<std::string_view, 1> list = {kSchema1};
+  static const std::array<std::string_view, 2> list = {kSchema1, kSchema2};
   return list;
 }
 

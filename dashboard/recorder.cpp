@@ -176,8 +176,8 @@ void Recorder::record(const ExpectedException& row) {
 
 void Recorder::record(const Measurement& row) {
   write([&](Statements& s) {
-    const int64_t seq = *sql::find(s.next_sample, run_id_, worker_, row.series);
-    return sql::run(s.insert_sample, run_id_, worker_, row.series, seq, row.unit,
+    const int64_t seq = *sql::find(s.next_sample, run_id_, worker_, row.series, row.arm);
+    return sql::run(s.insert_sample, run_id_, worker_, row.series, row.arm, seq, row.unit,
                     to_column(std::bit_cast<uint64_t>(row.value)), row.value);
   });
 }
@@ -188,6 +188,36 @@ void Recorder::record(const Gate& row) {
   });
 }
 
+void Recorder::record(const Series& row) {
+  write([&](Statements& s) {
+    return sql::run(s.put_series, run_id_, row.name, row.area, row.counted ? "counted" : "timed",
+                    row.more_is_better ? "more" : "less", row.unit);
+  });
+}
+
+void Recorder::record(const Replayed& row) {
+  write([&](Statements& s) {
+    return sql::run(s.put_replayed, run_id_, row.token, row.bucket, row.verdict, row.now);
+  });
+}
+
+void Recorder::record(const Divergence& row) {
+  write([&](Statements& s) {
+    return sql::run(s.put_divergence, run_id_, row.curve, row.reference, row.compared, row.step, row.position,
+                    row.op, row.rank, row.what, row.expected, row.got);
+  });
+}
+
+void Recorder::record_fact(const std::string& name, const std::string& value) {
+  write([&](Statements& s) { return sql::run(s.put_fact, run_id_, name, value); });
+}
+
+void Recorder::keep(const KeptCase& row) {
+  write([&](Statements& s) {
+    return sql::run(s.keep_case, row.token, row.suite, row.bucket, row.origin, row.since_ms, row.note);
+  });
+}
+
 void Recorder::expect_op(const std::string& op) {
   write([&](Statements& s) { return sql::run(s.expect_op, run_id_, op); });
 }
@@ -195,7 +225,7 @@ void Recorder::expect_op(const std::string& op) {
 int64_t Recorder::open_curve(const Curve& row) {
   return write([&](Statements& s) {
     sql::run(s.insert_curve, run_id_, row.name, row.model, row.variant, row.mesh, row.policy, row.lane,
-             row.dtype, row.reference);
+             row.dtype, row.reference, row.digits, row.fields);
     const int64_t id = *sql::find(s.find_curve, run_id_, row.name, row.model, row.variant, row.mesh,
                                   row.policy, row.lane, row.dtype, row.reference);
     curve_dtype_[id] = row.dtype;

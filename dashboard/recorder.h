@@ -45,6 +45,13 @@ class Recorder {
   void record(const ExpectedException& row);
   void record(const Measurement& row);
   void record(const Gate& row);
+  void record(const Series& row);
+  void record(const Replayed& row);
+  void record(const Divergence& row);
+  // A fact about where the run took place, beyond those of its row.
+  void record_fact(const std::string& name, const std::string& value);
+  // A case to replay first from now on; of two with one token the older stays.
+  void keep(const KeptCase& row);
   // An op that the run is expected to reach; if no coverage names it, v_coverage_gaps does.
   void expect_op(const std::string& op);
 

@@ -121,6 +121,8 @@ struct Curve {
   std::string variant{};                          // "init", "dropout", "init+dropout"
   std::string mesh{}, policy{}, lane{}, dtype{};  // dtype of loss and gradient norm: "f32", "f64"
   bool reference = false;
+  std::optional<int> digits{};            // significant decimal digits; empty: every bit was recorded
+  std::string fields = "loss grad_norm";  // which of its numbers were recorded; the others are 0
 };
 
 struct CurvePoint {
@@ -151,6 +153,42 @@ struct ExpectedException {
 struct Measurement {
   std::string series{}, unit{};  // "program cases per second per core", "1/s"
   double value = 0;
+  std::string arm{};  // "candidate", "again", "baseline"; empty in a plain run
+};
+
+// What a measured series is. Counted work is compared exactly, timed work by statistics.
+struct Series {
+  std::string name{}, area{};  // "dispatch aten::add cached"; "dispatch"
+  bool counted = false, more_is_better = false;
+  std::string unit{};
+};
+
+// A case that is replayed before a run generates any.
+struct KeptCase {
+  std::string token{}, suite{};
+  std::string bucket{};  // that it is the witness of; may be empty
+  std::string origin{};  // "golden", "failure", "boundary", "slow"
+  int64_t since_ms = 0;
+  std::string note{};
+  bool operator==(const KeptCase&) const = default;
+};
+
+// How a kept case came out this time.
+struct Replayed {
+  std::string token{}, bucket{};
+  Verdict verdict = Verdict::kEqual;
+  std::string now{};  // bucket that it fell into, empty if it passed
+};
+
+// Where the logged digests of two runs first part; no step: nowhere.
+struct Divergence {
+  std::string curve{}, reference{};
+  int64_t compared = 0;
+  std::optional<int64_t> step{}, position{};
+  std::string op{};
+  int64_t rank = -1;
+  std::string what{};  // "input", "output", "sequence", "missing"
+  std::string expected{}, got{};
 };
 
 // A rule that decides the exit code, stored with its outcome so that a red run can be read without running

@@ -46,17 +46,23 @@ struct Statements {
       db, "INSERT OR REPLACE INTO gate (run, rule, passed, required, got) VALUES (?,?,?,?,?)"};
 
   SQLite::Statement next_sample{db, R"(SELECT coalesce(max(seq) + 1, 0) FROM measurement
-      WHERE run = ? AND worker = ? AND series = ?)"};
-  SQLite::Statement insert_sample{db, "INSERT INTO measurement VALUES (?,?,?,?,?,?,?)"};
+      WHERE run = ? AND worker = ? AND series = ? AND arm = ?)"};
+  SQLite::Statement insert_sample{db, "INSERT INTO measurement VALUES (?,?,?,?,?,?,?,?)"};
 
   SQLite::Statement insert_curve{
       db, R"(INSERT OR IGNORE INTO curve (run, name, model, variant, mesh, policy, lane, dtype,
-      reference) VALUES (?,?,?,?,?,?,?,?,?))"};
+      reference, digits, fields) VALUES (?,?,?,?,?,?,?,?,?,?,?))"};
   SQLite::Statement find_curve{
       db, R"(SELECT id FROM curve WHERE run = ? AND name = ? AND model = ? AND variant = ?
       AND mesh = ? AND policy = ? AND lane = ? AND dtype = ? AND reference = ?)"};
   SQLite::Statement insert_point{
       db, std::string("INSERT INTO curve_point VALUES (?,?,?,?,?,?,?,?,?,?) ") + kJoinPoint};
+
+  SQLite::Statement put_series{db, "INSERT OR IGNORE INTO series VALUES (?,?,?,?,?,?)"};
+  SQLite::Statement put_replayed{db, "INSERT OR IGNORE INTO replayed VALUES (?,?,?,?,?)"};
+  SQLite::Statement put_divergence{db, "INSERT OR REPLACE INTO divergence VALUES (?,?,?,?,?,?,?,?,?,?,?)"};
+  SQLite::Statement put_fact{db, "INSERT OR IGNORE INTO fact VALUES (?,?,?)"};
+  SQLite::Statement keep_case{db, std::string("INSERT INTO corpus VALUES (?,?,?,?,?,?) ") + kJoinKept};
 
   SQLite::Statement finish{db, "UPDATE run SET ended_ms = ?, state = ?, exit_code = ? WHERE id = ?"};
 };
