@@ -55,9 +55,16 @@ SELECT r.id AS run_id, r.name AS run, g.rule, g.required, g.got, g.passed
 FROM gate g JOIN run r ON r.id = g.run;
 
 CREATE VIEW v_matrix AS
-SELECT r.id AS run_id, r.name AS run, c.op, c.placement, c.verdict, v.severity, sum(c.hits) AS hits
+SELECT r.id AS run_id, r.name AS run, c.op, c.placement, c.mesh_rank, c.verdict, v.severity, sum(c.hits) AS hits
 FROM coverage c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict
-GROUP BY r.id, c.op, c.placement, c.verdict;
+GROUP BY r.id, c.op, c.placement, c.mesh_rank, c.verdict;
+
+-- Every case with every outcome that it had; look one up by case_id.
+CREATE VIEW v_cases AS
+SELECT r.id AS run_id, r.name AS run, c.id AS case_id, hex(c.key) AS key, c.number, c.suite, c.law, c.variant,
+       c.self_check, c.token, c.ops, c.mesh, c.verdict, v.severity, v.failure, c.op, c.placement, c.mesh_rank,
+       c.evenness, c.dtype, c.how, c.time_ns / 1e9 AS seconds, c.bytes_moved, c.bucket, c.explanation
+FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict;
 
 -- With a single min() the bare columns are those of the row that holds the minimum: the shortest token.
 CREATE VIEW v_failures AS
