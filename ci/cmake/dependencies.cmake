@@ -23,3 +23,12 @@ find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+
+# What `ci/setup --browser` made for tests: a virtual environment, and the schemas that outputs are held against.
+file(READ ${CMAKE_SOURCE_DIR}/ci/python.txt _packages)
+file(READ ${CMAKE_SOURCE_DIR}/ci/schemas.txt _schemas)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/ci/python.txt ${CMAKE_SOURCE_DIR}/ci/schemas.txt)
+string(SHA256 _hash "${_packages}${_schemas}")
+string(SUBSTRING ${_hash} 0 12 _hash)
+set(LOCKSTEP_TEST_PYTHON ${LOCKSTEP_CACHE}/python-${_hash})
