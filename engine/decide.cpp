@@ -294,7 +294,7 @@ OpCall make_call(const c10::OperatorHandle& op, const Operands& operands,
   call.name = op.schema().name();
   call.overload = op.schema().overload_name();
   call.args = args;
-  call.inputs = operands.metas;
+  call.inputs.assign(operands.metas.begin(), operands.metas.end());
   call.outputs = outputs;
   return call;
 }

@@ -2,17 +2,23 @@
 // Propagation: which row an op takes along each mesh dimension, hence how its inputs must be placed and how
 // its outputs come out. Pure: looks at Specs and arguments, never at values.
 #pragma once
+#include <c10/util/SmallVector.h>
+
 #include "engine/resolve.h"
 #include "engine/route.h"
 
 namespace lockstep {
 
+// Of the operands of one call: most ops have few, which then need no memory of their own.
+template <class T>
+using PerOperand = c10::SmallVector<T, 4>;
+
 // The tensors of one call, as parsed from the stack.
 struct Operands {
-  std::vector<SpecPtr> specs;  // null: plain or undefined
-  std::vector<TensorMeta> metas;
-  std::vector<bool> mutated;  // for each tensor
-  std::vector<size_t> arg;    // the argument it belongs to
+  PerOperand<SpecPtr> specs;  // null: plain or undefined
+  PerOperand<TensorMeta> metas;
+  PerOperand<bool> mutated;  // for each tensor
+  PerOperand<size_t> arg;    // the argument it belongs to
 };
 
 struct Decision {

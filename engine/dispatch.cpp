@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "engine/execute.h"
 #include "engine/explicit_redistribution.h"
 #include "engine/gradients.h"
+#include "engine/hosted.h"
 #include "engine/infer.h"
 #include "engine/operands.h"
 #include "engine/plain_guard.h"
@@ -27,15 +29,14 @@ namespace lockstep {
 namespace {
 
 using torch::jit::Stack;
-using DecisionPtr = std::shared_ptr<const Decision>;
 
 constexpr size_t kCacheLimit = 16384;  // decisions; then the cache starts anew
 
 thread_local DispatchCounters g_counters;
 thread_local CommPtr g_factory_comm;
 
-std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash>& decisions() {
-  thread_local std::unordered_map<CacheKey, DecisionPtr, CacheKeyHash> map;
+std::unordered_map<CacheKey, HostedPtr, CacheKeyHash>& decisions() {
+  thread_local std::unordered_map<CacheKey, HostedPtr, CacheKeyHash> map;
   thread_local uint64_t version = 0;
   if (rules_changed(version)) map.clear();
   return map;
@@ -47,8 +48,9 @@ struct Dispatched {
   const Resolved& resolved;
   at::ArrayRef<c10::IValue> args;
   ParsedCall call;
-  DecisionPtr decision;
-  std::vector<at::Tensor> placed;  // the inputs after their routes
+  HostedPtr hosted;
+  const Decision* decision = nullptr;  // of hosted
+  PerOperand<at::Tensor> placed;       // the inputs after their routes
 };
 
 bool changes_metadata(const Resolved& resolved) {
@@ -64,7 +66,7 @@ std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   return infer_outputs(d.op, on_meta(d.resolved, d.args, d.call));
 }
 
-DecisionPtr compute_decision(const Dispatched& d, MayMove may_move) {
+std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move) {
   auto args = constants(d.resolved, d.args, d.call);
   const auto outputs = outputs_of(d);
   if (d.resolved.variant == Variant::kList)
@@ -82,19 +84,24 @@ MayMove may_move(const Dispatched& d) {
           .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
 }
 
+// Two Worlds may place one mesh on other ranks of this process: the decision is the same, its hosts are not.
 void find_decision(Dispatched& d) {
   const auto may = may_move(d);
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
   auto& cache = decisions();
   if (const auto it = cache.find(key); it != cache.end()) {
     ++g_counters.cache_hits;
-    d.decision = it->second;
-    return;
+    if (it->second->positions != d.call.comm->positions)
+      it->second = host(it->second->decision, *d.call.comm);
+    d.hosted = it->second;
+  } else {
+    ++g_counters.cache_misses;
+    describe(d.call);
+    d.hosted = host(compute_decision(d, may), *d.call.comm);
+    if (cache.size() >= kCacheLimit) cache.clear();
+    cache.emplace(std::move(key), d.hosted);
   }
-  ++g_counters.cache_misses;
-  d.decision = compute_decision(d, may);
-  if (cache.size() >= kCacheLimit) cache.clear();
-  cache.emplace(std::move(key), d.decision);
+  d.decision = d.hosted->decision.get();
 }
 
 void refuse_implicit(const Dispatched& d) {
@@ -160,10 +167,11 @@ void run_local(const Dispatched& d, size_t rank, Stack& stack) {
 // results[rank] as the op returned them; flattened to results[output][rank].
 std::vector<PerRank<at::Tensor>> by_output(const std::vector<Stack>& results) {
   std::vector<PerRank<at::Tensor>> outputs;
+  outputs.reserve(results.front().size());
   for (const auto& stack : results) {
     size_t j = 0;
     const auto add = [&](at::Tensor t) {
-      if (j == outputs.size()) outputs.emplace_back();
+      if (j == outputs.size()) outputs.emplace_back().reserve(results.size());
       outputs[j++].push_back(std::move(t));
     };
     for (const auto& value : stack) {
@@ -176,14 +184,12 @@ std::vector<PerRank<at::Tensor>> by_output(const std::vector<Stack>& results) {
   return outputs;
 }
 
-void check_shapes(const Dispatched& d, const Spec& spec, const PerRank<at::Tensor>& locals) {
-  for (size_t r = 0; r < locals.size(); ++r) {
-    const auto expected = local_shape(spec, d.call.comm->positions[r]);
-    if (locals[r].sizes() != at::IntArrayRef(expected) || locals[r].scalar_type() != spec.dtype())
-      throw Broken(concat("[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r], " produced ",
-                          dtype_name(locals[r].scalar_type()), locals[r].sizes(), ", but ", to_string(spec),
-                          " needs ", at::IntArrayRef(expected), "; its rule is wrong"));
-  }
+void check_shape(const Dispatched& d, const Spec& spec, size_t rank, const LocalForm& form,
+                 const at::Tensor& local) {
+  if (local.sizes() == at::IntArrayRef(form.shape) && local.scalar_type() == spec.dtype()) return;
+  throw Broken(concat("[", d.op.operator_name(), "] rank ", d.call.comm->ranks[rank], " produced ",
+                      dtype_name(local.scalar_type()), local.sizes(), ", but ", to_string(spec), " needs ",
+                      at::IntArrayRef(form.shape), "; its rule is wrong"));
 }
 
 // as_strided names an absolute offset, every other view one from its input's.
@@ -196,9 +202,13 @@ int64_t view_offset(const Dispatched& d, size_t output) {
 at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
   const auto& spec = d.decision->outputs[output];
   if (spec == nullptr) return {};
-  check_shapes(d, *spec, locals);
   const bool view = d.resolved.entry->kind == OpKind::kView;
-  for (auto& local : locals) local = view ? conform_view(local, *spec) : conform(local, *spec);
+  for (size_t r = 0; r < locals.size(); ++r) {
+    const auto& form = d.hosted->outputs[output][r];
+    check_shape(d, *spec, r, form, locals[r]);
+    if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
+    locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
+  }
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
   // Autograd reads offsets to write gradients through views.
   if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
@@ -206,7 +216,7 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
 }
 
 // Writes the results back to the interpreter's stack in the shape of the schema's returns.
-void push_results(const Dispatched& d, const std::vector<Stack>& results, std::vector<at::Tensor> flat,
+void push_results(const Dispatched& d, const std::vector<Stack>& results, const std::vector<at::Tensor>& flat,
                   Stack& stack) {
   size_t next = 0;
   for (const auto& value : results.front()) {
@@ -275,15 +285,21 @@ std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
 
 // --- the kinds of ops ---
 
-std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+// The results of each hosted rank.
+std::vector<Stack> run_ranks(const Dispatched& d) {
+  const size_t ranks = d.call.comm->positions.size();
   std::vector<Stack> results;
-  {
-    PlainGuard guard;
-    for (size_t r = 0; r < d.call.comm->positions.size(); ++r)
-      run_local(d, r, results.emplace_back(local_stack(d, r)));
-  }
+  results.reserve(ranks);
+  PlainGuard guard;
+  for (size_t r = 0; r < ranks; ++r) run_local(d, r, results.emplace_back(local_stack(d, r)));
+  return results;
+}
+
+std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+  const auto results = run_ranks(d);
   auto locals = by_output(results);
   std::vector<at::Tensor> flat;
+  flat.reserve(locals.size());
   for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
   push_results(d, results, flat, stack);
   return flat;
@@ -299,12 +315,7 @@ void raise_versions(const Dispatched& d, const std::vector<at::Tensor>& changed)
 // In-place ops write to the locals and return the very arguments they were given.
 std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
   const bool metadata = changes_metadata(d.resolved);
-  std::vector<Stack> results;
-  {
-    PlainGuard guard;
-    for (size_t r = 0; r < d.call.comm->positions.size(); ++r)
-      run_local(d, r, results.emplace_back(local_stack(d, r)));
-  }
+  const auto results = run_ranks(d);
   const auto changed = mutated_tensors(d);
   raise_versions(d, changed);
   if (metadata) {
@@ -382,13 +393,15 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
     return;
   }
   const size_t n = op.schema().arguments().size();
-  const std::vector<c10::IValue> args(stack->end() - static_cast<int64_t>(n), stack->end());
-  auto call = parse(op, resolved, args);
+  const std::span given(stack->data() + stack->size() - n, n);
+  auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(given.data(), n));
   if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
   if (resolved.entry == nullptr) no_rule(op, call);
+  const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
+                                              std::make_move_iterator(given.end()));
   torch::jit::drop(*stack, n);
   ++g_counters.ops;
-  Dispatched d{op, resolved, args, std::move(call), nullptr, {}};
+  Dispatched d{op, resolved, args, std::move(call), nullptr, nullptr, {}};
   if (resolved.variant == Variant::kOut) return run_out(d, *stack);
   find_decision(d);
   place_inputs(d);

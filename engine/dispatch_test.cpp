@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/dtensor.h"
+#include "engine/lone_world.h"
 #include "engine/rules/table.h"
 #include "engine/timeline_log.h"
 #include "engine/values/error.h"
@@ -301,6 +302,18 @@ TEST_F(DispatchTest, TheTimelineHoldsEveryOp) {
   EXPECT_NE(timeline[0].inputs[0].digests, timeline[0].outputs[0].digests);
   EXPECT_EQ(timeline[2].inputs[0].digests, timeline[0].outputs[0].digests);
   EXPECT_TRUE(timeline[3].implicit);
+}
+
+// A decision holds for every World that has the mesh, the shapes that it expects of hosted ranks do not.
+// Catches: shapes remembered for the ranks of the World that came first.
+TEST_F(DispatchTest, OneMeshInTwoWorlds) {
+  const auto value = ramp({5, 2});
+  const auto both = init_device_mesh({2}), last = init_device_mesh({2}, {}, lone_world(2, 1));
+  for (int round = 0; round < 2; ++round)
+    for (const auto& mesh : {both, last}) {
+      const auto x = distribute_tensor(value, mesh, {Shard{0}}, {}, std::nullopt);
+      EXPECT_TRUE(local_tensors(at::neg(x)).back().equal(-value.narrow(0, 3, 2)));
+    }
 }
 
 // One rank is the identity: same values, and no collective. Catches: special cases that forget size one.

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <typeinfo>
+
 #include "engine/dispatch.h"
 #include "engine/plain_guard.h"
 #include "engine/values/error.h"
@@ -76,7 +78,8 @@ void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other)
 
 DTensorImpl* dtensor_impl(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.key_set().has(c10::DispatchKey::Fake)) return nullptr;
-  return dynamic_cast<DTensorImpl*>(tensor.unsafeGetTensorImpl());
+  auto* impl = tensor.unsafeGetTensorImpl();
+  return typeid(*impl) == typeid(DTensorImpl) ? static_cast<DTensorImpl*>(impl) : nullptr;
 }
 
 DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {

@@ -15,20 +15,11 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
                 size_t arg) {
   auto& o = call.operands;
   const auto* impl = dtensor_impl(tensor);
-  TensorMeta meta;
-  if (tensor.defined()) {
-    meta = impl != nullptr ? TensorMeta{true,
-                                        false,
-                                        false,
-                                        impl->spec()->shape(),
-                                        impl->spec()->stride(),
-                                        impl->spec()->dtype(),
-                                        0}
-                           : meta_of(tensor);
-    meta.plain = impl == nullptr;
-  }
+  auto& meta = o.metas.emplace_back();
+  meta.defined = tensor.defined();
+  meta.plain = meta.defined && impl == nullptr;
+  if (meta.defined) meta.dtype = tensor.scalar_type();
   o.specs.push_back(impl != nullptr ? impl->spec() : nullptr);
-  o.metas.push_back(std::move(meta));
   o.mutated.push_back(mutated);
   o.arg.push_back(arg);
   call.tensors.push_back(tensor);
@@ -74,7 +65,7 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
                             "] autograd makes the gradient of a view without elements ",
                             "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
     LOCKSTEP_CHECK(!call.operands.mutated[i] && made_by_autograd(call.tensors[i]), "[", op.operator_name(),
-                   "] a plain tensor of shape ", at::IntArrayRef(meta.shape), " beside a DTensor on mesh ",
+                   "] a plain tensor of shape ", call.tensors[i].sizes(), " beside a DTensor on mesh ",
                    to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
     call.zeros[i] = call.tensors[i];
     call.tensors[i] = replicated(call.tensors[i], call.comm);
@@ -91,24 +82,24 @@ c10::IValue list_like(const c10::IValue& original, std::vector<at::Tensor> tenso
   return list;
 }
 
-void add_words(std::vector<int64_t>& words, const c10::IValue& value) {
+void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
   if (value.isNone()) {
     words.push_back(-1);
   } else if (value.isInt()) {
-    words.insert(words.end(), {1, value.toInt()});
+    words.append({1, value.toInt()});
   } else if (value.isBool()) {
-    words.insert(words.end(), {2, value.toBool()});
+    words.append({2, value.toBool()});
   } else if (value.isIntList()) {
-    const auto list = value.toIntVector();
-    words.insert(words.end(), {3, static_cast<int64_t>(list.size())});
-    words.insert(words.end(), list.begin(), list.end());
+    const auto list = value.toIntList();
+    words.append({3, static_cast<int64_t>(list.size())});
+    for (const int64_t n : list) words.push_back(n);
   } else if (value.isString()) {
-    words.insert(words.end(), {4, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
+    words.append({4, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
   } else if (value.isBoolList()) {
     words.push_back(5);
     for (const bool b : value.toBoolList()) words.push_back(b);
   } else if (value.isList()) {
-    words.insert(words.end(), {6, static_cast<int64_t>(value.toListRef().size())});
+    words.append({6, static_cast<int64_t>(value.toListRef().size())});
   } else {
     // The kind of a scalar decides dtypes, its sign which Partials pass; its value decides nothing.
     words.push_back(value.isDouble() ? (value.toDouble() > 0 ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
@@ -129,8 +120,19 @@ ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::Ar
   return call;
 }
 
+void describe(ParsedCall& call) {
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    auto& meta = call.operands.metas[i];
+    if (!meta.defined) continue;
+    const auto& spec = call.operands.specs[i];
+    meta.shape = spec != nullptr ? spec->shape() : call.tensors[i].sizes().vec();
+    meta.stride = spec != nullptr ? spec->stride() : call.tensors[i].strides().vec();
+    meta.offset = spec != nullptr ? 0 : call.tensors[i].storage_offset();
+  }
+}
+
 torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
-                               const std::function<at::Tensor(size_t)>& replace) {
+                               c10::function_ref<at::Tensor(size_t)> replace) {
   torch::jit::Stack stack;
   stack.reserve(args.size());
   size_t next = 0;
@@ -205,9 +207,7 @@ bool CacheKey::operator==(const CacheKey& other) const {
 CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
                    const ParsedCall& call, MayMove may_move) {
   CacheKey key;
-  key.words.reserve(16);
-  key.words.insert(key.words.end(),
-                   {reinterpret_cast<int64_t>(&op.schema()), may_move.viewed, may_move.written});
+  key.words.append({reinterpret_cast<int64_t>(&op.schema()), may_move.viewed, may_move.written});
   for (size_t i = 0; i < args.size(); ++i)
     if (resolved.kinds[i] == ArgKind::kConstant) add_words(key.words, args[i]);
   for (size_t i = 0; i < call.tensors.size(); ++i) {
@@ -215,8 +215,8 @@ CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::
     key.words.push_back(static_cast<int64_t>(call.operands.arg[i]));
     key.words.push_back(meta.constant);
     if (!meta.plain) continue;
-    key.words.insert(key.words.end(), {static_cast<int64_t>(meta.dtype), meta.ndim(),
-                                       call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});
+    key.words.append({static_cast<int64_t>(meta.dtype), call.tensors[i].dim(),
+                      call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});
   }
   key.specs = call.operands.specs;
   for (const int64_t word : key.words)

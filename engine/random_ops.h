@@ -13,8 +13,8 @@ struct RandomOp {
   const c10::OperatorHandle& op;
   const OpCall& call;
   at::ArrayRef<c10::IValue> args;
-  const std::vector<SpecPtr>& given;      // the inputs' Specs as the op was called
-  const std::vector<at::Tensor>& placed;  // the inputs where the op needs them
+  c10::ArrayRef<SpecPtr> given;      // the inputs' Specs as the op was called
+  c10::ArrayRef<at::Tensor> placed;  // the inputs where the op needs them
   const std::vector<SpecPtr>& outputs;
   const Comm& comm;
 };

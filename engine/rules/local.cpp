@@ -47,8 +47,9 @@ at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
 
 void stock(const LocalCall& c, Stack& stack) {
   // A flat local has no dimensions to put in another memory order.
-  if (const auto format = c.op.schema().argumentIndexWithName("memory_format"); format && flat_output(c))
-    stack[u(*format)] = c10::IValue();
+  if (flat_output(c))
+    if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
+      stack[u(*format)] = c10::IValue();
   c.op.callBoxed(stack);
 }
 
