@@ -19,18 +19,6 @@ namespace {
 constexpr int64_t kBatchCases = 256;
 constexpr std::chrono::milliseconds kBatchTime{500};
 
-Key key_of(const Run& run, const CaseRow& row) {
-  return Hasher()
-      .add(run.build_hash)
-      .add(run.numerics)
-      .add(to_column(run.seed))
-      .add(row.suite)
-      .add(row.law)
-      .add(row.variant)
-      .add(row.token)
-      .key();
-}
-
 // What must repeat when the case is run again.
 Key outcome_of(const CaseRow& row) {
   Hasher hash;
@@ -118,7 +106,9 @@ void Recorder::flush_if_due() {
 
 int64_t Recorder::record(const CaseRow& row) {
   const int64_t outcomes = write([&](Statements& s) {
-    const Key key = key_of(run_, row), outcome = outcome_of(row);
+    const Key key = case_key(run_.build_hash, run_.numerics, run_.seed, row.suite, row.law, row.variant,
+                             row.token),
+              outcome = outcome_of(row);
     if (const auto known = sql::find(s.find_case, key, run_id_, outcome)) {
       sql::run(s.touch_case, row.time_ns, *known);
     } else {

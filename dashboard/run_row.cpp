@@ -26,6 +26,19 @@ Key key_of(const Run& run) {
       .key();
 }
 
+Key case_key(std::string_view build_hash, std::string_view numerics, uint64_t seed, std::string_view suite,
+             std::string_view law, std::string_view variant, std::string_view token) {
+  return Hasher()
+      .add(build_hash)
+      .add(numerics)
+      .add(to_column(seed))
+      .add(suite)
+      .add(law)
+      .add(variant)
+      .add(token)
+      .key();
+}
+
 std::vector<PlanItem> plan_of(const Run& run) {
   std::vector<PlanItem> items;
   try {

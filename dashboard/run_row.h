@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row of a run: its key, and insertion into a database.
 #pragma once
+#include <string_view>
+
 #include "dashboard/rows.h"
 
 namespace SQLite {
@@ -11,6 +13,10 @@ namespace lockstep::dashboard {
 
 // Hash of everything but times, state and exit code: the same invocation, on whatever worker.
 Key key_of(const Run& run);
+
+// Hash of what makes two cases the same case of the same binary.
+Key case_key(std::string_view build_hash, std::string_view numerics, uint64_t seed, std::string_view suite,
+             std::string_view law, std::string_view variant, std::string_view token);
 
 struct PlanItem {
   std::string kind, name;  // "suite" or "label"

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep gate, lockstep bless
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ci/gate/decide.h"
+#include "ci/gate/judge.h"
+#include "ci/gate/rules.h"
+#include "ci/program/commands.h"
+#include "engine/values/error.h"
+#include "suites/harness/exit_code.h"
+
+namespace lockstep::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string baseline, candidate = "lockstep.db", policy, today = gate::today();
+  gate::Claims claims;
+  bool json = false, dry = false, rules = false;
+};
+
+Json to_json(const gate::Judgement& j, int code) {
+  Json findings = Json::array();
+  for (const auto& f : j.findings)
+    findings.push_back({{"rule", f.rule},
+                        {"subject", f.subject},
+                        {"effect", gate::name(f.effect)},
+                        {"code", f.code},
+                        {"expected", f.expected},
+                        {"got", f.got},
+                        {"detail", f.detail},
+                        {"replay", f.replay}});
+  auto codes = j.codes;
+  if (codes.empty()) codes.insert(suites::kAllEqual);
+  return {{"schema", "lockstep-gate/1"},
+          {"baseline", j.baseline},
+          {"candidate", j.candidate},
+          {"commit", j.commit},
+          {"build", j.build_hash},
+          {"findings", findings},
+          {"policy", Json::parse(to_json(j.policy))},
+          {"exit_code", code},
+          {"exit_codes", codes},
+          {"meaning", suites::meaning(code)}};
+}
+
+int64_t count(const gate::Judgement& j, gate::Effect effect) {
+  int64_t n = 0;
+  for (const auto& f : j.findings) n += f.effect == effect ? 1 : 0;
+  return n;
+}
+
+void print(const gate::Judgement& j, int code) {
+  std::printf("%s (commit %s, binary %s) against %s\n", j.candidate.c_str(), j.commit.c_str(),
+              j.build_hash.c_str(), j.baseline.c_str());
+  for (const auto& f : j.findings) {
+    std::printf("%-5s %s: %s\n      expected %s, got %s: %s\n", gate::name(f.effect), f.rule.c_str(),
+                f.subject.c_str(), f.expected.c_str(), f.got.c_str(), f.detail.c_str());
+    if (!f.replay.empty()) std::printf("      %s\n", f.replay.c_str());
+  }
+  std::printf("%ld block, %ld warn, %ld are only noted\n", count(j, gate::Effect::kBlock),
+              count(j, gate::Effect::kWarn), count(j, gate::Effect::kNote));
+  std::printf("exit %d: %s\n", code, suites::meaning(code));
+}
+
+int list_rules(const gate::Policy& policy, bool json) {
+  Json list = Json::array();
+  for (const auto& r : gate::rules()) {
+    const auto chosen = policy.effects.find(r.name);
+    const char* effect = gate::name(chosen == policy.effects.end() ? r.effect : chosen->second);
+    if (json)
+      list.push_back({{"rule", r.name},
+                      {"code", r.code},
+                      {"effect", effect},
+                      {"blessable", r.blessable},
+                      {"law", r.law}});
+    else
+      std::printf("%-20s %d  %-5s %-9s %s\n", r.name, r.code, effect, r.blessable ? "blessable" : "", r.law);
+  }
+  if (json) std::printf("%s\n", list.dump(2).c_str());
+  return 0;
+}
+
+int run(const Flags& flags) {
+  const auto policy = flags.policy.empty() ? gate::default_policy() : gate::read_policy(flags.policy);
+  if (flags.rules) return list_rules(policy, flags.json);
+  LOCKSTEP_CHECK(!flags.baseline.empty(),
+                 "[gate] pass --baseline DB: the database of an earlier run, or of main");
+  const auto judgement = gate::judge(flags.baseline, flags.candidate, policy, flags.claims, flags.today);
+  const int code = suites::winning(judgement.codes);
+  if (!flags.dry) gate::record(judgement, code);
+  if (flags.json)
+    std::printf("%s\n", to_json(judgement, code).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  else
+    print(judgement, code);
+  return code;
+}
+
+}  // namespace
+
+void add_gate(CLI::App& app, Chosen& chosen) {
+  auto flags = std::make_shared<Flags>();
+  auto* gate =
+      app.add_subcommand("gate", "Judge a run against a baseline: what is new, worse, lost or slower");
+  gate->add_option("--baseline", flags->baseline, "Database to compare with; its newest commit counts");
+  gate->add_option("--candidate", flags->candidate,
+                   "Database to judge (default lockstep.db); takes the judgement");
+  gate->add_option("--policy", flags->policy,
+                   "TOML file: what blocks, what must be covered, mutes (default: none)");
+  gate->add_option("--commit", flags->claims.commit, "The candidate must be of this commit");
+  gate->add_option("--build", flags->claims.build, "The candidate must be of this binary");
+  gate->add_option("--today", flags->today, "Judge mutes as of this day, YYYY-MM-DD (default: today, UTC)");
+  gate->add_flag("--dry-run", flags->dry, "Do not store the judgement");
+  gate->add_flag("--rules", flags->rules, "Print the rules with their effects and codes, and judge nothing");
+  gate->add_flag("--json", flags->json, "Print JSON");
+  gate->callback([&chosen, flags] {
+    chosen.json = flags->json;
+    chosen.action = [flags] { return run(*flags); };
+  });
+}
+
+void add_bless(CLI::App& app, Chosen& chosen) {
+  struct Bless {
+    std::string db, rule, subject, reason, by;
+  };
+  auto flags = std::make_shared<Bless>();
+  auto* bless = app.add_subcommand("bless", "Accept one finding of the newest judgement, with a reason");
+  bless->add_option("db", flags->db, "Database that holds the judgement; takes the blessing")->required();
+  bless->add_option("--rule", flags->rule, "Rule of the finding; see lockstep gate --rules")->required();
+  bless->add_option("--subject", flags->subject, "Its subject; not needed where the rule has one finding");
+  bless->add_option("--reason", flags->reason, "Why the change is wanted")->required();
+  bless->add_option("--by", flags->by, "Who says so")->required();
+  bless->callback([&chosen, flags] {
+    chosen.action = [flags] {
+      const auto b = gate::bless(flags->db, flags->rule, flags->subject, flags->reason, flags->by);
+      std::printf("blessed %s on '%s' with value '%s'\n", b.rule.c_str(), b.subject.c_str(), b.got.c_str());
+      return 0;
+    };
+  });
+}
+
+}  // namespace lockstep::program
