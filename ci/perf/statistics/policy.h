@@ -6,8 +6,9 @@
 namespace lockstep::perf {
 
 struct Policy {
-  double alpha = 0.01;  // chance that a night without any change raises an alarm, all series together
-  double floor = 0.02;  // smaller effects are no alarm, however sure
+  double alpha = 0.01;    // chance that a night without any change raises an alarm, all series together
+  double batch_p = 0.02;  // and what each of the two batches must reach by itself, few series or many
+  double floor = 0.02;    // smaller effects are no alarm, however sure
   double max_detectable = 0.10;    // a series that would not show this effect is not measured
   double power = 0.95;             // share of trials in which an effect must be found to be called detectable
   double max_false_alarms = 0.05;  // a series that blames its own binary more often is not measured
