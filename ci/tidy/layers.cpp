@@ -23,6 +23,7 @@ const Layer kLayers[] = {
     {"oracle", {"engine/values"}},
     {"generators", {"oracle", "engine/values"}},
     {"ci/perf/statistics", {}},
+    {"ci/perf/trial", {"ci/perf/statistics"}},
     {"dashboard", {}},
     {"ci/perf", {"ci/perf/statistics", "dashboard"}},
     {"suites", {"kernels", "engine/values", "engine", "oracle", "generators", "dashboard"}},

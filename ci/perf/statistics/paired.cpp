@@ -14,23 +14,42 @@ std::vector<double> walsh_averages(std::span<const double> differences) {
   averages.reserve(differences.size() * (differences.size() + 1) / 2);
   for (size_t i = 0; i < differences.size(); ++i)
     for (size_t j = i; j < differences.size(); ++j) averages.push_back((differences[i] + differences[j]) / 2);
-  std::sort(averages.begin(), averages.end());
   return averages;
 }
+
+namespace {
+
+// The value at this place of the order, from [first, last) of which everything before is smaller.
+double place(std::vector<double>& values, size_t first, size_t at, size_t last) {
+  const auto begin = values.begin();
+  const auto nth = begin + static_cast<std::ptrdiff_t>(at);
+  std::nth_element(begin + static_cast<std::ptrdiff_t>(first), nth,
+                   begin + static_cast<std::ptrdiff_t>(last));
+  return *nth;
+}
+
+}  // namespace
 
 Paired compare(std::span<const double> differences, const SignedRank& null, double level) {
   Paired result;
   result.n = static_cast<int>(differences.size());
-  const auto averages = walsh_averages(differences);
-  const size_t count = averages.size();
-  if (count > 0) result.effect = (averages[(count - 1) / 2] + averages[count / 2]) / 2;
-  const auto below = std::lower_bound(averages.begin(), averages.end(), 0.0) - averages.begin();
-  const auto above = averages.end() - std::upper_bound(averages.begin(), averages.end(), 0.0);
-  result.p = std::min(null.two_sided(below), null.two_sided(above));
-  const auto k = static_cast<size_t>(null.cut(level));
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  result.low = k == 0 ? -kInfinity : averages[k - 1];
-  result.high = k == 0 ? kInfinity : averages[count - k];
+  result.low = -kInfinity;
+  result.high = kInfinity;
+  auto averages = walsh_averages(differences);
+  const size_t count = averages.size();
+  if (count == 0) return result;
+  const auto below = std::count_if(averages.begin(), averages.end(), [](double x) { return x < 0; });
+  const auto above = std::count_if(averages.begin(), averages.end(), [](double x) { return x > 0; });
+  result.p = std::min(null.two_sided(below), null.two_sided(above));
+  const size_t middle = count / 2;
+  const double upper = place(averages, 0, middle, count);
+  const double lower = count % 2 != 0 ? upper : place(averages, 0, middle - 1, middle);
+  result.effect = (lower + upper) / 2;
+  const auto k = static_cast<size_t>(null.cut(level));
+  if (k == 0) return result;
+  result.low = place(averages, 0, k - 1, middle + 1);
+  result.high = place(averages, middle, count - k, count);
   return result;
 }
 

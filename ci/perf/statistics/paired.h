@@ -17,7 +17,7 @@ struct Paired {
   double p = 1;              // two-sided
 };
 
-// The averages of all pairs i <= j, ascending.
+// The averages of all pairs i <= j.
 std::vector<double> walsh_averages(std::span<const double> differences);
 
 // Law: P(low <= true effect <= high) >= 1 - level and, without an effect, P(p <= x) <= x for every x, for

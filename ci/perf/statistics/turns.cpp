@@ -12,6 +12,9 @@
 namespace lockstep::perf {
 namespace {
 
+// Standard errors beyond which a resemblance of neighbouring rounds is believed: of all series, of one.
+constexpr double kTogether = 2, kAlone = 1.5;
+
 // One distribution for each number of rounds that occurs.
 class Nulls {
  public:
@@ -37,14 +40,22 @@ bool same_side(const Paired& a, const Paired& b) {
   return (a.effect > 0) == (b.effect > 0);
 }
 
-// Of each series: how much neighbouring rounds depend on each other. All series of a night were measured on
-// one machine, so what is sure of them together holds for each; what is likely of one holds for that one.
+// One series, its numbers so far.
+struct Measured {
+  bool few = false;  // a batch is too short to show anything
+  double dependence = 1;
+  Paired first{}, second{};
+};
+
+// How much neighbouring rounds depend on each other. All series of a night were measured on one machine, so
+// what is sure of them together holds for each; what is likely of one holds for that one. Of the first
+// batches alone: whether a second is wanted must not change when it comes.
 std::vector<double> dependences(std::span<const Turns> turns) {
-  constexpr double kTogether = 2, kAlone = 1.5;  // standard errors
   std::vector<Resemblance> each(turns.size());
   Resemblance all;
   for (size_t i = 0; i < turns.size(); ++i) {
-    for (const auto* batch : {&turns[i].effect, &turns[i].same, &turns[i].confirm}) each[i].add(*batch);
+    each[i].add(turns[i].effect);
+    each[i].add(turns[i].same);
     all.add(each[i]);
   }
   std::vector<double> result;
@@ -52,19 +63,19 @@ std::vector<double> dependences(std::span<const Turns> turns) {
   return result;
 }
 
-struct Measured {
-  double dependence = 1;
-  Paired first{}, second{};
-};
+Paired judge_batch(std::span<const double> batch, double dependence, Nulls& nulls, const Policy& policy) {
+  Paired result = compare(batch, nulls.of(batch.size()), strict_level(policy.alpha, dependence));
+  result.p = weakened(result.p, dependence);
+  return result;
+}
 
-Measured measure(const Turns& t, double dependence, Nulls& nulls, const Policy& policy) {
-  Measured m{.dependence = dependence};
-  const double level = strict_level(policy.alpha, dependence);
-  m.first = compare(t.effect, nulls.of(t.effect.size()), level);
-  m.first.p = weakened(m.first.p, dependence);
+Measured measure(const Turns& t, double dependence, size_t least, Nulls& nulls, const Policy& policy) {
+  Measured m{.few = std::min(t.effect.size(), t.same.size()) < least, .dependence = dependence};
+  m.first = judge_batch(t.effect, dependence, nulls, policy);
   if (t.confirm.empty()) return m;
-  m.second = compare(t.confirm, nulls.of(t.confirm.size()), level);
-  m.second.p = weakened(m.second.p, dependence);
+  Resemblance own;
+  for (const auto* batch : {&t.effect, &t.same, &t.confirm}) own.add(*batch);
+  m.second = judge_batch(t.confirm, std::max(dependence, own.dependence(kAlone)), nulls, policy);
   return m;
 }
 
@@ -81,12 +92,23 @@ bool alarms(const Paired& batch, const Policy& policy) {
   return batch.p <= policy.batch_p && std::abs(batch.effect) > policy.floor;
 }
 
+// Which series could be found if their second batch said what the first did.
+std::vector<bool> second_batches(const std::vector<Measured>& measured, size_t family, const Policy& policy) {
+  std::vector<double> hopes;
+  for (const auto& m : measured) hopes.push_back(m.first.p * m.first.p);
+  const auto hoped = holm(hopes, family);
+  std::vector<bool> wanted;
+  for (size_t i = 0; i < measured.size(); ++i)
+    wanted.push_back(!measured[i].few && hoped[i] <= policy.alpha && alarms(measured[i].first, policy));
+  return wanted;
+}
+
 // An effect of max_detectable would have shown, and the series does not blame its own binary.
 Reason why_not(const Measured& m, const TurnsVerdict& v, const Policy& policy) {
+  if (m.few) return Reason::kFew;
   if (v.false_alarms > policy.max_false_alarms) return Reason::kUnsteady;
   if (v.confirmed) return Reason::kNone;
   if (v.wants_second && m.second.n == 0) return Reason::kUnconfirmed;
-  if (std::isinf(v.detectable)) return Reason::kFew;
   return v.detectable > std::log1p(policy.max_detectable) ? Reason::kNoise : Reason::kNone;
 }
 
@@ -96,7 +118,8 @@ void decide(const Measured& m, const Policy& policy, TurnsVerdict& v) {
   // Where nothing was found, what the interval still allows was not excluded.
   if (!v.confirmed) v.detectable = std::max({v.detectable, judged.high, -judged.low});
   v.reason = why_not(m, v, policy);
-  if (v.reason == Reason::kUnsteady) v.detectable = std::numeric_limits<double>::infinity();
+  const bool mute = v.reason == Reason::kUnsteady || v.reason == Reason::kFew;
+  if (mute) v.detectable = std::numeric_limits<double>::infinity();
   if (v.reason != Reason::kNone) return;
   v.finding = Finding::kNone;
   if (v.confirmed) v.finding = judged.effect > 0 ? Finding::kMore : Finding::kLess;
@@ -109,44 +132,39 @@ double batch_level(size_t family, const Policy& policy) {
 
 }  // namespace
 
+int least_rounds(size_t family, const Policy& policy) {
+  const double level = std::min(policy.alpha, batch_level(family, policy));
+  int n = 1;
+  while (SignedRank(n).cut(level) == 0) ++n;
+  return n;
+}
+
 std::vector<TurnsVerdict> judge_turns(std::span<const Turns> turns, size_t family, const Policy& policy) {
+  family = std::max(family, turns.size());
+  const auto least = static_cast<size_t>(least_rounds(family, policy));
+  const auto dependent = dependences(turns);
   Nulls nulls;
   std::vector<Measured> measured;
-  std::vector<double> hopes, p;
-  const auto dependent = dependences(turns);
-  for (size_t i = 0; i < turns.size(); ++i) {
-    measured.push_back(measure(turns[i], dependent[i], nulls, policy));
-    hopes.push_back(measured.back().first.p * measured.back().first.p);
-  }
-  const auto hoped = holm(hopes, family);  // what the joint p would be if the second batch said the same
-  std::vector<TurnsVerdict> verdicts(turns.size());
-  for (size_t i = 0; i < turns.size(); ++i) {
-    auto& v = verdicts[i];
-    v.first = measured[i].first;
-    v.second = measured[i].second;
-    v.wants_second = hoped[i] <= policy.alpha && alarms(v.first, policy);
-    p.push_back(joint_p(measured[i], v.wants_second));
-  }
+  for (size_t i = 0; i < turns.size(); ++i)
+    measured.push_back(measure(turns[i], dependent[i], least, nulls, policy));
+  const auto wanted = second_batches(measured, family, policy);
+  std::vector<double> p;
+  for (size_t i = 0; i < turns.size(); ++i) p.push_back(joint_p(measured[i], wanted[i]));
   const auto corrected = holm(p, family);
-  const double level = batch_level(std::max(family, turns.size()), policy);
+  const double level = batch_level(family, policy);
+  std::vector<TurnsVerdict> verdicts;
   for (size_t i = 0; i < turns.size(); ++i) {
-    auto& v = verdicts[i];
-    v.p = corrected[i];
+    TurnsVerdict v{.first = measured[i].first, .second = measured[i].second, .p = corrected[i]};
+    v.wants_second = wanted[i];
     const auto& same = turns[i].same;
     const auto facts = resample(same, nulls.of(same.size()), strict_level(level, measured[i].dependence),
                                 policy, seed_of(turns[i].name, policy.seed));
     v.detectable = facts.detectable;
     v.false_alarms = facts.false_alarms;
     decide(measured[i], policy, v);
+    verdicts.push_back(v);
   }
   return verdicts;
-}
-
-int least_rounds(size_t family, const Policy& policy) {
-  const double level = std::min(policy.alpha, batch_level(family, policy));
-  int n = 1;
-  while (SignedRank(n).cut(level) == 0) ++n;
-  return n;
 }
 
 }  // namespace lockstep::perf

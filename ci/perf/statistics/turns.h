@@ -38,7 +38,8 @@ struct TurnsVerdict {
 // turns.size().
 std::vector<TurnsVerdict> judge_turns(std::span<const Turns> turns, size_t family, const Policy& policy);
 
-// Pairs of one batch below which an alarm is impossible with so many series.
+// Rounds of a batch below which nothing can be said with so many series: not even that all candidates were
+// slower in every round would be enough, or an interval of level alpha has no ends.
 int least_rounds(size_t family, const Policy& policy);
 
 }  // namespace lockstep::perf
