@@ -2,15 +2,9 @@
 #include "dashboard/report.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "dashboard/assets.h"
+#include "dashboard/output_file.h"
 #include "dashboard/panels.h"
 
 namespace lockstep::dashboard {
@@ -100,44 +94,6 @@ std::string render(const Source& source) {
   return html;
 }
 
-[[noreturn]] void fail(const std::string& path) {
-  const int error = errno;
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  const bool forbidden = error == EACCES || error == EROFS || error == EPERM;
-  throw StoreError(
-      full        ? StoreError::Kind::kFull
-      : forbidden ? StoreError::Kind::kReadonly
-                  : StoreError::Kind::kUnreadable,
-      "[report] " + path + ": " + std::strerror(error) + "; choose another file with -o, or make room");
-}
-
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(descriptor, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
-// A terminal, a pipe, /dev/full: written to as it is, for a rename would put a file in its place.
-bool is_device(const std::string& path) {
-  struct stat found {};
-  return stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
-}
-
-// False with errno set if the text is not there whole.
-bool write_file(const std::string& path, std::string_view text) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return false;
-  const bool written = write_all(descriptor, text) && (is_device(path) || fsync(descriptor) == 0);
-  const int error = errno;
-  close(descriptor);
-  errno = error;
-  return written;
-}
-
 }  // namespace
 
 std::string render_report(const Store& store) {
@@ -151,16 +107,7 @@ std::string render_report(const Store& store) {
 }
 
 void write_report(const Store& store, const std::string& path) {
-  const std::string page = render_report(store), temporary = path + ".new-" + std::to_string(getpid());
-  if (is_device(path)) {
-    if (!write_file(path, page)) fail(path);
-    return;
-  }
-  if (write_file(temporary, page) && rename(temporary.c_str(), path.c_str()) == 0) return;
-  const int reason = errno;
-  unlink(temporary.c_str());
-  errno = reason;
-  fail(path);
+  write_whole(path, render_report(store));
 }
 
 }  // namespace lockstep::dashboard
