@@ -6,8 +6,8 @@
 
 namespace lockstep::dashboard {
 
-// Writes beside the path and takes its name only with commit(); without it, and after an error, the path is as it
-// was. A device or a pipe, and "-" for standard output, are written to as they are.
+// Writes beside the path and takes its name only with commit(); without it, and after an error, the path is
+// as it was. A device or a pipe, and "-" for standard output, are written to as they are.
 // @throws StoreError that names the path and the remedy.
 class OutputFile {
  public:

@@ -24,6 +24,8 @@ void add_list(CLI::App& app, Chosen& chosen);
 void add_show(CLI::App& app, Chosen& chosen);
 void add_report(CLI::App& app, Chosen& chosen);
 void add_merge(CLI::App& app, Chosen& chosen);
+void add_export(CLI::App& app, Chosen& chosen);
+void add_publish(CLI::App& app, Chosen& chosen);
 void add_gate(CLI::App& app, Chosen& chosen);
 void add_bless(CLI::App& app, Chosen& chosen);
 void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line);

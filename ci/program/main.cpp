@@ -83,6 +83,8 @@ int main(int argc, char** argv) {
   add_show(app, chosen);
   add_report(app, chosen);
   add_merge(app, chosen);
+  add_export(app, chosen);
+  add_publish(app, chosen);
   add_gate(app, chosen);
   add_bless(app, chosen);
   add_init(app, chosen, line);
