@@ -4,7 +4,8 @@
 -- Released: never change this file, add 003.sql.
 
 -- A sample belongs to an arm: '' in a plain run; 'candidate', 'again' (the same binary once more: what differs
--- is noise) and 'baseline' where binaries were measured in turns. `seq` is the round.
+-- is noise) and 'baseline' where binaries were measured in turns, 'confirm-candidate' and 'confirm-baseline' where
+-- an alarm was measured again. `seq` is the round.
 ALTER TABLE measurement RENAME TO measurement_1;
 CREATE TABLE measurement (
   run        INTEGER NOT NULL REFERENCES run (id),
