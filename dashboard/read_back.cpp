@@ -37,4 +37,24 @@ std::vector<std::string> outcomes(const Store& store, const std::string& run) {
   return lines;
 }
 
+std::vector<KeptCase> kept_cases(const Store& store) {
+  SQLite::Statement row(store.database(), R"(SELECT token, suite, bucket, origin, since_ms, note FROM corpus
+      UNION ALL SELECT f.token, f.suite, f.bucket, 'failure', r.started_ms, ''
+      FROM v_failures f JOIN run r ON r.id = f.run_id)");
+  std::vector<KeptCase> cases;
+  while (row.executeStep())
+    cases.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
+                     row.getColumn(3).getString(), row.getColumn(4).getInt64(),
+                     row.getColumn(5).getString()});
+  return cases;
+}
+
+std::vector<std::string> replayed_tokens(const Store& store, const std::string& run) {
+  SQLite::Statement row(store.database(), "SELECT token FROM v_replayed WHERE run = ?");
+  row.bind(1, run);
+  std::vector<std::string> tokens;
+  while (row.executeStep()) tokens.push_back(row.getColumn(0).getString());
+  return tokens;
+}
+
 }  // namespace lockstep::dashboard

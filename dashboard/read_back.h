@@ -16,4 +16,10 @@ std::optional<Run> unfinished_run(const Store& store);
 // "suite|number|token|verdict|bucket" of every case of the run, in no order.
 std::vector<std::string> outcomes(const Store& store, const std::string& run);
 
+// The kept cases of the store and the minimal failing cases of all its runs, in no particular order.
+std::vector<KeptCase> kept_cases(const Store& store);
+
+// The tokens of the kept cases that this run has replayed.
+std::vector<std::string> replayed_tokens(const Store& store, const std::string& run);
+
 }  // namespace lockstep::dashboard

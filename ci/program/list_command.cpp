@@ -29,13 +29,17 @@ void list_suites(bool json) {
 
 void list_faults(bool json) {
   Json all = Json::array();
-  for (const auto& f : suites::faults()) {
-    if (json)
-      all.push_back(
-          {{"fault", f.name}, {"class", f.klass}, {"what", f.what}, {"suite", f.suite}, {"cases", f.cases}});
-    else
-      std::printf("%-28s %-4s %s\n", f.name, f.klass, f.what);
-  }
+  for (const auto list : {suites::faults(), suites::process_faults()})
+    for (const auto& f : list) {
+      if (json)
+        all.push_back({{"fault", f.name},
+                       {"class", f.klass},
+                       {"what", f.what},
+                       {"suite", f.suite},
+                       {"cases", f.cases}});
+      else
+        std::printf("%-28s %-7s %s\n", f.name, f.klass, f.what);
+    }
   if (json) std::printf("%s\n", all.dump(2).c_str());
 }
 

@@ -183,6 +183,12 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       "NAME=LEAST (repeat): cases must have had this label, or this pair such as aten::mm/S, so "
       "often; the default plan has its own");
   run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
+  run_app->add_option("--commit", o.commit,
+                      "Commit of the program under test (default: the one this binary was built from)");
+  run_app->add_option("--corpus", o.corpus,
+                      "Database or text file whose kept cases are replayed first (repeat), beside those of "
+                      "--db and the shipped ones");
+  run_app->add_flag("!--no-corpus", o.replay_kept, "Replay no kept case");
   run_app->add_option("--hang", o.hang_seconds,
                       "A worker without a sign of life for so many seconds is stopped");
   run_app->add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");

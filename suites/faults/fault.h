@@ -26,7 +26,10 @@ struct Fault {
 
 // The explicit table, by class.
 std::span<const Fault> faults();
-// Throws Error that lists the names.
+// Those that the suite cannot search for, since they take the process along, stop it, or come and go: for
+// --fault alone, where the harness isolates, stops and repeats cases. Their class is "process".
+std::span<const Fault> process_faults();
+// Of both lists. Throws Error that lists the names.
 const Fault& find_fault(std::string_view name);
 
 }  // namespace lockstep::suites

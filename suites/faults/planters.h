@@ -75,4 +75,9 @@ EnginePtr cache_ignores_flags();
 EnginePtr cache_ignores_operands();
 EnginePtr cache_ignores_mesh();
 
+// process_faults.cpp: they take the process along, stop it, or come and go.
+EnginePtr crashes();
+EnginePtr hangs();
+EnginePtr comes_and_goes();
+
 }  // namespace lockstep::suites::plant

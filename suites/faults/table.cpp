@@ -195,7 +195,23 @@ constexpr Fault kFaults[] = {
     {"replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks, replica_drifts},
 };
 
+bool relu_on_ranks(C c) {
+  return many_ranks(c) && calls(c, "aten::relu");
+}
+
+const Fault kProcessFaults[] = {
+    {"crash", "process", "relu on several ranks takes the process along", "ops", 1000, 1, relu_on_ranks,
+     crashes},
+    {"hang", "process", "relu on several ranks never ends", "ops", 1000, 1, relu_on_ranks, hangs},
+    {"flaky", "process", "every other relu on several ranks is off by one", "ops", 1000, 1, relu_on_ranks,
+     comes_and_goes},
+};
+
 }  // namespace
+
+std::span<const Fault> process_faults() {
+  return kProcessFaults;
+}
 
 std::span<const Fault> faults() {
   return kFaults;
@@ -203,10 +219,11 @@ std::span<const Fault> faults() {
 
 const Fault& find_fault(std::string_view name) {
   std::string names;
-  for (const auto& f : kFaults) {
-    if (f.name == name) return f;
-    names += concat(names.empty() ? "" : ", ", f.name);
-  }
+  for (const auto list : {faults(), process_faults()})
+    for (const auto& f : list) {
+      if (f.name == name) return f;
+      names += concat(names.empty() ? "" : ", ", f.name);
+    }
   throw Error(concat("[faults] no fault is called '", name, "'; there are: ", names));
 }
 

@@ -61,12 +61,27 @@ struct CaseWorker::Judged {
   int64_t time_ns = 0;
 };
 
-CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence,
-                       Recorded recorded)
-    : options_(options), run_(run), sequence_(std::move(sequence)), recorded_(std::move(recorded)) {}
+CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run,
+                       std::vector<dashboard::KeptCase> kept, Sequence sequence, Recorded recorded)
+    : options_(options),
+      run_(run),
+      kept_(std::move(kept)),
+      sequence_(std::move(sequence)),
+      recorded_(std::move(recorded)) {}
 
 Planned CaseWorker::planned(int64_t number) {
-  return sequence_.at(number * options_.shards + options_.shard);
+  const auto before = static_cast<int64_t>(kept_.size());
+  if (number < before) return {&find_suite(kept_[static_cast<size_t>(number)].suite), -1 - number};
+  return sequence_.at((number - before) * options_.shards + options_.shard);
+}
+
+const dashboard::KeptCase* CaseWorker::kept(const Planned& planned) const {
+  return planned.index < 0 ? &kept_[static_cast<size_t>(-1 - planned.index)] : nullptr;
+}
+
+oracle::Case CaseWorker::case_of(const Planned& planned) const {
+  if (const auto* k = kept(planned)) return oracle::parse_token(k->token);
+  return planned.suite->generate(options_.seed, planned.index);
 }
 
 std::vector<Planned> CaseWorker::uncommitted(int worker) {
@@ -116,7 +131,7 @@ void CaseWorker::run(const Planned& p) {
   const auto began = std::chrono::steady_clock::now();
   Observing engine(*engine_, judged.facts);
   try {
-    c = p.suite->generate(options_.seed, p.index);
+    c = case_of(p);
     judged.outcome = judge_and_repeat(*p.suite, c, engine);
   } catch (const std::exception& e) {
     judged.outcome =
@@ -135,7 +150,7 @@ void CaseWorker::run(const Planned& p) {
 void CaseWorker::lost(const Lost& lost) {
   const auto p = planned(lost.number);
   Judged judged;
-  const auto c = p.suite->generate(options_.seed, p.index);
+  const auto c = case_of(p);
   const auto f = lost_outcome(c, lost);
   judged.outcome = f;
   storing([&] {
@@ -160,7 +175,7 @@ dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c
   r.variant = options_.fault;
   r.self_check = planned.suite->self_check;
   r.number = planned.index;
-  r.how = "random";
+  r.how = kept(planned) != nullptr ? "corpus" : "random";
   if (c.mesh.size() == 0) {  // could not be generated
     r.token = concat("none: case ", planned.index, " of ", planned.suite->name);
     return r;
@@ -203,6 +218,12 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
     r.bucket = bucket(r.suite, dashboard::name(r.verdict), "", r.placement, r.dtype);
   }
   recorder_->record(r);
+  record_replay(planned, r);
+}
+
+void CaseWorker::record_replay(const Planned& planned, const dashboard::CaseRow& row) {
+  if (const auto* k = kept(planned))
+    recorder_->record(dashboard::Replayed{k->token, k->bucket, row.verdict, row.bucket});
 }
 
 void CaseWorker::record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal) {

@@ -27,7 +27,9 @@ using Recorded = std::map<std::string, std::set<int64_t>>;
 
 class CaseWorker {
  public:
-  CaseWorker(const RunOptions& options, const dashboard::Run& run, Sequence sequence, Recorded recorded);
+  // Number k is the k-th kept case; the numbers after them are those of the sequence.
+  CaseWorker(const RunOptions& options, const dashboard::Run& run, std::vector<dashboard::KeptCase> kept,
+             Sequence sequence, Recorded recorded);
 
   // The four calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
   void begin(int worker);
@@ -46,9 +48,14 @@ class CaseWorker {
   void shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure);
   void tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome);
   Planned planned(int64_t number);
+  // Of a kept case the index is -1 - k.
+  const dashboard::KeptCase* kept(const Planned& planned) const;
+  oracle::Case case_of(const Planned& planned) const;
+  void record_replay(const Planned& planned, const dashboard::CaseRow& row);
 
   const RunOptions& options_;
   const dashboard::Run& run_;
+  std::vector<dashboard::KeptCase> kept_;
   Sequence sequence_;
   Recorded recorded_;
   std::unique_ptr<dashboard::Store> store_;

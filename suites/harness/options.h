@@ -25,7 +25,10 @@ struct RunOptions {
   std::string fault;                        // plants this fault in the engine
   bool resume = false;
   double hang_seconds = 120;
+  std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too
+  bool replay_kept = true;
   double least_rate = 0;  // cases a second and core, below which the run is a regression
+  std::string commit;     // of the program under test; "": the one this binary was built from
   std::string command;    // as typed
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/harness/run.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "dashboard/merge.h"
+#include "dashboard/read_back.h"
 #include "dashboard/report.h"
 #include "engine/rules/table.h"
 #include "engine/values/error.h"
@@ -15,6 +18,7 @@
 #include "suites/harness/environment.h"
 #include "suites/harness/exit_code.h"
 #include "suites/harness/gates.h"
+#include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/harness/run_record.h"
 
@@ -51,10 +55,11 @@ void collect_shards(dashboard::Store& store, const std::string& db) {
 struct Prepared {
   dashboard::Run run;
   Recorded recorded;
+  std::vector<dashboard::KeptCase> kept;
 };
 
 // Opens the database first, so that an unusable one is told before any case runs.
-Prepared prepare(RunOptions& options, const Plan& plan) {
+Prepared prepare(RunOptions& options, const Plan& plan, const RunListener& listener) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
   Prepared p;
@@ -63,11 +68,13 @@ Prepared prepare(RunOptions& options, const Plan& plan) {
   p.run.numerics = options.lane == Lane::kExact ? "exact" : "fast";
   p.run.plan = plan_json(options, plan);
   describe_environment(p.run);
+  if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
+  p.kept = kept_cases(options, store, plan.chosen, listener.message);
   return p;
 }
 
-Prepared prepare_resumed(RunOptions& options) {
+Prepared prepare_resumed(RunOptions& options, const RunListener& listener) {
   LOCKSTEP_CHECK(std::filesystem::exists(options.db), "[run] --resume: there is no ", options.db,
                  "; start a run without --resume");
   auto store = dashboard::Store::open_writer(options.db);
@@ -77,16 +84,25 @@ Prepared prepare_resumed(RunOptions& options) {
   options = resumed_options(options, p.run);
   dashboard::Recorder recorder(store, p.run, "supervisor");
   for (const auto& suite : suites())
-    for (const auto number : recorder.recorded_numbers(suite.name)) p.recorded[suite.name].insert(number);
+    for (const auto number : recorder.recorded_numbers(suite.name))
+      if (number >= 0) p.recorded[suite.name].insert(number);
+  p.kept = kept_cases(options, store, plan(options).chosen, listener.message);
+  const auto done = dashboard::replayed_tokens(store, p.run.id);
+  std::erase_if(p.kept,
+                [&](const auto& k) { return std::find(done.begin(), done.end(), k.token) != done.end(); });
   return p;
+}
+
+int64_t count_of(const std::vector<dashboard::KeptCase>& kept) {
+  return static_cast<int64_t>(kept.size());
 }
 
 PoolResult run_workers(const RunOptions& options, const Plan& plan, const Prepared& prepared,
                        const RunListener& listener) {
-  CaseWorker worker(options, prepared.run, Sequence(plan.chosen), prepared.recorded);
+  CaseWorker worker(options, prepared.run, prepared.kept, Sequence(plan.chosen), prepared.recorded);
   PoolOptions pool;
   pool.jobs = options.jobs;
-  pool.cases = plan.cases == kEndless ? kEndless : in_shard(plan.cases, options);
+  pool.cases = plan.cases == kEndless ? kEndless : in_shard(plan.cases, options) + count_of(prepared.kept);
   pool.seconds = options.seconds;
   pool.hang_seconds = options.hang_seconds;
   PoolWork work;
@@ -169,13 +185,29 @@ void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard:
       dashboard::Measurement{"cases per second per core", "1/s", summary.cases_per_second_per_core});
 }
 
+// From now on the next runs replay these first.
+void keep(const Prepared& prepared, RunSummary& summary, const dashboard::Store& store,
+          dashboard::Recorder& recorder) {
+  if (!prepared.kept.empty()) {
+    SQLite::Statement row(store.database(), "SELECT count(*) FROM v_replayed WHERE run = ? AND now <> ''");
+    row.bind(1, summary.run);
+    row.executeStep();
+    summary.covered.push_back(concat("kept cases: ", prepared.kept.size(), " replayed first, ",
+                                     row.getColumn(0).getInt64(), " fail"));
+  }
+  for (const auto& k : prepared.kept) recorder.keep(k);
+  for (const auto& f : summary.failures)
+    if (!find_suite(f.suite).self_check)
+      recorder.keep({f.token, f.suite, f.bucket, "failure", prepared.run.started_ms, ""});
+}
+
 RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared,
                     const PoolResult& pool, double seconds) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
   auto summary = read_summary(store, prepared.run);
   summary.seed = options.seed;
-  summary.planned = plan.cases == kEndless ? 0 : in_shard(plan.cases, options);
+  summary.planned = plan.cases == kEndless ? 0 : in_shard(plan.cases, options) + count_of(prepared.kept);
   summary.seconds = seconds;
   summary.cases_per_second_per_core =
       static_cast<double>(summary.cases - cases_in(prepared.recorded)) / seconds / options.jobs;
@@ -188,6 +220,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   judge_random_pairs(plan, store, summary, recorder);
   judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
+  keep(prepared, summary, store, recorder);
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
@@ -224,7 +257,8 @@ RunSummary run(RunOptions options, const RunListener& listener) {
   check(options);
   if (options.jobs == 0) options.jobs = processors();
   auto the_plan = plan(options);
-  const auto prepared = options.resume ? prepare_resumed(options) : prepare(options, the_plan);
+  const auto prepared =
+      options.resume ? prepare_resumed(options, listener) : prepare(options, the_plan, listener);
   if (options.resume) the_plan = plan(options);
   listener.started(options, the_plan, prepared.run.id);
   const auto began = now_ms();

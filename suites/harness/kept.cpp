@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/harness/kept.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <tuple>
+
+#include "dashboard/read_back.h"
+#include "dashboard/store.h"
+#include "engine/values/error.h"
+#include "oracle/program.h"
+
+namespace lockstep::suites {
+namespace {
+
+using dashboard::KeptCase;
+
+bool is_database(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string head(15, '\0');
+  return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == "SQLite format 3";
+}
+
+std::vector<KeptCase> read(const std::string& file) {
+  LOCKSTEP_CHECK(std::filesystem::exists(file), "[run] --corpus: there is no ", file);
+  if (!is_database(file)) return read_corpus(file);
+  return dashboard::kept_cases(dashboard::Store::open_reader(file));
+}
+
+// Failures first; of equal rank the order of the token, so that every run has the same.
+auto rank(const KeptCase& k) {
+  return std::tuple(k.bucket.empty(), k.origin != "failure", k.token.size(), k.token);
+}
+
+std::vector<KeptCase> one_a_bucket(std::vector<KeptCase> all) {
+  std::sort(all.begin(), all.end(), [](const KeptCase& a, const KeptCase& b) { return rank(a) < rank(b); });
+  std::set<std::string> buckets, tokens;
+  std::vector<KeptCase> kept;
+  for (KeptCase& k : all) {
+    const bool known =
+        !tokens.insert(k.token).second || (!k.bucket.empty() && !buckets.insert(k.bucket).second);
+    if (!known) kept.push_back(std::move(k));
+  }
+  return kept;
+}
+
+bool chosen_here(const KeptCase& k, const std::vector<const Suite*>& chosen) {
+  return std::any_of(chosen.begin(), chosen.end(),
+                     [&](const Suite* s) { return k.suite == s->name && !s->self_check; });
+}
+
+bool readable(const KeptCase& k, const std::function<void(const std::string&)>& tell) {
+  try {
+    oracle::parse_token(k.token);
+    return true;
+  } catch (const Error& e) {
+    tell(concat("a kept case is left out, since this version cannot read it: ", e.what()));
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string shipped_corpus() {
+  return std::filesystem::exists(LOCKSTEP_CORPUS) ? LOCKSTEP_CORPUS : LOCKSTEP_INSTALLED_CORPUS;
+}
+
+std::vector<KeptCase> read_corpus(const std::string& file) {
+  std::ifstream in(file);
+  LOCKSTEP_CHECK(in, "[corpus] cannot read ", file);
+  std::vector<KeptCase> cases;
+  std::string note;
+  int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty() || line[0] == '#') {
+      note = line.empty() ? "" : line.substr(std::min<size_t>(line.size(), 2));
+      continue;
+    }
+    const auto colon = line.find(':'), semicolon = line.find(';');
+    LOCKSTEP_CHECK(
+        line[0] == 'v' && colon != std::string::npos && semicolon != std::string::npos && colon < semicolon,
+        "[corpus] ", file, ":", number, ": '", line.substr(0, 60), "' is no token");
+    cases.push_back({line, line.substr(colon + 1, semicolon - colon - 1), "", "golden", 0, note});
+    note.clear();
+  }
+  return cases;
+}
+
+std::vector<KeptCase> kept_cases(const RunOptions& options, const dashboard::Store& store,
+                                 const std::vector<const Suite*>& chosen,
+                                 const std::function<void(const std::string&)>& tell) {
+  if (!options.replay_kept || options.shard != 0) return {};
+  auto all = dashboard::kept_cases(store);
+  const auto add = [&](const std::vector<KeptCase>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(read_corpus(shipped_corpus()));
+  for (const auto& file : options.corpus) add(read(file));
+  std::vector<KeptCase> mine;
+  for (const auto& k : one_a_bucket(std::move(all)))
+    if (chosen_here(k, chosen) && readable(k, tell)) mine.push_back(k);
+  return mine;
+}
+
+}  // namespace lockstep::suites
