@@ -23,7 +23,8 @@ constexpr const char* kChoose = R"(
   SELECT id, run, suite, self_check, verdict FROM told
   WHERE old AND NOT failure AND NOT slow AND NOT witness AND how <> 'corpus'
     AND id NOT IN (SELECT c.id FROM cases c
-                   JOIN (SELECT key FROM cases GROUP BY key HAVING count(DISTINCT outcome) > 1) k ON k.key = c.key))";
+                   JOIN (SELECT key FROM cases GROUP BY key HAVING count(DISTINCT outcome) > 1) k ON
+            k.key = c.key))";
 
 constexpr const char* kCount = R"(
   INSERT INTO pruned

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "ci/gate/rules.h"
+#include "ci/gate/series.h"
 #include "dashboard/sql.h"
 
 namespace lockstep::gate {
@@ -85,6 +86,12 @@ Judgement judge(const std::string& baseline, const std::string& candidate, const
       const Effect effect = effect_of(rule, policy);
       if (effect == Effect::kOff || rule.query == nullptr) continue;
       for (Finding& f : findings_of(rule, effect, db)) judgement.findings.push_back(std::move(f));
+    }
+    auto series = judge_series(sides, policy);
+    judgement.series = std::move(series.verdicts);
+    for (Finding& f : series.findings) {
+      f.effect = effect_of(*find_rule(f.rule), policy);
+      if (f.effect != Effect::kOff) judgement.findings.push_back(std::move(f));
     }
     excuse_all(judgement, db);
   } catch (const SQLite::Exception&) {

@@ -6,7 +6,11 @@
 #include "ci/gate/decide.h"
 #include "ci/gate/judge.h"
 #include "ci/gate/rules.h"
+#include "ci/output/output.h"
 #include "ci/program/commands.h"
+#include "dashboard/output_file.h"
+#include "dashboard/report.h"
+#include "dashboard/store.h"
 #include "engine/values/error.h"
 #include "suites/harness/exit_code.h"
 
@@ -18,7 +22,8 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   std::string baseline, candidate = "lockstep.db", policy, today = gate::today();
   gate::Claims claims;
-  bool json = false, dry = false, rules = false;
+  std::string junit, sarif, summary, report;
+  bool json = false, dry = false, rules = false, annotations = false;
 };
 
 Json to_json(const gate::Judgement& j, int code) {
@@ -83,9 +88,26 @@ int list_rules(const gate::Policy& policy, bool json) {
   return 0;
 }
 
+// The outputs that were asked for, of the store that now holds the judgement.
+void write_outputs(const Flags& flags) {
+  if (flags.junit.empty() && flags.sarif.empty() && flags.summary.empty() && flags.report.empty() &&
+      !flags.annotations)
+    return;
+  const auto store = dashboard::Store::open_reader(flags.candidate);
+  const auto picture = output::read_picture(store);
+  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(picture));
+  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(picture));
+  if (!flags.summary.empty()) dashboard::write_whole(flags.summary, output::render_summary(picture));
+  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
+  if (flags.annotations) std::printf("%s", output::render_annotations(picture).c_str());
+}
+
 int run(const Flags& flags) {
   const auto policy = flags.policy.empty() ? gate::default_policy() : gate::read_policy(flags.policy);
   if (flags.rules) return list_rules(policy, flags.json);
+  LOCKSTEP_CHECK(
+      !flags.dry || (flags.junit + flags.sarif + flags.summary + flags.report).empty(),
+      "[gate] --dry-run stores no judgement, so that no output can show it; leave one of them out");
   LOCKSTEP_CHECK(!flags.baseline.empty(),
                  "[gate] pass --baseline DB: the database of an earlier run, or of main");
   const auto judgement = gate::judge(flags.baseline, flags.candidate, policy, flags.claims, flags.today);
@@ -95,6 +117,7 @@ int run(const Flags& flags) {
     std::printf("%s\n", to_json(judgement, code).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   else
     print(judgement, code);
+  write_outputs(flags);
   return code;
 }
 
@@ -114,6 +137,12 @@ void add_gate(CLI::App& app, Chosen& chosen) {
   gate->add_option("--today", flags->today, "Judge mutes as of this day, YYYY-MM-DD (default: today, UTC)");
   gate->add_flag("--dry-run", flags->dry, "Do not store the judgement");
   gate->add_flag("--rules", flags->rules, "Print the rules with their effects and codes, and judge nothing");
+  gate->add_option("--junit", flags->junit, "Write JUnit XML to this file, too");
+  gate->add_option("--sarif", flags->sarif, "Write SARIF 2.1.0 to this file, too");
+  gate->add_option("--summary", flags->summary,
+                   "Write Markdown to this file, too, such as $GITHUB_STEP_SUMMARY");
+  gate->add_option("--report", flags->report, "Write the HTML report to this file, too");
+  gate->add_flag("--annotations", flags->annotations, "Print GitHub annotations, too");
   gate->add_flag("--json", flags->json, "Print JSON");
   gate->callback([&chosen, flags] {
     chosen.json = flags->json;

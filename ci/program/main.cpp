@@ -87,6 +87,8 @@ int main(int argc, char** argv) {
   add_publish(app, chosen);
   add_gate(app, chosen);
   add_bless(app, chosen);
+  add_prune(app, chosen);
+  add_bisect(app, chosen);
   add_init(app, chosen, line);
   add_train(app, chosen, line);
   Quiet quiet;
