@@ -100,20 +100,15 @@ std::vector<Judged> judge_in_turns(const std::vector<const Measured*>& series, s
   return result;
 }
 
-Judged judge_by_history(const Measured& m, const std::vector<double>& history, size_t family,
-                        const Policy& policy) {
-  const double newest = median(of_candidate(m));
-  const auto again = m.values(kConfirmCandidate);
-  const auto second = again.empty() ? std::nullopt : std::optional(median(again));
-  const HistoryVerdict v = judge_history(history, newest, second, family, policy);
+Judged of_history(const Measured& m, const History& history, const HistoryVerdict& v, const Policy& policy) {
   SeriesJudgement j = described(m, "history");
   j.verdict = verdict_of(v.finding, m.series.more_is_better);
-  j.reason = history.empty() ? "new" : text_of(v.reason);
+  j.reason = history.points.empty() ? "new" : text_of(v.reason);
   j.samples = v.points;
-  j.candidate_value = newest;
-  if (!history.empty()) {
+  j.candidate_value = history.newest;
+  if (!history.points.empty()) {
     j.ratio = std::exp(v.effect);
-    j.baseline_value = newest / *j.ratio;
+    j.baseline_value = history.newest / *j.ratio;
   }
   if (std::isfinite(v.band)) {
     j.low = std::exp(v.effect - v.band);
@@ -124,6 +119,25 @@ Judged judge_by_history(const Measured& m, const std::vector<double>& history, s
   j.confirmed = v.confirmed;
   j.detail = history_sentence(j, policy);
   return {j, v.wants_second};
+}
+
+std::vector<Judged> judge_by_history(const std::vector<const Measured*>& series, const Series& candidate,
+                                     const dashboard::Store* baseline, size_t family, const Policy& policy) {
+  if (series.empty()) return {};
+  const auto points =
+      baseline == nullptr ? std::map<std::string, std::vector<double>>{} : histories(*baseline, candidate);
+  std::vector<History> all;
+  for (const auto* m : series) {
+    History history{.newest = median(of_candidate(*m))};
+    if (const auto found = points.find(m->series.name); found != points.end()) history.points = found->second;
+    if (const auto again = m->values(kConfirmCandidate); !again.empty()) history.second = median(again);
+    all.push_back(std::move(history));
+  }
+  const auto verdicts = judge_histories(all, family, policy);
+  std::vector<Judged> result;
+  for (size_t i = 0; i < series.size(); ++i)
+    result.push_back(of_history(*series[i], all[i], verdicts[i], policy));
+  return result;
 }
 
 bool all_equal(const std::vector<double>& values) {
@@ -180,14 +194,8 @@ std::vector<Judged> judge_timed(const Series& candidate, const dashboard::Store*
   }
   const size_t family = turns.size() + alone.size();
   for (auto& judged : judge_in_turns(turns, family, policy)) result.push_back(std::move(judged));
-  if (alone.empty()) return result;
-  const auto points =
-      baseline == nullptr ? std::map<std::string, std::vector<double>>{} : histories(*baseline, candidate);
-  for (const auto* m : alone) {
-    const auto history = points.find(m->series.name);
-    result.push_back(judge_by_history(*m, history == points.end() ? std::vector<double>{} : history->second,
-                                      family, policy));
-  }
+  for (auto& judged : judge_by_history(alone, candidate, baseline, family, policy))
+    result.push_back(std::move(judged));
   return result;
 }
 

@@ -68,6 +68,11 @@ std::string history_sentence(const SeriesJudgement& j, const Policy& policy) {
       change(*j.ratio) + " than the newest of " + std::to_string(j.samples) + " points";
   if (j.reason == "noise")
     return unless_quiet(j, policy, "measure in turns with a baseline binary, or gather more history");
+  if (j.reason == "unsteady")
+    return percent(j.false_alarms.value_or(0)) +
+           " of the points of this machine lie beyond their bands themselves: measure in turns with a "
+           "baseline "
+           "binary";
   if (j.reason == "unconfirmed") return effect + ", beyond their band; the second batch was not measured";
   if (j.verdict == "same") return effect + ", within their band; " + would_show(j);
   return effect + ", beyond their band twice; " + percent(j.false_alarms.value_or(0)) +
