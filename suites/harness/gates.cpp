@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/harness/gates.h"
 
+#include <algorithm>
+
 #include "dashboard/rows.h"
 #include "suites/harness/exit_code.h"
 
@@ -32,7 +34,7 @@ int64_t measured(const VerdictCounts& verdicts) {
 }
 
 int64_t least_of(int64_t planned) {
-  return planned - planned / 5;
+  return planned - std::max(planned / 5, std::min<int64_t>(1, planned - 1));
 }
 
 }  // namespace lockstep::suites

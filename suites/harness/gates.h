@@ -17,7 +17,8 @@ using VerdictCounts = std::map<std::string, int64_t>;
 std::set<int> codes_of(const Suite& suite, const VerdictCounts& verdicts);
 // Cases that came to a verdict: those that gave up or broke did not.
 int64_t measured(const VerdictCounts& verdicts);
-// How many of the planned cases must be measured: a few may give up, and a few be alike and count once.
+// How many of the planned cases must be measured: a fifth, or one of few, may
+// give up or be alike and count once.
 int64_t least_of(int64_t planned);
 
 }  // namespace lockstep::suites

@@ -30,6 +30,8 @@ TEST(Gates, GivingUpMeasuresNothing) {
   EXPECT_EQ(measured({{"gave_up", 50}, {"broken", 2}}), 0);
   EXPECT_EQ(measured({{"gave_up", 50}, {"equal", 3}, {"different", 1}}), 4);
   EXPECT_EQ(least_of(1), 1);
+  EXPECT_EQ(least_of(2), 1);
+  EXPECT_EQ(least_of(3), 2);
   EXPECT_EQ(least_of(100), 80);
 }
 
