@@ -30,6 +30,7 @@ void add_gate(CLI::App& app, Chosen& chosen);
 void add_bless(CLI::App& app, Chosen& chosen);
 void add_prune(CLI::App& app, Chosen& chosen);
 void add_bisect(CLI::App& app, Chosen& chosen);
+void add_bench(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line);
 

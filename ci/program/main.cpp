@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
   add_bless(app, chosen);
   add_prune(app, chosen);
   add_bisect(app, chosen);
+  add_bench(app, chosen, line);
   add_init(app, chosen, line);
   add_train(app, chosen, line);
   Quiet quiet;

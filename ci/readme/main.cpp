@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB ROOT
+// readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT
 //     reads the stores, writes golden/numbers.json and README.md
+// readme_numbers peers PEERS_DB ROOT
+//     the same for one store alone
 // readme_numbers check ROOT
 //     1 if the README is not what golden/numbers.json renders to
 #include <cstdio>
@@ -27,13 +29,22 @@ void write(const std::string& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
 }
 
+void freeze(const Json& numbers, const std::string& root) {
+  write(root + "/README.md", replace_section(read(root + "/README.md"), render(numbers)));
+  write(root + "/golden/numbers.json", numbers.dump(1) + "\n");
+}
+
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 8 && arguments[0] == "measure") {
-    const Json numbers =
-        measure({arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6]});
-    const std::string& root = arguments[7];
-    write(root + "/README.md", replace_section(read(root + "/README.md"), render(numbers)));
-    write(root + "/golden/numbers.json", numbers.dump(1) + "\n");
+  if (arguments.size() == 9 && arguments[0] == "measure") {
+    freeze(measure({arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6],
+                    arguments[7]}),
+           arguments[8]);
+    return 0;
+  }
+  if (arguments.size() == 3 && arguments[0] == "peers") {
+    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
+    numbers["peers"] = measure_peers(arguments[1]);
+    freeze(numbers, arguments[2]);
     return 0;
   }
   if (arguments.size() == 2 && arguments[0] == "check") {
@@ -50,7 +61,8 @@ int run(const std::vector<std::string>& arguments) {
   }
   std::fprintf(
       stderr,
-      "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB ROOT | check ROOT\n");
+      "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT |\n"
+      "                      peers PEERS_DB ROOT | check ROOT\n");
   return 2;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -218,7 +219,60 @@ std::string alone_line(const Json& alone) {
          " parameters differ from one device.";
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+std::string brief(double value) {
+  return value < 1000 ? format("%.3g", value) : thousands(static_cast<int64_t>(value + 0.5));
+}
+
+// Ours and theirs side by side, for each series that both have.
+std::string peers_table(const Json& peers) {
+  std::string out = "| what | Lockstep | PyTorch | better by |\n|---|--:|--:|--:|\n";
+  for (const auto& p : peers["rows"]) {
+    const auto unit = " " + text_of(p["unit"]);
+    const double ours = p["ours"], theirs = p["theirs"];
+    const double better = p["better"] == "more" ? ours / theirs : theirs / ours;
+    out += "| " + text_of(p["series"]) + " | " + brief(ours) + unit + " | " + brief(theirs) + unit + " | " +
+           format("%.1f", better) + " |\n";
+  }
+  return out;
+}
+
+std::string peers_section(const Json& numbers) {
+  if (!numbers.contains("peers")) return "";
+  return "`ci/peers`: this engine and PyTorch's own DTensor of the same version, in turns on " +
+         text_of(numbers["peers"]["machine"]["processor"]) +
+         ". Dispatch is what an op takes above the plain op, each in its own language; a small case is three "
+         "ops "
+         "against one device, with all ranks hosted (LocalTensorMode there).\n\n" +
+         peers_table(numbers["peers"]) + "\n";
+}
+
 }  // namespace
+
+Json measure_peers(const std::string& path) {
+  const Store store = Store::open_reader(path);
+  std::map<std::string, std::map<std::string, std::vector<double>>> values;
+  for (const auto& s : rows(store, "SELECT series, arm, value FROM v_samples" + kNewest))
+    values[text_of(s["series"])][text_of(s["arm"])].push_back(s["value"]);
+  Json result = {{"machine", machine(store, path)}, {"rows", Json::array()}};
+  for (const auto& s :
+       rows(store, "SELECT series, unit, better FROM v_series" + kNewest + " ORDER BY area, series")) {
+    auto& arms = values[text_of(s["series"])];
+    if (arms["candidate"].empty() || arms["baseline"].empty()) continue;
+    result["rows"].push_back({{"series", s["series"]},
+                              {"unit", s["unit"]},
+                              {"better", s["better"]},
+                              {"ours", median(arms["candidate"])},
+                              {"theirs", median(arms["baseline"])}});
+  }
+  if (result["rows"].empty()) throw std::runtime_error(path + " does not hold a run of ci/peers");
+  return result;
+}
 
 Json measure(const Stores& stores) {
   const Store run = Store::open_reader(stores.run), rate = Store::open_reader(stores.rate),
@@ -251,6 +305,7 @@ Json measure(const Stores& stores) {
   numbers["grid"] = {{"command", command(grid, stores.grid)}, {"rows", grid_rows(grid, stores.grid)}};
   numbers["init"] = {{"command", command(init, stores.init)}, {"rows", init_rows(init, stores.init)}};
   numbers["alone"] = {{"command", command(alone, stores.alone)}, {"rows", init_rows(alone, stores.alone)}};
+  numbers["peers"] = measure_peers(stores.peers);
   return numbers;
 }
 
@@ -259,7 +314,7 @@ std::string render(const Json& numbers) {
   return "Measured by `ci/numbers` on " + text_of(machine["cores"]) + " cores of " +
          text_of(machine["processor"]) + " with libtorch " + text_of(machine["libtorch"]) + ", commit " +
          text_of(machine["commit"]).substr(0, 12) + ".\n\n" + run_table(numbers) + "\n" +
-         command_of(numbers["curves"]) +
+         peers_section(numbers) + command_of(numbers["curves"]) +
          ": the loss against one device, plain libtorch on the same random stream.\n\n" +
          curve_table(numbers["curves"]["rows"]) + "\n" + command_of(numbers["grid"]) +
          ": cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and each pair, evenly and not. "

@@ -13,6 +13,7 @@
 
 #include "engine/random_policy.h"
 #include "engine/values/device_mesh.h"
+#include "engine/world.h"
 
 namespace lockstep::suites {
 
@@ -29,6 +30,7 @@ struct TrainOptions {
   // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream.
   // Else dimensions named "tp" (tensor and sequence parallel) and "dp" (data parallel).
   std::optional<DeviceMesh> mesh;
+  WorldPtr world;  // of the mesh; null: this process hosts every rank
   RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
 };
 

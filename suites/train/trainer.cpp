@@ -35,7 +35,7 @@ Trainer::Trainer(const TrainOptions& options) : options_(options), model_(model_
     plain_scope_.emplace(simulated_);
     return;
   }
-  mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names());
+  mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names(), options.world);
   parallelize_llama(model_, model_options(options), *mesh_);
 }
 
