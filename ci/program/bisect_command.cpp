@@ -163,12 +163,12 @@ Found search(const Flags& flags, const WorkTree& work) {
   return found;
 }
 
-int bisect(const Flags& flags) {
+int bisect(Flags flags) {
   LOCKSTEP_CHECK(flags.token.empty() != flags.check.empty(),
                  "[bisect] give --token, or --check with a command");
   const fs::path repository = fs::absolute(flags.repository);
-  git("rev-parse --verify --quiet " + suites::quoted(flags.good + "^{commit}"), repository);
-  git("rev-parse --verify --quiet " + suites::quoted(flags.bad + "^{commit}"), repository);
+  for (auto* commit : {&flags.good, &flags.bad})  // HEAD means another commit once the search has begun
+    *commit = git("rev-parse --verify --quiet " + suites::quoted(*commit + "^{commit}"), repository);
   const WorkTree work(repository, flags.bad);
   const auto found = search(flags, work);
   const int code = found.first_bad.empty() ? suites::kNotMeasured : suites::kAllEqual;
