@@ -71,7 +71,8 @@ CREATE VIEW v_failures AS
 SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.verdict, b.op, b.placement,
        b.mesh, b.dtype, b.cases, coalesce(f.token, b.token) AS token, coalesce(f.program, '') AS program,
        f.ops, f.shrink_steps, f.budget_ended, b.explanation, b.case_id,
-       'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' AS replay
+       'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' ||
+       iif(b.variant = '', '', ' --fault ' || b.variant) AS replay
 FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement,
              c.mesh, c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
              min(printf('%09d', length(c.token)) || c.token) AS shortest
