@@ -23,9 +23,13 @@ std::optional<double> finite(double x) {
   return std::isfinite(x) ? std::optional(x) : std::nullopt;
 }
 
-bool positive(const Measured& m) {
-  return std::all_of(m.samples.begin(), m.samples.end(),
-                     [](const auto& s) { return std::isfinite(s.value) && s.value > 0; });
+// A difference of two timings is now and then not positive; a series that is so more often has no ratio.
+bool has_ratio(const Measured& m) {
+  constexpr int64_t kOneIn = 10;
+  const auto& all = m.samples;
+  const auto count = [&](auto&& is) { return std::count_if(all.begin(), all.end(), is); };
+  if (count([](const auto& s) { return !std::isfinite(s.value); }) > 0) return false;
+  return kOneIn * count([](const auto& s) { return s.value <= 0; }) <= static_cast<int64_t>(all.size());
 }
 
 std::vector<double> of_candidate(const Measured& m) {
@@ -184,8 +188,8 @@ std::vector<Judged> judge_timed(const Series& candidate, const dashboard::Store*
   std::vector<const Measured*> turns, alone;
   for (const auto& [name, m] : candidate) {
     if (m.series.counted) continue;
-    if (!positive(m)) {
-      result.push_back({not_measured(m, "value", "a sample is not a positive number")});
+    if (!has_ratio(m)) {
+      result.push_back({not_measured(m, "value", "more than one sample in ten is not a positive number")});
     } else if (!m.values(kBaseline).empty()) {
       turns.push_back(&m);
     } else {

@@ -26,7 +26,7 @@ struct SeriesJudgement {
   // Why the verdict is "not measured": "new" (the baseline does not have it), "missing" (only the baseline
   // has it), "few" (samples), "noise" (an effect of max_detectable would not have shown), "unconfirmed" (an
   // alarm without its second batch), "unsteady" (the same binary is blamed too often), "nondeterministic"
-  // (counted samples differ among themselves), "value" (not a positive number). Empty with every other
+  // (counted samples differ among themselves), "value" (not positive, too often). Empty with every other
   // verdict.
   std::string reason{};
   int64_t samples = 0;            // pairs, confirmation included; points of history; counted samples

@@ -101,20 +101,29 @@ TEST(JudgeSeries, InTurns) {
   for (const auto& j : all) EXPECT_NE(j.detail, "");
 }
 
-// Catches: a sample of zero taken for a ratio of infinity.
-TEST(JudgeSeries, RefusesValuesThatHaveNoLogarithm) {
+// Catches: a sample of zero taken for a ratio of infinity, and one such sample that silences the whole
+// series.
+TEST(JudgeSeries, ValuesThatHaveNoLogarithmAreOutliersOrRefused) {
   const TemporaryFolder f;
   Store store = Store::open_writer(f / "c.db");
   {
     Recorder r(store, run_of("run", "new", 1), "w");
-    record_turns(r, timed("zero"), 1, 20, false);
-    sample(r, "zero", kCandidate, 0);
-    sample(r, "zero", kBaseline, 1);
+    for (const std::string name : {"one", "many", "nan"}) {
+      record_turns(r, timed(name), 1, 20, false);
+      for (int i = 0; i < (name == "many" ? 12 : 1); ++i) {
+        sample(r, name, kCandidate, name == "nan" ? std::nan("") : -0.5);
+        sample(r, name, kAgain, 100);
+        sample(r, name, kBaseline, 100);
+      }
+    }
     r.finish("finished", 0);
   }
   const auto all = judge_series(store, nullptr, {});
-  EXPECT_EQ(of(all, "zero").reason, "value");
-  EXPECT_EQ(of(all, "zero").verdict, "not measured");
+  EXPECT_EQ(of(all, "one").verdict, "same") << of(all, "one").detail;
+  EXPECT_EQ(of(all, "one").samples, 21);
+  EXPECT_EQ(of(all, "many").reason, "value");
+  EXPECT_EQ(of(all, "nan").reason, "value");
+  EXPECT_EQ(of(all, "nan").verdict, "not measured");
 }
 
 void record_history(Store& store, int points, double machine_noise) {

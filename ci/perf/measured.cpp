@@ -42,6 +42,9 @@ std::vector<double> Measured::values(std::string_view arm) const {
 }
 
 std::vector<double> Measured::log_ratios(std::string_view a, std::string_view b) const {
+  std::vector<double> all;
+  for (const auto& sample : samples) all.push_back(sample.value);
+  const double least = median(all) / 1000;
   std::map<std::pair<std::string, int64_t>, double> other;
   for (const auto& sample : samples)
     if (sample.arm == b) other[{sample.worker, sample.seq}] = sample.value;
@@ -49,7 +52,8 @@ std::vector<double> Measured::log_ratios(std::string_view a, std::string_view b)
   for (const auto& sample : samples) {
     if (sample.arm != a) continue;
     const auto pair = other.find({sample.worker, sample.seq});
-    if (pair != other.end()) ratios.push_back(std::log(sample.value / pair->second));
+    if (pair != other.end())
+      ratios.push_back(std::log(std::max(sample.value, least) / std::max(pair->second, least)));
   }
   return ratios;
 }

@@ -18,7 +18,8 @@ struct Measured {
   std::vector<dashboard::Sample> samples{};
 
   std::vector<double> values(std::string_view arm) const;
-  // log(a / b) of the rounds that have both arms. @pre all values are positive.
+  // log(a / b) of the rounds that have both arms. What is less than a thousandth of the median of all samples
+  // counts as that: an outlier, which ranks bear, where zero would have no logarithm.
   std::vector<double> log_ratios(std::string_view a, std::string_view b) const;
 };
 
