@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a bucket: v_buckets against the same rules written as a loop, for every history of four commits and for
+// The life of a bucket: v_buckets against the same rules written as a loop, for every history of four
+// commits and for
 // generated longer ones.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -13,7 +14,8 @@ using testing::sample_case;
 using testing::sample_run;
 using testing::TemporaryFolder;
 
-// What a commit says of the bucket: its case failed; the kept case was replayed and passed; both (another case of the
+// What a commit says of the bucket: its case failed; the kept case was replayed and passed; both (another
+// case of the
 // bucket failed); nothing.
 enum Said { kNothing, kFailed, kClean, kBoth };
 const std::string kBucket = "ops | value";
@@ -62,7 +64,7 @@ std::optional<Life> expected(const std::vector<Said>& history) {
   if (!failed) return std::nullopt;
   life.clean = clean;
   const bool now = life.last == static_cast<int>(history.size()) - 1;
-  life.state = now && before_last < 0            ? "new"
+  life.state = now && before_last < 0          ? "new"
                : now && clean_before_last >= 3 ? "regressed"
                : now                           ? "active"
                : clean >= 3                    ? "fixed"
@@ -75,10 +77,13 @@ std::optional<Life> seen(const std::vector<Said>& history) {
   Store store = Store::open_writer(folder / "a.db");
   write(history, store);
   SQLite::Statement row(store.database(),
-                        "SELECT state, first_commit, last_commit, commits, clean_commits, bucket FROM v_buckets");
+                        "SELECT state, first_commit, last_commit, commits, clean_commits, bucket
+                            FROM v_buckets");
   if (!row.executeStep()) return std::nullopt;
-  const auto number = [&](int column) { return std::stoi(row.getColumn(column).getString().substr(7)); };
-  Life life{row.getColumn(0).getString(), number(1), number(2), row.getColumn(3).getInt(), row.getColumn(4).getInt()};
+  const auto number = [&](int column) {
+    return std::stoi(row.getColumn(column).getString().substr(7)); };
+  Life life{row.getColumn(0).getString(), number(1), number(2), row.getColumn(3).getInt(),
+      row.getColumn(4).getInt()};
   EXPECT_EQ(row.getColumn(5).getString(), kBucket);
   EXPECT_FALSE(row.executeStep()) << "one row a bucket";
   return life;
@@ -103,7 +108,8 @@ TEST(Buckets, EveryHistoryOfFourCommits) {
 RC_GTEST_PROP(Buckets, LongerHistories, ()) {
   const auto length = *rc::gen::inRange(5, 12);
   const auto history = *rc::gen::container<std::vector<Said>>(
-      static_cast<size_t>(length), rc::gen::weightedElement<Said>({{1, kNothing}, {2, kFailed}, {5, kClean}, {1, kBoth}}));
+      static_cast<size_t>(length),
+      rc::gen::weightedElement<Said>({{1, kNothing}, {2, kFailed}, {5, kClean}, {1, kBoth}}));
   RC_LOG() << text(history);
   RC_ASSERT(seen(history) == expected(history));
 }
