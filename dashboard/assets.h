@@ -10,6 +10,7 @@ extern const std::string_view kSchema2;      // schema/002.sql
 extern const std::string_view kSchemaViews;  // schema/views.sql
 extern const std::string_view kPageCss;      // page.css
 extern const std::string_view kPageJs;       // page.js
+extern const std::string_view kIconSvg;      // icon.svg
 extern const std::string_view kChartJs;      // Chart.js (MIT), of the installed package
 
 }  // namespace lockstep::dashboard

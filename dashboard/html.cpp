@@ -72,6 +72,12 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+std::string cut(std::string_view text, size_t most) {
+  if (text.size() <= most) return escape(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return escape(text.substr(0, most)) + "…";
+}
+
 std::string grouped(int64_t n) {
   const std::string digits = std::to_string(n);
   std::string out;
@@ -153,6 +159,40 @@ std::string copy_button(std::string_view id, std::string_view what) {
          "\" aria-label=\"Copy the " + std::string(what) + "\">Copy</button>";
 }
 
+std::string url_encode(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (letter || c == '-' || c == '.' || c == '_' || c == '~') {
+      out += c;
+      continue;
+    }
+    char code[4];
+    std::snprintf(code, sizeof(code), "%%%02X", static_cast<unsigned char>(c));
+    out += code;
+  }
+  return out;
+}
+
+std::string code_block(std::string_view id, std::string_view label, std::string_view text) {
+  std::string out = "<div class=\"codeblock\"><span class=\"label\">";
+  out.append(label).append("</span>").append(copy_button(id, label)).append("<pre id=\"").append(id);
+  out.append("\" tabindex=\"0\" aria-label=\"").append(label).append("\" role=\"region\">");
+  return out.append(escape(text)).append("</pre></div>");
+}
+
+std::string figure(const std::string& id, const std::string& caption) {
+  return "<figure><figcaption>" + escape(caption) + "</figcaption><div class=\"canvas\"><canvas id=\"" + id +
+         "\" role=\"img\" aria-label=\"" + escape(caption) +
+         "; the table on this page has the numbers\"></canvas></div></figure>";
+}
+
+std::string notice(std::string_view words, std::string_view kind) {
+  std::string out = "<p class=\"empty";
+  if (!kind.empty()) out.append(" ").append(kind);
+  return out.append("\">").append(words).append("</p>");
+}
+
 std::string yes_no(bool yes, std::string_view yes_word, std::string_view no_word) {
   std::string out = yes ? "<span class=\"yes\">✓ " : "<span class=\"no\">✗ ";
   out += yes ? yes_word : no_word;
@@ -189,6 +229,10 @@ std::string Table::html() const {
          "</caption><thead><tr>" + head + "</tr></thead><tbody>" + body_ + "</tbody></table></div>";
 }
 
+std::string Table::html_or(std::string_view words, std::string_view kind) const {
+  return rows_ == 0 ? notice(words, kind) : html();
+}
+
 }  // namespace lockstep::dashboard::html
 
 namespace lockstep::dashboard {
@@ -202,8 +246,27 @@ int64_t Source::each(const std::string& query, const std::function<void(const Ro
   return rows;
 }
 
-std::string Source::text(const std::string& query) const {
+std::string Source::href(std::string_view page, const Parameters& parameters) const {
+  std::string out = site_ + "/" + std::string(page);
+  char joint = '?';
+  for (const Parameters* list : {&parameters, &scope_}) {
+    for (const auto& [name, value] : *list) {
+      if (value.empty()) continue;
+      out += joint + html::url_encode(name) + "=" + html::url_encode(value);
+      joint = '&';
+    }
+  }
+  return html::escape(out);
+}
+
+std::string Source::link(std::string_view inner, std::string_view page, const Parameters& parameters) const {
+  if (!has_site()) return std::string(inner);
+  return "<a href=\"" + href(page, parameters) + "\">" + std::string(inner) + "</a>";
+}
+
+std::string Source::text(const std::string& query, const std::vector<std::string>& texts) const {
   SQLite::Statement statement(db_, query);
+  for (size_t i = 0; i < texts.size(); ++i) statement.bind(static_cast<int>(i + 1), texts[i]);
   return statement.executeStep() && !statement.isColumnNull(0) ? statement.getColumn(0).getString() : "";
 }
 

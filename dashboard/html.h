@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::dashboard::html {
@@ -15,6 +16,9 @@ namespace lockstep::dashboard::html {
 // Law: the result is valid UTF-8, holds no < > & " ', and no control character but newline and tab; what is
 // not UTF-8, and other control characters, become U+FFFD. Safe between tags and in quoted attributes.
 std::string escape(std::string_view text);
+
+// The escaped text; of a longer one the first `most` bytes, at a boundary of UTF-8, and "…".
+std::string cut(std::string_view text, size_t most);
 
 // "1,234,567"
 std::string grouped(int64_t n);
@@ -36,6 +40,15 @@ std::string verdict_chip(std::string_view verdict);
 // A button that copies the text of the element with this id.
 std::string copy_button(std::string_view id, std::string_view what);
 
+// Only letters, digits and -._~ stay: safe in a path, in a query and, without escaping, in an attribute.
+std::string url_encode(std::string_view text);
+// A box with a label, a button that copies, and a text that is shown as it is; `id` is its element.
+std::string code_block(std::string_view id, std::string_view label, std::string_view text);
+// A place for a chart of page.js, named for those who do not see it.
+std::string figure(const std::string& id, const std::string& caption);
+// A notice in a box; `kind`: "good", "warn", "bad" or "".
+std::string notice(std::string_view words, std::string_view kind = "");
+
 // A table; on a phone each row of a `stack` becomes a card that names its columns.
 struct Column {
   const char* title;
@@ -49,6 +62,8 @@ class Table {
   int64_t rows() const { return rows_; }
   // "" if there is no row.
   std::string html() const;
+  // The table, or this notice if it has no row.
+  std::string html_or(std::string_view words, std::string_view kind = "") const;
 
  private:
   std::string caption_, classes_, body_;
@@ -78,19 +93,32 @@ class Row {
   SQLite::Statement& statement_;
 };
 
+using Parameters = std::vector<std::pair<std::string, std::string>>;
+
 // The database as a panel sees it. The queries name the views; `shown` is the table of the runs that the page
-// speaks about.
+// speaks about. `site` is where the pages about this database are ("/db/run"), empty on a page that stands
+// alone; `scope` goes along with every link.
 class Source {
  public:
-  explicit Source(SQLite::Database& db) : db_(db) {}
+  explicit Source(SQLite::Database& db, std::string site = "", Parameters scope = {})
+      : db_(db), site_(std::move(site)), scope_(std::move(scope)) {}
+  // The same, whose links forget the scope.
+  Source without_scope() const { return Source(db_, site_); }
+  bool has_site() const { return !site_.empty(); }
+  // "/db/run/cases?op=aten%3A%3Amm", ready for an attribute.
+  std::string href(std::string_view page, const Parameters& parameters = {}) const;
+  // `inner` (HTML) as a link to a page of the site; without a site `inner` alone.
+  std::string link(std::string_view inner, std::string_view page, const Parameters& parameters = {}) const;
   // Binds the texts to the query's `?`, in order. @returns how many rows there were.
   int64_t each(const std::string& query, const std::function<void(const Row&)>& use,
                const std::vector<std::string>& texts = {}) const;
   int64_t integer(const std::string& query) const { return db_.execAndGet(query).getInt64(); }
-  std::string text(const std::string& query) const;
+  std::string text(const std::string& query, const std::vector<std::string>& texts = {}) const;
 
  private:
   SQLite::Database& db_;
+  std::string site_;
+  Parameters scope_;
 };
 
 }  // namespace lockstep::dashboard

@@ -119,6 +119,60 @@
     return new Chart(canvas, { type: 'line', options: o, data: { datasets }, plugins: [band] });
   }
 
+  // The scale's ends and steps are Chart.js's own; names of commits are labels of their places.
+  function plain(labels, yTitle) {
+    const grid = { color: css('--line') }, ticks = { color: css('--quiet') };
+    const title = { display: true, text: yTitle, color: css('--quiet') };
+    return { responsive: true, maintainAspectRatio: false, animation: false,
+      interaction: { mode: 'index', intersect: false },
+      plugins: { legend: { labels: { color: css('--ink'), boxWidth: 14, filter: (item) => item.text !== '' } } },
+      scales: { x: { grid, ticks: { ...ticks, maxRotation: 60, autoSkip: true } },
+        y: { grid, ticks, title, beginAtZero: false } } };
+  }
+
+  // The median of a series, the range of its samples, and where the gate saw a change.
+  function bandPlot(plot) {
+    const marked = (v) => v === 'slower' || v === 'faster' || v === 'changed';
+    const accent = css('--accent'), bad = css('--bad'), good = css('--good');
+    const color = (v) => (v === 'faster' ? good : marked(v) ? bad : accent);
+    const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, tension: 0 };
+    const shade = accent + '2e';
+    const median = { label: 'median', data: plot.value, borderColor: accent, backgroundColor: accent,
+      borderWidth: 2, tension: 0, pointStyle: plot.marks.map((v) => (marked(v) ? 'triangle' : 'circle')),
+      pointRadius: plot.marks.map((v) => (marked(v) ? 8 : 3)), pointBackgroundColor: plot.marks.map(color) };
+    const datasets = [median,
+      { ...edge, label: 'range of the samples', data: plot.high, fill: '+1', backgroundColor: shade },
+      { ...edge, label: '', data: plot.low, backgroundColor: shade }];
+    const o = plain(plot.labels, plot.unit);
+    o.plugins.tooltip = { callbacks: { label: ({ datasetIndex: d, dataIndex: i }) => (d > 0 ? null
+      : ` ${short(plot.value[i])} ${plot.unit} (${short(plot.low[i])} to ${short(plot.high[i])})`
+        + (plot.marks[i] ? `, ${plot.marks[i]}` : '')) } };
+    return { type: 'line', options: o, data: { labels: plot.labels, datasets } };
+  }
+
+  // Failures as bars, cases as a line with a scale of its own.
+  function trendPlot(plot) {
+    const bar = (label, data, color) =>
+      ({ type: 'bar', label, data, backgroundColor: color, yAxisID: 'y', stack: 's' });
+    const datasets = [
+      bar('failures', plot.failures, css('--different')), bar('not repeatable', plot.unstable, css('--unstable')),
+      { type: 'line', label: 'cases', data: plot.cases, borderColor: css('--accent'), borderDash: [5, 4],
+        backgroundColor: css('--accent'), borderWidth: 2, pointRadius: 3, tension: 0, yAxisID: 'cases' }];
+    const o = plain(plot.labels, 'failures');
+    Object.assign(o.scales.y, { beginAtZero: true, suggestedMax: 1 });
+    o.scales.y.ticks = { ...o.scales.y.ticks, precision: 0 };
+    o.scales.cases = { position: 'right', beginAtZero: true, grid: { drawOnChartArea: false },
+      ticks: { color: css('--quiet'), precision: 0 }, title: { display: true, text: 'cases', color: css('--quiet') } };
+    return { type: 'bar', options: o, data: { labels: plot.labels, datasets } };
+  }
+
+  function drawPlots() {
+    (data.plots || []).forEach((plot) => {
+      const made = plot.kind === 'band' ? bandPlot(plot) : trendPlot(plot);
+      charts.push(new Chart(document.getElementById(plot.id), made));
+    });
+  }
+
   function draw() {
     charts.splice(0).forEach((chart) => chart.destroy());
     (data.curves || []).forEach((group, i) => {
@@ -130,6 +184,7 @@
       charts.push(valueChart(canvas('value'), group, chosen('quantity'), range));
       charts.push(diffChart(canvas('diff'), group, chosen('quantity'), chosen('measure'), range));
     });
+    drawPlots();
     document.body.dataset.charts = charts.length;
   }
 
@@ -150,23 +205,70 @@
     }));
   }
 
+  // One stop for the tabulator; arrow keys walk from square to square, Enter shows the cases behind one.
   function matrix() {
-    const filter = document.getElementById('op-filter');
-    if (!filter) return;
+    const table = document.querySelector('.matrix'), filter = document.getElementById('op-filter');
+    if (!table) return;
     const worst = document.getElementById('op-worst'), says = document.getElementById('cell-says');
-    const rows = all('.matrix tbody tr');
+    const rows = all('tbody tr', table);
+    const op = (row) => row.cells[0].textContent;
+    const column = (cell) => table.tHead.rows[0].cells[cell.cellIndex].textContent;
     const apply = () => rows.forEach((row) => {
-      const named = row.dataset.op.includes(filter.value.trim());
+      const named = op(row).includes(filter.value.trim());
       row.hidden = !named || (worst.checked && row.dataset.worst === '0');
     });
     filter.addEventListener('input', apply);
     worst.addEventListener('change', apply);
-    const tell = (event) => { if (event.target.title) says.textContent = event.target.title; };
-    document.querySelector('.matrix').addEventListener('mouseover', tell);
-    document.querySelector('.matrix').addEventListener('click', tell);  // a finger has no hover
+    const square = (event) => event.target.closest('td.c');
+    const tell = (event) => {
+      const cell = square(event);
+      if (cell) says.textContent = `${op(cell.parentNode)} on ${column(cell)}: ${cell.title}`;
+    };
+    const open = (cell) => {
+      if (!table.dataset.cases) return;
+      const to = new URL(table.dataset.cases, location.href);
+      to.searchParams.set('op', op(cell.parentNode));
+      to.searchParams.set(table.dataset.parameter, column(cell));
+      location.href = to;
+    };
+    const stop = (cell) => {
+      all('td[tabindex="0"]', table).forEach((old) => { old.tabIndex = -1; });
+      cell.tabIndex = 0;
+    };
+    const first = table.querySelector('td.c');
+    if (first) stop(first);
+    // The next square in this direction, over empty places and hidden rows.
+    const next = (cell, down, right) => {
+      let row = cell.parentNode, index = cell.cellIndex;
+      for (;;) {
+        index += right;
+        if (down) do row = down > 0 ? row.nextElementSibling : row.previousElementSibling; while (row && row.hidden);
+        const found = row && index > 0 && row.cells[index];
+        if (!found || found.classList.contains('c')) return found;
+      }
+    };
+    const ways = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+    table.addEventListener('keydown', (event) => {
+      const cell = square(event), way = ways[event.key];
+      if (!cell) return;
+      if (event.key === 'Enter') open(cell);
+      const to = way && next(cell, ...way);
+      if (way) event.preventDefault();
+      if (to) { stop(to); to.focus(); }
+    });
+    ['mouseover', 'focusin'].forEach((name) => table.addEventListener(name, tell));
+    table.addEventListener('click', (event) => {
+      tell(event);  // a finger has no hover
+      const cell = square(event);
+      if (cell) { stop(cell); open(cell); }
+    });
+    table.classList.toggle('leads', Boolean(table.dataset.cases));
   }
 
   function navigation() {
+    const here = document.querySelector('nav a.here');
+    if (here) here.scrollIntoView({ block: 'nearest', inline: 'center' });
+    if (!document.querySelector('nav a[href^="#"]')) return;
     const links = new Map(all('nav a').map((a) => [a.hash.slice(1), a]));
     const watch = new IntersectionObserver((entries) => entries.forEach((e) => {
       if (e.isIntersecting) links.forEach((a, id) => a.classList.toggle('here', id === e.target.id));
@@ -174,8 +276,19 @@
     all('.panel').forEach((panel) => watch.observe(panel));
   }
 
+  // A page from disk may have no memory.
+  function remember(name, value) {
+    try {
+      if (value) localStorage.setItem(name, value);
+      return localStorage.getItem(name);
+    } catch { return null; }
+  }
+
+  const theme = remember('theme');
+  if (theme === 'dark' || theme === 'light') document.documentElement.dataset.theme = theme;
   document.getElementById('theme').addEventListener('click', () => {
     document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
+    remember('theme', document.documentElement.dataset.theme);
     draw();
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);

@@ -114,13 +114,6 @@ std::string diff_table(const Source& source, const Group& g) {
   return table.html();
 }
 
-std::string figure(size_t index, const char* part, const std::string& caption) {
-  const std::string id = "curve-" + std::to_string(index) + "-" + part;
-  return "<figure><figcaption>" + caption + "</figcaption><div class=\"canvas\"><canvas id=\"" + id +
-         "\" role=\"img\" aria-label=\"" + html::escape(caption) +
-         "; the table below has the numbers\"></canvas></div></figure>";
-}
-
 std::string controls(size_t index) {
   const std::string n = std::to_string(index);
   const auto choice = [&](const char* group, const char* value, const char* words, bool on) {
@@ -177,7 +170,8 @@ std::string render_curves(const Source& source, nlohmann::json& charts) {
     charts["curves"].push_back(chart_of(source, list[i]));
     s += "<div class=\"group\"><h3>" + html::escape(list[i].model) + " <span class=\"quiet\">" +
          html::escape(list[i].variant) + "</span></h3>" + controls(i) + "<div class=\"pair\">" +
-         figure(i, "value", "Curves over each other") + figure(i, "diff", "Distance from the reference") +
+         html::figure("curve-" + std::to_string(i) + "-value", "Curves over each other") +
+         html::figure("curve-" + std::to_string(i) + "-diff", "Distance from the reference") +
          "</div><ul class=\"series\" id=\"curve-" + std::to_string(i) + "-series\"></ul>" +
          diff_table(source, list[i]) + "</div>";
   }

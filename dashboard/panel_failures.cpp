@@ -32,7 +32,9 @@ std::string place_cell(const Row& r, int index_column, int rank_column) {
          r.grouped(rank_column + 1) + "</span>";
 }
 
-std::string diff_table(const Source& source, int64_t case_id) {
+}  // namespace
+
+std::string tensor_diffs(const Source& source, int64_t case_id, int64_t most) {
   html::Table table("Tensors that differ", {{"Value", "key"},
                                             {"Class"},
                                             {"Differ", "num"},
@@ -48,7 +50,7 @@ std::string diff_table(const Source& source, int64_t case_id) {
       "SELECT value, bit_class, dtype, elements, different, max_ulp, max_abs_bits, first_index, rank, "
       "local_index, "
       "expected_bits, actual_bits, float64_bits, bound_bits" +
-          from + " ORDER BY seq LIMIT " + std::to_string(kMostDiffs),
+          from + " ORDER BY seq LIMIT " + std::to_string(most),
       [&](const Row& r) {
         const std::string dtype = r.text(2);
         table.row({"<code>" + r.html(0) + "</code> <span class=\"quiet\">" + html::escape(dtype) + "</span>",
@@ -63,11 +65,7 @@ std::string diff_table(const Source& source, int64_t case_id) {
          " more values differ in this case.</p>";
 }
 
-std::string code_block(const std::string& id, const std::string& label, const std::string& text) {
-  return "<div class=\"codeblock\"><span class=\"label\">" + label + "</span>" +
-         html::copy_button(id, label) + "<pre id=\"" + id + "\" tabindex=\"0\">" + html::escape(text) +
-         "</pre></div>";
-}
+namespace {
 
 // Columns: bucket, suite, law, verdict, op, placement, mesh, dtype, cases, token, program, ops, shrink_steps,
 // budget_ended, explanation, case_id, replay, variant
@@ -80,11 +78,12 @@ std::string bucket_card(const Source& source, const Row& r, int64_t index) {
                   "</span></summary><div class=\"body\">";
   s += "<p>" + (r.text(14).empty() ? "No explanation was recorded." : r.html(14)) +
        "</p><p class=\"quiet\">Suite " + r.html(1) + " · law: " + r.html(2) +
-       (r.text(17).empty() ? "" : " · " + r.html(17)) + " · bucket <code>" + r.html(0) + "</code></p>";
-  s += diff_table(source, r.integer(15));
+       (r.text(17).empty() ? "" : " · " + r.html(17)) + " · bucket " +
+       source.link("<code>" + r.html(0) + "</code>", "bucket", {{"id", content_id(r.text(0))}}) + "</p>";
+  s += tensor_diffs(source, r.integer(15), kMostDiffs);
   if (!r.text(10).empty()) {
-    s += code_block(id + "p", r.null(11) ? "Program" : "Shrunk to " + plural(r.integer(11), "op", "ops"),
-                    r.text(10));
+    s += html::code_block(
+        id + "p", r.null(11) ? "Program" : "Shrunk to " + plural(r.integer(11), "op", "ops"), r.text(10));
   }
   if (!r.null(12)) {
     s += "<p class=\"quiet\">" + plural(r.integer(12), "shrinking step", "shrinking steps") +
@@ -92,8 +91,8 @@ std::string bucket_card(const Source& source, const Row& r, int64_t index) {
                         : "; no smaller case fails so") +
          ".</p>";
   }
-  return s + code_block(id + "r", "Replay", r.text(16)) + code_block(id + "t", "Token", r.text(9)) +
-         "</div></details>";
+  return s + html::code_block(id + "r", "Replay", r.text(16)) +
+         html::code_block(id + "t", "Token", r.text(9)) + "</div></details>";
 }
 
 std::string unstable_table(const Source& source) {

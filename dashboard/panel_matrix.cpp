@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat map op x placement, and what was covered and what was not.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <vector>
-
+#include "dashboard/heat_map.h"
 #include "dashboard/panels.h"
 
 namespace lockstep::dashboard {
@@ -14,76 +10,14 @@ using html::plural;
 
 namespace {
 
-constexpr size_t kMostColumns = 160;
-
-struct Cell {
-  std::string worst, counts;  // verdict; "12 equal, 3 explained"
-  int64_t severity = -1, hits = 0;
-};
-
-struct Matrix {
-  std::map<std::string, std::map<std::string, Cell>> rows;  // by op, by placement
-  std::map<std::string, int64_t> columns;                   // hits by placement
-};
-
-Matrix matrix_of(const Source& source) {
-  Matrix m;
+HeatMap matrix_of(const Source& source, const std::string& rank) {
+  HeatMap map;
   source.each(R"(SELECT op, placement, verdict, severity, sum(hits) FROM v_matrix WHERE run_id IN shown
+      AND (?1 = '' OR mesh_rank = CAST(?1 AS INTEGER))
       GROUP BY op, placement, verdict ORDER BY op, placement, severity)",
-              [&](const Row& r) {
-                Cell& cell = m.rows[r.text(0)][r.text(1)];
-                cell.counts +=
-                    (cell.counts.empty() ? "" : ", ") + r.grouped(4) + " " + html::verdict_words(r.text(2));
-                cell.hits += r.integer(4);
-                if (r.integer(3) >= cell.severity) {
-                  cell.severity = r.integer(3);
-                  cell.worst = r.text(2);
-                }
-                m.columns[r.text(1)] += r.integer(4);
-              });
-  return m;
-}
-
-// One mesh dimension before two, then by text; of too many the least used are left out.
-std::vector<std::string> columns_of(const Matrix& m) {
-  std::vector<std::string> names;
-  for (const auto& [name, hits] : m.columns) names.push_back(name);
-  std::stable_sort(names.begin(), names.end(),
-                   [&](const auto& a, const auto& b) { return m.columns.at(a) > m.columns.at(b); });
-  if (names.size() > kMostColumns) names.resize(kMostColumns);
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    const auto commas = [](const std::string& s) { return std::count(s.begin(), s.end(), ','); };
-    return std::pair(commas(a), a) < std::pair(commas(b), b);
-  });
-  return names;
-}
-
-std::string matrix_row(const std::string& op, const std::map<std::string, Cell>& cells,
-                       const std::vector<std::string>& columns) {
-  int64_t worst = 0;
-  std::string s;
-  for (const std::string& column : columns) {
-    const auto cell = cells.find(column);
-    if (cell == cells.end()) {
-      s += "<td></td>";
-      continue;
-    }
-    worst = std::max(worst, cell->second.severity);
-    s += "<td class=\"c v-" + cell->second.worst + "\" title=\"" + html::escape(op) + " on " +
-         html::escape(column) + ": " + cell->second.counts + "\"></td>";
-  }
-  return "<tr data-op=\"" + html::escape(op) + "\" data-worst=\"" + std::to_string(worst) +
-         "\"><th scope=\"row\">" + html::escape(op) + "</th>" + s + "</tr>";
-}
-
-std::string matrix_legend(const Source& source) {
-  std::string s = "<ul class=\"legend\">";
-  source.each("SELECT DISTINCT verdict FROM v_matrix WHERE run_id IN shown ORDER BY severity",
-              [&](const Row& r) {
-                s += "<li><span class=\"swatch c v-" + r.html(0) + "\"></span> " +
-                     html::verdict_words(r.text(0)) + "</li>";
-              });
-  return s + "<li><span class=\"swatch\"></span> not seen</li></ul>";
+              [&](const Row& r) { map.add(r.text(0), r.text(1), r.text(2), r.integer(3), r.integer(4)); },
+              {rank});
+  return map;
 }
 
 // How much of all pairs of an op with this attribute was seen.
@@ -142,31 +76,16 @@ std::string missing_ops(const Source& source) {
 
 }  // namespace
 
+std::string matrix_body(const Source& source, const std::string& rank) {
+  const HeatMap map = matrix_of(source, rank);
+  if (map.empty()) return html::notice("No op was recorded.");
+  return "<p>Each square is the worst verdict of an op on a placement pattern, wherever the op ran: alone or "
+         "inside a program.</p>" +
+         map.html(source, "placement pattern", "placement");
+}
+
 std::string render_matrix(const Source& source, nlohmann::json&) {
-  const Matrix m = matrix_of(source);
-  if (m.rows.empty()) return "<p class=\"empty\">No op was recorded.</p>";
-  const std::vector<std::string> columns = columns_of(m);
-  std::string s =
-      "<p>Each square is the worst verdict of an op on a placement pattern; hold the pointer over it for the "
-      "counts.</p>" +
-      matrix_legend(source) +
-      "<div class=\"controls\"><label>Find an op <input type=\"search\" id=\"op-filter\" "
-      "placeholder=\"aten::\"></label>"
-      "<label><input type=\"checkbox\" id=\"op-worst\"> only rows that are not all equal</label></div>"
-      "<p class=\"quiet\" id=\"cell-says\" aria-live=\"polite\">" +
-      plural(static_cast<int64_t>(m.rows.size()), "op", "ops") + " × " +
-      plural(static_cast<int64_t>(m.columns.size()), "placement pattern", "placement patterns") +
-      "</p><div class=\"scroll tall\" tabindex=\"0\" role=\"region\" aria-label=\"Heat map\"><table "
-      "class=\"matrix\"><thead><tr><th>op</th>";
-  for (const std::string& c : columns) s += "<th scope=\"col\"><span>" + html::escape(c) + "</span></th>";
-  s += "</tr></thead><tbody>";
-  for (const auto& [op, cells] : m.rows) s += matrix_row(op, cells, columns);
-  s += "</tbody></table></div>";
-  if (columns.size() < m.columns.size()) {
-    s += "<p class=\"quiet\">The " + grouped(static_cast<int64_t>(m.columns.size() - columns.size())) +
-         " least used patterns are left out here; the view v_matrix has them all.</p>";
-  }
-  return s;
+  return matrix_body(source, "");
 }
 
 std::string render_coverage(const Source& source, nlohmann::json&) {

@@ -220,20 +220,22 @@ std::string gate_table(const Source& source) {
 
 }  // namespace
 
-std::string render_hero(const Source& source) {
+std::string render_hero(const Source& source, bool first_of_page) {
   const Totals t = totals(source);
   const Headline h = headline(t);
   std::vector<std::pair<std::string, int64_t>> parts;
   source.each(R"(SELECT verdict, sum(cases) FROM v_verdicts WHERE NOT self_check AND run_id IN shown
       GROUP BY verdict ORDER BY severity)",
               [&](const Row& r) { parts.emplace_back(r.text(0), r.integer(1)); });
-  std::string s = std::string("<section class=\"hero ") + h.status + "\" id=\"top\"><p class=\"eyebrow\">";
+  std::string s = std::string("<section class=\"hero ") + h.status +
+                  (first_of_page ? "\" id=\"top\">" : "\">") + "<p class=\"eyebrow\">";
   source.each(R"(SELECT max(time), commit_id, build_hash FROM v_summary WHERE run_id IN shown)",
               [&](const Row& r) {
-                if (!r.null(0)) s += html::time(r.integer(0)) + " · commit " + r.html(1).substr(0, 60);
+                if (!r.null(0)) s += html::time(r.integer(0)) + " · commit " + html::cut(r.text(1), 60);
               });
-  s += "</p><h1><span class=\"mark\" aria-hidden=\"true\"></span>" + h.text + "</h1><p class=\"words\">" +
-       in_words(t) + "</p>";
+  const std::string level = first_of_page ? "h1" : "h2";
+  s += "</p><" + level + " class=\"said\"><span class=\"mark\" aria-hidden=\"true\"></span><span>" + h.text +
+       "</span></" + level + "><p class=\"words\">" + in_words(t) + "</p>";
   if (!parts.empty()) s += bar(parts) + legend(parts);
   return s + tiles(source, t) + "</section>\n";
 }

@@ -21,7 +21,28 @@ struct Panel {
 // In the order of the page.
 std::span<const Panel> panels();
 
-std::string render_hero(const Source& source);
+// A short name for a text of any length, for links: a hash of it, in hex.
+std::string content_id(std::string_view text);
+
+// The first `most` tensors of a case that differ; "" if none does.
+std::string tensor_diffs(const Source& source, int64_t case_id, int64_t most);
+
+// The state of a bucket as a chip whose tooltip says what the state means.
+std::string state_chip(const std::string& state);
+// The buckets in this state ("": all), the ones that fail first; "" if there is none.
+std::string bucket_table(const Source& source, const std::string& state);
+// What one decision of the gate says. Of the newest the number; "" if there is none.
+std::string judgement_body(const Source& source, const std::string& judgement);
+std::string newest_judgement(const Source& source);
+
+// One measured series, with its chart; "" if there is no such series.
+std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts);
+
+// Op by placement, of meshes with this many dimensions ("": all).
+std::string matrix_body(const Source& source, const std::string& rank);
+
+// How the runs came out, in words and numbers. `first_of_page`: its headline is that of the page.
+std::string render_hero(const Source& source, bool first_of_page);
 
 std::string render_verdicts(const Source& source, nlohmann::json& charts);
 std::string render_failures(const Source& source, nlohmann::json& charts);
@@ -33,5 +54,10 @@ std::string render_goldens(const Source& source, nlohmann::json& charts);
 std::string render_faults(const Source& source, nlohmann::json& charts);
 std::string render_exceptions(const Source& source, nlohmann::json& charts);
 std::string render_environment(const Source& source, nlohmann::json& charts);
+std::string render_buckets(const Source& source, nlohmann::json& charts);
+std::string render_judgement(const Source& source, nlohmann::json& charts);
+std::string render_drift(const Source& source, nlohmann::json& charts);
+std::string render_series(const Source& source, nlohmann::json& charts);
+std::string render_divergence(const Source& source, nlohmann::json& charts);
 
 }  // namespace lockstep::dashboard

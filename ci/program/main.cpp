@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   add_list(app, chosen);
   add_show(app, chosen);
   add_report(app, chosen);
+  add_serve(app, chosen);
   add_merge(app, chosen);
   add_export(app, chosen);
   add_publish(app, chosen);
