@@ -2,6 +2,7 @@
 // lockstep export, lockstep publish
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "ci/output/output.h"
@@ -38,6 +39,12 @@ auto find(const Table& table, const std::string& format) -> decltype(table[0].se
   return nullptr;
 }
 
+void check_output(const Flags& flags) {
+  std::error_code none;  // of files that are not there yet
+  LOCKSTEP_CHECK(!std::filesystem::equivalent(flags.db, flags.output, none), "[export] -o ", flags.output,
+                 " is the database itself; name another file");
+}
+
 void write_view(const Flags& flags) {
   const Stream stream = find(kOfView, flags.format);
   LOCKSTEP_CHECK(stream != nullptr, "[export] --view goes with --format json, jsonl or csv, not ",
@@ -49,6 +56,7 @@ void write_view(const Flags& flags) {
 }
 
 int run(const Flags& flags) {
+  check_output(flags);
   if (!flags.view.empty()) {
     write_view(flags);
     return 0;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "ci/output/output.h"
 #include "ci/program/commands.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
@@ -69,7 +70,7 @@ int main(int argc, char** argv) {
   CLI::App app("Lockstep: does a sharded training program compute, bit by bit, what one device would?",
                "lockstep");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "0.1.0");
+  app.set_version_flag("--version", std::string(output::tool_version()));
   app.footer(
       "Exit codes: 0 all equal or explained; 1 difference, crash or hang; 2 usage, or not available; 3 "
       "harness "
