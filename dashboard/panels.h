@@ -37,6 +37,8 @@ std::string newest_judgement(const Source& source);
 
 // One measured series, with its chart; "" if there is no such series.
 std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts);
+// Where that series changed its level, on the machine that measured it last; values have this unit.
+std::string series_levels(const Source& source, const std::string& series, const std::string& unit);
 
 // Op by placement, of meshes with this many dimensions ("": all).
 std::string matrix_body(const Source& source, const std::string& rank);

@@ -24,7 +24,7 @@ const Layer kLayers[] = {
     {"generators", {"oracle", "engine/values"}},
     {"ci/perf/statistics", {}},
     {"ci/perf/trial", {"ci/perf/statistics"}},
-    {"dashboard", {}},
+    {"dashboard", {"ci/perf/statistics"}},
     {"dashboard/serve", {"dashboard"}},
     {"ci/perf", {"ci/perf/statistics", "dashboard"}},
     {"suites", {"kernels", "engine/values", "engine", "oracle", "generators", "dashboard"}},
