@@ -15,8 +15,8 @@ void empty_shown(SQLite::Database& db) {
 
 void show_newest_build(SQLite::Database& db) {
   empty_shown(db);
-  db.exec(R"(INSERT INTO temp.shown SELECT id FROM run WHERE build_hash =
-    (SELECT build_hash FROM run ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))");
+  db.exec(R"(INSERT INTO temp.shown SELECT id FROM run WHERE (build_hash, commit_id) =
+    (SELECT build_hash, commit_id FROM run ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))");
 }
 
 bool show_run(SQLite::Database& db, int64_t run_id) {

@@ -9,7 +9,7 @@
 
 namespace lockstep::dashboard {
 
-// The table `shown` holds the runs of the build that ran last.
+// The table `shown` holds the runs of the build and commit that ran last.
 void show_newest_build(SQLite::Database& db);
 // It holds this run alone. @returns false, and shows nothing, if there is no such run.
 bool show_run(SQLite::Database& db, int64_t run_id);

@@ -20,8 +20,8 @@ struct Scope {
   explicit Scope(SQLite::Database& database) : db(database) {
     db.exec(R"(DROP TABLE IF EXISTS temp.output_runs;
       CREATE TEMP TABLE output_runs AS SELECT * FROM v_summary;
-      DELETE FROM output_runs WHERE build_hash <>
-        (SELECT build_hash FROM output_runs ORDER BY time DESC, run DESC, run_id DESC LIMIT 1))");
+      DELETE FROM output_runs WHERE (build_hash, commit_id) <>
+        (SELECT build_hash, commit_id FROM output_runs ORDER BY time DESC, run DESC, run_id DESC LIMIT 1))");
   }
   ~Scope() { db.tryExec("DROP TABLE IF EXISTS temp.output_runs"); }
   Scope(const Scope&) = delete;

@@ -46,8 +46,8 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
-// The runs in question are those of the build that ran last; buckets are those of the whole file, with their
-// life; findings are those of the newest judgement.
+// The runs in question are those of the build and commit that ran last; buckets are those of the whole file,
+// with their life; findings are those of the newest judgement.
 struct Picture {
   Table runs{};       // v_summary
   Table verdicts{};   // v_verdicts
