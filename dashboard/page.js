@@ -105,7 +105,7 @@
       return { ...style(group, s), data: points, pointRadius: firsts(s, points), pointBorderWidth: 2,
         pointBackgroundColor: css('--card') };
     });
-    const label = (v) => (v <= zero * 1.01 ? 'identical' : short(v));
+    const label = (v) => (v <= zero * 1.01 ? (group.digits ? 'equal as written' : 'identical') : short(v));
     const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
     const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? label(v) : null) };
     const y = { type: 'logarithmic', min: zero / 2, ticks };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training curves against their reference, and how fast everything was.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <vector>
 
+#include "dashboard/drift.h"
 #include "dashboard/panels.h"
 
 namespace lockstep::dashboard {
@@ -16,18 +18,19 @@ namespace {
 
 struct Group {
   std::string model, variant;
+  std::string digits{};  // that were written, where these curves came as decimal text; "": every bit
 };
 
 std::vector<Group> groups(const Source& source) {
   std::vector<Group> list;
   // A reference alone makes a group only where its model has nothing else.
   source.each(
-      R"(SELECT model, variant FROM v_curves WHERE run_id IN shown GROUP BY model, variant
+      R"(SELECT model, variant, min(digits) FROM v_curves WHERE run_id IN shown GROUP BY model, variant
       HAVING min(reference) = 0
       OR model NOT IN (SELECT model FROM v_curves WHERE NOT reference AND run_id IN shown)
       ORDER BY model, variant)",
       [&](const Row& r) {
-        list.push_back({r.text(0), r.text(1)});
+        list.push_back({r.text(0), r.text(1), r.text(2)});
       });
   return list;
 }
@@ -64,14 +67,17 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
         nlohmann::json& s = of(r, false);
         s["diffStep"].push_back(r.integer(3));
         int column = 4;
-        for (const char* key : {"lossUlp", "lossAbs", "gradUlp", "gradAbs"})
-          s[key].push_back(number(r, column++));
+        for (const std::string key : {"lossUlp", "lossAbs", "gradUlp", "gradAbs"}) {
+          const bool known = g.digits.empty() || key.ends_with("Abs");  // decimal text has no bits to count
+          s[key].push_back(known ? number(r, column) : nlohmann::json());
+          ++column;
+        }
         if (r.integer(8) == 0 && !s.contains("first")) s["first"] = r.integer(3);
       },
       {g.model, g.variant});
   nlohmann::json list = nlohmann::json::array();
   for (auto& [key, s] : series) list.push_back(std::move(s));
-  return {{"title", g.model + " — " + g.variant}, {"series", std::move(list)}};
+  return {{"title", g.model + " — " + g.variant}, {"digits", g.digits}, {"series", std::move(list)}};
 }
 
 std::string judged(const Row& r, int judged_column) {
@@ -81,15 +87,46 @@ std::string judged(const Row& r, int judged_column) {
   return "<span class=\"yes\">✓ " + plural(steps, "step", "steps") + "</span>";
 }
 
+// How fast each curve leaves the reference, by its name: of |difference| of the loss, and of its ulp.
+std::map<std::string, std::pair<std::string, std::string>> drifts(const Source& source, const Group& g) {
+  std::map<std::string, std::array<std::vector<DriftPoint>, 2>> points;
+  source.each(
+      "SELECT curve, step, loss_abs, loss_ulp FROM v_curve_steps WHERE run_id IN shown AND model = ? AND "
+      "variant = ? ORDER BY curve, step",
+      [&](const Row& r) {
+        for (const int i : {0, 1})
+          if (!r.null(2 + i))
+            points[r.text(0)][static_cast<size_t>(i)].push_back({r.number(1), r.number(2 + i)});
+      },
+      {g.model, g.variant});
+  const auto text = [](const std::vector<DriftPoint>& p) {
+    const auto slope = drift(p);
+    return slope ? html::brief(*slope) : std::string("–");
+  };
+  std::map<std::string, std::pair<std::string, std::string>> found;
+  for (const auto& [curve, p] : points) found[curve] = {text(p[0]), text(p[1])};
+  return found;
+}
+
+// What is claimed where nothing differs: digits are no bits.
+std::string never(const Group& g) {
+  if (g.digits.empty()) return "<span class=\"yes\">never</span>";
+  return "equal to the " + html::escape(g.digits) + " digits that were written";
+}
+
 // The closest curves first.
 std::string diff_table(const Source& source, const Group& g) {
+  const auto drift_of = drifts(source, g);
+  const bool bits = g.digits.empty();
   html::Table table("Differences from the reference",
                     {{"Mesh", "key"},
                      {"Random policy"},
-                     {"Identical steps", "num"},
+                     {bits ? "Identical steps" : "Equal steps", "num"},
                      {"First differs", "num"},
                      {"Loss: max ulp", "num"},
                      {"max |Δ|", "num"},
+                     {"drift a step", "num"},
+                     {"ulp a step", "num"},
                      {"Grad norm: max ulp", "num"},
                      {"max |Δ|", "num"},
                      {"Explained"}},
@@ -102,19 +139,22 @@ std::string diff_table(const Source& source, const Group& g) {
       "AND model = ? AND variant = ? ORDER BY min(max_loss_abs) OVER (PARTITION BY policy), policy, mesh, "
       "curve",
       [&](const Row& r) {
+        const auto& slopes = drift_of.at(r.text(0));
         table.row(
             {"<span title=\"" + r.html(0) + "\">" + (r.text(1).empty() ? r.html(0) : r.html(1)) + "</span>",
-             r.html(2), r.grouped(4) + " of " + r.grouped(3),
-             r.null(5) ? "<span class=\"yes\">never</span>" : r.grouped(5), r.brief(6), r.brief(7),
-             r.brief(8), r.brief(9), judged(r, 10)});
+             r.html(2), r.grouped(4) + " of " + r.grouped(3), r.null(5) ? never(g) : r.grouped(5),
+             bits ? r.brief(6) : "–", r.brief(7), slopes.first, bits ? slopes.second : "–",
+             bits ? r.brief(8) : "–", r.brief(9), judged(r, 10)});
       },
       {g.model, g.variant});
   if (table.rows() == 0)
     return "<p class=\"quiet\">No curve of this group is the reference, so nothing is compared.</p>";
-  return table.html();
+  return table.html() +
+         "<p class=\"quiet\">Drift: the median slope of the loss's |difference| between any two steps (Theil "
+         "and Sen), in loss and in ulp.</p>";
 }
 
-std::string controls(size_t index) {
+std::string controls(size_t index, bool bits) {
   const std::string n = std::to_string(index);
   const auto choice = [&](const char* group, const char* value, const char* words, bool on) {
     return std::string("<label><input type=\"radio\" name=\"") + group + n + "\" value=\"" + value + "\"" +
@@ -124,7 +164,7 @@ std::string controls(size_t index) {
          "\"><fieldset class=\"segment\"><legend class=\"hidden\">Quantity</legend>" +
          choice("quantity", "loss", "Loss", true) + choice("quantity", "grad", "Gradient norm", false) +
          "</fieldset><fieldset class=\"segment\"><legend class=\"hidden\">Difference as</legend>" +
-         choice("measure", "Ulp", "ulp", true) + choice("measure", "Abs", "absolute", false) +
+         choice("measure", "Ulp", "ulp", bits) + choice("measure", "Abs", "absolute", !bits) +
          "</fieldset></div>";
 }
 
@@ -159,6 +199,8 @@ std::string throughput_table(const Source& source, const std::string& kind, cons
 
 std::string render_curves(const Source& source, nlohmann::json& charts) {
   const std::vector<Group> list = groups(source);
+  const std::string compared = render_compared(source);
+  if (list.empty() && !compared.empty()) return compared;
   if (list.empty())
     return "<p class=\"empty\">No training was recorded. <code>lockstep curves llama --mesh "
            "tp:1,tp:2,tp:4,tp:8</code> makes these curves.</p>";
@@ -169,13 +211,13 @@ std::string render_curves(const Source& source, nlohmann::json& charts) {
   for (size_t i = 0; i < list.size(); ++i) {
     charts["curves"].push_back(chart_of(source, list[i]));
     s += "<div class=\"group\"><h3>" + html::escape(list[i].model) + " <span class=\"quiet\">" +
-         html::escape(list[i].variant) + "</span></h3>" + controls(i) + "<div class=\"pair\">" +
+         html::escape(list[i].variant) + "</span></h3>" + controls(i, list[i].digits.empty()) + "<div class=\"pair\">" +
          html::figure("curve-" + std::to_string(i) + "-value", "Curves over each other") +
          html::figure("curve-" + std::to_string(i) + "-diff", "Distance from the reference") +
          "</div><ul class=\"series\" id=\"curve-" + std::to_string(i) + "-series\"></ul>" +
          diff_table(source, list[i]) + "</div>";
   }
-  return s;
+  return s + compared;
 }
 
 std::string render_throughput(const Source& source, nlohmann::json&) {

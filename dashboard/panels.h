@@ -50,6 +50,8 @@ std::string render_verdicts(const Source& source, nlohmann::json& charts);
 std::string render_failures(const Source& source, nlohmann::json& charts);
 std::string render_matrix(const Source& source, nlohmann::json& charts);
 std::string render_curves(const Source& source, nlohmann::json& charts);
+// Part of the curves: divergence of logged digests, environments of imported runs. "" if there is none.
+std::string render_compared(const Source& source);
 std::string render_throughput(const Source& source, nlohmann::json& charts);
 std::string render_coverage(const Source& source, nlohmann::json& charts);
 std::string render_goldens(const Source& source, nlohmann::json& charts);

@@ -122,7 +122,8 @@ struct Curve {
   std::string mesh{}, policy{}, lane{}, dtype{};  // dtype of loss and gradient norm: "f32", "f64"
   bool reference = false;
   std::optional<int> digits{};            // significant decimal digits; empty: every bit was recorded
-  std::string fields = "loss grad_norm";  // which of its numbers were recorded; the others are 0
+  std::string fields = "loss grad_norm";  // which of its numbers were recorded; the others are 0,
+                                          // and NaN at a step that lacks one
 };
 
 struct CurvePoint {

@@ -34,6 +34,8 @@ void add_bisect(CLI::App& app, Chosen& chosen);
 void add_bench(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line);
+// `lockstep curves import`: a command below curves.
+void add_import(CLI::App& curves_app, Chosen& chosen, const std::string& command_line);
 
 // "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
 Lane parse_lane(const std::string& text);

@@ -7,6 +7,7 @@
 
 #include "ci/program/check_token.h"
 #include "ci/program/commands.h"
+#include "ci/program/hash_log.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
 #include "suites/faults/fault.h"
@@ -20,7 +21,7 @@ namespace lockstep::program {
 namespace {
 
 struct Flags {
-  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact";
+  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact", log_hashes;
   bool json = false;
 };
 
@@ -65,6 +66,22 @@ std::string answer(const Flags& flags, const oracle::Case& c, const suites::Suit
       .dump(2);
 }
 
+// Runs the program once more, for its digests alone. A program that does not run has none: code 5.
+void log_hashes(const std::string& path, const oracle::Case& c, suites::EngineUnderTest& engine) {
+  Timeline timeline;
+  try {
+    timeline = engine.run(c, true).timeline;
+  } catch (const std::exception& e) {
+    throw suites::WorkerExit{suites::kNotMeasured,
+                             concat("lockstep: nothing to log, the program does not run: ", e.what())};
+  }
+  try {
+    write_hash_log(path, timeline);
+  } catch (const Error& e) {
+    throw suites::WorkerExit{suites::kUsage, concat("lockstep: ", e.what())};
+  }
+}
+
 // In a worker process, so that a case that crashes or hangs is told like any other.
 int replay(const Flags& flags) {
   LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(),
@@ -82,6 +99,7 @@ int replay(const Flags& flags) {
     }
     std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
     if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
+    if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
     const int code = exit_code_of(suite, outcome);
     throw suites::WorkerExit{code, answer(flags, c, suite, outcome, code)};
@@ -106,6 +124,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
                          "The minimal case of this bucket in the database instead");
   replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
+  replay_app->add_option("--log-hashes", flags->log_hashes,
+                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
   replay_app->add_flag("--json", flags->json, "Print JSON");
   replay_app->callback([&chosen, flags] {

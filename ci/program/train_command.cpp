@@ -126,7 +126,7 @@ int curves(const Flags& flags) {
 
 void add_common(CLI::App& app, Flags& flags) {
   auto& t = flags.train;
-  app.add_option("model", t.model, "Model: llama")->required();
+  app.add_option("model", t.model, "Model: llama");
   app.add_option("--preset", t.preset, "tiny (default) or odd");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
   app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));
@@ -154,6 +154,7 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   auto* train_app =
       app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
   add_common(*train_app, *flags);
+  train_app->get_option("model")->required();
   train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
   train_app->add_option("--policy", flags->policy,
                         "single-device (default), indexed, per-rank-seeds or offset-based");
@@ -162,13 +163,18 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   auto* curves_app = app.add_subcommand(
       "curves", "Train on several meshes and policies; compare every step with one device");
   add_common(*curves_app, *flags);
-  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2")
-      ->required();
+  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
   curves_app->add_flag("--no-baselines", flags->no_baselines, "Only the single device's random stream");
   curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
   curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   curves_app->add_option("--report", flags->report, "Report to write (default none)");
-  curves_app->callback([&chosen, flags] { choose(chosen, flags, curves); });
+  add_import(*curves_app, chosen, command_line);
+  curves_app->callback([&chosen, flags, curves_app] {
+    if (!curves_app->get_subcommands().empty()) return;
+    if (curves_app->get_option("model")->count() == 0) throw CLI::RequiredError("model");
+    if (flags->mesh.empty()) throw CLI::RequiredError("--mesh");
+    choose(chosen, flags, curves);
+  });
 }
 
 }  // namespace lockstep::program
