@@ -40,8 +40,23 @@ nlohmann::json number(const Row& r, int column) {
   return r.number(column);
 }
 
+// Charts draw at most so many steps of a curve, evenly spaced, and the first that differs; tables count all.
+constexpr int64_t kDrawn = 4000;
+
+int64_t every_nth(const Source& source, const Group& g) {
+  int64_t most = 0;
+  source.each(
+      "SELECT max(n) FROM (SELECT count(*) AS n FROM v_curves WHERE run_id IN shown AND model = ? AND "
+      "(variant "
+      "= ? OR reference) GROUP BY curve)",
+      [&](const Row& r) { most = r.integer(0); }, {g.model, g.variant});
+  return 1 + (most - 1) / kDrawn;
+}
+
 // {title, series: [{name, policy, mesh, reference, step: [], loss: [], grad: [], lossUlp: [], …}]}
 nlohmann::json chart_of(const Source& source, const Group& g) {
+  const int64_t nth = every_nth(source, g);
+  std::map<std::string, int64_t> seen, compared;
   const std::string where = " WHERE run_id IN shown AND model = ? AND (variant = ?";
   std::map<std::pair<int64_t, std::string>, nlohmann::json> series;  // the reference first
   const auto of = [&](const Row& r, bool reference) -> nlohmann::json& {
@@ -53,6 +68,7 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
   source.each("SELECT curve, policy, mesh, reference, step, loss, grad_norm FROM v_curves" + where +
                   " OR reference) ORDER BY curve, step",
               [&](const Row& r) {
+                if (seen[r.text(0)]++ % nth != 0) return;
                 nlohmann::json& s = of(r, r.integer(3) != 0);
                 s["step"].push_back(r.integer(4));
                 s["loss"].push_back(number(r, 5));
@@ -65,6 +81,8 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
           where + ") ORDER BY curve, step",
       [&](const Row& r) {
         nlohmann::json& s = of(r, false);
+        const bool first = r.integer(8) == 0 && !s.contains("first");
+        if (compared[r.text(0)]++ % nth != 0 && !first) return;
         s["diffStep"].push_back(r.integer(3));
         int column = 4;
         for (const std::string key : {"lossUlp", "lossAbs", "gradUlp", "gradAbs"}) {
@@ -72,7 +90,7 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
           s[key].push_back(known ? number(r, column) : nlohmann::json());
           ++column;
         }
-        if (r.integer(8) == 0 && !s.contains("first")) s["first"] = r.integer(3);
+        if (first) s["first"] = r.integer(3);
       },
       {g.model, g.variant});
   nlohmann::json list = nlohmann::json::array();
@@ -211,7 +229,8 @@ std::string render_curves(const Source& source, nlohmann::json& charts) {
   for (size_t i = 0; i < list.size(); ++i) {
     charts["curves"].push_back(chart_of(source, list[i]));
     s += "<div class=\"group\"><h3>" + html::escape(list[i].model) + " <span class=\"quiet\">" +
-         html::escape(list[i].variant) + "</span></h3>" + controls(i, list[i].digits.empty()) + "<div class=\"pair\">" +
+         html::escape(list[i].variant) + "</span></h3>" + controls(i, list[i].digits.empty()) +
+         "<div class=\"pair\">" +
          html::figure("curve-" + std::to_string(i) + "-value", "Curves over each other") +
          html::figure("curve-" + std::to_string(i) + "-diff", "Distance from the reference") +
          "</div><ul class=\"series\" id=\"curve-" + std::to_string(i) + "-series\"></ul>" +

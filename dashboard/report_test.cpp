@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -55,6 +56,29 @@ TEST(Report, HostileNamesStayText) {
     EXPECT_TRUE(has(text, html::escape(name))) << name;
     EXPECT_EQ(html::escape(html::escape(name)).find('<'), std::string::npos);
   }
+}
+
+// Catches: a page that holds every step of a long run, or thins the step away at which a curve leaves.
+TEST(Report, LongCurvesAreThinnedInTheChartOnly) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  Recorder recorder(store, sample_run(), "w");
+  for (bool reference : {true, false}) {
+    const int64_t id = recorder.open_curve(
+        {.name = reference ? "r" : "c", .model = "m", .dtype = "f32", .reference = reference});
+    for (int64_t step = 0; step < 20'000; ++step)
+      recorder.record(id,
+                      {.step = step, .loss_bits = reference || step < 12'346 ? 0x3f800000u : 0x3f800001u});
+  }
+  recorder.finish("finished", 1);
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "12,346 of 20,000"));
+  EXPECT_TRUE(has(page, "\"first\":12346"));
+  const size_t from = page.find("\"diffStep\":["), to = page.find(']', from);
+  ASSERT_NE(from, std::string::npos);
+  const std::string drawn = page.substr(from, to - from);
+  EXPECT_TRUE(has(drawn, ",12346,"));
+  EXPECT_EQ(std::count(drawn.begin(), drawn.end(), ','), 4000);  // of 4000 and the one
 }
 
 // Catches: a golden counted under another state, twice for two runs, or lost; a run without them that says
