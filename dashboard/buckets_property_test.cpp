@@ -77,13 +77,12 @@ std::optional<Life> seen(const std::vector<Said>& history) {
   Store store = Store::open_writer(folder / "a.db");
   write(history, store);
   SQLite::Statement row(store.database(),
-                        "SELECT state, first_commit, last_commit, commits, clean_commits, bucket
-                            FROM v_buckets");
+                        "SELECT state, first_commit, last_commit, commits, clean_commits, bucket "
+                        "FROM v_buckets");
   if (!row.executeStep()) return std::nullopt;
-  const auto number = [&](int column) {
-    return std::stoi(row.getColumn(column).getString().substr(7)); };
+  const auto number = [&](int column) { return std::stoi(row.getColumn(column).getString().substr(7)); };
   Life life{row.getColumn(0).getString(), number(1), number(2), row.getColumn(3).getInt(),
-      row.getColumn(4).getInt()};
+            row.getColumn(4).getInt()};
   EXPECT_EQ(row.getColumn(5).getString(), kBucket);
   EXPECT_FALSE(row.executeStep()) << "one row a bucket";
   return life;

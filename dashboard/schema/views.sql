@@ -289,7 +289,8 @@ WITH sample AS (SELECT run, series, unit, value,
                        count(*) OVER (PARTITION BY run, series) AS n
                 FROM measurement WHERE arm IN ('', 'candidate'))
 SELECT r.id AS run_id, r.name AS run, r.commit_id, r.started_ms / 1000 AS time, r.cpu, r.cores, m.series,
-       coalesce(s.area, '') AS area, coalesce(s.kind, 'timed') AS kind, coalesce(s.better, 'less') AS better,
+       coalesce(s.area, '') AS area, coalesce(s.kind, 'timed') AS kind,
+       coalesce(s.better, iif(m.unit LIKE '%/s', 'more', 'less')) AS better,
        m.unit, max(m.n) AS samples, avg(m.value) FILTER (WHERE m.i IN ((m.n + 1) / 2, (m.n + 2) / 2)) AS value,
        min(m.value) AS low, max(m.value) AS high
 FROM sample m JOIN run r ON r.id = m.run LEFT JOIN series s ON s.run = m.run AND s.name = m.series
