@@ -177,7 +177,7 @@ std::string url_encode(std::string_view text) {
 std::string code_block(std::string_view id, std::string_view label, std::string_view text) {
   std::string out = "<div class=\"codeblock\"><span class=\"label\">";
   out.append(label).append("</span>").append(copy_button(id, label)).append("<pre id=\"").append(id);
-  out.append("\" tabindex=\"0\" aria-label=\"").append(label).append("\" role=\"region\">");
+  out.append("\" tabindex=\"0\" aria-label=\"").append(label).append("\" role=\"group\">");
   return out.append(escape(text)).append("</pre></div>");
 }
 

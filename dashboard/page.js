@@ -286,6 +286,13 @@
 
   const theme = remember('theme');
   if (theme === 'dark' || theme === 'light') document.documentElement.dataset.theme = theme;
+  // What must be scrolled can be reached with the keyboard.
+  const scrollers = () => all('.scroll').forEach((box) => {
+    if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
+  });
+  addEventListener('resize', scrollers);
+  scrollers();
+
   document.getElementById('theme').addEventListener('click', () => {
     document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
     remember('theme', document.documentElement.dataset.theme);

@@ -197,8 +197,13 @@ std::string throughput_table(const Source& source, const std::string& kind, cons
   const std::string from = " FROM v_throughput WHERE run_id IN shown AND kind = ?";
   double largest = 0;
   source.each("SELECT max(value)" + from, [&](const Row& r) { largest = r.number(0); }, {kind});
-  html::Table table(
-      title, {{"Name", "key"}, {"", "wide"}, {"Rate", "num"}, {"Samples", "num"}, {"Memory", "num"}}, "bars");
+  html::Table table(title,
+                    {{"Name", "key"},
+                     {"Beside the fastest", "wide"},
+                     {"Rate", "num"},
+                     {"Samples", "num"},
+                     {"Memory", "num"}},
+                    "bars");
   source.each(
       "SELECT name, worker, unit, value, samples, bytes_moved, peak_bytes" + from + " ORDER BY name, worker",
       [&](const Row& r) {

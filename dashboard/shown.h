@@ -15,7 +15,7 @@ void show_newest_build(SQLite::Database& db);
 bool show_run(SQLite::Database& db, int64_t run_id);
 
 // A temporary table of the same name comes before a view: what reads every case is computed once. While this
-// lives, the connection sees the file as it was. Views that build on one another are best named in order.
+// lives, the connection sees the file as it was. Each must have a column run_id, by which it is indexed.
 class Remembered {
  public:
   Remembered(SQLite::Database& db, std::span<const char* const> views);

@@ -19,11 +19,12 @@ Page page_curves(const View& view) {
   Page page{.question = "Does training follow the curve of one device, and where does it leave it?",
             .headline = curves == 0
                             ? "No curve was compared."
-                            : grouped(identical) + " of " + plural(curves, "curve has", "curves have") +
-                                  " the bits of their reference throughout.",
-            .status = curves == 0       ? "warn"
-                      : unexplained > 0 ? "bad"
-                                        : "ok"};
+                            : grouped(identical) + " of " + plural(curves, "curve keeps", "curves keep") +
+                                  " the bits of the reference throughout.",
+            .status = curves == 0           ? "warn"
+                      : unexplained > 0     ? "bad"
+                      : identical == curves ? "ok"
+                                            : ""};
   page.body = section("curves", "Training curves", render_curves(view.source, view.charts)) +
               section("drift", "Drift", render_drift(view.source, view.charts)) +
               section("divergence", "Where logged runs part", render_divergence(view.source, view.charts));
