@@ -2,7 +2,8 @@
 // readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT
 //     reads the stores, writes golden/numbers.json and README.md
 // readme_numbers peers PEERS_DB ROOT
-//     the same for one store alone
+// readme_numbers scale SCALE_JSON ROOT
+//     the same for these alone
 // readme_numbers check ROOT
 //     1 if the README is not what golden/numbers.json renders to
 #include <cstdio>
@@ -47,6 +48,12 @@ int run(const std::vector<std::string>& arguments) {
     freeze(numbers, arguments[2]);
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "scale") {
+    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
+    numbers["scale"] = Json::parse(read(arguments[1]));
+    freeze(numbers, arguments[2]);
+    return 0;
+  }
   if (arguments.size() == 2 && arguments[0] == "check") {
     const std::string page = read(arguments[1] + "/README.md");
     if (!std::ifstream(arguments[1] + "/golden/numbers.json")) {
@@ -62,7 +69,7 @@ int run(const std::vector<std::string>& arguments) {
   std::fprintf(
       stderr,
       "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT |\n"
-      "                      peers PEERS_DB ROOT | check ROOT\n");
+      "                      peers PEERS_DB ROOT | scale SCALE_JSON ROOT | check ROOT\n");
   return 2;
 }
 

@@ -252,6 +252,19 @@ std::string peers_section(const Json& numbers) {
          peers_table(numbers["peers"]) + "\n";
 }
 
+// What `ci/serve_bench` wrote of a large store.
+std::string scale_section(const Json& numbers) {
+  if (!numbers.contains("scale")) return "";
+  const Json& scale = numbers["scale"];
+  std::string out = "`ci/serve_bench`: a database of " + thousands(scale["cases"]) +
+                    " cases.\n\n| what | seconds | memory |\n|---|--:|--:|\n";
+  for (const auto& row : scale["rows"])
+    out += "| " + text_of(row["what"]) + " | " + format("%.1f", row["seconds"]) + " | " +
+           format("%.0f", row["mib"]) + " MiB |\n";
+  return out + "| the dashboard's slowest page | " + format("%.2f", scale["slowest_page_ms"].get<double>() / 1000) +
+         " | " + format("%.0f", scale["server_mib"]) + " MiB |\n\n";
+}
+
 }  // namespace
 
 Json measure_peers(const std::string& path) {
@@ -322,7 +335,7 @@ std::string render(const Json& numbers) {
          "128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.\n\n" +
          grid_table(numbers["grid"]["rows"]) + "\n" + command_of(numbers["init"]) +
          ": the model's first values against one device.\n\n" + init_table(numbers["init"]["rows"]) + "\n" +
-         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n";
+         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n" + scale_section(numbers);
 }
 
 std::string replace_section(const std::string& page, const std::string& section) {

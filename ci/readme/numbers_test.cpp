@@ -166,6 +166,26 @@ TEST(Numbers, AreReadFromTheStoresAndRendered) {
       "<!-- numbers:end -->\nb\n");
 }
 
+// Catches: a large store's numbers that are lost, or stand in the wrong column.
+TEST(Numbers, OfALargeStore) {
+  const TemporaryFolder folder;
+  write_peers(folder / "peers.db");
+  write_run(folder / "run.db");
+  write_curves(folder / "curves.db");
+  write_grid(folder / "grid.db");
+  write_init(folder / "init.db");
+  Json numbers = measure({folder / "run.db", folder / "run.db", folder / "curves.db", folder / "grid.db",
+                          folder / "init.db", folder / "init.db", folder / "peers.db"});
+  const std::string without = render(numbers);
+  numbers["scale"] = Json::parse(R"({"cases": 1000000, "rows": [{"what": "merge", "seconds": 7.25, "mib": 60}],
+                                     "slowest_page_ms": 120, "server_mib": 99})");
+  EXPECT_EQ(render(numbers), without +
+                                 "`ci/serve_bench`: a database of 1,000,000 cases.\n\n"
+                                 "| what | seconds | memory |\n|---|--:|--:|\n"
+                                 "| merge | 7.2 | 60 MiB |\n"
+                                 "| the dashboard's slowest page | 0.12 | 99 MiB |\n\n");
+}
+
 // Catches: a README written from a store that does not hold the numbers.
 TEST(Numbers, MissingOnesAreAnError) {
   const TemporaryFolder folder;
