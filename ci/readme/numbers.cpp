@@ -261,8 +261,9 @@ std::string scale_section(const Json& numbers) {
   for (const auto& row : scale["rows"])
     out += "| " + text_of(row["what"]) + " | " + format("%.1f", row["seconds"]) + " | " +
            format("%.0f", row["mib"]) + " MiB |\n";
-  return out + "| the dashboard's slowest page | " + format("%.2f", scale["slowest_page_ms"].get<double>() / 1000) +
-         " | " + format("%.0f", scale["server_mib"]) + " MiB |\n\n";
+  return out + "| the dashboard's slowest page | " +
+         format("%.2f", scale["slowest_page_ms"].get<double>() / 1000) + " | " +
+         format("%.0f", scale["server_mib"]) + " MiB |\n\n";
 }
 
 }  // namespace
@@ -335,7 +336,8 @@ std::string render(const Json& numbers) {
          "128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.\n\n" +
          grid_table(numbers["grid"]["rows"]) + "\n" + command_of(numbers["init"]) +
          ": the model's first values against one device.\n\n" + init_table(numbers["init"]["rows"]) + "\n" +
-         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n" + scale_section(numbers);
+         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n" +
+         scale_section(numbers);
 }
 
 std::string replace_section(const std::string& page, const std::string& section) {

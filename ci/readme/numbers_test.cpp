@@ -177,7 +177,8 @@ TEST(Numbers, OfALargeStore) {
   Json numbers = measure({folder / "run.db", folder / "run.db", folder / "curves.db", folder / "grid.db",
                           folder / "init.db", folder / "init.db", folder / "peers.db"});
   const std::string without = render(numbers);
-  numbers["scale"] = Json::parse(R"({"cases": 1000000, "rows": [{"what": "merge", "seconds": 7.25, "mib": 60}],
+  numbers["scale"] =
+      Json::parse(R"({"cases": 1000000, "rows": [{"what": "merge", "seconds": 7.25, "mib": 60}],
                                      "slowest_page_ms": 120, "server_mib": 99})");
   EXPECT_EQ(render(numbers), without +
                                  "`ci/serve_bench`: a database of 1,000,000 cases.\n\n"
