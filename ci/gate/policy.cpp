@@ -146,7 +146,7 @@ class Reader {
       day << node->as_date()->get();
     else
       day << node->value<std::string>().value_or("");
-    check(std::regex_match(day.str(), std::regex("\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])")), *node,
+    check(is_day(day.str()), *node,
           concat("expires must be a day such as 2027-01-31, not '", day.str(), "'"));
     return day.str();
   }
@@ -172,6 +172,11 @@ class Reader {
 
 const char* name(Effect effect) {
   return kEffects[static_cast<size_t>(effect)];
+}
+
+bool is_day(const std::string& text) {
+  static const std::regex form("\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])");
+  return std::regex_match(text, form);
 }
 
 Policy default_policy() {

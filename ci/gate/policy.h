@@ -45,6 +45,9 @@ Policy default_policy();
 Policy parse_policy(std::string_view text, const std::string& file);
 Policy read_policy(const std::string& file);
 
+// True of a day as YYYY-MM-DD: days are compared as text.
+bool is_day(const std::string& text);
+
 // The policy in force, defaults written out; what a judgement stores.
 std::string to_json(const Policy& policy);
 

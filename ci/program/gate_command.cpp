@@ -105,6 +105,8 @@ void write_outputs(const Flags& flags) {
 int run(const Flags& flags) {
   const auto policy = flags.policy.empty() ? gate::default_policy() : gate::read_policy(flags.policy);
   if (flags.rules) return list_rules(policy, flags.json);
+  LOCKSTEP_CHECK(gate::is_day(flags.today), "[gate] --today ", flags.today,
+                 ": write a day such as 2027-01-31");
   LOCKSTEP_CHECK(
       !flags.dry || (flags.junit + flags.sarif + flags.summary + flags.report).empty(),
       "[gate] --dry-run stores no judgement, so that no output can show it; leave one of them out");
