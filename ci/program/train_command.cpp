@@ -107,9 +107,9 @@ int curves(const Flags& flags) {
   dashboard::Recorder recorder(store, run_of(flags), "curves");
   std::printf("seed %lu\n", options.train.seed);
   suites::CurvesObserver observer;
-  observer.on_step = [&](const suites::Curve* curve, const TrainStep& step) {
+  observer.on_step = [&](const std::string& curve, const TrainStep& step) {
     if (step.step % 50 == 0 || step.step == 1 || step.step == options.train.steps)
-      print_step(curve == nullptr ? "reference" : suites::label(*curve).c_str(), step);
+      print_step(curve.c_str(), step);
   };
   const auto result = suites::curves(options, text, observer);
   suites::record(options, result, recorder);
@@ -164,7 +164,8 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       "curves", "Train on several meshes and policies; compare every step with one device");
   add_common(*curves_app, *flags);
   curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
-  curves_app->add_flag("--no-baselines", flags->no_baselines, "Only the single device's random stream");
+  curves_app->add_flag("--no-baselines", flags->no_baselines,
+                       "Only the single device's random stream, no other policy");
   curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
   curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   curves_app->add_option("--report", flags->report, "Report to write (default none)");

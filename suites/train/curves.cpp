@@ -37,6 +37,7 @@ std::vector<Curve> planned(const CurvesOptions& options) {
     for (const auto policy : {RandomPolicy::kPerRankSeeds, RandomPolicy::kOffsetBased})
       for (const auto varied : {Varied::kInit, Varied::kDropout, Varied::kBoth})
         curves.push_back({.mesh = mesh, .policy = policy, .varied = varied});
+    curves.push_back({.mesh = mesh, .policy = RandomPolicy::kIndexed});
   }
   return curves;
 }
@@ -121,18 +122,33 @@ const Curve& single_device(const std::vector<Curve>& curves, const DeviceMesh& m
   throw Broken(concat("[curves] no single-device curve on ", to_string(mesh)));
 }
 
-dashboard::Curve row_of(const CurvesOptions& options, const Curve* curve) {
+// What the curves of a policy are compared with.
+std::string reference_label(RandomPolicy policy) {
+  return policy == RandomPolicy::kIndexed ? "one device, indexed" : "one device";
+}
+
+const char* variant_of(RandomPolicy policy, Varied varied) {
+  return policy == RandomPolicy::kIndexed ? kIndexedVariant : name(varied);
+}
+
+dashboard::Curve reference_row(const CurvesOptions& options, RandomPolicy policy) {
   const auto& train = options.train;
-  const auto model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence);
-  const bool reference = curve == nullptr;
-  return {.name = reference ? "one device" : label(*curve),
-          .model = model,
-          .variant = name(reference ? Varied::kBoth : curve->varied),
-          .mesh = reference ? "" : to_string(curve->mesh),
-          .policy = name(reference ? RandomPolicy::kSingleDevice : curve->policy),
+  return {.name = reference_label(policy),
+          .model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence),
+          .variant = variant_of(policy, Varied::kBoth),
+          .policy = name(policy),
           .lane = "exact",
           .dtype = loss_dtype(train),
-          .reference = reference};
+          .reference = true};
+}
+
+dashboard::Curve row_of(const CurvesOptions& options, const Curve& curve) {
+  auto row = reference_row(options, curve.policy);
+  row.name = label(curve);
+  row.variant = variant_of(curve.policy, curve.varied);
+  row.mesh = to_string(curve.mesh);
+  row.reference = false;
+  return row;
 }
 
 void record_steps(int64_t curve, const std::vector<TrainStep>& steps,
@@ -162,9 +178,13 @@ const char* name(Varied varied) {
 }
 
 std::string label(const Curve& curve) {
-  const bool single = curve.policy == RandomPolicy::kSingleDevice;
+  const bool agrees = agrees_with_reference(curve.policy);
   return concat(to_string(curve.mesh), " ", name(curve.policy),
-                single ? "" : concat(" ", name(curve.varied)));
+                agrees ? "" : concat(" ", name(curve.varied)));
+}
+
+bool agrees_with_reference(RandomPolicy policy) {
+  return policy == RandomPolicy::kSingleDevice || policy == RandomPolicy::kIndexed;
 }
 
 bool CurvesReport::passed() const {
@@ -190,7 +210,7 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 std::vector<CurveGate> judge(const std::vector<Curve>& curves) {
   std::vector<CurveGate> gates;
   for (const auto& curve : curves) {
-    if (curve.policy == RandomPolicy::kSingleDevice) {
+    if (agrees_with_reference(curve.policy)) {
       gates.push_back({concat("loss of ", label(curve)), concat("within ", text_of(kSingleDeviceLimit)),
                        text_of(curve.max_abs), curve.max_abs <= kSingleDeviceLimit});
       gates.push_back(explained(curve));
@@ -207,7 +227,7 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
   CurvesReport report{.curves = planned(options)};
   for (const auto& curve : report.curves) check_options(options_of(options, curve));
   std::mutex mutex;
-  const auto watch = [&](const Curve* curve) {
+  const auto watch = [&](const std::string& curve) {
     TrainObserver observe;
     observe.on_step = [&, curve](const TrainStep& step) {
       const std::lock_guard lock(mutex);
@@ -215,27 +235,37 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
     };
     return observe;
   };
-  auto plain = options.train;
-  plain.mesh.reset();
-  report.reference = train(plain, text, watch(nullptr));
+  const auto one_device = [&](RandomPolicy policy) {
+    auto plain = options.train;
+    plain.mesh.reset();
+    plain.init = plain.drop = policy;
+    return train(plain, text, watch(reference_label(policy)));
+  };
+  report.reference = one_device(RandomPolicy::kSingleDevice);
+  if (options.baselines) report.indexed_reference = one_device(RandomPolicy::kIndexed);
   run_jobs(report.curves.size(), options.jobs, [&](size_t i) {
     auto& curve = report.curves[i];
     const auto mine = options_of(options, curve);
-    auto observe = watch(&curve);
-    if (curve.policy == RandomPolicy::kSingleDevice)
-      watch_steps(observe, mine, text, report.reference, curve);
+    auto observe = watch(label(curve));
+    if (agrees_with_reference(curve.policy))
+      watch_steps(observe, mine, text, report.reference_of(curve), curve);
     curve.steps = train(mine, text, observe);
   });
   for (auto& curve : report.curves)
-    compare_with_reference(curve, report.reference, loss_scalar_type(options.train));
+    compare_with_reference(curve, report.reference_of(curve), loss_scalar_type(options.train));
   report.gates = judge(report.curves);
   return report;
 }
 
 void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder) {
-  record_steps(recorder.open_curve(row_of(options, nullptr)), report.reference, {}, recorder);
+  const auto record_reference = [&](RandomPolicy policy, const std::vector<TrainStep>& steps) {
+    if (steps.empty()) return;
+    record_steps(recorder.open_curve(reference_row(options, policy)), steps, {}, recorder);
+  };
+  record_reference(RandomPolicy::kSingleDevice, report.reference);
+  record_reference(RandomPolicy::kIndexed, report.indexed_reference);
   for (const auto& curve : report.curves)
-    record_steps(recorder.open_curve(row_of(options, &curve)), curve.steps, curve.judgements, recorder);
+    record_steps(recorder.open_curve(row_of(options, curve)), curve.steps, curve.judgements, recorder);
   for (const auto& gate : report.gates)
     recorder.record(dashboard::Gate{
         .rule = gate.rule, .required = gate.required, .got = gate.got, .passed = gate.passed});
@@ -247,8 +277,8 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
          "difference |\n"
       << "|---|---|---|---|---|---|---|\n";
   for (const auto& c : report.curves)
-    out << "| " << to_string(c.mesh) << " | " << name(c.policy) << " | " << name(c.varied) << " | "
-        << c.identical_steps << " of " << options.train.steps << " | "
+    out << "| " << to_string(c.mesh) << " | " << name(c.policy) << " | " << variant_of(c.policy, c.varied)
+        << " | " << c.identical_steps << " of " << options.train.steps << " | "
         << (c.first_difference == 0 ? std::string("none") : concat("step ", c.first_difference)) << " | "
         << c.max_ulp << " | " << (c.max_abs == 0 ? std::string("0") : text_of(c.max_abs)) << " |\n";
   return out.str();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss curves of one training run on several meshes and under several random policies, against the reference:
-// how far each lies from what one device computes.
+// how far each lies from what one device computes. Curves of the indexed policy have a reference of their
+// own, one device with the indexed numbers: other numbers than the stock stream's, as placement-free as they.
 #pragma once
 #include <functional>
 #include <string>
@@ -24,6 +25,7 @@ inline constexpr double kBaselineFactor = 100;
 // Which draws follow a curve's policy; the others follow the single device's stream.
 enum class Varied { kInit, kDropout, kBoth };
 const char* name(Varied varied);  // "init", "dropout", "init+dropout"
+inline constexpr const char* kIndexedVariant = "init+dropout, indexed";
 
 struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
@@ -38,8 +40,8 @@ struct Curve {
   RandomPolicy policy = RandomPolicy::kSingleDevice;
   Varied varied = Varied::kBoth;
   std::vector<TrainStep> steps{};
-  // Of a single-device curve, in order: steps 1 to 3, every 50th, and the first that differs from the
-  // reference.
+  // Of a curve that must agree with its reference, in order: steps 1 to 3, every 50th, and the first that
+  // differs from the reference.
   std::vector<StepJudgement> judgements{};
 
   int64_t identical_steps = 0;   // the longest prefix of equal bits, of loss and norm
@@ -54,19 +56,26 @@ struct CurveGate {
   bool passed = false;
 };
 
+// Whether the policy draws the same numbers whatever the placements: single-device, indexed.
+bool agrees_with_reference(RandomPolicy policy);
+
 struct CurvesReport {
   std::vector<TrainStep> reference{};
+  std::vector<TrainStep> indexed_reference{};  // without baselines: empty
   std::vector<Curve> curves{};
   std::vector<CurveGate> gates{};
 
   bool passed() const;
+  const std::vector<TrainStep>& reference_of(const Curve& curve) const {
+    return curve.policy == RandomPolicy::kIndexed ? indexed_reference : reference;
+  }
 };
 
 // What a caller may watch. Called from one thread at a time.
 struct CurvesObserver {
-  // Of the reference, `curve` is null.
-  std::function<void(const Curve* curve, const TrainStep& step)> on_step = [](const Curve*,
-                                                                              const TrainStep&) {};
+  // `curve` is its label; of the references "one device" and "one device, indexed".
+  std::function<void(const std::string& curve, const TrainStep& step)> on_step = [](const std::string&,
+                                                                                    const TrainStep&) {};
 };
 
 // The reference first, then every curve; options.jobs at a time.
@@ -75,11 +84,12 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
 // Fills the fields of comparison. @pre curve.steps and reference have the same steps
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
                             c10::ScalarType loss_dtype);
-// Single-device curves within the limit and explained where they were judged; each baseline of more than one
-// rank kBaselineFactor times as far.
+// Single-device and indexed curves within the limit and explained where they were judged; each baseline of
+// more than one rank kBaselineFactor times as far as the single-device curve.
 std::vector<CurveGate> judge(const std::vector<Curve>& curves);
 
-// Rows for the store: one curve for the reference and each run, one gate for each rule.
+// Rows for the store: one curve for each reference and each run, one gate for each rule. The indexed ones are
+// a variant of their own, kIndexedVariant, so that they are compared with their reference.
 void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder);
 
 // The table of the README: one row for each curve.

@@ -27,7 +27,8 @@ struct TrainOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;
   uint64_t seed = 0;
   DeviceModel device;
-  // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream.
+  // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream;
+  // under the indexed policy they are the indexed numbers of whole tensors.
   // Else dimensions named "tp" (tensor and sequence parallel) and "dp" (data parallel).
   std::optional<DeviceMesh> mesh;
   WorldPtr world;  // of the mesh; null: this process hosts every rank

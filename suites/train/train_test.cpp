@@ -58,6 +58,22 @@ TEST(Train, WorldOfOneIsTheReference) {
     }
 }
 
+// Catches: an indexed run whose reference draws the stock stream, numbers that know placements.
+TEST(Train, IndexedNumbersHaveTheirOwnReference) {
+  const auto text = read_text("", 16);
+  auto plain = quick(), one = quick("tp:1");
+  const auto stock = train(plain, text);
+  for (auto* options : {&plain, &one}) options->init = options->drop = RandomPolicy::kIndexed;
+  const auto reference = train(plain, text);
+  EXPECT_EQ(reference.back().chain, train(one, text).back().chain);
+  EXPECT_NE(reference.front().loss_bits, stock.front().loss_bits);
+  Curve curve{.mesh = parse_mesh("tp:4"), .policy = RandomPolicy::kIndexed};
+  one.mesh = curve.mesh;
+  curve.steps = train(one, text);
+  compare_with_reference(curve, reference, c10::ScalarType::Float);
+  EXPECT_LE(curve.max_abs, 1e-5);
+}
+
 // Catches: a sharded step that computes something else, in single precision and on uneven presets.
 TEST(Train, MeshesStayWithinTheLimit) {
   const auto text = read_text("", 16);
@@ -147,11 +163,16 @@ TEST(Curves, SeparatePolicies) {
   const auto one = curves(options, text);
   options.jobs = 2;
   const auto two = curves(options, text);
-  ASSERT_EQ(one.curves.size(), 7U);
+  ASSERT_EQ(one.curves.size(), 8U);
   for (size_t i = 0; i < one.curves.size(); ++i)
     EXPECT_EQ(one.curves[i].steps.back().chain, two.curves[i].steps.back().chain) << label(one.curves[i]);
   for (const auto& gate : one.gates) EXPECT_TRUE(gate.passed) << gate.rule << ": " << gate.got;
   EXPECT_TRUE(one.passed());
+  EXPECT_NE(one.indexed_reference.back().chain, one.reference.back().chain);
+  const auto& indexed = one.curves.back();
+  EXPECT_EQ(label(indexed), "tp:2 indexed");
+  EXPECT_FALSE(indexed.judgements.empty());
+  EXPECT_EQ(&one.reference_of(indexed), &one.indexed_reference);
   // Dropout alone: the first values, and so the model, are still the reference's.
   EXPECT_LT(one.curves[2].max_abs, one.curves[1].max_abs);
   EXPECT_NE(markdown_table(options, one).find("| tp:2 | offset-based | init+dropout | 0 of 3 | step 1 |"),

@@ -31,10 +31,7 @@ at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::s
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options) : options_(options), model_(model_options(options)) {
-  if (!options.mesh) {
-    plain_scope_.emplace(simulated_);
-    return;
-  }
+  if (!options.mesh) return;
   mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names(), options.world);
   parallelize_llama(model_, model_options(options), *mesh_);
 }
@@ -42,6 +39,12 @@ Trainer::Trainer(const TrainOptions& options) : options_(options), model_(model_
 void Trainer::seed_stream(uint64_t part) const {
   manual_seed(options_.seed + part);
   generator().device = options_.device;
+}
+
+std::optional<RandomScope> Trainer::plain_draws(RandomPolicy policy) {
+  if (mesh_) return std::nullopt;
+  if (policy == RandomPolicy::kIndexed) return std::optional<RandomScope>(std::in_place, indexed_);
+  return std::optional<RandomScope>(std::in_place, simulated_);
 }
 
 void Trainer::make_optimizer() {
@@ -55,6 +58,7 @@ void Trainer::make_optimizer() {
 void Trainer::init() {
   seed_stream(0);
   const RandomPolicyScope policy(options_.init);
+  const auto plain = plain_draws(options_.init);
   nn::reset_parameters(model_);
   make_optimizer();
   seed_stream(1);
@@ -107,6 +111,7 @@ Batch Trainer::batch(std::string_view text, int64_t step) const {
 
 Trainer::Result Trainer::step(const Batch& batch) {
   const RandomPolicyScope policy(options_.drop);
+  const auto plain = plain_draws(options_.drop);
   optimizer_->zero_grad();
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();

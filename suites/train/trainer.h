@@ -53,8 +53,12 @@ class Trainer {
   void make_optimizer();
 
   const TrainOptions& options_;
+  // Of one device: draws for `policy` while the scope that is returned lives; nothing on a mesh. A baseline
+  // has no one device of its own, so its reference draws the stock stream.
+  std::optional<RandomScope> plain_draws(RandomPolicy policy);
+
   oracle::SimulatedSource simulated_;
-  std::optional<RandomScope> plain_scope_;  // of the reference
+  IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   Llama model_;
   std::optional<optim::AdamW> optimizer_;
