@@ -31,16 +31,17 @@
 
   // The policy that stays closest to the reference gets the first colour.
   const largest = (s) => Math.max(0, ...(s.lossAbs || []).map((v) => v ?? Infinity));
-  (data.curves || []).forEach((group) => {
-    const closest = (s) => Math.min(...group.series.filter((x) => x.policy === s.policy).map(largest));
+  const sorted = (series) => {
+    const closest = (s) => Math.min(...series.filter((x) => x.policy === s.policy).map(largest));
     const byMesh = (a, b) => (a.mesh < b.mesh ? -1 : 1);
-    const order = (a, b) => b.reference - a.reference || closest(a) - closest(b) || byMesh(a, b);
-    group.series.sort(order);
-  });
+    return [...series].sort((a, b) => b.reference - a.reference || closest(a) - closest(b) || byMesh(a, b));
+  };
+  (data.curves || []).forEach((group) => { group.series = sorted(group.series); });
   const hidden = new Set();  // names of curves that the reader switched off
 
   function style(group, s) {
-    const distinct = (key) => [...new Set(group.series.filter((x) => !x.reference).map((x) => x[key]))];
+    const shown = (group.palette || group).series;
+    const distinct = (key) => [...new Set(shown.filter((x) => !x.reference).map((x) => x[key]))];
     const meshes = distinct('mesh').sort();
     const palette = isDark() ? dark : light;
     const color = s.reference ? css('--ink') : palette[distinct('policy').indexOf(s.policy) % palette.length];
@@ -50,6 +51,16 @@
       borderDash: s.reference ? [] : dashes[meshes.indexOf(s.mesh) % dashes.length] };
   }
 
+  // A piece of the line, and what it is.
+  function sample(element, look, words) {
+    element.innerHTML =
+      '<svg viewBox="0 0 28 10" aria-hidden="true"><line x1="0" x2="28" y1="5" y2="5"/></svg>';
+    const stroke = element.querySelector('line').style;
+    Object.assign(stroke, { stroke: look.borderColor, strokeWidth: look.borderWidth + 0.6,
+      strokeDasharray: look.borderDash.join(' ') });
+    element.append(words);
+  }
+
   // One legend for both charts of a group; each curve can be switched off.
   function legend(list, group) {
     list.replaceChildren(...group.series.map((s) => {
@@ -57,12 +68,7 @@
       const item = document.createElement('li'), button = document.createElement('button');
       button.type = 'button';
       button.setAttribute('aria-pressed', !look.hidden);
-      button.innerHTML =
-        '<svg viewBox="0 0 28 10" aria-hidden="true"><line x1="0" x2="28" y1="5" y2="5"/></svg>';
-      const stroke = button.querySelector('line').style;
-      Object.assign(stroke, { stroke: look.borderColor, strokeWidth: look.borderWidth + 0.6,
-        strokeDasharray: look.borderDash.join(' ') });
-      button.append(s.name + (s.reference ? ' (reference)' : ''));
+      sample(button, look, s.name + (s.reference ? ' (reference)' : ''));
       button.addEventListener('click', () => {
         const key = group.title + s.name;
         if (!hidden.delete(key)) hidden.add(key);
@@ -93,13 +99,14 @@
   function valueChart(canvas, group, quantity, range) {
     const datasets = group.series.map((s) => ({ ...style(group, s), data: line(s.step, s[quantity]) }));
     const name = quantity === 'loss' ? 'loss' : 'gradient norm';
-    return new Chart(canvas, { type: 'line', options: options(name, range), data: { datasets } });
+    const o = options(name, { ...range, y: range.losses });
+    return new Chart(canvas, { type: 'line', options: o, data: { datasets } });
   }
 
   function diffChart(canvas, group, quantity, measure, range) {
     const compared = group.series.filter((s) => s.diffStep);
     const key = quantity + measure;
-    const zero = zeroBand(compared.flatMap((s) => s[key]));
+    const zero = range.zero || zeroBand(compared.flatMap((s) => s[key]));
     const datasets = compared.map((s) => {
       const points = line(s.diffStep, s[key].map((v) => (v === 0 ? zero : v)));
       return { ...style(group, s), data: points, pointRadius: firsts(s, points), pointBorderWidth: 2,
@@ -108,7 +115,7 @@
     const label = (v) => (v <= zero * 1.01 ? (group.digits ? 'equal as written' : 'identical') : short(v));
     const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
     const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? label(v) : null) };
-    const y = { type: 'logarithmic', min: zero / 2, ticks };
+    const y = { type: 'logarithmic', min: zero / 2, max: range.most, ticks };
     const o = options(measure === 'Ulp' ? 'difference in ulp' : 'absolute difference', { ...range, y });
     o.plugins.tooltip.callbacks = { label: (c) => ` ${c.dataset.label}: ${label(c.raw.y)}` };
     const band = { id: 'band', beforeDatasetsDraw: ({ ctx, chartArea, scales }) => {
@@ -117,6 +124,41 @@
       ctx.fillRect(chartArea.left, top, chartArea.width, chartArea.bottom - top);
     } };
     return new Chart(canvas, { type: 'line', options: o, data: { datasets }, plugins: [band] });
+  }
+
+  // Small multiples: a column for what follows the policy, the loss above its distance from one device. Each row
+  // has one scale, so that the columns can be compared.
+  function drawPolicies() {
+    (data.policies || []).forEach((columns, index) => {
+      const groups = columns.map(({ group, beside }) => {
+        const { series, digits } = data.curves[group];
+        const others = beside === undefined ? [] : data.curves[beside].series;
+        const stock = others.filter((s) => s.policy === 'single-device' && !s.reference);
+        return { digits, title: '', series: [...series, ...stock] };
+      });
+      const whole = { title: '', series: sorted([...new Set(groups.flatMap((g) => g.series))]) };
+      const distances = whole.series.flatMap((s) => s.lossAbs || []);
+      const steps = whole.series.flatMap((s) => s.step), losses = whole.series.flatMap((s) => s.loss);
+      const range = { min: Math.min(...steps), max: Math.max(...steps),
+        losses: { suggestedMin: Math.min(...losses), suggestedMax: Math.max(...losses) }, zero: zeroBand(distances),
+        most: 10 ** Math.ceil(Math.log10(Math.max(...distances) || 1)) };
+      groups.forEach((group, i) => {
+        const canvas = (part) => document.getElementById(`${columns[i].id}-${part}`);
+        group.palette = whole;
+        charts.push(valueChart(canvas('loss'), group, 'loss', range));
+        charts.push(diffChart(canvas('distance'), group, 'loss', 'Abs', range));
+      });
+      const firstOf = (keep) => whole.series.filter((s, i, list) => keep(s)
+        && list.findIndex((x) => keep(x) && x.policy === s.policy) === i);
+      const key = [...whole.series.filter((s) => s.reference).slice(0, 1), ...firstOf((s) => !s.reference)];
+      document.getElementById(`policies-${index}-key`).replaceChildren(...key.map((s) => {
+        const item = document.createElement('li'), words = document.createElement('span');
+        words.className = 'key';
+        sample(words, { ...style(whole, s), borderDash: [] }, s.reference ? 'one device' : s.policy);
+        item.append(words);
+        return item;
+      }));
+    });
   }
 
   // The scale's ends and steps are Chart.js's own; names of commits are labels of their places.
@@ -184,6 +226,7 @@
       charts.push(valueChart(canvas('value'), group, chosen('quantity'), range));
       charts.push(diffChart(canvas('diff'), group, chosen('quantity'), chosen('measure'), range));
     });
+    drawPolicies();
     drawPlots();
     document.body.dataset.charts = charts.length;
   }
@@ -300,6 +343,11 @@
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
   all('[data-curve] input').forEach((input) => input.addEventListener('change', draw));
+  const only = document.getElementById(location.hash.replace(/^#only=/, ''));
+  if (only && location.hash.startsWith('#only=')) {
+    only.classList.add('only');
+    document.body.dataset.only = only.id;
+  }
   copying();
   matrix();
   navigation();

@@ -53,7 +53,8 @@ int64_t every_nth(const Source& source, const Group& g) {
   return 1 + (most - 1) / kDrawn;
 }
 
-// {title, series: [{name, policy, mesh, reference, step: [], loss: [], grad: [], lossUlp: [], …}]}
+// {title, model, variant, series: [{name, policy, mesh, reference, step: [], loss: [], grad: [], lossUlp: [],
+// …}]}
 nlohmann::json chart_of(const Source& source, const Group& g) {
   const int64_t nth = every_nth(source, g);
   std::map<std::string, int64_t> seen, compared;
@@ -95,7 +96,11 @@ nlohmann::json chart_of(const Source& source, const Group& g) {
       {g.model, g.variant});
   nlohmann::json list = nlohmann::json::array();
   for (auto& [key, s] : series) list.push_back(std::move(s));
-  return {{"title", g.model + " — " + g.variant}, {"digits", g.digits}, {"series", std::move(list)}};
+  return {{"title", g.model + " — " + g.variant},
+          {"model", g.model},
+          {"variant", g.variant},
+          {"digits", g.digits},
+          {"series", std::move(list)}};
 }
 
 std::string judged(const Row& r, int judged_column) {
@@ -227,12 +232,13 @@ std::string render_curves(const Source& source, nlohmann::json& charts) {
   if (list.empty())
     return "<p class=\"empty\">No training was recorded. <code>lockstep curves llama --mesh "
            "tp:1,tp:2,tp:4,tp:8</code> makes these curves.</p>";
+  for (const auto& group : list) charts["curves"].push_back(chart_of(source, group));
   std::string s =
+      policies_figure(charts) +
       "<p>Left: the curves over each other. Right: their distance from the curve of one device, on a "
       "logarithmic axis; zero has its own "
       "band at the bottom, since a curve that is one ulp off looks the same on the left.</p>";
   for (size_t i = 0; i < list.size(); ++i) {
-    charts["curves"].push_back(chart_of(source, list[i]));
     s += "<div class=\"group\"><h3>" + html::escape(list[i].model) + " <span class=\"quiet\">" +
          html::escape(list[i].variant) + "</span></h3>" + controls(i, list[i].digits.empty()) +
          "<div class=\"pair\">" +

@@ -52,6 +52,9 @@ std::string render_matrix(const Source& source, nlohmann::json& charts);
 std::string render_curves(const Source& source, nlohmann::json& charts);
 // Part of the curves: divergence of logged digests, environments of imported runs. "" if there is none.
 std::string render_compared(const Source& source);
+// Part of the curves: the random policies side by side, of the groups that charts["curves"] holds. "" if no
+// run trained with a policy for one kind of draw alone.
+std::string policies_figure(nlohmann::json& charts);
 std::string render_throughput(const Source& source, nlohmann::json& charts);
 std::string render_coverage(const Source& source, nlohmann::json& charts);
 std::string render_goldens(const Source& source, nlohmann::json& charts);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "dashboard/child_process.h"
 #include "dashboard/html.h"
@@ -79,6 +80,44 @@ TEST(Report, LongCurvesAreThinnedInTheChartOnly) {
   const std::string drawn = page.substr(from, to - from);
   EXPECT_TRUE(has(drawn, ",12346,"));
   EXPECT_EQ(std::count(drawn.begin(), drawn.end(), ','), 4000);  // of 4000 and the one
+}
+
+// One step of a model whose first values alone followed a policy, and of one with numbers of its own.
+void write_policies(Store& store, bool varied) {
+  Recorder recorder(store, sample_run(), "w");
+  const auto add = [&](const char* model, const char* variant, const char* policy, bool reference) {
+    const int64_t id = recorder.open_curve({.name = reference ? "one device" : policy,
+                                            .model = model,
+                                            .variant = variant,
+                                            .mesh = reference ? "" : "tp:2",
+                                            .policy = policy,
+                                            .dtype = "f32",
+                                            .reference = reference});
+    recorder.record(id, {.step = 1, .loss_bits = 0x3f800000u});
+  };
+  add("m", "init+dropout", "single-device", true);
+  add("m", "init+dropout", "single-device", false);
+  if (varied) add("m", "init", "offset-based", false);
+  add("m, indexed numbers", "init+dropout", "indexed", true);
+  add("m, indexed numbers", "init+dropout", "indexed", false);
+  recorder.finish("finished", 0);
+}
+
+// Catches: a figure without its stock curves, one that loses the indexed column to a model of its own, one
+// for runs that varied nothing.
+TEST(Report, PoliciesStandSideBySide) {
+  const TemporaryFolder folder;
+  Store same = Store::open_writer(folder / "same.db"), store = Store::open_writer(folder / "a.db");
+  write_policies(same, false);
+  EXPECT_FALSE(has(render_report(same), "policies-0"));
+  write_policies(store, true);
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "First values alone: loss"));
+  EXPECT_FALSE(has(page, "Dropout alone"));
+  EXPECT_TRUE(has(page,
+                  "\"policies\":[[{\"beside\":1,\"group\":0,\"id\":\"policies-0-0\"},"
+                  "{\"group\":1,\"id\":\"policies-0-1\"},{\"group\":2,\"id\":\"policies-0-2\"}]]"));
+  EXPECT_TRUE(has(page, "Distance from its own one device"));
 }
 
 // Catches: a golden counted under another state, twice for two runs, or lost; a run without them that says
@@ -235,26 +274,47 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// Catches: a script error, a chart that is not drawn, at each width and in each colour scheme.
-TEST(Report, ABrowserDrawsIt) {
+// The page after its scripts; nothing without a browser.
+std::optional<std::string> drawn(const TemporaryFolder& folder, const std::string& page,
+                                 const std::string& options) {
   const std::string browser =
       output_of("command -v chromium || command -v chromium-browser || command -v google-chrome");
-  if (browser.empty()) GTEST_SKIP() << "no chromium here; install it to test the page in a browser";
+  if (browser.empty()) return std::nullopt;
+  return output_of(
+      browser.substr(0, browser.find('\n')) +
+      " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=3000 "
+      "--user-data-dir=" +
+      (folder / "profile") + " " + options + " --dump-dom 'file://" + (folder / page) + "' 2>/dev/null");
+}
+
+// Catches: a script error, a chart that is not drawn, at each width and in each colour scheme.
+TEST(Report, ABrowserDrawsIt) {
   const TemporaryFolder folder;
   Store store = Store::open_writer(folder / "a.db");
   fill(store, "plain </script>");
   write_report(store, folder / "r.html");
   for (const char* options :
        {"--window-size=390,800", "--window-size=1360,900 --blink-settings=preferredColorScheme=0"}) {
-    const std::string dom = output_of(
-        browser.substr(0, browser.find('\n')) +
-        " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=3000 "
-        "--user-data-dir=" +
-        (folder / "profile") + " " + options + " --dump-dom file://" + (folder / "r.html") + " 2>/dev/null");
-    EXPECT_TRUE(has(dom, "data-ready=\"1\"")) << "the script did not end";
-    EXPECT_TRUE(has(dom, "data-errors=\"0\""));
-    EXPECT_TRUE(has(dom, "data-charts=\"3\""));
+    const auto dom = drawn(folder, "r.html", options);
+    if (!dom) GTEST_SKIP() << "no chromium here; install it to test the page in a browser";
+    EXPECT_TRUE(has(*dom, "data-ready=\"1\"")) << "the script did not end";
+    EXPECT_TRUE(has(*dom, "data-errors=\"0\""));
+    EXPECT_TRUE(has(*dom, "data-charts=\"3\""));
   }
+}
+
+// Catches: a column of the policies that is not drawn, the whole page where one part was asked for.
+TEST(Report, ABrowserDrawsThePolicies) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  write_policies(store, true);
+  write_report(store, folder / "r.html");
+  const auto dom = drawn(folder, "r.html#only=policies-0", "");
+  if (!dom) GTEST_SKIP() << "no chromium here; install it to test the page in a browser";
+  EXPECT_TRUE(has(*dom, "data-errors=\"0\""));
+  EXPECT_TRUE(has(*dom, "data-only=\"policies-0\""));
+  EXPECT_TRUE(
+      has(*dom, "data-charts=\"12\""));  // two for each of three groups, two for each of three columns
 }
 
 }  // namespace

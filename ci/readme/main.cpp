@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT
 //     reads the stores, writes golden/numbers.json and README.md
+// readme_numbers curves CURVES_DB ROOT
 // readme_numbers peers PEERS_DB ROOT
 // readme_numbers scale SCALE_JSON ROOT
 //     the same for these alone
@@ -35,11 +36,25 @@ void freeze(const Json& numbers, const std::string& root) {
   write(root + "/golden/numbers.json", numbers.dump(1) + "\n");
 }
 
+// The curves drawn, where ci/numbers drew them.
+void add_picture(Json& numbers, const std::string& root) {
+  const std::string picture = "golden/curves.png";
+  if (std::ifstream(root + "/" + picture)) numbers["curves"]["picture"] = picture;
+}
+
 int run(const std::vector<std::string>& arguments) {
   if (arguments.size() == 9 && arguments[0] == "measure") {
-    freeze(measure({arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6],
-                    arguments[7]}),
-           arguments[8]);
+    auto numbers = measure(
+        {arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6], arguments[7]});
+    add_picture(numbers, arguments[8]);
+    freeze(numbers, arguments[8]);
+    return 0;
+  }
+  if (arguments.size() == 3 && arguments[0] == "curves") {
+    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
+    numbers["curves"] = measure_curves(arguments[1]);
+    add_picture(numbers, arguments[2]);
+    freeze(numbers, arguments[2]);
     return 0;
   }
   if (arguments.size() == 3 && arguments[0] == "peers") {
@@ -69,7 +84,8 @@ int run(const std::vector<std::string>& arguments) {
   std::fprintf(
       stderr,
       "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT |\n"
-      "                      peers PEERS_DB ROOT | scale SCALE_JSON ROOT | check ROOT\n");
+      "                      curves CURVES_DB ROOT | peers PEERS_DB ROOT | scale SCALE_JSON ROOT | check "
+      "ROOT\n");
   return 2;
 }
 

@@ -121,6 +121,21 @@ std::string curve_table(const Json& curves) {
   return out;
 }
 
+std::string curve_section(const Json& curves) {
+  const auto indexed = [](const Json& c) { return c["policy"] == "indexed"; };
+  const bool any = std::any_of(curves["rows"].begin(), curves["rows"].end(), indexed);
+  std::string out = command_of(curves) +
+                    ": the loss against one device, plain libtorch on the same random stream" +
+                    (any ? "; under the indexed policy, one device on the indexed numbers.\n\n" : ".\n\n");
+  if (curves.contains("picture"))
+    out +=
+        "![Loss under each random policy and its distance from one device: first values alone, dropout "
+        "alone, "
+        "both, indexed numbers](" +
+        text_of(curves["picture"]) + ")\n\n";
+  return out + curve_table(curves["rows"]) + "\n";
+}
+
 // "x0=f32[64x32]:…" in a token: the elements of its first input.
 double elements_of(const std::string& token) {
   const size_t open = token.find('[', token.find("x0=")), close = token.find(']', open);
@@ -288,10 +303,22 @@ Json measure_peers(const std::string& path) {
   return result;
 }
 
+Json measure_curves(const std::string& path) {
+  const Store store = Store::open_reader(path);
+  Json result = {{"command", one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"]}};
+  result["rows"] =
+      rows(store,
+           "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, "
+           "max_loss_abs FROM v_curve_diff" +
+               kNewest + " ORDER BY variant, policy DESC, length(mesh), mesh");
+  if (result["rows"].empty()) throw std::runtime_error(path + " does not hold a run of lockstep curves");
+  return result;
+}
+
 Json measure(const Stores& stores) {
   const Store run = Store::open_reader(stores.run), rate = Store::open_reader(stores.rate),
-              curves = Store::open_reader(stores.curves), grid = Store::open_reader(stores.grid),
-              init = Store::open_reader(stores.init), alone = Store::open_reader(stores.alone);
+              grid = Store::open_reader(stores.grid), init = Store::open_reader(stores.init),
+              alone = Store::open_reader(stores.alone);
   Json numbers;
   numbers["machine"] = machine(run, stores.run);
   numbers["run"] = one_row(run, stores.run,
@@ -306,13 +333,7 @@ Json measure(const Stores& stores) {
       one_row(rate, stores.rate,
               "SELECT s.command, t.value FROM v_summary s JOIN v_throughput t USING (run_id)" + kNewest +
                   " AND t.kind = 'measurement' AND t.name = 'cases per second per core'");
-  numbers["curves"]["command"] =
-      one_row(curves, stores.curves, "SELECT command FROM v_summary" + kNewest)["command"];
-  numbers["curves"]["rows"] =
-      rows(curves,
-           "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, "
-           "max_loss_abs FROM v_curve_diff" +
-               kNewest + " ORDER BY variant, policy DESC, length(mesh), mesh");
+  numbers["curves"] = measure_curves(stores.curves);
   const auto command = [](const Store& store, const std::string& path) {
     return one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"];
   };
@@ -328,9 +349,7 @@ std::string render(const Json& numbers) {
   return "Measured by `ci/numbers` on " + text_of(machine["cores"]) + " cores of " +
          text_of(machine["processor"]) + " with libtorch " + text_of(machine["libtorch"]) + ", commit " +
          text_of(machine["commit"]).substr(0, 12) + ".\n\n" + run_table(numbers) + "\n" +
-         peers_section(numbers) + command_of(numbers["curves"]) +
-         ": the loss against one device, plain libtorch on the same random stream.\n\n" +
-         curve_table(numbers["curves"]["rows"]) + "\n" + command_of(numbers["grid"]) +
+         peers_section(numbers) + curve_section(numbers["curves"]) + command_of(numbers["grid"]) +
          ": cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and each pair, evenly and not. "
          "Up to "
          "128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.\n\n" +

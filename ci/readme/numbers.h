@@ -22,6 +22,8 @@ struct Stores {
 
 // The newest run of each store. Throws std::runtime_error that says which number is missing.
 Json measure(const Stores& stores);
+// Only what `lockstep curves` measured.
+Json measure_curves(const std::string& store);
 // Only what `ci/peers` measured.
 Json measure_peers(const std::string& store);
 // Markdown, without the markers.

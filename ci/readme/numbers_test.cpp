@@ -166,6 +166,27 @@ TEST(Numbers, AreReadFromTheStoresAndRendered) {
       "<!-- numbers:end -->\nb\n");
 }
 
+// Catches: indexed curves whose reader takes them for curves of the stock stream; a picture that is drawn and
+// not shown.
+TEST(Numbers, OfCurves) {
+  const TemporaryFolder folder;
+  write_curves(folder / "curves.db");
+  write_run(folder / "run.db");
+  write_grid(folder / "grid.db");
+  write_init(folder / "init.db");
+  write_peers(folder / "peers.db");
+  Json numbers = measure({folder / "run.db", folder / "run.db", folder / "curves.db", folder / "grid.db",
+                          folder / "init.db", folder / "init.db", folder / "peers.db"});
+  EXPECT_EQ(numbers["curves"], measure_curves(folder / "curves.db"));
+  EXPECT_THROW(measure_curves(folder / "run.db"), std::runtime_error);
+  numbers["curves"]["picture"] = "golden/c.png";
+  numbers["curves"]["rows"][1]["policy"] = "indexed";
+  const auto section = render(numbers);
+  EXPECT_NE(section.find("; under the indexed policy, one device on the indexed numbers.\n\n![Loss "),
+            std::string::npos);
+  EXPECT_NE(section.find("](golden/c.png)\n\n| mesh |"), std::string::npos);
+}
+
 // Catches: a large store's numbers that are lost, or stand in the wrong column.
 TEST(Numbers, OfALargeStore) {
   const TemporaryFolder folder;

@@ -127,15 +127,12 @@ std::string reference_label(RandomPolicy policy) {
   return policy == RandomPolicy::kIndexed ? "one device, indexed" : "one device";
 }
 
-const char* variant_of(RandomPolicy policy, Varied varied) {
-  return policy == RandomPolicy::kIndexed ? kIndexedVariant : name(varied);
-}
-
 dashboard::Curve reference_row(const CurvesOptions& options, RandomPolicy policy) {
   const auto& train = options.train;
   return {.name = reference_label(policy),
-          .model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence),
-          .variant = variant_of(policy, Varied::kBoth),
+          .model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence,
+                          policy == RandomPolicy::kIndexed ? ", indexed numbers" : ""),
+          .variant = name(Varied::kBoth),
           .policy = name(policy),
           .lane = "exact",
           .dtype = loss_dtype(train),
@@ -145,7 +142,7 @@ dashboard::Curve reference_row(const CurvesOptions& options, RandomPolicy policy
 dashboard::Curve row_of(const CurvesOptions& options, const Curve& curve) {
   auto row = reference_row(options, curve.policy);
   row.name = label(curve);
-  row.variant = variant_of(curve.policy, curve.varied);
+  row.variant = name(curve.varied);
   row.mesh = to_string(curve.mesh);
   row.reference = false;
   return row;
@@ -277,10 +274,14 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
          "difference |\n"
       << "|---|---|---|---|---|---|---|\n";
   for (const auto& c : report.curves)
-    out << "| " << to_string(c.mesh) << " | " << name(c.policy) << " | " << variant_of(c.policy, c.varied)
-        << " | " << c.identical_steps << " of " << options.train.steps << " | "
+    out << "| " << to_string(c.mesh) << " | " << name(c.policy) << " | " << name(c.varied) << " | "
+        << c.identical_steps << " of " << options.train.steps << " | "
         << (c.first_difference == 0 ? std::string("none") : concat("step ", c.first_difference)) << " | "
         << c.max_ulp << " | " << (c.max_abs == 0 ? std::string("0") : text_of(c.max_abs)) << " |\n";
+  if (!report.indexed_reference.empty())
+    out << "\nThe indexed policy is compared with one device that draws the indexed numbers, the others with "
+           "one "
+           "that draws stock's.\n";
   return out.str();
 }
 

@@ -25,7 +25,6 @@ inline constexpr double kBaselineFactor = 100;
 // Which draws follow a curve's policy; the others follow the single device's stream.
 enum class Varied { kInit, kDropout, kBoth };
 const char* name(Varied varied);  // "init", "dropout", "init+dropout"
-inline constexpr const char* kIndexedVariant = "init+dropout, indexed";
 
 struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
@@ -89,7 +88,7 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 std::vector<CurveGate> judge(const std::vector<Curve>& curves);
 
 // Rows for the store: one curve for each reference and each run, one gate for each rule. The indexed ones are
-// a variant of their own, kIndexedVariant, so that they are compared with their reference.
+// curves of a model of their own, "…, indexed numbers", so that they are compared with their reference.
 void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder);
 
 // The table of the README: one row for each curve.
