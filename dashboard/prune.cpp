@@ -12,8 +12,12 @@ namespace {
 // Parameters: age in ms, how many slow cases stay.
 constexpr const char* kChoose = R"(
   CREATE TEMP TABLE doomed AS
-  WITH told AS (
-    SELECT c.id, c.run, c.suite, c.self_check, c.verdict, c.how, v.failure,
+  WITH kept AS (SELECT token FROM corpus WHERE origin IN ('boundary', 'slow')),
+  again AS (SELECT c.id, row_number() OVER (PARTITION BY c.suite, c.token, c.verdict
+                                            ORDER BY r.started_ms DESC, c.key) AS n
+            FROM cases c JOIN run r ON r.id = c.run WHERE c.token IN kept),
+  told AS (
+    SELECT c.id, c.run, c.suite, c.self_check, c.verdict, c.how, c.token, v.failure,
            r.state = 'finished' AND r.started_ms < (SELECT max(started_ms) FROM run) - ?1 AS old,
            row_number() OVER (PARTITION BY c.run, c.suite ORDER BY c.time_ns DESC, c.key) <= ?2 AS slow,
            row_number() OVER (PARTITION BY c.suite, c.self_check, c.op, c.placement, c.mesh_rank, c.evenness,
@@ -21,7 +25,8 @@ constexpr const char* kChoose = R"(
                               c.verdict ORDER BY r.started_ms DESC, c.key) = 1 AS witness
     FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict)
   SELECT id, run, suite, self_check, verdict FROM told
-  WHERE old AND NOT failure AND NOT slow AND NOT witness AND how <> 'corpus'
+  WHERE old AND NOT failure AND NOT slow AND NOT witness
+    AND id NOT IN (SELECT id FROM again WHERE n = 1) AND (how <> 'corpus' OR token IN kept)
     AND id NOT IN (SELECT c.id FROM cases c
                    JOIN (SELECT key FROM cases GROUP BY key HAVING count(DISTINCT outcome) > 1) k ON
             k.key = c.key))";
@@ -68,6 +73,14 @@ std::vector<PrunedCount> prune(Store& store, const PruneOptions& options) {
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(store.path());
   }
+}
+
+std::vector<std::pair<std::string, int64_t>> kept_by_origin(const Store& store) {
+  SQLite::Statement row(store.database(),
+                        "SELECT origin, count(*) FROM v_corpus GROUP BY origin ORDER BY origin");
+  std::vector<std::pair<std::string, int64_t>> list;
+  while (row.executeStep()) list.emplace_back(row.getColumn(0).getString(), row.getColumn(1).getInt64());
+  return list;
 }
 
 }  // namespace lockstep::dashboard

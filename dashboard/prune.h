@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::dashboard {
@@ -22,10 +23,14 @@ struct PrunedCount {
 };
 
 // Cases of finished runs that passed and are older go; their counts stay, and every count of the views with
-// them. It never removes: a failure; a case that came out in two ways; a kept case; the slowest of a suite;
+// them. It never removes: a failure; a case that came out in two ways; the replay of a failure or of a mended
+// case; of a case that is kept as boundary or slow its newest outcome; the slowest of a run and suite;
 // the newest witness of a combination of suite, op, placement, mesh rank, evenness, dtype and verdict, so
 // that whatever the file could show by a token before it can show by one after. All of it or nothing; the
 // file is then rewritten to give its pages back.
 std::vector<PrunedCount> prune(Store& store, const PruneOptions& options);
+
+// How many cases the corpus keeps, by origin: pruning leaves all of them.
+std::vector<std::pair<std::string, int64_t>> kept_by_origin(const Store& store);
 
 }  // namespace lockstep::dashboard

@@ -94,6 +94,39 @@ TEST(Prune, SaysTheSameWithFewerRows) {
       << "the second time there is nothing to do";
 }
 
+// A boundary case that every run replays keeps its newest outcome, not one a run; the corpus keeps its token.
+// Catches: a kept case of which no outcome is left, and replays that pile up for ever.
+TEST(Prune, OfAKeptCaseThatPassesTheNewestReplayStays) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  for (int day : {0, 1, 2, 40}) {
+    auto run = sample_run("day-" + std::to_string(day));
+    run.seed = static_cast<uint64_t>(day);
+    run.started_ms += day * kDay;
+    Recorder recorder(store, run, "w");
+    for (int64_t i = 0; i < 3; ++i) {
+      CaseRow row = sample_case(i);
+      row.number = -1 - i;
+      row.how = "corpus";
+      if (day < 40) recorder.record(row);
+    }
+    recorder.record(sample_case(9));  // the newest of its kind: none of the others stays as witness
+    recorder.keep({"v1:case-0", "ops", "", "boundary", run.started_ms, "first with size-0"});
+    recorder.keep({"v1:case-1", "ops", "", "slow", run.started_ms, ""});
+    recorder.keep({"v1:case-2", "ops", "", "golden", run.started_ms, "was wrong"});
+    recorder.finish("finished", 0);
+  }
+  prune(store, {.older_than_days = 30, .slowest = 0});
+  std::vector<std::string> left;
+  SQLite::Statement row(store.database(), R"(SELECT r.name || ' ' || c.token FROM cases c
+      JOIN run r ON r.id = c.run WHERE c.how = 'corpus' ORDER BY 1)");
+  while (row.executeStep()) left.push_back(row.getColumn(0).getString());
+  EXPECT_EQ(left, (std::vector<std::string>{"day-0 v1:case-2", "day-1 v1:case-2", "day-2 v1:case-0",
+                                            "day-2 v1:case-1", "day-2 v1:case-2"}));
+  using Counts = std::vector<std::pair<std::string, int64_t>>;
+  EXPECT_EQ(kept_by_origin(store), (Counts{{"boundary", 1}, {"golden", 1}, {"slow", 1}}));
+}
+
 // Catches: a dry run that writes, and one that says something else than what is then done.
 TEST(Prune, ADryRunChangesNothing) {
   const TemporaryFolder folder;

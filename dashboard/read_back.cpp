@@ -37,15 +37,35 @@ std::vector<std::string> outcomes(const Store& store, const std::string& run) {
   return lines;
 }
 
+std::vector<PassedCase> passed_cases(const Store& store, const std::string& run, const std::string& suite,
+                                     PassedOrder order, int64_t limit) {
+  SQLite::Statement row(store.database(),
+                        std::string(R"(SELECT c.token, c.time_ns FROM cases c JOIN run r ON r.id = c.run
+      WHERE r.name = ? AND c.suite = ? AND (c.verdict = 'equal' OR c.verdict LIKE 'explained%')
+        AND c.token NOT LIKE 'none:%' ORDER BY )") +
+                            (order == PassedOrder::kFirst ? "c.number < 0, c.number" : "c.time_ns DESC") +
+                            ", c.token LIMIT ?");
+  row.bind(1, run);
+  row.bind(2, suite);
+  row.bind(3, limit);
+  std::vector<PassedCase> cases;
+  while (row.executeStep()) cases.push_back({row.getColumn(0).getString(), row.getColumn(1).getInt64()});
+  return cases;
+}
+
 std::vector<KeptCase> kept_cases(const Store& store) {
-  SQLite::Statement row(store.database(), R"(SELECT token, suite, bucket, origin, since_ms, note FROM corpus
-      UNION ALL SELECT f.token, f.suite, f.bucket, 'failure', r.started_ms, ''
+  SQLite::Statement row(store.database(), R"(
+      WITH slow AS (SELECT token, min(time_ns) AS time_ns FROM cases
+                    WHERE token IN (SELECT token FROM corpus WHERE origin = 'slow') GROUP BY token)
+      SELECT c.token, c.suite, c.bucket, c.origin, c.since_ms, c.note, coalesce(s.time_ns, 0)
+      FROM corpus c LEFT JOIN slow s ON s.token = c.token
+      UNION ALL SELECT f.token, f.suite, f.bucket, 'failure', r.started_ms, '', 0
       FROM v_failures f JOIN run r ON r.id = f.run_id)");
   std::vector<KeptCase> cases;
   while (row.executeStep())
     cases.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
-                     row.getColumn(3).getString(), row.getColumn(4).getInt64(),
-                     row.getColumn(5).getString()});
+                     row.getColumn(3).getString(), row.getColumn(4).getInt64(), row.getColumn(5).getString(),
+                     row.getColumn(6).getInt64()});
   return cases;
 }
 

@@ -171,6 +171,7 @@ struct KeptCase {
   std::string origin{};  // "golden", "failure", "boundary", "slow"
   int64_t since_ms = 0;
   std::string note{};
+  int64_t time_ns = 0;  // of a slow one: the shortest in which its store has seen it; read, not written
   bool operator==(const KeptCase&) const = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep prune
 #include <cstdio>
+#include <string>
 
 #include "ci/program/commands.h"
 #include "dashboard/prune.h"
@@ -24,6 +25,10 @@ int prune(const Flags& flags) {
   }
   std::printf("%ld cases %s; their counts stay, and so does every failure and one case of each kind\n", total,
               flags.options.dry ? "would go" : "are gone");
+  std::string kept;
+  for (const auto& [origin, cases] : dashboard::kept_by_origin(store))
+    kept += (kept.empty() ? "" : ", ") + std::to_string(cases) + " " + origin;
+  std::printf("kept cases, all of which stay: %s\n", kept.empty() ? "none" : kept.c_str());
   return 0;
 }
 

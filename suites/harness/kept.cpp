@@ -11,6 +11,7 @@
 #include "dashboard/store.h"
 #include "engine/values/error.h"
 #include "oracle/program.h"
+#include "suites/harness/witnesses.h"
 
 namespace lockstep::suites {
 namespace {
@@ -29,9 +30,12 @@ std::vector<KeptCase> read(const std::string& file) {
   return dashboard::kept_cases(dashboard::Store::open_reader(file));
 }
 
-// Failures first; of equal rank the order of the token, so that every run has the same.
+// Failures first, then what was once mended, then what is only worth a look; of equal rank the order of the
+// token, so that every run has the same.
 auto rank(const KeptCase& k) {
-  return std::tuple(k.bucket.empty(), k.origin != "failure", k.token.size(), k.token);
+  constexpr const char* kOrigins[] = {"failure", "golden", "boundary", "slow"};
+  const auto origin = std::find(std::begin(kOrigins), std::end(kOrigins), k.origin) - std::begin(kOrigins);
+  return std::tuple(k.bucket.empty(), origin, k.token.size(), k.token);
 }
 
 std::vector<KeptCase> one_a_bucket(std::vector<KeptCase> all) {
@@ -89,19 +93,23 @@ std::vector<KeptCase> read_corpus(const std::string& file) {
   return cases;
 }
 
-std::vector<KeptCase> kept_cases(const RunOptions& options, const dashboard::Store& store,
-                                 const std::vector<const Suite*>& chosen,
-                                 const std::function<void(const std::string&)>& tell) {
-  if (!options.replay_kept || options.shard != 0) return {};
+std::vector<KeptCase> known_cases(const RunOptions& options, const dashboard::Store& store) {
   auto all = dashboard::kept_cases(store);
   const auto add = [&](const std::vector<KeptCase>& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
   add(read_corpus(shipped_corpus()));
   for (const auto& file : options.corpus) add(read(file));
-  std::vector<KeptCase> mine;
-  for (const auto& k : one_a_bucket(std::move(all)))
-    if (chosen_here(k, chosen) && readable(k, tell)) mine.push_back(k);
+  return all;
+}
+
+std::vector<KeptCase> kept_cases(const RunOptions& options, std::vector<KeptCase> known,
+                                 const std::vector<const Suite*>& chosen,
+                                 const std::function<void(const std::string&)>& tell) {
+  if (!options.replay_kept || options.shard != 0) return {};
+  std::erase_if(known, [&](const auto& k) { return !chosen_here(k, chosen); });
+  auto mine = one_a_bucket(thin_witnesses(std::move(known)));
+  std::erase_if(mine, [&](const auto& k) { return !readable(k, tell); });
   return mine;
 }
 

@@ -22,11 +22,14 @@ std::vector<dashboard::KeptCase> read_corpus(const std::string& file);
 // The corpus that the repository ships.
 std::string shipped_corpus();
 
-// What the run replays first: the kept cases of its database, of the databases and files that it was told,
-// and the shipped ones; of one bucket the shortest token alone, failures before the rest; only of the chosen
-// suites, and none of suites in which the harness checks itself. A token that this version cannot read is
-// told and left out.
-std::vector<dashboard::KeptCase> kept_cases(const RunOptions& options, const dashboard::Store& store,
+// The kept cases of the run's database, of the databases and files that it was told, and the shipped ones.
+std::vector<dashboard::KeptCase> known_cases(const RunOptions& options, const dashboard::Store& store);
+
+// What the run replays first, of those: of one bucket the shortest token alone, failures before what was
+// mended, before boundary cases, before slow ones, of these two as many as thin_witnesses() says; only of the
+// chosen suites, and none of suites in which the harness checks itself. A token that this version cannot read
+// is told and left out.
+std::vector<dashboard::KeptCase> kept_cases(const RunOptions& options, std::vector<dashboard::KeptCase> known,
                                             const std::vector<const Suite*>& chosen,
                                             const std::function<void(const std::string&)>& tell);
 

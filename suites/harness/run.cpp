@@ -21,6 +21,7 @@
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/harness/run_record.h"
+#include "suites/harness/witnesses.h"
 
 namespace lockstep::suites {
 namespace {
@@ -55,7 +56,8 @@ void collect_shards(dashboard::Store& store, const std::string& db) {
 struct Prepared {
   dashboard::Run run;
   Recorded recorded;
-  std::vector<dashboard::KeptCase> kept;
+  std::vector<dashboard::KeptCase> known;  // every kept case that the run has heard of
+  std::vector<dashboard::KeptCase> kept;   // and those that it replays
 };
 
 // Opens the database first, so that an unusable one is told before any case runs.
@@ -70,7 +72,8 @@ Prepared prepare(RunOptions& options, const Plan& plan, const RunListener& liste
   describe_environment(p.run);
   if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
-  p.kept = kept_cases(options, store, plan.chosen, listener.message);
+  p.known = known_cases(options, store);
+  p.kept = kept_cases(options, p.known, plan.chosen, listener.message);
   return p;
 }
 
@@ -86,7 +89,8 @@ Prepared prepare_resumed(RunOptions& options, const RunListener& listener) {
   for (const auto& suite : suites())
     for (const auto number : recorder.recorded_numbers(suite.name))
       if (number >= 0) p.recorded[suite.name].insert(number);
-  p.kept = kept_cases(options, store, plan(options).chosen, listener.message);
+  p.known = known_cases(options, store);
+  p.kept = kept_cases(options, p.known, plan(options).chosen, listener.message);
   const auto done = dashboard::replayed_tokens(store, p.run.id);
   std::erase_if(p.kept,
                 [&](const auto& k) { return std::find(done.begin(), done.end(), k.token) != done.end(); });
@@ -185,9 +189,9 @@ void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard:
       dashboard::Measurement{"cases per second per core", "1/s", summary.cases_per_second_per_core});
 }
 
-// From now on the next runs replay these first.
-void keep(const Prepared& prepared, RunSummary& summary, const dashboard::Store& store,
-          dashboard::Recorder& recorder) {
+// From now on the next runs replay these first. With a fault planted, what passes says nothing.
+void keep(const RunOptions& options, const Plan& plan, const Prepared& prepared, RunSummary& summary,
+          const dashboard::Store& store, dashboard::Recorder& recorder) {
   if (!prepared.kept.empty()) {
     SQLite::Statement row(store.database(), "SELECT count(*) FROM v_replayed WHERE run = ? AND now <> ''");
     row.bind(1, summary.run);
@@ -199,6 +203,8 @@ void keep(const Prepared& prepared, RunSummary& summary, const dashboard::Store&
   for (const auto& f : summary.failures)
     if (!find_suite(f.suite).self_check)
       recorder.keep({f.token, f.suite, f.bucket, "failure", prepared.run.started_ms, ""});
+  if (!options.replay_kept || !options.fault.empty()) return;
+  for (const auto& k : new_witnesses(store, prepared.run, plan.chosen, prepared.known)) recorder.keep(k);
 }
 
 RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared,
@@ -220,7 +226,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   judge_random_pairs(plan, store, summary, recorder);
   judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
-  keep(prepared, summary, store, recorder);
+  keep(options, plan, prepared, summary, store, recorder);
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
