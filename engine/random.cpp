@@ -81,7 +81,7 @@ void check_local(const RandomCall& call, const Owned& owned, const at::Tensor& o
 }  // namespace
 
 void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
-                const RandomGeometry& geometry, const at::Tensor& out) {
+                const RandomGeometry& geometry, const at::Tensor& out, Simd simd) {
   LOCKSTEP_CHECK(state.offset % 4 == 0, "[random] the generator's offset must be a multiple of 4, but is ",
                  state.offset, ".");
   check_local(call, owned, out);
@@ -89,7 +89,7 @@ void fill_local(const RandomCall& call, const Owned& owned, const RandomState& s
   if (call.kind == RandomKind::kRandperm) return fill_permutation(call, owned, state, geometry, out);
   const StreamImage image = stream_image(owned, call.shape, geometry.rank_stride, out.strides().vec());
   const Distribution distribution = distribution_of(call);
-  LOCKSTEP_CHECK(fill(distribution, philox_plan(state, geometry), image, out.mutable_data_ptr()), "[",
+  LOCKSTEP_CHECK(fill(distribution, philox_plan(state, geometry), image, out.mutable_data_ptr(), simd), "[",
                  op_name(call.kind), "] does not fill a tensor of ", dtype_name(call.dtype), ".");
 }
 

@@ -26,9 +26,9 @@ at::Tensor draw_local(const RandomCall& call, const Owned& owned, const std::vec
 void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const DeviceModel& device, const at::Tensor& out);
 
-// The same by the geometry given, which need not be a device's.
+// The same by the geometry given, which need not be a device's, and with the instructions given.
 void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
-                const RandomGeometry& geometry, const at::Tensor& out);
+                const RandomGeometry& geometry, const at::Tensor& out, Simd simd = best_simd());
 
 // How far the call moves the generator's offset: that of the global launch, on every rank alike, empty ones
 // too; 0 for a tensor without elements.

@@ -36,11 +36,15 @@ class Sweep {
     flush();
   }
 
-  // Some blocks of one draw.
-  void sample(const PhiloxLaunch& launch, int64_t draw, std::span<const StreamBox> boxes) {
-    limit_ = 4 * kPhiloxBatch;
+  // Adds up about `limit` blocks of one draw, the elements that they serve and the stretches of blocks that
+  // are found one by one; no batch is made.
+  struct Sample {
+    int64_t limit, blocks = 0, outputs = 0, stretches = 0;
+  };
+  void sample(const PhiloxLaunch& launch, int64_t draw, std::span<const StreamBox> boxes, Sample& sample) {
+    sample_ = &sample;
     one_draw(launch, draw, boxes);
-    flush();
+    sample_ = nullptr;
   }
 
   void by_element(bool on) { by_element_ = on; }
@@ -57,7 +61,6 @@ class Sweep {
 
   void flush() {
     if (batch_.count > 0) flush_(batch_);
-    limit_ -= batch_.count;
     batch_.count = 0;
     batch_.segments.clear();
     batch_.vectors.clear();
@@ -72,23 +75,38 @@ class Sweep {
     int64_t rows = 1, row_stride = 0, row_local_stride = 0;
   };
 
-  // To the end of the batch. Rows are cut only if a batch cannot hold one.
+  // To the end of the batch. Rows are cut only if a batch cannot hold one; short ones become columns, many
+  // blocks at one distance each.
   void add(const Rows& r) {
+    if (sample_ != nullptr) {
+      ++sample_->stretches;
+      sample_->blocks += r.width * r.rows;
+      sample_->outputs += r.width * r.rows * std::popcount(r.lanes);
+      return;
+    }
     if (r.width > kPhiloxBatch) return add_wide(r);
+    constexpr int64_t kShortRow = 8;
+    const int64_t part = r.width <= kShortRow && r.rows > r.width ? 1 : r.width;
     for (int64_t done = 0; done < r.rows;) {
       if (batch_.count + r.width > kPhiloxBatch) flush();
       const int64_t rows = std::min(r.rows - done, (kPhiloxBatch - batch_.count) / r.width);
-      LaneSegment& segment = batch_.segments.emplace_back();
-      segment.block = static_cast<int32_t>(batch_.count);
-      segment.width = static_cast<int32_t>(r.width);
-      segment.rows = static_cast<int32_t>(rows);
-      segment.lanes = r.lanes;
-      segment.row_stride = r.row_local_stride;
-      for (size_t l = 0; l < 4; ++l) segment.offset[l] = r.offset[l] + done * r.row_local_stride;
-      const uint64_t first = r.subsequence + static_cast<uint64_t>(done * r.row_stride);
-      put_rows(r.counter, first, r.width, rows, static_cast<uint64_t>(r.row_stride));
+      for (int64_t at = 0; at < r.width; at += part) add_rows(r, done, rows, at, part);
       done += rows;
     }
+  }
+
+  // Columns [at, at + width) of `rows` rows from row `done` on. @pre there is room
+  void add_rows(const Rows& r, int64_t done, int64_t rows, int64_t at, int64_t width) {
+    LaneSegment& segment = batch_.segments.emplace_back();
+    segment.block = static_cast<int32_t>(batch_.count);
+    segment.width = static_cast<int32_t>(width);
+    segment.rows = static_cast<int32_t>(rows);
+    segment.lanes = r.lanes;
+    segment.row_stride = r.row_local_stride;
+    for (size_t l = 0; l < 4; ++l)
+      segment.offset[l] = r.offset[l] + done * r.row_local_stride + at * batch_.stride;
+    const uint64_t first = r.subsequence + static_cast<uint64_t>(done * r.row_stride + at);
+    put_rows(r.counter, first, width, rows, static_cast<uint64_t>(r.row_stride));
   }
 
   void add_wide(Rows r) {
@@ -115,18 +133,21 @@ class Sweep {
   // Blocks of subsequences at a distance. @pre there is room
   void put(uint64_t counter, uint64_t first, uint64_t step, int64_t count) {
     auto& word = batch_.words.word;
+    const int64_t at = batch_.count;
     const auto put_one = [&](int64_t i) {
-      const uint64_t subsequence = first + static_cast<uint64_t>(i) * step;
-      word[0][batch_.count + i] = static_cast<uint32_t>(counter);
-      word[1][batch_.count + i] = static_cast<uint32_t>(counter >> 32);
-      word[2][batch_.count + i] = static_cast<uint32_t>(subsequence);
-      word[3][batch_.count + i] = static_cast<uint32_t>(subsequence >> 32);
+      word[0][at + i] = static_cast<uint32_t>(counter);
+      word[1][at + i] = static_cast<uint32_t>(counter >> 32);
+      word[2][at + i] = static_cast<uint32_t>(first) + static_cast<uint32_t>(i) * static_cast<uint32_t>(step);
+      word[3][at + i] = static_cast<uint32_t>(first >> 32);
     };
     constexpr int64_t kVector = 8;  // a loop of this length is worth vector instructions, a shorter one not
     int64_t i = 0;
     for (; i + kVector <= count; i += kVector)
       for (int64_t k = 0; k < kVector; ++k) put_one(i + k);
     for (; i < count; ++i) put_one(i);
+    const auto subsequence = [&](int64_t k) { return first + static_cast<uint64_t>(k) * step; };
+    if (subsequence(count - 1) >> 32 != first >> 32)  // rare: a carry into the upper half
+      for (int64_t k = 0; k < count; ++k) word[3][at + k] = static_cast<uint32_t>(subsequence(k) >> 32);
     batch_.count += count;
   }
 
@@ -228,7 +249,7 @@ class Sweep {
     for (int64_t thread = 0;;) {
       int64_t begin = kNever, end = kNever;
       for (const Lane& it : lane) begin = std::min(begin, std::max(it.begin_at, thread));
-      if (begin == kNever || limit_ <= 0) return;
+      if (begin == kNever || (sample_ != nullptr && sample_->blocks >= sample_->limit)) return;
       Rows r{launch.counter + static_cast<uint64_t>(draw), launch.subsequence + static_cast<uint64_t>(begin),
              0};
       for (size_t l = 0; l < lane.size(); ++l) {
@@ -320,7 +341,7 @@ class Sweep {
   const int lanes_;
   const std::function<void(PhiloxBatch&)>& flush_;
   bool by_element_ = false;
-  int64_t limit_ = kNever;
+  Sample* sample_ = nullptr;
   std::vector<Lane> lane_state_;
   PhiloxBatch batch_;
 };
@@ -330,26 +351,24 @@ int64_t run_count(const StreamBox& box) {
   return runs * static_cast<int64_t>(box.dims[0].pieces.size());
 }
 
-// Whether blocks of this chain serve less than two elements each, counted in some of those in its middle;
-// asked only where runs are so short that to find shared blocks takes longer than to compute some again.
+// Whether one block for each element is quicker than to look for those that serve several, judged by some
+// blocks in the middle of the chain; asked only where runs are so short that looking takes noticeable time.
 bool prefers_elements(const PhiloxPlan& plan, std::span<const StreamBox> boxes, int lanes) {
-  constexpr int64_t kShortRun = 32;
-  int64_t outputs = 0, runs = 0, blocks = 0;
+  constexpr int64_t kShortRun = 512, kStretch = 16;  // to find a stretch takes the time of that many blocks
+  int64_t outputs = 0, runs = 0;
   for (const StreamBox& box : boxes) {
     outputs += lockstep::elements(box);
     runs += run_count(box);
   }
   if (plan.width > 1 || outputs >= kShortRun * runs) return false;
-  outputs = 0;
-  const std::function<void(PhiloxBatch&)> count = [&](PhiloxBatch& batch) {
-    blocks += batch.count;
-    for (const LaneSegment& s : batch.segments) outputs += s.width * s.rows * std::popcount(s.lanes);
-  };
+  const std::function<void(PhiloxBatch&)> none;
+  Sweep::Sample sample{std::clamp<int64_t>(outputs / 64, 64, 1024)};  // few, so that to ask costs little
   const int64_t middle = (first_index(boxes.front()) + last_index(boxes.back())) / 2;
   for (const PhiloxLaunch& launch : plan.launches)
     if (launch.first <= middle && middle < launch.first + launch.count && launch.threads > 1)
-      Sweep(plan, lanes, count).sample(launch, (middle - launch.first) / (launch.threads * lanes), boxes);
-  return outputs < 2 * blocks;
+      Sweep(plan, lanes, none)
+          .sample(launch, (middle - launch.first) / (launch.threads * lanes), boxes, sample);
+  return sample.outputs < sample.blocks + kStretch * sample.stretches;
 }
 
 // Boxes that one cursor cannot walk are swept one by one.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 namespace lockstep {
 namespace {
 
@@ -40,9 +43,25 @@ TEST(DistinctBlocks, OfShardsOfWeights) {
   EXPECT_NEAR(cost(4096, 14336, 1, 2), 1.84, close);
   EXPECT_NEAR(cost(4096, 14336, 1, 8), 3.95, close);
   EXPECT_NEAR(cost(14336, 4096, 0, 8), 1.10, close);
+  EXPECT_NEAR(cost(14336, 4096, 0, 64), 1.87, close);
+  EXPECT_NEAR(cost(4096, 14336, 0, 64), 1.87, close);
   EXPECT_NEAR(cost(32000, 5120, 1, 8), 3.99, close);
   EXPECT_NEAR(cost(1024, 1024, 0, 2), 2.00, close);
   EXPECT_NEAR(cost(1024, 1024, 1, 64), 1.00, close);
+}
+
+// 14336x4096 by rows on 64 ranks, the launch and the shards divided by 8192: thread and draw of each element,
+// one by one. Catches: a closed form that counts otherwise than this definition.
+TEST(DistinctBlocks, AreThoseOfTheElementsOneByOne) {
+  constexpr int64_t kScale = 8192, kSmallThreads = kThreads / kScale, kShard = 14336 * 4096 / 64 / kScale;
+  const auto counted = [](int64_t first, int64_t last) {
+    std::set<std::pair<int64_t, int64_t>> blocks;
+    for (int64_t j = first; j < last; ++j) blocks.emplace(j % kSmallThreads, j / kSmallThreads / 4);
+    return static_cast<double>(blocks.size());
+  };
+  double sum = 0;
+  for (int64_t r = 0; r < 64; ++r) sum += counted(r * kShard, (r + 1) * kShard);
+  EXPECT_DOUBLE_EQ(cost(14336, 4096, 0, 64), sum / counted(0, 64 * kShard));
 }
 
 // Blocks that a fill really makes: few where runs are long or lanes fall together, one an element where runs
@@ -57,7 +76,9 @@ TEST(Sweep, MakesFewBlocksOrOneForEachElement) {
   };
   EXPECT_LT(made(1 << 18, 8, 1), 0.4);     // a row of 8 divides the launch: lanes fall together
   EXPECT_EQ(made(1 << 18, 7, 1), 1.0);     // a row of 7 does not
+  EXPECT_EQ(made(1 << 17, 14, 2), 1.0);    // nor does one of 14, though the runs of two rows may meet
   EXPECT_LT(made(4096, 4096, 512), 0.27);  // long runs
+  EXPECT_LT(made(1024, 1024, 16), 0.27);   // short ones, few blocks, lanes together
 }
 
 }  // namespace
