@@ -7,7 +7,6 @@
 
 #include "ci/program/check_token.h"
 #include "ci/program/commands.h"
-#include "ci/program/hash_log.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
 #include "suites/faults/fault.h"
@@ -15,6 +14,7 @@
 #include "suites/harness/exit_code.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
+#include "suites/hash_log.h"
 #include "suites/lockstep_engine.h"
 
 namespace lockstep::program {
@@ -76,7 +76,9 @@ void log_hashes(const std::string& path, const oracle::Case& c, suites::EngineUn
                              concat("lockstep: nothing to log, the program does not run: ", e.what())};
   }
   try {
-    write_hash_log(path, timeline);
+    suites::HashLog log(path);
+    log.write(0, timeline);
+    log.close();
   } catch (const Error& e) {
     throw suites::WorkerExit{suites::kUsage, concat("lockstep: ", e.what())};
   }

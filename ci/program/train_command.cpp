@@ -2,7 +2,11 @@
 // lockstep train, lockstep curves
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdio>
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "ci/program/commands.h"
@@ -12,6 +16,7 @@
 #include "engine/values/error.h"
 #include "suites/harness/environment.h"
 #include "suites/harness/exit_code.h"
+#include "suites/hash_log.h"
 #include "suites/train/curves.h"
 #include "suites/train/text.h"
 
@@ -24,7 +29,7 @@ using suites::TrainStep;
 struct Flags {
   TrainOptions train;
   std::string data, mesh, dtype = "f32", policy = "single-device", numerics = "exact";
-  std::string device, db = "lockstep.db", report;
+  std::string device, db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
   int64_t jobs = 0;
   std::string command;
@@ -66,7 +71,16 @@ int train(const Flags& flags) {
   std::printf("seed %lu\n", options.seed);
   suites::TrainObserver observer;
   observer.on_step = [](const TrainStep& step) { print_step("train", step); };
+  std::optional<suites::HashLog> hashes;
+  if (!flags.log_hashes.empty()) {
+    LOCKSTEP_CHECK(options.mesh,
+                   "[train] --log-hashes without --mesh: one device is plain libtorch, which logs nothing; "
+                   "write --mesh tp:1");
+    hashes.emplace(flags.log_hashes);
+    observer.on_timeline = [&](int64_t step, const Timeline& timeline) { hashes->write(step, timeline); };
+  }
   suites::train(options, text, observer);
+  if (hashes) hashes->close();
   return suites::kAllEqual;
 }
 
@@ -91,6 +105,29 @@ std::vector<DeviceMesh> parse_meshes(const std::string& text) {
   return parsed;
 }
 
+// One log of digests for each curve, named like it, in a folder.
+class HashLogs {
+ public:
+  explicit HashLogs(std::string folder) : folder_(std::move(folder)) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder_, failed);
+    LOCKSTEP_CHECK(!failed, "[curves] --log-hashes ", folder_, ": ", failed.message(),
+                   "; name a folder that can be made");
+  }
+  void write(std::string curve, int64_t step, const Timeline& timeline) {
+    for (char& c : curve)
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
+    logs_.try_emplace(curve, (folder_ / (curve + ".jsonl")).string()).first->second.write(step, timeline);
+  }
+  void close() {
+    for (auto& [curve, log] : logs_) log.close();
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, suites::HashLog> logs_;
+};
+
 int curves(const Flags& flags) {
   suites::CurvesOptions options;
   options.train = options_of(flags);
@@ -111,7 +148,15 @@ int curves(const Flags& flags) {
     if (step.step % 50 == 0 || step.step == 1 || step.step == options.train.steps)
       print_step(curve.c_str(), step);
   };
+  std::optional<HashLogs> hashes;
+  if (!flags.log_hashes.empty()) {
+    hashes.emplace(flags.log_hashes);
+    observer.on_timeline = [&](const std::string& curve, int64_t step, const Timeline& timeline) {
+      hashes->write(curve, step, timeline);
+    };
+  }
   const auto result = suites::curves(options, text, observer);
+  if (hashes) hashes->close();
   suites::record(options, result, recorder);
   const int code = result.passed() ? suites::kAllEqual : suites::kDifference;
   recorder.finish("finished", code);
@@ -158,6 +203,9 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
   train_app->add_option("--policy", flags->policy,
                         "single-device (default), indexed, per-rank-seeds or offset-based");
+  train_app->add_option("--log-hashes", flags->log_hashes,
+                        "Write the digests of every op of every step on every rank (JSONL) for curves import "
+                        "--hashes; step 0 draws the first values");
   train_app->callback([&chosen, flags] { choose(chosen, flags, train); });
 
   auto* curves_app = app.add_subcommand(
@@ -168,6 +216,8 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
                        "Only the single device's random stream, no other policy");
   curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
   curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");
+  curves_app->add_option("--log-hashes", flags->log_hashes,
+                         "Folder: write such a log of digests (lockstep train --help) for each curve");
   curves_app->add_option("--report", flags->report, "Report to write (default none)");
   add_import(*curves_app, chosen, command_line);
   curves_app->callback([&chosen, flags, curves_app] {

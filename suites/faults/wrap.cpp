@@ -14,7 +14,7 @@ namespace {
 
 class FaultyWorld : public World {
  public:
-  FaultyWorld(WorldPtr world, const WorldFault& fault) : world_(std::move(world)), fault_(fault) {}
+  FaultyWorld(WorldPtr world, WorldFault fault) : world_(std::move(world)), fault_(std::move(fault)) {}
   std::string name() const override { return world_->name(); }
   int64_t size() const override { return world_->size(); }
   const std::vector<int64_t>& hosted() const override { return world_->hosted(); }
@@ -45,7 +45,7 @@ class FaultyWorld : public World {
     return tensors;
   }
   WorldPtr world_;
-  const WorldFault& fault_;
+  WorldFault fault_;
 };
 
 // An engine that does something around each run of Lockstep's.
@@ -90,13 +90,14 @@ EngineResult copy_of(const EngineResult& result) {
 
 }  // namespace
 
+WorldPtr spoilt_world(WorldPtr world, WorldFault fault) {
+  return std::make_shared<FaultyWorld>(std::move(world), std::move(fault));
+}
+
 EnginePtr with_world(WorldFault fault) {
-  auto kept = std::make_shared<WorldFault>(std::move(fault));
   return std::make_unique<Around>(
-      [kept](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-        return engine.run(c, timeline);
-      },
-      [kept](WorldPtr world) -> WorldPtr { return std::make_shared<FaultyWorld>(std::move(world), *kept); });
+      [](EngineUnderTest& engine, const oracle::Case& c, bool timeline) { return engine.run(c, timeline); },
+      [fault](WorldPtr world) { return spoilt_world(std::move(world), fault); });
 }
 
 EnginePtr with_rows(std::string op, ChangeRows change) {

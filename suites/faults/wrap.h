@@ -28,6 +28,7 @@ struct WorldFault {
   std::function<at::Tensor(const at::Tensor& sent)> sent;
 };
 EnginePtr with_world(WorldFault fault);
+WorldPtr spoilt_world(WorldPtr world, WorldFault fault);
 
 // The rows of `op` are those of its rule after `change`.
 using ChangeRows = Rows (*)(const OpCall& call, Rows rows);

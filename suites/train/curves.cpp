@@ -230,13 +230,20 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
       const std::lock_guard lock(mutex);
       observer.on_step(curve, step);
     };
+    if (observer.on_timeline)
+      observe.on_timeline = [&, curve](int64_t step, const Timeline& timeline) {
+        const std::lock_guard lock(mutex);
+        observer.on_timeline(curve, step, timeline);
+      };
     return observe;
   };
   const auto one_device = [&](RandomPolicy policy) {
     auto plain = options.train;
     plain.mesh.reset();
     plain.init = plain.drop = policy;
-    return train(plain, text, watch(reference_label(policy)));
+    auto observe = watch(reference_label(policy));
+    observe.on_timeline = nullptr;  // no engine runs
+    return train(plain, text, observe);
   };
   report.reference = one_device(RandomPolicy::kSingleDevice);
   if (options.baselines) report.indexed_reference = one_device(RandomPolicy::kIndexed);

@@ -75,6 +75,8 @@ struct CurvesObserver {
   // `curve` is its label; of the references "one device" and "one device, indexed".
   std::function<void(const std::string& curve, const TrainStep& step)> on_step = [](const std::string&,
                                                                                     const TrainStep&) {};
+  // As TrainObserver's, of each curve on a mesh.
+  std::function<void(const std::string& curve, int64_t step, const Timeline&)> on_timeline = nullptr;
 };
 
 // The reference first, then every curve; options.jobs at a time.

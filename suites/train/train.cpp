@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "dashboard/hash.h"
+#include "engine/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "suites/train/memory.h"
@@ -39,6 +40,17 @@ void check_mesh(const TrainOptions& o) {
   const auto parts = o.mesh->size(o.mesh->dim_index("dp"));
   LOCKSTEP_CHECK(o.batch % parts == 0, "[train] dp:", parts, " does not divide the batch of ", o.batch,
                  "; choose --batch as a multiple of it");
+}
+
+// Runs `work`, and tells what the engine did meanwhile if somebody wants to know.
+void observed(const TrainObserver& observer, int64_t step, const std::function<void()>& work) {
+  if (!observer.on_timeline) return work();
+  Timeline timeline;
+  {
+    const TimelineScope scope(timeline);
+    work();
+  }
+  observer.on_timeline(step, timeline);
 }
 
 }  // namespace
@@ -76,7 +88,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                  " bytes; one example needs ", options.sequence);
   PeakMemory memory;
   Trainer trainer(options);
-  trainer.init();
+  observed(observer, 0, [&] { trainer.init(); });
   std::vector<TrainStep> steps;
   Chain chain{};
   for (int64_t number = 1; number <= options.steps; ++number) {
@@ -84,7 +96,8 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     if (observer.wants_state(number)) before = trainer.state();
     memory.take_peak_bytes();  // what the observer needed is not the step's
     const auto began = std::chrono::steady_clock::now();
-    const auto result = trainer.step(trainer.batch(text, number));
+    Trainer::Result result;
+    observed(observer, number, [&] { result = trainer.step(trainer.batch(text, number)); });
     auto& step = steps.emplace_back(measure(options, result.loss, result.norm));
     step.step = number;
     step.chain = chain = extend(chain, step);

@@ -13,6 +13,7 @@
 
 #include "engine/random_policy.h"
 #include "engine/values/device_mesh.h"
+#include "engine/values/timeline.h"
 #include "engine/world.h"
 
 namespace lockstep::suites {
@@ -56,6 +57,10 @@ struct TrainObserver {
   std::function<bool(int64_t step)> wants_state = [](int64_t) { return false; };
   std::function<void(const TrainState& before, const TrainStep&)> on_state = [](const TrainState&,
                                                                                 const TrainStep&) {};
+  // What the engine did in a step, with the digests of all that it read and wrote, told before on_step;
+  // step 0 draws the first values. Null: nothing is recorded, which costs nothing. On one device without a
+  // mesh no engine runs, and the timelines are empty.
+  std::function<void(int64_t step, const Timeline&)> on_timeline = nullptr;
 };
 
 // Throws Error for options that do not fit: an unknown model or preset, mesh dimensions other than tp and dp,
