@@ -238,7 +238,8 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   // An in-place call must be judged before it runs; others are cheap to forget.
   if (writes(made.op) && !bounded({tensor(references(made).front())}, growth)) return refused("magnitude");
   try {
-    const c10::AutoGradMode mode(settings_.backward && gradients_.empty());
+    // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
+    const c10::AutoGradMode mode(settings_.backward);
     const auto tensors = trial_call(made, lookup, leaves_);
     if (!bounded(tensors, growth)) return refused("magnitude");
     made.results = static_cast<int64_t>(tensors.size());
@@ -281,8 +282,9 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
   bool signed_zero = growth.signs_zero;
   for (const auto ref : operands) signed_zero = signed_zero || groups_[value(ref).group].signed_zero;
   for (const auto g : flow.results) groups_[g].signed_zero = groups_[g].signed_zero || signed_zero;
-  bool tracked = false;
-  for (const auto& tensor : tensors) tracked = tracked || (tensor.defined() && tensor.requires_grad());
+  bool tracked = false;  // for a backward() to come
+  for (const auto& tensor : tensors)
+    tracked = tracked || (gradients_.empty() && tensor.defined() && tensor.requires_grad());
   // Views that one op returned together must not see their base change, if it has a history.
   const bool views = tensors.size() > 1 && !flow.in_place;
   // _unsafe_view promises autograd and the engine that nobody writes to either side again.
