@@ -60,28 +60,13 @@ std::string findings(const Source& source, const std::string& judgement) {
 }
 
 std::string series_verdicts(const Source& source, const std::string& judgement) {
-  html::Table table("Series that the gate compared", {{"Series", "key"},
-                                                      {"Verdict"},
-                                                      {"Against"},
-                                                      {"Ratio", "num"},
-                                                      {"Interval", "num"},
-                                                      {"p, corrected", "num"},
-                                                      {"Smallest effect it can see", "num"},
-                                                      {"False alarms", "num"}});
-  source.each(
-      "SELECT series, verdict, against, samples, ratio, low, high, p, detectable, false_alarms FROM "
-      "v_series_verdicts WHERE judgement = ? ORDER BY verdict IN ('same', 'faster'), series LIMIT 500",
-      [&](const Row& r) {
-        const std::string verdict = r.text(1);
-        const bool fine = verdict == "same" || verdict == "faster";
-        const std::string interval = r.null(5) ? "–" : r.brief(5) + " – " + r.brief(6);
-        const std::string seen = r.null(8) ? "–" : html::brief(100 * r.number(8)) + " %";
-        const std::string alarms = r.null(9) ? "–" : html::brief(100 * r.number(9)) + " %";
-        table.row({source.link(html::cut(r.text(0), 120), "series", {{"name", r.text(0)}}),
-                   html::yes_no(fine, r.html(1), r.html(1)), r.html(2) + ", " + r.grouped(3), r.brief(4),
-                   interval, r.brief(7), seen, alarms});
-      },
-      {judgement});
+  const html::Table table =
+      series_verdict_table(source, "Series that the gate compared", "Series",
+                           "WHERE judgement = ? ORDER BY verdict IN ('same', 'faster'), series LIMIT 500",
+                           judgement, [&](const Row& r) {
+                             return source.link(html::cut(r.text(kSeriesColumn), 120), "series",
+                                                {{"name", r.text(kSeriesColumn)}});
+                           });
   return table.rows() == 0 ? "" : "<h3>Series that it compared</h3>" + table.html();
 }
 

@@ -81,6 +81,10 @@ std::string verdict_cell(const std::string& verdict) {
   return html::yes_no(fine, html::escape(verdict), html::escape(verdict));
 }
 
+std::string percent_cell(const Row& r, int column) {
+  return r.null(column) ? "–" : html::brief(100 * r.number(column)) + " %";
+}
+
 nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
@@ -99,6 +103,31 @@ nlohmann::json plot_of(const std::string& id, const std::string& name, const Mea
 }
 
 }  // namespace
+
+html::Table series_verdict_table(const Source& source, const std::string& caption, const char* first,
+                                 const std::string& rest, const std::string& parameter,
+                                 const std::function<std::string(const Row&)>& first_cell) {
+  html::Table table(caption, {{first, "key"},
+                              {"Verdict"},
+                              {"Against"},
+                              {"Ratio", "num"},
+                              {"Interval", "num"},
+                              {"p, corrected", "num"},
+                              {"Smallest effect it can see", "num"},
+                              {"False alarms", "num"}});
+  source.each(
+      "SELECT series, judgement, time, verdict, against, samples, ratio, low, high, p, detectable, "
+      "false_alarms "
+      "FROM v_series_verdicts " +
+          rest,
+      [&](const Row& r) {
+        table.row({first_cell(r), verdict_cell(r.text(3)), r.html(4) + ", " + r.grouped(5), r.brief(6),
+                   r.null(7) ? "–" : r.brief(7) + " – " + r.brief(8), r.brief(9), percent_cell(r, 10),
+                   percent_cell(r, 11)});
+      },
+      {parameter});
+  return table;
+}
 
 std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts) {
   const auto all = measured(source, "series = ?", name);

@@ -2,6 +2,7 @@
 // The panels of the report: each answers one question from the views, as HTML. Charts get their data as JSON
 // and have a table beside them, so that every number is on the page without a script.
 #pragma once
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -34,6 +35,14 @@ std::string bucket_table(const Source& source, const std::string& state);
 // What one decision of the gate says. Of the newest the number; "" if there is none.
 std::string judgement_body(const Source& source, const std::string& judgement);
 std::string newest_judgement(const Source& source);
+
+// What the gate said of series: the rows of v_series_verdicts that `rest` (WHERE … ORDER BY …) chooses for
+// its one parameter. The first column is the caller's, made of the columns below; the others are the same
+// everywhere.
+inline constexpr int kSeriesColumn = 0, kJudgementColumn = 1, kTimeColumn = 2;
+html::Table series_verdict_table(const Source& source, const std::string& caption, const char* first,
+                                 const std::string& rest, const std::string& parameter,
+                                 const std::function<std::string(const Row&)>& first_cell);
 
 // One measured series, with its chart; "" if there is no such series.
 std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts);

@@ -58,26 +58,12 @@ Page page_series(const View& view) {
   const std::string name = view.query.text("name");
   const std::string body = series_body(view.source, name, view.charts);
   if (body.empty()) throw NotFound("No series of this store has this name.");
-  html::Table table("Judgements of the series", {{"Judged", "key"},
-                                                 {"Verdict"},
-                                                 {"Against"},
-                                                 {"Ratio", "num"},
-                                                 {"Interval", "num"},
-                                                 {"p, corrected", "num"},
-                                                 {"Smallest effect it can see", "num"},
-                                                 {"False alarms", "num"}});
-  view.source.each(
-      "SELECT judgement, time, verdict, against, samples, ratio, low, high, p, detectable, false_alarms FROM "
-      "v_series_verdicts WHERE series = ? ORDER BY time DESC LIMIT 100",
-      [&](const Row& r) {
-        const bool fine = r.text(2) == "same" || r.text(2) == "faster";
-        table.row({view.source.link(html::time(r.integer(1)), "judgement", {{"id", r.text(0)}}),
-                   html::yes_no(fine, r.html(2), r.html(2)), r.html(3) + ", " + r.grouped(4), r.brief(5),
-                   r.null(6) ? "–" : r.brief(6) + " – " + r.brief(7), r.brief(8),
-                   r.null(9) ? "–" : html::brief(100 * r.number(9)) + " %",
-                   r.null(10) ? "–" : html::brief(100 * r.number(10)) + " %"});
-      },
-      {name});
+  const html::Table table =
+      series_verdict_table(view.source, "Judgements of the series", "Judged",
+                           "WHERE series = ? ORDER BY time DESC LIMIT 100", name, [&](const Row& r) {
+                             return view.source.link(html::time(r.integer(kTimeColumn)), "judgement",
+                                                     {{"id", r.text(kJudgementColumn)}});
+                           });
   return {
       .question = "How did this series move, and when?",
       .headline = html::cut(name, 120),
