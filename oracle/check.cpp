@@ -135,12 +135,14 @@ class Checker {
                        [&](const Window& w) { return w.defined() && shadow_.find(w, record) != nullptr; });
   }
 
-  // Whether the next op of the timeline that is no redistribution may be this one, which reads constants.
+  // Whether the timeline goes on with this op, which reads constants, redistributions and copies aside.
   bool next_may_be(const RecordedOp& op) {
-    for (size_t k = next_; k < timeline_.size(); ++k)
-      if (timeline_[k].op != kRedistribute && !is_silent(timeline_[k]) && !is_factory(timeline_[k]))
-        return timeline_[k].op == op.op->name &&
-               (timeline_[k].inputs.empty() || reads(op, timeline_[k].inputs[0]));
+    for (size_t k = next_; k < timeline_.size(); ++k) {
+      const TimelineEntry& e = timeline_[k];
+      if (e.op == kRedistribute || is_silent(e) || is_factory(e)) continue;
+      if (e.op == op.op->name) return e.inputs.empty() || reads(op, e.inputs[0]);
+      if (!may_stand_alone(e.op, true)) return false;
+    }
     return false;
   }
 
