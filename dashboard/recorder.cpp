@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dashboard/bits.h"
+#include "dashboard/clock.h"
 #include "dashboard/hash.h"
 #include "dashboard/run_row.h"
 #include "dashboard/sql.h"
@@ -245,9 +246,7 @@ std::vector<int64_t> Recorder::recorded_numbers(const std::string& suite) {
 }
 
 void Recorder::finish(const std::string& state, int exit_code) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const int64_t ended =
-      run_.ended_ms.value_or(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  const int64_t ended = run_.ended_ms.value_or(now_ms());
   write([&](Statements& s) { return sql::run(s.finish, ended, state, exit_code, run_id_); });
   flush();
 }

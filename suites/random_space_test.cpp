@@ -8,8 +8,8 @@
 
 #include "dashboard/recorder.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "generators/random_cases.h"
-#include "suites/harness/exit_code.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/lockstep_engine.h"
 

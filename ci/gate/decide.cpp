@@ -3,10 +3,10 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "ci/gate/rules.h"
+#include "dashboard/clock.h"
 #include "dashboard/hash.h"
 #include "dashboard/sql.h"
 #include "dashboard/store.h"
@@ -49,11 +49,6 @@ void insert_children(SQLite::Database& db, int64_t id, const Judgement& j) {
   for (const SeriesVerdict& s : j.series)
     sql::run(series, id, s.series, s.kind, s.against, s.verdict, s.samples, s.ratio, s.low, s.high, s.p,
              s.detectable, s.false_alarms);
-}
-
-int64_t now_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 // The findings of the newest judgement that a blessing could mean.
@@ -115,7 +110,7 @@ Blessing bless(const std::string& path, const std::string& rule, const std::stri
     blessing.reason = reason;
     blessing.by = by;
     SQLite::Statement insert(store.database(), "INSERT OR REPLACE INTO blessing VALUES (?,?,?,?,?,?)");
-    sql::run(insert, blessing.rule, blessing.subject, blessing.got, reason, by, now_ms());
+    sql::run(insert, blessing.rule, blessing.subject, blessing.got, reason, by, dashboard::now_ms());
     return blessing;
   } catch (const SQLite::Exception&) {
     dashboard::rethrow_as_store_error(path);

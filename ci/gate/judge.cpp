@@ -4,10 +4,10 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "ci/gate/rules.h"
 #include "ci/gate/series.h"
+#include "dashboard/clock.h"
 #include "dashboard/sql.h"
 
 namespace lockstep::gate {
@@ -78,8 +78,7 @@ Judgement judge(const std::string& baseline, const std::string& candidate, const
   judgement.baseline = baseline;
   judgement.candidate = candidate;
   judgement.policy = policy;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  judgement.judged_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  judgement.judged_ms = dashboard::now_ms();
   try {
     describe_candidate(judgement, db);
     for (const Rule& rule : rules()) {

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "ci/gate/queries.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::gate {
 namespace {
 
-// Exit codes, as suites/harness/exit_code.h has them.
-constexpr int kDifference = 1, kHarnessError = 3, kSlower = 4, kNotMeasured = 5, kNondeterminism = 6,
-              kFaultSurvived = 8;
 constexpr Effect kBlock = Effect::kBlock, kWarn = Effect::kWarn, kNote = Effect::kNote;
 
 const Rule kRules[] = {

@@ -8,6 +8,7 @@
 
 #include "dashboard/run_row.h"
 #include "dashboard/sql.h"
+#include "engine/values/shell.h"
 
 namespace lockstep::gate {
 namespace {
@@ -48,9 +49,7 @@ void shortened(sqlite3_context* context, int, sqlite3_value** v) {
 }
 
 void shell_quoted(sqlite3_context* context, int, sqlite3_value** v) {
-  std::string quoted = "'";
-  for (char c : text_of(v[0])) c == '\'' ? quoted += "'\\''" : quoted += c;
-  answer(context, quoted + "'");
+  answer(context, lockstep::shell_quoted(text_of(v[0])));
 }
 
 void add_functions(SQLite::Database& db) {

@@ -10,6 +10,7 @@
 #include "ci/output/text.h"
 #include "ci/output/view.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::output {
 namespace {
@@ -177,7 +178,6 @@ bool judged(const Picture& p) {
 }
 
 std::vector<int> exit_codes(const Picture& p) {
-  static constexpr int kOrder[] = {2, 7, 3, 8, 5, 1, 6, 4, 77, 0};  // which of several wins
   std::set<int> codes;
   if (judged(p)) {
     codes.insert(static_cast<int>(p.judgement.integer(0, "exit_code")));
@@ -189,12 +189,8 @@ std::vector<int> exit_codes(const Picture& p) {
     for (size_t i = 0; i < p.runs.rows.size(); ++i)
       if (!p.runs.null(i, "exit_code")) codes.insert(static_cast<int>(p.runs.integer(i, "exit_code")));
   }
-  std::vector<int> ordered;
-  for (const int code : kOrder)
-    if (codes.erase(code) > 0) ordered.push_back(code);
-  ordered.insert(ordered.end(), codes.begin(), codes.end());
-  if (ordered.size() > 1) std::erase(ordered, 0);  // something else applies
-  return ordered;
+  if (codes.size() > 1) codes.erase(kAllEqual);  // something else applies
+  return in_winning_order(codes);
 }
 
 namespace {

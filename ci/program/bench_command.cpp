@@ -5,9 +5,9 @@
 
 #include "ci/program/bench_run.h"
 #include "ci/program/commands.h"
+#include "engine/values/exit_code.h"
 #include "suites/bench/body.h"
 #include "suites/bench/serve.h"
-#include "suites/harness/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -19,14 +19,14 @@ struct Flags {
 
 int serve_rounds() {
   suites::serve(suites::bodies(), std::cin, std::cout);
-  return suites::kAllEqual;
+  return kAllEqual;
 }
 
 int list() {
   for (const auto& [s, prepare] : suites::bodies())
     std::printf("%-12s %-8s %-4s %s\n", s.area.c_str(), s.counted ? "counted" : "timed", s.unit.c_str(),
                 s.name.c_str());
-  return suites::kAllEqual;
+  return kAllEqual;
 }
 
 int run(const Flags& flags) {
@@ -38,7 +38,7 @@ int run(const Flags& flags) {
     return result.code;
   } catch (const suites::WrongBits& e) {
     std::fprintf(stderr, "lockstep: %s; nothing was written\n", e.what());
-    return suites::kDifference;
+    return kDifference;
   }
 }
 

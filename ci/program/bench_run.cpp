@@ -9,10 +9,10 @@
 
 #include "dashboard/recorder.h"
 #include "dashboard/store.h"
+#include "engine/values/exit_code.h"
 #include "suites/bench/body.h"
 #include "suites/bench/folder.h"
 #include "suites/harness/environment.h"
-#include "suites/harness/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -98,15 +98,6 @@ Batch first_batch(const BenchOptions& asked) {
   return batch;
 }
 
-dashboard::Run describe(const BenchOptions& asked) {
-  dashboard::Run run;
-  run.command = asked.command;
-  run.numerics = "exact";
-  run.plan = R"({"suites":[],"labels":[]})";
-  suites::describe_environment(run);
-  return run;
-}
-
 void write(dashboard::Store& store, const dashboard::Run& run, const Batch& batch, int code) {
   dashboard::Recorder recorder(store, run, "bench");
   for (const auto& s : batch.series) recorder.record(s);
@@ -151,7 +142,7 @@ BenchResult bench(BenchOptions asked) {
   check_store(asked.db);
   say_if_busy();
   auto batch = first_batch(asked);
-  const auto run = describe(asked);
+  const auto run = suites::run_without_plan(asked.command, "exact");
   std::vector<perf::SeriesJudgement> judgements;
   if (!asked.against.empty()) {
     confirm(asked, run, batch);
@@ -159,7 +150,7 @@ BenchResult bench(BenchOptions asked) {
                         [](const dashboard::Store& store) { return perf::judge_series(store, nullptr, {}); });
   }
   const auto codes = codes_of(judgements);
-  const int code = suites::winning(codes);
+  const int code = winning(codes);
   auto store = dashboard::Store::open_writer(asked.db);
   write(store, run, batch, code);
   return {run,   asked.db, std::move(batch.series), std::move(batch.samples), std::move(judgements),

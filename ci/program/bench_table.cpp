@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -82,7 +82,7 @@ std::string judged_row(const dashboard::Series& s, const Middle& m, const Series
 }
 
 std::string ending(const BenchResult& result) {
-  return "database: " + result.db + "\n" + format("exit %d: %s\n", result.code, suites::meaning(result.code));
+  return "database: " + result.db + "\n" + format("exit %d: %s\n", result.code, meaning(result.code));
 }
 
 }  // namespace
@@ -90,8 +90,8 @@ std::string ending(const BenchResult& result) {
 std::set<int> codes_of(const std::vector<SeriesJudgement>& judgements) {
   std::set<int> codes;
   for (const auto& j : judgements) {
-    if (is_worse(j)) codes.insert(suites::kSlower);
-    if (j.verdict == "not measured") codes.insert(suites::kNotMeasured);
+    if (is_worse(j)) codes.insert(kSlower);
+    if (j.verdict == "not measured") codes.insert(kNotMeasured);
   }
   return codes;
 }
@@ -146,7 +146,7 @@ std::string bench_json(const BenchResult& result) {
               {"series", all},
               {"exit_code", result.code},
               {"exit_codes", result.codes},
-              {"meaning", suites::meaning(result.code)}}
+              {"meaning", meaning(result.code)}}
              .dump(2) +
          "\n";
 }

@@ -9,8 +9,8 @@
 
 #include "ci/program/commands.h"
 #include "engine/values/error.h"
-#include "suites/harness/exit_code.h"
-#include "suites/harness/tell.h"
+#include "engine/values/exit_code.h"
+#include "engine/values/shell.h"
 
 namespace lockstep::program {
 namespace {
@@ -30,7 +30,7 @@ struct Ended {
 // Runs a shell command in a folder, with its output and errors as one text.
 Ended shell(const std::string& command, const fs::path& folder) {
   const std::string line =
-      "cd " + suites::quoted(folder.string()) + " && export LC_ALL=C && { " + command + "\n} 2>&1";
+      "cd " + shell_quoted(folder.string()) + " && export LC_ALL=C && { " + command + "\n} 2>&1";
   FILE* pipe = popen(line.c_str(), "r");
   LOCKSTEP_CHECK(pipe != nullptr, "[bisect] cannot start a shell");
   Ended ended;
@@ -61,8 +61,8 @@ struct WorkTree {
                    fs::temp_directory_path());
     folder = name;
     try {
-      git(concat("worktree add --detach ", suites::quoted((folder / "tree").string()), " ",
-                 suites::quoted(commit)),
+      git(concat("worktree add --detach ", shell_quoted((folder / "tree").string()), " ",
+                 shell_quoted(commit)),
           repository);
     } catch (...) {
       fs::remove_all(folder);
@@ -71,7 +71,7 @@ struct WorkTree {
   }
   ~WorkTree() {
     shell("git bisect reset", tree());
-    shell("git worktree remove --force " + suites::quoted(tree().string()), repository);
+    shell("git worktree remove --force " + shell_quoted(tree().string()), repository);
     std::error_code error;
     fs::remove_all(folder, error);
   }
@@ -90,8 +90,8 @@ struct Step {
 // What a replay says of its commit: a commit that cannot be judged (too old for the token, not built, no such
 // device) is skipped.
 Answer answer_of_replay(int code) {
-  if (code == suites::kAllEqual) return Answer::kGood;
-  for (int bad : {suites::kDifference, suites::kNondeterminism, suites::kFaultSurvived, suites::kSlower})
+  if (code == kAllEqual) return Answer::kGood;
+  for (int bad : {kDifference, kNondeterminism, kFaultSurvived, kSlower})
     if (code == bad) return Answer::kBad;
   return Answer::kSkip;
 }
@@ -112,14 +112,14 @@ Step judge(const Flags& flags, const fs::path& tree) {
   }
   const bool replays = flags.check.empty();
   const auto ran =
-      shell(replays ? flags.program + " replay " + suites::quoted(flags.token) : flags.check, tree);
+      shell(replays ? flags.program + " replay " + shell_quoted(flags.token) : flags.check, tree);
   step.answer = replays ? answer_of_replay(ran.code) : answer_of_check(ran.code);
   if (step.answer == Answer::kSkip) step.why = concat("ended with ", ran.code, ": ", last_lines(ran.output));
   return step;
 }
 
 Step judge_at(const Flags& flags, const fs::path& tree, const std::string& commit, Answer claimed) {
-  git("checkout --quiet --detach " + suites::quoted(commit), tree);
+  git("checkout --quiet --detach " + shell_quoted(commit), tree);
   const auto step = judge(flags, tree);
   LOCKSTEP_CHECK(step.answer == claimed, "[bisect] ", commit, " is said to be ",
                  kWords[static_cast<int>(claimed)], ", but is ", kWords[static_cast<int>(step.answer)],
@@ -146,7 +146,7 @@ Found search(const Flags& flags, const WorkTree& work) {
   Found found;
   found.steps.push_back(judge_at(flags, tree, flags.good, Answer::kGood));
   found.steps.push_back(judge_at(flags, tree, flags.bad, Answer::kBad));
-  auto said = git(concat("bisect start ", suites::quoted(flags.bad), " ", suites::quoted(flags.good)), tree);
+  auto said = git(concat("bisect start ", shell_quoted(flags.bad), " ", shell_quoted(flags.good)), tree);
   while (found.first_bad = first_bad_in(said), found.first_bad.empty()) {
     found.steps.push_back(judge(flags, tree));
     const auto& step = found.steps.back();
@@ -168,10 +168,10 @@ int bisect(Flags flags) {
                  "[bisect] give --token, or --check with a command");
   const fs::path repository = fs::absolute(flags.repository);
   for (auto* commit : {&flags.good, &flags.bad})  // HEAD means another commit once the search has begun
-    *commit = git("rev-parse --verify --quiet " + suites::quoted(*commit + "^{commit}"), repository);
+    *commit = git("rev-parse --verify --quiet " + shell_quoted(*commit + "^{commit}"), repository);
   const WorkTree work(repository, flags.bad);
   const auto found = search(flags, work);
-  const int code = found.first_bad.empty() ? suites::kNotMeasured : suites::kAllEqual;
+  const int code = found.first_bad.empty() ? kNotMeasured : kAllEqual;
   if (flags.json) {
     nlohmann::ordered_json steps = nlohmann::ordered_json::array();
     for (const auto& s : found.steps)

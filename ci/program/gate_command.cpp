@@ -12,7 +12,7 @@
 #include "dashboard/report.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -38,7 +38,7 @@ Json to_json(const gate::Judgement& j, int code) {
                         {"detail", f.detail},
                         {"replay", f.replay}});
   auto codes = j.codes;
-  if (codes.empty()) codes.insert(suites::kAllEqual);
+  if (codes.empty()) codes.insert(kAllEqual);
   return {{"schema", "lockstep-gate/1"},
           {"baseline", j.baseline},
           {"candidate", j.candidate},
@@ -48,7 +48,7 @@ Json to_json(const gate::Judgement& j, int code) {
           {"policy", Json::parse(to_json(j.policy))},
           {"exit_code", code},
           {"exit_codes", codes},
-          {"meaning", suites::meaning(code)}};
+          {"meaning", meaning(code)}};
 }
 
 int64_t count(const gate::Judgement& j, gate::Effect effect) {
@@ -67,7 +67,7 @@ void print(const gate::Judgement& j, int code) {
   }
   std::printf("%ld block, %ld warn, %ld are only noted\n", count(j, gate::Effect::kBlock),
               count(j, gate::Effect::kWarn), count(j, gate::Effect::kNote));
-  std::printf("exit %d: %s\n", code, suites::meaning(code));
+  std::printf("exit %d: %s\n", code, meaning(code));
 }
 
 int list_rules(const gate::Policy& policy, bool json) {
@@ -113,7 +113,7 @@ int run(const Flags& flags) {
   LOCKSTEP_CHECK(!flags.baseline.empty(),
                  "[gate] pass --baseline DB: the database of an earlier run, or of main");
   const auto judgement = gate::judge(flags.baseline, flags.candidate, policy, flags.claims, flags.today);
-  const int code = suites::winning(judgement.codes);
+  const int code = winning(judgement.codes);
   if (!flags.dry) gate::record(judgement, code);
   if (flags.json)
     std::printf("%s\n", to_json(judgement, code).dump(2, ' ', false, Json::error_handler_t::replace).c_str());

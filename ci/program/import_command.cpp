@@ -13,8 +13,8 @@
 #include "dashboard/report.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "suites/harness/environment.h"
-#include "suites/harness/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -80,15 +80,6 @@ void add_environment(curves::Log& log, const Flags& flags, bool reference) {
   }
 }
 
-dashboard::Run run_of(const Flags& flags) {
-  dashboard::Run run;
-  run.command = flags.command;
-  run.numerics = "imported";
-  run.plan = R"({"suites":[],"labels":[]})";
-  suites::describe_environment(run);
-  return run;
-}
-
 struct Found {
   std::string text;
   nlohmann::json json = nlohmann::json::object();
@@ -103,9 +94,9 @@ void compare_curves(const Flags& flags, Found& found, const std::string& run_id,
   found.text += curves::text_of(pair, comparison);
   found.json["curves"] = curves::json_of(pair, comparison);
   if (comparison.steps == 0)
-    found.codes.insert(suites::kNotMeasured);
+    found.codes.insert(kNotMeasured);
   else if (!curves::equal(comparison))
-    found.codes.insert(suites::kDifference);
+    found.codes.insert(kDifference);
 }
 
 void compare_hashes(Found& found, const curves::Localized& l, dashboard::Recorder& recorder) {
@@ -132,9 +123,9 @@ void compare_hashes(Found& found, const curves::Localized& l, dashboard::Recorde
                           {"text", l.text},
                           {"notes", l.notes}};
   if (l.steps == 0)
-    found.codes.insert(suites::kNotMeasured);
+    found.codes.insert(kNotMeasured);
   else if (l.row.step)
-    found.codes.insert(suites::kDifference);
+    found.codes.insert(kDifference);
 }
 
 // Everything is read before the store is opened: a mistake in an input leaves no trace.
@@ -156,12 +147,12 @@ int import(const Flags& flags) {
   if (!flags.hashes.empty()) localized = curves::localize(flags.hashes[0], flags.hashes[1]);
 
   auto store = dashboard::Store::open_writer(flags.db);
-  const auto run = run_of(flags);
+  const auto run = suites::run_without_plan(flags.command, "imported");
   dashboard::Recorder recorder(store, run, "import");
   Found found;
   if (with_curves) compare_curves(flags, found, run.id, recorder, std::move(reference), std::move(candidate));
   if (!flags.hashes.empty()) compare_hashes(found, localized, recorder);
-  const int code = suites::winning(found.codes);
+  const int code = winning(found.codes);
   recorder.finish("finished", code);
   if (!flags.report.empty()) dashboard::write_report(store, flags.report);
   found.json["run"] = run.id;
@@ -169,7 +160,7 @@ int import(const Flags& flags) {
   found.json["report"] = flags.report;
   found.json["exit_code"] = code;
   found.json["exit_codes"] = found.codes.empty() ? std::set{0} : found.codes;
-  found.json["meaning"] = suites::meaning(code);
+  found.json["meaning"] = meaning(code);
   const auto text = flags.json
                         ? found.json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                         : found.text;

@@ -9,9 +9,9 @@
 #include "dashboard/report.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "engine/values/text.h"
 #include "suites/harness/environment.h"
-#include "suites/harness/exit_code.h"
 #include "suites/train/initialisation.h"
 
 namespace lockstep::program {
@@ -78,13 +78,7 @@ nlohmann::json json_of(const suites::InitReport& report) {
 int init(const Flags& flags) {
   const auto options = options_of(flags);
   auto store = dashboard::Store::open_writer(flags.db);
-  dashboard::Run run;
-  run.command = flags.command;
-  run.seed = flags.seed;
-  run.numerics = "exact";
-  run.plan = R"({"suites":[],"labels":[]})";
-  suites::describe_environment(run);
-  dashboard::Recorder recorder(store, run, "init");
+  dashboard::Recorder recorder(store, suites::run_without_plan(flags.command, "exact", flags.seed), "init");
   suites::InitObserver observer;
   if (!flags.json) {
     std::printf("seed %lu, device model %s\n", options.seed, to_string(options.device).c_str());
@@ -92,7 +86,7 @@ int init(const Flags& flags) {
   }
   const auto report = suites::initialise(options, observer);
   suites::record(options, report, recorder);
-  const int code = report.passed() ? suites::kAllEqual : suites::kDifference;
+  const int code = report.passed() ? kAllEqual : kDifference;
   recorder.finish("finished", code);
   if (flags.json)
     std::printf("%s\n", json_of(report).dump(2).c_str());

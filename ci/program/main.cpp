@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep: runs suites, replays tokens, shows what the engine does, trains, and reports. Exit codes are in
-// suites/harness/exit_code.h; only this file turns an error into one.
+// engine/values/exit_code.h; only this file turns an error into one.
 #include <c10/util/Exception.h>
 
 #include <csignal>
@@ -11,7 +11,7 @@
 #include "ci/program/commands.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::program {
 namespace {
@@ -26,7 +26,7 @@ int end_with(const Ending& ending, bool json) {
     std::printf("%s\n", nlohmann::json{{"error", ending.message},
                                        {"exit_code", ending.code},
                                        {"exit_codes", {ending.code}},
-                                       {"meaning", suites::meaning(ending.code)}}
+                                       {"meaning", meaning(ending.code)}}
                             .dump(2)
                             .c_str());
   std::fprintf(stderr, "lockstep: %s\n", ending.message.c_str());
@@ -35,10 +35,10 @@ int end_with(const Ending& ending, bool json) {
 
 // Every error that reaches main, by its kind.
 Ending ending_of(const std::exception& e) {
-  if (dynamic_cast<const Error*>(&e) != nullptr) return {suites::kUsage, e.what()};
-  if (dynamic_cast<const dashboard::StoreError*>(&e) != nullptr) return {suites::kStoreUnusable, e.what()};
+  if (dynamic_cast<const Error*>(&e) != nullptr) return {kUsage, e.what()};
+  if (dynamic_cast<const dashboard::StoreError*>(&e) != nullptr) return {kStoreUnusable, e.what()};
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
-  return {suites::kHarnessError,
+  return {kHarnessError,
           std::string("harness error: ") + (torch != nullptr ? torch->what_without_backtrace() : e.what())};
 }
 
@@ -52,10 +52,9 @@ int run_chosen(const Chosen& chosen, char** argv) {
     enter_lane(chosen.lane, argv);
     const auto refused = chosen.lane == Lane::kExact ? slice_probe() : std::string();
     if (!refused.empty())
-      return end_with(
-          {suites::kSkipped, "the exact lane does not hold on this processor or library: a slice of " +
-                                 refused + " is not bitwise the op on the slice; use --numerics fast"},
-          chosen.json);
+      return end_with({kSkipped, "the exact lane does not hold on this processor or library: a slice of " +
+                                     refused + " is not bitwise the op on the slice; use --numerics fast"},
+                      chosen.json);
   }
   return chosen.action();
 }
@@ -100,7 +99,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return run_chosen(chosen, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : suites::kUsage;
+    return app.exit(e) == 0 ? 0 : kUsage;
   } catch (const std::exception& e) {
     return end_with(ending_of(e), chosen.json);
   }

@@ -9,9 +9,9 @@
 #include "ci/program/commands.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
-#include "suites/harness/exit_code.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
 #include "suites/hash_log.h"
@@ -40,15 +40,15 @@ int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
     case dashboard::Verdict::kDifferent:
     case dashboard::Verdict::kHung:
     case dashboard::Verdict::kCrashed:
-      return suite.self_check ? suites::kFaultSurvived : suites::kDifference;
+      return suite.self_check ? kFaultSurvived : kDifference;
     case dashboard::Verdict::kNondeterministic:
-      return suites::kNondeterminism;
+      return kNondeterminism;
     case dashboard::Verdict::kBroken:
-      return suites::kHarnessError;
+      return kHarnessError;
     case dashboard::Verdict::kGaveUp:
-      return suites::kNotMeasured;
+      return kNotMeasured;
     default:
-      return suites::kAllEqual;
+      return kAllEqual;
   }
 }
 
@@ -72,7 +72,7 @@ void log_hashes(const std::string& path, const oracle::Case& c, suites::EngineUn
   try {
     timeline = engine.run(c, true).timeline;
   } catch (const std::exception& e) {
-    throw suites::WorkerExit{suites::kNotMeasured,
+    throw suites::WorkerExit{kNotMeasured,
                              concat("lockstep: nothing to log, the program does not run: ", e.what())};
   }
   try {
@@ -80,7 +80,7 @@ void log_hashes(const std::string& path, const oracle::Case& c, suites::EngineUn
     log.write(0, timeline);
     log.close();
   } catch (const Error& e) {
-    throw suites::WorkerExit{suites::kUsage, concat("lockstep: ", e.what())};
+    throw suites::WorkerExit{kUsage, concat("lockstep: ", e.what())};
   }
 }
 
@@ -97,7 +97,7 @@ int replay(const Flags& flags) {
     try {
       check_case(c);
     } catch (const Error& e) {
-      throw suites::WorkerExit{suites::kUsage, concat("lockstep: ", e.what())};
+      throw suites::WorkerExit{kUsage, concat("lockstep: ", e.what())};
     }
     std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
     if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
@@ -108,7 +108,7 @@ int replay(const Flags& flags) {
   };
   work.lost = [&](const suites::Lost& lost) {
     const auto outcome = suites::lost_outcome(c, lost);
-    throw suites::WorkerExit{suites::kDifference, answer(flags, c, suite, outcome, suites::kDifference)};
+    throw suites::WorkerExit{kDifference, answer(flags, c, suite, outcome, kDifference)};
   };
   work.end = [] {};
   work.tick = [](int64_t, double) {};

@@ -8,9 +8,9 @@
 #include "ci/program/commands.h"
 #include "ci/program/progress.h"
 #include "engine/values/error.h"
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
+#include "engine/values/shell.h"
 #include "suites/harness/run.h"
-#include "suites/harness/tell.h"
 
 namespace lockstep::program {
 namespace {
@@ -46,9 +46,9 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
                         {"verdict", f.verdict},
                         {"token", f.token},
                         {"cases", f.cases}});
-  const int code = suites::winning(s.codes);
+  const int code = winning(s.codes);
   auto codes = s.codes;
-  if (codes.empty()) codes.insert(suites::kAllEqual);
+  if (codes.empty()) codes.insert(kAllEqual);
   return {{"run", s.run},
           {"seed", std::to_string(s.seed)},
           {"numerics", flags.numerics},
@@ -67,7 +67,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"report", flags.report},
           {"exit_code", code},
           {"exit_codes", codes},
-          {"meaning", suites::meaning(code)}};
+          {"meaning", meaning(code)}};
 }
 
 void print_verdicts(const RunSummary& s) {
@@ -103,15 +103,15 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   print_goldens(s);
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
-                suites::quoted(f.token).c_str(),
+                shell_quoted(f.token).c_str(),
                 flags.options.fault.empty() ? "" : (" --fault " + flags.options.fault).c_str());
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
   if (!s.lacking.empty()) std::printf("not covered as the plan requires:\n");
   for (const auto& text : s.lacking) std::printf("  %s\n", text.c_str());
   std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());
   if (!flags.report.empty()) std::printf("report: %s\n", flags.report.c_str());
-  const int code = suites::winning(s.codes);
-  std::printf("exit %d: %s\n", code, suites::meaning(code));
+  const int code = winning(s.codes);
+  std::printf("exit %d: %s\n", code, meaning(code));
 }
 
 int run(RunFlags& flags) {
@@ -145,7 +145,7 @@ int run(RunFlags& flags) {
     std::printf("%s\n", to_json(summary, flags).dump(2).c_str());
   else
     print_summary(summary, flags);
-  return suites::winning(summary.codes);
+  return winning(summary.codes);
 }
 
 }  // namespace

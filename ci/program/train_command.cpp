@@ -14,8 +14,8 @@
 #include "dashboard/report.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "suites/harness/environment.h"
-#include "suites/harness/exit_code.h"
 #include "suites/hash_log.h"
 #include "suites/train/curves.h"
 #include "suites/train/text.h"
@@ -46,16 +46,6 @@ std::string text_of(const Flags& flags, const TrainOptions& options) {
   return suites::read_text(flags.data, static_cast<size_t>(options.sequence) + 1);
 }
 
-dashboard::Run run_of(const Flags& flags) {
-  dashboard::Run run;
-  run.command = flags.command;
-  run.seed = flags.train.seed;
-  run.numerics = flags.numerics;
-  run.plan = R"({"suites":[],"labels":[]})";
-  suites::describe_environment(run);
-  return run;
-}
-
 void print_step(const char* name, const TrainStep& s) {
   std::printf("%s step %ld loss %.8f (%016lx) norm %.8f (%016lx) %.0f tokens/s\n", name, s.step, s.loss,
               s.loss_bits, s.norm, s.norm_bits, s.tokens_per_second);
@@ -81,7 +71,7 @@ int train(const Flags& flags) {
   }
   suites::train(options, text, observer);
   if (hashes) hashes->close();
-  return suites::kAllEqual;
+  return kAllEqual;
 }
 
 // "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name comes again, or at dp, which comes first.
@@ -141,7 +131,8 @@ int curves(const Flags& flags) {
   }
   const auto text = text_of(flags, options.train);
   auto store = dashboard::Store::open_writer(flags.db);
-  dashboard::Recorder recorder(store, run_of(flags), "curves");
+  const auto run = suites::run_without_plan(flags.command, flags.numerics, flags.train.seed);
+  dashboard::Recorder recorder(store, run, "curves");
   std::printf("seed %lu\n", options.train.seed);
   suites::CurvesObserver observer;
   observer.on_step = [&](const std::string& curve, const TrainStep& step) {
@@ -158,7 +149,7 @@ int curves(const Flags& flags) {
   const auto result = suites::curves(options, text, observer);
   if (hashes) hashes->close();
   suites::record(options, result, recorder);
-  const int code = result.passed() ? suites::kAllEqual : suites::kDifference;
+  const int code = result.passed() ? kAllEqual : kDifference;
   recorder.finish("finished", code);
   std::printf("\n%s\n", suites::markdown_table(options, result).c_str());
   for (const auto& gate : result.gates)

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "generators/labels.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
-#include "suites/harness/exit_code.h"
 #include "suites/harness/tell.h"
 #include "suites/lockstep_engine.h"
 

@@ -3,7 +3,6 @@
 
 #include <ATen/Version.h>
 #include <sched.h>
-#include <sys/time.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "dashboard/clock.h"
 #include "suites/harness/commit.h"
 #include "suites/outcome.h"
 
@@ -43,12 +43,6 @@ std::string fresh_id(int64_t ms) {
 
 }  // namespace
 
-int64_t now_ms() {
-  timeval now{};
-  gettimeofday(&now, nullptr);
-  return int64_t{now.tv_sec} * 1000 + now.tv_usec / 1000;
-}
-
 int processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -56,7 +50,7 @@ int processors() {
 }
 
 void describe_environment(dashboard::Run& run) {
-  run.started_ms = now_ms();
+  run.started_ms = dashboard::now_ms();
   run.id = fresh_id(run.started_ms);
   run.build_hash = binary_hash();
   run.commit = commit();
@@ -64,6 +58,16 @@ void describe_environment(dashboard::Run& run) {
   run.cores = processors();
   run.compiler = "g++ " __VERSION__;
   run.libtorch = TORCH_VERSION;
+}
+
+dashboard::Run run_without_plan(std::string command, std::string numerics, uint64_t seed) {
+  dashboard::Run run;
+  run.command = std::move(command);
+  run.numerics = std::move(numerics);
+  run.seed = seed;
+  run.plan = R"({"suites":[],"labels":[]})";
+  describe_environment(run);
+  return run;
 }
 
 }  // namespace lockstep::suites

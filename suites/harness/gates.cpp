@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dashboard/rows.h"
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::suites {
 

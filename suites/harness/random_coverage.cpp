@@ -5,8 +5,8 @@
 
 #include "dashboard/read_back.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "engine/values/text.h"
-#include "suites/harness/exit_code.h"
 
 namespace lockstep::suites {
 namespace {

@@ -7,16 +7,17 @@
 #include <cmath>
 #include <filesystem>
 
+#include "dashboard/clock.h"
 #include "dashboard/merge.h"
 #include "dashboard/read_back.h"
 #include "dashboard/report.h"
 #include "engine/rules/table.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "generators/ops.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/case_worker.h"
 #include "suites/harness/environment.h"
-#include "suites/harness/exit_code.h"
 #include "suites/harness/gates.h"
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
@@ -267,10 +268,10 @@ RunSummary run(RunOptions options, const RunListener& listener) {
       options.resume ? prepare_resumed(options, listener) : prepare(options, the_plan, listener);
   if (options.resume) the_plan = plan(options);
   listener.started(options, the_plan, prepared.run.id);
-  const auto began = now_ms();
+  const auto began = dashboard::now_ms();
   const auto pool = run_workers(options, the_plan, prepared, listener);
   return conclude(options, the_plan, prepared, pool,
-                  static_cast<double>(std::max<int64_t>(1, now_ms() - began)) / 1000);
+                  static_cast<double>(std::max<int64_t>(1, dashboard::now_ms() - began)) / 1000);
 }
 
 }  // namespace lockstep::suites

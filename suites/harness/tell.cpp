@@ -2,6 +2,7 @@
 #include "suites/harness/tell.h"
 
 #include "engine/values/error.h"
+#include "engine/values/shell.h"
 
 namespace lockstep::suites {
 namespace {
@@ -18,12 +19,6 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char ch : text) out += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
-  return out + "'";
-}
-
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
                          const std::string& fault) {
   const auto word = dashboard::name(verdict_of(outcome));
@@ -31,7 +26,7 @@ std::string failure_text(const Planned& planned, const oracle::Case& c, const Ou
   std::string text = concat(word, ": ", number, " of suite ", planned.suite->name, "\n");
   if (const auto* f = std::get_if<Failed>(&outcome)) text += concat("  bucket: ", f->bucket, "\n");
   if (c.mesh.size() > 0) {
-    text += concat("  replay: lockstep replay ", quoted(oracle::to_token(c)),
+    text += concat("  replay: lockstep replay ", shell_quoted(oracle::to_token(c)),
                    fault.empty() ? "" : " --fault " + fault, "\n  program:\n", indented(oracle::describe(c)));
   }
   const auto explanation = explanation_of(outcome);

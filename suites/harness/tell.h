@@ -11,7 +11,5 @@ namespace lockstep::suites {
 // a run, only a token.
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
                          const std::string& fault = "");
-// The token in single quotes, as a shell takes it.
-std::string quoted(const std::string& text);
 
 }  // namespace lockstep::suites

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/harness/exit_code.h"
+#include "engine/values/exit_code.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::suites {
+namespace lockstep {
 namespace {
 
 // Catches: two codes swapped in the order of precedence, or one that is missing from it.
@@ -20,4 +20,4 @@ TEST(ExitCode, AnUnknownCodeIsAHarnessError) {
 }
 
 }  // namespace
-}  // namespace lockstep::suites
+}  // namespace lockstep
