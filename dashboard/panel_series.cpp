@@ -151,8 +151,8 @@ std::string series_body(const Source& source, const std::string& name, nlohmann:
   return "<p>" + html::escape(m.kind) + ", less is " + (m.better == "less" ? "better" : "worse") + ", " +
          plural(static_cast<int64_t>(m.points.size()), "run", "runs") +
          ". The line is the median of each run, the band the range of its samples.</p>" +
-         html::figure("series-0", name + ": median and range by commit") +
-         series_levels(source, name, m.unit) + table.html();
+         html::figure("series-0", name + ": median and range by commit") + series_levels(source, name) +
+         table.html();
 }
 
 std::string render_series(const Source& source, nlohmann::json& charts) {

@@ -17,6 +17,7 @@ std::span<const Panel> panels() {
       {"drift", "Drift from one device", "Drift", render_drift},
       {"divergence", "Where logged runs part", "Divergence", render_divergence},
       {"series", "Performance series", "Series", render_series},
+      {"levels", "Where series changed their level", "Levels", render_levels},
       {"throughput", "Throughput", "Throughput", render_throughput},
       {"coverage", "Coverage and its gaps", "Coverage", render_coverage},
       {"goldens", "Goldens of the random stream", "Goldens", render_goldens},

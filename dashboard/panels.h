@@ -46,8 +46,8 @@ html::Table series_verdict_table(const Source& source, const std::string& captio
 
 // One measured series, with its chart; "" if there is no such series.
 std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts);
-// Where that series changed its level, on the machine that measured it last; values have this unit.
-std::string series_levels(const Source& source, const std::string& series, const std::string& unit);
+// Where that series changed its level, on the machine that measured it last.
+std::string series_levels(const Source& source, const std::string& series);
 
 // Op by placement, of meshes with this many dimensions ("": all).
 std::string matrix_body(const Source& source, const std::string& rank);
@@ -74,6 +74,8 @@ std::string render_buckets(const Source& source, nlohmann::json& charts);
 std::string render_judgement(const Source& source, nlohmann::json& charts);
 std::string render_drift(const Source& source, nlohmann::json& charts);
 std::string render_series(const Source& source, nlohmann::json& charts);
+// series_levels() of every series.
+std::string render_levels(const Source& source, nlohmann::json& charts);
 std::string render_divergence(const Source& source, nlohmann::json& charts);
 
 }  // namespace lockstep::dashboard
