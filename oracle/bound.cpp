@@ -196,13 +196,13 @@ std::vector<int64_t> index_of(int64_t flat, at::IntArrayRef shape) {
 }
 
 struct Element {
-  double actual, expected, plain, magnitude, range;
+  double actual, expected, plain, bound, range;
 };
 
 Within judge_element(const Element& e, const Reference& r, double most) {
   // What no order can tell apart: the same infinity, or NaN on both sides.
   if (std::isnan(e.actual) && std::isnan(e.expected)) return Within::kYes;
-  if (e.actual == e.expected || std::abs(e.actual - e.expected) <= e.magnitude * r.factor + r.floor)
+  if (e.actual == e.expected || std::abs(e.actual - e.expected) <= e.bound)
     return std::isfinite(e.plain) || !std::isfinite(e.expected) ? Within::kYes : Within::kOverflow;
   // Finite terms so large that a partial result leaves the range of the dtype in some order.
   const bool infinite = !std::isfinite(e.actual) || !std::isfinite(e.expected) || r.order_free;
@@ -214,15 +214,36 @@ bool is_factor(const ArgInfo& info) {
   return info.name == "alpha" || info.name == "beta";
 }
 
-RecordedOp without_small_factors(const RecordedOp& op) {
+// Each factor f is max(least, |f|), at most `most`.
+RecordedOp with_factors(const RecordedOp& op, double least, double most) {
   RecordedOp result = op;
   for (size_t i = 0; i < result.args.size(); ++i) {
     c10::IValue& value = result.args[i];
-    if (!is_factor(op.op->args[i])) continue;
-    if (value.isDouble()) value = std::max(1.0, std::abs(value.toDouble()));
-    if (value.isInt()) value = std::max<int64_t>(1, std::abs(value.toInt()));
+    if (!is_factor(op.op->args[i]) || !(value.isDouble() || value.isInt())) continue;
+    const double f = std::clamp(std::abs(value.toScalar().toDouble()), least, most);
+    if (value.isDouble()) value = f;
+    if (value.isInt()) value = static_cast<int64_t>(f);
   }
   return result;
+}
+
+// addmm and its like may multiply a matrix by alpha first: each product that is no normal number loses up to
+// the smallest number of the dtype, as often as the other matrix says.
+at::Tensor lost_by_factors(const RecordedOp& op, const std::vector<Effect>& effects,
+                           const std::vector<WideInput>& in, size_t effect, c10::ScalarType dtype) {
+  const auto& args = op.op->args;
+  const bool has_beta = std::any_of(args.begin(), args.end(), [](const auto& a) { return a.name == "beta"; });
+  if (!has_beta || !is_float(in.at(0).value)) return {};
+  at::Tensor lost;
+  for (const size_t scaled : {size_t{1}, size_t{2}}) {
+    Tensors inputs;
+    for (const WideInput& i : in) inputs.push_back(finite_only(i.magnitude, 0));
+    inputs[0] = at::zeros_like(inputs[0]);
+    inputs.at(scaled) = at::full_like(inputs[scaled], smallest(dtype));
+    const at::Tensor part = apply_magnitudes(with_factors(op, 1, 1), effects, writable(op, inputs))[effect];
+    lost = lost.defined() ? at::add(lost, part) : part;
+  }
+  return lost;
 }
 
 // An input by itself times the factors: a kernel may multiply them first.
@@ -245,8 +266,8 @@ at::Tensor range_of_linear(const OpFamily& family, const RecordedOp& op, const s
                            const std::vector<WideInput>& in, size_t effect) {
   Tensors finite;
   for (const WideInput& i : in) finite.push_back(i.finite.defined() ? i.finite : i.magnitude);
-  const at::Tensor summed =
-      apply_magnitudes(without_small_factors(op), effects, writable(op, std::move(finite)))[effect];
+  const at::Tensor summed = apply_magnitudes(with_factors(op, 1, greatest(c10::ScalarType::Double)), effects,
+                                             writable(op, std::move(finite)))[effect];
   // Of finite magnitudes only one that overflows, times zero, makes a NaN.
   const at::Tensor range = at::where(
       at::isnan(summed), at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), summed);
@@ -254,6 +275,19 @@ at::Tensor range_of_linear(const OpFamily& family, const RecordedOp& op, const s
   // It sums before it divides.
   return at::mul(range, static_cast<double>(in[0].value.numel()) /
                             static_cast<double>(std::max<int64_t>(1, range.numel())));
+}
+
+// Of finite inputs only what overflows on the way makes a NaN: a difference of two infinities, or one times
+// zero. Where an input is none, or the op has no answer for such a shape, the NaN is the answer in any order.
+at::Tensor range_of_moments(const RecordedOp& op, const std::vector<Effect>& effects,
+                            const std::vector<WideInput>& in, size_t effect, const at::Tensor& magnitude) {
+  Tensors holes;
+  for (const WideInput& i : in)
+    holes.push_back(is_float(i.value) ? at::mul(i.value, 0.0)
+                                      : i.value);  // NaN where the input is not finite
+  const at::Tensor given = at::isnan(apply_f64(op, effects, std::move(holes))[effect]);
+  return at::where(at::logical_and(at::isnan(magnitude), at::logical_not(given)),
+                   at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), magnitude);
 }
 
 // How large partial results may become by finite terms alone.
@@ -267,6 +301,10 @@ at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vec
       return at::sum(finite_only(in[0].magnitude, 0), {dim_of(op)}, true);
     case Bound::kRelative:
       return family.name == "linalg_vector_norm" ? reference.magnitude.square() : reference.magnitude;
+    case Bound::kVariance:
+    case Bound::kLayerNorm:
+    case Bound::kRmsNorm:
+      return range_of_moments(op, effects, in, effect, reference.magnitude);
     default:
       return reference.magnitude;
   }
@@ -347,6 +385,7 @@ std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
     if (r.magnitude.defined()) {
       r.factor = factor_of(family, roundings, dtype);
       r.floor = static_cast<double>(roundings) * smallest(dtype);
+      if (family.bound == Bound::kLinear) r.lost = lost_by_factors(op, effects, inputs, i, dtype);
       r.order_free = family.name == "prod";
       r.range = r.order_free ? product_range(op, effects, inputs[0], dtype)
                              : range_of(family, op, effects, inputs, i, r);
@@ -402,8 +441,10 @@ Judged judge(const at::Tensor& actual, const at::Tensor& plain, const Reference&
                        : at::zeros(actual.sizes(), at::kDouble);
   };
   const at::Tensor range = reference.range.defined() ? reference.range : reference.magnitude;
-  const std::array<at::Tensor, 5> parts = {dense(actual), dense(reference.value), dense(plain),
-                                           dense(reference.magnitude), dense(range)};
+  const at::Tensor bound = at::add(
+      at::add(at::mul(dense(reference.magnitude), reference.factor), reference.floor), dense(reference.lost));
+  const std::array<at::Tensor, 5> parts = {dense(actual), dense(reference.value), dense(plain), bound,
+                                           dense(range)};
   std::array<const double*, 5> at{};
   for (size_t k = 0; k < parts.size(); ++k) at[k] = parts[k].const_data_ptr<double>();
   const at::Tensor unknown =
@@ -419,7 +460,7 @@ Judged judge(const at::Tensor& actual, const at::Tensor& plain, const Reference&
     judged.index = index_of(i, actual.sizes());
     judged.actual = e.actual;
     judged.expected = e.expected;
-    judged.bound = e.magnitude * reference.factor + reference.floor;
+    judged.bound = e.bound;
   }
   return judged;
 }
