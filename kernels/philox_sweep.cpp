@@ -86,27 +86,34 @@ class Sweep {
     }
     if (r.width > kPhiloxBatch) return add_wide(r);
     constexpr int64_t kShortRow = 8;
-    const int64_t part = r.width <= kShortRow && r.rows > r.width ? 1 : r.width;
+    const bool columns = r.width <= kShortRow && r.rows > r.width;
+    const auto row_stride = static_cast<uint64_t>(r.row_stride);
     for (int64_t done = 0; done < r.rows;) {
       if (batch_.count + r.width > kPhiloxBatch) flush();
       const int64_t rows = std::min(r.rows - done, (kPhiloxBatch - batch_.count) / r.width);
-      for (int64_t at = 0; at < r.width; at += part) add_rows(r, done, rows, at, part);
+      const uint64_t first = r.subsequence + static_cast<uint64_t>(done) * row_stride;
+      if (columns) {
+        for (int64_t at = 0; at < r.width; ++at)
+          add_segment(r, batch_.count + at * rows, 1, rows, done * r.row_local_stride + at * batch_.stride);
+        put(r.counter, first, {r.width, 1}, {rows, row_stride});
+      } else {
+        add_segment(r, batch_.count, r.width, rows, done * r.row_local_stride);
+        put(r.counter, first, {rows, row_stride}, {r.width, 1});
+      }
       done += rows;
     }
   }
 
-  // Columns [at, at + width) of `rows` rows from row `done` on. @pre there is room
-  void add_rows(const Rows& r, int64_t done, int64_t rows, int64_t at, int64_t width) {
+  // Rows from block `block` of the batch on; those that follow each other in memory are one.
+  void add_segment(const Rows& r, int64_t block, int64_t width, int64_t rows, int64_t offset) {
+    const bool joined = r.row_local_stride == width * batch_.stride;
     LaneSegment& segment = batch_.segments.emplace_back();
-    segment.block = static_cast<int32_t>(batch_.count);
-    segment.width = static_cast<int32_t>(width);
-    segment.rows = static_cast<int32_t>(rows);
+    segment.block = static_cast<int32_t>(block);
+    segment.width = static_cast<int32_t>(joined ? rows * width : width);
+    segment.rows = static_cast<int32_t>(joined ? 1 : rows);
     segment.lanes = r.lanes;
     segment.row_stride = r.row_local_stride;
-    for (size_t l = 0; l < 4; ++l)
-      segment.offset[l] = r.offset[l] + done * r.row_local_stride + at * batch_.stride;
-    const uint64_t first = r.subsequence + static_cast<uint64_t>(done * r.row_stride + at);
-    put_rows(r.counter, first, width, rows, static_cast<uint64_t>(r.row_stride));
+    for (size_t l = 0; l < 4; ++l) segment.offset[l] = r.offset[l] + offset;
   }
 
   void add_wide(Rows r) {
@@ -124,31 +131,43 @@ class Sweep {
     }
   }
 
-  void put_rows(uint64_t counter, uint64_t first, int64_t width, int64_t rows, uint64_t row_stride) {
-    if (width == 1) return put(counter, first, row_stride, rows);
-    for (int64_t row = 0; row < rows; ++row)
-      put(counter, first + static_cast<uint64_t>(row) * row_stride, 1, width);
+  // So many subsequences at a distance.
+  struct Steps {
+    int64_t count;
+    uint64_t step;
+  };
+  // The blocks of one counter whose subsequences are first + o * outer.step + i * inner.step. @pre there is
+  // room
+  void put(uint64_t counter, uint64_t first, Steps outer, Steps inner) {
+    auto& word = batch_.words.word;
+    const int64_t begin = batch_.count, end = begin + outer.count * inner.count;
+    const uint64_t upper = first >> 32;
+    set(word[0], begin, end, [&](uint32_t) { return static_cast<uint32_t>(counter); });
+    set(word[1], begin, end, [&](uint32_t) { return static_cast<uint32_t>(counter >> 32); });
+    set(word[3], begin, end, [&](uint32_t) { return static_cast<uint32_t>(upper); });
+    const auto step = static_cast<uint32_t>(inner.step);
+    auto lower = static_cast<uint32_t>(first);
+    for (int64_t at = begin; at < end; at += inner.count, lower += static_cast<uint32_t>(outer.step))
+      set(word[2], at, at + inner.count, [&](uint32_t i) { return lower + i * step; });
+    batch_.count = end;
+    const auto subsequence = [&](int64_t o, int64_t i) {
+      return first + static_cast<uint64_t>(o) * outer.step + static_cast<uint64_t>(i) * inner.step;
+    };
+    if (subsequence(outer.count - 1, inner.count - 1) >> 32 == upper) return;
+    for (int64_t i = 0; i < end - begin; ++i)  // rare: a carry into the upper half
+      word[3][begin + i] = static_cast<uint32_t>(subsequence(i / inner.count, i % inner.count) >> 32);
   }
 
-  // Blocks of subsequences at a distance. @pre there is room
-  void put(uint64_t counter, uint64_t first, uint64_t step, int64_t count) {
-    auto& word = batch_.words.word;
-    const int64_t at = batch_.count;
-    const auto put_one = [&](int64_t i) {
-      word[0][at + i] = static_cast<uint32_t>(counter);
-      word[1][at + i] = static_cast<uint32_t>(counter >> 32);
-      word[2][at + i] = static_cast<uint32_t>(first) + static_cast<uint32_t>(i) * static_cast<uint32_t>(step);
-      word[3][at + i] = static_cast<uint32_t>(first >> 32);
-    };
-    constexpr int64_t kVector = 8;  // a loop of this length is worth vector instructions, a shorter one not
-    int64_t i = 0;
+  // word[begin + i] = value(i), up to `end`.
+  template <class F>
+  static void set(uint32_t* word, int64_t begin, int64_t end, const F& value) {
+    constexpr uint32_t kVector = 8;  // a loop of this length is worth vector instructions, a shorter one not
+    const auto count = static_cast<uint32_t>(end - begin);
+    word += begin;
+    uint32_t i = 0;
     for (; i + kVector <= count; i += kVector)
-      for (int64_t k = 0; k < kVector; ++k) put_one(i + k);
-    for (; i < count; ++i) put_one(i);
-    const auto subsequence = [&](int64_t k) { return first + static_cast<uint64_t>(k) * step; };
-    if (subsequence(count - 1) >> 32 != first >> 32)  // rare: a carry into the upper half
-      for (int64_t k = 0; k < count; ++k) word[3][at + k] = static_cast<uint32_t>(subsequence(k) >> 32);
-    batch_.count += count;
+      for (uint32_t k = 0; k < kVector; ++k) word[i + k] = value(i + k);
+    for (; i < count; ++i) word[i] = value(i);
   }
 
   // One block for each element, lane after lane.
@@ -325,7 +344,7 @@ class Sweep {
     int64_t draw = blocks * (vector / launch.threads);
     for (int64_t i = 0; i < count; ++i) {
       put(launch.counter + static_cast<uint64_t>(draw + part),
-          launch.subsequence + static_cast<uint64_t>(thread), 1, 1);
+          launch.subsequence + static_cast<uint64_t>(thread), {1, 0}, {1, 0});
       if (++part < blocks) continue;
       part = 0;
       if (++thread < launch.threads) continue;
