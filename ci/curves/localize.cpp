@@ -5,6 +5,7 @@
 #include <span>
 #include <tuple>
 
+#include "ci/curves/align.h"
 #include "ci/curves/hash_log.h"
 #include "engine/values/error.h"
 
@@ -22,7 +23,11 @@ struct Found {
   What what = What::kOutput;
   int64_t rank = 0;
   const HashEntry *expected = nullptr, *got = nullptr;  // null: nothing stands there
-  bool extra = false;                                   // sequence: the candidate has one op more
+  // Of another sequence: how many ops of the reference are not there, how many others are instead; where they
+  // stand on the other side, if they only moved. Not aligned: too many edits.
+  int64_t lost = 0, added = 0;
+  std::optional<int64_t> moved{};
+  bool aligned = true;
   auto order() const { return std::tie(position, what, rank); }
 };
 
@@ -30,11 +35,42 @@ bool same_op(const HashEntry& a, const HashEntry& b) {
   return a.op == b.op && a.phase == b.phase;
 }
 
-// How many entries after the first until one is the op; kLookAhead: not among the next.
-size_t until(Entries entries, size_t from, const HashEntry& op) {
-  size_t n = 0;
-  while (n < kLookAhead && (from + n >= entries.size() || !same_op(entries[from + n], op))) ++n;
-  return n;
+std::vector<uint64_t> ops_of(Entries entries) {
+  std::vector<uint64_t> ops;
+  for (const auto& e : entries) ops.push_back(uint64_t{e.op} << 32 | e.phase);
+  return ops;
+}
+
+// Where the same run of ops stands on the other side, in a later hunk that has it alone.
+std::optional<size_t> moved_to(std::span<const uint64_t> run, std::span<const uint64_t> other, bool removed,
+                               std::span<const Hunk> later) {
+  for (const auto& h : later) {
+    const auto from = removed ? h.from_b : h.from_a, to = removed ? h.to_b : h.to_a;
+    const auto here = other.subspan(from, to - from);
+    if (std::equal(run.begin(), run.end(), here.begin(), here.end())) return from;
+  }
+  return std::nullopt;
+}
+
+// What became of the ops from `at` on, where both sides have another one. @pre what is before them agrees
+void tell_sequences_apart(Entries expected, Entries got, Found& found) {
+  const auto at = static_cast<size_t>(found.position);
+  const auto a = ops_of(expected.subspan(at)), b = ops_of(got.subspan(at));
+  found.what = What::kSequence;
+  const auto hunks = align(a, b);
+  found.aligned = hunks.has_value();
+  if (!hunks) return;
+  const auto& first = hunks->front();
+  found.lost = static_cast<int64_t>(first.to_a - first.from_a);
+  found.added = static_cast<int64_t>(first.to_b - first.from_b);
+  const auto later = std::span(*hunks).subspan(1);
+  std::optional<size_t> moved;
+  if (found.added == 0)
+    moved = moved_to(std::span(a).first(first.to_a), b, true, later);
+  else if (found.lost == 0)
+    moved = moved_to(std::span(b).first(first.to_b), a, false, later);
+  if (moved) found.moved = found.position + static_cast<int64_t>(*moved);
+  if (found.added == 0 && !moved) found.what = What::kMissing;
 }
 
 std::optional<Found> first_of_rank(Entries expected, Entries got, int64_t& compared) {
@@ -42,16 +78,9 @@ std::optional<Found> first_of_rank(Entries expected, Entries got, int64_t& compa
     const auto* e = i < expected.size() ? &expected[i] : nullptr;
     const auto* g = i < got.size() ? &got[i] : nullptr;
     Found found{.position = static_cast<int64_t>(i), .rank = (e ? e : g)->rank, .expected = e, .got = g};
-    if (e == nullptr || g == nullptr) {
-      found.what = g == nullptr ? What::kMissing : What::kSequence;
-      found.extra = e == nullptr;
-      return found;
-    }
-    ++compared;
-    if (!same_op(*e, *g)) {
-      const auto added = until(got, i, *e), lost = until(expected, i, *g);
-      found.what = lost < added ? What::kMissing : What::kSequence;
-      found.extra = added < lost;
+    if (e != nullptr && g != nullptr) ++compared;
+    if (e == nullptr || g == nullptr || !same_op(*e, *g)) {
+      tell_sequences_apart(expected, got, found);
       return found;
     }
     if (e->has_inputs && g->has_inputs && e->inputs != g->inputs)
@@ -105,6 +134,23 @@ std::pair<std::string, std::string> differing(const std::string& what, const std
   return {concat(a.size(), " ", what, "s"), concat(b.size(), " ", what, "s")};
 }
 
+// "relu is missing", "1000 ops were added, relu the first", …
+std::string what_happened(const Found& f, const dashboard::Divergence& row) {
+  if (!f.aligned)
+    return concat("another op ran, and the rest of the step is too different to be aligned (more than ",
+                  kMostEdits, " edits).");
+  const auto ops = [](int64_t n, const std::string& first, const char* one, const char* many) {
+    return n == 1 ? concat(first, " ", one) : concat(n, " ops ", many, ", ", first, " the first");
+  };
+  if (f.moved)
+    return concat(ops(f.lost + f.added, f.added == 0 ? row.expected : row.got, "was moved", "were moved"),
+                  ": position ", *f.moved, f.added == 0 ? " in the candidate." : " in the reference.");
+  if (f.added == 0) return ops(f.lost, row.expected, "is missing", "are missing") + ".";
+  if (f.lost == 0) return ops(f.added, row.got, "was added", "were added") + ".";
+  if (f.lost == 1 && f.added == 1) return "another op ran.";
+  return concat("other ops ran, ", f.added, " instead of ", f.lost, ".");
+}
+
 void describe(const Two& two, const Found& f, int64_t step, Localized& out) {
   auto& row = out.row;
   row.step = step;
@@ -129,9 +175,7 @@ void describe(const Two& two, const Found& f, int64_t step, Localized& out) {
   row.expected = f.expected ? two.op(*f.expected) : "the end of the step";
   row.got = f.got ? two.op(*f.got) : "the end of the step";
   out.text = concat("at ", at, " the reference has ", row.expected, ", the candidate ", row.got, ": ",
-                    f.what == What::kMissing ? concat(row.op, " is missing.")
-                    : f.extra                ? concat(row.got, " was added.")
-                                             : "another op ran.");
+                    what_happened(f, row));
 }
 
 // A step of the reference that the candidate skipped, or the other way round, between steps that both have.

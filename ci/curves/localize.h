@@ -21,12 +21,10 @@ struct Localized {
 //   "missing"   an op of the reference is not there, or the step ends before it
 //   "input"     the op is the same and an input differs: what made it was not logged
 //   "output"    all inputs agree, the op is the same and an output differs: the op is at fault
-// Sequences are compared up to their first mismatch; which side has one op more is decided by looking for the
-// expected op among the next kLookAhead of each side. At one position "input" goes before "output": an op
-// that communicates has outputs on every rank that depend on the inputs of all. Steps before the first and
-// after the last that both have are told, not compared.
+// Sequences are compared up to their first mismatch; what was lost, added or moved there is what align() says
+// of the rest of the rank's step. At one position "input" goes before "output": an op that communicates has
+// outputs on every rank that depend on the inputs of all. Steps before the first and after the last that both
+// have are told, not compared.
 Localized localize(const std::string& reference, const std::string& candidate);
-
-inline constexpr size_t kLookAhead = 64;
 
 }  // namespace lockstep::curves

@@ -118,6 +118,49 @@ TEST(Localize, Sequences) {
   EXPECT_EQ(l.row.got, "the end of the step");
 }
 
+// The ops of one rank and step, each of its own name.
+std::vector<Op> numbered(int64_t n) {
+  std::vector<Op> ops;
+  for (int64_t i = 0; i < n; ++i) ops.push_back({1, i, 0, "op" + std::to_string(i)});
+  return ops;
+}
+std::vector<Op> in_order(std::vector<Op> ops) {
+  for (size_t i = 0; i < ops.size(); ++i) ops[i].seq = static_cast<int64_t>(i);
+  return ops;
+}
+
+// Catches: an insertion, a deletion or a change of order longer than a look-ahead, told as another op.
+TEST(Localize, LongEdits) {
+  const auto ops = numbered(3000);
+  auto more = ops;
+  for (int64_t i = 0; i < 1000; ++i)
+    more.insert(more.begin() + 2000, {1, 0, 0, "new" + std::to_string(999 - i)});
+  auto l = located(ops, in_order(more));
+  expect_at(l, 1, 2000, 0, "sequence", "op2000 (forward)");
+  EXPECT_TRUE(has(l.text, "1000 ops were added, new0 (forward) the first")) << l.text;
+  l = located(in_order(more), ops);
+  expect_at(l, 1, 2000, 0, "missing", "new0 (forward)");
+  EXPECT_TRUE(has(l.text, "1000 ops are missing, new0 (forward) the first")) << l.text;
+  auto turned = ops;
+  std::rotate(turned.begin() + 100, turned.begin() + 300, turned.begin() + 2000);  // 200 ops go back by 1,500
+  l = located(ops, in_order(turned));
+  expect_at(l, 1, 100, 0, "sequence", "op100 (forward)");
+  EXPECT_TRUE(has(l.text, "200 ops were moved, op100 (forward) the first: position 1800 in the candidate"))
+      << l.text;
+  l = located(in_order(turned), ops);
+  expect_at(l, 1, 100, 0, "sequence", "op300 (forward)");
+  EXPECT_TRUE(has(l.text, "200 ops were moved, op100 (forward) the first: position 1800 in the reference"))
+      << l.text;
+  auto swapped = ops;
+  std::swap(swapped[7], swapped[8]);
+  EXPECT_TRUE(has(located(ops, in_order(swapped)).text, "was moved"));
+  auto others = numbered(6000);
+  for (auto& op : others) op.name = "x" + op.name;
+  l = located(numbered(6000), others);
+  expect_at(l, 1, 0, 0, "sequence", "op0 (forward)");
+  EXPECT_TRUE(has(l.text, "too different to be aligned (more than 4096 edits)")) << l.text;
+}
+
 // Catches: a shorter run that is a difference, a hole in the middle that is none, nothing in common that
 // passes.
 TEST(Localize, StepsOfOneSide) {
