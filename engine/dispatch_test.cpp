@@ -128,6 +128,14 @@ TEST_F(DispatchTest, GradientsThroughWrittenViewsArrive) {
     torch::autograd::grad({v}, {y}, {place(at::ones({0, 3}), kR, kR)});
   };
   EXPECT_TRUE(says(error_of(empty), {"aten::copy_", "view without elements"}));
+  const auto added = [&] {
+    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+    const auto base = y * 1, view = base.narrow(0, 0, 0), other = base.neg();
+    base.mul_(2);
+    const auto ones = place(at::ones({2, 3}), kR, kR), none = place(at::ones({0, 3}), kR, kR);
+    torch::autograd::grad({other, view}, {y}, {ones, none});
+  };
+  EXPECT_TRUE(says(error_of(added), {"aten::add_", "view without elements"}));
 }
 
 // Catches: silent redistribution of what is aliased or written to.

@@ -60,7 +60,8 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     auto& meta = call.operands.metas[i];
     if (!meta.plain || is_constant(resolved, call, i)) continue;
-    if (call.operands.mutated[i] && call.tensors[i].numel() == 0 && in_backward_pass())
+    // Of no elements, or the zeros of the base of such a view, to which autograd adds the other gradients.
+    if (call.operands.mutated[i] && made_by_autograd(call.tensors[i]))
       throw NotBuilt(concat("[", op.operator_name(),
                             "] autograd makes the gradient of a view without elements ",
                             "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
