@@ -246,6 +246,18 @@ at::Tensor lost_by_factors(const RecordedOp& op, const std::vector<Effect>& effe
   return lost;
 }
 
+// A norm adds |x|^p, p > 1: what lies below the smallest number vanishes from the sum, and its root may be
+// large.
+at::Tensor lost_by_powers(const RecordedOp& op, const at::Tensor& norm, int64_t roundings,
+                          c10::ScalarType dtype) {
+  const double p = op.args.at(1).toScalar().toDouble();
+  if (!(p > 1) || std::isinf(p)) return {};
+  const double lost = static_cast<double>(roundings) * smallest(accumulation(dtype));
+  const at::Tensor sum = at::pow(norm, p);
+  const at::Tensor root = at::full({}, std::pow(lost, 1 / p), at::kDouble);
+  return at::where(at::le(sum, lost), root, at::mul(at::div(norm, sum), lost)).nan_to_num(0, 0, 0);
+}
+
 // An input by itself times the factors: a kernel may multiply them first.
 double greatest_scaled_input(const RecordedOp& op, const std::vector<WideInput>& in) {
   double factor = 1, most = 0;
@@ -386,6 +398,7 @@ std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
       r.factor = factor_of(family, roundings, dtype);
       r.floor = static_cast<double>(roundings) * smallest(dtype);
       if (family.bound == Bound::kLinear) r.lost = lost_by_factors(op, effects, inputs, i, dtype);
+      if (family.name == "linalg_vector_norm") r.lost = lost_by_powers(op, exact[i], roundings, dtype);
       r.order_free = family.name == "prod";
       r.range = r.order_free ? product_range(op, effects, inputs[0], dtype)
                              : range_of(family, op, effects, inputs, i, r);

@@ -35,7 +35,7 @@ struct Reference {
   at::Tensor range;  // how large finite terms make a partial result in some order; undefined: the magnitude
   bool order_free = false;  // beyond the range nothing is known of the result (products)
   at::Tensor unknown;       // bool; where nothing is known of the result; undefined: nowhere
-  at::Tensor lost;          // double; what factors that are multiplied first lose below the smallest number
+  at::Tensor lost;          // double; what is lost below the smallest number and multiplied afterwards
   double factor = 0;        // bound = magnitude * factor + floor + lost
   double floor = 0;         // the smallest numbers of the dtype lose their relative precision
 };

@@ -78,5 +78,17 @@ TEST(Bound, AFactorMayBeMultipliedFirst) {
   EXPECT_EQ(row.within(wrong), Within::kNo);
 }
 
+// A norm of tiny numbers may be 0, since their squares are. Would catch: a bound that takes the norm for
+// exact to its last bits, and one that forgives a norm whose square is an ordinary number.
+TEST(Bound, SquaresOfTinyNumbersVanish) {
+  const Call norm{"aten::linalg_vector_norm", {Ref{0}, 2.0, std::vector<int64_t>{1}, false, None{}}, 1};
+  const auto asked = ask({given({3e-170, 4e-170, 3e-150, 4e-150}, {2, 2})}, norm);
+  at::Tensor vanished = asked.plain.clone();
+  vanished[0].fill_(0);
+  EXPECT_EQ(asked.within(vanished), Within::kYes) << asked.plain;
+  vanished[1].fill_(0);
+  EXPECT_EQ(asked.within(vanished), Within::kNo);
+}
+
 }  // namespace
 }  // namespace lockstep::oracle
