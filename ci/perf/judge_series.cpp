@@ -156,9 +156,18 @@ std::vector<double> of_arms(const Measured& m, std::initializer_list<std::string
   return values;
 }
 
+// Libraries choose their code by the processor: its instructions are another number on another one.
+bool is_of_the_processor(const Measured& m) {
+  return m.series.unit == "instructions";
+}
+
 // Law: "same" if and only if every sample of the candidate is the one number that every sample of the
-// baseline is. Counts that differ among themselves are compared with nothing.
+// baseline is. Counts that differ among themselves are compared with nothing, nor are instructions of two
+// processors.
 SeriesJudgement judge_exactly(const Measured& m, const Measured* baseline) {
+  if (baseline != nullptr && is_of_the_processor(m) && m.run.cpu != baseline->run.cpu)
+    return not_measured(m, "new",
+                        "the baseline counted on " + baseline->run.cpu + ", the candidate on " + m.run.cpu);
   const auto candidate = of_arms(m, {kPlain, kCandidate, kAgain, kConfirmCandidate});
   auto other = of_arms(m, {kBaseline, kConfirmBaseline});
   if (other.empty() && baseline != nullptr) other = of_arms(*baseline, {kPlain, kCandidate, kAgain});

@@ -209,6 +209,33 @@ TEST(JudgeSeries, CountedWorkIsExact) {
   EXPECT_EQ(exactly({12}, {}).reason, "new");
 }
 
+// Catches: instructions of two processors compared, or other counts not compared because of the processor.
+TEST(JudgeSeries, InstructionsAreOfOneProcessor) {
+  const auto judged = [](const std::string& unit, const std::string& cpu) {
+    const TemporaryFolder f;
+    Store main = Store::open_writer(f / "main.db");
+    Store store = Store::open_writer(f / "c.db");
+    const auto record = [&](Store& to, const dashboard::Run& run, double value) {
+      Recorder r(to, run, "w");
+      r.record(dashboard::Series{"work", "dispatch", true, false, unit});
+      r.record(Measurement{"work", unit, value, std::string(kPlain)});
+      r.finish("finished", 0);
+    };
+    auto run = run_of("candidate", "new", 1);
+    run.cpu = cpu;
+    record(main, run_of("main", "old", 0), 100);
+    record(store, run, 90);
+    return of(judge_series(store, &main, {}), "work");
+  };
+  const auto same_cpu = run_of("", "", 0).cpu;
+  EXPECT_EQ(judged("instructions", same_cpu).verdict, "changed");
+  const auto other = judged("instructions", "another one");
+  EXPECT_EQ(other.verdict, "not measured");
+  EXPECT_EQ(other.reason, "new");
+  EXPECT_NE(other.detail.find("another one"), std::string::npos) << other.detail;
+  EXPECT_EQ(judged("calls", "another one").verdict, "changed");
+}
+
 // Catches: the candidate's own run in a copy of the store taken for its history, and an older build's samples
 // for the candidate's.
 TEST(JudgeSeries, KnowsItsOwnRun) {
