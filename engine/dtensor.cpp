@@ -263,8 +263,15 @@ at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Place
 }
 at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                  c10::ScalarType dtype) {
+  return normal(0, 1, std::move(shape), mesh, p, dtype);
+}
+at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                  const Placements& p, c10::ScalarType dtype) {
+  LOCKSTEP_CHECK(std >= 0, "[normal] standard deviation ", std, "; std >= 0 is needed");
   RandomCall call;
   call.kind = RandomKind::kNormal;
+  call.a = mean;
+  call.b = std;
   call.shape = std::move(shape);
   call.dtype = dtype;
   return drawn(std::move(call), mesh, p);

@@ -77,6 +77,9 @@ at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Place
                 c10::ScalarType dtype = c10::ScalarType::Float);
 at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
                  c10::ScalarType dtype = c10::ScalarType::Float);
+// torch.normal(mean, std, size)
+at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                  const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
 at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
                    const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Long);
 // Every rank computes the whole permutation and keeps its part.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/values/error.h"
 #include "generators/placements.h"
 
 namespace lockstep::generators {
@@ -37,18 +38,29 @@ void cut(Target& target, size_t dim) {
   target.order = order;
 }
 
+// Whether a RaggedShard cuts this mesh dimension.
+bool ragged_along(Case c, size_t dim) {
+  bool any = false;
+  each_target(c, [&](Target& target) { any |= is_ragged(target.placements[dim]); });
+  return any;
+}
+
+bool is_legal(const Case& c) {
+  try {
+    oracle::validate(c);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<Case> refactor_mesh(const Case& c) {
-  bool ragged = false;
-  Case copy = c;
-  each_target(copy, [&](Target& target) {
-    ragged |= std::any_of(target.placements.begin(), target.placements.end(), is_ragged);
-  });
-  if (ragged || c.mesh.ndim() >= 4) return std::nullopt;
+  if (c.mesh.ndim() >= 4) return std::nullopt;
   for (size_t dim = 0; dim < c.mesh.shape().size(); ++dim) {
     const auto n = c.mesh.shape()[dim];
-    for (int64_t a = 2; a * a <= n; ++a) {
+    for (int64_t a = 2; a * a <= n && !ragged_along(c, dim); ++a) {
       if (n % a != 0) continue;
       auto shape = c.mesh.shape();
       shape[dim] = n / a;
@@ -56,7 +68,7 @@ std::optional<Case> refactor_mesh(const Case& c) {
       Case made = c;
       made.mesh = DeviceMesh(shape, {}, c.mesh.ranks());
       each_target(made, [&](Target& target) { cut(target, dim); });
-      return made;
+      if (is_legal(made)) return made;
     }
   }
   return std::nullopt;

@@ -10,8 +10,9 @@
 namespace lockstep::generators {
 
 // One mesh dimension of a * b ranks becomes two of a and b: 8 -> 2x4 -> 2x2x2. Shards are cut twice, Partials
-// are terms along both. nullopt if no dimension has factors, the mesh has four dimensions already, or there
-// is a RaggedShard, whose units belong to one mesh dimension.
+// are terms along both. A dimension that a RaggedShard cuts stays as it is, since the units belong to it; so
+// does one whose uneven shards, cut twice, would leave other rows than the blocks of a RaggedShard divide.
+// nullopt if no dimension is left, or the mesh has four already.
 std::optional<oracle::Case> refactor_mesh(const oracle::Case& c);
 // The same grid with its ranks in another order.
 oracle::Case permute_ranks(const oracle::Case& c, Random random);

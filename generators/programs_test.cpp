@@ -129,12 +129,14 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 // Would catch: a transformation that changes the inputs' values, forgets a redistribution's target, or breaks
 // a Spec.
 TEST(Metamorphic, the_single_device_answer_stays) {
-  int64_t refactored = 0;
+  int64_t refactored = 0, beside_ragged = 0;
   for (uint64_t i = 0; i < 300; ++i) {
     const auto c = generate("metamorphic", 16, i);
     std::vector<oracle::Case> variants = {permute_ranks(c, Random(i)), world_of_one(c), replicate_inputs(c)};
     if (auto other = refactor_mesh(c)) {
       ++refactored;
+      const auto ragged = [](const oracle::Target& target) { return has_ragged(target); };
+      beside_ragged += std::any_of(c.placements.begin(), c.placements.end(), ragged) ? 1 : 0;
       EXPECT_EQ(other->mesh.ndim(), c.mesh.ndim() + 1);
       EXPECT_EQ(other->mesh.size(), c.mesh.size());
       variants.push_back(std::move(*other));
@@ -151,6 +153,7 @@ TEST(Metamorphic, the_single_device_answer_stays) {
     }
   }
   EXPECT_GT(refactored, 30);
+  EXPECT_GT(beside_ragged, 0);
 }
 
 }  // namespace

@@ -194,6 +194,10 @@ void multinomial(Draft& d, const RandomOp& op, const Operand& x) {
 void make_floats(Draft& d, const RandomOp& op, const Operand& x) {
   d.make(op.name, {x.shape, x.dtype}, x.target);
 }
+void make_normal(Draft& d, const RandomOp& op, const Operand& x) {
+  const double mean = d.random().pick({0.0, -1.5}), std = d.random().pick({1.0, 0.25, 0.0});
+  d.make(op.name, {mean, std, x.shape, None{}, x.dtype}, x.target);
+}
 void make_integers(Draft& d, const RandomOp& op, const Operand& x) {
   d.make(op.name, {draw_end(d.random(), x.dtype), x.shape, x.dtype}, x.target);
 }
@@ -227,6 +231,18 @@ void trunc_normal(Draft& d, const RandomOp&, const Operand& x) {
   d.call("aten::mul_.Scalar", {x.ref, 0.02 * std::numbers::sqrt2});
   d.call("aten::add_.Scalar", {x.ref, 0.01});
   d.call("aten::clamp_", {x.ref, -0.03, 0.05});
+}
+
+// The factor of a normal matrix that every rank holds whole.
+void orthogonal(Draft& d, const RandomOp&, const Operand& x) {
+  const bool wide = x.shape[0] < x.shape[1];
+  const auto matrix = d.make("aten::randn", {x.shape, x.dtype}, replicated(d.mesh()));
+  const auto tall = wide ? d.call("aten::t", {matrix}) : matrix;
+  const auto q = d.call("aten::linalg_qr", {tall, std::string("reduced")}, 2);
+  const auto signs = d.call("aten::sign", {d.call("aten::diagonal", {Ref{q.id + 1}})});
+  const auto factor = d.call("aten::mul.Tensor", {q, signs});
+  d.call("aten::copy_", {x.ref, wide ? d.call("aten::t", {factor}) : factor});
+  d.call("aten::mul_.Scalar", {x.ref, 1.25});
 }
 
 using F = RandomForm;
@@ -282,16 +298,22 @@ constexpr RandomOp kOps[] = {
     {"aten::multinomial", F::kReads, kFloats, 1, 2, multinomial},
     {"aten::rand", F::kFactory, kFloats, 0, 3, make_floats},
     {"aten::randn", F::kFactory, kFloats, 0, 3, make_floats},
+    {"aten::normal.float_float", F::kFactory, kFloats, 0, 3, make_normal},
     {"aten::randint", F::kFactory, kAnyDtype, 0, 3, make_integers},
     {"aten::randint.low", F::kFactory, kAnyDtype, 0, 3, make_range},
     {"aten::randperm", F::kFactory, kPermuted, 1, 1, make_permutation},
     {"init.kaiming_uniform_", F::kInPlace, kFloats, 2, 3, kaiming_uniform},
     {"init.xavier_normal_", F::kInPlace, kFloats, 2, 3, xavier_normal},
     {"init.trunc_normal_", F::kInPlace, kFloats, 1, 3, trunc_normal},
+    {"init.orthogonal_", F::kInPlace, kWide, 2, 2, orthogonal},
 };
 // clang-format on
 
 }  // namespace
+
+bool RandomOp::permutes() const {
+  return call == make_permutation;
+}
 
 bool RandomOp::needs_last() const {
   return call == multinomial;
@@ -303,7 +325,7 @@ int64_t RandomOp::most_dims(const oracle::Target& target) const {
 }
 
 int64_t RandomOp::most_elements(ScalarType dtype) const {
-  if (call != make_permutation) return std::numeric_limits<int64_t>::max();
+  if (!permutes()) return std::numeric_limits<int64_t>::max();
   switch (dtype) {
     case ScalarType::Char:
       return 128;

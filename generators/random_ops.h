@@ -25,6 +25,8 @@ struct RandomOp {
   int64_t min_dims, max_dims;
   void (*call)(Draft& draft, const RandomOp& op, const Operand& operand);
   bool in_place() const { return form == RandomForm::kInPlace; }
+  // Makes a permutation, whose keys depend on how many elements there are.
+  bool permutes() const;
   // Its last dimension has elements even where the whole has none: categories.
   bool needs_last() const;
   // Dimensions of an operand so placed: flat locals that must stay do not meet noise that broadcasts.

@@ -98,6 +98,16 @@ bool draws_nothing(const Call& call) {
   return p != nullptr && (*p == 0 || *p == 1);
 }
 
+// Whether the calls before k make the factor of a matrix, with its signs, perhaps transposed.
+bool copies_a_factor(const std::vector<Call>& calls, size_t k) {
+  constexpr std::array<const char*, 4> kMade = {"aten::mul.Tensor", "aten::sign", "aten::diagonal",
+                                                "aten::linalg_qr"};
+  if (k > 0 && calls[k - 1].op == "aten::t") --k;
+  for (size_t i = 0; i < kMade.size(); ++i)
+    if (k < i + 1 || calls[k - i - 1].op != kMade[i]) return false;
+  return true;
+}
+
 // An initialiser, by the calls that it is made of; else the call's own operator.
 std::string name_of(const std::vector<Call>& calls, size_t k) {
   const auto& call = calls[k];
@@ -107,6 +117,7 @@ std::string name_of(const std::vector<Call>& calls, size_t k) {
                                                                       : "init.kaiming_uniform_";
   if (call.op == "aten::normal_" && number(1) && number(2) && *number(1) == 0 && *number(2) != 1)
     return "init.xavier_normal_";
+  if (call.op == "aten::copy_" && copies_a_factor(calls, k)) return "init.orthogonal_";
   return call.op;
 }
 
@@ -182,9 +193,10 @@ std::vector<RandomPoint> random_points(const Case& c) {
   auto next = static_cast<int64_t>(c.program.inputs.size());
   for (size_t k = 0; k < c.program.calls.size(); ++k) {
     const auto& call = c.program.calls[k];
-    if (find_random_op(call.op) != nullptr && !draws_nothing(call))
+    const auto name = name_of(c.program.calls, k);
+    if (find_random_op(name) != nullptr && !draws_nothing(call))
       if (const auto x = operand_of(call, known))
-        if (const auto point = point_of(c, name_of(c.program.calls, k), *x)) points.push_back(*point);
+        if (const auto point = point_of(c, name, *x)) points.push_back(*point);
     if (auto made = result_of(call, known)) known[next] = *made;
     next += call.results;
   }

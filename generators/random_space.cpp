@@ -71,13 +71,20 @@ const RandomPlacement kPlacements[] = {
     {"P", 1, 0, true, pending},      {"S+P", 2, 1, true, shard_beside_pending}};
 
 const std::vector<RandomRegime>& regimes() {
-  static const std::vector<RandomRegime> table = {{"no elements", {{1, 256}, {2, 512}, {132, 2048}}, 0, 0},
-                                                  {"1x256: one block, a word a thread", {{1, 256}}, 1, 256},
-                                                  {"1x256: several words a thread", {{1, 256}}, 257, 1024},
-                                                  {"1x256: several draws a thread", {{1, 256}}, 1025, 2600},
-                                                  {"small grid, part of it", {{2, 512}, {3, 1024}}, 1, 600},
-                                                  {"small grid, several draws", {{2, 512}}, 4097, 5200},
-                                                  {"132x2048: part of the grid", {{132, 2048}}, 1, 1500}};
+  static const std::vector<RandomRegime> table = {
+      {"no elements", {{1, 256}, {2, 512}, {132, 2048}}, 0, 0},
+      {"1x256: one block, a word a thread", {{1, 256}}, 1, 256},
+      {"1x256: several words a thread", {{1, 256}}, 257, 1024},
+      {"1x256: several draws a thread", {{1, 256}}, 1025, 2600},
+      {"small grid, part of it", {{2, 512}, {3, 1024}}, 1, 600},
+      {"small grid, several draws", {{2, 512}}, 4097, 5200},
+      {"132x2048: part of the grid", {{132, 2048}}, 1, 1500},
+      // From 30,084 on a permutation's keys have more than 32 bits.
+      {"keys of more than 32 bits",
+       {{132, 2048}, {2, 512}},
+       30084,
+       32768,
+       /*only_permutations=*/true}};
   return table;
 }
 
@@ -276,6 +283,7 @@ Absent absent(const RandomPoint& point) {
   if (placement_of(point).partial && (op.in_place() || kDtypes[point[kDtypeAxis]] == c10::ScalarType::Bool))
     return Absent::kPartial;
   if (cuts != (point[kEvennessAxis] != 0)) return Absent::kNothingCut;
+  if (regimes()[point[kRegimeAxis]].only_permutations && !op.permutes()) return Absent::kNoKeys;
   return has_shape(point) ? Absent::kNo : Absent::kNoShape;
 }
 
@@ -289,6 +297,8 @@ const char* reason(Absent why) {
       return "an in-place operator does not move its tensor, and bools have no reductions";
     case Absent::kNothingCut:
       return "evenness is of dimensions that are cut";
+    case Absent::kNoKeys:
+      return "only a permutation has keys";
     case Absent::kNoShape:
       return "no shape of the operator's is so";
   }

@@ -35,7 +35,8 @@ struct RandomPlacement {
 struct RandomRegime {
   const char* name;
   std::vector<DeviceModel> devices;
-  int64_t least, most;  // elements
+  int64_t least, most;             // elements
+  bool only_permutations = false;  // of which only a permutation makes something else
 };
 
 std::span<const c10::ScalarType> random_dtypes();
@@ -63,7 +64,7 @@ std::optional<RandomLayout> draw_layout(Random& random, const RandomPoint& point
                                         const DeviceMesh* mesh = nullptr);
 
 // Why a point does not exist; empty for one that does.
-enum class Absent { kNo, kDtype, kPartial, kNothingCut, kNoShape };
+enum class Absent { kNo, kDtype, kPartial, kNothingCut, kNoKeys, kNoShape };
 Absent absent(const RandomPoint& point);
 const char* reason(Absent why);
 

@@ -34,6 +34,7 @@ at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
 // An argument that is no tensor, as the recording of a plain run has it.
 c10::IValue plain_value(const oracle::Arg& arg) {
   if (const auto* integer = std::get_if<int64_t>(&arg)) return *integer;
+  if (const auto* number = std::get_if<double>(&arg)) return *number;
   if (const auto* list = std::get_if<std::vector<int64_t>>(&arg)) return *list;
   if (const auto* dtype = std::get_if<c10::ScalarType>(&arg)) return *dtype;
   return {};
@@ -50,6 +51,9 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   const auto shape = [&](size_t i) { return std::get<std::vector<int64_t>>(call.args[i]); };
   if (call.op == "aten::rand") return rand(shape(0), mesh, placements, dtype_of(call.args[1]));
   if (call.op == "aten::randn") return randn(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::normal.float_float")
+    return normal(std::get<double>(call.args[0]), std::get<double>(call.args[1]), shape(2), mesh, placements,
+                  dtype_of(call.args[4]));
   if (call.op == "aten::randint")
     return randint(0, integer(0), shape(1), mesh, placements, dtype_of(call.args[2]));
   if (call.op == "aten::randint.low")

@@ -26,7 +26,17 @@ double normal_distribution(double x) {
   return (1.0 + std::erf(x / std::numbers::sqrt2)) / 2.0;
 }
 
-// The orthogonal factor of a plain matrix, with the signs that make it unique; transposed if it is wide.
+// Normal numbers of the shape that orthogonal_ factorises; of a distributed tensor whole on every rank, so
+// that the factors are too.
+at::Tensor normal_matrix(const at::Tensor& weight) {
+  const std::vector<int64_t> shape = {weight.size(0), weight.numel() / weight.size(0)};
+  if (!is_dtensor(weight)) return weight.new_empty(shape).normal_();
+  const auto mesh = device_mesh(weight);
+  return randn(shape, mesh, Placements(static_cast<size_t>(mesh.mesh.ndim()), Replicate{}),
+               weight.scalar_type());
+}
+
+// The orthogonal factor of a matrix, with the signs that make it unique; transposed if it is wide.
 at::Tensor orthogonal_factor(const at::Tensor& matrix) {
   const bool wide = matrix.size(0) < matrix.size(1);
   const auto [q, r] = at::linalg_qr(wide ? matrix.t() : matrix, "reduced");
@@ -79,15 +89,7 @@ at::Tensor& orthogonal_(at::Tensor& weight, double gain) {
                  weight.sizes());
   if (weight.numel() == 0) return weight;
   const at::NoGradGuard no_grad;
-  const auto rows = weight.size(0);
-  const auto matrix = weight.new_empty({rows, weight.numel() / rows}).normal_();
-  if (!is_dtensor(weight)) {
-    weight.copy_(orthogonal_factor(matrix).reshape(weight.sizes()));
-  } else {
-    const auto whole = orthogonal_factor(full_tensor(matrix)).reshape(weight.sizes());
-    const auto& of = spec(weight);
-    weight.copy_(distribute_tensor(whole, device_mesh(weight), of.placements(), of.order(), std::nullopt));
-  }
+  weight.copy_(orthogonal_factor(normal_matrix(weight)).reshape(weight.sizes()));
   return weight.mul_(gain);
 }
 

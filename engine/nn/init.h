@@ -23,7 +23,7 @@ at::Tensor& trunc_normal_(at::Tensor& weight, double mean = 0.0, double std = 1.
                           double high = 2.0);
 
 // torch.nn.init.orthogonal_: the orthogonal factor of a normal matrix of weight.size(0) rows. Of a
-// distributed tensor the whole matrix is drawn and factorised, and each rank keeps its part.
+// distributed tensor each rank draws and factorises the whole matrix, and keeps its part; nothing is sent.
 at::Tensor& orthogonal_(at::Tensor& weight, double gain = 1.0);
 
 }  // namespace lockstep::nn

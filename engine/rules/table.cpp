@@ -250,6 +250,7 @@ void add_indexing_and_norms(Builder& t) {
   t.value("_fused_adamw", pointwise);
   t.value("_fused_adam", pointwise);
   t.value("_fused_sgd", pointwise);
+  t.value("linalg_qr", none);
   t.value("mse_loss", none);
   t.value("mse_loss_backward", none);
   t.value("convolution", convolution);

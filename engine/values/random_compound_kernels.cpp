@@ -2,6 +2,7 @@
 // Random operators on plain tensors that make something of what they draw.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/values/error.h"
@@ -40,6 +41,22 @@ at::Tensor normal_numbers(at::IntArrayRef shape, const at::TensorOptions& option
   call.b = std;
   draw(call, out);
   return out;
+}
+
+// Stock draws into out in the order of its memory, and scales and shifts the numbers there.
+at::Tensor& normal_into(at::Tensor& out, at::IntArrayRef shape, double std, const at::Tensor& scale,
+                        const at::Tensor& shift) {
+  const bool derived =
+      out.requires_grad() || shift.requires_grad() || (scale.defined() && scale.requires_grad());
+  LOCKSTEP_CHECK(!derived || !at::GradMode::is_enabled(),
+                 "[aten::normal] into out has no derivative; call it without out, or pass detached tensors");
+  if (out.sizes() != shape) out.resize_(shape);
+  at::assert_no_internal_overlap(out);
+  auto call = call_on(RandomKind::kNormal, out);
+  call.b = std;
+  out.copy_(drawn(call, out.options()));
+  if (scale.defined()) out.mul_(scale);
+  return out.add_(shift);
 }
 
 // rrelu's derivative as libtorch's: the noise, or the mean slope if there is hardly a range.
@@ -119,6 +136,33 @@ at::Tensor normal_of_both(Keys keys, const at::Tensor& mean, const at::Tensor& s
     return normal_numbers(shape, mean.options(), 1).mul_(std).add_(mean);
   };
   return DrawnFunction::apply(mean, std::optional(std), make);
+}
+
+at::Tensor& normal_of_means_out(Keys keys, const at::Tensor& mean, double std, GivenGenerator given,
+                                at::Tensor& out) {
+  if (passes(keys))
+    return at::_ops::normal_Tensor_float_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
+  check_generator("aten::normal", given);
+  LOCKSTEP_CHECK(std >= 0, "[aten::normal] standard deviation ", std, "; std >= 0 is needed");
+  return normal_into(out, at::infer_size(mean.sizes(), out.sizes()), std, {}, mean);
+}
+
+at::Tensor& normal_of_stds_out(Keys keys, double mean, const at::Tensor& std, GivenGenerator given,
+                               at::Tensor& out) {
+  if (passes(keys))
+    return at::_ops::normal_float_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
+  check_generator("aten::normal", given);
+  check_stds(std);
+  return normal_into(out, std.sizes(), 1, std, at::full({}, mean, out.options().requires_grad(false)));
+}
+
+at::Tensor& normal_of_both_out(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given,
+                               at::Tensor& out) {
+  if (passes(keys))
+    return at::_ops::normal_Tensor_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
+  check_generator("aten::normal", given);
+  check_stds(std);
+  return normal_into(out, at::infer_size(mean.sizes(), std.sizes()), 1, std, mean);
 }
 
 at::Tensor multinomial(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,

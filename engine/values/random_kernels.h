@@ -37,6 +37,12 @@ at::Tensor& bernoulli_tensor_(Keys keys, at::Tensor& self, const at::Tensor& p, 
 at::Tensor normal_of_means(Keys keys, const at::Tensor& mean, double std, GivenGenerator given);
 at::Tensor normal_of_stds(Keys keys, double mean, const at::Tensor& std, GivenGenerator given);
 at::Tensor normal_of_both(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given);
+at::Tensor& normal_of_means_out(Keys keys, const at::Tensor& mean, double std, GivenGenerator given,
+                                at::Tensor& out);
+at::Tensor& normal_of_stds_out(Keys keys, double mean, const at::Tensor& std, GivenGenerator given,
+                               at::Tensor& out);
+at::Tensor& normal_of_both_out(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given,
+                               at::Tensor& out);
 at::Tensor multinomial(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,
                        GivenGenerator given);
 at::Tensor& multinomial_out(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,

@@ -87,6 +87,9 @@ TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, library) {
   library.impl("normal.Tensor_float", TORCH_FN(normal_of_means));
   library.impl("normal.float_Tensor", TORCH_FN(normal_of_stds));
   library.impl("normal.Tensor_Tensor", TORCH_FN(normal_of_both));
+  library.impl("normal.Tensor_float_out", TORCH_FN(normal_of_means_out));
+  library.impl("normal.float_Tensor_out", TORCH_FN(normal_of_stds_out));
+  library.impl("normal.Tensor_Tensor_out", TORCH_FN(normal_of_both_out));
   library.impl("dropout", TORCH_FN(dropout));
   library.impl("native_dropout", TORCH_FN(native_dropout));
   library.impl("multinomial", TORCH_FN(multinomial));

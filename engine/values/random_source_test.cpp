@@ -207,6 +207,55 @@ TEST_F(RandomScopeTest, DropoutHasASecondDerivative) {
   EXPECT_EQ(list(torch::autograd::grad({dx.sum()}, {x})[0]), (std::vector<double>{0, 8, 8, 0}));
 }
 
+// Of each form, outs of other shapes and in another memory order beside what stock's CPU operator makes of
+// them. Would catch: numbers in another order than that of out's memory, an out of another shape than stock
+// makes it or refuses, a scale that is forgotten, an out that joins the graph.
+TEST_F(RandomScopeTest, NormalDrawsIntoOutAsStock) {
+  const auto turned = [] { return at::empty({3, 2}).t(); };
+  const at::Tensor row = at::ones({3}), table = at::full({2, 3}, 2.0), one = at::ones({});
+  const std::function<at::Tensor()> outs[] = {turned,
+                                              [] {
+                                                return at::empty({2, 3});
+                                              },
+                                              [] { return at::empty({0}); }, [] { return at::empty({3}); }};
+  using Run = std::function<at::Tensor(at::Tensor)>;
+  const auto both = [](const at::Tensor& mean, const at::Tensor& std) -> Run {
+    return [=](at::Tensor out) { return at::normal_out(out, mean, std); };
+  };
+  std::vector<Run> runs = {both(row, table), both(table, row), both(one, row)};
+  for (const auto& x : {row, table, one}) {
+    runs.push_back([=](at::Tensor out) { return at::normal_out(out, x, 0.5, std::nullopt); });
+    runs.push_back([=](at::Tensor out) { return at::normal_out(out, -1.0, x); });
+  }
+  int64_t drawn = 0;
+  for (const auto& make : outs)
+    for (const auto& run : runs) {
+      at::Tensor stock;
+      try {
+        stock = run(make());
+      } catch (const std::exception&) {
+        const RandomScope scope(source_);
+        EXPECT_ANY_THROW(run(make()));
+        continue;
+      }
+      const RandomScope scope(source_);
+      auto out = make();
+      EXPECT_TRUE(run(out).is_same(out));
+      EXPECT_EQ(out.sizes(), stock.sizes());
+      EXPECT_EQ(out.strides(), stock.strides());
+      EXPECT_TRUE(out.numel() == 0 || source_.calls.back().stride == out.strides());
+      ++drawn;
+    }
+  EXPECT_GT(drawn, 20);
+  const RandomScope scope(source_);
+  auto out = at::empty({2});
+  generator().state.offset = 8;
+  EXPECT_EQ(list(at::normal_out(out, at::full({2}, 100.0), at::full({2}, 3.0))),
+            (std::vector<double>{124, 127}));
+  EXPECT_THROW(at::normal_out(out, at::ones({2}).requires_grad_(), 1.0, std::nullopt), Error);
+  EXPECT_THROW(at::normal_out(out, at::ones({2}), -1.0, std::nullopt), Error);
+}
+
 // Would catch: an operator that silently draws from libtorch's generator inside the scope.
 TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
   RandomScope scope(source_);
@@ -216,7 +265,6 @@ TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
       {"aten::poisson", [&] { at::poisson(x); }},
       {"aten::binomial", [&] { at::binomial(x, x); }},
       {"aten::_standard_gamma", [&] { at::_standard_gamma(x); }},
-      {"aten::normal.Tensor_float_out", [&] { at::normal_out(out, x, 1.0, std::nullopt); }},
       {"aten::rrelu_with_noise.out", [&] { at::rrelu_with_noise_out(out, x, noise, .1, .2, true); }},
       {"aten::uniform_", [&] { at::empty({4}).uniform_(0, 1, at::detail::createCPUGenerator()); }},
   };
