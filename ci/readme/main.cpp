@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT
-//     reads the stores, writes golden/numbers.json and README.md
+// readme_numbers runs RUN_DB RATE_DB ROOT
+// readme_numbers draws GRID_DB INIT_DB ALONE_DB ROOT
 // readme_numbers curves CURVES_DB ROOT
 // readme_numbers peers PEERS_DB ROOT
 // readme_numbers scale SCALE_JSON ROOT
-//     the same for these alone
+//     reads a part's stores, writes golden/numbers.json and README.md; the other parts stay
 // readme_numbers check ROOT
 //     1 if the README is not what golden/numbers.json renders to
 #include <cstdio>
@@ -36,56 +36,55 @@ void freeze(const Json& numbers, const std::string& root) {
   write(root + "/golden/numbers.json", numbers.dump(1) + "\n");
 }
 
-// The curves drawn, where ci/numbers drew them.
-void add_picture(Json& numbers, const std::string& root) {
+// The curves, and their picture, where ci/numbers drew it.
+Json curves(const std::string& store, const std::string& root) {
+  Json found = measure_curves(store);
   const std::string picture = "golden/curves.png";
-  if (std::ifstream(root + "/" + picture)) numbers["curves"]["picture"] = picture;
+  if (std::ifstream(root + "/" + picture)) found["picture"] = picture;
+  return {{"curves", std::move(found)}};
+}
+
+struct Part {
+  const char* name;
+  size_t stores;
+  Json (*measure)(const std::vector<std::string>& stores, const std::string& root);
+};
+using Stores = std::vector<std::string>;
+const Part kParts[] = {
+    {"runs", 2, [](const Stores& s, const std::string&) { return measure_runs(s[0], s[1]); }},
+    {"draws", 3, [](const Stores& s, const std::string&) { return measure_draws(s[0], s[1], s[2]); }},
+    {"curves", 1, [](const Stores& s, const std::string& root) { return curves(s[0], root); }},
+    {"peers", 1,
+     [](const Stores& s, const std::string&) {
+       return Json{{"peers", measure_peers(s[0])}};
+     }},
+    {"scale", 1,
+     [](const Stores& s, const std::string&) {
+       return Json{{"scale", Json::parse(read(s[0]))}};
+     }},
+};
+
+int check(const std::string& root) {
+  const Json numbers = Json::parse(read(root + "/golden/numbers.json"));
+  const std::string page = read(root + "/README.md");
+  if (replace_section(page, render(numbers)) == page) return 0;
+  std::fprintf(stderr, "the numbers in README.md are not those of golden/numbers.json: run ci/numbers\n");
+  return 1;
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 9 && arguments[0] == "measure") {
-    auto numbers = measure(
-        {arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6], arguments[7]});
-    add_picture(numbers, arguments[8]);
-    freeze(numbers, arguments[8]);
+  if (arguments.size() == 2 && arguments[0] == "check") return check(arguments[1]);
+  for (const Part& part : kParts) {
+    if (arguments.size() != part.stores + 2 || arguments[0] != part.name) continue;
+    const std::string& root = arguments.back();
+    Json numbers = Json::parse(read(root + "/golden/numbers.json"));
+    numbers.update(part.measure({arguments.begin() + 1, arguments.end() - 1}, root));
+    freeze(numbers, root);
     return 0;
   }
-  if (arguments.size() == 3 && arguments[0] == "curves") {
-    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
-    numbers["curves"] = measure_curves(arguments[1]);
-    add_picture(numbers, arguments[2]);
-    freeze(numbers, arguments[2]);
-    return 0;
-  }
-  if (arguments.size() == 3 && arguments[0] == "peers") {
-    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
-    numbers["peers"] = measure_peers(arguments[1]);
-    freeze(numbers, arguments[2]);
-    return 0;
-  }
-  if (arguments.size() == 3 && arguments[0] == "scale") {
-    auto numbers = Json::parse(read(arguments[2] + "/golden/numbers.json"));
-    numbers["scale"] = Json::parse(read(arguments[1]));
-    freeze(numbers, arguments[2]);
-    return 0;
-  }
-  if (arguments.size() == 2 && arguments[0] == "check") {
-    const std::string page = read(arguments[1] + "/README.md");
-    if (!std::ifstream(arguments[1] + "/golden/numbers.json")) {
-      if (page.find("Not measured yet: run `ci/numbers`.") != std::string::npos) return 0;
-      std::fprintf(stderr, "README.md states numbers, but there is no golden/numbers.json: run ci/numbers\n");
-      return 1;
-    }
-    const Json numbers = Json::parse(read(arguments[1] + "/golden/numbers.json"));
-    if (replace_section(page, render(numbers)) == page) return 0;
-    std::fprintf(stderr, "the numbers in README.md are not those of golden/numbers.json: run ci/numbers\n");
-    return 1;
-  }
-  std::fprintf(
-      stderr,
-      "usage: readme_numbers measure RUN_DB RATE_DB CURVES_DB GRID_DB INIT_DB ALONE_DB PEERS_DB ROOT |\n"
-      "                      curves CURVES_DB ROOT | peers PEERS_DB ROOT | scale SCALE_JSON ROOT | check "
-      "ROOT\n");
+  std::fprintf(stderr,
+               "usage: readme_numbers runs RUN_DB RATE_DB ROOT | draws GRID_DB INIT_DB ALONE_DB ROOT |\n"
+               "       curves CURVES_DB ROOT | peers PEERS_DB ROOT | scale SCALE_JSON ROOT | check ROOT\n");
   return 2;
 }
 

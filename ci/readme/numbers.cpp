@@ -79,6 +79,19 @@ std::string command_of(const Json& run) {
   return "`" + command.substr(0, command.find(" --db ")) + "`";
 }
 
+Json command_and_commit(const Store& store, const std::string& path) {
+  return {{"command", one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"]},
+          {"commit", machine(store, path)["commit"]}};
+}
+
+// A part's command, and the commit that it was measured at, where that is not the one the section begins
+// with.
+std::string command_and_commit(const Json& numbers, const char* part) {
+  const Json& of = numbers[part];
+  const bool other = of.contains("commit") && of["commit"] != numbers["machine"]["commit"];
+  return command_of(of) + (other ? ", commit " + text_of(of["commit"]).substr(0, 12) : "");
+}
+
 void row(std::string& out, const std::string& what, const std::string& number) {
   out += "| " + what + " | " + number + " |\n";
 }
@@ -121,10 +134,11 @@ std::string curve_table(const Json& curves) {
   return out;
 }
 
-std::string curve_section(const Json& curves) {
+std::string curve_section(const Json& numbers) {
+  const Json& curves = numbers["curves"];
   const auto indexed = [](const Json& c) { return c["policy"] == "indexed"; };
   const bool any = std::any_of(curves["rows"].begin(), curves["rows"].end(), indexed);
-  std::string out = command_of(curves) +
+  std::string out = command_and_commit(numbers, "curves") +
                     ": the loss against one device, plain libtorch on the same random stream" +
                     (any ? "; under the indexed policy, one device on the indexed numbers.\n\n" : ".\n\n");
   if (curves.contains("picture"))
@@ -305,7 +319,7 @@ Json measure_peers(const std::string& path) {
 
 Json measure_curves(const std::string& path) {
   const Store store = Store::open_reader(path);
-  Json result = {{"command", one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"]}};
+  Json result = command_and_commit(store, path);
   result["rows"] =
       rows(store,
            "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, "
@@ -315,32 +329,35 @@ Json measure_curves(const std::string& path) {
   return result;
 }
 
-Json measure(const Stores& stores) {
-  const Store run = Store::open_reader(stores.run), rate = Store::open_reader(stores.rate),
-              grid = Store::open_reader(stores.grid), init = Store::open_reader(stores.init),
-              alone = Store::open_reader(stores.alone);
+Json measure_runs(const std::string& run_path, const std::string& rate_path) {
+  const Store run = Store::open_reader(run_path), rate = Store::open_reader(rate_path);
   Json numbers;
-  numbers["machine"] = machine(run, stores.run);
-  numbers["run"] = one_row(run, stores.run,
+  numbers["machine"] = machine(run, run_path);
+  numbers["run"] = one_row(run, run_path,
                            "SELECT command, seed, cases, self_checks, seconds, ops, equal, explained, "
                            "expected_exceptions, failures FROM v_summary" +
                                kNewest);
-  numbers["faults"] = one_row(run, stores.run,
+  numbers["faults"] = one_row(run, run_path,
                               "SELECT count(*) AS planted, sum(found) AS found, max(cases) AS most_cases, "
                               "max(shrunk_ops) AS largest_shrunk FROM v_faults" +
                                   kNewest + " HAVING count(*) > 0");
   numbers["rate"] =
-      one_row(rate, stores.rate,
+      one_row(rate, rate_path,
               "SELECT s.command, t.value FROM v_summary s JOIN v_throughput t USING (run_id)" + kNewest +
                   " AND t.kind = 'measurement' AND t.name = 'cases per second per core'");
-  numbers["curves"] = measure_curves(stores.curves);
-  const auto command = [](const Store& store, const std::string& path) {
-    return one_row(store, path, "SELECT command FROM v_summary" + kNewest)["command"];
+  return numbers;
+}
+
+Json measure_draws(const std::string& grid, const std::string& init, const std::string& alone) {
+  Json numbers;
+  const auto part = [&](const char* name, const std::string& path, auto&& rows_of) {
+    const Store store = Store::open_reader(path);
+    numbers[name] = command_and_commit(store, path);
+    numbers[name]["rows"] = rows_of(store, path);
   };
-  numbers["grid"] = {{"command", command(grid, stores.grid)}, {"rows", grid_rows(grid, stores.grid)}};
-  numbers["init"] = {{"command", command(init, stores.init)}, {"rows", init_rows(init, stores.init)}};
-  numbers["alone"] = {{"command", command(alone, stores.alone)}, {"rows", init_rows(alone, stores.alone)}};
-  numbers["peers"] = measure_peers(stores.peers);
+  part("grid", grid, grid_rows);
+  part("init", init, init_rows);
+  part("alone", alone, init_rows);
   return numbers;
 }
 
@@ -349,13 +366,13 @@ std::string render(const Json& numbers) {
   return "Measured by `ci/numbers` on " + text_of(machine["cores"]) + " cores of " +
          text_of(machine["processor"]) + " with libtorch " + text_of(machine["libtorch"]) + ", commit " +
          text_of(machine["commit"]).substr(0, 12) + ".\n\n" + run_table(numbers) + "\n" +
-         peers_section(numbers) + curve_section(numbers["curves"]) + command_of(numbers["grid"]) +
+         peers_section(numbers) + curve_section(numbers) + command_and_commit(numbers, "grid") +
          ": cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and each pair, evenly and not. "
          "Up to "
          "128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.\n\n" +
-         grid_table(numbers["grid"]["rows"]) + "\n" + command_of(numbers["init"]) +
+         grid_table(numbers["grid"]["rows"]) + "\n" + command_and_commit(numbers, "init") +
          ": the model's first values against one device.\n\n" + init_table(numbers["init"]["rows"]) + "\n" +
-         command_of(numbers["alone"]) + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n" +
+         command_and_commit(numbers, "alone") + ": " + alone_line(numbers["alone"]["rows"]) + "\n\n" +
          scale_section(numbers);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of the README. They are read from seven stores, frozen in golden/numbers.json, and
+// The numbers of the README. They are read from stores, part by part, frozen in golden/numbers.json, and
 // the README's section is a function of that file: what stands there was measured, or the check fails.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -10,21 +10,15 @@ namespace lockstep::readme {
 
 using Json = nlohmann::ordered_json;
 
-struct Stores {
-  std::string run;     // of `lockstep run`
-  std::string rate;    // of `lockstep run --suite program --time 60`
-  std::string curves;  // of `lockstep curves`
-  std::string grid;    // of `lockstep run --suite grid`
-  std::string init;    // of `lockstep init`
-  std::string alone;   // of `lockstep init --preset 8b`, for its ranks alone
-  std::string peers;   // of `ci/peers`
-};
-
-// The newest run of each store. Throws std::runtime_error that says which number is missing.
-Json measure(const Stores& stores);
-// Only what `lockstep curves` measured.
+// Each measures the newest run of each store, and throws std::runtime_error that says which number is
+// missing. "machine", "run", "faults" and "rate", of `lockstep run` and of `lockstep run --suite program
+// --time 60`.
+Json measure_runs(const std::string& run, const std::string& rate);
+// "grid", "init" and "alone", of `lockstep run --suite grid`, of `lockstep init`, and of its ranks alone.
+Json measure_draws(const std::string& grid, const std::string& init, const std::string& alone);
+// "curves", of `lockstep curves`.
 Json measure_curves(const std::string& store);
-// Only what `ci/peers` measured.
+// "peers", of `ci/peers`.
 Json measure_peers(const std::string& store);
 // Markdown, without the markers.
 std::string render(const Json& numbers);
