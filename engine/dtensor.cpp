@@ -267,7 +267,7 @@ at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Plac
 }
 at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
                   const Placements& p, c10::ScalarType dtype) {
-  LOCKSTEP_CHECK(std >= 0, "[normal] standard deviation ", std, "; std >= 0 is needed");
+  check_std("normal", std);
   RandomCall call;
   call.kind = RandomKind::kNormal;
   call.a = mean;

@@ -59,8 +59,9 @@ bool is_legal(const Case& c) {
 std::optional<Case> refactor_mesh(const Case& c) {
   if (c.mesh.ndim() >= 4) return std::nullopt;
   for (size_t dim = 0; dim < c.mesh.shape().size(); ++dim) {
+    if (ragged_along(c, dim)) continue;
     const auto n = c.mesh.shape()[dim];
-    for (int64_t a = 2; a * a <= n && !ragged_along(c, dim); ++a) {
+    for (int64_t a = 2; a * a <= n; ++a) {
       if (n % a != 0) continue;
       auto shape = c.mesh.shape();
       shape[dim] = n / a;

@@ -56,6 +56,10 @@ c10::ScalarType accumulation(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Double ? dtype : c10::ScalarType::Float;
 }
 
+at::Tensor infinite() {
+  return at::full({}, std::numeric_limits<double>::infinity(), at::kDouble);
+}
+
 bool all_finite(const at::Tensor& t) {
   return at::isfinite(t).all().item<bool>();
 }
@@ -281,8 +285,7 @@ at::Tensor range_of_linear(const OpFamily& family, const RecordedOp& op, const s
   const at::Tensor summed = apply_magnitudes(with_factors(op, 1, greatest(c10::ScalarType::Double)), effects,
                                              writable(op, std::move(finite)))[effect];
   // Of finite magnitudes only one that overflows, times zero, makes a NaN.
-  const at::Tensor range = at::where(
-      at::isnan(summed), at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), summed);
+  const at::Tensor range = at::where(at::isnan(summed), infinite(), summed);
   if (family.name != "mean") return range.clamp_min(greatest_scaled_input(op, in));
   // It sums before it divides.
   return at::mul(range, static_cast<double>(in[0].value.numel()) /
@@ -298,8 +301,7 @@ at::Tensor range_of_moments(const RecordedOp& op, const std::vector<Effect>& eff
     holes.push_back(is_float(i.value) ? at::mul(i.value, 0.0)
                                       : i.value);  // NaN where the input is not finite
   const at::Tensor given = at::isnan(apply_f64(op, effects, std::move(holes))[effect]);
-  return at::where(at::logical_and(at::isnan(magnitude), at::logical_not(given)),
-                   at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), magnitude);
+  return at::where(at::logical_and(at::isnan(magnitude), at::logical_not(given)), infinite(), magnitude);
 }
 
 // How large partial results may become by finite terms alone.
@@ -330,8 +332,7 @@ at::Tensor product_range(const RecordedOp& op, const std::vector<Effect>& effect
   const at::Tensor nonzero = at::where(at::eq(factors, 0), at::ones({}, factors.options()), factors);
   const at::Tensor below = apply_f64(op, effects, {nonzero.clamp_max(1)})[0];
   const double tiny = 1 / greatest(dtype);
-  return at::where(at::lt(below, tiny), at::full({}, std::numeric_limits<double>::infinity(), at::kDouble),
-                   above);
+  return at::where(at::lt(below, tiny), infinite(), above);
 }
 
 }  // namespace
@@ -424,7 +425,7 @@ static at::Tensor finite_range(const std::vector<at::Tensor>& terms, std::vector
   if (!product) return range;
   const at::Tensor vanishes =
       at::lt(fold_terms(std::move(small), ops, sizes), 1 / greatest(terms[0].scalar_type()));
-  return at::where(vanishes, at::full({}, std::numeric_limits<double>::infinity(), at::kDouble), range);
+  return at::where(vanishes, infinite(), range);
 }
 
 Reference fold_reference(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,

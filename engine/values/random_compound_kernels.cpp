@@ -110,7 +110,7 @@ at::Tensor normal_of_means(Keys keys, const at::Tensor& mean, double std, GivenG
   if (passes(keys))
     return at::_ops::normal_Tensor_float::redispatch(keys & kBelow, mean, std, std::move(given));
   check_generator("aten::normal", given);
-  LOCKSTEP_CHECK(std >= 0, "[aten::normal] standard deviation ", std, "; std >= 0 is needed");
+  check_std("aten::normal", std);
   const auto make = [&] { return normal_numbers(mean.sizes(), mean.options(), std).add_(mean); };
   return DrawnFunction::apply(mean, std::optional<at::Tensor>(), make);
 }
@@ -143,7 +143,7 @@ at::Tensor& normal_of_means_out(Keys keys, const at::Tensor& mean, double std, G
   if (passes(keys))
     return at::_ops::normal_Tensor_float_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
   check_generator("aten::normal", given);
-  LOCKSTEP_CHECK(std >= 0, "[aten::normal] standard deviation ", std, "; std >= 0 is needed");
+  check_std("aten::normal", std);
   return normal_into(out, at::infer_size(mean.sizes(), out.sizes()), std, {}, mean);
 }
 

@@ -79,6 +79,10 @@ void check_probabilities(const at::Tensor& p) {
                  "[aten::bernoulli_] a probability is not in [0, 1]");
 }
 
+void check_std(const char* op, double std) {
+  LOCKSTEP_CHECK(std >= 0, "[", op, "] standard deviation ", std, "; std >= 0 is needed");
+}
+
 void check_stds(const at::Tensor& std) {
   LOCKSTEP_CHECK(std.numel() == 0 || std.min().ge(0).item<bool>(),
                  "[aten::normal] a standard deviation is negative; std >= 0 is needed");

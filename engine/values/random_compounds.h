@@ -25,6 +25,7 @@ void check_probabilities(const at::Tensor& p);
 
 // normal(mean, std) with tensors: standard normal numbers, times std, plus mean, each operator rounded; a std
 // that is a number goes into the draw. Throws Error for a negative one.
+void check_std(const char* op, double std);
 void check_stds(const at::Tensor& std);
 
 // rrelu in training: the slopes of the contiguous tensor that has the input's shape.

@@ -5,6 +5,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/integer_range.h"
+#include "engine/values/random_compounds.h"
 #include "engine/values/random_kernels.h"
 #include "engine/values/spec.h"
 
@@ -52,7 +53,7 @@ at::Tensor& normal_(Keys keys, at::Tensor& self, double mean, double std, GivenG
   if (passes(keys)) return at::_ops::normal_::redispatch(keys & kBelow, self, mean, std, std::move(given));
   check_generator("aten::normal_", given);
   check_floating("aten::normal_", self);
-  LOCKSTEP_CHECK(std >= 0, "[aten::normal_] standard deviation ", std, "; std >= 0 is needed");
+  check_std("aten::normal_", std);
   return fill(RandomKind::kNormal, self, mean, std);
 }
 
