@@ -7,6 +7,7 @@
 #include "engine/gradients.h"
 #include "engine/plain_guard.h"
 #include "engine/timeline_log.h"
+#include "engine/values/digest.h"
 #include "engine/values/error.h"
 
 namespace lockstep {

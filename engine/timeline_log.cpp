@@ -26,13 +26,6 @@ TimelinePause::~TimelinePause() {
   g_timeline = previous_;
 }
 
-TensorRecord record(const SpecPtr& spec, const PerRank<at::Tensor>& locals) {
-  TensorRecord result{spec, {}};
-  result.digests.reserve(locals.size());
-  for (const auto& local : locals) result.digests.push_back(digest(local));
-  return result;
-}
-
 TensorRecord record(const at::Tensor& tensor) {
   const auto* impl = dtensor_impl(tensor);
   return impl == nullptr ? TensorRecord{} : record(impl->spec(), impl->locals());

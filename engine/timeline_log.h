@@ -34,6 +34,5 @@ class TimelinePause {
 
 // A digest for each hosted local; no digests for an undefined tensor.
 TensorRecord record(const at::Tensor& dtensor);
-TensorRecord record(const SpecPtr& spec, const PerRank<at::Tensor>& locals);
 
 }  // namespace lockstep

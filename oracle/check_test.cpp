@@ -269,6 +269,32 @@ TEST(Check, OverflowIsSaidAndNanIsNoDifference) {
   EXPECT_EQ(j.explained.back().why, Why::kOverflow) << describe(j);
 }
 
+// Would catch: a replay on dense slices, where the stock kernel rounds by the gaps between a view's elements;
+// and one that takes either order for right.
+TEST(Check, ViewIsReplayedInItsMemory) {
+  const int64_t last = 2;
+  for (const std::string placement : {"[S0]", "[S1]"}) {
+    HandEngine e(make_case(
+        {input({6, 34, 9}, 0)}, {placement},
+        {{"aten::select.int", {Ref{0}, last, int64_t{5}}, 1}, {"aten::sum", {Ref{1}, None{}}, 1}}, {2}));
+    const Held x = e.input(0);
+    const Held v = e.op("aten::select.int", {x}, {last, int64_t{5}}, e.plain().values[1], placement,
+                        [](const Locals& in) { return in[0].select(2, 5); });
+    const auto begun = e.timeline;
+    const auto sum = [&](const std::function<at::Tensor(const at::Tensor&)>& layout) {
+      return e.op("aten::sum", {v}, {c10::IValue()}, e.plain().values[2], "[P]",
+                  [&](const Locals& in) { return at::sum(layout(in[0])); });
+    };
+    const Held strided = sum([](const at::Tensor& t) { return t; });
+    const Judgement j = e.judge({x, v, strided});
+    EXPECT_TRUE(j.passed()) << describe(j);
+    e.timeline = begun;
+    const Held dense = sum([](const at::Tensor& t) { return t.contiguous(); });
+    ASSERT_NE(dense.record().digests, strided.record().digests);
+    expect_fault(e.judge({x, v, dense}), Condition::kOp, 1, "aten::sum");
+  }
+}
+
 // x0 is written through a view of its second row, then read.
 Case through_a_view() {
   return make_case({input({3, 6}, 1)}, {"[S1]"},

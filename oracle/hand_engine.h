@@ -21,11 +21,7 @@ namespace lockstep::oracle {
 struct Held {
   SpecPtr spec;
   std::vector<at::Tensor> locals;
-  TensorRecord record() const {
-    TensorRecord r{spec, {}};
-    for (const at::Tensor& t : locals) r.digests.push_back(digest(t));
-    return r;
-  }
+  TensorRecord record() const { return lockstep::record(spec, locals); }
 };
 
 class HandEngine {

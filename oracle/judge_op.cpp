@@ -117,8 +117,12 @@ struct Replay {
   int64_t twin(int64_t position) const {
     for (int64_t p = 0; p < position; ++p) {
       bool same = true;
-      for (const auto& plan : input_plans)
-        same = same && (!plan || plan->first[u(p)] == plan->first[u(position)]);
+      for (size_t i = 0; i < input_plans.size(); ++i) {
+        const auto& plan = input_plans[i];
+        same =
+            same &&
+            (!plan || (plan->first[u(p)] == plan->first[u(position)] && stride(i, p) == stride(i, position)));
+      }
       for (const auto& plan : output_plans)
         same = same && (!plan || plan->shapes[u(p)] == plan->shapes[u(position)]);
       if (same) return p;
@@ -135,6 +139,19 @@ struct Replay {
     return i;
   }
 
+  // Of the rank's part of an input in its memory; none: dense.
+  std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const {
+    if (q.inputs[i]->strides.empty()) return std::nullopt;
+    return q.inputs[i]->strides.at(u(position));
+  }
+
+  at::Tensor part(size_t i, int64_t position) const {
+    const SlicePlan& plan = *input_plans[i];
+    const at::Tensor& term = input_terms[i][u(plan.term[u(position)])];
+    const auto own = stride(i, position);
+    return own ? cut(term, plan, position, *own) : cut(term, plan, position);
+  }
+
   Tensors run(int64_t position) const {
     Tensors inputs;
     for (size_t i = 0; i < input_terms.size(); ++i) {
@@ -144,8 +161,7 @@ struct Replay {
       } else if (input_terms[i].empty()) {
         inputs.emplace_back();
       } else {
-        inputs.push_back(plan ? cut(input_terms[i][u(plan->term[u(position)])], *plan, position)
-                              : input_terms[i][0].clone());
+        inputs.push_back(plan ? part(i, position) : input_terms[i][0].clone());
       }
     }
     if (q.op.op->random)

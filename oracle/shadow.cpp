@@ -24,16 +24,6 @@ c10::Storage empty_like_storage(const Window& window) {
       .storage();
 }
 
-// Elements of an expanded dimension are one.
-void write(at::Tensor target, at::Tensor values) {
-  for (int64_t d = 0; d < target.dim(); ++d) {
-    if (target.stride(d) != 0 || target.size(d) <= 1) continue;
-    target = target.narrow(d, 0, 1);
-    values = values.narrow(d, 0, 1);
-  }
-  target.copy_(values);
-}
-
 bool signature_matches(const Spec& spec, const Rendition& rendition) {
   size_t next = 0;
   for (size_t d = 0; d < spec.placements().size(); ++d) {

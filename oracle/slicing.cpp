@@ -85,6 +85,22 @@ at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position) 
   return local;
 }
 
+at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position, at::IntArrayRef stride) {
+  const auto& shape = plan.shapes[u(position)];
+  const at::Tensor local = at::detail::empty_strided_cpu(shape, stride, term.scalar_type());
+  write(local, cut(term, plan, position));
+  return local;
+}
+
+void write(at::Tensor target, at::Tensor values) {
+  for (int64_t d = 0; d < target.dim(); ++d) {
+    if (target.stride(d) != 0 || target.size(d) <= 1) continue;
+    target = target.narrow(d, 0, 1);
+    values = values.narrow(d, 0, 1);
+  }
+  target.copy_(values);
+}
+
 void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term) {
   copy_in(local, plan.shares[u(position)], term);
 }

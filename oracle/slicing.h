@@ -31,6 +31,10 @@ SlicePlanPtr slice_plan(const Spec& spec);  // cached in the thread
 // The slice of `term` that the position holds: fresh, dense, dimensions in the order of the term's strides;
 // flat under RaggedShard.
 at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position);
+// The same slice in memory of these strides, gaps and overlaps included.
+at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position, at::IntArrayRef stride);
+// Elements of an expanded dimension are one.
+void write(at::Tensor target, at::Tensor values);
 // The inverse: writes a slice to where it stands in `term`.
 void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term);
 Digest digest_of_slice(const at::Tensor& term, const SlicePlan& plan, int64_t position);

@@ -148,13 +148,6 @@ std::optional<Divergence> first_divergence(const oracle::Case& c, const std::vec
   return std::nullopt;
 }
 
-TensorRecord record_of(const EngineValue& value) {
-  TensorRecord record;
-  record.spec = value.spec;
-  for (const auto& local : value.locals) record.digests.push_back(digest(local));
-  return record;
-}
-
 Failed failure_at(const oracle::Case& c, const Divergence& d) {
   const auto* call = call_of(c, d.value);
   const auto& inputs = c.program.inputs;
@@ -229,7 +222,7 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
   }
   if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
   std::vector<TensorRecord> finals;
-  for (const auto& value : got.values) finals.push_back(record_of(value));
+  for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);
   if (judgement.fault) return failure_of(c, judgement, got, first_divergence(c, plain.values, got));
   if (!judgement.equal && (c.integer_lane || allowed == Allowed::kEqual)) {

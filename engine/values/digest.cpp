@@ -47,4 +47,17 @@ Digest digest(const at::Tensor& tensor) {
   return {state.lo, state.hi};
 }
 
+TensorRecord record(SpecPtr spec, const std::vector<at::Tensor>& locals) {
+  TensorRecord result{.spec = std::move(spec), .digests = {}, .strides = {}};
+  result.digests.reserve(locals.size());
+  bool dense = true;
+  for (const auto& local : locals) {
+    result.digests.push_back(digest(local));
+    dense = dense && local.is_non_overlapping_and_dense();
+  }
+  if (!dense)
+    for (const auto& local : locals) result.strides.push_back(local.strides().vec());
+  return result;
+}
+
 }  // namespace lockstep

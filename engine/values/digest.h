@@ -12,4 +12,7 @@ namespace lockstep {
 // cryptographic. An undefined tensor has Digest{}.
 Digest digest(const at::Tensor& tensor);
 
+// What the locals of a distributed tensor show, one for each position.
+TensorRecord record(SpecPtr spec, const std::vector<at::Tensor>& locals);
+
 }  // namespace lockstep

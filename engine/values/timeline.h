@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timeline: what the engine did, op by op, as data: forward, backward and redistributions alike. The engine
-// declares only placements, arguments and the order of its reductions; digests let another party recognise
-// the values.
+// declares only placements, layouts in memory, arguments and the order of its reductions; digests let another
+// party recognise the values.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
@@ -45,6 +45,9 @@ struct ReductionOrder {
 struct TensorRecord {
   SpecPtr spec;
   std::vector<Digest> digests;  // empty: an undefined tensor
+  // Of each local tensor, where one has gaps or overlaps, as a view may: stock kernels choose the order in
+  // which they round by them. Empty: all are dense.
+  std::vector<std::vector<int64_t>> strides;
 };
 
 struct TimelineEntry {
