@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engine/values/error.h"
+#include "engine/values/spec.h"
 #include "generators/placements.h"
 
 namespace lockstep::generators {
@@ -45,9 +46,19 @@ bool ragged_along(Case c, size_t dim) {
   return any;
 }
 
-bool is_legal(const Case& c) {
+bool is_legal(const Case& c, const std::vector<std::vector<int64_t>>& shapes) {
   try {
     oracle::validate(c);
+    size_t value = c.program.inputs.size();
+    for (const auto& call : c.program.calls) {
+      for (const auto& arg : call.args)
+        if (const auto* target = std::get_if<Target>(&arg)) {
+          const auto& shape = shapes.at(value);
+          const Spec spec(c.mesh, target->placements, shape, contiguous_strides(shape),
+                          c10::ScalarType::Float, target->order);
+        }
+      value += static_cast<size_t>(call.results);
+    }
     return true;
   } catch (const Error&) {
     return false;
@@ -56,7 +67,7 @@ bool is_legal(const Case& c) {
 
 }  // namespace
 
-std::optional<Case> refactor_mesh(const Case& c) {
+std::optional<Case> refactor_mesh(const Case& c, const std::vector<std::vector<int64_t>>& shapes) {
   if (c.mesh.ndim() >= 4) return std::nullopt;
   for (size_t dim = 0; dim < c.mesh.shape().size(); ++dim) {
     if (ragged_along(c, dim)) continue;
@@ -69,7 +80,7 @@ std::optional<Case> refactor_mesh(const Case& c) {
       Case made = c;
       made.mesh = DeviceMesh(shape, {}, c.mesh.ranks());
       each_target(made, [&](Target& target) { cut(target, dim); });
-      if (is_legal(made)) return made;
+      if (is_legal(made, shapes)) return made;
     }
   }
   return std::nullopt;

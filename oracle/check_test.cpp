@@ -350,6 +350,28 @@ TEST(Check, OwnValuesGoOnAfterAnExplanation) {
   expect_fault(e.judge({x, w, y, row, row, plain}), Condition::kFinal, 5, "value 5");
 }
 
+// Would catch: a draw into a view, after which the rest of its base is taken for the plain run's values.
+TEST(Check, DrawsThroughViewsLeaveTheRest) {
+  HandEngine e(make_case({input({5, 40}, 1), input({40, 6}, 2)}, {"[S1]", "[S0]"},
+                         {kMatmul[0],
+                          {"aten::select.int", {Ref{2}, int64_t{0}, int64_t{1}}, 1},
+                          {"aten::uniform_", {Ref{3}, 0.0, 1.0, None{}}, 1},
+                          {"aten::neg", {Ref{2}}, 1}}));
+  const Held x = e.input(0), w = e.input(1);
+  const Held p = e.op("aten::mm", {x, w}, {}, e.plain().values[2], "[P]", mm);
+  const Held y = e.redistribute(p, "[R]");
+  const Held row = e.op("aten::select.int", {y}, {int64_t{0}, int64_t{1}}, e.plain().values[3], "[R]",
+                        [](const Locals& in) { return in[0].select(0, 1); });
+  e.in_place("aten::uniform_", {row}, {0.0, 1.0, c10::IValue()},
+             [&](const Locals& in) { in[0].copy_(e.plain().values[4]); });
+  e.timeline.back().random_offset = 0;
+  const Held n =
+      e.op("aten::neg", {y}, {}, e.plain().values[5], "[R]", [](const Locals& in) { return at::neg(in[0]); });
+  const Judgement j = e.judge({x, w, y, row, row, n});
+  ASSERT_TRUE(j.passed() && !j.equal) << describe(j);
+  EXPECT_TRUE(at::equal(j.finals[5], n.locals[0]));
+}
+
 // Would catch: a draw at another place of the stream, or of other values.
 TEST(Check, RandomOpsDrawTheSingleDevicesValues) {
   for (const int mistake : {0, 1, 2}) {

@@ -391,7 +391,9 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
   }
   const bool drawn = draws_values(*q.op.op);
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
-    for (const size_t i : values) learn(q, i, Shadow::plain(), shadow);
+    for (const size_t i : values)
+      learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, SlicePlan(), recording, shadow),
+            shadow);
     return std::nullopt;
   }
   if (drawn) find_fault(Condition::kOp, "what it drew is not what the single device draws");

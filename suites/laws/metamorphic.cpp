@@ -13,6 +13,13 @@ bool held(const Outcome& outcome) {
   return std::holds_alternative<Passed>(outcome);
 }
 
+std::vector<std::vector<int64_t>> shapes_of(const EngineResult& result) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const EngineValue& value : result.values)
+    shapes.push_back(value.defined() ? value.spec->shape() : std::vector<int64_t>());
+  return shapes;
+}
+
 // The judgement of a variant under the name of the change that made it.
 Outcome named(Outcome outcome, const char* change) {
   if (auto* f = std::get_if<Failed>(&outcome)) {
@@ -28,9 +35,10 @@ Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine) {
   auto outcome = judge_against_oracle(c, engine, Allowed::kExplained);
   if (!held(outcome)) return outcome;
   const auto reordered = generators::permute_ranks(c, generators::Random(c.program.seed));
-  const auto text = first_disagreement(engine.run(c, false), engine.run(reordered, false));
+  const EngineResult got = engine.run(c, false);
+  const auto text = first_disagreement(got, engine.run(reordered, false));
   if (!text.empty()) return failed("metamorphic", "rank order", "", placement_pattern(c), "", text);
-  if (const auto folded = generators::refactor_mesh(c)) {
+  if (const auto folded = generators::refactor_mesh(c, shapes_of(got))) {
     auto other = judge_against_oracle(*folded, engine, Allowed::kExplained);
     if (std::holds_alternative<Failed>(other)) return named(other, "mesh folded");
   }
