@@ -26,6 +26,7 @@ struct Passed {
   std::vector<dashboard::ExpectedException> exceptions;
   std::optional<dashboard::PlantedFault> fault;  // of the suite `faults`
   std::vector<std::string> labels;               // beside those of the case
+  int64_t bytes_moved = 0;  // in Worlds of the suite's own; the engine's count themselves
 };
 
 // The law does not hold for the case.
@@ -40,6 +41,7 @@ struct Failed {
   std::vector<dashboard::TensorDiff> differences;
   std::optional<dashboard::PlantedFault> fault;  // that survived
   std::vector<std::string> labels;               // beside those of the case
+  int64_t bytes_moved = 0;                       // as of Passed
 };
 
 // Run again, one side gave other bits than before.

@@ -208,10 +208,12 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
     r.bucket = f->bucket;
     r.diffs = f->differences;
     r.labels.insert(r.labels.end(), f->labels.begin(), f->labels.end());
+    r.bytes_moved += f->bytes_moved;
     if (f->fault) recorder_->record(*f->fault);
   } else if (const auto* passed = std::get_if<Passed>(&judged.outcome)) {
     r.diffs = passed->differences;
     r.labels.insert(r.labels.end(), passed->labels.begin(), passed->labels.end());
+    r.bytes_moved += passed->bytes_moved;
     for (const auto& e : passed->exceptions) recorder_->record(e);
     if (passed->fault) recorder_->record(*passed->fault);
   } else if (dashboard::is_failure(r.verdict)) {

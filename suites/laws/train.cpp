@@ -4,6 +4,7 @@
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
+#include "suites/counting_world.h"
 #include "suites/laws/laws.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"
@@ -42,8 +43,13 @@ oracle::Case train_case(uint64_t run_seed, int64_t index) {
   return c;
 }
 
+// A training is no Program that an engine under test could run: it makes a World of its own, which counts
+// what the steps move. What the judge moves when it runs a step again is not counted.
 Outcome judge_train(const oracle::Case& c, EngineUnderTest&) {
   const auto options = options_of(c);
+  Traffic traffic;
+  auto counted = options;
+  counted.world = counting(local_world(c.mesh.size()), traffic);
   const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
   Passed passed;
   std::optional<Failed> failure;
@@ -59,9 +65,11 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest&) {
     else if (judgement.verdict != dashboard::Verdict::kEqual)
       passed.note += concat(passed.note.empty() ? "" : "\n", "step ", judgement.step, ": ", judgement.text);
   };
-  train(options, text, observer);
-  if (failure) return *failure;
-  return passed;
+  train(counted, text, observer);
+  passed.bytes_moved = traffic.bytes;
+  if (!failure) return passed;
+  failure->bytes_moved = traffic.bytes;
+  return *failure;
 }
 
 }  // namespace lockstep::suites

@@ -10,6 +10,9 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "suites/counting_world.h"
+#include "suites/laws/laws.h"
+#include "suites/lockstep_engine.h"
 #include "suites/train/curves.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"
@@ -154,6 +157,25 @@ TEST(Train, WhatIsNotExplainedIsFound) {
   EXPECT_EQ(verdict(RandomPolicy::kPerRankSeeds, "", 0), dashboard::Verdict::kDifferent);
   EXPECT_EQ(verdict(RandomPolicy::kSingleDevice, "norm.weight: rank 1", 0), dashboard::Verdict::kDifferent);
   EXPECT_EQ(verdict(RandomPolicy::kSingleDevice, "", 1), dashboard::Verdict::kNondeterministic);
+}
+
+// Catches: a suite whose cases say that they moved nothing, or that counts what its judge moves.
+TEST(Train, CasesCountTheBytesThatTheirStepsMove) {
+  const auto text = read_text("", 16);
+  for (const int64_t index : {0, 1, 5}) {
+    const auto c = train_case(0, index);
+    LockstepEngine engine;
+    const auto outcome = judge_train(c, engine);
+    ASSERT_TRUE(std::holds_alternative<Passed>(outcome)) << explanation_of(outcome);
+    auto options = quick();
+    options.sequence = 8;
+    options.mesh = c.mesh;
+    Traffic traffic;
+    options.world = counting(local_world(c.mesh.size()), traffic);
+    train(options, text);
+    EXPECT_EQ(std::get<Passed>(outcome).bytes_moved, traffic.bytes) << to_string(c.mesh);
+    EXPECT_EQ(traffic.bytes > 0, c.mesh.size() > 1) << to_string(c.mesh);
+  }
 }
 
 // Catches: policies that do not reach the run, gates that pass whatever they get.
