@@ -122,6 +122,7 @@ int curves(const Flags& flags) {
   suites::CurvesOptions options;
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh);
+  options.lane = flags.numerics;
   options.baselines = !flags.no_baselines;
   options.jobs = flags.jobs > 0 ? flags.jobs : suites::processors();
   for (const auto& mesh : options.meshes) {

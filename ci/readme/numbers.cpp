@@ -116,20 +116,27 @@ std::string run_table(const Json& numbers) {
   return out;
 }
 
+// "| 2 | 4.77e-07": how far a curve lies from its reference; NULL where a side is not a number.
+std::string farthest(const Json& ulp, const Json& distance) {
+  return "| " + (ulp.is_null() ? "NaN" : thousands(ulp)) + " | " +
+         (distance.is_null() ? "NaN" : format("%.3g", distance)) + " ";
+}
+
 std::string curve_table(const Json& curves) {
+  // Numbers from before the gradient norm's were read have none.
+  const bool norms = curves.front().contains("max_grad_norm_ulp");
   std::string out =
-      "| mesh | random policy | of | steps with equal bits | first difference | largest ulp | largest "
-      "difference |\n"
-      "|---|---|---|--:|--:|--:|--:|\n";
+      "| mesh | random policy | of | steps with equal bits | first difference | loss: largest ulp | largest "
+      "difference |" +
+      std::string(norms ? " gradient norm: largest ulp | largest difference |" : "") +
+      "\n|---|---|---|--:|--:|--:|--:|" + (norms ? "--:|--:|" : "") + "\n";
   for (const auto& c : curves) {
     const auto& first = c["first_differing_step"];
-    const auto& ulp = c["max_loss_ulp"];
-    const auto& distance = c["max_loss_abs"];
     out += "| " + text_of(c["mesh"]) + " | " + text_of(c["policy"]) + " | " + text_of(c["variant"]) + " | " +
            text_of(c["identical_prefix"]) + " of " + text_of(c["steps"]) + " | " +
-           (first.is_null() ? "none" : "step " + text_of(first)) + " | " +
-           (ulp.is_null() ? "NaN" : thousands(ulp)) + " | " +
-           (distance.is_null() ? "NaN" : format("%.3g", distance)) + " |\n";
+           (first.is_null() ? "none" : "step " + text_of(first)) + " " +
+           farthest(c["max_loss_ulp"], c["max_loss_abs"]) +
+           (norms ? farthest(c["max_grad_norm_ulp"], c["max_grad_norm_abs"]) : "") + "|\n";
   }
   return out;
 }
@@ -140,7 +147,8 @@ std::string curve_section(const Json& numbers) {
   const bool any = std::any_of(curves["rows"].begin(), curves["rows"].end(), indexed);
   std::string out = command_and_commit(numbers, "curves") +
                     ": the loss against one device, plain libtorch on the same random stream" +
-                    (any ? "; under the indexed policy, one device on the indexed numbers.\n\n" : ".\n\n");
+                    (any ? "; under the indexed policy, one device on the indexed numbers" : "") +
+                    ". Equal bits and the first difference are of loss and gradient norm together.\n\n";
   if (curves.contains("picture"))
     out +=
         "![Loss under each random policy and its distance from one device: first values alone, dropout "
@@ -323,7 +331,7 @@ Json measure_curves(const std::string& path) {
   result["rows"] =
       rows(store,
            "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, "
-           "max_loss_abs FROM v_curve_diff" +
+           "max_loss_abs, max_grad_norm_ulp, max_grad_norm_abs FROM v_curve_diff" +
                kNewest + " ORDER BY variant, policy DESC, length(mesh), mesh");
   if (result["rows"].empty()) throw std::runtime_error(path + " does not hold a run of lockstep curves");
   return result;

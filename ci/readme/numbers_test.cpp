@@ -26,7 +26,8 @@ void write_run(const std::string& path) {
   recorder.finish("finished", 0);
 }
 
-void write_curve(Recorder& recorder, const char* name, const char* mesh, bool reference, float second_loss) {
+void write_curve(Recorder& recorder, const char* name, const char* mesh, bool reference, float second_loss,
+                 float second_norm = 1) {
   const auto curve = recorder.open_curve({.name = name,
                                           .model = "llama tiny",
                                           .variant = "init+dropout",
@@ -36,7 +37,9 @@ void write_curve(Recorder& recorder, const char* name, const char* mesh, bool re
                                           .dtype = "f32",
                                           .reference = reference});
   recorder.record(curve, CurvePoint{.step = 1, .loss_bits = std::bit_cast<uint32_t>(2.5F)});
-  recorder.record(curve, CurvePoint{.step = 2, .loss_bits = std::bit_cast<uint32_t>(second_loss)});
+  recorder.record(curve, CurvePoint{.step = 2,
+                                    .loss_bits = std::bit_cast<uint32_t>(second_loss),
+                                    .grad_norm_bits = std::bit_cast<uint32_t>(second_norm)});
 }
 
 void write_curves(const std::string& path) {
@@ -45,7 +48,7 @@ void write_curves(const std::string& path) {
   run.command = "lockstep curves llama";
   Recorder recorder(store, run, "w");
   write_curve(recorder, "reference", "", true, 2.25F);
-  write_curve(recorder, "tp:2", "tp:2", false, 2.25F);
+  write_curve(recorder, "tp:2", "tp:2", false, 2.25F, 1.0000002F);
   write_curve(recorder, "tp:4", "tp:4", false, 2.2500002F);
   recorder.finish("finished", 0);
 }
@@ -151,12 +154,13 @@ TEST(Numbers, AreReadFromTheStoresAndRendered) {
       "| what | Lockstep | PyTorch | better by |\n|---|--:|--:|--:|\n"
       "| dispatch add, cached, 1 rank | 1 us | 8.25 us | 8.2 |\n"
       "| small cases, 4 ranks | 6,000 1/s | 150 1/s | 40.0 |\n\n"
-      "`lockstep curves llama`: the loss against one device, plain libtorch on the same random stream.\n\n"
-      "| mesh | random policy | of | steps with equal bits | first difference | largest ulp | largest "
-      "difference |\n"
-      "|---|---|---|--:|--:|--:|--:|\n"
-      "| tp:2 | single-device | init+dropout | 2 of 2 | none | 0 | 0 |\n"
-      "| tp:4 | single-device | init+dropout | 1 of 2 | step 2 | 1 | 2.38e-07 |\n\n"
+      "`lockstep curves llama`: the loss against one device, plain libtorch on the same random stream. "
+      "Equal bits and the first difference are of loss and gradient norm together.\n\n"
+      "| mesh | random policy | of | steps with equal bits | first difference | loss: largest ulp | largest "
+      "difference | gradient norm: largest ulp | largest difference |\n"
+      "|---|---|---|--:|--:|--:|--:|--:|--:|\n"
+      "| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 | 2 | 2.38e-07 |\n"
+      "| tp:4 | single-device | init+dropout | 1 of 2 | step 2 | 1 | 2.38e-07 | 0 | 0 |\n\n"
       "`lockstep run --suite grid`: cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and "
       "each pair, "
       "evenly and not. Up to 128 KB whole, under devices of one and two blocks; beyond by samples, under "
@@ -189,9 +193,31 @@ TEST(Numbers, OfCurves) {
   numbers["curves"]["rows"][1]["policy"] = "indexed";
   const auto section = render(numbers);
   EXPECT_NE(section.find("`lockstep curves llama`, commit 0123456789ab: the loss"), std::string::npos);
-  EXPECT_NE(section.find("; under the indexed policy, one device on the indexed numbers.\n\n![Loss "),
+  EXPECT_NE(section.find("; under the indexed policy, one device on the indexed numbers. Equal bits and "
+                         "the first difference are of loss and gradient norm together.\n\n![Loss "),
             std::string::npos);
   EXPECT_NE(section.find("](golden/c.png)\n\n| mesh |"), std::string::npos);
+}
+
+// Catches: a page of older numbers that can no longer be checked, or that shows columns of nothing.
+TEST(Numbers, OfCurvesWithoutGradientNorms) {
+  const TemporaryFolder folder;
+  write_curves(folder / "curves.db");
+  write_run(folder / "run.db");
+  write_grid(folder / "grid.db");
+  write_init(folder / "init.db");
+  write_peers(folder / "peers.db");
+  Json numbers = all_of(folder);
+  for (auto& row : numbers["curves"]["rows"]) {
+    row.erase("max_grad_norm_ulp");
+    row.erase("max_grad_norm_abs");
+  }
+  const auto section = render(numbers);
+  EXPECT_NE(section.find("| first difference | loss: largest ulp | largest difference |\n"
+                         "|---|---|---|--:|--:|--:|--:|\n"
+                         "| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 |\n"),
+            std::string::npos)
+      << section;
 }
 
 // Catches: a large store's numbers that are lost, or stand in the wrong column.

@@ -17,8 +17,10 @@ class Recorder;
 
 namespace lockstep::suites {
 
-// veScale's Table 3, LLaMA-3 8B: the farthest that its single-device policy lies from one device.
+// veScale's Table 3, LLaMA-3 8B: the farthest that its single-device policy lies from one device. Single
+// precision: no limit is known for a narrower model, whose every step rounds coarser than this.
 inline constexpr double kSingleDeviceLimit = 6.2e-5;
+std::optional<double> single_device_limit(c10::ScalarType dtype);  // of the model; f64 keeps f32's
 // How many times farther every baseline must lie, or the comparison shows nothing.
 inline constexpr double kBaselineFactor = 100;
 
@@ -29,6 +31,7 @@ const char* name(Varied varied);  // "init", "dropout", "init+dropout"
 struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
   std::vector<DeviceMesh> meshes;
+  std::string lane = "exact";  // that the process is in, as the store names it
   bool baselines = true;
   int64_t jobs = 1;  // runs at a time, one thread each; results do not depend on it
 };
@@ -45,8 +48,9 @@ struct Curve {
 
   int64_t identical_steps = 0;   // the longest prefix of equal bits, of loss and norm
   int64_t first_difference = 0;  // the step that ends it; 0: none
-  int64_t max_ulp = 0;           // of the loss
-  double max_abs = 0;            // of the loss; infinity where one side is not finite
+  // The farthest of any step; the distance is infinite where one side is not finite.
+  int64_t max_ulp = 0, max_norm_ulp = 0;
+  double max_abs = 0, max_norm_abs = 0;
 };
 std::string label(const Curve& curve);  // "tp:4 per-rank-seeds dropout"
 
@@ -85,15 +89,16 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
 // Fills the fields of comparison. @pre curve.steps and reference have the same steps
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
                             c10::ScalarType loss_dtype);
-// Single-device and indexed curves within the limit and explained where they were judged; each baseline of
-// more than one rank kBaselineFactor times as far as the single-device curve.
-std::vector<CurveGate> judge(const std::vector<Curve>& curves);
+// Single-device and indexed curves within the limit, where one is known for the model's dtype, and explained
+// where they were judged; each baseline of more than one rank kBaselineFactor times as far as the
+// single-device curve.
+std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype);
 
 // Rows for the store: one curve for each reference and each run, one gate for each rule. The indexed ones are
 // curves of a model of their own, "…, indexed numbers", so that they are compared with their reference.
 void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder);
 
-// The table of the README: one row for each curve.
+// One row for each curve, and what was not judged.
 std::string markdown_table(const CurvesOptions& options, const CurvesReport& report);
 
 }  // namespace lockstep::suites

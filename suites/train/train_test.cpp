@@ -202,8 +202,10 @@ TEST(Curves, SeparatePolicies) {
       << markdown_table(options, one);
 }
 
-TrainStep step_of(int64_t step, float loss) {
+TrainStep step_of(int64_t step, float loss, float norm = 1) {
   TrainStep result;
+  result.norm = static_cast<double>(norm);
+  result.norm_bits = std::bit_cast<uint32_t>(norm);
   result.step = step;
   result.loss = static_cast<double>(loss);
   result.loss_bits = std::bit_cast<uint32_t>(loss);
@@ -225,21 +227,67 @@ TEST(Curves, ComparisonFindsTheFirstDifference) {
   EXPECT_EQ(next.identical_steps, 1);
   EXPECT_EQ(next.first_difference, 2);
   EXPECT_EQ(next.max_ulp, 1);
-  EXPECT_TRUE(judge({next}).at(0).passed);
-  EXPECT_FALSE(judge({next}).at(1).passed);  // the first difference was not judged
+  EXPECT_TRUE(judge({next}, c10::kFloat).at(0).passed);
+  EXPECT_FALSE(judge({next}, c10::kFloat).at(1).passed);  // the first difference was not judged
   next.judgements = {{1, dashboard::Verdict::kEqual, ""}, {2, dashboard::Verdict::kExplained, ""}};
-  EXPECT_TRUE(judge({next}).at(1).passed);
+  EXPECT_TRUE(judge({next}, c10::kFloat).at(1).passed);
   next.judgements[1].verdict = dashboard::Verdict::kNondeterministic;
-  EXPECT_FALSE(judge({next}).at(1).passed);
+  EXPECT_FALSE(judge({next}, c10::kFloat).at(1).passed);
 
   Curve lost{.mesh = parse_mesh("tp:2"), .steps = reference};
   lost.steps[2] = step_of(3, std::numeric_limits<float>::quiet_NaN());
   compare_with_reference(lost, reference, c10::ScalarType::Float);
-  EXPECT_FALSE(judge({lost}).at(0).passed);
+  EXPECT_FALSE(judge({lost}, c10::kFloat).at(0).passed);
 
   Curve baseline = next;
   baseline.policy = RandomPolicy::kOffsetBased;
-  EXPECT_FALSE(judge({next, baseline}).at(2).passed);  // no farther than the single device
+  EXPECT_FALSE(judge({next, baseline}, c10::kFloat).at(2).passed);  // no farther than the single device
+}
+
+// Catches: a step that differs in its gradient norm alone, of which the table says "step 1, ulp 0".
+TEST(Curves, ComparisonKeepsLossAndNormApart) {
+  const std::vector<TrainStep> reference = {step_of(1, 4.0F, 2.0F), step_of(2, 3.0F, 2.0F)};
+  Curve curve{.mesh = parse_mesh("tp:2"), .steps = reference};
+  curve.steps[1] = step_of(2, 3.0F, 2.0000005F);
+  compare_with_reference(curve, reference, c10::ScalarType::Float);
+  EXPECT_EQ(curve.first_difference, 2);
+  EXPECT_EQ(curve.max_ulp, 0);
+  EXPECT_EQ(curve.max_abs, 0);
+  EXPECT_EQ(curve.max_norm_ulp, 2);
+  EXPECT_EQ(curve.max_norm_abs, 0x1p-21);
+  CurvesOptions options{.train = quick(), .meshes = {}};
+  options.train.steps = 2;
+  const auto table = markdown_table(options, {.reference = reference, .curves = {curve}});
+  EXPECT_NE(table.find("| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 | 2 | 4.77e-07 |"),
+            std::string::npos)
+      << table;
+  curve.steps[1] = step_of(2, 3.0F, std::numeric_limits<float>::infinity());
+  compare_with_reference(curve, reference, c10::ScalarType::Float);
+  EXPECT_TRUE(std::isinf(curve.max_norm_abs));
+}
+
+// Catches: single precision's limit on a model that rounds coarser; a model that nothing is asked of.
+TEST(Curves, HalfPrecisionHasNoKnownLimit) {
+  const std::vector<TrainStep> reference = {step_of(1, 4.0F)};
+  Curve far{.mesh = parse_mesh("tp:2"), .steps = {step_of(1, 4.001F)}};
+  compare_with_reference(far, reference, c10::ScalarType::Float);
+  far.judgements = {{1, dashboard::Verdict::kExplained, ""}};
+  Curve baseline = far;
+  baseline.policy = RandomPolicy::kOffsetBased;
+  for (const auto dtype : {c10::kFloat, c10::kDouble, c10::kBFloat16, c10::kHalf}) {
+    const bool limited = dtype == c10::kFloat || dtype == c10::kDouble;
+    const auto gates = judge({far, baseline}, dtype);
+    ASSERT_EQ(gates.size(), limited ? 3U : 2U);
+    EXPECT_EQ(gates[0].passed, !limited) << gates[0].rule;
+    EXPECT_FALSE(gates.back().passed);  // the baseline is no farther
+    far.judgements[0].verdict = dashboard::Verdict::kDifferent;
+    EXPECT_FALSE(judge({far}, dtype).back().passed);  // not explained
+    far.judgements[0].verdict = dashboard::Verdict::kExplained;
+    CurvesOptions options{.train = quick(), .meshes = {}};
+    options.train.dtype = dtype;
+    const auto note = markdown_table(options, {.curves = {far}}).find("No limit is known for a loss in ");
+    EXPECT_EQ(note == std::string::npos, limited);
+  }
 }
 
 // Catches: options that fail in the middle of a run, or without a remedy.
