@@ -258,7 +258,9 @@ void add_indexing_and_norms(Builder& t) {
   t.value("max_pool2d_with_indices", pool);
   t.value("max_pool2d_with_indices_backward", pool);
   t.value("avg_pool2d", pool);
+  t.value("avg_pool2d_backward", pool);
   t.value("_adaptive_avg_pool2d", pool);
+  t.value("_adaptive_avg_pool2d_backward", pool);
 }
 
 void add_factories_and_random(Builder& t) {
