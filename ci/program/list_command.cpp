@@ -36,7 +36,8 @@ void list_faults(bool json) {
                        {"class", f.klass},
                        {"what", f.what},
                        {"suite", f.suite},
-                       {"cases", f.cases}});
+                       {"cases", f.cases},
+                       {"ops", f.ops}});
       else
         std::printf("%-28s %-7s %s\n", f.name, f.klass, f.what);
     }

@@ -2,6 +2,7 @@
 // lockstep run
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,7 @@ struct RunFlags {
   std::string shard, numerics = "exact", report = "lockstep-report.html";
   std::vector<std::string> required;
   bool json = false;
+  bool each_fault = false;  // the suite `faults` was asked for by its name
 };
 
 void parse_shard(const std::string& text, RunOptions& options) {
@@ -46,6 +48,16 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
                         {"verdict", f.verdict},
                         {"token", f.token},
                         {"cases", f.cases}});
+  Json faults = Json::array();
+  for (const auto& f : s.faults)
+    faults.push_back({{"fault", f.name},
+                      {"class", f.klass},
+                      {"found", f.found},
+                      {"cases", f.cases},
+                      {"shrunk_ops", f.shrunk_ops},
+                      {"suite", f.suite},
+                      {"token", f.token},
+                      {"note", f.note}});
   const int code = winning(s.codes);
   auto codes = s.codes;
   if (codes.empty()) codes.insert(kAllEqual);
@@ -58,6 +70,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"cases_per_second_per_core", s.cases_per_second_per_core},
           {"verdicts", s.verdicts},
           {"failures", failures},
+          {"faults", faults},
           {"covered", s.covered},
           {"lacking", s.lacking},
           {"goldens", s.goldens},
@@ -96,11 +109,31 @@ void print_goldens(const RunSummary& s) {
               s.goldens.contains("recorded") ? "" : " (golden/README.md: how to record on a GPU)");
 }
 
+// "  K1   term-lost    found      3 cases  1 op   lockstep replay 'TOKEN' --fault term-lost"
+void print_fault(const dashboard::PlantedFault& f) {
+  const auto ops = f.token.empty() ? "-" : concat(f.shrunk_ops, f.shrunk_ops == 1 ? " op" : " ops");
+  const auto replay =
+      f.token.empty() ? "" : concat("lockstep replay ", shell_quoted(f.token), " --fault ", f.name);
+  std::printf("  %-4s %-30s %-8s %4ld %-5s  %-5s  %s%s\n", f.klass.c_str(), f.name.c_str(),
+              f.found ? "found" : "survived", f.cases, f.cases == 1 ? "case" : "cases", ops.c_str(),
+              replay.c_str(), f.note.empty() ? "" : concat("  (", f.note, ")").c_str());
+}
+
+// How many were found; each of them where they were asked for, else those that were not, or not as stated.
+void print_faults(const RunSummary& s, bool each) {
+  if (s.faults.empty()) return;
+  const auto found = std::count_if(s.faults.begin(), s.faults.end(), [](const auto& f) { return f.found; });
+  std::printf("planted faults: %ld of %zu found\n", found, s.faults.size());
+  for (const auto& f : s.faults)
+    if (each || !f.found || !f.note.empty()) print_fault(f);
+}
+
 void print_summary(const RunSummary& s, const RunFlags& flags) {
   std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds,
               s.cases_per_second_per_core);
   print_verdicts(s);
   print_goldens(s);
+  print_faults(s, flags.each_fault);
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 shell_quoted(f.token).c_str(),
@@ -122,6 +155,7 @@ int run(RunFlags& flags) {
   Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
   suites::RunListener listener;
   listener.started = [&](const RunOptions& o, const suites::Plan& plan, const std::string& id) {
+    flags.each_fault = std::find(o.suites.begin(), o.suites.end(), "faults") != o.suites.end();
     if (flags.json) return;
     std::printf(
         "seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),

@@ -153,7 +153,7 @@ constexpr Fault kFaults[] = {
      3000, 3, layer_norms, norm_gradient_not_reduced},
     {"partial-reduced-in-place", "K11", "a Partial used again has been reduced in place", "redistribute",
      1000, 3, redistributes, partial_reduced_in_place},
-    {"redistribute-reused", "K11", "a second redistribution alike gets the first's value", "program", 3000, 4,
+    {"redistribute-reused", "K11", "a second redistribution alike gets the first's value", "program", 3000, 3,
      redistributes, redistribute_reused},
     {"per-rank-seeds", "K12", "each rank draws from its own seed", "random", 100, 1, draws, per_rank_seeds},
     {"offset-based", "K12", "ranks draw at offsets that count elements", "random", 100, 1, draws,
@@ -191,7 +191,7 @@ constexpr Fault kFaults[] = {
      denormals_flushed},
     {"bit-flipped", "K14", "one bit of one piece is flipped", "redistribute", 300, 1, many_ranks,
      bit_flipped},
-    {"one-rank-stale", "K14", "one rank reads the buffer of the collective before", "redistribute", 1000, 2,
+    {"one-rank-stale", "K14", "one rank reads the buffer of the gather before", "redistribute", 1000, 2,
      many_ranks, one_rank_stale},
     {"replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks, replica_drifts},
 };

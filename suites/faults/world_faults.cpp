@@ -136,15 +136,20 @@ EnginePtr bit_flipped() {
   });
 }
 
+// The buffer begins empty with each run, so that a case alone shows it: in its second gather of a shape.
 EnginePtr one_rank_stale() {
-  auto last = std::make_shared<Received>();
-  return gathered([last](PerRank<Received>& all, const std::vector<Group>&) {
-    if (all.size() < 2) return;
-    const auto honest = all.back();
-    for (size_t k = 0; k < std::min(last->size(), honest.size()); ++k)
-      if (same_shape((*last)[k], honest[k])) all.back()[k] = (*last)[k];
-    last->clear();
-    for (const auto& piece : honest) last->push_back(piece.clone());
+  return with_world_made([] {
+    const auto last = std::make_shared<Received>();
+    WorldFault fault;
+    fault.gathered = [last](PerRank<Received>& all, const std::vector<Group>&) {
+      if (all.size() < 2) return;
+      const auto honest = all.back();
+      for (size_t k = 0; k < std::min(last->size(), honest.size()); ++k)
+        if (same_shape((*last)[k], honest[k])) all.back()[k] = (*last)[k];
+      last->clear();
+      for (const auto& piece : honest) last->push_back(piece.clone());
+    };
+    return fault;
   });
 }
 

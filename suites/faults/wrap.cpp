@@ -95,9 +95,13 @@ WorldPtr spoilt_world(WorldPtr world, WorldFault fault) {
 }
 
 EnginePtr with_world(WorldFault fault) {
+  return with_world_made([fault = std::move(fault)] { return fault; });
+}
+
+EnginePtr with_world_made(std::function<WorldFault()> make) {
   return std::make_unique<Around>(
       [](EngineUnderTest& engine, const oracle::Case& c, bool timeline) { return engine.run(c, timeline); },
-      [fault](WorldPtr world) { return spoilt_world(std::move(world), fault); });
+      [make = std::move(make)](WorldPtr world) { return spoilt_world(std::move(world), make()); });
 }
 
 EnginePtr with_rows(std::string op, ChangeRows change) {

@@ -28,6 +28,8 @@ struct WorldFault {
   std::function<at::Tensor(const at::Tensor& sent)> sent;
 };
 EnginePtr with_world(WorldFault fault);
+// The same, with a fault made afresh for each run: what it remembers lives as long as the run.
+EnginePtr with_world_made(std::function<WorldFault()> make);
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault);
 
 // The rows of `op` are those of its rule after `change`.
@@ -50,8 +52,8 @@ EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c));
 // The results are spoilt after the run.
 EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
 
-// A run whose key was seen before in this process and differs only in what the key leaves out is answered
-// with the earlier result, if the shapes fit.
+// A run whose key is that of this engine's last answer of its own, and which differs only in what the key
+// leaves out, is given that answer again.
 EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c));
 
 }  // namespace lockstep::suites

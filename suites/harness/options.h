@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dashboard/rows.h"
 #include "engine/values/numerics.h"
 
 namespace lockstep::suites {
@@ -46,10 +47,11 @@ struct RunSummary {
   double cases_per_second_per_core = 0;
   std::map<std::string, std::map<std::string, int64_t>> verdicts;  // suite -> verdict -> cases
   std::vector<FailureSummary> failures;
-  std::vector<std::string> covered;        // what there was to cover beyond labels and pairs, for people
-  std::vector<std::string> lacking;        // what the plan required and the cases did not have
-  std::map<std::string, int64_t> goldens;  // of the suite golden: recorded, published, … -> cases
-  std::string digest;                      // of all verdicts, whatever their order
+  std::vector<dashboard::PlantedFault> faults;  // that the suite `faults` looked for, by class and name
+  std::vector<std::string> covered;             // what there was to cover beyond labels and pairs, for people
+  std::vector<std::string> lacking;             // what the plan required and the cases did not have
+  std::map<std::string, int64_t> goldens;       // of the suite golden: recorded, published, … -> cases
+  std::string digest;                           // of all verdicts, whatever their order
   bool interrupted = false;
   std::set<int> codes;  // every exit code that applies
 };

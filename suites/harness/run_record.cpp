@@ -55,6 +55,18 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
                                 row.getColumn(4).getInt64()});
 }
 
+void read_faults(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(db,
+                        "SELECT fault, class, found, cases, shrunk_ops, suite, token, note FROM v_faults "
+                        "WHERE run = ? ORDER BY length(class), class, fault");
+  row.bind(1, summary.run);
+  while (row.executeStep())
+    summary.faults.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
+                              row.getColumn(2).getInt() != 0, row.getColumn(3).getInt64(),
+                              row.getColumn(4).getInt64(), row.getColumn(5).getString(),
+                              row.getColumn(6).getString(), row.getColumn(7).getString()});
+}
+
 // The labels "golden STATE: OP DTYPE" of the suite golden, by state.
 void read_goldens(SQLite::Database& db, RunSummary& summary) {
   SQLite::Statement row(db, "SELECT label, hits FROM v_labels WHERE run = ? AND label LIKE 'golden %: %'");
@@ -117,6 +129,7 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
   summary.run = run.id;
   read_verdicts(store.database(), summary);
   read_failures(store.database(), summary);
+  read_faults(store.database(), summary);
   read_goldens(store.database(), summary);
   summary.digest = digest_of(dashboard::outcomes(store, run.id));
   return summary;

@@ -20,7 +20,8 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);
 // `now` with all that decides the sequence (suites, seed, cases, time, shard, fault) taken from the run.
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run);
 
-// Verdicts by suite, failures by bucket, and a digest of all verdicts that does not depend on their order.
+// Verdicts by suite, failures by bucket, planted faults, and a digest of all verdicts that does not depend on
+// their order.
 RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run);
 // Suite -> its cases in a second of one core's time.
 std::map<std::string, double> rates(dashboard::Store& store, const std::string& run);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: every planted fault is found within its stated number of cases, and shrinks to at most its stated
-// number of ops. The case of number i is fault i: an empty Program whose seed is i.
+// number of ops; its token, read back from its text, fails alike in an engine planted anew, as `lockstep
+// replay TOKEN --fault NAME` does. The case of number i is fault i: an empty Program whose seed is i.
 #include "engine/values/error.h"
 #include "generators/shrink.h"
 #include "suites/faults/fault.h"
@@ -9,8 +10,9 @@
 namespace lockstep::suites {
 namespace {
 
-// The cases in which faults are looked for do not change with the seed of the run: the stated numbers hold
-// for them.
+// Why the cases in which faults are looked for do not change with the seed of the run: a case of this suite
+// is its token, which says which fault and no more, and its verdict must be a function of that, in a replay
+// too; and a fault's stated number of cases is a promise about one sequence, not a chance over all.
 constexpr uint64_t kSeed = 3;
 
 dashboard::PlantedFault row_of(const Fault& fault, int64_t cases) {
@@ -25,13 +27,14 @@ dashboard::PlantedFault row_of(const Fault& fault, int64_t cases) {
 constexpr int64_t kShrinkBudget = 400;
 
 // A case tells the fault from the clean engine: it fails with the one, in this bucket, and passes with the
-// other.
+// other. Each case meets a fault planted anew, so that none fails for what the fault kept of the one before.
 struct Trial {
   const Suite& suite;
-  EngineUnderTest &faulty, &clean;
+  const Fault& fault;
+  EngineUnderTest& clean;
 
   std::optional<Failed> failure(const oracle::Case& c, const std::string& bucket = "") const {
-    const auto outcome = judge_safely(suite, c, faulty);
+    const auto outcome = judge_safely(suite, c, *fault.plant());
     const auto* f = std::get_if<Failed>(&outcome);
     if (f == nullptr || (!bucket.empty() && f->bucket != bucket)) return std::nullopt;
     if (!std::holds_alternative<Passed>(judge_safely(suite, c, clean))) return std::nullopt;
@@ -39,23 +42,31 @@ struct Trial {
   }
 };
 
-Outcome found(const Fault& fault, int64_t cases, const Trial& trial, const oracle::Case& c,
-              const Failed& failure) {
+Failed missed(const dashboard::PlantedFault& row, const std::string& verdict, const std::string& text) {
+  auto f = failed("faults", verdict, row.name, "-", "", text);
+  f.fault = row;
+  return f;
+}
+
+Outcome found(const Trial& trial, int64_t cases, const oracle::Case& c, const Failed& failure) {
+  const Fault& fault = trial.fault;
   const auto shrunk = generators::shrink(
       c, [&](const oracle::Case& smaller) { return trial.failure(smaller, failure.bucket).has_value(); },
       kShrinkBudget);
   auto row = row_of(fault, cases);
-  row.found = true;
   row.shrunk_ops = static_cast<int64_t>(shrunk.smallest.program.calls.size());
   row.token = oracle::to_token(shrunk.smallest);
   const auto text =
       concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite, ", shrunk to ",
              row.shrunk_ops, row.shrunk_ops == 1 ? " op; " : " ops; ", failure.bucket);
+  row.found = trial.failure(oracle::parse_token(row.token), failure.bucket).has_value();
+  if (!row.found) {
+    row.note = "its token does not replay to the same verdict";
+    return missed(row, "does not replay", concat(text, "; ", row.note, ": ", row.token));
+  }
   if (row.shrunk_ops > fault.ops) {
     row.note = concat("stated: at most ", fault.ops, " ops");
-    auto f = failed("faults", "not shrunk", fault.name, "-", "", text + "; " + row.note);
-    f.fault = row;
-    return f;
+    return missed(row, "not shrunk", text + "; " + row.note);
   }
   Passed passed;
   passed.note = text;
@@ -75,18 +86,15 @@ oracle::Case fault_case(uint64_t, int64_t index) {
 
 Outcome look_for(const Fault& fault, EngineUnderTest& clean) {
   const auto& suite = find_suite(fault.suite);
-  const auto faulty = fault.plant();
-  const Trial trial{suite, *faulty, clean};
+  const Trial trial{suite, fault, clean};
   for (int64_t i = 0; i < fault.cases; ++i) {
     const auto c = suite.generate(kSeed, i);
     if (!fault.touches(c)) continue;
-    if (const auto failure = trial.failure(c)) return found(fault, i + 1, trial, c, *failure);
+    if (const auto failure = trial.failure(c)) return found(trial, i + 1, c, *failure);
   }
-  auto f = failed("faults", "survived", fault.name, "-", "",
-                  concat(fault.klass, " ", fault.name, " (", fault.what, ") survived ", fault.cases,
-                         " cases of ", fault.suite));
-  f.fault = row_of(fault, fault.cases);
-  return f;
+  return missed(row_of(fault, fault.cases), "survived",
+                concat(fault.klass, " ", fault.name, " (", fault.what, ") survived ", fault.cases,
+                       " cases of ", fault.suite));
 }
 
 Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine) {
