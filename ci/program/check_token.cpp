@@ -7,11 +7,12 @@
 #include "engine/values/spec.h"
 #include "oracle/evaluate.h"
 #include "oracle/random_simulation.h"
+#include "suites/most_ranks.h"
 
 namespace lockstep::program {
 namespace {
 
-constexpr int64_t kMostRanks = 1024;
+using suites::kMostRanks;
 constexpr int64_t kMostElements = int64_t{1} << 28;
 
 void check_size(const oracle::Case& c, size_t i) {

@@ -58,9 +58,7 @@ int train(const Flags& flags) {
   options.init = options.drop = parse_random_policy(flags.policy);
   suites::check_options(options);
   const auto text = text_of(flags, options);
-  std::printf("seed %lu\n", options.seed);
   suites::TrainObserver observer;
-  observer.on_step = [](const TrainStep& step) { print_step("train", step); };
   std::optional<suites::HashLog> hashes;
   if (!flags.log_hashes.empty()) {
     LOCKSTEP_CHECK(options.mesh,
@@ -69,9 +67,27 @@ int train(const Flags& flags) {
     hashes.emplace(flags.log_hashes);
     observer.on_timeline = [&](int64_t step, const Timeline& timeline) { hashes->write(step, timeline); };
   }
-  suites::train(options, text, observer);
+  auto store = dashboard::Store::open_writer(flags.db);
+  dashboard::Recorder recorder(store, suites::run_without_plan(flags.command, flags.numerics, options.seed),
+                               "train");
+  std::printf("seed %lu\n", options.seed);
+  std::fflush(stdout);
+  observer.on_step = [&](const TrainStep& step) {
+    print_step("train", step);
+    suites::record_step(options, flags.numerics, step, std::nullopt, recorder);
+  };
+  observer.goes_on = suites::finite;
+  const auto last = suites::train(options, text, observer).back();
   if (hashes) hashes->close();
-  return kAllEqual;
+  const int code = suites::finite(last) ? kAllEqual : kDifference;
+  recorder.finish("finished", code);
+  if (code != kAllEqual)
+    std::fprintf(
+        stderr,
+        "lockstep: [train] step %ld has loss %g and gradient norm %g: it trains no further; choose a "
+        "smaller --lr or another --dtype\n",
+        last.step, last.loss, last.norm);
+  return code;
 }
 
 // "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name comes again, or at dp, which comes first.
@@ -122,7 +138,6 @@ int curves(const Flags& flags) {
   suites::CurvesOptions options;
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh);
-  options.lane = flags.numerics;
   options.baselines = !flags.no_baselines;
   options.jobs = flags.jobs > 0 ? flags.jobs : suites::processors();
   for (const auto& mesh : options.meshes) {
@@ -135,21 +150,28 @@ int curves(const Flags& flags) {
   const auto run = suites::run_without_plan(flags.command, flags.numerics, flags.train.seed);
   dashboard::Recorder recorder(store, run, "curves");
   std::printf("seed %lu\n", options.train.seed);
+  std::fflush(stdout);
   suites::CurvesObserver observer;
-  observer.on_step = [&](const std::string& curve, const TrainStep& step) {
+  observer.on_step = [&](const TrainOptions& one, const TrainStep& step) {
     if (step.step % 50 == 0 || step.step == 1 || step.step == options.train.steps)
-      print_step(curve.c_str(), step);
+      print_step(suites::run_name(one).c_str(), step);
+    suites::record_step(one, flags.numerics, step, std::nullopt, recorder);
+  };
+  observer.on_judgement = [&](const TrainOptions& one, const TrainStep& step,
+                              const suites::StepJudgement& judgement) {
+    suites::record_step(one, flags.numerics, step, judgement.verdict, recorder);
   };
   std::optional<HashLogs> hashes;
   if (!flags.log_hashes.empty()) {
     hashes.emplace(flags.log_hashes);
-    observer.on_timeline = [&](const std::string& curve, int64_t step, const Timeline& timeline) {
-      hashes->write(curve, step, timeline);
+    observer.on_timeline = [&](const TrainOptions& one, int64_t step, const Timeline& timeline) {
+      hashes->write(suites::run_name(one), step, timeline);
     };
   }
   const auto result = suites::curves(options, text, observer);
   if (hashes) hashes->close();
-  suites::record(options, result, recorder);
+  for (const auto& gate : result.gates)
+    recorder.record(dashboard::Gate{gate.rule, gate.required, gate.got, gate.passed});
   const int code = result.passed() ? kAllEqual : kDifference;
   recorder.finish("finished", code);
   std::printf("\n%s\n", suites::markdown_table(options, result).c_str());
@@ -170,11 +192,12 @@ void add_common(CLI::App& app, Flags& flags) {
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
   app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
-  app.add_option("--lr", t.lr, "Learning rate (default 1e-3)");
+  app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)");
-  app.add_option("--dtype", flags.dtype, "f32 (default), f64 or bf16");
+  app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 
 void choose(Chosen& chosen, const std::shared_ptr<Flags>& flags, int (*action)(const Flags&)) {
@@ -207,7 +230,6 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   curves_app->add_flag("--no-baselines", flags->no_baselines,
                        "Only the single device's random stream, no other policy");
   curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
-  curves_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   curves_app->add_option("--log-hashes", flags->log_hashes,
                          "Folder: write such a log of digests (lockstep train --help) for each curve");
   curves_app->add_option("--report", flags->report, "Report to write (default none)");
@@ -215,7 +237,9 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   curves_app->callback([&chosen, flags, curves_app] {
     if (!curves_app->get_subcommands().empty()) return;
     if (curves_app->get_option("model")->count() == 0) throw CLI::RequiredError("model");
-    if (flags->mesh.empty()) throw CLI::RequiredError("--mesh");
+    LOCKSTEP_CHECK(!flags->mesh.empty(),
+                   "[curves] --mesh is required: the meshes to compare with one device; write for example "
+                   "--mesh tp:1,tp:2,tp:4,tp:8");
     choose(chosen, flags, curves);
   });
 }

@@ -9,7 +9,6 @@
 #include <sstream>
 #include <thread>
 
-#include "dashboard/recorder.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/compare.h"
@@ -21,8 +20,7 @@ c10::ScalarType loss_scalar_type(const TrainOptions& options) {
   return parse_dtype(loss_dtype(options));
 }
 
-TrainOptions options_of(const CurvesOptions& options, const Curve& curve) {
-  auto train = options.train;
+TrainOptions run_of(TrainOptions train, const Curve& curve) {
   train.mesh = curve.mesh;
   train.init = curve.varied == Varied::kDropout ? RandomPolicy::kSingleDevice : curve.policy;
   train.drop = curve.varied == Varied::kInit ? RandomPolicy::kSingleDevice : curve.policy;
@@ -48,14 +46,15 @@ bool same_bits(const TrainStep& a, const TrainStep& b) {
 
 // Judges the steps that a curve must explain, while it runs.
 void watch_steps(TrainObserver& observer, const TrainOptions& options, std::string_view text,
-                 const std::vector<TrainStep>& reference, Curve& curve) {
+                 const std::vector<TrainStep>& reference, Curve& curve,
+                 const std::function<void(const TrainStep&, const StepJudgement&)>& tell) {
   const auto regular = [](int64_t step) { return step <= 3 || step % 50 == 0; };
   const auto differs = std::make_shared<bool>(false);
   observer.wants_state = [=](int64_t step) { return regular(step) || !*differs; };
   observer.on_state = [=, &reference, &curve](const TrainState& before, const TrainStep& step) {
     const bool differs_now = !same_bits(step, reference.at(static_cast<size_t>(step.step - 1)));
     if (regular(step.step) || (differs_now && !*differs))
-      curve.judgements.push_back(judge_step(options, text, before, step));
+      tell(step, curve.judgements.emplace_back(judge_step(options, text, before, step)));
     *differs |= differs_now;
   };
 }
@@ -122,32 +121,6 @@ const Curve& single_device(const std::vector<Curve>& curves, const DeviceMesh& m
   throw Broken(concat("[curves] no single-device curve on ", to_string(mesh)));
 }
 
-// What the curves of a policy are compared with.
-std::string reference_label(RandomPolicy policy) {
-  return policy == RandomPolicy::kIndexed ? "one device, indexed" : "one device";
-}
-
-dashboard::Curve reference_row(const CurvesOptions& options, RandomPolicy policy) {
-  const auto& train = options.train;
-  return {.name = reference_label(policy),
-          .model = concat(train.model, " ", train.preset, " ", train.batch, "x", train.sequence,
-                          policy == RandomPolicy::kIndexed ? ", indexed numbers" : ""),
-          .variant = name(Varied::kBoth),
-          .policy = name(policy),
-          .lane = options.lane,
-          .dtype = loss_dtype(train),
-          .reference = true};
-}
-
-dashboard::Curve row_of(const CurvesOptions& options, const Curve& curve) {
-  auto row = reference_row(options, curve.policy);
-  row.name = label(curve);
-  row.variant = name(curve.varied);
-  row.mesh = to_string(curve.mesh);
-  row.reference = false;
-  return row;
-}
-
 // Takes the distance of two numbers with other bits into the farthest so far.
 void widen(int64_t& ulp, double& distance, double expected, double actual, c10::ScalarType dtype) {
   ulp = std::max(ulp, oracle::ulp_distance(expected, actual, dtype));
@@ -159,40 +132,15 @@ std::string distance_of(double distance) {
   return distance == 0 ? std::string("0") : text_of(distance);
 }
 
-void record_steps(int64_t curve, const std::vector<TrainStep>& steps,
-                  const std::vector<StepJudgement>& judgements, dashboard::Recorder& recorder) {
-  for (const auto& s : steps)
-    recorder.record(curve, {.step = s.step,
-                            .loss_bits = s.loss_bits,
-                            .grad_norm_bits = s.norm_bits,
-                            .chain = s.chain,
-                            .tokens_per_second = s.tokens_per_second,
-                            .peak_bytes = s.peak_bytes,
-                            .verdict = verdict_at(s.step, judgements)});
+CurveGate finite_reference(const TrainStep& last) {
+  return {"loss and gradient norm of one device", "finite",
+          concat("step ", last.step, ": ", last.loss, " and ", last.norm), finite(last)};
 }
 
 }  // namespace
 
-const char* name(Varied varied) {
-  switch (varied) {
-    case Varied::kInit:
-      return "init";
-    case Varied::kDropout:
-      return "dropout";
-    case Varied::kBoth:
-      return "init+dropout";
-  }
-  throw Broken("[curves] no such part");
-}
-
 std::string label(const Curve& curve) {
-  const bool agrees = agrees_with_reference(curve.policy);
-  return concat(to_string(curve.mesh), " ", name(curve.policy),
-                agrees ? "" : concat(" ", name(curve.varied)));
-}
-
-bool agrees_with_reference(RandomPolicy policy) {
-  return policy == RandomPolicy::kSingleDevice || policy == RandomPolicy::kIndexed;
+  return run_name(run_of({}, curve));
 }
 
 std::optional<double> single_device_limit(c10::ScalarType dtype) {
@@ -222,6 +170,7 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype) {
   std::vector<CurveGate> gates;
   const auto limit = single_device_limit(dtype);
+  const double factor = limit ? kBaselineFactor : 1;
   for (const auto& curve : curves) {
     if (agrees_with_reference(curve.policy)) {
       if (limit)
@@ -229,9 +178,9 @@ std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType d
                          text_of(curve.max_abs), curve.max_abs <= *limit});
       gates.push_back(explained(curve));
     } else if (curve.mesh.size() > 1) {
-      const double least = kBaselineFactor * single_device(curves, curve.mesh).max_abs;
+      const double least = factor * single_device(curves, curve.mesh).max_abs;
       gates.push_back({concat("loss of ", label(curve)), concat("farther than ", text_of(least)),
-                       text_of(curve.max_abs), curve.max_abs > 0 && curve.max_abs >= least});
+                       text_of(curve.max_abs), curve.max_abs > least});
     }
   }
   return gates;
@@ -239,18 +188,18 @@ std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType d
 
 CurvesReport curves(const CurvesOptions& options, std::string_view text, const CurvesObserver& observer) {
   CurvesReport report{.curves = planned(options)};
-  for (const auto& curve : report.curves) check_options(options_of(options, curve));
+  for (const auto& curve : report.curves) check_options(run_of(options.train, curve));
   std::mutex mutex;
-  const auto watch = [&](const std::string& curve) {
+  const auto watch = [&](const TrainOptions& run) {
     TrainObserver observe;
-    observe.on_step = [&, curve](const TrainStep& step) {
+    observe.on_step = [&](const TrainStep& step) {
       const std::lock_guard lock(mutex);
-      observer.on_step(curve, step);
+      observer.on_step(run, step);
     };
-    if (observer.on_timeline)
-      observe.on_timeline = [&, curve](int64_t step, const Timeline& timeline) {
+    if (observer.on_timeline && run.mesh)
+      observe.on_timeline = [&](int64_t step, const Timeline& timeline) {
         const std::lock_guard lock(mutex);
-        observer.on_timeline(curve, step, timeline);
+        observer.on_timeline(run, step, timeline);
       };
     return observe;
   };
@@ -258,38 +207,34 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
     auto plain = options.train;
     plain.mesh.reset();
     plain.init = plain.drop = policy;
-    auto observe = watch(reference_label(policy));
-    observe.on_timeline = nullptr;  // no engine runs
+    auto observe = watch(plain);
+    observe.goes_on = finite;
     return train(plain, text, observe);
   };
   report.reference = one_device(RandomPolicy::kSingleDevice);
   if (options.baselines) report.indexed_reference = one_device(RandomPolicy::kIndexed);
+  for (const auto* reference : {&report.reference, &report.indexed_reference})
+    if (!reference->empty() && !finite(reference->back())) {
+      report.curves.clear();
+      report.gates = {finite_reference(reference->back())};
+      return report;
+    }
   run_jobs(report.curves.size(), options.jobs, [&](size_t i) {
     auto& curve = report.curves[i];
-    const auto mine = options_of(options, curve);
-    auto observe = watch(label(curve));
+    const auto run = run_of(options.train, curve);
+    auto observe = watch(run);
     if (agrees_with_reference(curve.policy))
-      watch_steps(observe, mine, text, report.reference_of(curve), curve);
-    curve.steps = train(mine, text, observe);
+      watch_steps(observe, run, text, report.reference_of(curve), curve,
+                  [&](const TrainStep& step, const StepJudgement& judgement) {
+                    const std::lock_guard lock(mutex);
+                    observer.on_judgement(run, step, judgement);
+                  });
+    curve.steps = train(run, text, observe);
   });
   for (auto& curve : report.curves)
     compare_with_reference(curve, report.reference_of(curve), loss_scalar_type(options.train));
   report.gates = judge(report.curves, options.train.dtype);
   return report;
-}
-
-void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder) {
-  const auto record_reference = [&](RandomPolicy policy, const std::vector<TrainStep>& steps) {
-    if (steps.empty()) return;
-    record_steps(recorder.open_curve(reference_row(options, policy)), steps, {}, recorder);
-  };
-  record_reference(RandomPolicy::kSingleDevice, report.reference);
-  record_reference(RandomPolicy::kIndexed, report.indexed_reference);
-  for (const auto& curve : report.curves)
-    record_steps(recorder.open_curve(row_of(options, curve)), curve.steps, curve.judgements, recorder);
-  for (const auto& gate : report.gates)
-    recorder.record(dashboard::Gate{
-        .rule = gate.rule, .required = gate.required, .got = gate.got, .passed = gate.passed});
 }
 
 std::string markdown_table(const CurvesOptions& options, const CurvesReport& report) {
@@ -305,9 +250,10 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
         << distance_of(c.max_norm_abs) << " |\n";
   out << "\nSteps and the first difference are of the bits of loss and gradient norm together.\n";
   if (!single_device_limit(options.train.dtype))
-    out << "No limit is known for a loss in " << dtype_name(options.train.dtype) << ": the paper's "
+    out << "\nNo limit is known for a model in " << dtype_name(options.train.dtype) << ": veScale's "
         << text_of(kSingleDeviceLimit)
-        << " is of single precision. Judged are the explanations and that the baselines are farther.\n";
+        << " is of single precision. Judged are the explanations, and that the baselines are farther at "
+           "all.\n";
   if (!report.indexed_reference.empty())
     out << "\nThe indexed policy is compared with one device that draws the indexed numbers, the others with "
            "one that draws stock's.\n";

@@ -8,12 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "suites/train/curve_rows.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/train.h"
-
-namespace lockstep::dashboard {
-class Recorder;
-}
 
 namespace lockstep::suites {
 
@@ -21,17 +18,13 @@ namespace lockstep::suites {
 // precision: no limit is known for a narrower model, whose every step rounds coarser than this.
 inline constexpr double kSingleDeviceLimit = 6.2e-5;
 std::optional<double> single_device_limit(c10::ScalarType dtype);  // of the model; f64 keeps f32's
-// How many times farther every baseline must lie, or the comparison shows nothing.
+// How many times farther every baseline must lie, or the comparison shows nothing; where no limit is known,
+// rounding takes up most of this room, and farther is enough.
 inline constexpr double kBaselineFactor = 100;
-
-// Which draws follow a curve's policy; the others follow the single device's stream.
-enum class Varied { kInit, kDropout, kBoth };
-const char* name(Varied varied);  // "init", "dropout", "init+dropout"
 
 struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
   std::vector<DeviceMesh> meshes;
-  std::string lane = "exact";  // that the process is in, as the store names it
   bool baselines = true;
   int64_t jobs = 1;  // runs at a time, one thread each; results do not depend on it
 };
@@ -52,15 +45,12 @@ struct Curve {
   int64_t max_ulp = 0, max_norm_ulp = 0;
   double max_abs = 0, max_norm_abs = 0;
 };
-std::string label(const Curve& curve);  // "tp:4 per-rank-seeds dropout"
+std::string label(const Curve& curve);  // run_name of its run
 
 struct CurveGate {
   std::string rule, required, got;
   bool passed = false;
 };
-
-// Whether the policy draws the same numbers whatever the placements: single-device, indexed.
-bool agrees_with_reference(RandomPolicy policy);
 
 struct CurvesReport {
   std::vector<TrainStep> reference{};
@@ -74,29 +64,29 @@ struct CurvesReport {
   }
 };
 
-// What a caller may watch. Called from one thread at a time.
+// What a caller may watch. Called from one thread at a time; `run` has the mesh, none for the references, and
+// the policies.
 struct CurvesObserver {
-  // `curve` is its label; of the references "one device" and "one device, indexed".
-  std::function<void(const std::string& curve, const TrainStep& step)> on_step = [](const std::string&,
-                                                                                    const TrainStep&) {};
+  std::function<void(const TrainOptions& run, const TrainStep& step)> on_step = [](const TrainOptions&,
+                                                                                   const TrainStep&) {};
+  // Of the steps that must be judged, after on_step.
+  std::function<void(const TrainOptions& run, const TrainStep& step, const StepJudgement&)> on_judgement =
+      [](const TrainOptions&, const TrainStep&, const StepJudgement&) {};
   // As TrainObserver's, of each curve on a mesh.
-  std::function<void(const std::string& curve, int64_t step, const Timeline&)> on_timeline = nullptr;
+  std::function<void(const TrainOptions& run, int64_t step, const Timeline&)> on_timeline = nullptr;
 };
 
-// The reference first, then every curve; options.jobs at a time.
+// The reference first, then every curve; options.jobs at a time. A reference whose loss or gradient norm is
+// not finite ends there, and nothing is compared with it: one gate says so.
 CurvesReport curves(const CurvesOptions& options, std::string_view text, const CurvesObserver& observer = {});
 
 // Fills the fields of comparison. @pre curve.steps and reference have the same steps
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
                             c10::ScalarType loss_dtype);
 // Single-device and indexed curves within the limit, where one is known for the model's dtype, and explained
-// where they were judged; each baseline of more than one rank kBaselineFactor times as far as the
-// single-device curve.
+// where they were judged; each baseline of more than one rank farther than the single-device curve, there
+// kBaselineFactor times as far.
 std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype);
-
-// Rows for the store: one curve for each reference and each run, one gate for each rule. The indexed ones are
-// curves of a model of their own, "…, indexed numbers", so that they are compared with their reference.
-void record(const CurvesOptions& options, const CurvesReport& report, dashboard::Recorder& recorder);
 
 // One row for each curve, and what was not judged.
 std::string markdown_table(const CurvesOptions& options, const CurvesReport& report);

@@ -18,13 +18,20 @@ LlamaOptions llama_preset(std::string_view name) {
     options.kv_heads = 3;
     return options;
   }
-  LOCKSTEP_CHECK(name == "8b", "[llama] no preset '", name, "'; there are: tiny, odd, 8b");
+  LOCKSTEP_CHECK(name == "8b", "[llama] no preset '", name, "'; there are: tiny, odd, and 8b for init alone");
   options.hidden = 4096;
   options.layers = 32;
   options.heads = 32;
   options.mlp = 14336;
   options.vocabulary = 128256;
   return options;
+}
+
+int64_t parameter_count(const LlamaOptions& o) {
+  const int64_t head = o.hidden / o.heads;
+  const int64_t attention = 2 * o.hidden * head * (o.heads + o.kv_heads);
+  const int64_t layer = attention + 3 * o.hidden * o.mlp + 2 * o.hidden;
+  return 2 * o.vocabulary * o.hidden + o.layers * layer + o.hidden;
 }
 
 LlamaLayer::LlamaLayer(const LlamaOptions& o) {

@@ -23,6 +23,7 @@ struct LlamaOptions {
 // or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
 // that lists the presets.
 LlamaOptions llama_preset(std::string_view name);
+int64_t parameter_count(const LlamaOptions& options);  // elements of all parameters
 
 class LlamaLayer : public nn::Module {
  public:

@@ -60,6 +60,17 @@ Result run_on(const DeviceMesh& shape, const LlamaOptions& options, const Batch&
   return result;
 }
 
+// Catches: an estimate of memory that forgets a part of the model.
+TEST(Llama, ParametersAreCounted) {
+  for (const char* preset : {"tiny", "odd"}) {
+    int64_t elements = 0;
+    for (const auto& [path, parameter] : Llama(small(preset)).named_parameters())
+      elements += parameter.numel();
+    EXPECT_EQ(parameter_count(llama_preset(preset)), elements) << preset;
+  }
+  EXPECT_EQ(parameter_count(llama_preset("8b")), 8030261248);
+}
+
 // Catches: a parameter that takes no part, a loss that cannot be learned.
 TEST(Llama, LearnsOnOneDevice) {
   at::manual_seed(0);

@@ -5,11 +5,13 @@
 
 #include <bit>
 #include <chrono>
+#include <cmath>
 
 #include "dashboard/hash.h"
 #include "engine/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "suites/most_ranks.h"
 #include "suites/train/memory.h"
 #include "suites/train/trainer.h"
 
@@ -36,6 +38,8 @@ void check_mesh(const TrainOptions& o) {
   for (const auto& name : o.mesh->names())
     LOCKSTEP_CHECK(name == "tp" || name == "dp", "[train] the mesh ", to_string(*o.mesh),
                    " has a dimension other than tp and dp; write tp:4, or dp:2,tp:2");
+  LOCKSTEP_CHECK(o.world || o.mesh->size() <= kMostRanks, "[train] the mesh ", to_string(*o.mesh), " has ",
+                 o.mesh->size(), " ranks, and one process hosts them all; use at most ", kMostRanks);
   if (!has_dim(*o.mesh, "dp")) return;
   const auto parts = o.mesh->size(o.mesh->dim_index("dp"));
   LOCKSTEP_CHECK(o.batch % parts == 0, "[train] dp:", parts, " does not divide the batch of ", o.batch,
@@ -53,15 +57,28 @@ void observed(const TrainObserver& observer, int64_t step, const std::function<v
   observer.on_timeline(step, timeline);
 }
 
+void check_preset(const TrainOptions& o) {
+  const auto model = llama_preset(o.preset);
+  const auto parameters = static_cast<double>(parameter_count(model));
+  const auto bytes = parameters * 4 * static_cast<double>(c10::elementSize(o.dtype));
+  LOCKSTEP_CHECK(o.preset != "8b", "[train] preset 8b has ", std::round(parameters / 1e8) / 10,
+                 " billion parameters: with gradients and AdamW's two moments ", std::round(bytes / 1e9),
+                 " GB in ", dtype_name(o.dtype),
+                 " before any activation. It is for lockstep init, which draws it module by module; choose "
+                 "tiny or odd");
+}
+
 }  // namespace
 
 void check_options(const TrainOptions& o) {
   LOCKSTEP_CHECK(o.model == "llama", "[train] no model '", o.model, "'; there is: llama");
-  llama_preset(o.preset);
+  check_preset(o);
   LOCKSTEP_CHECK(o.steps > 0 && o.batch > 0 && o.sequence > 0,
                  "[train] steps, batch and sequence must be above 0; got ", o.steps, ", ", o.batch, ", ",
                  o.sequence);
   LOCKSTEP_CHECK(o.dropout >= 0 && o.dropout < 1, "[train] dropout ", o.dropout, " is not in [0, 1)");
+  LOCKSTEP_CHECK(std::isfinite(o.lr) && o.lr >= 0, "[train] the learning rate ", o.lr,
+                 " is not a finite number of at least 0; write for example 1e-3");
   LOCKSTEP_CHECK(c10::isFloatingType(o.dtype), "[train] dtype ", dtype_name(o.dtype),
                  "; choose f64, f32, bf16 or f16");
   if (o.mesh) check_mesh(o);
@@ -69,6 +86,10 @@ void check_options(const TrainOptions& o) {
 
 std::string loss_dtype(const TrainOptions& options) {
   return options.dtype == c10::ScalarType::Double ? "f64" : "f32";
+}
+
+bool finite(const TrainStep& step) {
+  return std::isfinite(step.loss) && std::isfinite(step.norm);
 }
 
 TrainStep measure(const TrainOptions& options, const at::Tensor& loss, const at::Tensor& norm) {
@@ -106,6 +127,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     step.peak_bytes = memory.take_peak_bytes();
     observer.on_step(step);
     if (before) observer.on_state(*before, step);
+    if (!observer.goes_on(step)) break;
   }
   return steps;
 }

@@ -47,12 +47,16 @@ struct TrainStep {
   double seconds = 0, tokens_per_second = 0;
   int64_t peak_bytes = 0;  // of all hosted ranks together
 };
+// Whether loss and norm are; a step after one that is not trains nothing.
+bool finite(const TrainStep& step);
 
 struct TrainState;
 
 // What a caller may watch.
 struct TrainObserver {
   std::function<void(const TrainStep&)> on_step = [](const TrainStep&) {};
+  // Asked after a step; false: it was the last.
+  std::function<bool(const TrainStep&)> goes_on = [](const TrainStep&) { return true; };
   // The state before a step, for the steps that it is wanted for, told after the step.
   std::function<bool(int64_t step)> wants_state = [](int64_t) { return false; };
   std::function<void(const TrainState& before, const TrainStep&)> on_state = [](const TrainState&,
@@ -63,8 +67,9 @@ struct TrainObserver {
   std::function<void(int64_t step, const Timeline&)> on_timeline = nullptr;
 };
 
-// Throws Error for options that do not fit: an unknown model or preset, mesh dimensions other than tp and dp,
-// a batch that dp does not divide. Runs in the calling thread; random stream, seed and offset are the
+// Throws Error for options that do not fit: an unknown model or preset, or one that is not for training, a
+// learning rate that is no number, mesh dimensions other than tp and dp, more ranks than one process hosts, a
+// batch that dp does not divide. Runs in the calling thread; random stream, seed and offset are the
 // thread's.
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer = {});

@@ -178,6 +178,27 @@ TEST(Train, CasesCountTheBytesThatTheirStepsMove) {
   }
 }
 
+// Catches: a run that goes on with NaN for hours, curves that agree because both sides are NaN.
+TEST(Train, EndsWhereTheLossIsNoNumber) {
+  const auto text = read_text("", 16);
+  auto options = quick();
+  options.steps = 20;
+  options.lr = 1e30;
+  EXPECT_EQ(train(options, text).size(), 20U);
+  TrainObserver observer;
+  observer.goes_on = finite;
+  const auto steps = train(options, text, observer);
+  EXPECT_LT(steps.size(), 20U);
+  EXPECT_FALSE(finite(steps.back()));
+  EXPECT_TRUE(finite(steps.front()));
+  const auto report =
+      curves({.train = options, .meshes = {parse_mesh("tp:1")}, .baselines = false, .jobs = 1}, text);
+  EXPECT_TRUE(report.curves.empty());
+  ASSERT_EQ(report.gates.size(), 1U);
+  EXPECT_FALSE(report.passed());
+  EXPECT_NE(report.gates[0].got.find(concat("step ", steps.size(), ": ")), std::string::npos);
+}
+
 // Catches: policies that do not reach the run, gates that pass whatever they get.
 TEST(Curves, SeparatePolicies) {
   CurvesOptions options{.train = quick(), .meshes = {parse_mesh("tp:2")}};
@@ -280,12 +301,15 @@ TEST(Curves, HalfPrecisionHasNoKnownLimit) {
     ASSERT_EQ(gates.size(), limited ? 3U : 2U);
     EXPECT_EQ(gates[0].passed, !limited) << gates[0].rule;
     EXPECT_FALSE(gates.back().passed);  // the baseline is no farther
+    auto twice = baseline;
+    twice.max_abs *= 2;
+    EXPECT_EQ(judge({far, twice}, dtype).back().passed, !limited);
     far.judgements[0].verdict = dashboard::Verdict::kDifferent;
     EXPECT_FALSE(judge({far}, dtype).back().passed);  // not explained
     far.judgements[0].verdict = dashboard::Verdict::kExplained;
     CurvesOptions options{.train = quick(), .meshes = {}};
     options.train.dtype = dtype;
-    const auto note = markdown_table(options, {.curves = {far}}).find("No limit is known for a loss in ");
+    const auto note = markdown_table(options, {.curves = {far}}).find("No limit is known for a model in ");
     EXPECT_EQ(note == std::string::npos, limited);
   }
 }
@@ -312,6 +336,23 @@ TEST(Train, RefusesOptionsThatDoNotFit) {
   o = quick();
   o.dtype = c10::ScalarType::Long;
   refuses(o);
+  for (const double lr : {std::nan(""), -1.0, std::numeric_limits<double>::infinity()}) {
+    o = quick();
+    o.lr = lr;
+    refuses(o);
+  }
+  refuses(quick("tp:2000"));
+  o = quick();
+  o.preset = "8b";
+  try {
+    train(o, std::string(64, 'a'));
+    FAIL() << "8b was trained";
+  } catch (const Error& e) {
+    EXPECT_NE(
+        std::string(e.what()).find("8 billion parameters: with gradients and AdamW's two moments 128 GB"),
+        std::string::npos)
+        << e.what();
+  }
 }
 
 }  // namespace
