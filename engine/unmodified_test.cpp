@@ -113,7 +113,7 @@ struct Layout {
   const char* batch;
 };
 // Even, uneven and empty shards of four samples; two mesh dimensions on one; none.
-const Layout kLayouts[] = {{{2}, "[S0]"},      {{3}, "[S0]"},    {{4}, "[S0]"},  {{2, 2}, "[S0,S0]"},
+const Layout kLayouts[] = {{{2}, "[S0]"},      {{3}, "[S0]"},     {{4}, "[S0]"}, {{2, 2}, "[S0,S0]"},
                            {{2, 2}, "[R,S0]"}, {{2, 2}, "[R,R]"}, {{3}, "[R]"}};
 
 Placements replicated_on(const MeshInWorld& mesh) {
@@ -122,7 +122,8 @@ Placements replicated_on(const MeshInWorld& mesh) {
 
 // All samples where the batch is replicated. Where it is sharded the gradient of a parameter is a sum across
 // ranks, which may round in another order than the plain run's: there the loss ignores all samples but one,
-// another in each step, so that one term of every such sum is not zero, and the sum is that term in any order.
+// another in each step, so that one term of every such sum is not zero, and the sum is that term in any
+// order.
 at::Tensor targets(int64_t step, bool all) {
   const auto classes = at::arange(kBatch).mul(5).add(step).remainder(kClasses);
   return all ? classes : at::where(at::arange(kBatch).eq(step % kBatch), classes, -100);
@@ -188,7 +189,12 @@ TEST(Unmodified, SgdTrainsEveryNet) {
 // --- every sample, sums across ranks: whole numbers, in doubles, of which every partial sum is exact ---
 
 at::Tensor whole(at::IntArrayRef shape, int64_t seed) {
-  return at::arange(c10::multiply_integers(shape), at::kDouble).add(seed).mul(0.7390851).sin().mul(1.4).round()
+  return at::arange(c10::multiply_integers(shape), at::kDouble)
+      .add(seed)
+      .mul(0.7390851)
+      .sin()
+      .mul(1.4)
+      .round()
       .reshape(shape);
 }
 
