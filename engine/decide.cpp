@@ -299,10 +299,22 @@ OpCall make_call(const c10::OperatorHandle& op, const Operands& operands,
   return call;
 }
 
+// Rules name reductions whatever the dtype; one that it does not have makes no Spec.
+bool has_reductions(const Placements& placements, const std::vector<TensorMeta>& metas) {
+  for (size_t i = 0; i < std::min(placements.size(), metas.size()); ++i) {
+    const auto* partial = std::get_if<Partial>(&placements[i]);
+    if (partial != nullptr && metas[i].defined && !has_reduction(partial->op, metas[i].dtype)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Rows legal_rows(const OpEntry& entry, const OpCall& call) {
   auto rows = entry.rows(call);
+  std::erase_if(rows, [&call](const Row& row) {
+    return !has_reductions(row.inputs, call.inputs) || !has_reductions(row.outputs, call.outputs);
+  });
   if (!entry.own_interleaved) {
     const size_t plain = rows.size();
     std::vector<int64_t> done;

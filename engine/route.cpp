@@ -73,13 +73,6 @@ class Planner {
         now_->mesh() == to_->mesh() && now_->shape() == to_->shape() && now_->dtype() == to_->dtype(),
         "[redistribute] ", to_string(*now_), " and ", to_string(*to_),
         " differ in more than placements; redistribute keeps mesh, shape and dtype");
-    for (int64_t d = 0; d < now_->mesh().ndim(); ++d) {
-      const auto* partial = std::get_if<Partial>(&target(d));
-      if (partial == nullptr || now(d) == target(d)) continue;
-      LOCKSTEP_CHECK(partial->op != ReduceOp::kAvg || c10::isFloatingType(to_->dtype()), "[redistribute] ",
-                     to_string(*to_), ": an average of ", dtype_name(to_->dtype()),
-                     " is not defined; use P (sum)");
-    }
   }
 
   void step(StepKind kind, int64_t mesh_dim, SpecPtr next, int64_t bytes) {

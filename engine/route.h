@@ -17,7 +17,8 @@ enum class StepKind {
   kAllGather,      // Shard -> Replicate along one mesh dimension
   kAllToAll,       // Shard -> Shard of another dimension along one mesh dimension
   kExchange,       // any other move of elements: intersect what ranks hold with what they need
-  kMakePartial,    // Replicate -> Partial: coordinate 0 keeps the value, the others the identity
+  kMakePartial,    // Replicate -> Partial: by sum and product coordinate 0 keeps the value and the
+                   // others the identity; by avg, min and max every coordinate keeps the value
 };
 
 struct Step {
@@ -36,7 +37,7 @@ struct Route {
 };
 
 // @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if
-// equal. Throws Error naming the Specs for what cannot be done (Partial of bool or of integers by avg).
+// equal. Throws Error naming the Specs if they differ in mesh, shape or dtype.
 Route route(const SpecPtr& from, const SpecPtr& to);
 
 // The step that carries the gradient back: slice <-> gather, all-to-all and exchange reversed, reductions ->

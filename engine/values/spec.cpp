@@ -91,15 +91,21 @@ bool is_linear(ReduceOp op) {
   return op == ReduceOp::kSum || op == ReduceOp::kAvg;
 }
 
-void check_combination(const Placements& placements) {
+void check_partials(const Placements& placements, c10::ScalarType dtype) {
   const Partial* first = nullptr;
   for (const auto& p : placements)
     if (const auto* partial = std::get_if<Partial>(&p)) {
+      LOCKSTEP_CHECK(has_reduction(partial->op, dtype), "[spec] ", p, " of ", dtype_name(dtype), " in ",
+                     placements,
+                     ": an average needs a floating dtype; use P (sum), or convert the tensor first");
       if (first == nullptr) first = partial;
       LOCKSTEP_CHECK(partial->op == first->op || (is_linear(partial->op) && is_linear(first->op)), "[spec] ",
                      placements, " reduces by both ", name(first->op), " and ", name(partial->op),
                      ", whose result depends on which comes first; redistribute one of them");
     }
+}
+
+void check_ragged_count(const Placements& placements) {
   LOCKSTEP_CHECK(std::count_if(placements.begin(), placements.end(), is_ragged) <= 1, "[spec] ", placements,
                  " has two RaggedShards; each would have to be applied last");
 }
@@ -173,7 +179,8 @@ void Spec::finish() {
                  shape_text(shape_));
   check_sizes(shape_);
   normalise(placements_, *mesh_, shape_);
-  check_combination(placements_);
+  check_partials(placements_, dtype_);
+  check_ragged_count(placements_);
   order_ = normalised_order(order_, placements_);
   check_blocks(placements_, order_, *mesh_, shape_);
 
@@ -189,6 +196,10 @@ void Spec::finish() {
   hash.add(order_);
   hash.add(static_cast<uint64_t>(dtype_));
   hash_ = hash.state;
+}
+
+bool has_reduction(ReduceOp op, c10::ScalarType dtype) {
+  return op != ReduceOp::kAvg || c10::isFloatingType(dtype);
 }
 
 bool Spec::default_order() const {

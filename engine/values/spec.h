@@ -14,9 +14,10 @@ class Spec {
  public:
   // Throws Error if a placement does not fit: their number is not mesh.ndim(), a dimension is out of range
   // (negative ones count from the end, as in torch, and are normalised), RaggedShard's units do not fit, or
-  // two kinds of Partial other than sum and avg meet. Units are divided by their gcd. `order` is the order in
-  // which mesh dimensions are applied; empty: left to right. Only the relative order of mesh dimensions that
-  // shard one tensor dimension matters; the rest is normalised.
+  // two kinds of Partial other than sum and avg meet, or Pavg meets a dtype that is not floating. Units are
+  // divided by their gcd. `order` is the order in which mesh dimensions are applied; empty: left to right.
+  // Only the relative order of mesh dimensions that shard one tensor dimension matters; the rest is
+  // normalised.
   Spec(DeviceMesh mesh, Placements placements, std::vector<int64_t> shape, std::vector<int64_t> stride,
        c10::ScalarType dtype, std::vector<int64_t> order = {});
   // Contiguous strides.
@@ -56,6 +57,9 @@ class Spec {
 };
 
 using SpecPtr = std::shared_ptr<const Spec>;
+
+// Whether terms of this dtype can be reduced so: an average needs a floating dtype.
+bool has_reduction(ReduceOp op, c10::ScalarType dtype);
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 

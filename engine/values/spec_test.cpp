@@ -84,6 +84,23 @@ TEST(Spec, ImpossiblePlacementsAreErrors) {
   EXPECT_NO_THROW(make("2", "[G:0/1]", {}));
 }
 
+// Would catch: an average of integers, which would be none of them, made or read anywhere.
+TEST(Spec, AnAverageNeedsAFloatingDtype) {
+  for (const auto dtype : {ScalarType::Long, ScalarType::Byte, ScalarType::Bool}) {
+    try {
+      Spec(DeviceMesh({2, 2}), parse_placements("[R,Pavg]"), {4}, dtype);
+      ADD_FAILURE() << dtype_name(dtype);
+    } catch (const Error& e) {
+      for (const auto& part :
+           {std::string("Pavg of ") + dtype_name(dtype), std::string("[R,Pavg]"), std::string("use P (sum)")})
+        EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+    EXPECT_NO_THROW(Spec(DeviceMesh({2, 2}), parse_placements("[R,Pmax]"), {4}, dtype));
+    EXPECT_THROW(make("2x2", "[R,Pavg]", {4}).with_tensor({4}, {1}, dtype), Error);
+  }
+  EXPECT_NO_THROW(Spec(DeviceMesh({2}), parse_placements("[Pavg]"), {4}, ScalarType::BFloat16));
+}
+
 // The rows of each rank have to be a whole number of blocks, not those of the whole tensor. Would catch: a
 // message without the number that the units' sum must divide.
 TEST(Spec, BlocksDivideTheRowsOfEachRank) {
