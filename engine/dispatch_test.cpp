@@ -9,6 +9,7 @@
 #include <future>
 #include <thread>
 
+#include "engine/decide.h"
 #include "engine/dtensor.h"
 #include "engine/lone_world.h"
 #include "engine/rules/table.h"
@@ -234,6 +235,84 @@ TEST_F(DispatchTest, FromLocalChecks) {
                    {"rank", "13"}));
   EXPECT_EQ(spec(from_local(locals, mesh_, {Shard{0}, Shard{0}})).shape(), std::vector<int64_t>{12});
 }
+
+// Catches: sizes() that tell of elements that no rank holds, because nobody asked for the check of replicas;
+// an average of integers that comes back as floats.
+TEST_F(DispatchTest, FromLocalNeverLiesAboutShapes) {
+  const auto mesh = init_device_mesh({2});
+  const auto join = [&](int64_t a, int64_t b, std::optional<std::vector<int64_t>> shape) {
+    return from_local({at::ones({a}), at::ones({b})}, mesh, {Shard{0}}, std::move(shape), std::nullopt,
+                      false);
+  };
+  EXPECT_TRUE(says(error_of([&] { join(3, 2, std::nullopt); }), {"rank 1", "pass the global shape"}));
+  EXPECT_EQ(full_tensor(join(3, 2, std::vector<int64_t>{5})).sizes(), std::vector<int64_t>{5});
+  const auto ints = at::ones({2}, at::kLong);
+  EXPECT_TRUE(says(error_of([&] {
+                     from_local({ints, ints}, mesh, {Partial{ReduceOp::kAvg}});
+                   }),
+                   {"Pavg of i64", "use P (sum)"}));
+}
+
+// Catches: a row that would average integers, offered to the rules' own suite or printed as legal.
+TEST_F(DispatchTest, RowsReduceAsTheirDtypesCan) {
+  const auto partials = [](c10::ScalarType dtype) {
+    OpCall call;
+    call.name = "aten::clone";
+    call.inputs.push_back({.defined = true, .shape = {4}, .stride = {1}, .dtype = dtype});
+    call.outputs = call.inputs;
+    call.current = {Replicate{}};
+    int64_t all = 0, averages = 0;
+    for (const auto& row : legal_rows(*find_op("aten::clone"), call)) {
+      all += is_partial(row.inputs[0]) ? 1 : 0;
+      averages += is_partial(row.inputs[0], ReduceOp::kAvg) ? 1 : 0;
+    }
+    return std::pair(all, averages);
+  };
+  EXPECT_EQ(partials(at::kFloat), std::pair(int64_t{5}, int64_t{1}));
+  EXPECT_EQ(partials(at::kLong), std::pair(int64_t{4}, int64_t{0}));
+}
+
+// Catches: an error of libtorch's deep below, or a crash, where a tensor cannot be cut.
+TEST_F(DispatchTest, OnlyDenseRealTensorsOfTheCpuAreCut) {
+  const auto mesh = init_device_mesh({2});
+  const std::vector<std::pair<at::Tensor, const char*>> unfit = {
+      {{}, "undefined"},
+      {at::empty({2}, at::kMeta), "meta"},
+      {at::eye(2).to_sparse(), "to_dense()"},
+      {at::eye(2).to_sparse_csr(), "to_dense()"},
+      {at::ones({2}, at::kComplexFloat), "view_as_real()"},
+      {at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8), "dequantize()"},
+      {distribute_tensor(at::ones({2}), mesh, {kR}), "redistribute"}};
+  for (const auto& [tensor, part] : unfit) {
+    EXPECT_TRUE(
+        says(error_of([&, t = tensor] { distribute_tensor(t, mesh, {kR}); }), {"[distribute_tensor]", part}))
+        << part;
+    EXPECT_TRUE(says(error_of([&, t = tensor] {
+                       from_local({t, t}, mesh, {kR});
+                     }),
+                     {"[from_local]", "rank 0", part}))
+        << part;
+  }
+}
+
+// Catches: a fill value that went through a double.
+TEST_F(DispatchTest, FullHoldsEveryInteger) {
+  const int64_t big = 9007199254740993;
+  EXPECT_EQ(full_tensor(lockstep::full({3}, big, mesh_, {Shard{0}, kR}, at::kLong))[2].item<int64_t>(), big);
+  EXPECT_EQ(full_tensor(lockstep::full({3}, 0.5, mesh_, {kR, Partial{}}))[2].item<float>(), 0.5f);
+}
+
+// Catches: an error that names two equal meshes and not what differs.
+TEST_F(DispatchTest, TwoWorldsOfOneMeshSayWhy) {
+  const auto a = init_device_mesh({2}, {"tp"}), b = init_device_mesh({2}, {"tp"});
+  const auto on = [](const MeshInWorld& mesh) { return distribute_tensor(at::ones({4}), mesh, {Shard{0}}); };
+  EXPECT_TRUE(says(error_of([&] { on(a) + on(b); }), {"tp:2 and tp:2", "two Worlds", "init_device_mesh"}));
+  EXPECT_TRUE(says(error_of([&] { on(a) + on(init_device_mesh({4})); }), {"tp:2 and 4", "full_tensor"}));
+  EXPECT_TRUE(full_tensor(on(a) + on(init_device_mesh({2}, {"tp"}, a.world))).equal(at::full({4}, 2.0f)));
+}
+
+static_assert(!std::is_copy_constructible_v<ExplicitRedistribution>);
+static_assert(!std::is_copy_constructible_v<TimelinePause>);
 
 // Catches: list ops that treat every element as the first.
 TEST_F(DispatchTest, ForeachDecidesForEachElement) {

@@ -33,8 +33,23 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
+// Why this tensor can neither be cut nor be a part; empty: it can.
+std::string unfit(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "is undefined; give it a value first";
+  if (tensor.layout() != at::kStrided)
+    return concat("has layout ", tensor.layout(), "; make it dense first, with to_dense()");
+  if (tensor.is_meta())
+    return "is on the meta device and has no values; make it with lockstep::empty, or see "
+           "engine/nn/deferred.h";
+  if (!tensor.is_cpu()) return concat("is on device ", tensor.device(), "; move it with cpu() first");
+  if (tensor.is_complex() || tensor.is_quantized())
+    return concat("has dtype ", tensor.scalar_type(),
+                  ", which no placement is defined for; use view_as_real() or dequantize()");
+  return "";
+}
+
 // Local extents along each dimension add up to the global ones; exact for even shards, checked by
-// check_locals.
+// check_shapes.
 std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh,
                                   const Placements& placements) {
   auto shape = local.sizes().vec();
@@ -49,7 +64,8 @@ std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mes
   return shape;
 }
 
-void check_locals(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
+// @post the locals of the hosted ranks fit the global shape: what sizes() tells is what there is.
+void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
   for (size_t i = 0; i < locals.size(); ++i) {
     const auto expected = local_shape(spec, comm.positions[i]);
     LOCKSTEP_CHECK(locals[i].sizes() == at::IntArrayRef(expected) && locals[i].scalar_type() == spec.dtype(),
@@ -57,6 +73,9 @@ void check_locals(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
                    locals[i].sizes(), ", but ", to_string(spec), " needs ", dtype_name(spec.dtype()),
                    at::IntArrayRef(expected), " there; pass the global shape of an uneven tensor");
   }
+}
+
+void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
     if (!is_replicate(spec.placements()[u(d)])) continue;
     const auto copies = comm.world->all_gather(comm.ranks, comm.along[u(d)], locals);
@@ -147,6 +166,8 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
                              const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
   LOCKSTEP_CHECK(!is_dtensor(tensor),
                  "[distribute_tensor] the tensor is a DTensor already; use redistribute");
+  const auto why = unfit(tensor);
+  LOCKSTEP_CHECK(why.empty(), "[distribute_tensor] the tensor ", why);
   const auto comm = comm_of(mesh);
   const auto replicated = std::make_shared<const Spec>(
       Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(),
@@ -179,6 +200,10 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   const auto comm = comm_of(mesh);
   LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
                  comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
+  for (size_t i = 0; i < locals.size(); ++i) {
+    const auto why = is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i]);
+    LOCKSTEP_CHECK(why.empty(), "[from_local] the tensor of rank ", comm->ranks[i], " ", why);
+  }
   LOCKSTEP_CHECK(placements.size() == u(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
                  placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
                  to_string(mesh.mesh));
@@ -187,7 +212,8 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   const auto dtype = locals.front().scalar_type();
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
-  if (run_check) check_locals(locals, *spec, *comm);
+  check_shapes(locals, *spec, *comm);
+  if (run_check) check_replicas(locals, *spec, *comm);
   return FromLocal::apply(at::TensorList(locals), spec, comm);
 }
 
@@ -240,8 +266,8 @@ at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Place
                 c10::ScalarType dtype) {
   return filled(std::move(shape), 1, mesh, p, dtype);
 }
-at::Tensor full(std::vector<int64_t> shape, double value, const MeshInWorld& mesh, const Placements& p,
-                c10::ScalarType dtype) {
+at::Tensor full(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
+                const Placements& p, c10::ScalarType dtype) {
   return filled(std::move(shape), value, mesh, p, dtype);
 }
 at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "engine/values/per_rank.h"
+#include "engine/values/random_source.h"
 #include "engine/values/spec.h"
 #include "engine/world.h"
 
@@ -22,21 +23,27 @@ struct MeshInWorld {
   std::shared_ptr<const Comm> comm;
 };
 
-// torch.distributed.init_device_mesh. Without a world: local_world(product of shape).
+// torch.distributed.init_device_mesh. Without a world: a local_world(product of shape) of its own, so that
+// DTensors of two such calls never meet: call it once, or pass the first one's world to the second.
 MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names = {},
                              WorldPtr world = nullptr);
 
 // Cuts a global tensor by placements. Every rank passes the same tensor, or, with src_data_rank set (the
 // default is mesh coordinate 0), its bits are broadcast from there; std::nullopt: each rank cuts its own
-// copy, no communication. Partial: coordinate 0 keeps the value, the others the identity (-0.0 for sum).
-// Keeps requires_grad (a new leaf).
+// copy, no communication. Partial: by sum and product coordinate 0 keeps the value, the others the identity
+// (-0.0 for sum); by avg, min and max every coordinate keeps the value. `order`: in which order mesh
+// dimensions cut, where several cut one tensor dimension; empty: left to right ([S0,S0] with order {1,0}: the
+// second mesh dimension makes the big pieces). Keeps requires_grad (a new leaf). Throws Error for a tensor
+// that is not a dense real one on the CPU with values.
 at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                              const std::vector<int64_t>& order = {},
                              std::optional<int64_t> src_data_rank = 0);
 
-// One local tensor for each hosted rank, in mesh order; under RaggedShard flat ones, of one dimension.
-// Without a shape, it is the sum of local extents (even shards, none ragged). run_check: local shapes must be
-// what Layout says and replicas must agree in bits; else Error naming the rank.
+// Differentiable. One local tensor for each hosted rank, in mesh order; under RaggedShard flat ones, of one
+// dimension. Without a shape, it is the first local's times the mesh dimensions that shard it (even shards,
+// none ragged); without a stride, it is contiguous. Local shapes must be what Layout says, else Error naming
+// the rank. run_check (torch's default is false): replicas must agree in bits, which is an all-gather; else
+// Error naming the rank. `order`: as distribute_tensor's.
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,
@@ -64,12 +71,13 @@ const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor);
 // a Parameter of torch's distribute_module.
 at::Tensor parameter(const at::Tensor& tensor);
 
-// Factories; random ones draw the single device's values from generator().
+// Factories; random ones draw the single device's values from generator(), which manual_seed seeds
+// (engine/values/random_source.h).
 at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
                  c10::ScalarType dtype = c10::ScalarType::Float);
 at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
                 c10::ScalarType dtype = c10::ScalarType::Float);
-at::Tensor full(std::vector<int64_t> shape, double value, const MeshInWorld& mesh,
+at::Tensor full(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
                 const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
 at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
                  c10::ScalarType dtype = c10::ScalarType::Float);
@@ -92,6 +100,8 @@ class ExplicitRedistribution {
  public:
   ExplicitRedistribution();
   ~ExplicitRedistribution();
+  ExplicitRedistribution(const ExplicitRedistribution&) = delete;
+  ExplicitRedistribution& operator=(const ExplicitRedistribution&) = delete;
 
  private:
   bool previous_;

@@ -26,11 +26,15 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   call.zeros.emplace_back();
   if (impl == nullptr) return;
   if (call.comm == nullptr) call.comm = impl->comm();
-  LOCKSTEP_CHECK(call.comm == impl->comm() ||
-                     (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
-                 "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh),
-                 " and ", to_string(impl->comm()->mesh),
-                 "; bring them to one mesh with full_tensor and distribute_tensor");
+  LOCKSTEP_CHECK(
+      call.comm == impl->comm() ||
+          (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
+      "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh), " and ",
+      to_string(impl->comm()->mesh),
+      call.comm->mesh == impl->comm()->mesh
+          ? " in two Worlds; init_device_mesh makes a World at each call unless it is given one: call "
+            "it once and use its result for both, or pass the first one's world to the second"
+          : "; bring them to one mesh with full_tensor and distribute_tensor");
 }
 
 at::Tensor tensor_of(const c10::IValue& value) {

@@ -27,6 +27,8 @@ class TimelinePause {
  public:
   TimelinePause();
   ~TimelinePause();
+  TimelinePause(const TimelinePause&) = delete;
+  TimelinePause& operator=(const TimelinePause&) = delete;
 
  private:
   Timeline* previous_;

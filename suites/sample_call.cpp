@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/sample_call.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include "engine/resolve.h"
 #include "engine/values/error.h"
 #include "generators/programs.h"
@@ -21,6 +23,28 @@ TensorMeta meta_of(const TensorRecord& record) {
   meta.stride = record.spec->stride();
   meta.dtype = record.spec->dtype();
   return meta;
+}
+
+// @pre find_op(name) is nullptr. An overload by names of dimensions is often composed where the op itself is
+// not.
+std::string why_without_rule(const std::string& name) {
+  bool exists = false, composed = true;
+  for (const auto& known : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (known.name != name) continue;
+    exists = true;
+    const auto op = c10::Dispatcher::singleton().findSchema(known);
+    if (!op.has_value()) continue;
+    const auto& resolved = resolve(*op);
+    if (resolved.entry != nullptr)
+      return concat(" runs by the rule of ", resolved.entry->name, "; show that");
+    composed &= resolved.composite || resolved.variant == Variant::kOut;
+  }
+  if (!exists) return " is no operator of libtorch; `lockstep list --ops` names those that have a rule";
+  if (!composed)
+    return " has no rule; `lockstep list --ops` names those that have, register_sharding adds one";
+  return " needs no rule: libtorch composes it of other ops, and each of those runs by its own; a "
+         "TimelineScope "
+         "(engine/timeline_log.h) records them";
 }
 
 }  // namespace
@@ -52,8 +76,7 @@ SampleCall call_in(const oracle::Case& c, const std::string& op) {
 }
 
 SampleCall sample_call(const std::string& op) {
-  LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op,
-                 " has no rule; `lockstep list --ops` names those that have, register_sharding adds one");
+  LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op, why_without_rule(stem(op)));
   for (const auto& candidate : generators::op_templates()) {
     if (stem(candidate.op) != stem(op)) continue;
     for (uint64_t i = 0; i < 20; ++i) {

@@ -68,7 +68,15 @@ DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> name
   check_names(names_, shape_.size());
 }
 
+int64_t DeviceMesh::size(int64_t dim) const {
+  LOCKSTEP_CHECK(dim >= 0 && dim < ndim(), "[mesh] size: no dimension ", dim, " in ", *this,
+                 "; dimensions are 0 to ", ndim() - 1);
+  return shape_[static_cast<size_t>(dim)];
+}
+
 std::vector<int64_t> DeviceMesh::coordinate(int64_t position) const {
+  LOCKSTEP_CHECK(position >= 0 && position < size(), "[mesh] coordinate: no position ", position, " in ",
+                 *this, "; positions are 0 to ", size() - 1);
   std::vector<int64_t> result(shape_.size());
   for (size_t d = shape_.size(); d-- > 0;) {
     result[d] = position % shape_[d];
@@ -78,8 +86,14 @@ std::vector<int64_t> DeviceMesh::coordinate(int64_t position) const {
 }
 
 int64_t DeviceMesh::position(const std::vector<int64_t>& coordinate) const {
+  bool fits = coordinate.size() == shape_.size();
   int64_t result = 0;
-  for (size_t d = 0; d < shape_.size(); ++d) result = result * shape_[d] + coordinate.at(d);
+  for (size_t d = 0; fits && d < shape_.size(); ++d) {
+    fits = coordinate[d] >= 0 && coordinate[d] < shape_[d];
+    result = result * shape_[d] + coordinate[d];
+  }
+  LOCKSTEP_CHECK(fits, "[mesh] position: (", join(coordinate, ','), ") is not a coordinate of ", *this,
+                 "; give one number for each dimension, from 0 up to its size");
   return result;
 }
 

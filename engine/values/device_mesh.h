@@ -20,14 +20,14 @@ class DeviceMesh {
 
   int64_t ndim() const { return static_cast<int64_t>(shape_.size()); }
   int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
-  int64_t size(int64_t dim) const { return shape_.at(static_cast<size_t>(dim)); }
+  int64_t size(int64_t dim) const;
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<std::string>& names() const { return names_; }
   bool has_names() const { return named_; }
   // The rank at each row-major position of the grid.
   const std::vector<int64_t>& ranks() const { return ranks_; }
 
-  // Row-major position -> coordinate, and back.
+  // Row-major position -> coordinate, and back. These and size(dim) throw Error naming the range that exists.
   std::vector<int64_t> coordinate(int64_t position) const;
   int64_t position(const std::vector<int64_t>& coordinate) const;
   // Positions that differ from `position` only along `dim`, in order of that coordinate.

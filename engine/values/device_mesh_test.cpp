@@ -17,6 +17,32 @@ TEST(DeviceMesh, PositionsAreRowMajor) {
   for (int64_t p = 0; p < mesh.size(); ++p) EXPECT_EQ(mesh.position(mesh.coordinate(p)), p);
 }
 
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+// Would catch: a number that is folded into the mesh, or an error that is not ours and names nothing.
+TEST(DeviceMesh, NumbersOutsideAreErrorsThatNameTheRange) {
+  const DeviceMesh mesh({2, 3}, {"dp", "tp"});
+  const auto says = [](const std::string& message, std::initializer_list<const char*> parts) {
+    for (const auto* part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  for (const int64_t p : {int64_t{-1}, int64_t{6}, int64_t{99}})
+    says(error_of([&] { mesh.coordinate(p); }), {std::to_string(p).c_str(), "dp:2,tp:3", "0 to 5"});
+  says(error_of([&] { mesh.position({7}); }), {"(7)", "dp:2,tp:3"});
+  says(error_of([&] { mesh.position({1, 3}); }), {"(1,3)"});
+  says(error_of([&] { mesh.position({-1, 0}); }), {"(-1,0)"});
+  says(error_of([&] { mesh.size(9); }), {"9", "0 to 1"});
+  says(error_of([&] { mesh.size(-1); }), {"-1"});
+  says(error_of([&] { mesh.line(0, 2); }), {"2", "0 to 1"});
+}
+
 // Would catch: a line along the wrong dimension, or not in the order of the coordinate.
 TEST(DeviceMesh, LineVariesOneCoordinate) {
   const DeviceMesh mesh({2, 3});
