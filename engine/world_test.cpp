@@ -1,40 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One conformance suite for every World: it moves bits, adds nothing, and a world of one is the identity.
+// LocalWorld conforms: it moves bits, adds nothing, and a world of one is the identity. The suites'
+// decorators are held against the same function in suites/worlds_test.cpp.
 #include "engine/world.h"
 
-#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/comm.h"
+#include "engine/lone_world.h"
 #include "engine/values/error.h"
+#include "engine/world_conformance.h"
 
 namespace lockstep {
 namespace {
 
-// @pre the world hosts all its ranks. Rank r sends r everywhere.
 void conforms(const WorldPtr& world, const DeviceMesh& mesh) {
-  const Comm comm(mesh, world);
-  PerRank<at::Tensor> sent;
-  for (const int64_t r : comm.ranks) sent.push_back(at::full({2}, r, at::kLong));
-  for (size_t d = 0; d < comm.along.size(); ++d) {
-    const auto gathered = world->all_gather(comm.ranks, comm.along[d], sent);
-    PerRank<std::vector<at::Tensor>> pieces;
-    for (size_t i = 0; i < sent.size(); ++i) {
-      auto& mine = pieces.emplace_back();
-      for (size_t k = 0; k < comm.along[d][i].ranks.size(); ++k)
-        mine.push_back(at::full({1}, comm.ranks[i] * 100 + static_cast<int64_t>(k), at::kLong));
-    }
-    const auto exchanged = world->all_to_all(comm.ranks, comm.along[d], pieces);
-    const auto from_first = world->broadcast(comm.ranks, comm.along[d], 0, sent);
-    for (size_t i = 0; i < sent.size(); ++i) {
-      const auto& group = comm.along[d][i];
-      EXPECT_EQ(from_first[i][0].item<int64_t>(), group.ranks[0]);
-      for (size_t k = 0; k < group.ranks.size(); ++k) {
-        EXPECT_EQ(gathered[i][k][1].item<int64_t>(), group.ranks[k]);
-        EXPECT_EQ(exchanged[i][k].item<int64_t>(), group.ranks[k] * 100 + group.place);
-      }
-    }
-  }
+  EXPECT_EQ(world_conformance(world, mesh), "");
 }
 
 // Catches: groups along the wrong mesh dimension (equal sizes would hide it), transposed all-to-all.
@@ -55,6 +35,7 @@ TEST(WorldTest, SubMeshesKeepTheirRanks) {
 TEST(WorldTest, RefusesAMeshThatDoesNotFit) {
   EXPECT_THROW(Comm(DeviceMesh({4}), local_world(2)), Error);
   EXPECT_THROW(local_world(0), Error);
+  EXPECT_NE(world_conformance(lone_world(2, 1), DeviceMesh({2})), "");
 }
 
 }  // namespace
