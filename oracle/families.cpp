@@ -41,6 +41,9 @@ int64_t rows(Shapes in, Shapes out) {
 int64_t convolution_terms(Shapes in, Shapes) {
   return numel(in[0]) + numel(in[2]) + 4;
 }
+int64_t filter_terms(Shapes in, Shapes) {
+  return numel(in[1]) + 4;
+}
 int64_t along(Shapes in, Shapes) {
   int64_t most = 1;
   for (const int64_t n : in[0]) most = std::max(most, n);
@@ -58,6 +61,8 @@ constexpr std::string_view kNanInTail =
 constexpr std::string_view kRoundedInTail =
     "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
 constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
+
+constexpr std::string_view kAlgorithm = "the algorithm of a convolution is chosen by the size of the batch";
 
 constexpr OpFamily exact(std::string_view name, bool reduces = false) {
   return {.name = name, .reduces = reduces, .commutes = true};
@@ -162,7 +167,15 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
      .bound = Bound::kLinear,
      .roundings = convolution_terms,
      .reduces = true,
-     .accumulates_narrow = true},
+     .accumulates_narrow = true,
+     .local_kernel = kAlgorithm,
+     .fast_lane = true},
+    {.name = "convolution",
+     .bound = Bound::kLinear,
+     .roundings = filter_terms,
+     .accumulates_narrow = true,
+     .local_kernel = kAlgorithm,
+     .fast_lane = true},
     {.name = "native_layer_norm_backward",
      .bound = Bound::kLayerNorm,
      .roundings = rows,

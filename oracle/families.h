@@ -40,6 +40,7 @@ struct OpFamily {
   bool accumulates_narrow = false;  // adds in the tensor's own dtype, not in a wider one
   // Why the stock kernel on a slice may round otherwise than on the whole; empty: it never does.
   std::string_view local_kernel = {};
+  bool fast_lane = false;  // local_kernel holds only there
 };
 
 // Null if the op is not in the table. `name` may have an overload, an in-place underscore, or a "_foreach_"

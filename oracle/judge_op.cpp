@@ -8,6 +8,7 @@
 
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
+#include "engine/values/numerics.h"
 #include "oracle/bound.h"
 #include "oracle/families.h"
 
@@ -20,6 +21,11 @@ size_t u(int64_t i) {
 
 bool pending(const TensorRecord* record) {
   return record != nullptr && record->spec->has_partial();
+}
+
+// The list ops are not tagged: each is a pointwise op on each element.
+bool is_pointwise(const Operator& op) {
+  return op.handle.hasTag(at::Tag::pointwise) || op.name.starts_with("aten::_foreach_");
 }
 
 bool draws_values(const Operator& op) {
@@ -236,14 +242,20 @@ const OpFamily& family_that_allows(const OpInQuestion& q) {
   bool takes = false, leaves = false;
   for (const TensorRecord* r : q.inputs) takes |= pending(r);
   for (const TensorRecord* r : q.outputs) leaves |= pending(r);
-  const bool allowed = family != nullptr && (takes    ? family->commutes
-                                             : leaves ? family->reduces
-                                                      : !family->local_kernel.empty());
+  const bool fast = lane() == Lane::kFast;
+  const bool allowed =
+      family != nullptr && (takes    ? family->commutes
+                            : leaves ? family->reduces
+                                     : !family->local_kernel.empty() && (fast || !family->fast_lane));
   // Equal as values: which of two zeros or of two NaNs survives may depend on where the vector body of a
   // kernel ends.
   static constexpr OpFamily kEqualValues = {.name = "",
                                             .local_kernel = "which zero or NaN of several survives"};
-  if (!allowed && !takes && !leaves) return kEqualValues;
+  // The exact lane has no vector bodies.
+  static constexpr OpFamily kEitherPath = {.name = "",
+                                           .bound = Bound::kTwoPaths,
+                                           .local_kernel = "the vector body of a kernel or its scalar tail"};
+  if (!allowed && !takes && !leaves) return fast && is_pointwise(*q.op.op) ? kEitherPath : kEqualValues;
   if (!allowed)
     find_fault(Condition::kOp, "its bits differ from the plain answer, and no bound explains how an op ",
                takes    ? "may pass a pending reduction on"
