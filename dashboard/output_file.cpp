@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "dashboard/store.h"
 
@@ -32,13 +34,32 @@ bool is_device(const std::string& path) {
   return stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
 }
 
+[[noreturn]] void refuse_database(const std::string& path, const std::string& option) {
+  throw StoreError(StoreError::Kind::kOutput, "[output] " + path + ": is a database, and " + option +
+                                                  " would replace it; name another file");
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code none, unknown;  // of files that are not there yet
+  if (fs::equivalent(a, b, none)) return true;
+  const auto whole = fs::weakly_canonical(fs::absolute(a), unknown);
+  return !unknown && whole == fs::weakly_canonical(fs::absolute(b), unknown) && !unknown;
+}
+
 }  // namespace
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+OutputFile::OutputFile(std::string path, std::string option)
+    : path_(std::move(path)), option_(std::move(option)) {
   if (path_ == "-") {
     descriptor_ = STDOUT_FILENO;
     std::fflush(stdout);
     return;
+  }
+  if (is_database(path_)) refuse_database(path_, option_);
+  if (std::error_code none; std::filesystem::is_directory(path_, none)) {
+    errno = EISDIR;
+    fail();
   }
   if (!is_device(path_)) temporary_ = path_ + ".new-" + std::to_string(getpid());
   descriptor_ =
@@ -76,13 +97,33 @@ void OutputFile::fail() {
       full        ? StoreError::Kind::kFull
       : forbidden ? StoreError::Kind::kReadonly
                   : StoreError::Kind::kUnreadable,
-      "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with -o, or make room");
+      "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with " + option_ +
+          (full ? ", or make room" : ""));
 }
 
-void write_whole(const std::string& path, std::string_view text) {
-  OutputFile file(path);
+void write_whole(const std::string& path, std::string_view text, const std::string& option) {
+  OutputFile file(path, option);
   file.write(text);
   file.commit();
+}
+
+bool is_database(const std::string& path) {
+  constexpr std::string_view kHead("SQLite format 3", 16);  // with the zero that ends it
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
+  std::ifstream in(path, std::ios::binary);
+  std::string head(kHead.size(), '\0');
+  return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == kHead;
+}
+
+void check_not_database(const std::string& path, const std::string& database, const std::string& option) {
+  if (path != "-" && is_same_file(path, database)) refuse_database(path, option);
+}
+
+void check_output(const std::string& path, const std::string& database, const std::string& option) {
+  if (path.empty()) return;
+  check_not_database(path, database, option);
+  if (!is_device(path)) const OutputFile tried(path, option);
 }
 
 }  // namespace lockstep::dashboard

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dashboard/output_file.h"
 #include "dashboard/store.h"
 
 namespace lockstep::dashboard {
@@ -23,8 +24,7 @@ namespace fs = std::filesystem;
 void check_target(const std::string& database, const std::string& copy, bool replace) {
   std::error_code error;
   if (!fs::exists(copy, error)) return;
-  if (fs::equivalent(database, copy, error))
-    fail(StoreError::Kind::kReadonly, copy, "is the database itself; name another file");
+  check_not_database(copy, database, "-o");
   if (!fs::is_regular_file(copy, error)) fail(StoreError::Kind::kReadonly, copy, "is no file; name another");
   if (!replace)
     fail(StoreError::Kind::kReadonly, copy, "is there already; name another file, or pass --force");

@@ -74,9 +74,9 @@ TEST(Publish, ReplacesOnlyWhenTold) {
   EXPECT_EQ(read_file(folder / "copy.db"), "mine");
   publish(folder / "a.db", folder / "copy.db", true);
   EXPECT_EQ(content(Store::open_reader(folder / "copy.db")), content(Store::open_reader(folder / "a.db")));
-  EXPECT_EQ(error_of([&] { publish(folder / "a.db", folder / "a.db", true); }), Kind::kReadonly);
+  EXPECT_EQ(error_of([&] { publish(folder / "a.db", folder / "a.db", true); }), Kind::kOutput);
   std::filesystem::create_hard_link(folder / "a.db", folder / "same.db");
-  EXPECT_EQ(error_of([&] { publish(folder / "a.db", folder / "same.db", true); }), Kind::kReadonly);
+  EXPECT_EQ(error_of([&] { publish(folder / "a.db", folder / "same.db", true); }), Kind::kOutput);
 }
 
 // Catches a copy that another database's journal would be rolled into when it is opened.

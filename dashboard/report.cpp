@@ -40,8 +40,8 @@ std::string render_report(const Store& store) {
   }
 }
 
-void write_report(const Store& store, const std::string& path) {
-  write_whole(path, render_report(store));
+void write_report(const Store& store, const std::string& path, const std::string& option) {
+  write_whole(path, render_report(store), option);
 }
 
 }  // namespace lockstep::dashboard

@@ -14,6 +14,6 @@ std::string render_report(const Store& store);
 // Writes the page to a temporary file beside `path`, then renames it: a reader sees the old page or the new
 // one.
 // @throws StoreError(readonly, full, unreadable) if the file cannot be written.
-void write_report(const Store& store, const std::string& path);
+void write_report(const Store& store, const std::string& path, const std::string& option = "--report");
 
 }  // namespace lockstep::dashboard

@@ -13,7 +13,7 @@ class Database;
 
 namespace lockstep::dashboard {
 
-// Why a store cannot be used. The program ends with code 7 for each of them.
+// Why a store cannot be used. The program ends with code 7 for each of them but the last, a mistake of usage.
 struct StoreError : std::runtime_error {
   enum class Kind {
     kUnreadable,  // no such file, no permission, a folder
@@ -23,6 +23,7 @@ struct StoreError : std::runtime_error {
     kFull,        // no room: full disk, quota, file size limit
     kLocked,      // another process writes it
     kReadonly,    // file, folder or file system may not be written
+    kOutput,      // another kind of output would replace a database
   };
   StoreError(Kind k, const std::string& what) : std::runtime_error(what), kind(k) {}
   Kind kind;

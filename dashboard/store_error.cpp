@@ -10,8 +10,8 @@ namespace lockstep::dashboard {
 using Kind = StoreError::Kind;
 
 const char* name(Kind kind) {
-  constexpr const char* kNames[] = {"unreadable", "newer",  "foreign", "corrupt",
-                                    "full",       "locked", "readonly"};
+  constexpr const char* kNames[] = {"unreadable", "newer",  "foreign",  "corrupt",
+                                    "full",       "locked", "readonly", "output"};
   return kNames[static_cast<size_t>(kind)];
 }
 

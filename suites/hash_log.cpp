@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "dashboard/output_file.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {
@@ -68,8 +69,10 @@ size_t ranks_of(const TimelineEntry& entry) {
 
 }  // namespace
 
-HashLog::HashLog(std::string path)
-    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb"), std::fclose) {
+HashLog::HashLog(std::string path) : path_(std::move(path)), file_(nullptr, std::fclose) {
+  LOCKSTEP_CHECK(!dashboard::is_database(path_), "[hashes] ", path_,
+                 ": is a database, and --log-hashes would replace it; name another file");
+  file_.reset(std::fopen(path_.c_str(), "wb"));
   check(file_ != nullptr);
 }
 

@@ -2,7 +2,6 @@
 // lockstep export, lockstep publish
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "ci/output/output.h"
@@ -39,12 +38,6 @@ auto find(const Table& table, const std::string& format) -> decltype(table[0].se
   return nullptr;
 }
 
-void check_output(const Flags& flags) {
-  std::error_code none;  // of files that are not there yet
-  LOCKSTEP_CHECK(!std::filesystem::equivalent(flags.db, flags.output, none), "[export] -o ", flags.output,
-                 " is the database itself; name another file");
-}
-
 void write_view(const Flags& flags) {
   const Stream stream = find(kOfView, flags.format);
   LOCKSTEP_CHECK(stream != nullptr, "[export] --view goes with --format json, jsonl or csv, not ",
@@ -56,7 +49,7 @@ void write_view(const Flags& flags) {
 }
 
 int run(const Flags& flags) {
-  check_output(flags);
+  dashboard::check_output(flags.output, flags.db, "-o");
   if (!flags.view.empty()) {
     write_view(flags);
     return 0;

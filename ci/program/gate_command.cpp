@@ -88,16 +88,26 @@ int list_rules(const gate::Policy& policy, bool json) {
   return 0;
 }
 
+bool has_files(const Flags& flags) {
+  return !(flags.junit + flags.sarif + flags.summary + flags.report).empty();
+}
+
+void check_outputs(const Flags& flags) {
+  dashboard::check_output(flags.junit, flags.candidate, "--junit");
+  dashboard::check_output(flags.sarif, flags.candidate, "--sarif");
+  dashboard::check_output(flags.summary, flags.candidate, "--summary");
+  dashboard::check_output(flags.report, flags.candidate, "--report");
+}
+
 // The outputs that were asked for, of the store that now holds the judgement.
 void write_outputs(const Flags& flags) {
-  if (flags.junit.empty() && flags.sarif.empty() && flags.summary.empty() && flags.report.empty() &&
-      !flags.annotations)
-    return;
+  if (!has_files(flags) && !flags.annotations) return;
   const auto store = dashboard::Store::open_reader(flags.candidate);
   const auto picture = output::read_picture(store);
-  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(picture));
-  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(picture));
-  if (!flags.summary.empty()) dashboard::write_whole(flags.summary, output::render_summary(picture));
+  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(picture), "--junit");
+  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(picture), "--sarif");
+  if (!flags.summary.empty())
+    dashboard::write_whole(flags.summary, output::render_summary(picture), "--summary");
   if (!flags.report.empty()) dashboard::write_report(store, flags.report);
   if (flags.annotations) std::printf("%s", output::render_annotations(picture).c_str());
 }
@@ -108,10 +118,11 @@ int run(const Flags& flags) {
   LOCKSTEP_CHECK(gate::is_day(flags.today), "[gate] --today ", flags.today,
                  ": write a day such as 2027-01-31");
   LOCKSTEP_CHECK(
-      !flags.dry || (flags.junit + flags.sarif + flags.summary + flags.report).empty(),
+      !flags.dry || !has_files(flags),
       "[gate] --dry-run stores no judgement, so that no output can show it; leave one of them out");
   LOCKSTEP_CHECK(!flags.baseline.empty(),
                  "[gate] pass --baseline DB: the database of an earlier run, or of main");
+  check_outputs(flags);
   const auto judgement = gate::judge(flags.baseline, flags.candidate, policy, flags.claims, flags.today);
   const int code = winning(judgement.codes);
   if (!flags.dry) gate::record(judgement, code);

@@ -10,6 +10,7 @@
 #include "ci/curves/read.h"
 #include "ci/curves/record.h"
 #include "ci/program/commands.h"
+#include "dashboard/output_file.h"
 #include "dashboard/report.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
@@ -130,6 +131,7 @@ void compare_hashes(Found& found, const curves::Localized& l, dashboard::Recorde
 
 // Everything is read before the store is opened: a mistake in an input leaves no trace.
 int import(const Flags& flags) {
+  dashboard::check_output(flags.report, flags.db, "--report");
   const bool with_curves = !flags.reference.empty();
   LOCKSTEP_CHECK(with_curves || !flags.hashes.empty(),
                  "[curves] nothing to import; give a reference and a candidate, or --hashes with two logs");
@@ -154,7 +156,6 @@ int import(const Flags& flags) {
   if (!flags.hashes.empty()) compare_hashes(found, localized, recorder);
   const int code = winning(found.codes);
   recorder.finish("finished", code);
-  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
   found.json["run"] = run.id;
   found.json["db"] = flags.db;
   found.json["report"] = flags.report;
@@ -165,6 +166,7 @@ int import(const Flags& flags) {
                         ? found.json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                         : found.text;
   std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
   return code;
 }
 

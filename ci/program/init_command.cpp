@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/program/commands.h"
+#include "dashboard/output_file.h"
 #include "dashboard/recorder.h"
 #include "dashboard/report.h"
 #include "dashboard/store.h"
@@ -77,6 +78,7 @@ nlohmann::json json_of(const suites::InitReport& report) {
 
 int init(const Flags& flags) {
   const auto options = options_of(flags);
+  dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
   dashboard::Recorder recorder(store, suites::run_without_plan(flags.command, "exact", flags.seed), "init");
   suites::InitObserver observer;

@@ -36,7 +36,8 @@ int end_with(const Ending& ending, bool json) {
 // Every error that reaches main, by its kind.
 Ending ending_of(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e) != nullptr) return {kUsage, e.what()};
-  if (dynamic_cast<const dashboard::StoreError*>(&e) != nullptr) return {kStoreUnusable, e.what()};
+  if (const auto* store = dynamic_cast<const dashboard::StoreError*>(&e); store != nullptr)
+    return {store->kind == dashboard::StoreError::Kind::kOutput ? kUsage : kStoreUnusable, e.what()};
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
   return {kHarnessError,
           std::string("harness error: ") + (torch != nullptr ? torch->what_without_backtrace() : e.what())};

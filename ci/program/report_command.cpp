@@ -4,6 +4,7 @@
 
 #include "ci/program/commands.h"
 #include "dashboard/merge.h"
+#include "dashboard/output_file.h"
 #include "dashboard/report.h"
 
 namespace lockstep::program {
@@ -19,7 +20,8 @@ void add_report(CLI::App& app, Chosen& chosen) {
   report->add_option("-o,--output", flags->output, "Page (default lockstep-report.html)");
   report->callback([&chosen, flags] {
     chosen.action = [flags] {
-      dashboard::write_report(dashboard::Store::open_reader(flags->db), flags->output);
+      dashboard::check_output(flags->output, flags->db, "-o");
+      dashboard::write_report(dashboard::Store::open_reader(flags->db), flags->output, "-o");
       std::printf("%s\n", flags->output.c_str());
       return 0;
     };

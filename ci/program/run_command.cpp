@@ -8,6 +8,9 @@
 
 #include "ci/program/commands.h"
 #include "ci/program/progress.h"
+#include "dashboard/output_file.h"
+#include "dashboard/report.h"
+#include "dashboard/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
@@ -142,8 +145,36 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   if (!s.lacking.empty()) std::printf("not covered as the plan requires:\n");
   for (const auto& text : s.lacking) std::printf("  %s\n", text.c_str());
   std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());
-  if (!flags.report.empty()) std::printf("report: %s\n", flags.report.c_str());
-  const int code = winning(s.codes);
+  std::fflush(stdout);
+}
+
+// The page of the database. One that cannot be written any more takes nothing of the summary with it.
+// @returns what is wrong; empty: nothing.
+std::string write_report(const RunFlags& flags) {
+  if (flags.report.empty()) return {};
+  try {
+    dashboard::write_report(dashboard::Store::open_reader(flags.options.db), flags.report);
+    return {};
+  } catch (const dashboard::StoreError& e) {
+    return e.what();
+  }
+}
+
+void conclude(RunSummary& summary, const RunFlags& flags) {
+  if (!flags.json) print_summary(summary, flags);
+  const auto wrong = write_report(flags);
+  if (!wrong.empty()) {
+    std::fprintf(stderr, "lockstep: %s\n", wrong.c_str());
+    summary.codes.insert(kStoreUnusable);
+  }
+  if (flags.json) {
+    auto json = to_json(summary, flags);
+    if (!wrong.empty()) json["error"] = wrong;
+    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    return;
+  }
+  if (!flags.report.empty() && wrong.empty()) std::printf("report: %s\n", flags.report.c_str());
+  const int code = winning(summary.codes);
   std::printf("exit %d: %s\n", code, meaning(code));
 }
 
@@ -151,7 +182,7 @@ int run(RunFlags& flags) {
   auto& options = flags.options;
   parse_shard(flags.shard, options);
   for (const auto& text : flags.required) options.required.insert(suites::parse_least(text));
-  options.report = flags.report;
+  dashboard::check_output(flags.report, options.db, "--report");
   Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
   suites::RunListener listener;
   listener.started = [&](const RunOptions& o, const suites::Plan& plan, const std::string& id) {
@@ -173,12 +204,9 @@ int run(RunFlags& flags) {
     else
       progress.print(text);
   };
-  const auto summary = suites::run(options, listener);
+  auto summary = suites::run(options, listener);
   progress.finish();
-  if (flags.json)
-    std::printf("%s\n", to_json(summary, flags).dump(2).c_str());
-  else
-    print_summary(summary, flags);
+  conclude(summary, flags);
   return winning(summary.codes);
 }
 

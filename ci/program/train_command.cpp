@@ -10,6 +10,7 @@
 #include <set>
 
 #include "ci/program/commands.h"
+#include "dashboard/output_file.h"
 #include "dashboard/recorder.h"
 #include "dashboard/report.h"
 #include "dashboard/store.h"
@@ -146,6 +147,7 @@ int curves(const Flags& flags) {
     suites::check_options(one);
   }
   const auto text = text_of(flags, options.train);
+  dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
   const auto run = suites::run_without_plan(flags.command, flags.numerics, flags.train.seed);
   dashboard::Recorder recorder(store, run, "curves");

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "dashboard/output_file.h"
 #include "dashboard/read_back.h"
 #include "dashboard/store.h"
 #include "engine/values/error.h"
@@ -18,15 +19,9 @@ namespace {
 
 using dashboard::KeptCase;
 
-bool is_database(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string head(15, '\0');
-  return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == "SQLite format 3";
-}
-
 std::vector<KeptCase> read(const std::string& file) {
   LOCKSTEP_CHECK(std::filesystem::exists(file), "[run] --corpus: there is no ", file);
-  if (!is_database(file)) return read_corpus(file);
+  if (!dashboard::is_database(file)) return read_corpus(file);
   return dashboard::kept_cases(dashboard::Store::open_reader(file));
 }
 

@@ -21,7 +21,6 @@ struct RunOptions {
   int64_t shard = 0, shards = 1;
   Lane lane = Lane::kExact;
   std::string db = "lockstep.db";
-  std::string report;                       // "": none
   std::map<std::string, int64_t> required;  // labels and pairs, besides those of the default plan
   std::string fault;                        // plants this fault in the engine
   bool resume = false;

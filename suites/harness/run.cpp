@@ -10,7 +10,6 @@
 #include "dashboard/clock.h"
 #include "dashboard/merge.h"
 #include "dashboard/read_back.h"
-#include "dashboard/report.h"
 #include "engine/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
@@ -231,7 +230,6 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
-  if (!options.report.empty()) dashboard::write_report(store, options.report);
   return summary;
 }
 

@@ -32,7 +32,7 @@ struct RunListener {
   std::function<void(const std::string& text)> message;
 };
 
-// Runs, records, merges, reports. @post the database holds every committed case of the run, and nothing of a
+// Runs, records, merges. @post the database holds every committed case of the run, and nothing of a
 // worker's file remains beside it. Throws Error (usage), StoreError, Broken.
 RunSummary run(RunOptions options, const RunListener& listener);
 
