@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <vector>
 
 #include "dashboard/join_rules.h"
 
@@ -104,6 +106,13 @@ void join_decisions(SQLite::Database& db) {
   }
 }
 
+[[noreturn]] void fail_half_pruned(const std::string& path, const std::string& run) {
+  throw StoreError(StoreError::Kind::kForeign,
+                   "[merge] " + path + ": run " + run +
+                       " was pruned in one of the two files and not, or otherwise, "
+                       "in the other; merge first, then prune");
+}
+
 // A pruned run has counts in place of cases; joined with its own unpruned copy it would count them twice.
 void refuse_half_pruned(SQLite::Database& db, const std::string& path) {
   SQLite::Statement row(db, R"(
@@ -113,11 +122,21 @@ void refuse_half_pruned(SQLite::Database& db, const std::string& path) {
                (SELECT coalesce(sum(cases), 0) FROM shard.pruned WHERE run = theirs.id) AS there
         FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key)
       SELECT name FROM counts WHERE here <> there LIMIT 1)");
-  if (!row.executeStep()) return;
-  throw StoreError(StoreError::Kind::kForeign,
-                   "[merge] " + path + ": run " + row.getColumn(0).getString() +
-                       " was pruned in one of the two files and not, or otherwise, "
-                       "in the other; merge first, then prune");
+  if (row.executeStep()) fail_half_pruned(path, row.getColumn(0).getString());
+}
+
+// Key of a run -> how many of its cases are only counted.
+using Pruned = std::map<std::string, int64_t>;
+
+// The same between any two of several files, before one of them is joined.
+void refuse_half_pruned(const Store& store, const std::string& path, Pruned& known) {
+  SQLite::Statement row(store.database(), R"(
+      SELECT hex(key), name, (SELECT coalesce(sum(cases), 0) FROM pruned WHERE run = run.id) FROM run)");
+  while (row.executeStep()) {
+    const int64_t cases = row.getColumn(2).getInt64();
+    if (known.try_emplace(row.getColumn(0).getString(), cases).first->second != cases)
+      fail_half_pruned(path, row.getColumn(1).getString());
+  }
 }
 
 std::string uri_of(const std::string& path) {
@@ -160,6 +179,10 @@ void merge_one(SQLite::Database& db, const std::string& path, MergeResult& resul
   result.shards += 1;
 }
 
+int64_t count_nondeterministic(const Store& store) {
+  return store.database().execAndGet("SELECT count(*) FROM v_nondeterminism").getInt64();
+}
+
 }  // namespace
 
 MergeResult merge(Store& into, std::span<const std::string> shards) {
@@ -176,7 +199,28 @@ MergeResult merge(Store& into, std::span<const std::string> shards) {
       rethrow_as_store_error(into.path());
     }
   }
-  result.nondeterministic = db.execAndGet("SELECT count(*) FROM v_nondeterminism").getInt64();
+  result.nondeterministic = count_nondeterministic(into);
+  return result;
+}
+
+MergeResult merge_files(const std::string& into, std::span<const std::string> from) {
+  std::vector<Store> sources;
+  Pruned pruned;
+  std::error_code error;
+  for (const std::string& path : from) {
+    if (std::filesystem::equivalent(path, into, error)) continue;
+    sources.push_back(Store::open_reader(path));
+    refuse_half_pruned(sources.back(), path, pruned);
+  }
+  Store target = Store::open_writer(into);
+  refuse_half_pruned(target, into, pruned);
+  MergeResult result;
+  try {
+    for (const Store& source : sources) merge_one(target.database(), source.path(), result);
+    result.nondeterministic = count_nondeterministic(target);
+  } catch (const SQLite::Exception&) {
+    rethrow_as_store_error(into);
+  }
   return result;
 }
 

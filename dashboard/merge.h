@@ -22,4 +22,9 @@ struct MergeResult {
 // @throws StoreError, naming the file; shards before it are merged.
 MergeResult merge(Store& into, std::span<const std::string> shards);
 
+// The same for files that somebody names: all are opened and checked, against each other too, before the
+// target is made or takes a row. So a file that cannot be joined leaves the target as it was; only a full
+// disk, or a kill, can leave whole files of several.
+MergeResult merge_files(const std::string& into, std::span<const std::string> from);
+
 }  // namespace lockstep::dashboard

@@ -115,6 +115,38 @@ TEST(Merge, ABadShardIsNamedAndTheOthersStay) {
   EXPECT_EQ(content(store), content(Store::open_reader(f / "a")));
 }
 
+// Catches: a named file that is taken although a later one cannot be, a target that comes into being for
+// nothing, files that cannot be joined with each other and are noticed half way.
+TEST(Merge, OfNamedFilesAllOrNone) {
+  const TemporaryFolder f;
+  make_shard(f / "a", "1", 4);
+  make_shard(f / "b", "2", 5);
+  testing::write_file(f / "bad", "no database");
+  const auto half_pruned = [](Store& store) {
+    store.database().exec("INSERT INTO pruned SELECT id, 'ops', 0, 'equal', 3, 0, 0 FROM run");
+  };
+  {
+    Store store = Store::open_writer(f / "pruned");
+    Recorder(store, sample_run("one"), "w").record(sample_case(1));
+    std::filesystem::copy_file(f / "pruned", f / "whole");
+    half_pruned(store);
+  }
+  using Kind = StoreError::Kind;
+  const std::pair<std::vector<std::string>, Kind> refused[] = {{{f / "a", f / "bad"}, Kind::kForeign},
+                                                               {{f / "a", f / "none"}, Kind::kUnreadable},
+                                                               {{f / "whole", f / "pruned"}, Kind::kForeign}};
+  for (const auto& [from, kind] : refused) {
+    EXPECT_EQ(error_of([&, &from = from] { merge_files(f / "new", from); }), kind);
+    EXPECT_FALSE(std::filesystem::exists(f / "new"));
+    const std::string before = testing::read_file(f / "b");
+    EXPECT_EQ(error_of([&, &from = from] { merge_files(f / "b", from); }), kind);
+    EXPECT_EQ(testing::read_file(f / "b"), before);
+  }
+  EXPECT_EQ(merge_files(f / "ab", std::vector{f / "a", f / "b", f / "a"}).shards, 3);
+  EXPECT_EQ(merge_files(f / "ab", std::vector{f / "ab"}).shards, 0);
+  EXPECT_EQ(content(Store::open_reader(f / "ab")), joined(f / "again", {f / "a", f / "b"}));
+}
+
 // Catches: a merge that is not one transaction a shard, or that cannot be run again.
 TEST(Merge, AKilledMergeIsRunAgain) {
   const TemporaryFolder f;

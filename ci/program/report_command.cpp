@@ -39,8 +39,7 @@ void add_merge(CLI::App& app, Chosen& chosen) {
   merge->add_option("from", flags->from, "Databases to read")->required();
   merge->callback([&chosen, flags] {
     chosen.action = [flags] {
-      auto store = dashboard::Store::open_writer(flags->into);
-      const auto result = dashboard::merge(store, flags->from);
+      const auto result = dashboard::merge_files(flags->into, flags->from);
       std::printf("%ld cases added, %ld known, %ld not deterministic\n", result.cases_added,
                   result.cases_known, result.nondeterministic);
       return result.nondeterministic > 0 ? 6 : 0;
