@@ -177,10 +177,11 @@ class Parser {
  private:
   [[noreturn]] void fail(std::string_view what) const {
     const auto end = std::min(text_.find(';', statement_), text_.size());
-    throw Error(
-        concat("[token] ", what, " at character ", at_ + kVersion.size() + 2, ", in the statement '",
-               text_.substr(statement_, end - statement_),
-               "'. Copy the token again from where it was printed, or see oracle/README.md for the form."));
+    throw Error(concat(
+        "[token] ", what, " at character ", at_ + kVersion.size() + 2, ", in the statement '",
+        text_.substr(statement_, end - statement_),
+        "'. Its checksum holds, so it was written so: correct this statement; oracle/README.md has the "
+        "form."));
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -190,14 +191,17 @@ class Parser {
     return true;
   }
   bool skip(std::string_view prefix) {
-    if (!text_.substr(at_).starts_with(prefix)) return false;
+    if (!is_next(prefix)) return false;
     at_ += prefix.size();
     return true;
   }
   void take(char c, std::string_view where) {
     if (!skip(c)) fail(concat("expected '", c, "' ", where));
   }
-  void take(std::string_view prefix) {
+  bool is_next(std::string_view prefix) const { return text_.substr(at_).starts_with(prefix); }
+  // The name of a statement of the header, after the ';' before it: errors from here on are in this one.
+  void begin(std::string_view prefix) {
+    if (peek() == ';') statement_ = at_ + 1;
     if (!skip(prefix)) fail(concat("expected '", prefix, "'"));
   }
 
@@ -235,17 +239,18 @@ class Parser {
   }
 
   void header(Case& c) {
-    take(";mesh=");
+    begin(";mesh=");
     c.mesh = part(until(";"), parse_mesh);
-    if (skip(";ranks=")) {
+    if (is_next(";ranks=")) {
+      begin(";ranks=");
       std::vector<int64_t> ranks = dotted();
       if (static_cast<int64_t>(ranks.size()) != c.mesh.size()) fail("ranks must be as many as the mesh has");
       c.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>(),
                           std::move(ranks));
     }
-    take(";seed=");
+    begin(";seed=");
     c.program.seed = number<uint64_t>();
-    take(";dev=");
+    begin(";dev=");
     c.device = part(until(";"), parse_device_model);
     if (skip(";lane=integer")) c.integer_lane = true;
   }

@@ -22,7 +22,8 @@ const char* const kNotMeasuredQuery = R"(
     AND NOT EXISTS (SELECT 1 FROM c_series)
   UNION ALL
   SELECT 'baseline', 'a run', 'nothing',
-      'there is nothing to compare with; pass the database of an earlier run', ''
+      iif(EXISTS (SELECT 1 FROM base.run), 'its runs are those that are being judged',
+          'there is nothing to compare with') || '; pass the database of an earlier run', ''
   WHERE NOT EXISTS (SELECT 1 FROM b_run))";
 
 // Shards of one run: the same build, lane, seed and request but for the number of the shard.
