@@ -93,12 +93,11 @@ void OutputFile::fail() {
   const int error = errno;
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
   const bool forbidden = error == EACCES || error == EROFS || error == EPERM;
-  throw StoreError(
-      full        ? StoreError::Kind::kFull
-      : forbidden ? StoreError::Kind::kReadonly
-                  : StoreError::Kind::kUnreadable,
-      "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with " + option_ +
-          (full ? ", or make room" : ""));
+  throw StoreError(full        ? StoreError::Kind::kFull
+                   : forbidden ? StoreError::Kind::kReadonly
+                               : StoreError::Kind::kUnreadable,
+                   "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with " +
+                       option_ + (full ? ", or make room" : ""));
 }
 
 void write_whole(const std::string& path, std::string_view text, const std::string& option) {

@@ -14,7 +14,8 @@ struct PublishedSize {
 // rollback journal and nothing to roll back, so that it can be read where nothing may be written. It is there
 // whole or not at all; it was opened and checked before it took its name. An older database is migrated in
 // the copy alone.
-// @throws StoreError, kReadonly if the copy is there and `replace` is false, kOutput if it is the database itself.
+// @throws StoreError, kReadonly if the copy is there and `replace` is false, kOutput if it is the database
+// itself.
 PublishedSize publish(const std::string& database, const std::string& copy, bool replace);
 
 }  // namespace lockstep::dashboard

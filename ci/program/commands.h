@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include "engine/values/numerics.h"
@@ -36,6 +37,12 @@ void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line);
 // `lockstep curves import`: a command below curves.
 void add_import(CLI::App& curves_app, Chosen& chosen, const std::string& command_line);
+
+// Ends the program with this code, where no other error has it.
+struct Ended : std::runtime_error {
+  Ended(int c, const std::string& what) : std::runtime_error(what), code(c) {}
+  int code;
+};
 
 // "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
 Lane parse_lane(const std::string& text);

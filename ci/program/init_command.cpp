@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/program/commands.h"
+#include "ci/program/numbers.h"
 #include "dashboard/output_file.h"
 #include "dashboard/recorder.h"
 #include "dashboard/report.h"
@@ -112,7 +113,7 @@ void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   init_app->add_option(
       "--policies", flags->policies,
       "Beside the single device's: indexed, per-rank-seeds, offset-based (default: all), or none");
-  init_app->add_option("--seed", flags->seed, "Seed (default 0)");
+  init_app->add_option("--seed", flags->seed, "Seed (default 0)")->check(whole_number());
   init_app->add_option("--dtype", flags->dtype, "f32 (default), f64, f16 or bf16");
   init_app->add_option("--device-model", flags->device,
                        "Multiprocessors x threads of each (default 132x2048)");

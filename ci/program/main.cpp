@@ -38,6 +38,7 @@ Ending ending_of(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e) != nullptr) return {kUsage, e.what()};
   if (const auto* store = dynamic_cast<const dashboard::StoreError*>(&e); store != nullptr)
     return {store->kind == dashboard::StoreError::Kind::kOutput ? kUsage : kStoreUnusable, e.what()};
+  if (const auto* ended = dynamic_cast<const Ended*>(&e); ended != nullptr) return {ended->code, e.what()};
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
   return {kHarnessError,
           std::string("harness error: ") + (torch != nullptr ? torch->what_without_backtrace() : e.what())};
@@ -58,6 +59,19 @@ int run_chosen(const Chosen& chosen, char** argv) {
                       chosen.json);
   }
   return chosen.action();
+}
+
+// Where a command is missing and a word stands in its place, what to write; otherwise empty.
+std::string unknown_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const auto words = at->remaining();
+  if (words.empty() || at->get_require_subcommand_min() == 0) return {};
+  std::string names;
+  for (const auto* command : at->get_subcommands([](const CLI::App*) { return true; }))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  return concat("there is no command '", at == &app ? "" : at->get_name() + " ", words.front(),
+                "'; there are: ", names);
 }
 
 std::string command_line(int argc, char** argv) {
@@ -99,6 +113,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return run_chosen(chosen, argv);
+  } catch (const CLI::RequiredError& e) {
+    const auto unknown = unknown_command(app);
+    if (!unknown.empty()) return end_with({kUsage, unknown}, false);
+    app.exit(e);
+    return kUsage;
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   } catch (const std::exception& e) {

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 
 #include "ci/program/check_token.h"
 #include "ci/program/commands.h"
@@ -11,6 +13,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "suites/faults/fault.h"
+#include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
@@ -72,16 +75,38 @@ void log_hashes(const std::string& path, const oracle::Case& c, suites::EngineUn
   try {
     timeline = engine.run(c, true).timeline;
   } catch (const std::exception& e) {
-    throw suites::WorkerExit{kNotMeasured,
-                             concat("lockstep: nothing to log, the program does not run: ", e.what())};
+    throw suites::WorkerExit{kNotMeasured, concat("nothing to log, the program does not run: ", e.what())};
   }
   try {
     suites::HashLog log(path);
     log.write(0, timeline);
     log.close();
   } catch (const Error& e) {
-    throw suites::WorkerExit{kUsage, concat("lockstep: ", e.what())};
+    throw suites::WorkerExit{kUsage, e.what()};
   }
+}
+
+// What the worker says: its answer, which this begins, or why there is none.
+constexpr std::string_view kAnswer = "answer:";
+struct Said {
+  std::optional<std::string> answer;
+  std::string other;
+  void operator()(const std::string& text) {
+    if (text.starts_with(kAnswer))
+      answer = text.substr(kAnswer.size());
+    else
+      other += (other.empty() ? "" : "\n") + text;
+  }
+};
+
+// An answer goes to the standard output; without one, main tells the error as it tells any other.
+int conclude(const Said& said, int code) {
+  if (!said.answer)
+    throw Ended(code == 0 ? kNotMeasured : code,
+                said.other.empty() ? "[replay] interrupted before there was a verdict" : said.other);
+  if (!said.other.empty()) std::fprintf(stderr, "%s\n", said.other.c_str());
+  std::printf("%s\n", said.answer->c_str());
+  return code;
 }
 
 // In a worker process, so that a case that crashes or hangs is told like any other.
@@ -91,29 +116,32 @@ int replay(const Flags& flags) {
   const auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
   const auto& suite = suites::find_suite(c.suite);
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
+  if (c.suite == "golden") suites::golden_folder();
   suites::PoolWork work;
   work.begin = [](int) {};
   work.run = [&](int64_t) {
     try {
       check_case(c);
     } catch (const Error& e) {
-      throw suites::WorkerExit{kUsage, concat("lockstep: ", e.what())};
+      throw suites::WorkerExit{kUsage, e.what()};
     }
     std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
     if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
     if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
     const int code = exit_code_of(suite, outcome);
-    throw suites::WorkerExit{code, answer(flags, c, suite, outcome, code)};
+    throw suites::WorkerExit{code, concat(kAnswer, answer(flags, c, suite, outcome, code))};
   };
   work.lost = [&](const suites::Lost& lost) {
     const auto outcome = suites::lost_outcome(c, lost);
-    throw suites::WorkerExit{kDifference, answer(flags, c, suite, outcome, kDifference)};
+    throw suites::WorkerExit{kDifference, concat(kAnswer, answer(flags, c, suite, outcome, kDifference))};
   };
   work.end = [] {};
   work.tick = [](int64_t, double) {};
-  work.message = [](const std::string& text) { std::printf("%s\n", text.c_str()); };
-  return suites::run_pool({1, 1, 0, 120}, work).worker_code;
+  Said said;
+  work.message = [&](const std::string& text) { said(text); };
+  const int code = suites::run_pool({1, 1, 0, 120}, work).worker_code;
+  return conclude(said, code);
 }
 
 }  // namespace

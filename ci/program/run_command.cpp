@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "ci/program/commands.h"
+#include "ci/program/numbers.h"
 #include "ci/program/progress.h"
 #include "dashboard/output_file.h"
 #include "dashboard/report.h"
@@ -26,6 +28,8 @@ using Json = nlohmann::json;
 struct RunFlags {
   RunOptions options;
   std::string shard, numerics = "exact", report = "lockstep-report.html";
+  std::string world = "local";
+  std::optional<int64_t> ranks;
   std::vector<std::string> required;
   bool json = false;
   bool each_fault = false;  // the suite `faults` was asked for by its name
@@ -41,6 +45,18 @@ void parse_shard(const std::string& text, RunOptions& options) {
                  ": write i/n with 1 <= i <= n, for example 1/4");
   options.shard = i - 1;
   options.shards = n;
+}
+
+// Worlds of several processes are part of the design, and of no version yet.
+void check_world(const RunFlags& flags) {
+  const auto& world = flags.world;
+  LOCKSTEP_CHECK(world == "local" || world == "gloo" || world == "nccl", "[run] --world ", world,
+                 ": write local");
+  const auto asked = concat(world == "local" ? "" : " --world " + world,
+                            flags.ranks ? concat(" --ranks ", *flags.ranks) : "");
+  if (!asked.empty())
+    throw NotBuilt(concat("[run]", asked, kNotAvailable,
+                          "; leave it out: one process hosts all ranks of each case's mesh"));
 }
 
 Json to_json(const RunSummary& s, const RunFlags& flags) {
@@ -229,15 +245,20 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       ->add_option("--suite", o.suites,
                    "Only these suites (repeat, or separate by commas); see lockstep list")
       ->delimiter(',');
-  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds");
-  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence");
-  run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)");
+  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")
+      ->check(seconds_above_zero());
+  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")->check(whole_count());
+  run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)")->check(whole_number());
   run_app->add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
       ->check(CLI::Range(0, 256));
   run_app->add_option("--least-rate", o.least_rate,
                       "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
   run_app->add_option("--shard", flags->shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
+  run_app->add_option("--world", flags->world,
+                      "local (default): one process hosts all ranks; gloo and nccl are not built yet");
+  run_app->add_option("--ranks", flags->ranks, "Processes of such a world; not built yet")
+      ->check(whole_count());
   run_app->add_option("--db", o.db, "Database (default lockstep.db)");
   run_app->add_option("--report", flags->report, "Report (default lockstep-report.html); empty for none");
   run_app->add_option(
@@ -257,6 +278,7 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   run_app->add_flag("--json", flags->json, "Print the summary as JSON");
   run_app->callback([&chosen, flags] {
     chosen.json = flags->json;
+    check_world(*flags);
     chosen.needs_lane = true;
     chosen.lane = flags->options.lane = parse_lane(flags->numerics);
     chosen.action = [flags] { return run(*flags); };

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "ci/program/commands.h"
+#include "ci/program/numbers.h"
 #include "ci/program/show.h"
 #include "engine/values/error.h"
 #include "suites/golden/stock_op.h"
@@ -64,8 +65,9 @@ void add_random_options(CLI::App& random, ShowRequest& r) {
   random.add_option("op", r.op, names)->required();
   random.add_option("shape", r.shape, "Shape; of randperm its length, of multinomial that of the weights")
       ->required();
-  random.add_option("--seed", r.seed, "Seed of the stream (default 0)");
-  random.add_option("--offset", r.offset, "Offset of the stream, a multiple of 4 (default 0)");
+  random.add_option("--seed", r.seed, "Seed of the stream (default 0)")->check(whole_number());
+  random.add_option("--offset", r.offset, "Offset of the stream, a multiple of 4 (default 0)")
+      ->check(whole_number());
   random.add_option("--device-model", r.device, "Multiprocessors x threads of each (default 132x2048)");
   random.add_option("--placements", r.placements, "Placements (default: all R)");
   random.add_option("--stride", r.stride,
@@ -105,10 +107,10 @@ void add_show(CLI::App& app, Chosen& chosen) {
     sub->add_option("--dtype", r.dtype,
                     "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32; of integers i64)");
   }
-  add(*show, chosen, "plan", "The plan of a module", flags, [](const ShowRequest&) {
+  add(*show, chosen, "plan", "The plan of a module (not built yet)", flags, [](const ShowRequest&) {
     return not_built("plan");
   })->allow_extras();
-  add(*show, chosen, "shards", "The shards of a checkpoint", flags, [](const ShowRequest&) {
+  add(*show, chosen, "shards", "The shards of a checkpoint (not built yet)", flags, [](const ShowRequest&) {
     return not_built("shards");
   })->allow_extras();
 }

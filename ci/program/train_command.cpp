@@ -10,6 +10,7 @@
 #include <set>
 
 #include "ci/program/commands.h"
+#include "ci/program/numbers.h"
 #include "dashboard/output_file.h"
 #include "dashboard/recorder.h"
 #include "dashboard/report.h"
@@ -195,7 +196,7 @@ void add_common(CLI::App& app, Flags& flags) {
   app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
-  app.add_option("--seed", t.seed, "Seed (default 0)");
+  app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   app.add_option("--numerics", flags.numerics, "exact (default) or fast");
@@ -231,7 +232,8 @@ void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
   curves_app->add_flag("--no-baselines", flags->no_baselines,
                        "Only the single device's random stream, no other policy");
-  curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)");
+  curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)")
+      ->check(CLI::Range(0, 256));
   curves_app->add_option("--log-hashes", flags->log_hashes,
                          "Folder: write such a log of digests (lockstep train --help) for each curve");
   curves_app->add_option("--report", flags->report, "Report to write (default none)");

@@ -194,7 +194,12 @@ std::vector<Golden> read_goldens(const std::string& folder) {
 }
 
 std::string golden_folder() {
-  if (const char* named = std::getenv("LOCKSTEP_GOLDEN"); named != nullptr && *named != '\0') return named;
+  if (const char* named = std::getenv("LOCKSTEP_GOLDEN"); named != nullptr && *named != '\0') {
+    std::error_code none;
+    LOCKSTEP_CHECK(std::filesystem::is_directory(named, none), "[golden] LOCKSTEP_GOLDEN names ", named,
+                   ", where no folder is; name one, or unset it for the goldens that ship");
+    return named;
+  }
   return std::filesystem::exists(LOCKSTEP_GOLDEN_FOLDER) ? LOCKSTEP_GOLDEN_FOLDER : LOCKSTEP_INSTALLED_GOLDEN;
 }
 

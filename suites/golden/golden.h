@@ -49,7 +49,8 @@ std::vector<Golden> parse_goldens(std::string_view text, const std::string& file
 // Every golden of every *.json in the folder, in order of file names. Throws Broken for a folder or file that
 // cannot be read.
 std::vector<Golden> read_goldens(const std::string& folder);
-// The folder that Lockstep ships, or the one that the environment variable LOCKSTEP_GOLDEN names.
+// The folder that Lockstep ships, or the one that the environment variable LOCKSTEP_GOLDEN names. Throws
+// Error if that is none.
 std::string golden_folder();
 
 }  // namespace lockstep::suites

@@ -19,9 +19,16 @@ namespace {
 
 using dashboard::KeptCase;
 
-std::vector<KeptCase> read(const std::string& file) {
+// A text that somebody named must hold what its suites can read: every line is tried.
+std::vector<KeptCase> read_named_text(const std::string& file) {
+  return read_corpus(file, [](const std::string& token) { find_suite(oracle::parse_token(token).suite); });
+}
+
+std::vector<KeptCase> read_named(const std::string& file) {
   LOCKSTEP_CHECK(std::filesystem::exists(file), "[run] --corpus: there is no ", file);
-  if (!dashboard::is_database(file)) return read_corpus(file);
+  LOCKSTEP_CHECK(!std::filesystem::is_directory(file), "[run] --corpus: ", file,
+                 " is a folder; name a database or a text file");
+  if (!dashboard::is_database(file)) return read_named_text(file);
   return dashboard::kept_cases(dashboard::Store::open_reader(file));
 }
 
@@ -66,7 +73,8 @@ std::string shipped_corpus() {
   return std::filesystem::exists(LOCKSTEP_CORPUS) ? LOCKSTEP_CORPUS : LOCKSTEP_INSTALLED_CORPUS;
 }
 
-std::vector<KeptCase> read_corpus(const std::string& file) {
+std::vector<KeptCase> read_corpus(const std::string& file,
+                                  const std::function<void(const std::string&)>& check) {
   std::ifstream in(file);
   LOCKSTEP_CHECK(in, "[corpus] cannot read ", file);
   std::vector<KeptCase> cases;
@@ -81,20 +89,32 @@ std::vector<KeptCase> read_corpus(const std::string& file) {
     const auto colon = line.find(':'), semicolon = line.find(';');
     LOCKSTEP_CHECK(
         line[0] == 'v' && colon != std::string::npos && semicolon != std::string::npos && colon < semicolon,
-        "[corpus] ", file, ":", number, ": '", line.substr(0, 60), "' is no token");
+        "[corpus] ", file, ":", number, ": '", line.substr(0, 60),
+        "' is no token; write one a line, and # before anything else");
+    try {
+      if (check) check(line);
+    } catch (const Error& e) {
+      throw Error(concat("[corpus] ", file, ":", number, ": ", e.what()));
+    }
     cases.push_back({line, line.substr(colon + 1, semicolon - colon - 1), "", "golden", 0, note});
     note.clear();
   }
   return cases;
 }
 
-std::vector<KeptCase> known_cases(const RunOptions& options, const dashboard::Store& store) {
-  auto all = dashboard::kept_cases(store);
-  const auto add = [&](const std::vector<KeptCase>& more) {
+std::vector<KeptCase> named_cases(const RunOptions& options) {
+  std::vector<KeptCase> all;
+  for (const auto& file : options.corpus) {
+    const auto more = read_named(file);
     all.insert(all.end(), more.begin(), more.end());
-  };
-  add(read_corpus(shipped_corpus()));
-  for (const auto& file : options.corpus) add(read(file));
+  }
+  return all;
+}
+
+std::vector<KeptCase> known_cases(const std::vector<KeptCase>& named, const dashboard::Store& store) {
+  auto all = dashboard::kept_cases(store);
+  for (const auto& more : {read_corpus(shipped_corpus()), named})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -15,6 +15,7 @@
 #include "engine/values/exit_code.h"
 #include "generators/ops.h"
 #include "suites/faults/fault.h"
+#include "suites/golden/golden.h"
 #include "suites/harness/case_worker.h"
 #include "suites/harness/environment.h"
 #include "suites/harness/gates.h"
@@ -44,6 +45,8 @@ void check(const RunOptions& o) {
   LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards,
                  "[run] --shard takes i/n with 1 <= i <= n");
   if (!o.fault.empty()) find_fault(o.fault);
+  if (o.suites.empty() || std::find(o.suites.begin(), o.suites.end(), "golden") != o.suites.end())
+    golden_folder();
 }
 
 // What a run that died left behind: committed cases go into its database, then its files go.
@@ -61,7 +64,8 @@ struct Prepared {
 };
 
 // Opens the database first, so that an unusable one is told before any case runs.
-Prepared prepare(RunOptions& options, const Plan& plan, const RunListener& listener) {
+Prepared prepare(RunOptions& options, const Plan& plan, const std::vector<dashboard::KeptCase>& named,
+                 const RunListener& listener) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
   Prepared p;
@@ -72,12 +76,13 @@ Prepared prepare(RunOptions& options, const Plan& plan, const RunListener& liste
   describe_environment(p.run);
   if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
-  p.known = known_cases(options, store);
+  p.known = known_cases(named, store);
   p.kept = kept_cases(options, p.known, plan.chosen, listener.message);
   return p;
 }
 
-Prepared prepare_resumed(RunOptions& options, const RunListener& listener) {
+Prepared prepare_resumed(RunOptions& options, const std::vector<dashboard::KeptCase>& named,
+                         const RunListener& listener) {
   LOCKSTEP_CHECK(std::filesystem::exists(options.db), "[run] --resume: there is no ", options.db,
                  "; start a run without --resume");
   auto store = dashboard::Store::open_writer(options.db);
@@ -89,7 +94,7 @@ Prepared prepare_resumed(RunOptions& options, const RunListener& listener) {
   for (const auto& suite : suites())
     for (const auto number : recorder.recorded_numbers(suite.name))
       if (number >= 0) p.recorded[suite.name].insert(number);
-  p.known = known_cases(options, store);
+  p.known = known_cases(named, store);
   p.kept = kept_cases(options, p.known, plan(options).chosen, listener.message);
   const auto done = dashboard::replayed_tokens(store, p.run.id);
   std::erase_if(p.kept,
@@ -262,8 +267,9 @@ RunSummary run(RunOptions options, const RunListener& listener) {
   check(options);
   if (options.jobs == 0) options.jobs = processors();
   auto the_plan = plan(options);
-  const auto prepared =
-      options.resume ? prepare_resumed(options, listener) : prepare(options, the_plan, listener);
+  const auto named = named_cases(options);
+  const auto prepared = options.resume ? prepare_resumed(options, named, listener)
+                                       : prepare(options, the_plan, named, listener);
   if (options.resume) the_plan = plan(options);
   listener.started(options, the_plan, prepared.run.id);
   const auto began = dashboard::now_ms();
