@@ -15,7 +15,8 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
     char* end = nullptr;
     errno = 0;
     const uint64_t value = std::strtoull(text.c_str(), &end, 0);
-    const bool number = !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0 && *end == '\0';
+    const bool number =
+        !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0 && *end == '\0';
     if (number && errno == 0 && value >= least && value <= most) return {};
     return concat("write a whole number from ", least, " to ", most, ", not '", text, "'");
   };
