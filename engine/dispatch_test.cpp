@@ -160,6 +160,8 @@ TEST_F(DispatchTest, PlainTensorsBesideDTensorsAreErrors) {
 TEST_F(DispatchTest, OpsWithoutARuleSayHowToAddOne) {
   auto x = place(ramp({4, 6}), Shard{0}, kR);
   EXPECT_TRUE(says(error_of([&] { at::kthvalue(x, 1); }), {"aten::kthvalue", "[S0,R]", "register_sharding"}));
+  // Not the rule of view(size), which shares its name.
+  EXPECT_TRUE(says(error_of([&] { x.view(at::kInt); }), {"aten::view.dtype", "[S0,R]", "register_sharding"}));
   register_sharding("aten::kthvalue", [](const OpCall&) { return Rows{}; });
   EXPECT_TRUE(full_tensor(std::get<0>(at::kthvalue(x, 1))).equal(std::get<0>(at::kthvalue(ramp({4, 6}), 1))));
   unregister_sharding("aten::kthvalue");

@@ -39,7 +39,9 @@ Resolved compute(const c10::OperatorHandle& op) {
   for (const auto& arg : schema.arguments()) result.kinds.push_back(kind_of(arg));
   for (const auto& arg : schema.arguments())
     result.mutated.push_back(arg.alias_info() != nullptr && arg.alias_info()->isWrite());
-  const auto& name = schema.name();
+  // view(dtype) is no view(size): it takes the same bytes for other numbers.
+  const bool of_dtype = schema.name() == "aten::view" && schema.overload_name() == "dtype";
+  const std::string name = of_dtype ? "aten::view.dtype" : schema.name();
   if (is_list_op(name))
     result.variant = Variant::kList;
   else if (is_out(schema))
