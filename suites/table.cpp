@@ -3,8 +3,8 @@
 #include <exception>
 
 #include "engine/values/error.h"
-#include "generators/programs.h"
-#include "suites/facts.h"
+#include "generators/cases/programs.h"
+#include "suites/core/facts.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/worker_pool.h"
 #include "suites/laws/laws.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "dashboard/bits.h"
-#include "dashboard/drift.h"
+#include "dashboard/report/drift.h"
+#include "dashboard/store/bits.h"
 #include "engine/values/error.h"
 
 namespace lockstep::curves {

@@ -8,8 +8,8 @@
 
 #include "ci/curves/record.h"
 #include "ci/curves/testing.h"
-#include "dashboard/report.h"
-#include "dashboard/store.h"
+#include "dashboard/report/report.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::curves {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "ci/curves/json_line.h"
 #include "ci/curves/number.h"
-#include "dashboard/hash.h"
+#include "dashboard/store/hash.h"
 #include "engine/values/error.h"
 
 namespace lockstep::curves {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ci/curves/lines.h"
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 
 namespace lockstep::curves {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 
 namespace lockstep::curves {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "dashboard/bits.h"
+#include "dashboard/store/bits.h"
 
 namespace lockstep::curves {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "dashboard/hash.h"
+#include "dashboard/store/hash.h"
 #include "engine/values/error.h"
 
 namespace lockstep::curves {

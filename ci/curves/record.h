@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ci/curves/compare.h"
-#include "dashboard/recorder.h"
+#include "dashboard/store/recorder.h"
 
 namespace lockstep::curves {
 

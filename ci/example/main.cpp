@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/dtensor.h"
-#include "engine/values/numerics.h"
+#include "engine/lane/numerics.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/placement.h"
-#include "oracle/compare.h"
+#include "oracle/ownership/compare.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/gate/rules.h"
-#include "dashboard/clock.h"
-#include "dashboard/hash.h"
-#include "dashboard/sql.h"
-#include "dashboard/store.h"
+#include "dashboard/store/clock.h"
+#include "dashboard/store/hash.h"
+#include "dashboard/store/sql.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
 
 namespace lockstep::gate {

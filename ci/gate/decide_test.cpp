@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ci/gate/testing.h"
-#include "dashboard/merge.h"
+#include "dashboard/store/merge.h"
 #include "engine/values/error.h"
 
 namespace lockstep::gate {

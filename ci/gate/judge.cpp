@@ -7,8 +7,8 @@
 
 #include "ci/gate/rules.h"
 #include "ci/gate/series.h"
-#include "dashboard/clock.h"
-#include "dashboard/sql.h"
+#include "dashboard/store/clock.h"
+#include "dashboard/store/sql.h"
 
 namespace lockstep::gate {
 namespace {

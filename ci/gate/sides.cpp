@@ -6,8 +6,8 @@
 
 #include <ctime>
 
-#include "dashboard/run_row.h"
-#include "dashboard/sql.h"
+#include "dashboard/store/run_row.h"
+#include "dashboard/store/sql.h"
 #include "engine/values/shell.h"
 
 namespace lockstep::gate {

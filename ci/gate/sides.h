@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ci/gate/policy.h"
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::gate {
 

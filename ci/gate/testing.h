@@ -2,7 +2,7 @@
 // What the tests of the gate share: a healthy run that a test may bend, and a pair of stores.
 #pragma once
 #include "ci/gate/judge.h"
-#include "dashboard/testing.h"
+#include "dashboard/store/testing.h"
 
 namespace lockstep::gate::testing {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "ci/output/picture.h"
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::output {
 

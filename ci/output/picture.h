@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::output {
 

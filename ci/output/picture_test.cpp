@@ -5,7 +5,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include "ci/output/output.h"
-#include "dashboard/testing.h"
+#include "dashboard/store/testing.h"
 
 namespace lockstep::output {
 namespace {

@@ -7,7 +7,7 @@
 #include "ci/output/counts.h"
 #include "ci/output/output.h"
 #include "ci/output/text.h"
-#include "dashboard/hash.h"
+#include "dashboard/store/hash.h"
 
 namespace lockstep::output {
 namespace {

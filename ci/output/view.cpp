@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ci/output/text.h"
-#include "dashboard/bits.h"
+#include "dashboard/store/bits.h"
 
 namespace lockstep::output {
 namespace {

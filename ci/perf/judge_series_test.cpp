@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ci/perf/arms.h"
-#include "dashboard/testing.h"
+#include "dashboard/store/testing.h"
 
 namespace lockstep::perf {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dashboard/samples.h"
+#include "dashboard/store/samples.h"
 
 namespace lockstep::perf {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <random>
 
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
 #include "engine/values/exit_code.h"
 #include "suites/bench/body.h"
 #include "suites/bench/folder.h"

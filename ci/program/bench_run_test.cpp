@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dashboard/samples.h"
-#include "dashboard/store.h"
+#include "dashboard/store/samples.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
 #include "suites/bench/folder.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ci/perf/judge_series.h"
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "suites/bench/turns.h"
 
 namespace lockstep::program {

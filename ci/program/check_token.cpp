@@ -5,9 +5,9 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "oracle/evaluate.h"
-#include "oracle/random_simulation.h"
-#include "suites/most_ranks.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
+#include "suites/core/most_ranks.h"
 
 namespace lockstep::program {
 namespace {

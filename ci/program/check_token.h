@@ -2,7 +2,7 @@
 // Whether the Case of a token can be judged at all. A token is text that people edit: what is wrong with it
 // is a mistake of the caller, not of the engine and not of the harness.
 #pragma once
-#include "oracle/program.h"
+#include "oracle/program/program.h"
 
 namespace lockstep::program {
 

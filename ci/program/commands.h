@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/values/numerics.h"
+#include "engine/lane/numerics.h"
 
 namespace lockstep::program {
 

@@ -6,8 +6,8 @@
 
 #include "ci/output/output.h"
 #include "ci/program/commands.h"
-#include "dashboard/output_file.h"
-#include "dashboard/publish.h"
+#include "dashboard/store/output_file.h"
+#include "dashboard/store/publish.h"
 #include "engine/values/error.h"
 
 namespace lockstep::program {

@@ -8,9 +8,9 @@
 #include "ci/gate/rules.h"
 #include "ci/output/output.h"
 #include "ci/program/commands.h"
-#include "dashboard/output_file.h"
-#include "dashboard/report.h"
-#include "dashboard/store.h"
+#include "dashboard/report/report.h"
+#include "dashboard/store/output_file.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 

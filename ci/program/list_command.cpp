@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/program/commands.h"
-#include "engine/rules/table.h"
+#include "engine/ops/rules/table.h"
+#include "suites/core/suite.h"
 #include "suites/faults/fault.h"
-#include "suites/suite.h"
 
 namespace lockstep::program {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ci/output/output.h"
 #include "ci/program/commands.h"
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 

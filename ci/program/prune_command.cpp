@@ -4,8 +4,8 @@
 #include <string>
 
 #include "ci/program/commands.h"
-#include "dashboard/prune.h"
-#include "dashboard/store.h"
+#include "dashboard/store/prune.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::program {
 namespace {

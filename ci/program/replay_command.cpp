@@ -9,16 +9,16 @@
 
 #include "ci/program/check_token.h"
 #include "ci/program/commands.h"
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "suites/core/hash_log.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
-#include "suites/hash_log.h"
-#include "suites/lockstep_engine.h"
 
 namespace lockstep::program {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdio>
 
 #include "ci/program/commands.h"
-#include "dashboard/merge.h"
-#include "dashboard/output_file.h"
-#include "dashboard/report.h"
+#include "dashboard/report/report.h"
+#include "dashboard/store/merge.h"
+#include "dashboard/store/output_file.h"
 
 namespace lockstep::program {
 

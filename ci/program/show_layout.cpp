@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "ci/program/show.h"
-#include "engine/layout.h"
-#include "engine/route.h"
+#include "engine/layout/layout.h"
+#include "engine/layout/route.h"
 #include "engine/values/error.h"
 
 namespace lockstep::program {

@@ -5,10 +5,10 @@
 #include <cstdio>
 
 #include "ci/program/show.h"
-#include "engine/dtensor.h"
+#include "engine/stream/random_source.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
-#include "engine/values/random_source.h"
 #include "engine/values/text.h"
 #include "suites/golden/stock_op.h"
 

@@ -2,9 +2,9 @@
 // lockstep show rules: rows depend on an op's arguments, so they are shown for a sample call of the
 // generators.
 #include "ci/program/show.h"
-#include "engine/decide.h"
+#include "engine/ops/decide.h"
 #include "engine/values/error.h"
-#include "suites/sample_call.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep::program {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "ci/curves/localize.h"
-#include "engine/world.h"
+#include "engine/world/world.h"
+#include "suites/core/hash_log.h"
 #include "suites/faults/wrap.h"
-#include "suites/hash_log.h"
 #include "suites/train/text.h"
 #include "suites/train/train.h"
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::readme {
 namespace {

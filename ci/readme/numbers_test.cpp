@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "dashboard/testing.h"
+#include "dashboard/store/testing.h"
 
 namespace lockstep::readme {
 namespace {

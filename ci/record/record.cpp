@@ -3,7 +3,7 @@
 
 #include <cctype>
 
-#include "engine/random.h"
+#include "engine/random/random.h"
 
 namespace lockstep::record {
 

@@ -6,8 +6,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/values/random_source.h"
-#include "oracle/random_simulation.h"
+#include "engine/stream/random_source.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/golden/matrix.h"
 
 namespace lockstep::record {

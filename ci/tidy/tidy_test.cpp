@@ -20,30 +20,31 @@ std::string said(Check run, const std::vector<File>& files) {
 
 // Would miss: the oracle sharing code with the engine that it judges.
 TEST(Layers, OracleMayNotSeeTheEngine) {
-  EXPECT_EQ(said(check_layers, {{"oracle/owned.cpp", "#include \"engine/layout.h\"\n"}}),
+  EXPECT_EQ(said(check_layers, {{"oracle/owned.cpp", "#include \"engine/layout/layout.h\"\n"}}),
             "oracle/owned.cpp:1: oracle may include engine/values, not engine\n");
 }
 
 TEST(Layers, EachForbiddenDirectionIsNamed) {
-  EXPECT_EQ(said(check_layers, {{"engine/a.cpp", "#include <vector>\n#include \"oracle/program.h\"\n"},
-                                {"engine/values/b.h", "#include \"engine/world.h\"\n"},
-                                {"dashboard/c.cpp", "#include \"engine/values/spec.h\"\n"},
-                                {"kernels/d.h", "#include \"engine/values/error.h\"\n"},
-                                {"ci/program/e.cpp", "#include \"spec.h\"\n"},
-                                {"extra/f.cpp", ""}}),
-            "engine/a.cpp:2: engine may include engine/values, kernels, not oracle\n"
-            "engine/values/b.h:1: engine/values may include nothing of ours, not engine\n"
-            "dashboard/c.cpp:1: dashboard may include ci/perf/statistics, not engine/values\n"
-            "kernels/d.h:1: kernels may include nothing of ours, not engine/values\n"
-            "ci/program/e.cpp:1: include \"spec.h\" by its path from the root\n"
-            "extra/f.cpp: this folder has no line in the table of ci/tidy/layers.cpp\n");
+  EXPECT_EQ(
+      said(check_layers, {{"engine/a.cpp", "#include <vector>\n#include \"oracle/program/program.h\"\n"},
+                          {"engine/values/b.h", "#include \"engine/world/world.h\"\n"},
+                          {"dashboard/c.cpp", "#include \"engine/values/spec.h\"\n"},
+                          {"kernels/d.h", "#include \"engine/values/error.h\"\n"},
+                          {"ci/program/e.cpp", "#include \"spec.h\"\n"},
+                          {"extra/f.cpp", ""}}),
+      "engine/a.cpp:2: engine may include engine/values, kernels, not oracle\n"
+      "engine/values/b.h:1: engine/values may include nothing of ours, not engine\n"
+      "dashboard/c.cpp:1: dashboard may include ci/perf/statistics, not engine/values\n"
+      "kernels/d.h:1: kernels may include nothing of ours, not engine/values\n"
+      "ci/program/e.cpp:1: include \"spec.h\" by its path from the root\n"
+      "extra/f.cpp: this folder has no line in the table of ci/tidy/layers.cpp\n");
 }
 
 TEST(Layers, AllowedDirectionsAreSilent) {
   EXPECT_EQ(
       said(check_layers, {{"oracle/a.cpp", "#include \"engine/values/spec.h\"\n#include \"oracle/b.h\"\n"},
                           {"oracle/b.h", ""},
-                          {"suites/c.cpp", "#include \"engine/world.h\"\n#include \"oracle/b.h\"\n"}}),
+                          {"suites/c.cpp", "#include \"engine/world/world.h\"\n#include \"oracle/b.h\"\n"}}),
       "");
 }
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::dashboard {
 namespace {

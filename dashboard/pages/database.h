@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "dashboard/pages/case_index.h"
-#include "dashboard/shown.h"
-#include "dashboard/store.h"
+#include "dashboard/report/shown.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::dashboard {
 

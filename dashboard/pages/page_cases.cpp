@@ -2,10 +2,10 @@
 // The matrix, the cases behind it, and one case.
 #include <algorithm>
 
-#include "dashboard/frame.h"
-#include "dashboard/heat_map.h"
 #include "dashboard/pages/pages.h"
-#include "dashboard/panels.h"
+#include "dashboard/report/frame.h"
+#include "dashboard/report/heat_map.h"
+#include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fails, since when, and how to repeat it: all buckets, and one.
-#include "dashboard/frame.h"
 #include "dashboard/pages/pages.h"
-#include "dashboard/panels.h"
+#include "dashboard/report/frame.h"
+#include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
 

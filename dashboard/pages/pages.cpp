@@ -2,8 +2,8 @@
 // The one list of pages, and those that are a panel with a question on top.
 #include "dashboard/pages/pages.h"
 
-#include "dashboard/frame.h"
-#include "dashboard/panels.h"
+#include "dashboard/report/frame.h"
+#include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
 

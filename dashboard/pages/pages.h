@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "dashboard/html.h"
 #include "dashboard/pages/case_index.h"
 #include "dashboard/pages/query.h"
+#include "dashboard/report/html.h"
 
 namespace lockstep::dashboard {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dashboard/html.h"
+#include "dashboard/report/html.h"
 
 namespace lockstep::dashboard {
 

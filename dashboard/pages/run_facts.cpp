@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "dashboard/frame.h"
-#include "dashboard/panels.h"
+#include "dashboard/report/frame.h"
+#include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
 

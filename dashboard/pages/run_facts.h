@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "dashboard/html.h"
+#include "dashboard/report/html.h"
 
 namespace lockstep::dashboard {
 

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <filesystem>
 
-#include "dashboard/assets.h"
-#include "dashboard/frame.h"
 #include "dashboard/pages/pages.h"
 #include "dashboard/pages/run_facts.h"
+#include "dashboard/report/frame.h"
+#include "dashboard/store/assets.h"
 
 namespace lockstep::dashboard {
 

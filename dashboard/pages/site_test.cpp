@@ -6,8 +6,8 @@
 #include <set>
 
 #include "dashboard/pages/pages.h"
-#include "dashboard/panels.h"
-#include "dashboard/testing_fill.h"
+#include "dashboard/report/panels.h"
+#include "dashboard/store/testing_fill.h"
 
 namespace lockstep::dashboard {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "dashboard/pages/site.h"
-#include "dashboard/testing_fill.h"
+#include "dashboard/store/testing_fill.h"
 
 namespace lockstep::dashboard {
 namespace {

@@ -5,10 +5,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/lone_world.h"
 #include "engine/nn/blocks.h"
-#include "engine/random.h"
+#include "engine/random/random.h"
 #include "engine/values/error.h"
+#include "engine/world/lone_world.h"
 
 namespace lockstep::nn {
 namespace {

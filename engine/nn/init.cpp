@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {

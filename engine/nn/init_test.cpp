@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "engine/dtensor.h"
-#include "engine/random.h"
+#include "engine/random/random.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {

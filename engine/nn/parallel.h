@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/dtensor.h"
 #include "engine/nn/module.h"
+#include "engine/tensor/dtensor.h"
 
 namespace lockstep::nn {
 

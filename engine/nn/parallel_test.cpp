@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/nn/blocks.h"
-#include "engine/random.h"
+#include "engine/random/random.h"
+#include "engine/stream/random_source.h"
 #include "engine/values/error.h"
-#include "engine/values/random_source.h"
 
 namespace lockstep::nn {
 namespace {

@@ -4,8 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/dtensor.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::optim {

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::optim {

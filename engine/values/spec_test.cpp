@@ -6,8 +6,8 @@
 
 #include <set>
 
+#include "engine/stream/random_call.h"
 #include "engine/values/error.h"
-#include "engine/values/random_call.h"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of the op templates, one file for each group, and what they share.
 #pragma once
-#include "generators/ops.h"
+#include "generators/ops/ops.h"
 
 namespace lockstep::generators {
 

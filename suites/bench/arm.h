@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {

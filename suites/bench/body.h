@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 
 namespace lockstep::suites {
 

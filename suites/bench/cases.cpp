@@ -4,8 +4,8 @@
 
 #include "suites/bench/body.h"
 #include "suites/bench/clock.h"
-#include "suites/lockstep_engine.h"
-#include "suites/suite.h"
+#include "suites/core/suite.h"
+#include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {

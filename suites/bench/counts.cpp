@@ -4,7 +4,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include "engine/dispatch.h"
+#include "engine/tensor/dispatch.h"
 
 namespace lockstep::suites {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "engine/dtensor.h"
-#include "engine/rules/table.h"
+#include "engine/ops/rules/table.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
 #include "suites/bench/check_bits.h"

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "engine/random.h"
+#include "engine/random/random.h"
 #include "suites/bench/body.h"
 #include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"

@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
 #include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"
-#include "suites/counting_world.h"
+#include "suites/engines/counting_world.h"
 
 namespace lockstep::suites {
 namespace {

@@ -3,7 +3,7 @@
 // device, without harness and oracle. ci/peers.py has the same for PyTorch's LocalTensorMode.
 #include <ATen/ATen.h>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
 #include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"

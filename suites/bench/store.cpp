@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store: rows of cases a second, written in batches and durable, in this thread's own time.
-#include "dashboard/store.h"
-#include "dashboard/recorder.h"
+#include "dashboard/store/store.h"
+#include "dashboard/store/recorder.h"
 #include "suites/bench/body.h"
 #include "suites/bench/clock.h"
 #include "suites/bench/folder.h"

@@ -2,11 +2,11 @@
 // A training step of the small model: forward, backward, clipping, update.
 #include <memory>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "suites/bench/body.h"
 #include "suites/bench/clock.h"
 #include "suites/bench/counts.h"
-#include "suites/counting_world.h"
+#include "suites/engines/counting_world.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/trainer.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "suites/engine_under_test.h"
+#include "suites/core/engine_under_test.h"
 
 namespace lockstep::suites {
 

@@ -10,10 +10,10 @@
 #include <set>
 
 #include "engine/values/error.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
 #include "suites/laws/laws.h"
-#include "suites/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {

@@ -3,8 +3,8 @@
 // between uses.
 #include <map>
 
-#include "generators/random_ops.h"
-#include "generators/trial.h"
+#include "generators/program/trial.h"
+#include "generators/random/random_ops.h"
 #include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
 

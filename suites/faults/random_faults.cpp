@@ -6,10 +6,10 @@
 #include <map>
 #include <numeric>
 
-#include "engine/layout.h"
-#include "engine/random.h"
-#include "engine/random_geometry.h"
-#include "oracle/ownership.h"
+#include "engine/layout/layout.h"
+#include "engine/random/random.h"
+#include "engine/random/random_geometry.h"
+#include "oracle/ownership/ownership.h"
 #include "suites/faults/planters.h"
 
 namespace lockstep::suites::plant {

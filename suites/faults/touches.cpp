@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "generators/random_ops.h"
+#include "generators/random/random_ops.h"
 
 namespace lockstep::suites {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 #include <string_view>
 
-#include "oracle/program.h"
+#include "oracle/program/program.h"
 
 namespace lockstep::suites {
 

@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "engine/rules/table.h"
+#include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
-#include "suites/lockstep_engine.h"
+#include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {

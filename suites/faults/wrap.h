@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "engine/draw.h"
-#include "engine/random_policy.h"
-#include "engine/rules/row.h"
-#include "engine/world.h"
-#include "suites/engine_under_test.h"
+#include "engine/ops/rules/row.h"
+#include "engine/random/draw.h"
+#include "engine/random/random_policy.h"
+#include "engine/world/world.h"
+#include "suites/core/engine_under_test.h"
 
 namespace lockstep::suites {
 

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "engine/dtensor.h"
-#include "engine/random.h"
-#include "engine/random_geometry.h"
+#include "engine/random/random.h"
+#include "engine/random/random_geometry.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
-#include "oracle/random_simulation.h"
+#include "oracle/random/random_simulation.h"
 
 namespace lockstep::suites {
 namespace {

@@ -2,7 +2,7 @@
 // Draws a cell (by a source of plain tensors, on a mesh, on a device) and compares what came out with a
 // golden.
 #pragma once
-#include "engine/values/random_source.h"
+#include "engine/stream/random_source.h"
 #include "suites/golden/golden.h"
 
 namespace lockstep::suites {

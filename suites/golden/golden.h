@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/values/random_call.h"
+#include "engine/stream/random_call.h"
 #include "suites/golden/stock_op.h"
 
 namespace lockstep::suites {

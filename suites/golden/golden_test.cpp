@@ -10,9 +10,9 @@
 #include <fstream>
 #include <set>
 
-#include "engine/random.h"
+#include "engine/random/random.h"
 #include "engine/values/error.h"
-#include "oracle/random_simulation.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/golden/compare_golden.h"
 #include "suites/golden/matrix.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 
 namespace lockstep::suites {
 

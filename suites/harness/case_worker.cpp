@@ -6,11 +6,11 @@
 
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
-#include "generators/labels.h"
+#include "generators/cases/labels.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/tell.h"
-#include "suites/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 #include <string>
 
-#include "dashboard/journal.h"
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
-#include "suites/facts.h"
+#include "dashboard/store/journal.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
+#include "suites/core/facts.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/options.h"
 #include "suites/harness/sequence.h"

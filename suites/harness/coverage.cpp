@@ -8,8 +8,8 @@
 
 #include "engine/values/error.h"
 #include "engine/values/text.h"
-#include "generators/labels.h"
-#include "oracle/schema.h"
+#include "generators/cases/labels.h"
+#include "oracle/program/schema.h"
 
 namespace lockstep::suites {
 namespace {

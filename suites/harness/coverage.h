@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases of a run must have had: labels (generators/labels.h), and pairs of the ledger, each at least
-// so often. A run that found nothing wrong where it did not look is not green.
+// What the cases of a run must have had: labels (generators/cases/labels.h), and pairs of the ledger, each at
+// least so often. A run that found nothing wrong where it did not look is not green.
 #pragma once
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "dashboard/store.h"
+#include "dashboard/store/store.h"
 
 namespace lockstep::suites {
 

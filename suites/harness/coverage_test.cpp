@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "dashboard/recorder.h"
+#include "dashboard/store/recorder.h"
 #include "engine/values/error.h"
-#include "generators/labels.h"
+#include "generators/cases/labels.h"
 
 namespace lockstep::suites {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "dashboard/clock.h"
+#include "dashboard/store/clock.h"
+#include "suites/core/outcome.h"
 #include "suites/harness/commit.h"
-#include "suites/outcome.h"
 
 namespace lockstep::suites {
 namespace {

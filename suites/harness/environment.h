@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 
 namespace lockstep::suites {
 

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "engine/values/error.h"
-#include "generators/shrink.h"
-#include "oracle/compare.h"
-#include "oracle/evaluate.h"
-#include "oracle/random_simulation.h"
-#include "suites/facts.h"
-#include "suites/judge.h"
+#include "generators/shrink/shrink.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
 
 namespace lockstep::suites {
 namespace {

@@ -4,8 +4,8 @@
 #pragma once
 #include <optional>
 
+#include "suites/core/suite.h"
 #include "suites/harness/worker_pool.h"
-#include "suites/suite.h"
 
 namespace lockstep::suites {
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "suites/engines/lockstep_engine.h"
 #include "suites/faults/fault.h"
-#include "suites/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {

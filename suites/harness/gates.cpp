@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "engine/values/exit_code.h"
 
 namespace lockstep::suites {

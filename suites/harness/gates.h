@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "suites/suite.h"
+#include "suites/core/suite.h"
 
 namespace lockstep::suites {
 

@@ -7,11 +7,11 @@
 #include <set>
 #include <tuple>
 
-#include "dashboard/output_file.h"
-#include "dashboard/read_back.h"
-#include "dashboard/store.h"
+#include "dashboard/store/output_file.h"
+#include "dashboard/store/read_back.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
-#include "oracle/program.h"
+#include "oracle/program/program.h"
 #include "suites/harness/witnesses.h"
 
 namespace lockstep::suites {

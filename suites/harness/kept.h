@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
+#include "suites/core/suite.h"
 #include "suites/harness/options.h"
-#include "suites/suite.h"
 
 namespace lockstep::dashboard {
 class Store;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dashboard/rows.h"
-#include "engine/values/numerics.h"
+#include "dashboard/store/rows.h"
+#include "engine/lane/numerics.h"
 
 namespace lockstep::suites {
 

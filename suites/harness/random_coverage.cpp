@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "dashboard/read_back.h"
+#include "dashboard/store/read_back.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/text.h"

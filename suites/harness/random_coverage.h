@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pairs of the random space (generators/random_space.h) the cases of a run had: operator, dtype,
+// Which pairs of the random space (generators/random/random_space.h) the cases of a run had: operator, dtype,
 // placement, evenness and device-model regime, each with each.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
-#include "generators/random_space.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
+#include "generators/random/random_space.h"
 #include "suites/harness/options.h"
 
 namespace lockstep::suites {

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "dashboard/clock.h"
-#include "dashboard/merge.h"
-#include "dashboard/read_back.h"
-#include "engine/rules/table.h"
+#include "dashboard/store/clock.h"
+#include "dashboard/store/merge.h"
+#include "dashboard/store/read_back.h"
+#include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
-#include "generators/ops.h"
+#include "generators/ops/ops.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/case_worker.h"

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "dashboard/read_back.h"
+#include "dashboard/store/read_back.h"
 #include "engine/values/error.h"
+#include "suites/core/outcome.h"
 #include "suites/harness/environment.h"
-#include "suites/outcome.h"
 
 namespace lockstep::suites {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
 #include "suites/harness/run.h"
 
 namespace lockstep::suites {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "suites/suite.h"
+#include "suites/core/suite.h"
 
 namespace lockstep::suites {
 

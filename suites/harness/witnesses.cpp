@@ -7,11 +7,11 @@
 #include <tuple>
 #include <utility>
 
-#include "dashboard/read_back.h"
-#include "dashboard/store.h"
+#include "dashboard/store/read_back.h"
+#include "dashboard/store/store.h"
 #include "engine/values/error.h"
-#include "generators/labels.h"
-#include "oracle/program.h"
+#include "generators/cases/labels.h"
+#include "oracle/program/program.h"
 
 namespace lockstep::suites {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "dashboard/rows.h"
-#include "suites/suite.h"
+#include "dashboard/store/rows.h"
+#include "suites/core/suite.h"
 
 namespace lockstep::dashboard {
 class Store;

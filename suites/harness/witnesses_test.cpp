@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <set>
 
-#include "dashboard/recorder.h"
-#include "dashboard/store.h"
-#include "generators/labels.h"
-#include "oracle/program.h"
+#include "dashboard/store/recorder.h"
+#include "dashboard/store/store.h"
+#include "generators/cases/labels.h"
+#include "oracle/program/program.h"
 
 namespace lockstep::suites {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: what was decided before does not change what is computed now. A case holds one op several times, each
 // time with one ingredient changed; it is run, run on another mesh with the same ranks, and run again.
-#include "suites/judge.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

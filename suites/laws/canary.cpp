@@ -3,9 +3,9 @@
 // passes if the judgement fails.
 #include <ATen/ATen.h>
 
-#include "generators/programs.h"
-#include "suites/facts.h"
-#include "suites/judge.h"
+#include "generators/cases/programs.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

@@ -3,7 +3,7 @@
 // number of ops; its token, read back from its text, fails alike in an engine planted anew, as `lockstep
 // replay TOKEN --fault NAME` does. The case of number i is fault i: an empty Program whose seed is i.
 #include "engine/values/error.h"
-#include "generators/shrink.h"
+#include "generators/shrink/shrink.h"
 #include "suites/faults/fault.h"
 #include "suites/laws/laws.h"
 

@@ -4,9 +4,9 @@
 // is cut. A cell that no GPU has recorded says so; the three then have each other alone.
 #include <ATen/ATen.h>
 
-#include "engine/random.h"
+#include "engine/random/random.h"
 #include "engine/values/error.h"
-#include "oracle/random_simulation.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/golden/compare_golden.h"
 #include "suites/golden/matrix.h"
 #include "suites/laws/laws.h"

@@ -8,14 +8,14 @@
 #include <array>
 #include <bit>
 
+#include "engine/stream/random_source.h"
 #include "engine/values/error.h"
-#include "engine/values/random_source.h"
-#include "oracle/evaluate.h"
-#include "oracle/values.h"
-#include "suites/facts.h"
-#include "suites/judge.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/program/values.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
-#include "suites/sampled_draw.h"
+#include "suites/laws/sampled_draw.h"
 
 namespace lockstep::suites {
 namespace {

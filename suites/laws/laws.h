@@ -2,8 +2,8 @@
 // One pair of functions for each suite: its cases, and whether its law holds for one of them. table.cpp names
 // them.
 #pragma once
+#include "suites/core/suite.h"
 #include "suites/faults/fault.h"
-#include "suites/suite.h"
 
 namespace lockstep::suites {
 

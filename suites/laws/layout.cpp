@@ -2,11 +2,11 @@
 // Law: each rank holds exactly the elements that cutting by brute force gives it, in that order, of the value
 // or of its term; the locals together are the tensor.
 #include "engine/values/error.h"
-#include "oracle/compare.h"
-#include "oracle/ownership.h"
-#include "oracle/values.h"
-#include "suites/facts.h"
-#include "suites/judge.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/program/values.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

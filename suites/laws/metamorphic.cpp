@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: what is computed does not depend on how the mesh is folded, how ranks are numbered, or how inputs were
 // cut; ranks in another order hold the same bits at the same places; and a world of one is the single device.
-#include "generators/metamorphic.h"
-#include "suites/facts.h"
-#include "suites/judge.h"
+#include "generators/cases/metamorphic.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

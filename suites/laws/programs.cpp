@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suites whose law is the oracle itself: a sharded Program computes what one device computes, in bits, or
 // differs with proof. They differ in the cases: one op, one op with its backward, random ops, whole programs.
-#include "suites/judge.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

@@ -2,7 +2,7 @@
 // Law: a redistribution keeps the value, bit by bit, on every rank; so does going back, and going straight to
 // the last placements gives what the way there gave. Sums of floats may differ by the order of their terms,
 // with proof.
-#include "suites/judge.h"
+#include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

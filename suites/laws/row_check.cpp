@@ -5,9 +5,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "engine/values/error.h"
-#include "oracle/compare.h"
-#include "oracle/ownership.h"
-#include "oracle/values.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/program/values.h"
 
 namespace lockstep::suites {
 namespace {

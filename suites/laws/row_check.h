@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "engine/rules/row.h"
-#include "oracle/program.h"
-#include "suites/sample_call.h"
+#include "engine/ops/rules/row.h"
+#include "oracle/program/program.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep::suites {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: every row of an op's rule is true: the op on slices so placed gives, placed as the row says, the plain
 // answer. Rows that would be true and are missing are counted and named; they cost bytes, not bits.
-#include "engine/decide.h"
-#include "engine/rules/table.h"
+#include "engine/ops/decide.h"
+#include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
-#include "generators/metamorphic.h"
-#include "generators/programs.h"
+#include "generators/cases/metamorphic.h"
+#include "generators/cases/programs.h"
 #include "suites/laws/laws.h"
 #include "suites/laws/row_check.h"
-#include "suites/sample_call.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep::suites {
 namespace {

@@ -4,7 +4,7 @@
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
-#include "suites/counting_world.h"
+#include "suites/engines/counting_world.h"
 #include "suites/laws/laws.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"

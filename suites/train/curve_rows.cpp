@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/train/curve_rows.h"
 
-#include "dashboard/recorder.h"
+#include "dashboard/store/recorder.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "suites/train/train.h"
 
 namespace lockstep::dashboard {

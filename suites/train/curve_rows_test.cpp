@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dashboard/testing.h"
+#include "dashboard/store/testing.h"
 #include "suites/train/curves.h"
 #include "suites/train/text.h"
 

@@ -11,7 +11,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "oracle/compare.h"
+#include "oracle/ownership/compare.h"
 
 namespace lockstep::suites {
 namespace {

@@ -11,15 +11,15 @@
 #include <set>
 #include <sstream>
 
-#include "dashboard/recorder.h"
-#include "engine/dtensor.h"
-#include "engine/lone_world.h"
+#include "dashboard/store/recorder.h"
 #include "engine/nn/deferred.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
-#include "oracle/compare.h"
-#include "oracle/ownership.h"
-#include "oracle/random_simulation.h"
+#include "engine/world/lone_world.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/train/memory.h"
 
 namespace lockstep::suites {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/random_policy.h"
+#include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
 #include "suites/train/llama.h"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "engine/optim/optimizer.h"
-#include "engine/random.h"
+#include "engine/random/random.h"
 #include "engine/values/error.h"
 #include "suites/train/text.h"
 

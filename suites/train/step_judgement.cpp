@@ -3,11 +3,11 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/dtensor.h"
-#include "engine/timeline_log.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
-#include "oracle/check.h"
-#include "oracle/record.h"
+#include "oracle/judge/check.h"
+#include "oracle/plain/record.h"
 #include "suites/train/trainer.h"
 
 namespace lockstep::suites {

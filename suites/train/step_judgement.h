@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "dashboard/rows.h"
+#include "dashboard/store/rows.h"
 #include "suites/train/train.h"
 
 namespace lockstep::suites {

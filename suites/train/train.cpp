@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "dashboard/hash.h"
-#include "engine/timeline_log.h"
+#include "dashboard/store/hash.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "suites/most_ranks.h"
+#include "suites/core/most_ranks.h"
 #include "suites/train/memory.h"
 #include "suites/train/trainer.h"
 

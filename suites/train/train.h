@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/random_policy.h"
+#include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
 #include "engine/values/timeline.h"
-#include "engine/world.h"
+#include "engine/world/world.h"
 
 namespace lockstep::suites {
 

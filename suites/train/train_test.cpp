@@ -10,9 +10,9 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "suites/counting_world.h"
+#include "suites/engines/counting_world.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/laws/laws.h"
-#include "suites/lockstep_engine.h"
 #include "suites/train/curves.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"

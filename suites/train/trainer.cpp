@@ -3,9 +3,9 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/dtensor.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
-#include "oracle/ownership.h"
+#include "oracle/ownership/ownership.h"
 
 namespace lockstep::suites {
 namespace {

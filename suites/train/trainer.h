@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "engine/optim/optimizer.h"
-#include "engine/values/random_source.h"
-#include "oracle/random_simulation.h"
+#include "engine/stream/random_source.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/train/llama.h"
 #include "suites/train/text.h"
 #include "suites/train/train.h"

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layout/route.h"
+
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+int64_t element_size(const Spec& spec) {
+  return static_cast<int64_t>(c10::elementSize(spec.dtype()));
+}
+
+int64_t all_locals(const Spec& spec) {
+  int64_t n = 0;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) n += numel(owned_by(spec, p));
+  return n;
+}
+
+// The order of mesh dimensions with `mesh_dim` applied last.
+std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim) {
+  auto result = order;
+  result.erase(std::find(result.begin(), result.end(), mesh_dim));
+  result.push_back(mesh_dim);
+  return result;
+}
+
+// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
+// locals.
+bool is_innermost(const Spec& spec, int64_t mesh_dim) {
+  const int64_t dim = shard_dim(spec.placements()[u(mesh_dim)]);
+  bool after = false;
+  for (const int64_t d : spec.order()) {
+    if (d == mesh_dim)
+      after = true;
+    else if (after && shard_dim(spec.placements()[u(d)]) == dim)
+      return false;
+  }
+  return true;
+}
+
+Placement identity_of_missing_partial(const Placement& to) {
+  return is_partial(to) ? Placement(Replicate{}) : to;
+}
+
+// Builds a route step by step, keeping the Spec reached so far.
+class Planner {
+ public:
+  Planner(const SpecPtr& from, const SpecPtr& to) : route_{from, to, {}}, now_(from), to_(to) {}
+
+  Route plan() {
+    check();
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d) reduce(d);
+    move();
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d) make_partial(d);
+    return std::move(route_);
+  }
+
+ private:
+  const Placement& now(int64_t d) const { return now_->placements()[u(d)]; }
+  const Placement& target(int64_t d) const { return to_->placements()[u(d)]; }
+
+  void check() const {
+    LOCKSTEP_CHECK(
+        now_->mesh() == to_->mesh() && now_->shape() == to_->shape() && now_->dtype() == to_->dtype(),
+        "[redistribute] ", to_string(*now_), " and ", to_string(*to_),
+        " differ in more than placements; redistribute keeps mesh, shape and dtype");
+  }
+
+  void step(StepKind kind, int64_t mesh_dim, SpecPtr next, int64_t bytes) {
+    route_.steps.push_back({kind, mesh_dim, now_, next, bytes});
+    now_ = std::move(next);
+  }
+
+  SpecPtr with(int64_t mesh_dim, const Placement& placement, std::vector<int64_t> order) const {
+    auto placements = now_->placements();
+    placements[u(mesh_dim)] = placement;
+    return std::make_shared<const Spec>(now_->with_placements(std::move(placements), std::move(order)));
+  }
+
+  void reduce(int64_t d) {
+    if (!is_partial(now(d)) || now(d) == target(d)) return;
+    const int64_t m = now_->mesh().size(d), terms = all_locals(*now_) * element_size(*now_);
+    if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_)) {
+      // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so
+      // too.
+      auto scattered = with(d, target(d), innermost(now_->order(), d));
+      if (nests_like_target(*scattered, d))
+        return step(StepKind::kReduceScatter, d, scattered, terms / m * (m - 1));
+    }
+    step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (m - 1));
+  }
+
+  // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and
+  // come first among those that cut it.
+  bool nests_like_target(const Spec& spec, int64_t d) const {
+    const int64_t dim = shard_dim(spec.placements()[u(d)]);
+    const auto cutters = [dim](const Spec& s) {
+      std::vector<int64_t> dims;
+      for (const int64_t i : s.order())
+        if (shard_dim(s.placements()[u(i)]) == dim) dims.push_back(i);
+      return dims;
+    };
+    return cutters(spec) == cutters(*to_);
+  }
+
+  // Where the elements have to be before new Partials are made.
+  SpecPtr destination() const {
+    Placements placements;
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
+      placements.push_back(now(d) == target(d) ? target(d) : identity_of_missing_partial(target(d)));
+    return std::make_shared<const Spec>(now_->with_placements(std::move(placements), to_->order()));
+  }
+
+  void move() {
+    const auto next = destination();
+    if (*next == *now_) return;
+    if (owns_all(*next)) return step(StepKind::kSlice, -1, next, 0);
+    std::vector<int64_t> changed;
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
+      if (now(d) != next->placements()[u(d)]) changed.push_back(d);
+    if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) && !is_flat(*now_) &&
+        is_innermost(*now_, changed[0])) {
+      const int64_t d = changed[0];
+      const auto& after = next->placements()[u(d)];
+      if (*next == *with(d, after, now_->order())) {
+        if (is_replicate(after)) return step(StepKind::kAllGather, d, next, received(*next));
+        if (std::holds_alternative<Shard>(after) && is_innermost(*next, d))
+          return step(StepKind::kAllToAll, d, next, received(*next));
+      }
+    }
+    step(StepKind::kExchange, -1, next, received(*next));
+  }
+
+  // Every rank already holds what it needs.
+  bool owns_all(const Spec& next) const {
+    for (int64_t p = 0; p < next.mesh().size(); ++p)
+      for (const auto& t : transfers(*now_, next, p))
+        if (t.source != t.target) return false;
+    return true;
+  }
+
+  int64_t received(const Spec& next) const {
+    int64_t n = 0;
+    for (int64_t p = 0; p < next.mesh().size(); ++p)
+      for (const auto& t : transfers(*now_, next, p))
+        if (t.source != t.target) n += t.at_target.numel();
+    return n * element_size(*now_);
+  }
+
+  void make_partial(int64_t d) {
+    if (now(d) == target(d)) return;
+    step(StepKind::kMakePartial, d, with(d, target(d), now_->order()), 0);
+  }
+
+  Route route_;
+  SpecPtr now_;
+  const SpecPtr to_;
+};
+
+// Where the values of `a` stand in `b`, as local indices of each, interval by interval, in ascending order of
+// b.
+struct Match {
+  IndexList in_a, in_b;
+};
+
+void extend(Match& m, int64_t at_a, int64_t at_b, int64_t n) {
+  const auto follows = [](const IndexList& list, int64_t start) {
+    return !list.empty() && list.back().start + list.back().length == start;
+  };
+  if (follows(m.in_a, at_a) && follows(m.in_b, at_b)) {
+    m.in_a.back().length += n;
+    m.in_b.back().length += n;
+  } else {
+    m.in_a.push_back({at_a, n});
+    m.in_b.push_back({at_b, n});
+  }
+}
+
+Match match(const IndexList& a, const IndexList& b) {
+  Match result;
+  int64_t at_b = 0;
+  for (const auto& y : b) {
+    int64_t at_a = 0;
+    for (const auto& x : a) {
+      const int64_t from = std::max(x.start, y.start), to = std::min(x.start + x.length, y.start + y.length);
+      if (from < to) extend(result, at_a + from - x.start, at_b + from - y.start, to - from);
+      at_a += x.length;
+    }
+    at_b += y.length;
+  }
+  return result;
+}
+
+Region region_of(const Owned& owned, const Piece& piece) {
+  Region region;
+  if (owned.flat.has_value()) region.run = {piece.start, piece.shape()};
+  return region;
+}
+
+// What two pieces have in common, in each; nullopt: nothing.
+std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_a, const Owned& b,
+                                                const Piece& in_b) {
+  std::pair<Region, Region> found{region_of(a, in_a), region_of(b, in_b)};
+  for (size_t dim = 0; dim < in_a.lists.size(); ++dim) {
+    auto m = match(in_a.lists[dim], in_b.lists[dim]);
+    if (m.in_b.empty()) return std::nullopt;
+    found.first.lists.push_back(std::move(m.in_a));
+    found.second.lists.push_back(std::move(m.in_b));
+  }
+  return found;
+}
+
+// The mesh positions that `target` may receive from: along dimensions that replicate or hold terms they stand
+// where it stands.
+std::vector<int64_t> sources_for(const Spec& from, int64_t target) {
+  const auto& mesh = from.mesh();
+  const auto home = mesh.coordinate(target);
+  std::vector<int64_t> sources;
+  for (int64_t source = 0; source < mesh.size(); ++source) {
+    const auto at = mesh.coordinate(source);
+    bool candidate = true;
+    for (int64_t d = 0; d < mesh.ndim(); ++d)
+      if (!distributes(from.placements()[u(d)]) && at[u(d)] != home[u(d)]) candidate = false;
+    if (candidate) sources.push_back(source);
+  }
+  return sources;
+}
+
+}  // namespace
+
+std::vector<int64_t> Region::shape() const {
+  std::vector<int64_t> sizes;
+  for (const auto& list : lists) sizes.push_back(length(list));
+  return sizes;
+}
+
+int64_t Region::numel() const {
+  int64_t n = 1;
+  for (const auto& list : lists) n *= length(list);
+  return n;
+}
+
+int64_t Route::bytes() const {
+  int64_t total = 0;
+  for (const auto& s : steps) total += s.bytes;
+  return total;
+}
+
+ReductionOrder Route::order() const {
+  ReductionOrder result;
+  for (const auto& s : steps) {
+    if (s.kind != StepKind::kAllReduce && s.kind != StepKind::kReduceScatter) continue;
+    ReductionOrder::Level level;
+    level.mesh_dim = s.mesh_dim;
+    level.op = std::get<Partial>(s.from->placements()[u(s.mesh_dim)]).op;
+    level.dtype = s.from->dtype();
+    level.ranks.resize(u(s.from->mesh().size(s.mesh_dim)));
+    std::iota(level.ranks.begin(), level.ranks.end(), int64_t{0});
+    result.levels.push_back(std::move(level));
+  }
+  return result;
+}
+
+Route route(const SpecPtr& from, const SpecPtr& to) {
+  if (*from == *to) return {from, to, {}};
+  return Planner(from, to).plan();
+}
+
+StepKind dual(StepKind kind) {
+  switch (kind) {
+    case StepKind::kSlice:
+      return StepKind::kAllGather;
+    case StepKind::kAllGather:
+      return StepKind::kSlice;
+    case StepKind::kReduceScatter:
+      return StepKind::kAllGather;
+    default:
+      return kind;
+  }
+}
+
+Placements dual(const Placements& placements) {
+  Placements result = placements;
+  for (auto& p : result)
+    if (is_partial(p)) p = Replicate{};
+  return result;
+}
+
+std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target) {
+  const auto need = owned_by(to, target);
+  const auto wanted = pieces(need);
+  std::vector<Transfer> result;
+  for (const int64_t source : sources_for(from, target)) {
+    const auto held = owned_by(from, source);
+    for (const auto& has : pieces(held))
+      for (const auto& wants : wanted)
+        if (auto both = common(held, has, need, wants); both.has_value())
+          result.push_back({source, target, std::move(both->first), std::move(both->second)});
+  }
+  return result;
+}
+
+const char* name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kAllReduce:
+      return "all_reduce";
+    case StepKind::kReduceScatter:
+      return "reduce_scatter";
+    case StepKind::kSlice:
+      return "slice";
+    case StepKind::kAllGather:
+      return "all_gather";
+    case StepKind::kAllToAll:
+      return "all_to_all";
+    case StepKind::kExchange:
+      return "exchange";
+    case StepKind::kMakePartial:
+      return "make_partial";
+  }
+  return "?";
+}
+
+std::string to_string(const Step& s) {
+  const auto placed = [](const Spec& spec) {
+    const auto text = to_string(spec);
+    return text.substr(text.find('@') + 1);
+  };
+  const std::string along = s.mesh_dim < 0 ? "" : concat(" along ", s.from->mesh().names()[u(s.mesh_dim)]);
+  return concat(name(s.kind), along, " ", placed(*s.from), " -> ", placed(*s.to), " (", s.bytes, " bytes)");
+}
+
+std::string to_string(const Route& r) {
+  std::string text;
+  for (const auto& s : r.steps) text += to_string(s) + "\n";
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routes: planned without ranks; executing any of them gives the values that a plain copy gives.
+#include "engine/layout/route.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/move/execute.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/dtensor_impl.h"
+#include "engine/tensor/testing.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+SpecPtr spec_of(std::vector<int64_t> mesh, Placements placements, std::vector<int64_t> shape,
+                std::vector<int64_t> order = {}) {
+  auto stride = contiguous_strides(shape);
+  return std::make_shared<const Spec>(DeviceMesh(std::move(mesh)), std::move(placements), std::move(shape),
+                                      std::move(stride), c10::kFloat, std::move(order));
+}
+
+std::vector<StepKind> kinds(const Route& r) {
+  std::vector<StepKind> result;
+  for (const auto& s : r.steps) result.push_back(s.kind);
+  return result;
+}
+
+using Kinds = std::vector<StepKind>;
+
+// Catches: a collective where a slice is enough, an all-reduce where a reduce-scatter is enough.
+TEST(RouteTest, TakesTheCheapestStep) {
+  const auto plan = [](Placements from, Placements to) {
+    return kinds(route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})));
+  };
+  EXPECT_EQ(plan({Shard{0}}, {Shard{0}}), Kinds{});
+  EXPECT_EQ(plan({Replicate{}}, {Shard{1}}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({Shard{0}}, {Replicate{}}), Kinds{StepKind::kAllGather});
+  EXPECT_EQ(plan({Shard{0}}, {Shard{1}}), Kinds{StepKind::kAllToAll});
+  EXPECT_EQ(plan({Partial{}}, {Replicate{}}), Kinds{StepKind::kAllReduce});
+  EXPECT_EQ(plan({Partial{}}, {Shard{0}}), Kinds{StepKind::kReduceScatter});
+  EXPECT_EQ(plan({Replicate{}}, {Partial{}}), Kinds{StepKind::kMakePartial});
+  EXPECT_EQ(plan({Shard{0}}, {Partial{}}), (Kinds{StepKind::kAllGather, StepKind::kMakePartial}));
+}
+
+// Catches: gathering only along the outer of two nested shards, which interleaves the pieces wrongly.
+TEST(RouteTest, NestedShardsExchange) {
+  const auto r =
+      route(spec_of({2, 2}, {Shard{0}, Shard{0}}, {8}), spec_of({2, 2}, {Replicate{}, Shard{0}}, {8}));
+  EXPECT_EQ(kinds(r), Kinds{StepKind::kExchange});
+}
+
+// Bytes received from others. Catches: counting what stays, or one rank only.
+TEST(RouteTest, CountsBytesReceived) {
+  const auto bytes = [](Placements from, Placements to) {
+    return route(spec_of({2}, from, {4, 6}), spec_of({2}, to, {4, 6})).bytes();
+  };
+  EXPECT_EQ(bytes({Shard{0}}, {Replicate{}}), 2 * 12 * 4);
+  EXPECT_EQ(bytes({Partial{}}, {Replicate{}}), 2 * 24 * 4);
+  EXPECT_EQ(bytes({Partial{}}, {Shard{0}}), 24 * 4);
+  EXPECT_EQ(bytes({Replicate{}}, {Shard{0}}), 0);
+}
+
+// Catches: an order that is not declared, or declared for the wrong mesh dimension.
+TEST(RouteTest, DeclaresTheOrderOfItsReductions) {
+  const auto order = route(spec_of({2, 3}, {Partial{}, Partial{ReduceOp::kAvg}}, {4}),
+                           spec_of({2, 3}, {Replicate{}, Replicate{}}, {4}))
+                         .order();
+  ASSERT_EQ(order.levels.size(), 2u);
+  EXPECT_EQ(order.levels[1].mesh_dim, 1);
+  EXPECT_EQ(order.levels[1].op, ReduceOp::kAvg);
+  EXPECT_EQ(order.levels[1].ranks, (std::vector<int64_t>{0, 1, 2}));
+}
+
+// Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast
+// collectives agree with the general exchange, since both must give the value. Integers, so that sums are
+// exact.
+TEST(RouteTest, EveryPairOfPlacementsKeepsTheValue) {
+  const auto mesh = init_device_mesh({2, 3});
+  const auto value = at::arange(35, at::kFloat).reshape({5, 7});
+  const auto all = placement_choices(2);
+  int64_t pairs = 0;
+  for (const auto& a : all)
+    for (const auto& b : all)
+      for (const auto& c : all)
+        for (const auto& d : all) {
+          const auto x = distribute_tensor(value, mesh, {a, b});
+          const auto order = pairs % 2 == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{1, 0};
+          const auto y = redistribute(x, {c, d}, order);
+          EXPECT_EQ(placements(y), (Placements{c, d}));
+          for (const auto& local : to_local(redistribute(y, {Replicate{}, Replicate{}})))
+            ASSERT_TRUE(local.equal(value)) << spec(x) << " -> " << spec(y);
+          ++pairs;
+        }
+  EXPECT_EQ(pairs, 36 * 36);
+}
+
+// What stands beside a RaggedShard on the other mesh dimension, and the ragged placements themselves.
+std::vector<Placements> ragged_pairs() {
+  std::vector<Placements> result;
+  for (const auto& beside : placement_choices(2)) {
+    for (const auto& units : {std::vector<int64_t>{1, 1, 1}, {0, 1, 0}, {1, 0, 2}})
+      for (const auto& dims : {std::vector<int64_t>{0}, {0, 1}})
+        result.push_back({beside, RaggedShard{dims, units}});
+    result.push_back({RaggedShard{{0}, {2, 1}}, beside});
+    result.push_back({RaggedShard{{0, 1}, {0, 1}}, beside});
+  }
+  return result;
+}
+
+bool is_legal(const Placements& placements, const std::vector<int64_t>& shape) {
+  try {
+    spec_of({2, 3}, placements, shape);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// To and from every RaggedShard, beside every placement, on 2x3: the value stays, and every rank's local is
+// what distributing gives it. Catches: pieces of a flat local packed in another order than unpacked, a
+// reduce-scatter or all-gather of flat locals, a RaggedShard taken for replicas.
+TEST(RouteTest, EveryPairWithARaggedShardKeepsTheValue) {
+  const auto mesh = init_device_mesh({2, 3});
+  const std::vector<int64_t> shape{12, 6};
+  const auto value = at::arange(72, at::kFloat).reshape(shape);
+  auto all = ragged_pairs();
+  for (const auto& a : placement_choices(2))
+    for (const auto& b : placement_choices(2)) all.push_back({a, b});
+  std::erase_if(all, [&](const Placements& p) { return !is_legal(p, shape); });
+  EXPECT_GT(all.size(), 60u);
+  for (const auto& from : all) {
+    const auto x = distribute_tensor(value, mesh, from);
+    for (const auto& to : all) {
+      if (!is_flat(spec(x)) && !is_flat(*spec_of({2, 3}, to, shape))) continue;
+      const auto y = redistribute(x, to);
+      for (const auto& local : to_local(redistribute(y, {Replicate{}, Replicate{}})))
+        ASSERT_TRUE(local.equal(value)) << spec(x) << " -> " << spec(y);
+      if (spec(y).has_partial()) continue;
+      const auto direct = local_tensors(distribute_tensor(value, mesh, to));
+      for (size_t r = 0; r < direct.size(); ++r)
+        ASSERT_TRUE(local_tensors(y)[r].equal(direct[r])) << spec(x) << " -> " << spec(y) << " rank " << r;
+    }
+  }
+}
+
+// The fast collectives move boxes, and flat locals are none; cutting and other names of the same cut are
+// free.
+TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
+  const auto plan = [](Placements from, Placements to) {
+    return kinds(route(spec_of({2, 2}, from, {4, 6}), spec_of({2, 2}, to, {4, 6})));
+  };
+  const Placement r = Replicate{}, g = RaggedShard{{0}, {1, 3}};
+  EXPECT_EQ(plan({r, r}, {r, g}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({r, g}, {r, RaggedShard{{0, 1}, {1, 3}}}), Kinds{StepKind::kSlice});
+  EXPECT_EQ(plan({r, g}, {r, r}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({r, g}, {r, RaggedShard{{0}, {3, 1}}}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({Shard{1}, g}, {r, g}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({Shard{1}, g}, {Shard{1}, Shard{0}}), Kinds{StepKind::kExchange});
+  EXPECT_EQ(plan({r, Partial{}}, {r, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
+  EXPECT_EQ(plan({Partial{}, g}, {Shard{1}, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
+  EXPECT_EQ(route(spec_of({2, 2}, {r, g}, {4, 6}), spec_of({2, 2}, {r, r}, {4, 6})).bytes(), 2 * 24 * 4);
+  EXPECT_EQ(dual(Placements{g, Partial{}}), (Placements{g, r}));
+}
+
+// The dual of a route is the route of the duals. Catches: a second, different backward.
+TEST(RouteTest, DualsReverse) {
+  for (const auto& [from, to] : {std::pair<Placement, Placement>{Shard{0}, Replicate{}},
+                                 {Replicate{}, Shard{1}},
+                                 {Shard{0}, Shard{1}}}) {
+    const auto forward = route(spec_of({2}, {from}, {4, 6}), spec_of({2}, {to}, {4, 6}));
+    const auto backward = route(spec_of({2}, dual({to}), {4, 6}), spec_of({2}, dual({from}), {4, 6}));
+    EXPECT_EQ(kinds(backward), Kinds{dual(forward.steps[0].kind)});
+  }
+}
+
+// x op identity = x in bits. Catches: +0.0 as the identity of a sum, which loses -0.0.
+TEST(RouteTest, IdentitiesKeepEveryBit) {
+  const auto x = at::tensor({-0.0f, 0.0f, 1.5f});
+  for (const auto op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+    const auto other = at::full_like(x, identity(op, at::kFloat));
+    const auto y = fold(op, {x, other});
+    EXPECT_TRUE(y.view(at::kInt).equal(x.view(at::kInt))) << name(op);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/ops/decide.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/values/error.h"
+#include "engine/values/ragged.h"
+
+namespace lockstep {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+int64_t numel(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (const int64_t s : shape) n *= s;
+  return n;
+}
+
+// Bytes that each rank receives, roughly: `bytes` is the tensor at this mesh dimension's level, m its size.
+double move_cost(const Placement& from, const Placement& to, double bytes, double m) {
+  if (from == to) return 0;
+  if (is_partial(from)) {
+    const double reduce = is_shard(to) ? bytes * (m - 1) / m : bytes * (m - 1);
+    return reduce;
+  }
+  if (!distributes(from)) return 0;  // Replicate to anything is local
+  return distributes(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
+}
+
+// The row with every Shard replaced by an InterleavedShard of as many parts.
+Row interleaved(const Row& row, int64_t parts) {
+  Row result = row;
+  const auto replace = [parts](Placement& p) {
+    if (const auto* shard = std::get_if<Shard>(&p)) p = InterleavedShard{shard->dim, parts};
+  };
+  for (auto& p : result.inputs) replace(p);
+  for (auto& p : result.outputs) replace(p);
+  return result;
+}
+
+// Chooses rows, mesh dimension by mesh dimension, keeping what was chosen so far.
+class Chooser {
+ public:
+  // @param stays for each input, whether it must not move
+  Chooser(const Resolved& resolved, const Operands& operands, OpCall& call, const std::vector<bool>& stays,
+          const std::vector<int64_t>& aliases)
+      : resolved_(resolved), operands_(operands), call_(call), stays_(stays), aliases_(aliases) {
+    for (const auto& spec : operands.specs)
+      if (spec != nullptr) mesh_ = &spec->mesh();
+    chosen_.resize(u(mesh_->ndim()));
+    for (const auto& meta : operands.metas) call_.input_extents.push_back(meta.shape);
+    if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
+  }
+
+  // In the order in which mesh dimensions apply. False if along some mesh dimension nothing is legal.
+  bool choose(const std::vector<int64_t>& order) {
+    order_ = order;
+    for (const int64_t d : order) {
+      call_.mesh_size = mesh_->size(d);
+      call_.current.clear();
+      for (const auto& spec : operands_.specs)
+        call_.current.push_back(spec == nullptr ? Placement(Replicate{}) : spec->placements()[u(d)]);
+      const Row* best = nullptr;
+      auto best_cost = std::pair(std::numeric_limits<double>::infinity(), size_t{0});
+      const auto rows = legal_rows(*resolved_.entry, call_);
+      for (const auto& row : rows) {
+        if (!legal(row, d)) continue;
+        const auto cost = row_cost(row, d);
+        if (best == nullptr || cost < best_cost) {
+          best = &row;
+          best_cost = cost;
+        }
+      }
+      if (best == nullptr) return false;
+      cut(*best, d);
+      chosen_[u(d)] = *best;
+    }
+    return true;
+  }
+
+  Placements inputs(size_t i) const {
+    Placements result;
+    for (const auto& row : chosen_) result.push_back(row->inputs[i]);
+    return result;
+  }
+  Placements outputs(size_t i) const {
+    Placements result;
+    for (const auto& row : chosen_) result.push_back(row->outputs[i]);
+    return result;
+  }
+
+ private:
+  bool present(size_t i) const { return operands_.specs[i] != nullptr; }
+
+  bool legal(const Row& row, int64_t d) const {
+    for (size_t i = 0; i < row.inputs.size(); ++i) {
+      if (stays_[i] && present(i) && row.inputs[i] != call_.current[i]) return false;
+      if (!operands_.metas[i].defined) continue;
+      if (!present(i) && is_partial(row.inputs[i])) return false;
+      if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
+      if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim() || !mixes(row, &Row::inputs, i)) return false;
+    }
+    for (size_t j = 0; j < row.outputs.size(); ++j) {
+      if (!call_.outputs[j].defined) continue;
+      if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[u(aliases_[j])]) return false;
+      if (!mixes(row, &Row::outputs, j)) return false;
+    }
+    return divides(row, d) && has_whole_blocks(row, d);
+  }
+
+  using Side = Placements Row::*;
+
+  // A RaggedShard stands alone, and its blocks are whole rows of what the other mesh dimensions leave.
+  bool has_whole_blocks(const Row& row, int64_t d) const {
+    for (size_t i = 0; i < row.inputs.size(); ++i)
+      if (operands_.metas[i].defined && !cuts_whole_blocks(row, d, &Row::inputs, i, operands_.metas[i].shape))
+        return false;
+    for (size_t j = 0; j < row.outputs.size(); ++j)
+      if (call_.outputs[j].defined && !cuts_whole_blocks(row, d, &Row::outputs, j, call_.outputs[j].shape))
+        return false;
+    return true;
+  }
+
+  // Of one tensor: the placements chosen so far and that of the row.
+  bool cuts_whole_blocks(const Row& row, int64_t d, Side side, size_t tensor,
+                         const std::vector<int64_t>& shape) const {
+    int64_t ragged = is_ragged((row.*side)[tensor]) ? 1 : 0;
+    for (const auto& other : chosen_) ragged += other && is_ragged(((*other).*side)[tensor]) ? 1 : 0;
+    if (ragged != 1) return ragged == 0;
+    Placements placements;
+    for (const auto& other : chosen_) placements.push_back(other ? ((*other).*side)[tensor] : Replicate{});
+    placements[u(d)] = (row.*side)[tensor];
+    const auto& blocks = std::get<RaggedShard>(placements[u(ragged_dim(placements))]);
+    return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
+  }
+
+  // Kinds of Partial that do not commute may not meet in one tensor.
+  bool mixes(const Row& row, Side side, size_t tensor) const {
+    const auto* partial = std::get_if<Partial>(&(row.*side)[tensor]);
+    if (partial == nullptr) return true;
+    const auto linear = [](ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; };
+    for (const auto& chosen : chosen_) {
+      if (!chosen.has_value()) continue;
+      const auto* other = std::get_if<Partial>(&((*chosen).*side)[tensor]);
+      if (other != nullptr && other->op != partial->op && !(linear(other->op) && linear(partial->op)))
+        return false;
+    }
+    return true;
+  }
+
+  bool divides(const Row& row, int64_t d) const {
+    const auto factor = [&](auto placement_in, int64_t dim) {
+      int64_t pieces = mesh_->size(d);
+      for (int64_t e = 0; e < mesh_->ndim(); ++e)
+        if (chosen_[u(e)].has_value() && shard_dim(placement_in(*chosen_[u(e)])) == dim)
+          pieces *= mesh_->size(e);
+      return pieces;
+    };
+    for (const auto& [input, dim] : row.even) {
+      const auto in = [input = input](const Row& r) { return r.inputs[input]; };
+      // Interleaving cuts each of its parts, so each of them has to divide.
+      const auto* strided = std::get_if<InterleavedShard>(&row.inputs[input]);
+      const int64_t parts = strided == nullptr ? 1 : strided->parts;
+      if (operands_.metas[input].shape[u(dim)] % (factor(in, dim) * parts) != 0) return false;
+    }
+    for (const int64_t dim : row.even_outputs) {
+      const auto out = [](const Row& r) { return r.outputs[0]; };
+      if (call_.outputs[0].shape[u(dim)] % factor(out, dim) != 0) return false;
+    }
+    return true;
+  }
+
+  void cut(const Row& row, int64_t d) {
+    const int64_t m = mesh_->size(d);
+    const auto shorten = [m](std::vector<int64_t>& extents, const Placement& p) {
+      const int64_t dim = shard_dim(p);
+      if (dim >= 0 && dim < static_cast<int64_t>(extents.size()))
+        extents[u(dim)] = (extents[u(dim)] + m - 1) / m;
+    };
+    for (size_t i = 0; i < row.inputs.size(); ++i) shorten(call_.input_extents[i], row.inputs[i]);
+    if (!row.outputs.empty()) shorten(call_.output_extents, row.outputs[0]);
+  }
+
+  // Bytes, then the number of inputs that change.
+  std::pair<double, size_t> row_cost(const Row& row, int64_t d) const {
+    std::pair<double, size_t> cost{0, 0};
+    for (size_t i = 0; i < row.inputs.size(); ++i) {
+      if (!present(i) || row.inputs[i] == call_.current[i]) continue;
+      const auto& spec = *operands_.specs[i];
+      auto bytes =
+          static_cast<double>(numel(spec.shape()) * static_cast<int64_t>(c10::elementSize(spec.dtype())));
+      for (int64_t e = 0; e < mesh_->ndim(); ++e)
+        if (e != d && distributes(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
+      cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));
+      ++cost.second;
+    }
+    return cost;
+  }
+
+  const Resolved& resolved_;
+  const Operands& operands_;
+  OpCall& call_;
+  const std::vector<bool>& stays_;
+  const std::vector<int64_t>& aliases_;
+  const DeviceMesh* mesh_ = nullptr;
+  std::vector<int64_t> order_;
+  std::vector<std::optional<Row>> chosen_;  // by mesh dimension
+};
+
+std::string describe(const Operands& operands) {
+  std::string text;
+  for (size_t i = 0; i < operands.specs.size(); ++i) {
+    if (!operands.metas[i].defined) continue;
+    if (!text.empty()) text += ", ";
+    text += operands.specs[i] != nullptr ? to_string(*operands.specs[i]) : "plain scalar";
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands) {
+  const bool aliases = resolved.entry->kind == OpKind::kView;
+  throw Error(
+      concat("[", op.operator_name(), "] cannot run on (", describe(operands), ") without moving ",
+             aliases ? "the tensor that it aliases" : "a tensor that it writes to",
+             ", and a view or in-place op never redistributes silently; call redistribute on it first",
+             aliases ? ", or use a copying op" : ""));
+}
+
+// For each input, whether it must not move: another name may show it.
+std::vector<bool> staying(const Resolved& resolved, const Operands& operands, MayMove may_move) {
+  std::vector<bool> stays;
+  const bool view = resolved.entry->kind == OpKind::kView;
+  for (size_t i = 0; i < operands.specs.size(); ++i)
+    stays.push_back((operands.mutated[i] && !may_move.written) || (i == 0 && view && !may_move.viewed));
+  return stays;
+}
+
+// The order in which mesh dimensions apply to everything in this op: that of what stays, else that of the
+// first tensor whose order is its own.
+std::vector<int64_t> common_order(const Operands& operands, const std::vector<bool>& stays) {
+  std::vector<int64_t> order;
+  for (size_t i = 0; i < stays.size(); ++i)
+    if (operands.specs[i] != nullptr && stays[i]) return operands.specs[i]->order();
+  for (const auto& spec : operands.specs) {
+    if (spec != nullptr && !spec->default_order()) return spec->order();
+    if (spec != nullptr) order = spec->order();
+  }
+  return order;
+}
+
+// For each output, the input that it is: the mutated ones in order, for in-place ops; views and values are
+// new.
+std::vector<int64_t> aliases_of(const Resolved& resolved, const Operands& operands, size_t outputs) {
+  std::vector<int64_t> result(outputs, -1);
+  if (resolved.variant == Variant::kFunctional || resolved.entry->kind == OpKind::kView) return result;
+  size_t j = 0;
+  for (size_t i = 0; i < operands.mutated.size() && j < outputs; ++i)
+    if (operands.mutated[i]) result[j++] = static_cast<int64_t>(i);
+  return result;
+}
+
+void place(Decision& decision, const Chooser& chooser, const Operands& operands,
+           const std::vector<int64_t>& order) {
+  const auto& any =
+      **std::find_if(operands.specs.begin(), operands.specs.end(), [](auto& s) { return s != nullptr; });
+  for (size_t i = 0; i < operands.specs.size(); ++i) {
+    const auto& from = operands.specs[i];
+    if (from == nullptr) {
+      decision.routes.push_back({});
+      decision.inputs.push_back(nullptr);
+      continue;
+    }
+    auto to = std::make_shared<const Spec>(from->with_placements(chooser.inputs(i), order));
+    decision.routes.push_back(route(from, to));
+    decision.redistributes |= !decision.routes.back().steps.empty();
+    decision.inputs.push_back(*from == *to ? from : to);
+  }
+  for (size_t j = 0; j < decision.call.outputs.size(); ++j) {
+    const auto& meta = decision.call.outputs[j];
+    decision.outputs.push_back(!meta.defined
+                                   ? nullptr
+                                   : std::make_shared<const Spec>(any.with(
+                                         chooser.outputs(j), order, meta.shape, meta.stride, meta.dtype)));
+  }
+}
+
+OpCall make_call(const c10::OperatorHandle& op, const Operands& operands,
+                 const std::vector<TensorMeta>& outputs, std::span<const c10::IValue> args) {
+  OpCall call;
+  call.name = op.schema().name();
+  call.overload = op.schema().overload_name();
+  call.args = args;
+  call.inputs.assign(operands.metas.begin(), operands.metas.end());
+  call.outputs = outputs;
+  return call;
+}
+
+// Rules name reductions whatever the dtype; one that it does not have makes no Spec.
+bool has_reductions(const Placements& placements, const std::vector<TensorMeta>& metas) {
+  for (size_t i = 0; i < std::min(placements.size(), metas.size()); ++i) {
+    const auto* partial = std::get_if<Partial>(&placements[i]);
+    if (partial != nullptr && metas[i].defined && !has_reduction(partial->op, metas[i].dtype)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Rows legal_rows(const OpEntry& entry, const OpCall& call) {
+  auto rows = entry.rows(call);
+  std::erase_if(rows, [&call](const Row& row) {
+    return !has_reductions(row.inputs, call.inputs) || !has_reductions(row.outputs, call.outputs);
+  });
+  if (!entry.own_interleaved) {
+    const size_t plain = rows.size();
+    std::vector<int64_t> done;
+    for (const auto& current : call.current) {
+      const auto* strided = std::get_if<InterleavedShard>(&current);
+      if (strided == nullptr || std::find(done.begin(), done.end(), strided->parts) != done.end()) continue;
+      done.push_back(strided->parts);
+      for (size_t i = 0; i < plain; ++i) rows.push_back(interleaved(rows[i], strided->parts));
+    }
+  }
+  rows.push_back(replicate_row(call));
+  return rows;
+}
+
+std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
+                                       const Operands& operands, std::vector<c10::IValue> args,
+                                       const std::vector<TensorMeta>& outputs, MayMove may_move) {
+  auto decision = std::make_shared<Decision>();
+  decision->args = std::move(args);
+  decision->call = make_call(op, operands, outputs, decision->args);
+  const auto aliases = aliases_of(resolved, operands, outputs.size());
+  const auto stays = staying(resolved, operands, may_move);
+  Chooser chooser(resolved, operands, decision->call, stays, aliases);
+  const auto order = common_order(operands, stays);
+  if (!chooser.choose(order)) refuse(op, resolved, operands);
+  place(*decision, chooser, operands, order);
+  for (size_t i = 0; i < stays.size(); ++i)
+    if (stays[i] && !decision->routes[i].steps.empty()) refuse(op, resolved, operands);
+  return decision;
+}
+
+std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,
+                                            const Operands& operands, std::vector<c10::IValue> args,
+                                            const std::vector<TensorMeta>& outputs) {
+  auto joined = std::make_shared<Decision>();
+  joined->args = std::move(args);
+  joined->call = make_call(op, operands, outputs, joined->args);
+  joined->routes.resize(operands.specs.size());
+  joined->inputs.resize(operands.specs.size());
+  // The place of each tensor in its list; single tensors are shared by all elements.
+  std::vector<size_t> place_in_list(operands.arg.size(), 0), per_arg(joined->args.size(), 0);
+  for (size_t i = 0; i < operands.arg.size(); ++i) place_in_list[i] = per_arg[operands.arg[i]]++;
+  const size_t n = per_arg.empty() ? 0 : per_arg[operands.arg.empty() ? 0 : operands.arg[0]];
+  for (size_t element = 0; element < n; ++element) {
+    Operands mine;
+    std::vector<size_t> from;
+    for (size_t i = 0; i < operands.arg.size(); ++i) {
+      const bool list = joined->args[operands.arg[i]].isList();
+      if (list && place_in_list[i] != element) continue;
+      from.push_back(i);
+      mine.specs.push_back(operands.specs[i]);
+      mine.metas.push_back(operands.metas[i]);
+      mine.mutated.push_back(operands.mutated[i]);
+      mine.arg.push_back(operands.arg[i]);
+    }
+    const std::vector<TensorMeta> out =
+        outputs.empty() ? std::vector<TensorMeta>{mine.metas[0]} : std::vector<TensorMeta>{outputs[element]};
+    const bool any = std::any_of(mine.specs.begin(), mine.specs.end(), [](auto& s) { return s != nullptr; });
+    LOCKSTEP_CHECK(any, "[", op.operator_name(), "] element ", element,
+                   " of the list is a plain tensor among DTensors; distribute it first");
+    const auto one = decide(op, resolved, mine, joined->args, out, {.viewed = true});
+    for (size_t i = 0; i < from.size(); ++i) {
+      joined->routes[from[i]] = one->routes[i];
+      joined->inputs[from[i]] = one->inputs[i];
+    }
+    joined->redistributes |= one->redistributes;
+    if (!outputs.empty()) joined->outputs.push_back(one->outputs[0]);
+  }
+  return joined;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an operator of libtorch to its rule: in-place, out and foreach variants take the rule of the
+// functional op.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "engine/ops/rules/table.h"
+
+namespace lockstep {
+
+enum class Variant { kFunctional, kInPlace, kOut, kList };
+
+enum class ArgKind { kConstant, kTensor, kTensorList };
+
+struct Resolved {
+  const OpEntry* entry = nullptr;  // null: no rule
+  Variant variant = Variant::kFunctional;
+  bool composite = false;      // has a CompositeImplicitAutograd kernel and no rule of its own
+  std::vector<bool> mutated;   // arguments written to
+  std::vector<ArgKind> kinds;  // of the arguments
+};
+
+// Cached by operator in each thread, until user rules change.
+const Resolved& resolve(const c10::OperatorHandle& op);
+
+}  // namespace lockstep

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Indexing, joining and index-valued ops: the dimension that is indexed must be whole.
+#include "engine/ops/rules/families.h"
+
+namespace lockstep::rules {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// Every dimension but `whole` keeps its shard, in all tensors that have that many dimensions.
+Rows all_but(const OpCall& call, int64_t whole) {
+  Rows rows;
+  for (int64_t d = 0; d < call.outputs[0].ndim(); ++d) {
+    if (d == whole) continue;
+    auto row = replicate_row(call);
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (call.inputs[i].ndim() == call.outputs[0].ndim()) row.inputs[i] = Shard{d};
+    for (auto& output : row.outputs) output = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// What picks or arranges elements commutes with these, element by element.
+constexpr std::initializer_list<ReduceOp> kElementwise = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax,
+                                                          ReduceOp::kMin};
+
+bool one_dtype(const OpCall& call, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (call.inputs[i].dtype != call.outputs[0].dtype) return false;
+  return true;
+}
+
+}  // namespace
+
+Rows index_select(const OpCall& call) {
+  const int64_t dim = wrap_dim(call.integer(1), call.inputs[0].ndim());
+  Rows rows;
+  for (int64_t d = 0; d < call.outputs[0].ndim(); ++d) {
+    auto row = replicate_row(call);
+    row.outputs[0] = Shard{d};
+    if (d == dim)
+      row.inputs[1] = Shard{0};
+    else
+      row.inputs[0] = Shard{d};
+    if (d == dim && call.inputs[1].ndim() == 0) continue;
+    rows.push_back(std::move(row));
+  }
+  add_partials(rows, call, kElementwise);
+  return rows;
+}
+
+Rows gather(const OpCall& call) {
+  const auto &self = call.inputs[0], &index = call.inputs[1];
+  const int64_t dim = wrap_dim(call.integer(1), self.ndim());
+  Rows rows;
+  for (int64_t d = 0; d < index.ndim(); ++d) {
+    auto row = replicate_row(call);
+    row.inputs[1] = Shard{d};
+    row.outputs[0] = Shard{d};
+    // The index may be smaller than the tensor: then a shard of one is not the shard of the other.
+    if (d != dim) {
+      if (self.shape[u(d)] != index.shape[u(d)]) continue;
+      row.inputs[0] = Shard{d};
+    }
+    rows.push_back(std::move(row));
+  }
+  add_partials(rows, call, kElementwise);
+  return rows;
+}
+
+Rows scatter(const OpCall& call) {
+  const auto &self = call.inputs[0], &index = call.inputs[1];
+  const int64_t dim = wrap_dim(call.integer(1), self.ndim());
+  Rows rows;
+  for (int64_t d = 0; d < self.ndim(); ++d) {
+    bool same = d != dim;
+    for (const auto& input : call.inputs)
+      if (!input.plain && (input.ndim() != self.ndim() || input.shape[u(d)] != self.shape[u(d)]))
+        same = false;
+    if (!same || index.ndim() == 0) continue;
+    auto row = replicate_row(call);
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (!call.inputs[i].plain) row.inputs[i] = Shard{d};
+    row.outputs[0] = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Rows cat(const OpCall& call) {
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(1), ndim);
+  Rows rows;
+  // Legacy empty 1-d tensors take part without a dimension of their own.
+  for (const auto& input : call.inputs)
+    if (input.ndim() != ndim) return rows;
+  rows = all_but(call, dim);
+  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
+  return rows;
+}
+
+Rows stack(const OpCall& call) {
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(1), ndim);
+  Rows rows;
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (d == dim) continue;
+    auto row = replicate_row(call);
+    for (auto& input : row.inputs) input = Shard{d - (d > dim)};
+    row.outputs[0] = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
+  return rows;
+}
+
+Rows triangle(const OpCall& call) {
+  Rows rows;
+  for (int64_t d = 0; d + 2 < call.outputs[0].ndim(); ++d) {
+    auto row = replicate_row(call);
+    row.inputs[0] = Shard{d};
+    row.outputs[0] = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
+  return rows;
+}
+
+Rows dim_whole_at_1(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(1), call.inputs[0].ndim()));
+}
+
+// sort(self, dim, descending), sort.stable(self, stable, dim, descending).
+Rows sort(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(call.overload == "stable" ? 2 : 1), call.inputs[0].ndim()));
+}
+
+Rows topk(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(2), call.inputs[0].ndim()));
+}
+
+// grad, input_sizes, dim, …: what was selected or sliced goes back into zeros; linear.
+Rows select_backward(const OpCall& call) {
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(2), ndim);
+  Rows rows;
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (d == dim) continue;
+    auto row = replicate_row(call);
+    row.inputs[0] = Shard{d - (d > dim)};
+    row.outputs[0] = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Rows slice_backward(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer(2), call.outputs[0].ndim()));
+}
+
+// weight, indices: columns, rows of indices, or a vocabulary shard, whose missing rows are -0.0 and pend as a
+// sum.
+Rows embedding(const OpCall& call) {
+  const int64_t index_ndim = call.inputs[1].ndim();
+  Rows rows{{{Shard{index_ndim}}, {Shard{1}, Replicate{}}}, {{Partial{}}, {Shard{0}, Replicate{}}}};
+  for (int64_t d = 0; d < index_ndim; ++d) rows.push_back({{Shard{d}}, {Replicate{}, Shard{d}}});
+  return rows;
+}
+
+// grad_output, indices.
+Rows embedding_dense_backward(const OpCall& call) {
+  const int64_t index_ndim = call.inputs[1].ndim();
+  Rows rows{{{Shard{1}}, {Shard{index_ndim}, Replicate{}}}};
+  // Scaling by frequency needs all indices in one place.
+  if (call.args[4].toBool()) return rows;
+  rows.push_back({{Partial{}}, {Partial{}, Replicate{}}});
+  for (int64_t d = 0; d < index_ndim; ++d) rows.push_back({{Partial{}}, {Shard{d}, Shard{d}}});
+  return rows;
+}
+
+Rows index(const OpCall&) {
+  return {};
+}
+
+}  // namespace lockstep::rules

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/ops/rules/local.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/layout/layout.h"
+#include "engine/move/execute.h"
+#include "engine/values/error.h"
+
+namespace lockstep::local {
+namespace {
+
+using torch::jit::Stack;
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+void set_results(Stack& stack, at::Tensor result) {
+  stack.clear();
+  stack.emplace_back(std::move(result));
+}
+
+const Partial* pending(const LocalCall& c) {
+  for (const auto& p : c.outputs[0]->placements())
+    if (const auto* partial = std::get_if<Partial>(&p)) return partial;
+  return nullptr;
+}
+
+// Whether the whole tensor has no element along any dimension: then the stock result of nothing is the
+// answer.
+bool globally_empty(const TensorMeta& meta) {
+  return std::find(meta.shape.begin(), meta.shape.end(), 0) != meta.shape.end();
+}
+
+bool flat_output(const LocalCall& c) {
+  return !c.outputs.empty() && c.outputs[0] != nullptr && is_flat(*c.outputs[0]);
+}
+
+at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
+  return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
+}
+
+}  // namespace
+
+void stock(const LocalCall& c, Stack& stack) {
+  // A flat local has no dimensions to put in another memory order.
+  if (flat_output(c))
+    if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
+      stack[u(*format)] = c10::IValue();
+  c.op.callBoxed(stack);
+}
+
+void shape_at_1(const LocalCall& c, Stack& stack) {
+  const auto shape = local_shape(*c.outputs[0], c.position);
+  stack[1] = shape;
+  if (c.call.name == "aten::new_empty_strided" && flat_output(c)) stack[2] = contiguous_strides(shape);
+  c.op.callBoxed(stack);
+}
+
+void squeeze(const LocalCall& c, Stack& stack) {
+  const auto& shape = c.call.inputs[0].shape;
+  const auto ndim = static_cast<int64_t>(shape.size());
+  std::vector<int64_t> gone;
+  const bool every = stack.size() == 1;
+  const auto named = every ? std::vector<int64_t>{} : c.call.integers(1);
+  for (int64_t d = 0; d < ndim; ++d) {
+    const bool meant =
+        every || std::any_of(named.begin(), named.end(), [&](int64_t n) { return wrap_dim(n, ndim) == d; });
+    if (meant && shape[static_cast<size_t>(d)] == 1) gone.push_back(d);
+  }
+  const auto self = stack[0].toTensor();
+  set_results(stack, at::squeeze(self, gone));
+}
+
+void as_view(const LocalCall& c, Stack& stack) {
+  const auto self = stack[0].toTensor();
+  set_results(stack, self.view(local_shape(*c.outputs[0], c.position)));
+}
+
+void as_alias(const LocalCall& c, Stack& stack) {
+  if (c.call.inputs[0].shape != c.call.outputs[0].shape) return c.op.callBoxed(stack);
+  const auto self = stack[0].toTensor();
+  set_results(stack, self.alias());
+}
+
+void full_slice(const LocalCall& c, Stack& stack) {
+  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer(4) != 1)
+    return c.op.callBoxed(stack);
+  const auto self = stack[0].toTensor();
+  set_results(stack, self.alias());
+}
+
+void reduction(const LocalCall& c, Stack& stack) {
+  const auto* partial = pending(c);
+  const auto& input = stack[0].toTensor();
+  if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0]))
+    return c.op.callBoxed(stack);
+  // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
+  const auto op = partial->op;
+  set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));
+}
+
+void contraction(const LocalCall& c, Stack& stack) {
+  const auto* partial = pending(c);
+  const auto& last = stack[stack.size() > 2 && stack[2].isTensor() ? 1 : 0].toTensor();
+  const bool nothing = last.dim() > 0 && last.size(-1) == 0;
+  const bool anywhere = globally_empty(c.call.inputs.front()) || globally_empty(c.call.inputs.back());
+  if (partial == nullptr || !nothing || anywhere) return c.op.callBoxed(stack);
+  // The term to be added, if there is one, still counts.
+  if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0)
+    return c.op.callBoxed(stack);
+  set_results(stack, filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));
+}
+
+void embedding(const LocalCall& c, Stack& stack) {
+  if (pending(c) == nullptr) return c.op.callBoxed(stack);
+  const auto weight = stack[0].toTensor();
+  const auto indices = stack[1].toTensor();
+  const auto rows = owned_by(*c.inputs[0], c.position).lists[0];
+  auto result = filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
+  int64_t at = 0;
+  for (const auto& owned : rows) {
+    const auto mine = at::logical_and(indices.ge(owned.start), indices.lt(owned.start + owned.length));
+    const auto where = (indices - (owned.start - at)).masked_fill(mine.logical_not(), 0);
+    result = at::where(mine.unsqueeze(-1), at::embedding(weight, where), result);
+    at += owned.length;
+  }
+  set_results(stack, result.contiguous());
+}
+
+}  // namespace lockstep::local

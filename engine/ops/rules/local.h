@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an op runs on one rank where the stock op on the rank's locals is not enough: sizes that must become
+// local ones, sums over nothing, vocabulary shards.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include "engine/ops/rules/row.h"
+#include "engine/values/spec.h"
+
+namespace lockstep {
+
+struct LocalCall {
+  const c10::OperatorHandle& op;
+  const OpCall& call;                  // the op on global tensors
+  const std::vector<SpecPtr>& inputs;  // placed as the op runs; null for plain and undefined tensors
+  const std::vector<SpecPtr>& outputs;
+  int64_t position;  // in the mesh
+};
+
+// The stack holds the op's arguments with local tensors; replaced by the results.
+using LocalRun = void (*)(const LocalCall&, torch::jit::Stack&);
+
+namespace local {
+
+void stock(const LocalCall& c, torch::jit::Stack& stack);
+void shape_at_1(const LocalCall& c, torch::jit::Stack& stack);  // argument 1 is the output's shape
+void squeeze(const LocalCall& c, torch::jit::Stack& stack);     // by the global sizes
+void as_view(const LocalCall& c, torch::jit::Stack& stack);     // _reshape_alias
+void as_alias(const LocalCall& c, torch::jit::Stack& stack);    // as_strided that changes nothing
+void full_slice(const LocalCall& c, torch::jit::Stack& stack);  // slice: bounds are global
+void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
+void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0
+void embedding(const LocalCall& c, torch::jit::Stack& stack);    // vocabulary shard: other rows are -0.0
+
+}  // namespace local
+}  // namespace lockstep

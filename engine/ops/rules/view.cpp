@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views: the result aliases the input, so the input never moves. Every Partial passes, since a view moves no
+// value.
+#include <algorithm>
+#include <numeric>
+
+#include "engine/ops/rules/families.h"
+
+namespace lockstep::rules {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+constexpr std::initializer_list<ReduceOp> kAll = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin,
+                                                  ReduceOp::kMax, ReduceOp::kProduct};
+
+// Rows where input dimension d becomes output dimension to[d] (-1: it must be whole), and Partials pass.
+Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
+  Rows rows;
+  for (int64_t d = 0; d < static_cast<int64_t>(to.size()); ++d) {
+    if (to[u(d)] < 0) continue;
+    auto row = replicate_row(call);
+    row.inputs[0] = Shard{d};
+    for (auto& output : row.outputs) output = Shard{to[u(d)]};
+    rows.push_back(std::move(row));
+  }
+  add_partials(rows, call, kAll);
+  return rows;
+}
+
+std::vector<int64_t> identity(int64_t ndim) {
+  std::vector<int64_t> to(u(ndim));
+  std::iota(to.begin(), to.end(), int64_t{0});
+  return to;
+}
+
+// A run of input dimensions that becomes a run of output dimensions of the same number of elements; no size-1
+// dims.
+struct DimGroup {
+  std::vector<int64_t> in, out;
+};
+
+std::vector<int64_t> longer_than_one(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1) dims.push_back(static_cast<int64_t>(d));
+  return dims;
+}
+
+std::vector<DimGroup> groups(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  const auto in = longer_than_one(from), out = longer_than_one(to);
+  std::vector<DimGroup> result;
+  size_t i = 0, j = 0;
+  while (i < in.size() && j < out.size()) {
+    DimGroup group{{in[i]}, {out[j]}};
+    int64_t a = from[u(in[i++])], b = to[u(out[j++])];
+    while (a != b) {
+      if (a < b) {
+        if (i == in.size()) return {};
+        a *= from[u(in[i])];
+        group.in.push_back(in[i++]);
+      } else {
+        if (j == out.size()) return {};
+        b *= to[u(out[j])];
+        group.out.push_back(out[j++]);
+      }
+    }
+    result.push_back(std::move(group));
+  }
+  return result;
+}
+
+Row one_to_one(const OpCall& call, const Placement& in, const Placement& out) {
+  auto row = replicate_row(call);
+  row.inputs[0] = in;
+  row.outputs[0] = out;
+  return row;
+}
+
+// Shard of input dimension group.in[k].
+void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t k) {
+  const int64_t d = group.in[k];
+  if (group.in.size() == 1 && group.out.size() == 1) {
+    rows.push_back(one_to_one(call, Shard{d}, Shard{group.out[0]}));
+  } else if (k == 0) {
+    // A run of whole rows is a run of whole rows of the other shape, if both divide.
+    auto row = one_to_one(call, Shard{d}, Shard{group.out[0]});
+    row.even = {{0, d}};
+    row.even_outputs = {group.out[0]};
+    rows.push_back(std::move(row));
+  } else if (group.out.size() == 1) {
+    // A shard of an inner dimension is a share of every one of the outer pieces.
+    int64_t pieces = 1;
+    for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][u(group.in[i])];
+    auto row = one_to_one(call, Shard{d}, InterleavedShard{group.out[0], pieces});
+    row.even = {{0, d}};
+    rows.push_back(std::move(row));
+  }
+}
+
+// The inverse: an interleaved dimension whose pieces the split names.
+void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group,
+                         const InterleavedShard& current) {
+  if (group.in.size() != 1 || group.in[0] != current.dim) return;
+  if (group.out.size() == 1) {
+    rows.push_back(one_to_one(call, current, InterleavedShard{group.out[0], current.parts}));
+    return;
+  }
+  int64_t pieces = 1;
+  for (const int64_t d : group.out) {
+    if (pieces == current.parts) {
+      auto row = one_to_one(call, current, Shard{d});
+      row.even_outputs = {d};
+      rows.push_back(std::move(row));
+    }
+    pieces *= call.output_extents[u(d)];
+  }
+}
+
+int64_t numel(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+Rows reshape_view(const OpCall& call) {
+  auto rows = mapped(call, {});
+  const auto& from = call.inputs[0].shape;
+  const auto& to = call.outputs[0].shape;
+  if (numel(from) == 0) {
+    for (size_t d = 0; d < std::min(from.size(), to.size()) && from[d] == to[d]; ++d)
+      rows.push_back(one_to_one(call, Shard{static_cast<int64_t>(d)}, Shard{static_cast<int64_t>(d)}));
+    return rows;
+  }
+  const auto* interleaved = std::get_if<InterleavedShard>(&call.current[0]);
+  for (const auto& group : groups(from, to)) {
+    for (size_t k = 0; k < group.in.size(); ++k) add_shard_row(rows, call, group, k);
+    if (interleaved != nullptr) add_interleaved_row(rows, call, group, *interleaved);
+  }
+  return rows;
+}
+
+Rows transpose(const OpCall& call) {
+  const int64_t ndim = call.inputs[0].ndim();
+  auto to = identity(ndim);
+  if (ndim > 0) std::swap(to[u(wrap_dim(call.integer(1), ndim))], to[u(wrap_dim(call.integer(2), ndim))]);
+  return mapped(call, to);
+}
+
+Rows matrix_transpose(const OpCall& call) {
+  return mapped(call,
+                call.inputs[0].ndim() == 2 ? std::vector<int64_t>{1, 0} : identity(call.inputs[0].ndim()));
+}
+
+Rows permute(const OpCall& call) {
+  const auto dims = call.integers(1);
+  auto to = identity(call.inputs[0].ndim());
+  for (size_t i = 0; i < dims.size(); ++i)
+    to[u(wrap_dim(dims[i], static_cast<int64_t>(dims.size())))] = static_cast<int64_t>(i);
+  return mapped(call, to);
+}
+
+Rows expand(const OpCall& call) {
+  const auto& in = call.inputs[0];
+  const auto& out = call.outputs[0];
+  auto to = identity(in.ndim());
+  for (int64_t d = 0; d < in.ndim(); ++d) {
+    const int64_t o = d + out.ndim() - in.ndim();
+    to[u(d)] = in.shape[u(d)] == out.shape[u(o)] && in.shape[u(d)] != 1 ? o : -1;
+  }
+  return mapped(call, to);
+}
+
+Rows squeeze(const OpCall& call) {
+  const auto& in = call.inputs[0];
+  const auto named = call.args.size() > 1 ? call.integers(1) : std::vector<int64_t>{};
+  const bool every = call.args.size() == 1;
+  auto to = identity(in.ndim());
+  int64_t next = 0;
+  for (int64_t d = 0; d < in.ndim(); ++d) {
+    const bool meant = every || std::any_of(named.begin(), named.end(),
+                                            [&](int64_t n) { return wrap_dim(n, in.ndim()) == d; });
+    const bool gone = meant && in.shape[u(d)] == 1;
+    to[u(d)] = gone ? -1 : next++;
+  }
+  return mapped(call, to);
+}
+
+Rows unsqueeze(const OpCall& call) {
+  const int64_t at = wrap_dim(call.integer(1), call.outputs[0].ndim());
+  auto to = identity(call.inputs[0].ndim());
+  for (auto& d : to)
+    if (d >= at) ++d;
+  return mapped(call, to);
+}
+
+Rows identity_view(const OpCall& call) {
+  if (call.inputs[0].shape != call.outputs[0].shape) return {};
+  auto rows = mapped(call, identity(call.inputs[0].ndim()));
+  add_ragged_rows(rows, call);
+  return rows;
+}
+
+Rows select(const OpCall& call) {
+  auto to = identity(call.inputs[0].ndim());
+  const int64_t at = wrap_dim(call.integer(1), call.inputs[0].ndim());
+  for (auto& d : to) d = d == at ? -1 : d - (d > at);
+  return mapped(call, to);
+}
+
+Rows slice(const OpCall& call) {
+  auto to = identity(call.inputs[0].ndim());
+  const int64_t at = wrap_dim(call.integer(1), call.inputs[0].ndim());
+  const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer(4) == 1;
+  if (!everything) to[u(at)] = -1;
+  return mapped(call, to);
+}
+
+Rows split(const OpCall& call) {
+  auto to = identity(call.inputs[0].ndim());
+  to[u(wrap_dim(call.integer(2), call.inputs[0].ndim()))] = -1;
+  return mapped(call, to);
+}
+
+Rows unbind(const OpCall& call) {
+  return select(call);
+}
+
+Rows diagonal(const OpCall& call) {
+  const int64_t ndim = call.inputs[0].ndim();
+  const int64_t a = wrap_dim(call.integer(2), ndim), b = wrap_dim(call.integer(3), ndim);
+  auto to = identity(ndim);
+  int64_t next = 0;
+  for (int64_t d = 0; d < ndim; ++d) to[u(d)] = d == a || d == b ? -1 : next++;
+  return mapped(call, to);
+}
+
+}  // namespace lockstep::rules

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a call and what a rank owns to what the kernels take: a distribution, a plan and an image.
+#include "engine/random/random.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include "engine/random/random_check.h"
+#include "engine/random/random_geometry.h"
+#include "engine/random/random_permutation.h"
+#include "engine/random/random_walk.h"
+#include "engine/stream/integer_range.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+// One past the largest of the integers that random_() draws; wraps for int64.
+int64_t end_of_exact(c10::ScalarType dtype) {
+  return static_cast<int64_t>(static_cast<uint64_t>(largest_exact_integer(dtype)) + 1);
+}
+
+Values values_of(const RandomCall& call) {
+  switch (call.kind) {
+    case RandomKind::kUniform:
+      return Values::kUniform;
+    case RandomKind::kNormal:
+      return Values::kNormal;
+    case RandomKind::kLogNormal:
+      return Values::kLogNormal;
+    case RandomKind::kCauchy:
+      return Values::kCauchy;
+    case RandomKind::kRreluNoise:
+      return Values::kSlope;
+    case RandomKind::kExponential:
+      return Values::kExponential;
+    case RandomKind::kGeometric:
+      return Values::kGeometric;
+    case RandomKind::kBernoulli:
+      return Values::kBernoulli;
+    case RandomKind::kBernoulliUniform:
+    case RandomKind::kMultinomialUniform:
+      return Values::kUniformWord;
+    case RandomKind::kRandint:
+    case RandomKind::kRandom:
+    case RandomKind::kRandomBits:
+      return lanes_per_block(call) == 4 ? Values::kInteger : Values::kInteger64;
+    case RandomKind::kDropoutMask:
+      return Values::kKeep;
+    case RandomKind::kRandperm:
+      break;
+  }
+  throw Broken("a random operator without a distribution");
+}
+
+}  // namespace
+
+Distribution distribution_of(const RandomCall& call) {
+  Distribution d{values_of(call), call.dtype, call.a, call.b, call.low, call.high};
+  if (call.kind == RandomKind::kRandom) d.low = 0, d.high = end_of_exact(call.dtype);
+  if (call.kind == RandomKind::kRandomBits) d.low = d.high = 0;
+  return d;
+}
+
+PhiloxPlan philox_plan(const RandomState& state, const RandomGeometry& geometry) {
+  PhiloxPlan plan{state.seed, {}, geometry.vector_width};
+  for (const RandomLaunch& launch : geometry.launches) {
+    PhiloxLaunch& to = plan.launches.emplace_back(PhiloxLaunch{launch.first, launch.count, launch.threads});
+    to.counter = geometry.indexed ? 0 : (state.offset + launch.offset) / 4;
+    to.subsequence = geometry.indexed ? state.offset / 4 : launch.subsequence;
+  }
+  return plan;
+}
+
+namespace {
+
+void check_local(const RandomCall& call, const Owned& owned, const at::Tensor& out) {
+  if (out.sizes() != at::IntArrayRef(local_shape(owned)) || out.scalar_type() != value_dtype(call))
+    throw Broken(concat("a local tensor of shape ", out.sizes(), " does not fit what its rank owns"));
+}
+
+}  // namespace
+
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
+                const RandomGeometry& geometry, const at::Tensor& out, Simd simd) {
+  LOCKSTEP_CHECK(state.offset % 4 == 0, "[random] the generator's offset must be a multiple of 4, but is ",
+                 state.offset, ".");
+  check_local(call, owned, out);
+  if (out.numel() == 0) return;
+  if (call.kind == RandomKind::kRandperm) return fill_permutation(call, owned, state, geometry, out);
+  const StreamImage image = stream_image(owned, call.shape, geometry.rank_stride, out.strides().vec());
+  const Distribution distribution = distribution_of(call);
+  LOCKSTEP_CHECK(fill(distribution, philox_plan(state, geometry), image, out.mutable_data_ptr(), simd), "[",
+                 op_name(call.kind), "] does not fill a tensor of ", dtype_name(call.dtype), ".");
+}
+
+void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
+                const DeviceModel& device, const at::Tensor& out) {
+  fill_local(call, owned, state, random_geometry(call, device), out);
+}
+
+at::Tensor draw_local(const RandomCall& call, const Owned& owned, const std::vector<int64_t>& local_stride,
+                      const RandomState& state, const DeviceModel& device) {
+  // Below the dispatcher: factories on this thread may be routed to distributed tensors.
+  const at::Tensor out = at::detail::empty_strided_cpu(local_shape(owned), local_stride, value_dtype(call));
+  fill_local(call, owned, state, device, out);
+  return out;
+}
+
+uint64_t advance(const RandomCall& call, const DeviceModel& device) {
+  return random_geometry(call, device).advance;
+}
+
+std::vector<IndexList> owned_whole(const std::vector<int64_t>& shape) {
+  std::vector<IndexList> owned;
+  for (int64_t size : shape) owned.push_back(size == 0 ? IndexList{} : IndexList{{0, size}});
+  return owned;
+}
+
+c10::ScalarType value_dtype(const RandomCall& call) {
+  return call.kind == RandomKind::kDropoutMask ? c10::kBool : call.dtype;
+}
+
+void ClosedFormSource::fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,
+                            RandomState& state) {
+  fill_local(call, owned_whole(call.shape), state, device, out);
+  state.offset += advance(call, device);
+}
+
+}  // namespace lockstep

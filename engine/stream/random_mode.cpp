@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/stream/random_mode.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/values/error.h"
+
+namespace lockstep::random_mode {
+
+RandomSource*& source() {
+  thread_local RandomSource* current = nullptr;
+  return current;
+}
+
+bool passes(c10::DispatchKeySet keys) {
+  return keys.has(c10::DispatchKey::Fake) || keys.has_backend(c10::BackendComponent::MetaBit);
+}
+
+void check_generator(const char* op, const std::optional<at::Generator>& given) {
+  LOCKSTEP_CHECK(!given.has_value(), "[", op,
+                 "] got a torch::Generator inside a RandomScope, whose stream is "
+                 "lockstep::generator(); leave the argument out, or draw outside of the scope");
+}
+
+RandomCall call_on(RandomKind kind, const at::Tensor& x) {
+  RandomCall call;
+  call.kind = kind;
+  call.dtype = x.scalar_type();
+  call.shape = x.sizes().vec();
+  call.stride = x.strides().vec();
+  return call;
+}
+
+void draw(const RandomCall& call, const at::Tensor& out) {
+  if (source() == nullptr) throw Broken("[random] the random mode is on in a thread without a RandomScope");
+  auto& now = generator();
+  if (out.numel() > 0) source()->fill(call, out, now.device, now.state);
+}
+
+at::Tensor drawn(const RandomCall& call, const at::TensorOptions& options) {
+  auto out = at::empty_strided(call.shape, call.stride, options.dtype(call.dtype).requires_grad(false));
+  draw(call, out);
+  return out;
+}
+
+}  // namespace lockstep::random_mode

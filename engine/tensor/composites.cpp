@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/composites.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/random_composites.h"
+
+namespace lockstep {
+namespace {
+
+using torch::jit::Stack;
+
+thread_local bool g_in_composite = false;
+
+// CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls
+// native_dropout.
+at::Tensor dropout(const at::Tensor& input, double p, bool train) {
+  if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0)
+    return std::get<0>(at::native_dropout(input, p, true));
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::dropout", "");
+  Stack stack{input, p, train};
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
+// The decomposed attention: CPU's fused kernel has no rule.
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const std::optional<at::Tensor>& mask, double dropout_p, bool causal,
+                     std::optional<double> scale, bool gqa) {
+  if (const auto* impl = dtensor_impl(query)) {
+    const FactoryScope factories(impl->comm());
+    const CompositeScope own;
+    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal,
+                                                              std::nullopt, scale, gqa));
+  }
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  Stack stack{query, key, value, mask, dropout_p, causal, scale, gqa};
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
+// Scatters into zeros that it makes from the gradient's options.
+at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at::Tensor& indices,
+                                   at::IntArrayRef sizes, bool keepdim) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
+  Stack stack{grad, dim, indices, sizes, keepdim};
+  std::optional<FactoryScope> scope;
+  if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  return stack[0].toTensor();
+}
+
+// A DTensor whose gradient is one too, whatever autograd makes of it.
+struct KeepDistributed : torch::autograd::Function<KeepDistributed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& input) {
+    ctx->set_materialize_grads(false);
+    const auto* impl = dtensor_impl(input);
+    ctx->saved_data["of"] = hold(impl->spec(), impl->comm());
+    return input.alias();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    if (!grads[0].defined() || is_dtensor(grads[0])) return grads;
+    const auto of = held(ctx->saved_data["of"]);
+    return {settled(grads[0], of->spec, of->comm)};
+  }
+};
+
+// cat ignores empty vectors and makes their gradients from nothing.
+void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  auto& list = (*stack)[stack->size() - 2];
+  auto tensors = list.toTensorVector();
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> kept;  // one for a tensor that stands there twice
+  for (auto& t : tensors) {
+    if (!is_dtensor(t) || !t.requires_grad() || t.sizes() != at::IntArrayRef{0}) continue;
+    auto& one = kept[t.unsafeGetTensorImpl()];
+    if (!one.defined()) one = KeepDistributed::apply(t);
+    t = one;
+  }
+  list = std::move(tensors);
+  op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
+}
+
+constexpr const char* kComposites[] = {"linear", "matmul", "rms_norm"};
+
+// Composite ops that view and write tensors of their own.
+void composite(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const CompositeScope own;
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
+}  // namespace
+
+CompositeScope::CompositeScope() : previous_(std::exchange(g_in_composite, true)) {}
+CompositeScope::~CompositeScope() {
+  g_in_composite = previous_;
+}
+bool in_composite() {
+  return g_in_composite;
+}
+
+void link_composites() {
+  link_random_composites();
+}
+
+TORCH_LIBRARY_IMPL(aten, Fake, m) {
+  m.impl("is_same_size", torch::CppFunction::makeFallthrough());
+  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
+  m.impl("dropout", dropout);
+  for (const auto* name : kComposites) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&composite>());
+  m.impl("value_selecting_reduction_backward", selected_value_backward);
+  m.impl("scaled_dot_product_attention", attention);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
+  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
+  m.impl("dropout", dropout);
+  for (const auto* name : kComposites) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&composite>());
+  m.impl("value_selecting_reduction_backward", selected_value_backward);
+  m.impl("scaled_dot_product_attention", attention);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user of DTensors may rely on: values, aliasing, refusals, and errors that say what to do.
+#include "engine/tensor/dispatch.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <future>
+#include <thread>
+
+#include "engine/ops/decide.h"
+#include "engine/ops/rules/table.h"
+#include "engine/stream/random_source.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/values/error.h"
+#include "engine/world/lone_world.h"
+
+namespace lockstep {
+namespace {
+
+const Placement kR = Replicate{};
+
+at::Tensor ramp(std::vector<int64_t> shape) {
+  return at::arange(c10::multiply_integers(shape), at::kFloat).sub(7).reshape(shape);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool says(const std::string& message, std::initializer_list<const char*> parts) {
+  for (const auto* part : parts)
+    if (message.find(part) == std::string::npos) return false;
+  return true;
+}
+
+class DispatchTest : public testing::Test {
+ protected:
+  MeshInWorld mesh_ = init_device_mesh({2, 3}, {"dp", "tp"});
+  at::Tensor place(const at::Tensor& t, Placement a, Placement b) {
+    return distribute_tensor(t, mesh_, {a, b});
+  }
+};
+
+// Catches: a view that is a copy, an in-place op that writes to a copy.
+TEST_F(DispatchTest, ViewsAliasAndInPlaceOpsWriteThrough) {
+  const auto value = ramp({4, 6});
+  auto x = place(value, Shard{0}, Shard{1});
+  auto v = x.t();
+  v.add_(1);
+  EXPECT_TRUE(full_tensor(x).equal(value + 1));
+  EXPECT_TRUE(x.is_same(x.mul_(2)));
+  EXPECT_TRUE(full_tensor(v).equal(((value + 1) * 2).t()));
+  EXPECT_EQ(x._version(), v._version());
+}
+
+// An in-place op raises the version of what it writes by as much as it would on a plain tensor: autograd
+// tells from it that a view is out of date. Catches: list ops that write without raising it.
+TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
+  using Op = std::function<void(at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&)>;
+  const std::map<std::string, Op> ops = {
+      {"add_", [](auto& a, auto& b, auto&, auto&) { a.add_(b); }},
+      {"_foreach_add_",
+       [](auto& a, auto& b, auto&, auto&) {
+         at::_foreach_add_({a, a}, {b, b});
+       }},
+      {"_foreach_sqrt_", [](auto& a, auto&, auto&, auto&) { at::_foreach_sqrt_({a}); }},
+      {"_foreach_zero_", [](auto& a, auto&, auto&, auto&) { at::_foreach_zero_({a}); }},
+      {"_foreach_copy_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_copy_({a}, {b}); }},
+      {"_foreach_lerp_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_lerp_({a}, {b}, 0.5); }},
+      {"_fused_adamw_",
+       [](auto& a, auto& b, auto& c, auto& d) {
+         const auto step = at::ones({});
+         at::_fused_adamw_({a}, {b}, {c}, {d}, {}, {step}, 0.1, 0.9, 0.99, 0, 1e-8, false, false);
+       }},
+      {"_fused_sgd_", [](auto& a, auto& b, auto& c, auto&) {
+         at::_fused_sgd_({a}, {b}, {c}, 0, 0.9, 0.1, 0, false, false, false);
+       }}};
+  for (const auto& [name, op] : ops) {
+    const auto raised = [&op](std::vector<at::Tensor> t) {
+      std::vector<int64_t> by;
+      for (const auto& tensor : t) by.push_back(-tensor._version());
+      op(t[0], t[1], t[2], t[3]);
+      for (size_t i = 0; i < t.size(); ++i) by[i] += t[i]._version();
+      return by;
+    };
+    const auto make = [] { return at::ones({4, 6}); };
+    const auto put = [&] { return place(make(), Shard{0}, Shard{1}); };
+    EXPECT_EQ(raised({put(), put(), put(), put()}), raised({make(), make(), make(), make()})) << name;
+  }
+}
+
+// Catches: gradients that autograd makes from options alone, plain beside DTensors.
+TEST_F(DispatchTest, GradientsOfDTensorsAreDTensors) {
+  auto x = place(ramp({2, 3}), Shard{0}, kR).requires_grad_();
+  auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+  auto none = place(at::empty({0}), kR, Shard{0}).requires_grad_();
+  const auto lists = at::_foreach_neg({redistribute(x, {kR, kR}), y});
+  const auto loss = at::cat({none, lists[1].prod(0)}).sum();
+  const auto grads = torch::autograd::grad({loss}, {x, y, none}, {}, {}, false, /*allow_unused=*/true);
+  EXPECT_FALSE(grads[0].defined());
+  EXPECT_TRUE(is_dtensor(grads[1]) && is_dtensor(grads[2]));
+  const auto plain = ramp({2, 3}).requires_grad_();
+  plain.neg().prod(0).sum().backward();
+  EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
+}
+
+// Catches: gradients that land in a copy of what autograd writes through.
+TEST_F(DispatchTest, GradientsThroughWrittenViewsArrive) {
+  const auto run = [](at::Tensor x, const at::Tensor& by, const at::Tensor& grad) {
+    const auto base = x * 1;
+    const auto view = base.view({1, 6}).div_(by);
+    return torch::autograd::grad({view}, {x}, {grad})[0];
+  };
+  const auto x = ramp({6}), by = at::full({1, 1}, 4.0f), grad = ramp({1, 6});
+  const auto got = run(place(x, kR, kR).requires_grad_(), place(by, kR, kR), place(grad, kR, Shard{1}));
+  EXPECT_TRUE(full_tensor(got).equal(run(x.clone().requires_grad_(), by, grad)));
+  const auto empty = [&] {
+    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+    const auto v = (y * 1).narrow(0, 0, 0).tanh_();
+    torch::autograd::grad({v}, {y}, {place(at::ones({0, 3}), kR, kR)});
+  };
+  EXPECT_TRUE(says(error_of(empty), {"aten::copy_", "view without elements"}));
+  const auto added = [&] {
+    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
+    const auto base = y * 1, view = base.narrow(0, 0, 0), other = base.neg();
+    base.mul_(2);
+    const auto ones = place(at::ones({2, 3}), kR, kR), none = place(at::ones({0, 3}), kR, kR);
+    torch::autograd::grad({other, view}, {y}, {ones, none});
+  };
+  EXPECT_TRUE(says(error_of(added), {"aten::add_", "view without elements"}));
+}
+
+// Catches: silent redistribution of what is aliased or written to.
+TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
+  auto x = place(ramp({4, 6}), kR, Shard{1});
+  EXPECT_TRUE(says(error_of([&] { x.view({24}); }) + error_of([&] { x.select(1, 0); }),
+                   {"aten::select", "[R,S1]", "redistribute"}));
+  auto p = place(ramp({4, 6}), Partial{}, kR);
+  EXPECT_TRUE(says(error_of([&] { p.relu_(); }), {"aten::relu_", "[P,R]", "redistribute"}));
+}
+
+// Catches: a plain tensor taken for a replicated one.
+TEST_F(DispatchTest, PlainTensorsBesideDTensorsAreErrors) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { x + ramp({4, 6}); }), {"aten::add", "plain", "distribute_tensor"}));
+  EXPECT_TRUE(full_tensor(x + at::scalar_tensor(1.0)).equal(ramp({4, 6}) + 1));
+  EXPECT_TRUE(says(error_of([&] { x.set_data(ramp({4, 6})); }), {"set_data"}));
+}
+
+// Catches: a silent replicate for an op without a rule.
+TEST_F(DispatchTest, OpsWithoutARuleSayHowToAddOne) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { at::kthvalue(x, 1); }), {"aten::kthvalue", "[S0,R]", "register_sharding"}));
+  // Not the rule of view(size), which shares its name.
+  EXPECT_TRUE(says(error_of([&] { x.view(at::kInt); }), {"aten::view.dtype", "[S0,R]", "register_sharding"}));
+  register_sharding("aten::kthvalue", [](const OpCall&) { return Rows{}; });
+  EXPECT_TRUE(full_tensor(std::get<0>(at::kthvalue(x, 1))).equal(std::get<0>(at::kthvalue(ramp({4, 6}), 1))));
+  unregister_sharding("aten::kthvalue");
+}
+
+// Catches: a decision of before that outlives its rule, in this thread or in another.
+TEST_F(DispatchTest, ARegisteredRuleHoldsFromTheNextCall) {
+  const auto relu = [x = place(ramp({4, 6}), Shard{0}, kR)] {
+    return to_string(spec(at::relu(x)).placements());
+  };
+  std::promise<void> registered, decided;
+  std::string before, after;
+  std::thread other([&] {
+    before = relu();
+    decided.set_value();
+    registered.get_future().wait();
+    after = relu();
+  });
+  decided.get_future().wait();
+  EXPECT_EQ(relu(), "[S0,R]");
+  register_sharding("aten::relu", [](const OpCall&) { return Rows{}; });
+  registered.set_value();
+  other.join();
+  EXPECT_EQ(before, "[S0,R]");
+  EXPECT_EQ(after, "[R,R]");
+  EXPECT_EQ(relu(), "[R,R]");
+  unregister_sharding("aten::relu");
+  EXPECT_EQ(relu(), "[S0,R]");
+}
+
+// Catches: a collective that nobody asked for where they are forbidden.
+TEST_F(DispatchTest, ExplicitRedistributionNamesWhatIsMissing) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR), y = place(ramp({4, 6}), Shard{1}, kR);
+  EXPECT_TRUE(full_tensor(x + y).equal(ramp({4, 6}) * 2));
+  ExplicitRedistribution forbid;
+  EXPECT_TRUE(says(error_of([&] { x + y; }), {"aten::add", "redistribute(["}));
+  EXPECT_TRUE(full_tensor(x + x).defined());
+}
+
+// Catches: a decision reused although an ingredient changed, and a cache that never hits.
+TEST_F(DispatchTest, CachedDecisionsHoldEverythingTheyDependOn) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  x.sum(1);
+  const auto before = dispatch_counters();
+  x.sum(1);
+  EXPECT_EQ(dispatch_counters().cache_hits, before.cache_hits + 1);
+  EXPECT_TRUE(full_tensor(x.sum(0)).equal(ramp({4, 6}).sum(0)));
+  EXPECT_TRUE(full_tensor(x * 2).equal(ramp({4, 6}) * 2));
+  EXPECT_TRUE(full_tensor(x * 3).equal(ramp({4, 6}) * 3));
+  EXPECT_EQ(full_tensor(x.sum(1, true)).dim(), 2);
+}
+
+// Catches: a scalar read from one rank's term of a pending sum.
+TEST_F(DispatchTest, HostReadsReduceFirst) {
+  auto x = place(ramp({4, 6}), Shard{0}, Shard{1});
+  EXPECT_EQ(x.sum().item<float>(), ramp({4, 6}).sum().item<float>());
+  EXPECT_TRUE(at::equal(x, place(ramp({4, 6}), kR, Partial{})));
+  // Replicas that differ: the ranks would take different branches.
+  PerRank<at::Tensor> locals;
+  for (int i = 0; i < 6; ++i) locals.push_back(at::full({}, i, at::kFloat));
+  auto torn = from_local(locals, mesh_, {kR, kR}, std::nullopt, std::nullopt, false);
+  EXPECT_TRUE(says(error_of([&] { torn.item<float>(); }), {"rank", "diverged"}));
+}
+
+// Catches: locals accepted although replicas differ or shapes do not add up.
+TEST_F(DispatchTest, FromLocalChecks) {
+  PerRank<at::Tensor> locals;
+  for (int i = 0; i < 6; ++i) locals.push_back(at::full({2}, i, at::kFloat));
+  EXPECT_TRUE(says(error_of([&] { from_local(locals, mesh_, {kR, kR}); }), {"rank", "replicated"}));
+  EXPECT_TRUE(says(error_of([&] {
+                     from_local(locals, mesh_, {Shard{0}, Shard{0}}, std::vector<int64_t>{13});
+                   }),
+                   {"rank", "13"}));
+  EXPECT_EQ(spec(from_local(locals, mesh_, {Shard{0}, Shard{0}})).shape(), std::vector<int64_t>{12});
+}
+
+// Catches: sizes() that tell of elements that no rank holds, because nobody asked for the check of replicas;
+// an average of integers that comes back as floats.
+TEST_F(DispatchTest, FromLocalNeverLiesAboutShapes) {
+  const auto mesh = init_device_mesh({2});
+  const auto join = [&](int64_t a, int64_t b, std::optional<std::vector<int64_t>> shape) {
+    return from_local({at::ones({a}), at::ones({b})}, mesh, {Shard{0}}, std::move(shape), std::nullopt,
+                      false);
+  };
+  EXPECT_TRUE(says(error_of([&] { join(3, 2, std::nullopt); }), {"rank 1", "pass the global shape"}));
+  EXPECT_EQ(full_tensor(join(3, 2, std::vector<int64_t>{5})).sizes(), std::vector<int64_t>{5});
+  const auto ints = at::ones({2}, at::kLong);
+  EXPECT_TRUE(says(error_of([&] {
+                     from_local({ints, ints}, mesh, {Partial{ReduceOp::kAvg}});
+                   }),
+                   {"Pavg of i64", "use P (sum)"}));
+}
+
+// Catches: a row that would average integers, offered to the rules' own suite or printed as legal.
+TEST_F(DispatchTest, RowsReduceAsTheirDtypesCan) {
+  const auto partials = [](c10::ScalarType dtype) {
+    OpCall call;
+    call.name = "aten::clone";
+    call.inputs.push_back({.defined = true, .shape = {4}, .stride = {1}, .dtype = dtype});
+    call.outputs = call.inputs;
+    call.current = {Replicate{}};
+    int64_t all = 0, averages = 0;
+    for (const auto& row : legal_rows(*find_op("aten::clone"), call)) {
+      all += is_partial(row.inputs[0]) ? 1 : 0;
+      averages += is_partial(row.inputs[0], ReduceOp::kAvg) ? 1 : 0;
+    }
+    return std::pair(all, averages);
+  };
+  EXPECT_EQ(partials(at::kFloat), std::pair(int64_t{5}, int64_t{1}));
+  EXPECT_EQ(partials(at::kLong), std::pair(int64_t{4}, int64_t{0}));
+}
+
+// Catches: an error of libtorch's deep below, or a crash, where a tensor cannot be cut.
+TEST_F(DispatchTest, OnlyDenseRealTensorsOfTheCpuAreCut) {
+  const auto mesh = init_device_mesh({2});
+  const std::vector<std::pair<at::Tensor, const char*>> unfit = {
+      {{}, "undefined"},
+      {at::empty({2}, at::kMeta), "meta"},
+      {at::eye(2).to_sparse(), "to_dense()"},
+      {at::eye(2).to_sparse_csr(), "to_dense()"},
+      {at::ones({2}, at::kComplexFloat), "view_as_real()"},
+      {at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8), "dequantize()"},
+      {distribute_tensor(at::ones({2}), mesh, {kR}), "redistribute"}};
+  for (const auto& [tensor, part] : unfit) {
+    EXPECT_TRUE(
+        says(error_of([&, t = tensor] { distribute_tensor(t, mesh, {kR}); }), {"[distribute_tensor]", part}))
+        << part;
+    EXPECT_TRUE(says(error_of([&, t = tensor] {
+                       from_local({t, t}, mesh, {kR});
+                     }),
+                     {"[from_local]", "rank 0", part}))
+        << part;
+  }
+}
+
+// Catches: a fill value that went through a double.
+TEST_F(DispatchTest, FullHoldsEveryInteger) {
+  const int64_t big = 9007199254740993;
+  EXPECT_EQ(full_tensor(lockstep::full({3}, big, mesh_, {Shard{0}, kR}, at::kLong))[2].item<int64_t>(), big);
+  EXPECT_EQ(full_tensor(lockstep::full({3}, 0.5, mesh_, {kR, Partial{}}))[2].item<float>(), 0.5f);
+}
+
+// Catches: an error that names two equal meshes and not what differs.
+TEST_F(DispatchTest, TwoWorldsOfOneMeshSayWhy) {
+  const auto a = init_device_mesh({2}, {"tp"}), b = init_device_mesh({2}, {"tp"});
+  const auto on = [](const MeshInWorld& mesh) { return distribute_tensor(at::ones({4}), mesh, {Shard{0}}); };
+  EXPECT_TRUE(says(error_of([&] { on(a) + on(b); }), {"tp:2 and tp:2", "two Worlds", "init_device_mesh"}));
+  EXPECT_TRUE(says(error_of([&] { on(a) + on(init_device_mesh({4})); }), {"tp:2 and 4", "full_tensor"}));
+  EXPECT_TRUE(full_tensor(on(a) + on(init_device_mesh({2}, {"tp"}, a.world))).equal(at::full({4}, 2.0f)));
+}
+
+static_assert(!std::is_copy_constructible_v<ExplicitRedistribution>);
+static_assert(!std::is_copy_constructible_v<TimelinePause>);
+
+// Catches: list ops that treat every element as the first.
+TEST_F(DispatchTest, ForeachDecidesForEachElement) {
+  std::vector<at::Tensor> list{place(ramp({4, 6}), Shard{0}, kR), place(ramp({5}), kR, Shard{0})};
+  at::_foreach_add_(list, 1);
+  const auto scaled = at::_foreach_mul(list, list);
+  EXPECT_TRUE(full_tensor(list[1]).equal(ramp({5}) + 1));
+  EXPECT_TRUE(full_tensor(scaled[0]).equal((ramp({4, 6}) + 1).square()));
+  EXPECT_EQ(placements(scaled[1]), (Placements{kR, Shard{0}}));
+}
+
+// Catches: out variants that leave stale sizes.
+TEST_F(DispatchTest, OutVariantsRefreshMetadata) {
+  auto a = place(ramp({4, 6}), Shard{0}, kR), b = place(ramp({6, 3}), kR, Shard{1});
+  auto out = empty({0}, mesh_, {kR, kR});
+  at::mm_out(out, a, b);
+  EXPECT_EQ(out.sizes(), (std::vector<int64_t>{4, 3}));
+  EXPECT_TRUE(full_tensor(out).equal(ramp({4, 6}).mm(ramp({6, 3}))));
+  auto t = place(ramp({4, 6}), Shard{0}, kR);
+  t.t_();
+  EXPECT_TRUE(full_tensor(t).equal(ramp({4, 6}).t()));
+}
+
+// Catches: gradients that are scaled by the number of ranks, or placed as terms where they are whole.
+TEST_F(DispatchTest, GradientsOfEveryPlacement) {
+  const auto value = ramp({4, 6}), weight = ramp({6, 2});
+  auto plain = value.clone().requires_grad_();
+  at::mm(plain, weight).square().sum().backward();
+  for (const auto& a : {kR, Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{})})
+    for (const auto& b : {kR, Placement(Shard{0}), Placement(Shard{1})}) {
+      auto x = parameter(place(value, a, b));
+      at::mm(x, place(weight, b, a)).square().sum().backward();
+      EXPECT_TRUE(full_tensor(x.grad()).equal(plain.grad())) << spec(x);
+      const auto expected = is_partial(a) ? Placements{kR, b} : Placements{a, b};
+      EXPECT_EQ(placements(x.grad()), expected);
+    }
+}
+
+// Catches: printing a shard as if it were the tensor; saving garbage.
+TEST_F(DispatchTest, PrintsAndRefusesStorage) {
+  std::ostringstream text;
+  text << place(ramp({2, 3}), Shard{0}, kR);
+  EXPECT_TRUE(says(text.str(), {"DTensor", "f32[2x3]@[S0,R]", "dp:2,tp:3", "-7"}));
+  auto x = place(ramp({2, 3}), Shard{0}, kR);
+  EXPECT_TRUE(says(error_of([&] { x.data_ptr(); }), {"full_tensor()"}));
+  EXPECT_TRUE(says(error_of([&] { x.storage(); }), {"full_tensor()"}));
+}
+
+// Catches: shards that each draw the same numbers; a stream that only some ranks advance.
+TEST_F(DispatchTest, RandomOpsDrawTheSingleDevicesNumbers) {
+  for (const auto& p : {kR, Placement(Shard{0}), Placement(Shard{1}), Placement(InterleavedShard{1, 2})}) {
+    manual_seed(0);
+    const auto x = full_tensor(lockstep::rand({4, 4}, mesh_, {p, Shard{0}}));
+    EXPECT_FLOAT_EQ(x[0][0].item<float>(), .39904648f);
+    EXPECT_FLOAT_EQ(x[0][3].item<float>(), .94007939f);
+    EXPECT_EQ(generator().state.offset, 4u);
+  }
+}
+
+// Catches: ops that leave no trace, and digests of the wrong side of an in-place op.
+TEST_F(DispatchTest, TheTimelineHoldsEveryOp) {
+  auto x = place(ramp({4, 6}), Shard{1}, kR);
+  Timeline timeline;
+  {
+    TimelineScope scope(timeline);
+    x.add_(1);
+    at::relu(at::mm(x, place(ramp({6, 2}), Shard{0}, kR)));
+  }
+  std::vector<std::string> ops;
+  for (const auto& entry : timeline) ops.push_back(entry.op);
+  EXPECT_EQ(ops, (std::vector<std::string>{"aten::add_.Scalar", "lockstep::redistribute", "aten::mm",
+                                           "lockstep::redistribute", "aten::relu"}));
+  EXPECT_EQ(timeline[0].aliases, std::vector<int64_t>{0});
+  EXPECT_NE(timeline[0].inputs[0].digests, timeline[0].outputs[0].digests);
+  EXPECT_EQ(timeline[2].inputs[0].digests, timeline[0].outputs[0].digests);
+  EXPECT_TRUE(timeline[3].implicit);
+}
+
+// A decision holds for every World that has the mesh, the shapes that it expects of hosted ranks do not.
+// Catches: shapes remembered for the ranks of the World that came first.
+TEST_F(DispatchTest, OneMeshInTwoWorlds) {
+  const auto value = ramp({5, 2});
+  const auto both = init_device_mesh({2}), last = init_device_mesh({2}, {}, lone_world(2, 1));
+  for (int round = 0; round < 2; ++round)
+    for (const auto& mesh : {both, last}) {
+      const auto x = distribute_tensor(value, mesh, {Shard{0}}, {}, std::nullopt);
+      EXPECT_TRUE(local_tensors(at::neg(x)).back().equal(-value.narrow(0, 3, 2)));
+    }
+}
+
+// One rank is the identity: same values, and no collective. Catches: special cases that forget size one.
+TEST_F(DispatchTest, AWorldOfOneIsTheIdentity) {
+  const auto one = init_device_mesh({1});
+  auto x = distribute_tensor(ramp({4, 6}), one, {Shard{1}});
+  EXPECT_TRUE(full_tensor(at::mm(x, x.t()).softmax(0)).equal(ramp({4, 6}).mm(ramp({4, 6}).t()).softmax(0)));
+}
+
+// The table covers what it says. Catches: names that no libtorch operator has.
+TEST_F(DispatchTest, EveryTableEntryIsAnOperator) {
+  std::set<std::string> names;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) names.insert(name.name);
+  for (const auto& entry : op_table())
+    EXPECT_TRUE(names.contains(entry.name) || names.contains(entry.name + "_")) << entry.name;
+  for (size_t i = 1; i < op_table().size(); ++i) EXPECT_LT(op_table()[i - 1].name, op_table()[i].name);
+}
+
+}  // namespace
+}  // namespace lockstep

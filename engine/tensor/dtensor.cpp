@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/dtensor.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "engine/move/execute.h"
+#include "engine/random/draw.h"
+#include "engine/stream/integer_range.h"
+#include "engine/stream/random_compounds.h"
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/tensor/redistribute.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+CommPtr comm_of(const MeshInWorld& mesh) {
+  if (mesh.comm != nullptr) return mesh.comm;
+  return std::make_shared<const Comm>(mesh.mesh, mesh.world);
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const auto x = a.contiguous(), y = b.contiguous();
+  return x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+// Why this tensor can neither be cut nor be a part; empty: it can.
+std::string unfit(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "is undefined; give it a value first";
+  if (tensor.layout() != at::kStrided)
+    return concat("has layout ", tensor.layout(), "; make it dense first, with to_dense()");
+  if (tensor.is_meta())
+    return "is on the meta device and has no values; make it with lockstep::empty, or see "
+           "engine/nn/deferred.h";
+  if (!tensor.is_cpu()) return concat("is on device ", tensor.device(), "; move it with cpu() first");
+  if (tensor.is_complex() || tensor.is_quantized())
+    return concat("has dtype ", tensor.scalar_type(),
+                  ", which no placement is defined for; use view_as_real() or dequantize()");
+  return "";
+}
+
+// Local extents along each dimension add up to the global ones; exact for even shards, checked by
+// check_shapes.
+std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh,
+                                  const Placements& placements) {
+  auto shape = local.sizes().vec();
+  LOCKSTEP_CHECK(std::none_of(placements.begin(), placements.end(), is_ragged), "[from_local] ", placements,
+                 " makes locals flat, which tells nothing of the global shape; pass it");
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (const int64_t dim = shard_dim(placements[u(d)]); dim >= 0) {
+      LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[u(d)],
+                     " needs dimension ", dim, ", but the local tensor has shape ", local.sizes());
+      shape[u(dim)] *= mesh.size(d);
+    }
+  return shape;
+}
+
+// @post the locals of the hosted ranks fit the global shape: what sizes() tells is what there is.
+void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
+  for (size_t i = 0; i < locals.size(); ++i) {
+    const auto expected = local_shape(spec, comm.positions[i]);
+    LOCKSTEP_CHECK(locals[i].sizes() == at::IntArrayRef(expected) && locals[i].scalar_type() == spec.dtype(),
+                   "[from_local] rank ", comm.ranks[i], " gave ", dtype_name(locals[i].scalar_type()),
+                   locals[i].sizes(), ", but ", to_string(spec), " needs ", dtype_name(spec.dtype()),
+                   at::IntArrayRef(expected), " there; pass the global shape of an uneven tensor");
+  }
+}
+
+void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
+  for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
+    if (!is_replicate(spec.placements()[u(d)])) continue;
+    const auto copies = comm.world->all_gather(comm.ranks, comm.along[u(d)], locals);
+    for (size_t i = 0; i < locals.size(); ++i)
+      for (const auto& copy : copies[i])
+        LOCKSTEP_CHECK(
+            same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
+            spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
+            " holds other bits than its group; broadcast first, or name the placement that is meant");
+  }
+}
+
+struct FromLocal : torch::autograd::Function<FromLocal> {
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec,
+                            const CommPtr& comm) {
+    ctx->set_materialize_grads(false);
+    ctx->saved_data["to"] = hold(spec, comm);
+    PerRank<at::Tensor> plain;
+    for (const auto& local : locals) plain.push_back(local.detach());
+    return make_dtensor(spec, comm, std::move(plain));
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto to = held(ctx->saved_data["to"]);
+    variable_list result(to->comm->positions.size() + 2);
+    if (!grads[0].defined()) return result;
+    const auto grad = settled(grads[0], to->spec, to->comm);
+    std::copy(local_tensors(grad).begin(), local_tensors(grad).end(), result.begin());
+    return result;
+  }
+};
+
+struct ToLocal : torch::autograd::Function<ToLocal> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& input) {
+    const auto& impl = require_dtensor(input, "to_local");
+    ctx->save_for_backward({input});
+    variable_list result;
+    for (const auto& local : impl.locals()) result.push_back(local.alias());
+    return result;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables()[0];
+    const auto& impl = require_dtensor(saved, "to_local");
+    PerRank<at::Tensor> locals;
+    for (size_t i = 0; i < grads.size(); ++i)
+      locals.push_back(grads[i].defined() ? grads[i] : at::zeros_like(impl.locals()[i]));
+    const auto spec = std::make_shared<const Spec>(
+        impl.spec()->with_placements(dual(impl.spec()->placements()), impl.spec()->order()));
+    return {make_dtensor(spec, impl.comm(), std::move(locals))};
+  }
+};
+
+SpecPtr spec_for(const MeshInWorld& mesh, const Placements& placements, std::vector<int64_t> shape,
+                 c10::ScalarType dtype) {
+  return std::make_shared<const Spec>(mesh.mesh, placements, std::move(shape), dtype);
+}
+
+// A tensor of one value, the Partial convention included: the value on coordinate 0.
+at::Tensor filled(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
+                  const Placements& placements, c10::ScalarType dtype) {
+  const PlainGuard guard;
+  const auto comm = comm_of(mesh);
+  const auto values = spec_for(mesh, dual(placements), std::move(shape), dtype);
+  PerRank<at::Tensor> locals;
+  for (const int64_t p : comm->positions)
+    locals.push_back(at::full(local_shape(*values, p), value, at::TensorOptions().dtype(dtype)));
+  return move_to(make_dtensor(values, comm, std::move(locals)), placements, {}, false);
+}
+
+at::Tensor drawn(RandomCall call, const MeshInWorld& mesh, const Placements& placements) {
+  const PlainGuard guard;
+  const auto comm = comm_of(mesh);
+  const auto values = spec_for(mesh, dual(placements), call.shape, call.dtype);
+  call.stride = values->stride();
+  auto locals = draw(call, *values, *comm);
+  return move_to(make_dtensor(values, comm, std::move(locals)), placements, {}, false);
+}
+
+}  // namespace
+
+MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names, WorldPtr world) {
+  DeviceMesh mesh(std::move(shape), std::move(names));
+  if (world == nullptr) world = local_world(mesh.size());
+  auto comm = std::make_shared<const Comm>(mesh, world);
+  return {std::move(mesh), std::move(world), std::move(comm)};
+}
+
+at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
+                             const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
+  LOCKSTEP_CHECK(!is_dtensor(tensor),
+                 "[distribute_tensor] the tensor is a DTensor already; use redistribute");
+  const auto why = unfit(tensor);
+  LOCKSTEP_CHECK(why.empty(), "[distribute_tensor] the tensor ", why);
+  const auto comm = comm_of(mesh);
+  const auto replicated = std::make_shared<const Spec>(
+      Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+           tensor.scalar_type())
+          .with_tensor(tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()));
+  PerRank<at::Tensor> locals(comm->ranks.size(), tensor.detach());
+  if (src_data_rank.has_value()) {
+    LOCKSTEP_CHECK(*src_data_rank >= 0 && *src_data_rank < mesh.mesh.size(),
+                   "[distribute_tensor] src_data_rank ", *src_data_rank, " is not a position of mesh ",
+                   to_string(mesh.mesh));
+    locals = comm->world->broadcast(comm->ranks, comm->whole, *src_data_rank, locals);
+  }
+  at::Tensor result;
+  {
+    const PlainGuard guard;
+    const auto whole = make_dtensor(replicated, comm, locals);
+    result = move_to(whole, placements, order, false);
+    if (result.is_same(whole)) {
+      for (auto& local : locals) local = conform(local.clone(), *replicated);
+      result = make_dtensor(replicated, comm, std::move(locals));
+    }
+  }
+  return tensor.requires_grad() ? parameter(result) : result;
+}
+
+at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
+                      const Placements& placements, std::optional<std::vector<int64_t>> shape,
+                      std::optional<std::vector<int64_t>> stride, bool run_check,
+                      const std::vector<int64_t>& order) {
+  const auto comm = comm_of(mesh);
+  LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
+                 comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
+  for (size_t i = 0; i < locals.size(); ++i) {
+    const auto why = is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i]);
+    LOCKSTEP_CHECK(why.empty(), "[from_local] the tensor of rank ", comm->ranks[i], " ", why);
+  }
+  LOCKSTEP_CHECK(placements.size() == u(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
+                 placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
+                 to_string(mesh.mesh));
+  auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
+  auto strides = stride.has_value() ? *stride : contiguous_strides(sizes);
+  const auto dtype = locals.front().scalar_type();
+  const auto spec =
+      std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
+  check_shapes(locals, *spec, *comm);
+  if (run_check) check_replicas(locals, *spec, *comm);
+  return FromLocal::apply(at::TensorList(locals), spec, comm);
+}
+
+bool is_dtensor(const at::Tensor& tensor) {
+  return dtensor_impl(tensor) != nullptr;
+}
+const Spec& spec(const at::Tensor& tensor) {
+  return *require_dtensor(tensor, "spec").spec();
+}
+const Placements& placements(const at::Tensor& tensor) {
+  return spec(tensor).placements();
+}
+const WorldPtr& world(const at::Tensor& tensor) {
+  return require_dtensor(tensor, "world").comm()->world;
+}
+
+MeshInWorld device_mesh(const at::Tensor& tensor) {
+  const auto& comm = require_dtensor(tensor, "device_mesh").comm();
+  return {comm->mesh, comm->world, comm};
+}
+
+PerRank<at::Tensor> to_local(const at::Tensor& tensor) {
+  require_dtensor(tensor, "to_local");
+  return ToLocal::apply(tensor);
+}
+
+at::Tensor full_tensor(const at::Tensor& tensor) {
+  const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
+  return to_local(redistribute(tensor, Placements(u(ndim), Replicate{}))).front();
+}
+
+const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {
+  return require_dtensor(tensor, "local_tensors").locals();
+}
+
+at::Tensor parameter(const at::Tensor& tensor) {
+  const auto& impl = require_dtensor(tensor, "parameter");
+  auto leaf = tensor.detach();
+  leaf.requires_grad_();
+  leaf.register_hook(
+      [spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) { return settled(grad, spec, comm); });
+  return leaf;
+}
+
+at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
+  return filled(std::move(shape), 0, mesh, p, dtype);
+}
+at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                c10::ScalarType dtype) {
+  return filled(std::move(shape), 1, mesh, p, dtype);
+}
+at::Tensor full(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
+                const Placements& p, c10::ScalarType dtype) {
+  return filled(std::move(shape), value, mesh, p, dtype);
+}
+at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
+  const auto comm = comm_of(mesh);
+  const auto spec = spec_for(mesh, p, std::move(shape), dtype);
+  PerRank<at::Tensor> locals;
+  for (const int64_t position : comm->positions)
+    locals.push_back(empty_local(*spec, local_shape(*spec, position)));
+  return make_dtensor(spec, comm, std::move(locals));
+}
+
+at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                c10::ScalarType dtype) {
+  RandomCall call;
+  call.shape = std::move(shape);
+  call.dtype = dtype;
+  return drawn(std::move(call), mesh, p);
+}
+at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
+                 c10::ScalarType dtype) {
+  return normal(0, 1, std::move(shape), mesh, p, dtype);
+}
+at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                  const Placements& p, c10::ScalarType dtype) {
+  check_std("normal", std);
+  RandomCall call;
+  call.kind = RandomKind::kNormal;
+  call.a = mean;
+  call.b = std;
+  call.shape = std::move(shape);
+  call.dtype = dtype;
+  return drawn(std::move(call), mesh, p);
+}
+
+at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                   const Placements& p, c10::ScalarType dtype) {
+  const auto range = integer_range(dtype, low, high);
+  RandomCall call;
+  call.kind = range.kind;
+  call.low = range.low;
+  call.high = range.high;
+  call.shape = std::move(shape);
+  call.dtype = dtype;
+  return drawn(std::move(call), mesh, p);
+}
+at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
+  return drawn(randperm_call(n, dtype), mesh, p);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// DTensor: an at::Tensor whose impl carries a Spec and one local tensor for each hosted rank. The public API,
+// with PyTorch's names. A DTensor is passed around as a plain at::Tensor; every libtorch op on it reaches the
+// engine.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "engine/stream/random_source.h"
+#include "engine/values/per_rank.h"
+#include "engine/values/spec.h"
+#include "engine/world/world.h"
+
+namespace lockstep {
+
+struct Comm;
+
+// A mesh in a World: what collectives run on. Worlds are compared by identity. Made by init_device_mesh.
+struct MeshInWorld {
+  DeviceMesh mesh;
+  WorldPtr world;
+  std::shared_ptr<const Comm> comm;
+};
+
+// torch.distributed.init_device_mesh. Without a world: a local_world(product of shape) of its own, so that
+// DTensors of two such calls never meet: call it once, or pass the first one's world to the second.
+MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names = {},
+                             WorldPtr world = nullptr);
+
+// Cuts a global tensor by placements. Every rank passes the same tensor, or, with src_data_rank set (the
+// default is mesh coordinate 0), its bits are broadcast from there; std::nullopt: each rank cuts its own
+// copy, no communication. Partial: by sum and product coordinate 0 keeps the value, the others the identity
+// (-0.0 for sum); by avg, min and max every coordinate keeps the value. `order`: in which order mesh
+// dimensions cut, where several cut one tensor dimension; empty: left to right ([S0,S0] with order {1,0}: the
+// second mesh dimension makes the big pieces). Keeps requires_grad (a new leaf). Throws Error for a tensor
+// that is not a dense real one on the CPU with values.
+at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
+                             const std::vector<int64_t>& order = {},
+                             std::optional<int64_t> src_data_rank = 0);
+
+// Differentiable. One local tensor for each hosted rank, in mesh order; under RaggedShard flat ones, of one
+// dimension. Without a shape, it is the first local's times the mesh dimensions that shard it (even shards,
+// none ragged); without a stride, it is contiguous. Local shapes must be what Layout says, else Error naming
+// the rank. run_check (torch's default is false): replicas must agree in bits, which is an all-gather; else
+// Error naming the rank. `order`: as distribute_tensor's.
+at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
+                      const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
+                      std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,
+                      const std::vector<int64_t>& order = {});
+
+bool is_dtensor(const at::Tensor& tensor);
+// All of these throw Error if `tensor` is not a DTensor.
+const Spec& spec(const at::Tensor& tensor);
+const Placements& placements(const at::Tensor& tensor);
+MeshInWorld device_mesh(const at::Tensor& tensor);
+const WorldPtr& world(const at::Tensor& tensor);
+
+// Differentiable. The local tensors of the hosted ranks; they share storage with the DTensor.
+PerRank<at::Tensor> to_local(const at::Tensor& tensor);
+// Differentiable. The global value, from the first hosted rank after redistributing to Replicate.
+at::Tensor full_tensor(const at::Tensor& tensor);
+// Differentiable. The same values under other placements: always a new tensor, never an alias.
+at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
+                        const std::vector<int64_t>& order = {});
+
+// The locals without autograd, as they are.
+const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor);
+
+// A leaf that requires grad and whose gradient arrives in its own placements (Partial becomes Replicate), as
+// a Parameter of torch's distribute_module.
+at::Tensor parameter(const at::Tensor& tensor);
+
+// Factories; random ones draw the single device's values from generator(), which manual_seed seeds
+// (engine/stream/random_source.h).
+at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor full(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
+                const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& placements,
+                 c10::ScalarType dtype = c10::ScalarType::Float);
+// torch.normal(mean, std, size)
+at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                  const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Float);
+at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
+                   const Placements& placements, c10::ScalarType dtype = c10::ScalarType::Long);
+// Every rank computes the whole permutation and keeps its part.
+at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& placements,
+                    c10::ScalarType dtype = c10::ScalarType::Long);
+
+// While alive on this thread, an implicit redistribution is an Error that names the op, the Specs and the
+// remedy (torch: ExplicitRedistributionContext).
+class ExplicitRedistribution {
+ public:
+  ExplicitRedistribution();
+  ~ExplicitRedistribution();
+  ExplicitRedistribution(const ExplicitRedistribution&) = delete;
+  ExplicitRedistribution& operator=(const ExplicitRedistribution&) = delete;
+
+ private:
+  bool previous_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/dtensor_impl.h"
+
+#include <ATen/ATen.h>
+
+#include <typeinfo>
+
+#include "engine/tensor/dispatch.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+// No dense backend key: with it, set_data between plain and distributed tensors corrupts memory.
+const c10::DispatchKeySet kKeys{c10::DispatchKey::Fake, c10::DispatchKey::AutogradCPU,
+                                c10::DispatchKey::ADInplaceOrView};
+
+const std::optional<std::string> kNoStorage =
+    "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "
+    "to_local() "
+    "for this process's part";
+
+}  // namespace
+
+DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals)
+    : TensorImpl(kKeys, c10::scalarTypeToTypeMeta(spec->dtype()), c10::Device(c10::kCPU)),
+      spec_(std::move(spec)),
+      comm_(std::move(comm)),
+      locals_(std::move(locals)) {
+  release_storage_and_set_meta_custom_data_ptr_error_msg_(kNoStorage);
+  set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
+  refresh();
+}
+
+void DTensorImpl::refresh() {
+  sizes_and_strides_.set_sizes(spec_->shape());
+  sizes_and_strides_.set_strides(spec_->stride());
+  refresh_numel();
+  refresh_contiguous();
+}
+
+void DTensorImpl::reset(SpecPtr spec, PerRank<at::Tensor> locals) {
+  spec_ = std::move(spec);
+  locals_ = std::move(locals);
+  data_type_ = c10::scalarTypeToTypeMeta(spec_->dtype());
+  refresh();
+}
+
+c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                                         bool allow_change) const {
+  auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
+  copy->set_version_counter(version);
+  copy->set_storage_offset(storage_offset());
+  copy->set_allow_tensor_metadata_change(allow_change);
+  return copy;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                                         bool allow_change) const {
+  auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
+  copy->set_version_counter(std::move(version));
+  copy->set_storage_offset(storage_offset());
+  copy->set_allow_tensor_metadata_change(allow_change);
+  return copy;
+}
+
+void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) {
+  const auto* source = dynamic_cast<const DTensorImpl*>(other.get());
+  LOCKSTEP_CHECK(source != nullptr,
+                 "[set_data] a DTensor cannot take the data of a plain tensor; use "
+                 "distribute_tensor and replace the parameter");
+  TensorImpl::shallow_copy_from(other);
+  spec_ = source->spec_;
+  comm_ = source->comm_;
+  locals_ = source->locals_;
+}
+
+DTensorImpl* dtensor_impl(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.key_set().has(c10::DispatchKey::Fake)) return nullptr;
+  auto* impl = tensor.unsafeGetTensorImpl();
+  return typeid(*impl) == typeid(DTensorImpl) ? static_cast<DTensorImpl*>(impl) : nullptr;
+}
+
+DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
+  auto* impl = dtensor_impl(tensor);
+  LOCKSTEP_CHECK(impl != nullptr, "[", who, "] needs a DTensor, and got a plain ",
+                 tensor.defined() ? concat(tensor.scalar_type(), " tensor of shape ", tensor.sizes())
+                                  : "undefined tensor",
+                 "; make one with distribute_tensor or from_local");
+  return *impl;
+}
+
+at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals) {
+  link_dispatch();
+  return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(locals));
+}
+
+at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
+  const PlainGuard guard;
+  const auto spec = std::make_shared<const Spec>(
+      comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+      tensor.strides().vec(), tensor.scalar_type());
+  PerRank<at::Tensor> locals;
+  for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
+  return make_dtensor(spec, comm, std::move(locals));
+}
+
+}  // namespace lockstep

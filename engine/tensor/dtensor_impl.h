@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// DTensorImpl: a TensorImpl without storage, with global sizes and strides, behind DispatchKey::Fake. It sits
+// below autograd, so that libtorch records, saves, views and accumulates it as any tensor (decision 0001).
+#pragma once
+#include <c10/core/TensorImpl.h>
+
+#include "engine/tensor/dtensor.h"
+#include "engine/world/comm.h"
+
+namespace lockstep {
+
+class DTensorImpl final : public c10::TensorImpl {
+ public:
+  DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
+
+  const SpecPtr& spec() const { return spec_; }
+  const CommPtr& comm() const { return comm_; }
+  const PerRank<at::Tensor>& locals() const { return locals_; }
+  // After an op that changed metadata in place (out variants that resize, t_, squeeze_, …).
+  void reset(SpecPtr spec, PerRank<at::Tensor> locals);
+
+  c10::IntArrayRef strides_custom() const override { return strides_default(); }
+  c10::SymIntArrayRef sym_strides_custom() const override { return sym_strides_default(); }
+  c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override {
+    return is_contiguous_default(format);
+  }
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                         bool allow_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                         bool allow_change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) override;
+  const char* tensorimpl_type_name() const override { return "DTensorImpl"; }
+
+ private:
+  void refresh();
+
+  SpecPtr spec_;
+  CommPtr comm_;
+  PerRank<at::Tensor> locals_;
+};
+
+// Null if the tensor is not a DTensor.
+DTensorImpl* dtensor_impl(const at::Tensor& tensor);
+// Throws Error naming `who` if it is not one.
+DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who);
+
+at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
+
+// A plain tensor on every rank: each has a copy of its own.
+at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm);
+
+}  // namespace lockstep

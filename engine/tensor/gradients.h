@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients on their way back: where they have to be, and those that autograd makes itself.
+#pragma once
+#include <torch/custom_class.h>
+
+#include "engine/tensor/dtensor_impl.h"
+
+namespace lockstep {
+
+bool in_backward_pass();
+
+// Whether a plain tensor is one of those that autograd's formulas make from a gradient's options, which say
+// nothing of a mesh: all zeros or all ones. Such a tensor is replicated.
+bool made_by_autograd(const at::Tensor& tensor);
+
+// A gradient in the placements that the gradient of the tensor has; the gradient itself if it is there.
+// Throws Error if it is a plain tensor that autograd did not make.
+at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm);
+
+// Where a tensor is, kept in an autograd context.
+struct Held : torch::CustomClassHolder {
+  Held(SpecPtr s, CommPtr c) : spec(std::move(s)), comm(std::move(c)) {}
+  SpecPtr spec;
+  CommPtr comm;
+};
+c10::IValue hold(SpecPtr spec, CommPtr comm);
+c10::intrusive_ptr<Held> held(const c10::IValue& capsule);
+
+}  // namespace lockstep

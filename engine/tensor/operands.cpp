@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/operands.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/ops/infer.h"
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tensor& tensor, bool mutated,
+                size_t arg) {
+  auto& o = call.operands;
+  const auto* impl = dtensor_impl(tensor);
+  auto& meta = o.metas.emplace_back();
+  meta.defined = tensor.defined();
+  meta.plain = meta.defined && impl == nullptr;
+  if (meta.defined) meta.dtype = tensor.scalar_type();
+  o.specs.push_back(impl != nullptr ? impl->spec() : nullptr);
+  o.mutated.push_back(mutated);
+  o.arg.push_back(arg);
+  call.tensors.push_back(tensor);
+  call.zeros.emplace_back();
+  if (impl == nullptr) return;
+  if (call.comm == nullptr) call.comm = impl->comm();
+  LOCKSTEP_CHECK(
+      call.comm == impl->comm() ||
+          (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
+      "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh), " and ",
+      to_string(impl->comm()->mesh),
+      call.comm->mesh == impl->comm()->mesh
+          ? " in two Worlds; init_device_mesh makes a World at each call unless it is given one: call "
+            "it once and use its result for both, or pass the first one's world to the second"
+          : "; bring them to one mesh with full_tensor and distribute_tensor");
+}
+
+at::Tensor tensor_of(const c10::IValue& value) {
+  return value.isTensor() ? value.toTensor() : at::Tensor();
+}
+
+// Calls visit(tensor) for each tensor of a list argument, undefined ones included.
+template <class Visit>
+void each(const c10::IValue& list, Visit visit) {
+  if (list.isNone()) return;
+  if (list.isTensorList()) {
+    for (const at::Tensor& t : list.toTensorList()) visit(t);
+  } else {
+    for (const auto& v : list.toListRef()) visit(tensor_of(v));
+  }
+}
+
+// In a list an element of autograd's own may be a scalar; it is one of the tensors that are joined, not a
+// constant.
+bool is_constant(const Resolved& resolved, const ParsedCall& call, size_t i) {
+  if (call.tensors[i].numel() != 1 || call.operands.mutated[i]) return false;
+  const bool in_list = resolved.kinds[call.operands.arg[i]] == ArgKind::kTensorList;
+  return !(in_list && made_by_autograd(call.tensors[i]));
+}
+
+void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call) {
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    auto& meta = call.operands.metas[i];
+    if (!meta.plain || is_constant(resolved, call, i)) continue;
+    // Of no elements, or the zeros of the base of such a view, to which autograd adds the other gradients.
+    if (call.operands.mutated[i] && made_by_autograd(call.tensors[i]))
+      throw NotBuilt(concat("[", op.operator_name(),
+                            "] autograd makes the gradient of a view without elements ",
+                            "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
+    LOCKSTEP_CHECK(!call.operands.mutated[i] && made_by_autograd(call.tensors[i]), "[", op.operator_name(),
+                   "] a plain tensor of shape ", call.tensors[i].sizes(), " beside a DTensor on mesh ",
+                   to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
+    call.zeros[i] = call.tensors[i];
+    call.tensors[i] = replicated(call.tensors[i], call.comm);
+    call.operands.specs[i] = dtensor_impl(call.tensors[i])->spec();
+    meta.plain = false;
+    meta.constant = true;
+  }
+}
+
+c10::IValue list_like(const c10::IValue& original, std::vector<at::Tensor> tensors) {
+  if (original.isTensorList()) return tensors;
+  c10::List<std::optional<at::Tensor>> list;
+  for (auto& t : tensors) list.push_back(t.defined() ? std::optional(std::move(t)) : std::nullopt);
+  return list;
+}
+
+void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
+  if (value.isNone()) {
+    words.push_back(-1);
+  } else if (value.isInt()) {
+    words.append({1, value.toInt()});
+  } else if (value.isBool()) {
+    words.append({2, value.toBool()});
+  } else if (value.isIntList()) {
+    const auto list = value.toIntList();
+    words.append({3, static_cast<int64_t>(list.size())});
+    for (const int64_t n : list) words.push_back(n);
+  } else if (value.isString()) {
+    words.append({4, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
+  } else if (value.isBoolList()) {
+    words.push_back(5);
+    for (const bool b : value.toBoolList()) words.push_back(b);
+  } else if (value.isList()) {
+    words.append({6, static_cast<int64_t>(value.toListRef().size())});
+  } else {
+    // The kind of a scalar decides dtypes, its sign which Partials pass; its value decides nothing.
+    words.push_back(value.isDouble() ? (value.toDouble() > 0 ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
+  }
+}
+
+}  // namespace
+
+ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args) {
+  ParsedCall call;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (resolved.kinds[i] == ArgKind::kTensor)
+      add_tensor(op, call, tensor_of(args[i]), resolved.mutated[i], i);
+    else if (resolved.kinds[i] == ArgKind::kTensorList)
+      each(args[i], [&](const at::Tensor& t) { add_tensor(op, call, t, resolved.mutated[i], i); });
+  }
+  if (call.comm != nullptr) check_mixing(op, resolved, call);
+  return call;
+}
+
+void describe(ParsedCall& call) {
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    auto& meta = call.operands.metas[i];
+    if (!meta.defined) continue;
+    const auto& spec = call.operands.specs[i];
+    meta.shape = spec != nullptr ? spec->shape() : call.tensors[i].sizes().vec();
+    meta.stride = spec != nullptr ? spec->stride() : call.tensors[i].strides().vec();
+    meta.offset = spec != nullptr ? 0 : call.tensors[i].storage_offset();
+  }
+}
+
+torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                               c10::function_ref<at::Tensor(size_t)> replace) {
+  torch::jit::Stack stack;
+  stack.reserve(args.size());
+  size_t next = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (resolved.kinds[i] == ArgKind::kTensor) {
+      const size_t at = next++;
+      if (args[i].isTensor() && args[i].toTensor().defined())
+        stack.emplace_back(replace(at));
+      else
+        stack.push_back(args[i]);
+    } else if (resolved.kinds[i] == ArgKind::kTensorList && !args[i].isNone()) {
+      std::vector<at::Tensor> list;
+      each(args[i], [&](const at::Tensor& t) {
+        const size_t at = next++;
+        list.push_back(t.defined() ? replace(at) : t);
+      });
+      stack.push_back(list_like(args[i], std::move(list)));
+    } else {
+      stack.push_back(args[i]);
+    }
+  }
+  return stack;
+}
+
+static bool stays(const ParsedCall& call, size_t i) {
+  return call.operands.metas[i].plain || call.zeros[i].defined();
+}
+
+std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                   const ParsedCall& call) {
+  std::vector<c10::IValue> result;
+  size_t next = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (resolved.kinds[i] == ArgKind::kTensor) {
+      result.push_back(stays(call, next) ? args[i] : c10::IValue());
+      ++next;
+    } else if (resolved.kinds[i] == ArgKind::kTensorList && !args[i].isNone()) {
+      c10::impl::GenericList nones(c10::AnyType::get());
+      each(args[i], [&](const at::Tensor& t) {
+        nones.push_back(stays(call, next) ? c10::IValue(t) : c10::IValue());
+        ++next;
+      });
+      result.emplace_back(std::move(nones));
+    } else {
+      result.push_back(args[i]);
+    }
+  }
+  return result;
+}
+
+torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call) {
+  auto stack = with_tensors(resolved, args, [&](size_t i) {
+    const auto& meta = call.operands.metas[i];
+    if (meta.plain && meta.ndim() == 0) return call.tensors[i];
+    return at::empty_strided(meta.shape, meta.stride,
+                             at::TensorOptions().dtype(meta.dtype).device(at::kMeta));
+  });
+  for (auto& value : stack)
+    if (value.isDevice()) value = c10::Device(at::kMeta);
+  return stack;
+}
+
+bool CacheKey::operator==(const CacheKey& other) const {
+  if (words != other.words || specs.size() != other.specs.size()) return false;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i] == other.specs[i]) continue;
+    if (specs[i] == nullptr || other.specs[i] == nullptr || !(*specs[i] == *other.specs[i])) return false;
+  }
+  return true;
+}
+
+CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                   const ParsedCall& call, MayMove may_move) {
+  CacheKey key;
+  key.words.append({reinterpret_cast<int64_t>(&op.schema()), may_move.viewed, may_move.written});
+  for (size_t i = 0; i < args.size(); ++i)
+    if (resolved.kinds[i] == ArgKind::kConstant) add_words(key.words, args[i]);
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    const auto& meta = call.operands.metas[i];
+    key.words.push_back(static_cast<int64_t>(call.operands.arg[i]));
+    key.words.push_back(meta.constant);
+    if (!meta.plain) continue;
+    key.words.append({static_cast<int64_t>(meta.dtype), call.tensors[i].dim(),
+                      call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});
+  }
+  key.specs = call.operands.specs;
+  for (const int64_t word : key.words)
+    key.hash = key.hash * 0x9E3779B97F4A7C15ull + static_cast<size_t>(word);
+  for (const auto& spec : key.specs) key.hash = key.hash * 31 + (spec == nullptr ? 7 : spec->hash());
+  return key;
+}
+
+}  // namespace lockstep

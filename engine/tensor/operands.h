@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors among the arguments of a boxed call: finding them, replacing them, keying the decision cache.
+#pragma once
+#include <ATen/core/stack.h>
+#include <c10/util/FunctionRef.h>
+
+#include "engine/ops/decide.h"
+#include "engine/tensor/dtensor_impl.h"
+
+namespace lockstep {
+
+struct ParsedCall {
+  PerOperand<at::Tensor> tensors;  // flattened in schema order; undefined ones included
+  Operands operands;               // shapes, strides and offsets of the metas: only after describe()
+  PerOperand<at::Tensor> zeros;    // where autograd's zeros stood, the plain tensor; undefined elsewhere
+  CommPtr comm;                    // null: no DTensor among them
+};
+
+// Throws Error if DTensors of several meshes meet, or a DTensor and a plain tensor of more than one element.
+ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args);
+// Fills in what only a new decision needs.
+void describe(ParsedCall& call);
+
+// A copy of the arguments with tensor i replaced by replace(i); undefined ones stay.
+torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                               c10::function_ref<at::Tensor(size_t)> replace);
+// A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element, and
+// autograd's zeros, stay.
+std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                   const ParsedCall& call);
+// The arguments with DTensors replaced by meta tensors.
+torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
+
+// Everything that a decision depends on: op, Specs, and every constant but floating-point values, of which
+// rules read the sign alone.
+struct CacheKey {
+  c10::SmallVector<int64_t, 24> words;
+  PerOperand<SpecPtr> specs;
+  size_t hash = 0;
+  bool operator==(const CacheKey& other) const;
+};
+struct CacheKeyHash {
+  size_t operator()(const CacheKey& key) const { return key.hash; }
+};
+CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                   const ParsedCall& call, MayMove may_move);
+
+}  // namespace lockstep

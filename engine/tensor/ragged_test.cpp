@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// RaggedShard as a user meets it: what ranks hold, gradients, which ops stay on flat locals, which gather,
+// which refuse; random values.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/optim/optimizer.h"
+#include "engine/stream/random_source.h"
+#include "engine/tensor/dispatch.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+const Placement kR = Replicate{};
+const Placement kRagged = RaggedShard{{0}, {2, 0, 1}};
+
+at::Tensor ramp(std::vector<int64_t> shape) {
+  return at::arange(c10::multiply_integers(shape), at::kFloat).sub(7).reshape(shape);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class RaggedTest : public testing::Test {
+ protected:
+  MeshInWorld mesh_ = init_device_mesh({2, 3}, {"tp", "dp"});
+  at::Tensor place(const at::Tensor& t, const Placement& a, const Placement& b) {
+    return distribute_tensor(t, mesh_, {a, b});
+  }
+};
+
+// Catches: locals in the shape of a box, a rank without blocks that holds some, columns that TP cut taken for
+// rows.
+TEST_F(RaggedTest, LocalsAreFlatSlicesOfWhatTheOtherPlacementsLeave) {
+  const auto value = ramp({6, 4});
+  const auto x = place(value, Shard{1}, kRagged);
+  const auto right = value.narrow(1, 2, 2).reshape({12});
+  const auto locals = to_local(x);
+  EXPECT_TRUE(locals[3].equal(right.narrow(0, 0, 8)));
+  EXPECT_EQ(locals[4].sizes(), at::IntArrayRef({0}));
+  EXPECT_TRUE(locals[5].equal(right.narrow(0, 8, 4)));
+  EXPECT_TRUE(full_tensor(x).equal(value));
+  EXPECT_EQ(x.sizes(), value.sizes());
+}
+
+// Catches: locals of another length accepted, replicas not compared, the global shape guessed from flat
+// locals.
+TEST_F(RaggedTest, FromLocalChecksFlatLocals) {
+  const auto value = ramp({6, 4});
+  auto locals = to_local(place(value, kR, kRagged));
+  const Placements placements{kR, kRagged};
+  EXPECT_TRUE(full_tensor(from_local(locals, mesh_, placements, {{6, 4}})).equal(value));
+  EXPECT_NE(error_of([&] { from_local(locals, mesh_, placements); }).find("pass it"), std::string::npos);
+  auto other = locals;
+  other[3] = other[3] + 1;
+  EXPECT_NE(error_of([&] {
+              from_local(other, mesh_, placements, {{6, 4}});
+            }).find("replicated"),
+            std::string::npos);
+  locals[0] = locals[0].reshape({4, 4});
+  EXPECT_NE(error_of([&] {
+              from_local(locals, mesh_, placements, {{6, 4}});
+            }).find("needs f32[16]"),
+            std::string::npos);
+}
+
+// Catches: a gradient that stays gathered, terms of a sum that are not reduced before they are cut.
+TEST_F(RaggedTest, GradientsArriveRagged) {
+  const auto value = ramp({6, 4}), weight = ramp({6, 4}) * 0.5;
+  const auto x = parameter(place(value, kR, kRagged));
+  const auto gathered = redistribute(x, {Partial{}, kR});
+  (gathered * place(weight, kR, Shard{0})).sum().backward();
+  EXPECT_EQ(placements(x.grad()), (Placements{kR, kRagged}));
+  EXPECT_TRUE(full_tensor(x.grad()).equal(weight));
+
+  auto plain = to_local(place(value, kR, kRagged));
+  for (auto& local : plain) local = local.detach().requires_grad_();
+  from_local(plain, mesh_, {kR, kRagged}, {{6, 4}}).mul(place(weight, kR, kR)).sum().backward();
+  EXPECT_TRUE(plain[2].grad().equal(weight.reshape({24}).narrow(0, 16, 8)));
+
+  const auto y = parameter(place(value, Shard{1}, kRagged));
+  to_local(y)[0].sum().backward();
+  EXPECT_EQ(full_tensor(y.grad()).sum().item<float>(), 8);
+}
+
+// What an op does to locals of one cut: counts redistributions. Catches: a gather where flat locals would do,
+// a broadcast over a flat local.
+TEST_F(RaggedTest, ElementwiseOpsStayOnFlatLocals) {
+  const auto a = ramp({6, 4}), b = ramp({6, 4}).t().contiguous().t() + 3;
+  auto x = place(a, Shard{1}, kRagged), y = place(b, Shard{1}, kRagged);
+  const auto before = dispatch_counters().redistributions;
+  auto z = at::where(x.gt(y), (x * y).relu() + 2.5, at::zeros_like(x)).clone(at::MemoryFormat::Contiguous);
+  z.mul_(y).add_(place(at::tensor(0.5f), kR, kR));
+  at::_foreach_add_({z, x}, {y, y});
+  z.copy_(z.to(at::kDouble).detach());
+  EXPECT_EQ(dispatch_counters().redistributions, before);
+  const auto expected = at::where(a.gt(b), (a * b).relu() + 2.5, at::zeros_like(a)) * b + 0.5 + b;
+  EXPECT_EQ(placements(z), placements(x));
+  EXPECT_TRUE(full_tensor(z).equal(expected));
+  EXPECT_TRUE(full_tensor(x).equal(a + b));
+}
+
+// Catches: an op of rows or columns run on flat locals, an operand cut otherwise met as it is.
+TEST_F(RaggedTest, OtherOpsRedistribute) {
+  const auto a = ramp({6, 4}), row = ramp({4});
+  const auto x = place(a, kR, kRagged);
+  const auto y = x + place(a, Shard{0}, Shard{1});
+  EXPECT_TRUE(full_tensor(y).equal(a + a));
+  EXPECT_TRUE(full_tensor(x + place(a, kR, RaggedShard{{0}, {1, 1, 1}})).equal(a + a));
+  EXPECT_TRUE(full_tensor(x + place(row, kR, kR)).equal(a + row));
+  EXPECT_TRUE(full_tensor(x.sum(0)).equal(a.sum(0)));
+  EXPECT_TRUE(full_tensor(at::mm(x, place(a.t(), kR, kR))).equal(at::mm(a, a.t())));
+  const ExplicitRedistribution explicit_only;
+  EXPECT_NE(error_of([&] { x.sum(0); }).find("redistribute([R,S1])"), std::string::npos)
+      << error_of([&] { x.sum(0); });
+}
+
+// Where blocks would not be whole rows once another mesh dimension cuts too, the RaggedShard goes. Catches: a
+// choice of rows that no Spec allows.
+TEST_F(RaggedTest, ChoicesThatWouldCutABlockAreNotMade) {
+  const auto a = ramp({6, 4});
+  const auto ragged = place(a, kR, RaggedShard{{0}, {1, 1, 4}}), rows = place(a, Shard{0}, kR);
+  EXPECT_TRUE(full_tensor(rows + ragged).equal(a + a));
+  EXPECT_TRUE(full_tensor(ragged + rows).equal(a + a));
+  const auto two = place(a, RaggedShard{{0}, {1, 2}}, kR);
+  EXPECT_TRUE(full_tensor(two + ragged).equal(a + a));
+}
+
+// Catches: a view or an in-place op that gathers in silence, and writes to the copy.
+TEST_F(RaggedTest, ViewsAndInPlaceOpsThatWouldMoveItRefuse) {
+  auto x = place(ramp({6, 4}), kR, kRagged);
+  EXPECT_NE(error_of([&] { x.t(); }).find("call redistribute on it first"), std::string::npos);
+  EXPECT_NE(error_of([&] { x.view({24}); }).find("call redistribute on it first"), std::string::npos);
+  EXPECT_NE(error_of([&] { x.add_(place(ramp({4}), kR, kR)); }).find("call redistribute on it first"),
+            std::string::npos);
+  x.detach().add_(1);
+  EXPECT_TRUE(full_tensor(x).equal(ramp({6, 4}) + 1));
+}
+
+// Every random op and factory, beside a Shard and a Partial. Catches: a flat local that draws its own
+// numbers, an offset that depends on a rank's share.
+TEST_F(RaggedTest, RandomValuesAreTheSingleDevices) {
+  generator().device = {1, 256};
+  const auto drawn = [&](const Placements& placements) {
+    manual_seed(5);
+    std::vector<at::Tensor> all{rand({6, 50, 4}, mesh_, placements), randn({6, 4}, mesh_, placements)};
+    const auto x = ones({6, 50, 4}, mesh_, placements);
+    all.push_back(at::dropout(x, 0.3, true));
+    all.push_back(at::randint_like(x, 100));
+    const auto y = at::empty_like(x);
+    all.push_back(y.bernoulli_(0.3).clone());
+    all.push_back(y.normal_(2, 3));
+    for (auto& t : all) t = full_tensor(t);
+    EXPECT_EQ(generator().state.offset % 4, 0u);
+    all.push_back(at::scalar_tensor(static_cast<double>(generator().state.offset)));
+    return all;
+  };
+  const auto expected = drawn({kR, kR});
+  for (const Placements& placements : {Placements{kR, kRagged},
+                                       {Shard{1}, kRagged},
+                                       {Partial{ReduceOp::kMax}, kRagged},
+                                       {RaggedShard{{0, 1}, {1, 3}}, kR},
+                                       {Shard{0}, RaggedShard{{0}, {1, 1, 1}}}}) {
+    const auto got = drawn(placements);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(got[i].equal(expected[i])) << i << " " << to_string(placements);
+  }
+  generator() = {};
+}
+
+// Without dimensions there is one block. Catches: a tensor of one element that no rank holds, or a result
+// whose dtype is that of tensors with dimensions.
+TEST_F(RaggedTest, OneRankMayHoldAll) {
+  const auto value = ramp({3, 5});
+  const auto x = place(value, Shard{1}, RaggedShard{{}, {0, 7, 0}});
+  EXPECT_EQ(to_local(x)[4].sizes(), at::IntArrayRef({6}));
+  EXPECT_EQ(to_local(x)[3].numel(), 0);
+  EXPECT_TRUE(full_tensor(x * 2).equal(value * 2));
+  const auto one = place(at::scalar_tensor(3.0, at::kFloat), kR, RaggedShard{{}, {0, 1, 0}});
+  EXPECT_EQ(one.dim(), 0);
+  EXPECT_EQ(to_local(one)[1].sizes(), at::IntArrayRef({1}));
+  EXPECT_EQ(one.item<float>(), 3);
+  EXPECT_EQ((one * place(at::scalar_tensor(0.5, at::kDouble), kR, kR)).scalar_type(), at::kDouble);
+  EXPECT_EQ((one * at::scalar_tensor(0.5, at::kDouble)).item<double>(), 1.5);
+  EXPECT_EQ((place(at::ones({1}), kR, kR) * one).item<float>(), 3);
+  // The RaggedShard must go, but not to a pending sum beside a pending minimum.
+  const auto least = place(at::scalar_tensor(3.0), Partial{ReduceOp::kMin}, RaggedShard{{}, {1, 0, 0}});
+  EXPECT_EQ(full_tensor(at::zeros_like(least)).item<float>(), 0);
+}
+
+// Optimizer state and steps stay in the parameter's cut. Catches: a state that is gathered, a step over
+// another rank's part.
+TEST_F(RaggedTest, AdamWStepsOnFlatLocals) {
+  const auto value = ramp({6, 4}), grad = ramp({6, 4}) * 0.25;
+  auto x = parameter(place(value, Shard{1}, kRagged));
+  x.mutable_grad() = place(grad, Shard{1}, kRagged);
+  auto plain = value.clone().requires_grad_();
+  plain.mutable_grad() = grad;
+  const auto before = dispatch_counters().redistributions;
+  optim::AdamW ours({x}, {}), reference({plain}, {});
+  for (int step = 0; step < 3; ++step) {
+    ours.step();
+    reference.step();
+  }
+  EXPECT_EQ(dispatch_counters().redistributions, before);
+  EXPECT_TRUE(full_tensor(x).detach().equal(plain.detach()));
+}
+
+}  // namespace
+}  // namespace lockstep

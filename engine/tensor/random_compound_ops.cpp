@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/random_compound_ops.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/random/draw.h"
+#include "engine/stream/random_compounds.h"
+#include "engine/tensor/dtensor_impl.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+// Input i on one hosted rank; a plain tensor of one element is the same on all.
+const at::Tensor& local(const RandomOp& r, size_t i, size_t rank) {
+  const auto* impl = dtensor_impl(r.placed[i]);
+  return impl == nullptr ? r.placed[i] : impl->locals()[rank];
+}
+Extents extents(const TensorMeta& global) {
+  return {global.shape, global.stride};
+}
+
+// The stock kernel: y = (x * m) * (1 / P) in the accumulation type, P = 1 - p rounded to it.
+at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
+  if (x.scalar_type() == at::kDouble) return x.mul(keep).mul(1.0 / (1.0 - p));
+  const float scale = 1.0f / static_cast<float>(1.0 - p);
+  const auto wide = x.to(at::kFloat);
+  return wide.mul(keep).mul(scale).to(x.scalar_type());
+}
+
+// What stock's empty_like of the global tensor has.
+Extents dense_like(const TensorMeta& global) {
+  const auto meta = at::empty_strided(global.shape, global.stride, at::TensorOptions(at::kMeta));
+  return {global.shape, at::empty_like(meta).strides().vec()};
+}
+
+}  // namespace
+
+RandomResults native_dropout_op(const RandomOp& r) {
+  const auto& input = *dtensor_impl(r.placed[0]);
+  const double p = r.args[1].toDouble();
+  const bool train = r.args[2].isNone() || r.args[2].toBool();
+  RandomResults results(2);
+  if (!train || p == 0 || p == 1 || input.spec()->numel() == 0) {
+    const bool keep = p != 1 || !train;
+    for (const auto& x : input.locals()) {
+      results[0].push_back(keep ? x.clone() : at::zeros_like(x));
+      results[1].push_back(at::full_like(x, keep, x.options().dtype(at::kBool)));
+    }
+    return results;
+  }
+  RandomCall call;
+  call.kind = RandomKind::kDropoutMask;
+  call.a = p;
+  call.dtype = input.spec()->dtype();
+  call.shape = input.spec()->shape();
+  // Stock numbers the elements of the input: in memory order if it is dense, else logically. A copy that was
+  // moved is always dense.
+  call.stride = r.given[0]->stride();
+  results[1] = draw(call, *r.outputs[1], r.comm);
+  for (size_t i = 0; i < input.locals().size(); ++i)
+    results[0].push_back(dropped(input.locals()[i], results[1][i], p));
+  return results;
+}
+
+RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
+  const auto& out = *r.outputs[0];
+  const auto call =
+      bernoulli_call({out.shape(), out.stride()}, out.dtype(), extents(r.call.inputs[probabilities]));
+  for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
+    check_probabilities(local(r, probabilities, rank));
+  auto numbers = draw(call, out, r.comm);
+  for (size_t rank = 0; rank < numbers.size(); ++rank)
+    numbers[rank] = bernoulli_hits(numbers[rank], local(r, probabilities, rank)).to(out.dtype());
+  return {std::move(numbers)};
+}
+
+RandomResults normal_of_tensors_op(const RandomOp& r) {
+  const auto& out = *r.outputs[0];
+  const bool std_given = r.call.overload != "Tensor_float", mean_given = r.call.overload != "float_Tensor";
+  const size_t std_input = mean_given ? 1 : 0;
+  RandomCall call;
+  call.kind = RandomKind::kNormal;
+  call.dtype = out.dtype();
+  call.shape = out.shape();
+  call.stride = contiguous_strides(call.shape);
+  call.b = std_given ? 1 : r.args[1].toDouble();
+  if (std_given)
+    for (size_t rank = 0; rank < r.comm.positions.size(); ++rank) check_stds(local(r, std_input, rank));
+  auto numbers = draw(call, out, r.comm);
+  for (size_t rank = 0; rank < numbers.size(); ++rank) {
+    auto& z = numbers[rank];
+    if (std_given) z.mul_(local(r, std_input, rank));
+    z.add_(mean_given ? local(r, 0, rank) : at::full({}, r.args[0].toDouble(), z.options()));
+  }
+  return {std::move(numbers)};
+}
+
+RandomResults rrelu_op(const RandomOp& r) {
+  const auto& out = *r.outputs[0];
+  const double lower = r.args[2].toScalar().toDouble(), upper = r.args[3].toScalar().toDouble();
+  RandomResults results(1);
+  if (!r.args[4].toBool()) {
+    for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
+      results[0].push_back(at::leaky_relu(local(r, 0, rank), (lower + upper) / 2));
+    return results;
+  }
+  const auto slopes = draw(rrelu_call(out.shape(), out.dtype(), lower, upper), out, r.comm);
+  for (size_t rank = 0; rank < slopes.size(); ++rank) {
+    const auto& input = local(r, 0, rank);
+    const auto noise = rrelu_noise(input, slopes[rank]);
+    at::Tensor(local(r, 1, rank)).copy_(noise);
+    results[0].push_back(input.mul(noise));
+  }
+  return results;
+}
+
+RandomResults multinomial_op(const RandomOp& r) {
+  const auto& weights = r.call.inputs[0];
+  const int64_t samples = r.args[1].toInt();
+  const bool replacement = r.args[2].toBool();
+  for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
+    check_multinomial(local(r, 0, rank), samples, replacement);
+  const auto call = multinomial_call(dense_like(weights), weights.dtype, samples, replacement);
+  auto results = draw(call, r.outputs[0]->with_tensor(call.shape, call.stride, call.dtype), r.comm);
+  for (size_t rank = 0; rank < results.size(); ++rank)
+    results[rank] = multinomial_pick(local(r, 0, rank), results[rank], samples, replacement);
+  return {std::move(results)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/redistribute.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "engine/move/execute.h"
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+SpecPtr placed(const Spec& spec, const Placements& placements, const std::vector<int64_t>& order) {
+  return std::make_shared<const Spec>(spec.with_placements(placements, order));
+}
+
+// The new tensor is dense, so its strides are those of a dense copy.
+SpecPtr dense(const SpecPtr& spec) {
+  auto stride = dense_stride(*spec, spec->shape());
+  if (stride == spec->stride()) return spec;
+  return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
+}
+
+// Logs a redistribution and wraps its result.
+at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, ReductionOrder order,
+                 bool implicit) {
+  if (auto* timeline = current_timeline()) {
+    TimelineEntry entry;
+    entry.op = "lockstep::redistribute";
+    entry.implicit = implicit;
+    entry.args = {c10::IValue()};
+    entry.tensors_per_arg = {1};
+    entry.inputs = {record(from.spec(), from.locals())};
+    entry.outputs = {record(to, locals)};
+    entry.aliases = {-1};
+    entry.order = std::move(order);
+    timeline->push_back(std::move(entry));
+  }
+  return make_dtensor(std::move(to), from.comm(), std::move(locals));
+}
+
+// A redistribution to where the tensor is: still a new tensor.
+at::Tensor copy_in_place(const DTensorImpl& impl) {
+  const auto to = dense(impl.spec());
+  PerRank<at::Tensor> locals;
+  for (const auto& local : impl.locals()) locals.push_back(conform(local.clone(), *to));
+  return moved(impl, to, std::move(locals), {}, false);
+}
+
+// Backward is the route of the duals: from the gradient's placement to the dual of the input's.
+struct Redistribute : torch::autograd::Function<Redistribute> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
+                            const std::vector<int64_t>& order) {
+    ctx->set_materialize_grads(false);
+    const auto& impl = require_dtensor(input, "redistribute");
+    ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
+    const PlainGuard guard;
+    const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
+    return plan.steps.empty() ? copy_in_place(impl) : run_route(input, plan, false);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto from = held(ctx->saved_data["from"]);
+    if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
+    return {settled(grads[0], from->spec, from->comm), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
+  if (r.steps.empty()) return tensor;
+  const auto& impl = require_dtensor(tensor, "redistribute");
+  const PlainGuard guard;
+  const auto to = dense(r.to);
+  auto locals = execute(r, impl.locals(), *impl.comm());
+  for (auto& local : locals) local = conform(local, *to);
+  return moved(impl, to, std::move(locals), r.order(), implicit);
+}
+
+at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
+                   bool implicit) {
+  const auto& from = require_dtensor(tensor, "redistribute").spec();
+  return run_route(tensor, route(from, placed(*from, placements, order)), implicit);
+}
+
+at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
+                        const std::vector<int64_t>& order) {
+  require_dtensor(tensor, "redistribute");
+  return Redistribute::apply(tensor, placements, order);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Redistribution of DTensors, below autograd and above it.
+#pragma once
+#include "engine/layout/route.h"
+#include "engine/tensor/dtensor_impl.h"
+
+namespace lockstep {
+
+// Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
+at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);
+// Plans with a cache of recent routes, then runs. Below autograd.
+at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
+                   bool implicit);
+
+}  // namespace lockstep

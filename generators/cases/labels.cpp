@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/cases/labels.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/values/spec.h"
+#include "generators/ops/ops.h"
+#include "generators/program/trial.h"
+#include "generators/random/random_ops.h"
+#include "generators/space/placements.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Case;
+using oracle::Target;
+
+using Names = std::set<std::string>;
+
+// How `parts` ranks share n elements as torch.chunk does.
+std::string evenness_of(int64_t n, int64_t parts) {
+  if (n % parts == 0 && n > 0) return "even";
+  const auto piece = (n + parts - 1) / parts;
+  return piece * (parts - 1) >= n ? "empty" : "uneven";
+}
+
+// How the ranks share the rows.
+std::string evenness_of(const RaggedShard& ragged, const std::vector<int64_t>& shape) {
+  const auto [least, most] = std::minmax_element(ragged.units.begin(), ragged.units.end());
+  if (*least == 0 || std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
+  return *least == *most ? "even" : "uneven";
+}
+
+std::string evenness(const Placement& p, const std::vector<int64_t>& shape, int64_t ranks) {
+  if (const auto* ragged = std::get_if<RaggedShard>(&p)) return evenness_of(*ragged, shape);
+  const auto dim = shard_dim(p);
+  if (dim < 0) return "-";
+  const auto n = shape[static_cast<size_t>(dim)];
+  const auto* interleaved = std::get_if<InterleavedShard>(&p);
+  return evenness_of(n, interleaved ? ranks * interleaved->parts : ranks);
+}
+
+void label_mesh(const DeviceMesh& mesh, Names& names) {
+  names.insert("mesh-" + std::to_string(mesh.ndim()) + "d");
+  if (mesh.size() == 1) names.insert("one-rank");
+  if (mesh.has_names()) names.insert("named-mesh");
+  if (std::set<int64_t>(mesh.shape().begin(), mesh.shape().end()).size() > 1) names.insert("unequal-mesh");
+}
+
+void label_target(const Target& target, const DeviceMesh& mesh, const std::vector<int64_t>* shape,
+                  Names& names) {
+  std::set<int64_t> cut;
+  if (!target.order.empty()) names.insert("other-order");
+  for (size_t d = 0; d < target.placements.size(); ++d) {
+    const auto& p = target.placements[d];
+    if (const auto* partial = std::get_if<Partial>(&p))
+      names.insert(std::string("partial-") + name(partial->op));
+    if (std::holds_alternative<InterleavedShard>(p)) names.insert("interleaved");
+    if (is_ragged(p)) names.insert("ragged");
+    if (!distributes(p)) continue;
+    if (is_shard(p) && !cut.insert(shard_dim(p)).second) names.insert("nested-shard");
+    if (shape == nullptr) continue;
+    const auto kind = evenness(p, *shape, mesh.shape()[d]);
+    if (kind != "even") names.insert("uneven");
+    if (kind == "empty") names.insert("empty-shard");
+  }
+}
+
+void label_inputs(const Case& c, Names& names) {
+  Names dtypes;
+  int64_t leaves = 0;
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) {
+    const auto& input = c.program.inputs[i];
+    dtypes.insert(dtype_name(input.dtype));
+    leaves += input.requires_grad ? 1 : 0;
+    if (!input.memory_order.empty()) names.insert("strided");
+    if (input.values.kind == oracle::ValueKind::kSpecial) names.insert("special-values");
+    for (const auto n : input.shape)
+      if (n < 2) names.insert(n == 0 ? "size-0" : "size-1");
+    label_target(c.placements[i], c.mesh, &input.shape, names);
+  }
+  if (dtypes.size() > 1) names.insert("mixed-dtypes");
+  names.insert(dtypes.begin(), dtypes.end());
+  if (leaves > 1) names.insert("several-leaves");
+}
+
+void label_family(const std::string& op, Names& names) {
+  if (const auto* random = find_random_op(op)) {
+    names.insert("random");
+    if (random->in_place()) names.insert("in-place");
+  }
+  for (const auto& entry : op_templates()) {
+    if (op != entry.op) continue;
+    if (entry.in_place()) names.insert("in-place");
+    if (entry.family == kViews) names.insert("view");
+    if (entry.family == kLists) names.insert("list");
+    if (entry.family == kRandomOps) names.insert("random");
+  }
+}
+
+void label_calls(const Case& c, Names& names) {
+  std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
+  for (const auto& call : c.program.calls) {
+    if (call.op == "lockstep::backward") names.insert("backward");
+    if (call.op == "aten::_fused_adamw_") names.insert("optimizer");
+    if (call.op == "lockstep::redistribute") {
+      names.insert("redistribute");
+      label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);
+    }
+    label_family(call.op, names);
+    for (const auto ref : references(call))
+      if (ref.id >= 0 && ++uses[static_cast<size_t>(ref.id)] == 2) names.insert("reuse");
+  }
+}
+
+std::string kind_of(const Placement& p) {
+  const auto text = to_string(p);
+  return distributes(p) ? text.substr(0, 1) : text;
+}
+
+}  // namespace
+
+std::vector<std::string> labels(const Case& c) {
+  Names names;
+  label_mesh(c.mesh, names);
+  label_inputs(c, names);
+  label_calls(c, names);
+  if (c.integer_lane) names.insert("integer-lane");
+  return {names.begin(), names.end()};
+}
+
+const std::vector<std::string>& all_labels() {
+  static const std::vector<std::string> list = {"backward",
+                                                "bf16",
+                                                "bool",
+                                                "empty-shard",
+                                                "f16",
+                                                "f32",
+                                                "f64",
+                                                "i16",
+                                                "i32",
+                                                "i64",
+                                                "i8",
+                                                "in-place",
+                                                "integer-lane",
+                                                "interleaved",
+                                                "list",
+                                                "mesh-1d",
+                                                "mesh-2d",
+                                                "mesh-3d",
+                                                "mixed-dtypes",
+                                                "named-mesh",
+                                                "nested-shard",
+                                                "one-rank",
+                                                "optimizer",
+                                                "other-order",
+                                                "partial-avg",
+                                                "partial-max",
+                                                "partial-min",
+                                                "partial-product",
+                                                "partial-sum",
+                                                "ragged",
+                                                "random",
+                                                "redistribute",
+                                                "reuse",
+                                                "several-leaves",
+                                                "size-0",
+                                                "size-1",
+                                                "special-values",
+                                                "strided",
+                                                "u8",
+                                                "unequal-mesh",
+                                                "uneven",
+                                                "view"};
+  return list;
+}
+
+std::vector<Cell> cells(const Case& c) {
+  std::set<Cell> found;
+  const auto inputs = static_cast<int64_t>(c.program.inputs.size());
+  for (const auto& call : c.program.calls)
+    for (const auto ref : references(call)) {
+      if (ref.id < 0 || ref.id >= inputs) continue;
+      const auto i = static_cast<size_t>(ref.id);
+      for (size_t d = 0; d < c.placements[i].placements.size(); ++d) {
+        const auto& p = c.placements[i].placements[d];
+        found.insert(
+            {call.op, kind_of(p), c.mesh.ndim(), evenness(p, c.program.inputs[i].shape, c.mesh.shape()[d])});
+      }
+    }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace lockstep::generators

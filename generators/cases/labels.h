@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labels: what a case has, by name, so that a run can say what it covered and a plan what it must cover.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "oracle/program/program.h"
+
+namespace lockstep::generators {
+
+// Sorted, without repetition:
+//   mesh-1d … mesh-3d, one-rank, unequal-mesh, named-mesh · uneven, empty-shard, size-0, size-1 ·
+//   nested-shard, other-order, interleaved · partial-sum … · f64 … bool, mixed-dtypes · in-place, view, list,
+//   random, backward, several-leaves, optimizer, redistribute, reuse · strided, special-values, integer-lane
+std::vector<std::string> labels(const oracle::Case& c);
+
+// Every label that labels() may give.
+const std::vector<std::string>& all_labels();
+
+// One cell of the ledger: an op, how one of the inputs it reads (directly) is placed on one mesh dimension,
+// the rank of the mesh, and whether that shard is even.
+struct Cell {
+  std::string op;         // "aten::mm"
+  std::string placement;  // "R", "S", "I", "P", "Pavg", "Pmin", "Pmax", "Pprod"
+  int64_t mesh_rank = 1;
+  std::string evenness;  // "even", "uneven", "empty"; "-" where nothing is cut
+  auto operator<=>(const Cell&) const = default;
+};
+// Sorted, without repetition.
+std::vector<Cell> cells(const oracle::Case& c);
+
+}  // namespace lockstep::generators

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/cases/programs.h"
+
+#include "engine/values/error.h"
+#include "generators/cases/random_cases.h"
+#include "generators/cases/swarm.h"
+#include "generators/ops/makers.h"
+#include "generators/program/trial.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Arg;
+using oracle::Case;
+using oracle::Ref;
+
+uint64_t draw_seed(Random& random) {
+  return static_cast<uint64_t>(random.below(100000));
+}
+
+Case finished(Builder& b, const char* suite) {
+  auto& random = b.random();
+  const auto seed = draw_seed(random);
+  return b.finish(suite, seed, draw_device(random));
+}
+
+// A family that has ops the case allows, then one of its ops; families are equal, not ops.
+const OpTemplate* draw_op(Builder& b, bool before_backward) {
+  std::array<std::vector<const OpTemplate*>, 15> by_family;
+  std::vector<size_t> present;
+  for (const auto& op : op_templates()) {
+    if (!op.allowed(b.settings(), before_backward)) continue;
+    const auto family = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(op.family)));
+    if (by_family[family].empty()) present.push_back(family);
+    by_family[family].push_back(&op);
+  }
+  if (present.empty()) return nullptr;
+  return b.random().pick(by_family[b.random().pick(present)]);
+}
+
+void add_ops(Builder& b, int64_t count, bool before_backward) {
+  const auto enough = b.calls() + static_cast<size_t>(count);
+  for (int64_t tries = 0; b.calls() < enough && tries < 3 * count; ++tries) {
+    if (b.size() > 0 && b.random().chance(12)) {
+      const Ref ref{b.random().below(static_cast<int64_t>(b.size()))};
+      if (b.tensor(ref).defined()) b.redistribute(ref);
+      continue;
+    }
+    if (const auto* op = draw_op(b, before_backward)) op->make(b, *op);
+  }
+  // What the draws leave out is caught here: no case is empty.
+  if (b.calls() == 0) b.redistribute(b.operand({.dtypes = kNumbers}));
+}
+
+void after_backward(Builder& b) {
+  if (b.settings().integer_lane) return;
+  if (b.random().chance(15)) clip_gradients(b);
+  if (b.random().chance(25)) {
+    adamw_step(b);
+  } else if (b.random().chance(25)) {
+    sgd_step(b);
+  }
+}
+
+// One argument that is a number or a flag, changed; nullopt if the call has none. Where they are `fixed`,
+// integers stay: indices fit one dimension only, and a correction its number of elements.
+std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (std::holds_alternative<bool>(args[i]) || (!fixed && std::holds_alternative<int64_t>(args[i])) ||
+        std::holds_alternative<double>(args[i]))
+      places.push_back(i);
+  if (places.empty()) return std::nullopt;
+  auto& arg = args[random.pick(places)];
+  if (auto* flag = std::get_if<bool>(&arg)) {
+    *flag = !*flag;
+  } else if (auto* integer = std::get_if<int64_t>(&arg)) {
+    *integer += random.chance(50) ? 1 : -1;
+  } else if (auto* number = std::get_if<double>(&arg)) {
+    *number = *number * 0.5 + 0.25;
+  }
+  return args;
+}
+
+// The same call on detached operands: another autograd mode, the same Specs.
+std::vector<Arg> detached(Builder& b, std::vector<Arg> args) {
+  for (auto& arg : args)
+    if (auto* ref = std::get_if<Ref>(&arg))
+      if (b.call("lockstep::detach", {*ref}, {}, false)) *ref = b.results()[0];
+  return args;
+}
+
+const OpTemplate& op_number(uint64_t index) {
+  const auto table = op_templates();
+  return table[index % table.size()];
+}
+
+// The index-th differentiable op.
+const OpTemplate& differentiable_op(uint64_t index) {
+  static const auto table = [] {
+    std::vector<const OpTemplate*> list;
+    for (const auto& op : op_templates())
+      if (op.traits & kDiff) list.push_back(&op);
+    return list;
+  }();
+  return *table[index % table.size()];
+}
+
+}  // namespace
+
+Case op_case(Random random, const OpTemplate& op, bool backward) {
+  // A try that libtorch or the bound refuses is rare; the next one is drawn afresh.
+  for (uint64_t attempt = 0;; ++attempt) {
+    Random own = random.split(attempt);
+    const bool lane = op.grow != Grow::kInexact && (!backward || (op.traits & kExactBackward));
+    auto settings =
+        draw_settings(own, {.integer_lane = lane ? 40 : 0, .backward = backward ? 100 : 0, .max_numel = 240});
+    settings.families = kAllFamilies;
+    Builder b(own, settings);
+    if (backward && op.in_place()) {
+      // An op on a leaf's copy: leaves themselves cannot be written.
+      const Ref leaf = b.fresh({.dtypes = op.dtypes & kFloats, .min_dims = 1, .least = 1});
+      b.call("aten::clone", {leaf}, {b.magnitude(leaf), {}}, false);
+    }
+    const bool made = op.make(b, op) && (!backward || b.backward());
+    if (made || attempt == 19) return finished(b, backward ? "gradient" : "ops");
+  }
+}
+
+Case layout_case(Random random) {
+  auto settings = draw_settings(random, {.max_ranks = 16, .max_numel = 400});
+  settings.placements = kAllPlacements;
+  Builder b(random, settings);
+  b.fresh({.dtypes = kAllDtypes, .max_dims = 4});
+  return finished(b, "layout");
+}
+
+Case redistribute_case(Random random) {
+  auto settings =
+      draw_settings(random, {.max_ranks = 16, .integer_lane = 30, .backward = 30, .max_numel = 400});
+  settings.placements = kAllPlacements;
+  Builder b(random, settings);
+  Ref x = b.fresh({.dtypes = settings.backward ? kFloats : kAllDtypes, .max_dims = 4});
+  for (int64_t moves = b.random().between(1, 4); moves > 0; --moves) x = b.redistribute(x);
+  // The integer lane has no room for some averages; a plain copy it has always room for.
+  if (b.calls() == 0) b.redistribute(x, replicated(settings.mesh));
+  if (settings.backward) b.backward();
+  return finished(b, "redistribute");
+}
+
+Case random_case(Random random) {
+  auto settings = draw_settings(random, {.integer_lane = 0, .specials = 0, .max_numel = 600});
+  settings.families = kRandomOps;
+  settings.placements &= ~kPartials;
+  if (random.chance(20)) settings.max_numel = 5000;
+  Builder b(random, settings);
+  add_ops(b, b.random().between(1, 4), true);
+  return finished(b, "random");
+}
+
+Case program_case(Random random, bool exact_terms) {
+  const auto settings = draw_settings(random, {.backward = 55, .exact_terms = exact_terms});
+  Builder b(random, settings);
+  const auto ops = b.random().weighted<int64_t>(
+      {{10, 1}, {16, 2}, {20, 3}, {18, 4}, {12, 5}, {10, 6}, {4, 8}, {2, 10}, {1, 12}});
+  add_ops(b, ops, true);
+  if (settings.backward) {
+    if (b.backward()) after_backward(b);
+    if (b.random().chance(15)) add_ops(b, 2, false);
+  }
+  return finished(b, "program");
+}
+
+Case cache_case(Random random) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    Random own = random.split(attempt);
+    auto settings = draw_settings(own, {.integer_lane = 0});
+    settings.families = kAllFamilies;
+    Builder b(own, settings);
+    const auto* op = draw_op(b, true);
+    if (!op->make(b, *op) && attempt < 19) continue;
+    if (b.calls() == 0) b.redistribute(b.operand({}));
+    const auto first = b.last_call();
+    const auto operands = references(first);
+    const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
+                         return b.dtype(ref) == c10::ScalarType::Long;
+                       });
+    auto& draws = b.random();
+    const auto again = [&](std::vector<Arg> args) { b.call(first.op.c_str(), std::move(args), {}); };
+    switch (draws.below(4)) {
+      case 0:
+        if (auto args = one_changed(draws, first.args, fixed)) again(*args);
+        break;
+      case 1:
+        op->make(b, *op);
+        break;  // other operands
+      case 2:
+        again(detached(b, first.args));
+        break;
+      default:
+        again(first.args);
+        op->make(b, *op);
+        break;
+    }
+    again(first.args);
+    return finished(b, "cache");
+  }
+}
+
+namespace {
+
+struct SuiteCases {
+  std::string_view suite;
+  Case (*make)(Random random, uint64_t index);
+};
+constexpr SuiteCases kSuites[] = {
+    {"layout", [](Random random, uint64_t) { return layout_case(random); }},
+    {"redistribute", [](Random random, uint64_t) { return redistribute_case(random); }},
+    {"ops", [](Random random, uint64_t index) { return op_case(random, op_number(index)); }},
+    {"gradient",
+     [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},
+    {"random", [](Random random, uint64_t index) { return random_suite_case(random, index); }},
+    {"program", [](Random random, uint64_t) { return program_case(random); }},
+    {"metamorphic", [](Random random, uint64_t) { return program_case(random, true); }},
+    {"cache", [](Random random, uint64_t) { return cache_case(random); }},
+    {"faults", [](Random random, uint64_t) { return program_case(random); }},
+    {"canary", [](Random random, uint64_t) { return program_case(random); }},
+};
+
+}  // namespace
+
+Case generate(const std::string& suite, uint64_t run_seed, uint64_t index) {
+  std::string known;
+  for (const auto& entry : kSuites) {
+    known += concat(" ", entry.suite);
+    if (entry.suite != suite) continue;
+    auto made = entry.make(random_of_case(run_seed, suite, index), index);
+    made.suite = suite;
+    return made;
+  }
+  throw Error("[generate] no cases are generated for the suite '" + suite + "'; there are" + known);
+}
+
+}  // namespace lockstep::generators

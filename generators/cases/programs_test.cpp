@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of every suite: valid, written and read back, the same for the same seed, and of the mixture that
+// finds bugs.
+#include "generators/cases/programs.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/values/error.h"
+#include "generators/cases/labels.h"
+#include "generators/cases/metamorphic.h"
+#include "generators/program/trial.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
+
+namespace lockstep::generators {
+namespace {
+
+const std::vector<std::string> kSuites = {"layout",  "redistribute", "ops",   "gradient", "random",
+                                          "program", "metamorphic",  "cache", "faults",   "canary"};
+constexpr uint64_t kCases = 400;
+
+// Would catch: a placement, argument or reference that the oracle refuses; text that does not say the whole
+// case.
+TEST(Programs, every_case_is_valid_and_round_trips) {
+  for (const auto& suite : kSuites)
+    for (uint64_t i = 0; i < kCases; ++i) {
+      const auto c = generate(suite, 11, i);
+      ASSERT_NO_THROW(oracle::validate(c)) << suite << " " << i << "\n" << oracle::describe(c);
+      ASSERT_EQ(oracle::parse_token(oracle::to_token(c)), c) << suite << " " << i << "\n"
+                                                             << oracle::describe(c);
+    }
+}
+
+// Would catch: state kept between cases, a draw whose order the compiler may choose, a seed or suite left
+// out.
+TEST(Programs, a_case_is_a_function_of_seed_suite_and_index) {
+  for (const auto& suite : kSuites) {
+    const auto later = generate(suite, 3, 17);
+    for (uint64_t i = 0; i < 40; ++i) generate(suite, 4, i);
+    EXPECT_EQ(generate(suite, 3, 17), later);
+    EXPECT_NE(generate(suite, 5, 17), later);
+  }
+  EXPECT_NE(generate("program", 3, 17).program, generate("faults", 3, 17).program);
+  EXPECT_THROW(generate("no such suite", 0, 0), Error);
+}
+
+// Would catch: a Program that the plain evaluation refuses, which the trial on zeros did not see.
+TEST(Programs, every_case_runs_on_one_device) {
+  oracle::SimulatedSource source;
+  for (const auto& suite : kSuites)
+    for (uint64_t i = 0; i < kCases / 2; ++i) {
+      auto c = generate(suite, 12, i);
+      c.device = {1, 256};  // small launches: the simulation runs every thread
+      ASSERT_NO_THROW(oracle::evaluate(c, source)) << suite << " " << i << "\n" << oracle::describe(c);
+    }
+}
+
+// Would catch: a swarm that starves a feature. Shares are of the suite `program`, in percent.
+TEST(Programs, features_have_their_share) {
+  std::map<std::string, int64_t> counts;
+  constexpr int64_t kTotal = 3000;
+  int64_t calls = 0;
+  for (uint64_t i = 0; i < kTotal; ++i) {
+    const auto c = generate("program", 13, i);
+    for (const auto& label : labels(c)) ++counts[label];
+    calls += static_cast<int64_t>(c.program.calls.size());
+    EXPECT_LE(c.mesh.size(), 8);
+    EXPECT_FALSE(c.program.calls.empty());
+  }
+  const std::map<std::string, int64_t> least = {
+      {"backward", 35},       {"uneven", 60},        {"empty-shard", 25},
+      {"size-0", 8},          {"size-1", 25},        {"mesh-2d", 35},
+      {"mesh-3d", 5},         {"unequal-mesh", 30},  {"partial-sum", 23},
+      {"partial-avg", 8},     {"partial-max", 8},    {"partial-min", 8},
+      {"nested-shard", 8},    {"other-order", 4},    {"interleaved", 8},
+      {"in-place", 15},       {"view", 15},          {"list", 8},
+      {"random", 10},         {"redistribute", 30},  {"reuse", 30},
+      {"strided", 15},        {"special-values", 5}, {"integer-lane", 25},
+      {"optimizer", 2},       {"f64", 22},           {"f32", 60},
+      {"bf16", 14},           {"f16", 14},           {"i64", 20},
+      {"bool", 15},           {"mixed-dtypes", 35},  {"several-leaves", 15},
+      {"partial-product", 8}, {"one-rank", 1},       {"ragged", 15}};
+  for (const auto& [label, percent] : least)
+    EXPECT_GE(counts[label] * 100, percent * kTotal) << label << ": " << counts[label] << " of " << kTotal;
+  EXPECT_GE(calls, 3 * kTotal);
+  for (const auto& [label, count] : counts)
+    EXPECT_TRUE(std::count(all_labels().begin(), all_labels().end(), label))
+        << label << " is not in all_labels()";
+}
+
+// Would catch: an op that no program ever has, though its template stands in the table.
+TEST(Programs, suites_reach_every_op) {
+  std::map<std::string, int64_t> seen;
+  for (const char* suite : {"ops", "gradient"})
+    for (uint64_t i = 0; i < op_templates().size(); ++i)
+      for (const auto& call : generate(suite, 14, i).program.calls) ++seen[call.op];
+  for (uint64_t i = 0; i < 1500; ++i)
+    for (const auto& call : generate("program", 14, i).program.calls) ++seen[call.op];
+  for (const auto& op : op_templates()) EXPECT_GT(seen[op.op], 0) << op.op;
+  EXPECT_GT(seen["aten::_fused_adamw_"], 0);
+}
+
+// Would catch: cases of `cache` that never repeat an op, so that a cache key is never asked twice.
+TEST(Programs, cache_cases_repeat_an_op) {
+  int64_t repeats = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    std::map<std::string, int64_t> ops;
+    for (const auto& call : generate("cache", 15, i).program.calls) ++ops[call.op];
+    repeats +=
+        std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; }) ? 1 : 0;
+  }
+  EXPECT_GE(repeats, 290);
+}
+
+std::vector<at::Tensor> answer(oracle::Case c) {
+  oracle::SimulatedSource source;
+  c.device = {1, 256};
+  return oracle::evaluate(c, source);
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  return oracle::compare(a, b).equal();
+}
+
+std::vector<std::vector<int64_t>> shapes_of(const std::vector<at::Tensor>& values) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const auto& t : values) shapes.push_back(t.defined() ? t.sizes().vec() : std::vector<int64_t>());
+  return shapes;
+}
+
+// Would catch: a fold that leaves other rows than the blocks of a RaggedShard divide, where a redistribution
+// goes.
+TEST(Metamorphic, a_fold_that_no_block_divides_is_left_out) {
+  const auto text =
+      "v1:metamorphic;mesh=4x2;seed=0;dev=1x256;x0=f32[1x6]:ones@[R,R];"
+      "v0=lockstep::redistribute(x0,@[S1,G0.1:1/1])#14fa2acd";
+  auto c = oracle::parse_token(text);
+  EXPECT_EQ(refactor_mesh(c, {{1, 6}, {1, 6}}), std::nullopt);
+  c.program.inputs[0].shape = {1, 8};
+  EXPECT_NE(refactor_mesh(c, {{1, 8}, {1, 8}}), std::nullopt);
+}
+
+// Would catch: a transformation that changes the inputs' values, forgets a redistribution's target, or breaks
+// a Spec.
+TEST(Metamorphic, the_single_device_answer_stays) {
+  int64_t refactored = 0, beside_ragged = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    const auto c = generate("metamorphic", 16, i);
+    std::vector<oracle::Case> variants = {permute_ranks(c, Random(i)), world_of_one(c), replicate_inputs(c)};
+    const auto expected = answer(c);
+    if (auto other = refactor_mesh(c, shapes_of(expected))) {
+      ++refactored;
+      const auto ragged = [](const oracle::Target& target) { return has_ragged(target); };
+      beside_ragged += std::any_of(c.placements.begin(), c.placements.end(), ragged) ? 1 : 0;
+      EXPECT_EQ(other->mesh.ndim(), c.mesh.ndim() + 1);
+      EXPECT_EQ(other->mesh.size(), c.mesh.size());
+      variants.push_back(std::move(*other));
+    }
+    for (const auto& variant : variants) {
+      ASSERT_NO_THROW(oracle::validate(variant)) << oracle::describe(c);
+      EXPECT_EQ(oracle::parse_token(oracle::to_token(variant)), variant);
+      const auto actual = answer(variant);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t v = 0; v < actual.size(); ++v)
+        EXPECT_TRUE(same_bits(actual[v], expected[v])) << "value " << v << "\n"
+                                                       << oracle::describe(c) << oracle::describe(variant);
+    }
+  }
+  EXPECT_GT(refactored, 30);
+  EXPECT_GT(beside_ragged, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::generators

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op templates: one explicit table of ATen overloads, each with the function that fills in its arguments.
+// To add an op: a line in table (ops.cpp), and a maker in ops/ if none of the present ones fits.
+#pragma once
+#include <span>
+
+#include "generators/program/builder.h"
+
+namespace lockstep::generators {
+
+// Swarm testing leaves out whole families.
+enum Family : uint32_t {
+  kUnary = 1,
+  kBinary = 2,
+  kScalars = 4,
+  kCompare = 8,
+  kTernary = 16,
+  kInPlace = 32,
+  kLists = 64,
+  kReductions = 128,
+  kMatmul = 256,
+  kViews = 512,
+  kIndexing = 1024,
+  kNeural = 2048,
+  kRandomOps = 4096,
+  kFactories = 8192,
+  kCopies = 16384,
+};
+constexpr uint32_t kAllFamilies = 32767;
+
+// How the magnitude of the result follows from those of the operands; kInexact bars the integer lane.
+enum class Grow { kInexact, kSame, kSum, kProduct, kOne, kCount, kMean, kPower };
+
+enum Traits : uint32_t {
+  kPlain = 0,
+  kDiff = 1,           // differentiable
+  kLinear = 2,         // its backward reads no values, so in-place ops may follow
+  kExactBackward = 4,  // integer gradients of integers are exact
+  kSignsZero = 8,      // makes -0.0 of other numbers
+  kOrdersZeros = 16,   // whether -0.0 or 0.0 is the larger depends on who is asked first
+  kMoves = kDiff | kLinear | kExactBackward,
+};
+
+struct OpTemplate {
+  const char* op;
+  Family family;
+  // Draws operands and arguments and appends the call, with redistributions where a view needs them.
+  // False: libtorch or the integer lane's bound refused; the Program is as it was, or has a redistribution
+  // more.
+  bool (*make)(Builder&, const OpTemplate&);
+  uint32_t dtypes = kFloats;
+  Grow grow = Grow::kInexact;
+  uint32_t traits = kPlain;
+
+  bool in_place() const;  // by its name: add_, copy_
+  bool orders_zeros() const { return (traits & kOrdersZeros) != 0; }
+  bool allowed(const Settings& settings, bool before_backward) const;
+};
+
+// Sorted by family, then as listed.
+std::span<const OpTemplate> op_templates();
+// Throws Error that names the op.
+const OpTemplate& find_template(std::string_view op);
+
+// Optimizer steps, for after backward: several calls each, on detached parameters.
+bool adamw_step(Builder& b);
+bool sgd_step(Builder& b);
+// Gradients' total norm, and the gradients scaled to it (torch's clip_grad_norm_, out of place).
+bool clip_gradients(Builder& b);
+
+}  // namespace lockstep::generators

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/program/builder.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/GradMode.h>
+
+#include "generators/program/trial.h"
+#include "oracle/program/values_terms.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Input;
+using oracle::Ref;
+using oracle::Target;
+using oracle::ValueKind;
+using oracle::Values;
+
+constexpr c10::ScalarType kByBit[] = {
+    c10::ScalarType::Double, c10::ScalarType::Float, c10::ScalarType::BFloat16, c10::ScalarType::Half,
+    c10::ScalarType::Long,   c10::ScalarType::Bool,  c10::ScalarType::Int,      c10::ScalarType::Short,
+    c10::ScalarType::Char,   c10::ScalarType::Byte};
+
+c10::ScalarType draw_dtype(Random& random, uint32_t allowed) {
+  // f32 twice as often as the others; 0 bits fall back to f32.
+  std::vector<c10::ScalarType> list;
+  for (size_t i = 0; i < std::size(kByBit); ++i)
+    if (allowed & (1u << i)) list.insert(list.end(), i == 1 ? 2 : 1, kByBit[i]);
+  return list.empty() ? c10::ScalarType::Float : random.pick(list);
+}
+
+bool matches(const Shape& shape, const Want& want) {
+  if (!want.shape) {
+    const auto ndim = static_cast<int64_t>(shape.size());
+    return ndim >= want.min_dims && ndim <= want.max_dims;
+  }
+  const auto& wanted = *want.shape;
+  if (want.broadcasts ? shape.size() > wanted.size() : shape.size() != wanted.size()) return false;
+  for (size_t i = 1; i <= shape.size(); ++i) {
+    const auto have = shape[shape.size() - i], need = wanted[wanted.size() - i];
+    if (have != need && need != -1 && !(want.broadcasts && have == 1)) return false;
+  }
+  return true;
+}
+
+// Sharded dimensions of a view, found by size and stride in the tensor it views; nullopt where that is
+// ambiguous.
+std::optional<Target> carried(const Value& source, const at::Tensor& view) {
+  if (!source.placement || !source.trial.defined()) return std::nullopt;
+  const auto& base = source.trial;
+  Target target = *source.placement;
+  if (view.sizes() == base.sizes() && view.strides() == base.strides()) return target;
+  if (has_ragged(target)) return std::nullopt;
+  for (auto& p : target.placements) {
+    const auto dim = shard_dim(p);
+    if (dim < 0) continue;
+    const auto size = base.size(dim), stride = base.stride(dim);
+    int64_t found = -1;
+    for (int64_t d = 0; d < view.dim(); ++d)
+      if (view.size(d) == size && view.stride(d) == stride) found = found < 0 ? d : -2;
+    for (int64_t d = 0; d < base.dim(); ++d)
+      if (d != dim && base.size(d) == size && base.stride(d) == stride) found = -2;
+    if (found < 0 || size < 2 || stride == 0) return std::nullopt;
+    p = with_dim(p, found);
+  }
+  return target;
+}
+
+bool writes(const std::string& op) {
+  const auto dot = op.find('.');
+  return op[(dot == std::string::npos ? op.size() : dot) - 1] == '_';
+}
+
+// Of the sum of the absolute terms, where the input is Partial.
+Magnitude input_magnitude(const Input& input, const Target& target, const DeviceMesh& mesh) {
+  const auto most = std::max({int64_t{1}, std::abs(input.values.low), std::abs(input.values.high)});
+  if (!has_partial(target)) return {static_cast<double>(most), 0};
+  const Spec spec(mesh, target.placements, input.shape, input.dtype);
+  double bound = oracle::term_bound(static_cast<double>(most), spec);
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    const auto& p = target.placements[static_cast<size_t>(d)];
+    if (is_partial(p, ReduceOp::kSum) || is_partial(p, ReduceOp::kAvg))
+      bound *= static_cast<double>(mesh.size(d));
+  }
+  return {bound, 0};
+}
+
+}  // namespace
+
+uint32_t bit_of(c10::ScalarType dtype) {
+  for (size_t i = 0; i < std::size(kByBit); ++i)
+    if (kByBit[i] == dtype) return 1u << i;
+  return 0;
+}
+
+Builder::Builder(Random random, Settings settings) : random_(random), settings_(std::move(settings)) {}
+
+bool Builder::fits(const Value& v, const Want& want) const {
+  if (!v.trial.defined() || !(bit_of(v.trial.scalar_type()) & want.dtypes)) return false;
+  const auto& group = groups_[v.group];
+  if ((!want.grad && v.trial.requires_grad()) || (want.apart && value(*want.apart).group == v.group))
+    return false;
+  if (want.writable && (!v.writable || group.saved || group.frozen || group.leaf ||
+                        at::has_internal_overlap(v.trial) != at::MemOverlap::No))
+    return false;
+  if (want.plain_zeros && settings_.integer_lane && group.signed_zero) return false;
+  if (want.least > 0)
+    for (const auto n : v.trial.sizes())
+      if (n < want.least) return false;
+  return v.trial.numel() <= 4 * settings_.max_numel && matches(v.trial.sizes().vec(), want);
+}
+
+Ref Builder::operand(const Want& want) {
+  if (want.fresh || want.values) return fresh(want);
+  std::vector<Ref> found;
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (fits(values_[i], want)) found.push_back({static_cast<int64_t>(i)});
+  const bool full = static_cast<int64_t>(program_.inputs.size()) >= settings_.max_inputs;
+  if (found.empty() || (!full && random_.chance(25))) return fresh(want);
+  // The later half is drawn as often as all of them.
+  const auto n = static_cast<int64_t>(found.size());
+  return found[static_cast<size_t>(random_.chance(50) ? random_.between(n / 2, n - 1) : random_.below(n))];
+}
+
+Shape Builder::fresh_shape(const Want& want) {
+  if (!want.shape) {
+    const auto ndim = want.min_dims == want.max_dims
+                          ? want.min_dims
+                          : std::clamp(random_.weighted<int64_t>({{4, 0}, {25, 1}, {45, 2}, {22, 3}, {4, 4}}),
+                                       want.min_dims, want.max_dims);
+    return draw_shape(random_, settings_.mesh, ndim, settings_.max_numel, want.least);
+  }
+  auto shape = want.broadcasts ? draw_broadcastable(random_, *want.shape) : *want.shape;
+  for (auto& n : shape)
+    if (n < 0) n = std::min<int64_t>(draw_size(random_, settings_.mesh, want.least), 16);
+  return shape;
+}
+
+Values Builder::draw_values(c10::ScalarType dtype, const Target& target) {
+  Values values;
+  values.seed = static_cast<uint64_t>(random_.below(100000));
+  const auto integers = [&](int64_t low, int64_t high) {
+    values.kind = ValueKind::kIntegers;
+    values.low = low;
+    values.high = high;
+  };
+  if (dtype == c10::ScalarType::Bool) {
+    integers(0, 1);
+  } else if (settings_.integer_lane || dtype == c10::ScalarType::Long) {
+    const int64_t wide = integer_limit(dtype) > 4096 && random_.chance(25) ? 9 : 3;
+    integers(random_.chance(25) ? 0 : -wide, wide);
+  } else if (settings_.specials && random_.chance(has_partial(target) ? 15 : 50)) {
+    values.kind = ValueKind::kSpecial;
+  } else {
+    values.kind = random_.weighted<ValueKind>({{78, ValueKind::kNormal},
+                                               {12, ValueKind::kUniform},
+                                               {2, ValueKind::kOnes},
+                                               {1, ValueKind::kZeros},
+                                               {7, ValueKind::kIntegers}});
+    if (values.kind == ValueKind::kIntegers) integers(-4, 4);
+  }
+  return values;
+}
+
+Ref Builder::fresh(const Want& want) {
+  Input input;
+  const uint32_t allowed = want.dtypes & settings_.dtypes;
+  input.dtype =
+      draw_dtype(random_, allowed                                ? allowed
+                          : want.dtypes & (kWide | kI64 | kBool) ? want.dtypes & (kWide | kI64 | kBool)
+                                                                 : want.dtypes);
+  input.shape = fresh_shape(want);
+  uint32_t kinds = settings_.placements;
+  if (want.values || want.writable) kinds &= ~kPartials;
+  if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs
+  auto target = want.placement ? *want.placement
+                               : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+  input.values = want.values ? *want.values : draw_values(input.dtype, target);
+  // Terms of many ranks may leave the integer lane no room for any op; the value itself fits.
+  if (settings_.integer_lane && !want.placement &&
+      !exact(input_magnitude(input, target, settings_.mesh), input.dtype))
+    target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds & ~kPartials);
+  if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
+  if (settings_.strided && !want.dense)
+    input.memory_order = draw_memory_order(random_, static_cast<int64_t>(input.shape.size()));
+  input.requires_grad = settings_.backward && gradients_.empty() && want.grad && !want.writable &&
+                        !want.values && c10::isFloatingType(input.dtype) && random_.chance(75);
+  const auto tensor = trial_input(input);
+  if (input.requires_grad) leaves_.push_back(tensor);
+  add_value(tensor, input_magnitude(input, target, settings_.mesh), target, true);
+  values_.back().input = static_cast<int64_t>(program_.inputs.size());
+  // Indices that were written to would lead out of bounds.
+  values_.back().writable = input.values.kind != ValueKind::kIndex;
+  groups_.back().leaf = input.requires_grad;
+  for (const auto& p : target.placements)
+    groups_.back().signed_zero = groups_.back().signed_zero || is_partial(p, ReduceOp::kProduct);
+  program_.inputs.push_back(std::move(input));
+  placements_.push_back(std::move(target));
+  return {static_cast<int64_t>(values_.size()) - 1};
+}
+
+size_t Builder::group_of(const at::Tensor& tensor) {
+  const void* storage = tensor.defined() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  if (storage != nullptr)
+    for (size_t g = 0; g < storages_.size(); ++g)
+      if (storages_[g] == storage) return g;
+  storages_.push_back(storage);
+  groups_.emplace_back();
+  if (tensor.defined()) groups_.back().dtype = tensor.scalar_type();
+  return groups_.size() - 1;
+}
+
+void Builder::add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<Target> placement,
+                        bool writable) {
+  const auto known = groups_.size();
+  const auto group = group_of(tensor);
+  auto& held = groups_[group].magnitude;
+  held = group < known ? larger(held, magnitude) : magnitude;
+  values_.push_back({tensor, group, std::move(placement), -1, writable});
+}
+
+bool Builder::bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const {
+  if (!settings_.integer_lane) return true;
+  for (const auto& tensor : tensors)
+    if (tensor.defined() && !exact(growth.result, tensor.scalar_type())) return false;
+  return true;
+}
+
+bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& growth, bool saves) {
+  results_.clear();
+  const auto refused = [&](const char* why) {
+    refusals_.push_back(std::string(op) + ": " + why);
+    return false;
+  };
+  const bool aten = std::string_view(op).starts_with("aten::");
+  oracle::Call made{op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0};
+  const auto lookup = [&](Ref ref) -> const at::Tensor& { return tensor(ref); };
+  // An in-place call must be judged before it runs; others are cheap to forget.
+  if (writes(made.op) && !bounded({tensor(references(made).front())}, growth)) return refused("magnitude");
+  try {
+    // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
+    const c10::AutoGradMode mode(settings_.backward);
+    const auto tensors = trial_call(made, lookup, leaves_);
+    if (!bounded(tensors, growth)) return refused("magnitude");
+    made.results = static_cast<int64_t>(tensors.size());
+    record(made, tensors, growth, saves);
+    program_.calls.push_back(std::move(made));
+    return true;
+  } catch (const c10::Error& error) {
+    return refused(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return refused(error.what());
+  }
+}
+
+void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& tensors, const Growth& growth,
+                     bool saves) {
+  const auto operands = references(made);
+  Flow flow{{}, {}, writes(made.op)};
+  for (size_t i = 0; i < operands.size(); ++i)
+    flow.operands.emplace_back(value(operands[i]).group,
+                               i < growth.factors.size() ? growth.factors[i] : Magnitude{});
+  for (const auto& tensor : tensors) {
+    std::optional<Target> placement;
+    bool writable = tensors.size() == 1;
+    for (const auto ref : operands)
+      if (this->tensor(ref).defined() && tensor.defined() && tensor.is_alias_of(this->tensor(ref))) {
+        placement = carried(value(ref), tensor);
+        writable = writable && value(ref).writable;
+        break;
+      }
+    if (made.op == "lockstep::redistribute") placement = std::get<Target>(made.args[1]);
+    results_.push_back({static_cast<int64_t>(values_.size())});
+    add_value(tensor, growth.result, std::move(placement), writable && made.op != "lockstep::backward");
+    flow.results.push_back(values_.back().group);
+  }
+  if (tensors.empty() && flow.in_place)
+    for (const auto ref : std::get<std::vector<Ref>>(made.args[0])) {
+      flow.results.push_back(value(ref).group);
+      groups_[value(ref).group].magnitude = larger(magnitude(ref), growth.result);
+    }
+  bool signed_zero = growth.signs_zero;
+  for (const auto ref : operands) signed_zero = signed_zero || groups_[value(ref).group].signed_zero;
+  for (const auto g : flow.results) groups_[g].signed_zero = groups_[g].signed_zero || signed_zero;
+  bool tracked = false;  // for a backward() to come
+  for (const auto& tensor : tensors)
+    tracked = tracked || (gradients_.empty() && tensor.defined() && tensor.requires_grad());
+  // Views that one op returned together must not see their base change, if it has a history.
+  const bool views = tensors.size() > 1 && !flow.in_place;
+  // _unsafe_view promises autograd and the engine that nobody writes to either side again.
+  const bool freezes = (views && tracked) || made.op == "aten::_unsafe_view";
+  const auto mark = [&](size_t g) {
+    groups_[g].saved = groups_[g].saved || (saves && tracked);
+    groups_[g].frozen = groups_[g].frozen || freezes;
+  };
+  for (const auto ref : operands) mark(value(ref).group);
+  for (const auto g : flow.results) mark(g);
+  flows_.push_back(std::move(flow));
+}
+
+Ref Builder::redistribute(Ref ref, const Target& target) {
+  Growth growth{magnitude(ref), {}};
+  for (size_t d = 0; d < target.placements.size(); ++d)
+    if (is_partial(target.placements[d], ReduceOp::kAvg))
+      growth.result.bound *= static_cast<double>(settings_.mesh.shape()[d]);
+  return call("lockstep::redistribute", {ref, target}, growth, false) ? results_[0] : ref;
+}
+
+Ref Builder::redistribute(Ref ref) {
+  return redistribute(ref,
+                      draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements));
+}
+
+bool Builder::has_seen_ragged() const {
+  bool seen = std::any_of(placements_.begin(), placements_.end(), has_ragged);
+  for (const auto& made : program_.calls)
+    for (const auto& arg : made.args)
+      if (const auto* target = std::get_if<Target>(&arg)) seen |= has_ragged(*target);
+  return seen;
+}
+
+Ref Builder::boxed(Ref ref) {
+  const auto& placed = value(ref).placement;
+  if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
+  return redistribute(
+      ref, draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements & ~kRagged));
+}
+
+Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partial) {
+  const bool takes_ragged = no_partial && dims.empty();
+  const auto stands = [&](const Target& target) {
+    if (has_ragged(target) && !takes_ragged) return false;
+    for (const auto dim : dims)
+      if (shards(target, dim < 0 ? dim + ndim(ref) : dim)) return false;
+    return !(no_partial && has_partial(target));
+  };
+  if (value(ref).placement && stands(*value(ref).placement)) return ref;
+  const uint32_t kinds =
+      settings_.placements & ~(no_partial ? kPartials : 0u) & ~(takes_ragged ? 0u : kRagged);
+  auto target = draw_target(random_, settings_.mesh, shape(ref), dtype(ref), kinds);
+  for (auto& p : target.placements)
+    for (const auto dim : dims)
+      if (shard_dim(p) == (dim < 0 ? dim + ndim(ref) : dim)) p = Replicate{};
+  if (!dims.empty()) target.order.clear();
+  return redistribute(ref, target);
+}
+
+Ref Builder::target(Want want) {
+  want.writable = true;
+  return unsharded(operand(want), {}, true);
+}
+
+}  // namespace lockstep::generators

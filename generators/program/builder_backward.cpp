@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a Program: its backward call, and the Case made of what was built.
+#include "generators/program/builder.h"
+#include "generators/program/trial.h"
+
+namespace lockstep::generators {
+
+using oracle::Ref;
+
+std::vector<Magnitude> Builder::gradient_magnitudes(const std::vector<Ref>& outputs, Magnitude seed) const {
+  std::vector<Magnitude> gradient(groups_.size(), Magnitude{0, 0});
+  for (const auto ref : outputs) gradient[value(ref).group] = gradient[value(ref).group] + seed;
+  for (auto flow = flows_.rbegin(); flow != flows_.rend(); ++flow) {
+    Magnitude arriving{0, 0};
+    for (const auto g : flow->results) arriving = arriving + gradient[g];
+    for (const auto& [group, factor] : flow->operands) {
+      const bool view = !flow->in_place &&
+                        std::find(flow->results.begin(), flow->results.end(), group) != flow->results.end();
+      if (!view) gradient[group] = gradient[group] + arriving * factor;
+    }
+  }
+  return gradient;
+}
+
+bool Builder::backward() {
+  std::vector<Ref> candidates;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const auto& v = values_[i];
+    if (v.input < 0 && v.trial.defined() && v.trial.requires_grad())
+      candidates.push_back({static_cast<int64_t>(i)});
+  }
+  if (candidates.empty() || !gradients_.empty()) return false;
+  std::vector<Ref> outputs = {candidates.back()};
+  if (candidates.size() > 1 && random_.chance(25)) {
+    outputs.push_back(
+        candidates[static_cast<size_t>(random_.below(static_cast<int64_t>(candidates.size()) - 1))]);
+  }
+  std::vector<Ref> seeds;
+  Magnitude seed;
+  for (const auto ref : outputs) {
+    seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .grad = false}));
+    seed = larger(seed, magnitude(seeds.back()));
+  }
+  Growth growth{.result = {}, .factors = {}, .signs_zero = true};
+  if (settings_.integer_lane) {
+    const auto magnitudes = gradient_magnitudes(outputs, seed);
+    for (size_t g = 0; g < magnitudes.size(); ++g)
+      if (c10::isFloatingType(groups_[g].dtype)) {
+        if (!exact(magnitudes[g], groups_[g].dtype)) return false;
+        growth.result = larger(growth.result, magnitudes[g]);
+      }
+    // A mixed-dtype Program holds the largest gradient exactly only if its narrowest leaf could.
+    for (const auto& leaf : leaves_)
+      if (!exact(growth.result, leaf.scalar_type())) return false;
+  }
+  if (!call("lockstep::backward", {outputs, seeds}, growth, false)) return false;
+  gradients_ = results_;
+  return true;
+}
+
+std::vector<std::pair<Ref, Ref>> Builder::gradients() const {
+  std::vector<std::pair<Ref, Ref>> pairs;
+  size_t next = 0;
+  for (size_t i = 0; i < values_.size() && next < gradients_.size(); ++i) {
+    const auto& v = values_[i];
+    if (v.input < 0 || !program_.inputs[static_cast<size_t>(v.input)].requires_grad) continue;
+    const auto gradient = gradients_[next++];
+    if (tensor(gradient).defined()) pairs.emplace_back(Ref{static_cast<int64_t>(i)}, gradient);
+  }
+  return pairs;
+}
+
+oracle::Case Builder::finish(std::string suite, uint64_t seed, DeviceModel device) const {
+  std::vector<bool> used(values_.size(), false);
+  for (const auto& call : program_.calls)
+    for (const auto ref : references(call)) used[static_cast<size_t>(ref.id)] = true;
+  const bool with_backward = !gradients_.empty();
+  oracle::Case made{.suite = std::move(suite),
+                    .program = {},
+                    .mesh = settings_.mesh,
+                    .placements = {},
+                    .device = device,
+                    .integer_lane = settings_.integer_lane};
+  made.program.seed = seed;
+  std::vector<int64_t> number(values_.size(), -1);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].input < 0) continue;
+    auto input = program_.inputs[static_cast<size_t>(values_[i].input)];
+    if (!used[i] && !(with_backward && input.requires_grad) && !program_.calls.empty()) continue;
+    input.requires_grad = input.requires_grad && with_backward;
+    number[i] = static_cast<int64_t>(made.program.inputs.size());
+    made.program.inputs.push_back(std::move(input));
+    made.placements.push_back(placements_[static_cast<size_t>(values_[i].input)]);
+  }
+  auto next = static_cast<int64_t>(made.program.inputs.size());
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].input < 0) number[i] = next++;
+  made.program.calls = program_.calls;
+  const auto renumber = [&](Ref& ref) { ref.id = number[static_cast<size_t>(ref.id)]; };
+  for (auto& call : made.program.calls)
+    for (auto& arg : call.args) {
+      if (auto* ref = std::get_if<Ref>(&arg)) renumber(*ref);
+      if (auto* list = std::get_if<std::vector<Ref>>(&arg))
+        std::for_each(list->begin(), list->end(), renumber);
+    }
+  return made;
+}
+
+}  // namespace lockstep::generators

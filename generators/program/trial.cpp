@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/program/trial.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <unordered_map>
+
+#include "engine/stream/random_source.h"
+#include "engine/values/error.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Arg;
+using oracle::Call;
+using oracle::None;
+using oracle::Ref;
+
+const c10::OperatorHandle& handle(const std::string& op) {
+  thread_local std::unordered_map<std::string, c10::OperatorHandle> known;
+  if (const auto found = known.find(op); found != known.end()) return found->second;
+  const auto dot = op.find('.');
+  const auto schema = c10::Dispatcher::singleton().findSchema(
+      {op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)});
+  LOCKSTEP_CHECK(schema, "[generate] ", op, " is not an operator of this libtorch");
+  return known.emplace(op, *schema).first->second;
+}
+
+bool wants_double(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>())
+    return wants_double(*optional->getElementType());
+  return type.kind() == c10::TypeKind::FloatType;
+}
+
+struct ToIValue {
+  const Lookup& lookup;
+  const c10::Argument& schema;
+
+  c10::IValue operator()(const None&) const { return {}; }
+  c10::IValue operator()(const Ref& ref) const { return lookup(ref); }
+  c10::IValue operator()(const std::vector<Ref>& refs) const {
+    std::vector<at::Tensor> tensors;
+    tensors.reserve(refs.size());
+    for (const auto ref : refs) tensors.push_back(lookup(ref));
+    return tensors;
+  }
+  c10::IValue operator()(int64_t value) const {
+    return wants_double(*schema.type()) ? c10::IValue(static_cast<double>(value)) : c10::IValue(value);
+  }
+  c10::IValue operator()(const std::vector<double>& list) const {
+    const auto* type = schema.type()->castRaw<c10::ListType>();
+    if (type == nullptr || type->getElementType()->kind() != c10::TypeKind::NumberType) return list;
+    c10::impl::GenericList scalars(c10::NumberType::get());
+    for (const double value : list) scalars.push_back(value);
+    return scalars;
+  }
+  c10::IValue operator()(const std::vector<bool>& list) const {
+    c10::List<bool> bits;
+    for (const bool bit : list) bits.push_back(bit);
+    return bits;
+  }
+  // How a factory places its result does not change it.
+  c10::IValue operator()(const oracle::Target&) const { return {}; }
+  c10::IValue operator()(c10::ScalarType dtype) const { return static_cast<int64_t>(dtype); }
+  template <class T>
+  c10::IValue operator()(const T& value) const {
+    return c10::IValue(value);
+  }
+};
+
+Arg to_arg(const c10::IValue& value, const c10::Argument& schema, const std::string& op) {
+  if (value.isNone()) return None{};
+  if (value.isBool()) return value.toBool();
+  if (value.isDouble()) return value.toDouble();
+  if (value.isInt()) return value.toInt();
+  if (value.isString()) return std::string(value.toStringRef());
+  if (value.isIntList()) return value.toIntVector();
+  if (value.isDoubleList()) return value.toDoubleVector();
+  throw Error(
+      concat("[generate] ", op, ": argument ", schema.name(), " has a default of a kind not written out"));
+}
+
+void flatten(const c10::IValue& value, std::vector<at::Tensor>& out) {
+  if (value.isTensor()) {
+    out.push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const auto& tensor : value.toTensorVector()) out.push_back(tensor);
+  } else {
+    throw Error("[generate] an op whose results are not tensors");
+  }
+}
+
+std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
+                                 const std::vector<at::Tensor>& leaves) {
+  const auto tensors = [&](const Arg& arg) {
+    std::vector<at::Tensor> list;
+    for (const auto ref : std::get<std::vector<Ref>>(arg)) list.push_back(lookup(ref));
+    return list;
+  };
+  return torch::autograd::grad(tensors(call.args.at(0)), leaves, tensors(call.args.at(1)), false, false,
+                               true);
+}
+
+// Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
+// wild write, not an error.
+void check_fused(const Call& call, const Lookup& lookup) {
+  const auto& parameters = std::get<std::vector<Ref>>(call.args.at(0));
+  for (size_t a = 1; a <= 4; ++a) {
+    const auto& list = std::get<std::vector<Ref>>(call.args.at(a));
+    LOCKSTEP_CHECK(list.size() == parameters.size() || (a == 4 && list.empty()), "[generate] ", call.op,
+                   ": lists of different lengths");
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto &parameter = lookup(parameters[i]), &other = lookup(list[i]);
+      LOCKSTEP_CHECK(parameter.defined() && other.defined() && parameter.sizes() == other.sizes() &&
+                         parameter.strides() == other.strides() &&
+                         parameter.scalar_type() == other.scalar_type(),
+                     "[generate] ", call.op, ": tensors of different shapes, strides or dtypes");
+    }
+  }
+  for (const auto step : std::get<std::vector<Ref>>(call.args.at(5)))
+    LOCKSTEP_CHECK(lookup(step).numel() == 1 && lookup(step).scalar_type() == c10::ScalarType::Float,
+                   "[generate] ", call.op, ": steps are f32 of one element");
+  LOCKSTEP_CHECK(std::get<std::vector<Ref>>(call.args.at(5)).size() == parameters.size(), "[generate] ",
+                 call.op, ": a step for each parameter");
+}
+
+// Draws nothing: random ops take what stock CUDA takes, and write zeros.
+class ZeroSource : public RandomSource {
+ public:
+  void fill(const RandomCall&, const at::Tensor& out, const DeviceModel&, RandomState&) override {
+    out.zero_();
+  }
+};
+
+// Zeros, or the least value of integers that are all above: weights must not sum to 0.
+at::Tensor filled(const std::vector<int64_t>& shape, const oracle::Input& input) {
+  const bool above = input.values.kind == oracle::ValueKind::kIntegers && input.values.low > 0;
+  return at::full(shape, above ? input.values.low : 0, at::TensorOptions().dtype(input.dtype));
+}
+
+}  // namespace
+
+at::Tensor trial_input(const oracle::Input& input) {
+  at::Tensor tensor;
+  if (input.memory_order.empty()) {
+    tensor = filled(input.shape, input);
+  } else {
+    std::vector<int64_t> stored, inverse(input.shape.size());
+    for (size_t i = 0; i < input.memory_order.size(); ++i) {
+      stored.push_back(input.shape[static_cast<size_t>(input.memory_order[i])]);
+      inverse[static_cast<size_t>(input.memory_order[i])] = static_cast<int64_t>(i);
+    }
+    tensor = filled(stored, input).permute(inverse);
+  }
+  return input.requires_grad ? tensor.detach().requires_grad_(true) : tensor.detach();
+}
+
+std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
+                                   const std::vector<at::Tensor>& leaves) {
+  if (call.op == "lockstep::redistribute") return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == "lockstep::detach") return {lookup(std::get<Ref>(call.args.at(0))).detach()};
+  if (call.op == "lockstep::backward") return backward(call, lookup, leaves);
+  if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
+  const auto& op = handle(call.op);
+  const auto& arguments = op.schema().arguments();
+  LOCKSTEP_CHECK(arguments.size() == call.args.size(), "[generate] ", call.op, " takes ", arguments.size(),
+                 " arguments, got ", call.args.size());
+  torch::jit::Stack stack;
+  stack.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    stack.push_back(std::visit(ToIValue{lookup, arguments[i]}, call.args[i]));
+  op.callBoxed(stack);
+  std::vector<at::Tensor> results;
+  for (const auto& value : stack) flatten(value, results);
+  return results;
+}
+
+std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {
+  const auto& arguments = handle(op).schema().arguments();
+  for (size_t i = args.size(); i < arguments.size(); ++i) {
+    LOCKSTEP_CHECK(arguments[i].default_value(), "[generate] ", op, ": argument ", arguments[i].name(),
+                   " is missing");
+    args.push_back(to_arg(*arguments[i].default_value(), arguments[i], op));
+  }
+  return args;
+}
+
+std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
+  ZeroSource source;
+  const RandomScope scope(source);
+  std::vector<at::Tensor> values, leaves;
+  for (const auto& input : program.inputs) {
+    values.push_back(trial_input(input));
+    if (input.requires_grad) leaves.push_back(values.back());
+  }
+  const Lookup lookup = [&](Ref ref) -> const at::Tensor& { return values.at(static_cast<size_t>(ref.id)); };
+  try {
+    for (const auto& call : program.calls) {
+      const auto results = trial_call(call, lookup, leaves);
+      if (static_cast<int64_t>(results.size()) != call.results) return std::nullopt;
+      values.insert(values.end(), results.begin(), results.end());
+    }
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return values;
+}
+
+std::vector<Ref> references(const Call& call) {
+  std::vector<Ref> refs;
+  for (const auto& arg : call.args) {
+    if (const auto* ref = std::get_if<Ref>(&arg)) refs.push_back(*ref);
+    if (const auto* list = std::get_if<std::vector<Ref>>(&arg))
+      refs.insert(refs.end(), list->begin(), list->end());
+  }
+  return refs;
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/shrink/shrink.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "generators/program/trial.h"
+#include "generators/shrink/edit.h"
+#include "generators/shrink/simplify.h"
+#include "generators/space/placements.h"
+#include "generators/space/shapes.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Case;
+using oracle::Ref;
+
+// Keeps what passes; the trial on plain tensors is the costly check, so it comes last.
+class Sieve {
+ public:
+  explicit Sieve(const Case& from) : from_(complexity(from)) {}
+
+  void offer(const std::optional<Case>& made) {
+    if (!made || complexity(*made) >= from_) return;
+    try {
+      oracle::validate(*made);
+    } catch (const std::exception&) {
+      return;
+    }
+    if (trial(made->program)) kept_.push_back(*made);
+  }
+  std::vector<Case> take() { return std::move(kept_); }
+
+ private:
+  std::vector<int64_t> from_;
+  std::vector<Case> kept_;
+};
+
+bool writes(const oracle::Call& call) {
+  const auto& op = call.op;
+  return op[std::min(op.find('.'), op.size()) - 1] == '_';
+}
+
+// The calls that call k depends on, those that write in place to what they read included.
+Edit slice_before(const Case& c, size_t k) {
+  const auto& calls = c.program.calls;
+  const auto first = first_results(c.program);
+  std::set<int64_t> needed;
+  std::set<size_t> kept = {k};
+  for (const auto ref : references(calls[k])) needed.insert(ref.id);
+  for (size_t i = k; i-- > 0;) {
+    bool wanted =
+        writes(calls[i]) && !references(calls[i]).empty() && needed.contains(references(calls[i])[0].id);
+    for (int64_t r = 0; r < calls[i].results; ++r) wanted = wanted || needed.contains(first[i] + r);
+    if (!wanted) continue;
+    kept.insert(i);
+    for (const auto ref : references(calls[i])) needed.insert(ref.id);
+  }
+  Edit edit;
+  for (size_t i = 0; i < calls.size(); ++i)
+    if (!kept.contains(i)) edit.dropped_calls.insert(i);
+  return edit;
+}
+
+// The input that a redistribution reads, placed as its result is; as it was if no input is read, or if the
+// integer lane's bound might not cover the terms.
+Case placed_as_result(Case c, const oracle::Call& call) {
+  const auto operand = static_cast<size_t>(references(call)[0].id);
+  const auto& target = std::get<oracle::Target>(call.args[1]);
+  if (operand < c.placements.size() && !(c.integer_lane && has_partial(target)))
+    c.placements[operand] = target;
+  return c;
+}
+
+// Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
+void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
+  const auto& call = c.program.calls[k];
+  const auto first = first_results(c.program)[k];
+  Edit plain, operands, inputs;
+  plain.dropped_calls = operands.dropped_calls = inputs.dropped_calls = {k};
+  for (int64_t r = first; r < first + call.results; ++r) {
+    const auto& result = values[static_cast<size_t>(r)];
+    if (!result.defined()) continue;
+    for (const auto ref : references(call)) {
+      if (ref.id < 0) continue;
+      const auto& operand = values[static_cast<size_t>(ref.id)];
+      if (!operand.defined() || operand.sizes() != result.sizes() ||
+          operand.scalar_type() != result.scalar_type())
+        continue;
+      operands.substitutes[r] = ref;
+      break;
+    }
+    oracle::Input input{
+        .dtype = result.scalar_type(), .shape = result.sizes().vec(), .memory_order = {}, .values = {}};
+    const bool whole = !c10::isFloatingType(input.dtype) || c.integer_lane;
+    if (whole)
+      input.values = {.kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 0, .high = 1, .bits = {}};
+    inputs.fresh[r] = input;
+  }
+  sieve.offer(apply(c, plain));
+  if (!operands.substitutes.empty()) sieve.offer(apply(c, operands));
+  if (call.op == "lockstep::redistribute") sieve.offer(apply(placed_as_result(c, call), operands));
+  sieve.offer(apply(c, inputs));
+}
+
+void fewer_calls(const Case& c, const std::vector<at::Tensor>& values, Sieve& sieve) {
+  const auto count = c.program.calls.size();
+  for (size_t k = 0; k < count; ++k) sieve.offer(apply(c, slice_before(c, k)));
+  for (size_t k = count; k-- > 0;) without_call(c, k, values, sieve);
+}
+
+void fewer_elements(const Case& c, Sieve& sieve) {
+  for (size_t k = 0; k < c.program.calls.size(); ++k) {
+    size_t longest = 0;
+    for (const auto& arg : c.program.calls[k].args)
+      if (const auto* list = std::get_if<std::vector<Ref>>(&arg)) longest = std::max(longest, list->size());
+    for (size_t e = longest; e-- > 0 && longest > 1;) {
+      Edit edit;
+      edit.dropped_elements[k] = e;
+      sieve.offer(apply(c, edit));
+    }
+  }
+}
+
+void fewer_leaves(const Case& c, Sieve& sieve) {
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) {
+    if (!c.program.inputs[i].requires_grad) continue;
+    Edit edit;
+    edit.ungraded.insert(i);
+    sieve.offer(apply(c, edit));
+  }
+}
+
+}  // namespace
+
+std::vector<Case> candidates(const Case& c) {
+  Sieve sieve(c);
+  const auto values = trial(c.program);
+  if (values) fewer_calls(c, *values, sieve);
+  for (const auto& simpler : simpler_meshes(c)) sieve.offer(simpler);
+  fewer_elements(c, sieve);
+  fewer_leaves(c, sieve);
+  sieve.offer(apply(c, {}));  // inputs that nothing reads
+  for (const auto& simpler : simpler_placements(c)) sieve.offer(simpler);
+  for (const auto& simpler : smaller_shapes(c)) sieve.offer(simpler);
+  for (const auto& simpler : simpler_values(c)) sieve.offer(simpler);
+  return sieve.take();
+}
+
+Shrunk shrink(const Case& start, const std::function<bool(const Case&)>& still_fails, int64_t budget,
+              const std::function<void(const Case&)>& improved) {
+  Shrunk result{.smallest = start};
+  for (bool found = true; found;) {
+    found = false;
+    for (auto& candidate : candidates(result.smallest)) {
+      if (result.tried == budget) return result;
+      ++result.tried;
+      if (!still_fails(candidate)) continue;
+      result.smallest = std::move(candidate);
+      ++result.accepted;
+      improved(result.smallest);
+      found = true;
+      break;
+    }
+  }
+  result.minimal = true;
+  return result;
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/shrink/simplify.h"
+
+#include <functional>
+#include <set>
+
+#include "engine/values/ragged.h"
+#include "generators/shrink/shrink.h"
+#include "generators/space/placements.h"
+#include "generators/space/shapes.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Case;
+using oracle::Target;
+using oracle::ValueKind;
+
+std::vector<Target*> targets_of(Case& c) {
+  std::vector<Target*> list;
+  for (auto& target : c.placements) list.push_back(&target);
+  for (auto& call : c.program.calls)
+    for (auto& arg : call.args)
+      if (auto* target = std::get_if<Target>(&arg)) list.push_back(target);
+  return list;
+}
+
+int64_t placement_cost(const Placement& p) {
+  if (is_replicate(p)) return 0;
+  if (std::holds_alternative<Shard>(p)) return 1;
+  if (is_partial(p, ReduceOp::kSum)) return 2;
+  if (const auto* ragged = std::get_if<RaggedShard>(&p))
+    return 4 + static_cast<int64_t>(ragged->dims.size()) + block_count(*ragged);
+  return is_partial(p) ? 3 : 4;
+}
+
+// A mesh dimension of n ranks where there were more: the last one takes the units of those that go.
+void shorten_units(Target& target, size_t dim, int64_t n) {
+  auto* ragged = std::get_if<RaggedShard>(&target.placements[dim]);
+  if (ragged == nullptr) return;
+  for (; static_cast<int64_t>(ragged->units.size()) > n; ragged->units.pop_back())
+    ragged->units.rbegin()[1] += ragged->units.back();
+}
+
+// A Shard; all units one rank's, or alike; fewer dimensions.
+std::vector<Placement> simpler_ragged(const Placement& p) {
+  const auto* ragged = std::get_if<RaggedShard>(&p);
+  if (ragged == nullptr) return {};
+  std::vector<Placement> list{Shard{0}};
+  for (size_t r = 0; r < ragged->units.size(); ++r) {
+    auto& one = std::get<RaggedShard>(list.emplace_back(*ragged));
+    std::fill(one.units.begin(), one.units.end(), 0);
+    one.units[r] = 1;
+  }
+  list.emplace_back(RaggedShard{ragged->dims, std::vector<int64_t>(ragged->units.size(), 1)});
+  list.emplace_back(RaggedShard{{0}, ragged->units});
+  return list;
+}
+
+int64_t value_cost(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kZeros:
+    case ValueKind::kOnes:
+    case ValueKind::kIndex:
+      return 0;
+    case ValueKind::kIntegers:
+      return 1;
+    case ValueKind::kUniform:
+      return 2;
+    case ValueKind::kNormal:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+void drop_dim(Target& target, size_t dim) {
+  target.placements.erase(target.placements.begin() + static_cast<ptrdiff_t>(dim));
+  const auto gone = static_cast<int64_t>(dim);
+  std::erase(target.order, gone);
+  for (auto& d : target.order)
+    if (d > gone) --d;
+}
+
+// A copy, changed; the caller's list takes it.
+template <class Change>
+void add_changed(const Case& c, std::vector<Case>& list, Change change) {
+  Case made = c;
+  change(made);
+  list.push_back(std::move(made));
+}
+
+// Sizes worth trying in place of n, smallest first.
+std::vector<int64_t> smaller(int64_t n) {
+  std::set<int64_t> sizes;
+  for (const auto size : {int64_t{1}, int64_t{2}, n / 2, n - 1})
+    if (size >= 1 && size < n) sizes.insert(size);
+  return {sizes.begin(), sizes.end()};
+}
+
+// Every size, index bound and size argument equal to `from`.
+void resize_everywhere(Case& c, int64_t from, int64_t to) {
+  for (auto& input : c.program.inputs) {
+    std::replace(input.shape.begin(), input.shape.end(), from, to);
+    if (input.values.kind == ValueKind::kIndex && input.values.high == from - 1) input.values.high = to - 1;
+  }
+  for (auto& call : c.program.calls)
+    for (auto& arg : call.args)
+      if (auto* list = std::get_if<std::vector<int64_t>>(&arg))
+        std::replace(list->begin(), list->end(), from, to);
+}
+
+void simplify_dtypes(const Case& c, std::vector<Case>& list) {
+  const auto simplified = [&](c10::ScalarType dtype) {
+    const bool narrow = dtype == c10::ScalarType::BFloat16 || dtype == c10::ScalarType::Half;
+    // In the integer lane only a wider dtype surely holds the same numbers.
+    return narrow || (dtype == c10::ScalarType::Double && !c.integer_lane) ? c10::ScalarType::Float : dtype;
+  };
+  add_changed(c, list, [&](Case& made) {
+    for (auto& input : made.program.inputs) input.dtype = simplified(input.dtype);
+    for (auto& call : made.program.calls)
+      for (auto& arg : call.args)
+        if (auto* dtype = std::get_if<c10::ScalarType>(&arg)) *dtype = simplified(*dtype);
+  });
+  for (size_t i = 0; i < c.program.inputs.size(); ++i)
+    add_changed(c, list,
+                [&](Case& made) { made.program.inputs[i].dtype = simplified(made.program.inputs[i].dtype); });
+}
+
+void simplify_input(const Case& c, size_t i, std::vector<Case>& list) {
+  const auto& input = c.program.inputs[i];
+  const auto change = [&](auto with) {
+    add_changed(c, list, [&](Case& made) { with(made.program.inputs[i]); });
+  };
+  if (!input.memory_order.empty()) change([](auto& made) { made.memory_order.clear(); });
+  if (value_cost(input.values.kind) > 0) {
+    change([](auto& made) {
+      made.values = {.kind = ValueKind::kOnes, .seed = 0, .low = 0, .high = 0, .bits = {}};
+    });
+    // Within the range it had: the integer lane's bound rests on it.
+    const bool integers = input.values.kind == ValueKind::kIntegers;
+    const auto low = integers ? std::max<int64_t>(input.values.low, -2) : -2;
+    const auto high = integers ? std::min<int64_t>(input.values.high, 2) : 2;
+    if (low <= high)
+      change([&](auto& made) {
+        made.values = {.kind = ValueKind::kIntegers, .seed = 0, .low = low, .high = high, .bits = {}};
+      });
+    if (!c.integer_lane)
+      change([](auto& made) {
+        made.values = {.kind = ValueKind::kNormal, .seed = 0, .low = 0, .high = 0, .bits = {}};
+      });
+  }
+  if (input.values.seed != 0) change([](auto& made) { made.values.seed = 0; });
+}
+
+}  // namespace
+
+std::vector<int64_t> complexity(const Case& c) {
+  const auto& p = c.program;
+  int64_t elements = 0, dims = 0, placed = 0, ordered = 0, dtypes = 0, strided = 0, values = 0, seeds = 0,
+          leaves = 0;
+  int64_t listed = 0, backward = 0;
+  for (const auto& input : p.inputs) {
+    elements += numel(input.shape);
+    for (const auto n : input.shape) dims += n + 1;
+    dtypes += input.dtype == c10::ScalarType::Float || !c10::isFloatingType(input.dtype) ? 0 : 1;
+    strided += input.memory_order.empty() ? 0 : 1;
+    values += value_cost(input.values.kind);
+    seeds += input.values.seed != 0 ? 1 : 0;
+    leaves += input.requires_grad ? 1 : 0;
+  }
+  for (const auto& call : p.calls) {
+    backward += call.op == "lockstep::backward" ? 1 : 0;
+    for (const auto& arg : call.args) {
+      if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&arg))
+        listed += static_cast<int64_t>(list->size());
+      if (const auto* dtype = std::get_if<c10::ScalarType>(&arg))
+        dtypes += *dtype == c10::ScalarType::Float ? 0 : 1;
+    }
+  }
+  Case copy = c;
+  for (const auto* target : targets_of(copy)) {
+    for (const auto& placement : target->placements) placed += placement_cost(placement);
+    ordered += target->order.empty() ? 0 : 1;
+  }
+  return {static_cast<int64_t>(p.calls.size()),
+          backward,
+          c.mesh.size(),
+          c.mesh.ndim(),
+          listed,
+          leaves,
+          static_cast<int64_t>(p.inputs.size()),
+          placed,
+          ordered,
+          elements,
+          dims,
+          dtypes,
+          strided,
+          values,
+          seeds,
+          p.seed != 0 ? 1 : 0,
+          c.mesh.has_names() ? 1 : 0,
+          c.device == DeviceModel{1, 256} ? 0 : 1};
+}
+
+std::vector<Case> simpler_meshes(const Case& c) {
+  std::vector<Case> list;
+  const auto& shape = c.mesh.shape();
+  for (size_t d = 0; d < shape.size() && shape.size() > 1; ++d)
+    add_changed(c, list, [&](Case& made) {
+      auto rest = shape;
+      rest.erase(rest.begin() + static_cast<ptrdiff_t>(d));
+      made.mesh = DeviceMesh(rest);
+      for (auto* target : targets_of(made)) drop_dim(*target, d);
+    });
+  for (size_t d = 0; d < shape.size(); ++d)
+    for (const auto n : smaller(shape[d]))
+      add_changed(c, list, [&](Case& made) {
+        auto resized = shape;
+        resized[d] = n;
+        made.mesh = DeviceMesh(resized);
+        for (auto* target : targets_of(made)) shorten_units(*target, d, n);
+      });
+  if (c.mesh.has_names()) add_changed(c, list, [&](Case& made) { made.mesh = DeviceMesh(shape); });
+  return list;
+}
+
+std::vector<Case> simpler_placements(const Case& c) {
+  std::vector<Case> list;
+  Case copy = c;
+  const auto count = targets_of(copy).size();
+  for (size_t t = 0; t < count; ++t) {
+    add_changed(c, list, [&](Case& made) { *targets_of(made)[t] = replicated(c.mesh); });
+    for (size_t d = 0; d < c.mesh.shape().size(); ++d) {
+      const auto change = [&](auto with) {
+        add_changed(c, list, [&](Case& made) {
+          auto& target = *targets_of(made)[t];
+          target.order.clear();
+          with(target.placements[d]);
+        });
+      };
+      change([](Placement& p) { p = Replicate{}; });
+      change([](Placement& p) { p = shard_dim(p) >= 0 ? Placement(Shard{shard_dim(p)}) : p; });
+      change([](Placement& p) { p = is_partial(p) ? Placement(Partial{}) : p; });
+      const auto& now = targets_of(copy)[t]->placements[d];
+      for (const auto& simpler : simpler_ragged(now)) change([&](Placement& p) { p = simpler; });
+    }
+  }
+  return list;
+}
+
+std::vector<Case> smaller_shapes(const Case& c) {
+  std::vector<Case> list;
+  std::set<int64_t, std::greater<>> sizes;
+  for (const auto& input : c.program.inputs) sizes.insert(input.shape.begin(), input.shape.end());
+  for (const auto& call : c.program.calls) {
+    const auto placed = [](const oracle::Arg& arg) { return std::holds_alternative<Target>(arg); };
+    if (std::none_of(call.args.begin(), call.args.end(), placed)) continue;
+    for (const auto& arg : call.args)  // a factory's shape
+      if (const auto* shape = std::get_if<std::vector<int64_t>>(&arg))
+        sizes.insert(shape->begin(), shape->end());
+  }
+  for (const auto size : sizes)
+    for (const auto to : smaller(size))
+      add_changed(c, list, [&](Case& made) { resize_everywhere(made, size, to); });
+  for (size_t i = 0; i < c.program.inputs.size(); ++i)
+    for (size_t d = 0; d < c.program.inputs[i].shape.size(); ++d)
+      for (const auto to : smaller(c.program.inputs[i].shape[d]))
+        add_changed(c, list, [&](Case& made) { made.program.inputs[i].shape[d] = to; });
+  return list;
+}
+
+std::vector<Case> simpler_values(const Case& c) {
+  std::vector<Case> list;
+  simplify_dtypes(c, list);
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) simplify_input(c, i, list);
+  if (c.program.seed != 0) add_changed(c, list, [](Case& made) { made.program.seed = 0; });
+  add_changed(c, list, [](Case& made) { made.device = {1, 256}; });
+  return list;
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placements for a shape on a mesh: whatever a Spec accepts, and nothing that it does not.
+#pragma once
+#include "engine/values/device_mesh.h"
+#include "generators/space/random.h"
+#include "generators/space/shapes.h"
+#include "oracle/program/program.h"
+
+namespace lockstep::generators {
+
+// Which placements a case may use; swarm testing leaves some out.
+enum PlacementKind : uint32_t {
+  kShards = 1,
+  kNestedShards = 2,  // several mesh dimensions on one tensor dimension, in either order
+  kInterleaved = 4,
+  kSums = 8,     // Partial sum and avg
+  kMaxima = 16,  // Partial max and min
+  kProducts = 32,
+  kRagged = 64,
+  kAllPlacements = 127,
+  kPartials = kSums | kMaxima | kProducts,
+};
+
+// The Partials that a dtype can hold: none for bool, no avg for integers.
+std::vector<ReduceOp> reductions_of(c10::ScalarType dtype, uint32_t kinds = kAllPlacements);
+
+// @post Spec(mesh, result.placements, shape, …, result.order) is legal
+oracle::Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& shape, c10::ScalarType dtype,
+                           uint32_t kinds = kAllPlacements);
+oracle::Target replicated(const DeviceMesh& mesh);
+bool has_partial(const oracle::Target& target);
+bool has_ragged(const oracle::Target& target);
+// A RaggedShard cuts across every dimension.
+bool shards(const oracle::Target& target, int64_t dim);
+
+// Every legal Target: each placement on each mesh dimension, Interleaved of 2 parts, nested shards in both
+// orders; RaggedShard of none, the first or all dimensions, its units alike, rising from 0, or all of one
+// rank.
+std::vector<oracle::Target> all_targets(const DeviceMesh& mesh, const Shape& shape, c10::ScalarType dtype,
+                                        uint32_t kinds = kAllPlacements);
+
+}  // namespace lockstep::generators

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/space/shapes.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep::generators {
+
+int64_t numel(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t draw_size(Random& random, const DeviceMesh& mesh, int64_t least) {
+  const int64_t n = mesh.size(random.below(mesh.ndim()));
+  const int64_t size = random.weighted<int64_t>({{3, 0},
+                                                 {10, 1},
+                                                 {9, n - 1},
+                                                 {12, n},
+                                                 {16, n + 1},
+                                                 {7, 2 * n},
+                                                 {6, 2 * n + 1},
+                                                 {3, 2 * n - 1},
+                                                 {5, std::min<int64_t>(mesh.size(), 9)},
+                                                 {3, std::min<int64_t>(mesh.size(), 9) + 1},
+                                                 {26, random.pick({2, 3, 5, 7, 4, 6, 11, 13})}});
+  return std::max(size, least);
+}
+
+Shape draw_shape(Random& random, const DeviceMesh& mesh, int64_t ndim, int64_t max_numel, int64_t least) {
+  Shape shape;
+  for (int64_t d = 0; d < ndim; ++d) shape.push_back(draw_size(random, mesh, least));
+  // The largest dimension gives way.
+  while (numel(shape) > max_numel) {
+    auto& largest = *std::max_element(shape.begin(), shape.end());
+    largest = std::max(largest / 2, std::max<int64_t>(least, 1));
+  }
+  return shape;
+}
+
+Shape draw_memory_order(Random& random, int64_t ndim) {
+  if (ndim < 2 || !random.chance(35)) return {};
+  Shape order(static_cast<size_t>(ndim));
+  std::iota(order.begin(), order.end(), 0);
+  random.shuffle(order);
+  return std::is_sorted(order.begin(), order.end()) ? Shape{} : order;
+}
+
+Shape draw_broadcastable(Random& random, const Shape& shape) {
+  const auto dropped = random.chance(40) ? random.below(static_cast<int64_t>(shape.size()) + 1) : 0;
+  Shape result(shape.begin() + dropped, shape.end());
+  for (auto& n : result)
+    if (random.chance(25)) n = 1;
+  return result;
+}
+
+std::vector<Shape> all_shapes(int64_t max_dims, int64_t max_size) {
+  std::vector<Shape> found = {{}};
+  for (size_t begin = 0, ndim = 0; static_cast<int64_t>(ndim) < max_dims; ++ndim) {
+    const size_t end = found.size();
+    for (size_t i = begin; i < end; ++i)
+      for (int64_t n = 0; n <= max_size; ++n) {
+        auto shape = found[i];
+        shape.push_back(n);
+        found.push_back(std::move(shape));
+      }
+    begin = end;
+  }
+  return found;
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/check.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <deque>
+#include <unordered_set>
+
+#include "engine/values/error.h"
+#include "oracle/judge/bound.h"
+#include "oracle/judge/families.h"
+#include "oracle/judge/judge_op.h"
+#include "oracle/judge/matching.h"
+#include "oracle/program/values.h"
+
+namespace lockstep::oracle {
+namespace {
+
+constexpr const char* kRedistribute = "lockstep::redistribute";
+constexpr const char* kClone = "aten::clone";
+
+bool may_stand_alone(std::string_view op, bool on_engine) {
+  for (const Leniency& l : leniencies())
+    if (l.op == op) return on_engine ? l.engine_only : l.plain_only;
+  return false;
+}
+
+bool has_elements(const TensorRecord& record) {
+  return record.spec == nullptr || record.spec->numel() > 0;
+}
+
+// Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
+// from digests, and need not be.
+// An op that writes, be it beside its results (rrelu_with_noise), is none of these: it makes another state of
+// whatever memory it writes to.
+bool is_vacuous(const TimelineEntry& entry) {
+  const bool writes =
+      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; }) ||
+      (entry.op.starts_with("aten::") && find_operator(entry.op).writes);
+  return !writes && !entry.outputs.empty() &&
+         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+}
+bool is_vacuous(const std::vector<Effect>& effects) {
+  return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
+    return !e.written && e.window.defined() && e.window.numel() == 0;
+  });
+}
+
+// Ops that the engine may log or not: they move no value.
+bool is_silent(const TimelineEntry& entry) {
+  return is_vacuous(entry) || entry.op == "aten::detach" || entry.op == "aten::alias" ||
+         entry.op == "aten::lift_fresh" || entry.outputs.empty();
+}
+
+// Views by the name that the recording gives them.
+Timeline renamed(const Timeline& timeline) {
+  Timeline result = timeline;
+  for (TimelineEntry& entry : result) {
+    if (entry.op != kReshapeAlias) continue;
+    const size_t count = find_operator(kView).args.size();
+    entry.op = kView;
+    entry.args.resize(count);
+    entry.tensors_per_arg.resize(count);
+  }
+  return result;
+}
+
+class Checker {
+ public:
+  Checker(const Recording& recording, const Timeline& timeline)
+      : recording_(recording), timeline_(renamed(timeline)), shadow_(recording) {}
+
+  Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
+    try {
+      for (const Start& s : starts) start(s);
+      for (const RecordedOp& op : recording_.ops) step(op);
+      finish_timeline();
+      result_.equal = true;
+      for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
+    } catch (Finding& finding) {
+      Fault& fault = result_.fault.emplace(std::move(finding.fault));
+      fault.entry = next_;
+      if (next_ < timeline_.size() && fault.op.empty()) fault.op = timeline_[next_].op;
+      result_.equal = false;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // What has no elements is itself in whatever placements.
+  RenditionPtr known(const Window& window, const TensorRecord& record) {
+    const bool empty = window.numel() == 0 && !has_elements(record) && window.dtype == record.spec->dtype() &&
+                       at::IntArrayRef(window.shape) == record.spec->shape();
+    if (!empty) return shadow_.find(window, record);
+    const SlicePlanPtr plan = slice_plan(*record.spec);
+    return shadow_.rendition(window, Tensors(static_cast<size_t>(plan->terms), recording_.read(window)),
+                             *plan);
+  }
+
+  bool at_end() const { return next_ >= timeline_.size(); }
+  const TimelineEntry& entry() const { return timeline_[next_]; }
+
+  void start(const Start& s) {
+    if (!s.plain.defined()) return;
+    Window window = recording_.window(s.plain);
+    window.epoch = 0;
+    if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
+    const SlicePlanPtr plan = slice_plan(*s.spec);
+    Tensors terms;
+    for (int64_t t = 0; t < plan->terms; ++t)
+      terms.push_back(at::empty_strided(window.shape, window.stride, s.plain.options().requires_grad(false)));
+    for (size_t p = 0; p < s.locals.size(); ++p)
+      paste(s.locals[p].detach(), *plan, static_cast<int64_t>(p), terms[static_cast<size_t>(plan->term[p])]);
+    const bool is_plain = plan->partial_dims.empty() && same_bits(terms[0], recording_.read(window));
+    shadow_.set(window, is_plain ? Shadow::plain() : shadow_.rendition(window, terms, *plan));
+  }
+
+  // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
+  // that is not known yet if the plain run's next op is to make it.
+  void pass_moves(bool may_stop = false) {
+    for (; !at_end(); ++next_) {
+      if (entry().op == kRedistribute && !is_vacuous(entry())) {
+        if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
+        note(judge_redistribution(entry(), recording_, shadow_));
+        ++result_.redistributions;
+      } else if (!is_silent(entry()) && !is_factory(entry())) {
+        return;
+      }
+    }
+  }
+
+  bool reads(const RecordedOp& op, const TensorRecord& record) {
+    return std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [&](const Window& w) { return w.defined() && shadow_.find(w, record) != nullptr; });
+  }
+
+  // Whether the timeline goes on with this op, which reads constants, redistributions and copies aside.
+  bool next_may_be(const RecordedOp& op) {
+    for (size_t k = next_; k < timeline_.size(); ++k) {
+      const TimelineEntry& e = timeline_[k];
+      if (e.op == kRedistribute || is_silent(e) || is_factory(e)) continue;
+      if (e.op == op.op->name) return e.inputs.empty() || reads(op, e.inputs[0]);
+      if (!may_stand_alone(e.op, true)) return false;
+    }
+    return false;
+  }
+
+  // Their values are looked at when an op reads them.
+  static bool is_factory(const TimelineEntry& e) { return e.inputs.empty() && may_stand_alone(e.op, true); }
+  static bool is_factory(const RecordedOp& op) {
+    return op.inputs.empty() && may_stand_alone(op.op->name, false);
+  }
+
+  void note(std::optional<Explanation> explanation) {
+    if (!explanation) return;
+    explanation->entry = next_;
+    explanation->op = entry().op;
+    result_.explained.push_back(std::move(*explanation));
+  }
+
+  void step(const RecordedOp& op) {
+    if (is_factory(op)) return skip(op);
+    if (const auto made = effects(op); is_vacuous(made)) {
+      const bool constant = op.inputs.empty() || reads_constants(op);
+      for (const Effect& e : made) {
+        if (e.input >= 0) continue;
+        shadow_.set(e.window, Shadow::plain());
+        if (constant) constants_.insert(e.window.id());
+      }
+      return;
+    }
+    const bool constant = reads_constants(op);
+    if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
+    const bool skippable = constant || may_stand_alone(op.op->name, false);
+    pass_moves(skippable);
+    while (!at_end() && may_stand_alone(entry().op, true) && !is_out_of(op) && !may_be(op, entry())) {
+      pass_copy();
+      ++next_;
+      pass_moves();
+    }
+    if (!at_end() && entry().op == op.op->name) {
+      judge(op);
+      ++next_;
+      return;
+    }
+    if (!at_end() && is_out_of(op)) {
+      expanded_.push_back(as_functional(op, recording_));
+      for (const RecordedOp& part : expanded_.back()) step(part);
+      return;
+    }
+    if (skippable) return skip(op);
+    if (at_end())
+      find_fault(Condition::kSequence, "the plain run does ", op.op->name, " next, and the engine nothing");
+    find_fault(Condition::kSequence, "the plain run does ", op.op->name, " here");
+  }
+
+  // Of two copies, the one of the same value.
+  bool may_be(const RecordedOp& op, const TimelineEntry& e) {
+    if (e.op != op.op->name) return false;
+    if (op.op->name != kClone || e.inputs.size() != 1) return true;
+    return reads(op, e.inputs[0]);
+  }
+
+  // The engine runs out= variants as the functional op and a copy.
+  bool is_out_of(const RecordedOp& op) const {
+    const std::string_view mine = op.op->name, its = entry().op;
+    return mine.ends_with("out") && mine != its && !op.written.empty() &&
+           mine.substr(0, mine.find('.')) == its.substr(0, its.find('.'));
+  }
+
+  void judge(const RecordedOp& op) {
+    OpInQuestion q{op, entry(), effects(op), {}, {}, {}};
+    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()); };
+    for (const std::string& problem :
+         {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
+          match_outputs(op, q.effects, entry(), q.outputs)})
+      if (!problem.empty()) find_fault(Condition::kSequence, problem);
+    if (op.random_offset != entry().random_offset)
+      find_fault(Condition::kOp, "it draws at offset ", entry().random_offset.value_or(0),
+                 " of the stream, where the "
+                 "single device is at ",
+                 op.random_offset.value_or(0));
+    for (size_t i = 0; i < op.inputs.size(); ++i) q.renditions.push_back(rendition_of(op, i, q.inputs[i]));
+    ++result_.ops;
+    for (const size_t i : op.written) constants_.erase(op.inputs[i].id());
+    if (leaves_unset(op.op->name)) {
+      for (const Effect& e : q.effects) shadow_.set(e.window, Shadow::unset());
+      return;
+    }
+    note(judge_op(q, recording_, shadow_));
+  }
+
+  RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
+    if (!op.inputs[i].defined()) return nullptr;
+    if (record == nullptr) return Shadow::plain();
+    if (RenditionPtr found = known(op.inputs[i], *record)) return found;
+    const bool recognised = !shadow_.recognise(*record).empty();
+    Fault fault;
+    fault.condition = Condition::kClosed;
+    fault.position = first_mismatch({recording_.read(op.inputs[i])}, *record);
+    fault.text = concat("input ", i, ", placed as ", *record->spec,
+                        ", is not the value that the plain run reads here: it is ",
+                        recognised ? "another value of the Program, or an older state of this one"
+                                   : "no value of the Program at all; it was changed or lost on the way");
+    throw Finding{std::move(fault)};
+  }
+
+  // An op of the engine's alone: a copy has the renditions of its source.
+  void pass_copy() {
+    if (entry().op != kClone || entry().inputs.size() != 1 || entry().outputs.size() != 1) return;
+    const TensorRecord &in = entry().inputs[0], &out = entry().outputs[0];
+    for (const auto& sighting : shadow_.recognise(in)) {
+      const int64_t position = first_mismatch(shadow_.terms(sighting.window, *sighting.rendition), out);
+      if (position >= 0) find_fault(Condition::kOp, "a copy differs from its source at position ", position);
+      shadow_.learn(sighting.window, sighting.rendition, out);
+    }
+  }
+
+  // What comes of factories without tensor arguments is plain on the engine too, which sees nothing of it.
+  bool reads_constants(const RecordedOp& op) const {
+    bool any = false;
+    for (const Window& w : op.inputs) {
+      if (w.defined() && !constants_.contains(w.id())) return false;
+      any |= w.defined();
+    }
+    return any;
+  }
+
+  // An op of the plain run's alone.
+  void skip(const RecordedOp& op) {
+    if (op.inputs.empty() || reads_constants(op)) {
+      for (const Window& w : op.results) {
+        constants_.insert(w.id());
+        shadow_.set(w, Shadow::plain());
+      }
+    }
+    if (leaves_unset(op.op->name)) {
+      for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
+    } else if (op.op->name == kClone) {
+      shadow_.add_copy(op.inputs.at(0), op.results.at(0));
+    }
+  }
+
+  void finish_timeline() {
+    for (pass_moves(); !at_end(); ++next_, pass_moves()) {
+      if (!may_stand_alone(entry().op, true))
+        find_fault(Condition::kSequence, "the plain run has ended before this op");
+      pass_copy();
+    }
+  }
+
+  void finish(const Final& f, size_t i) {
+    const bool defined = f.record.spec != nullptr && !f.record.digests.empty();
+    if (defined != f.plain.defined())
+      find_fault(Condition::kFinal, "value ", i, " is ", defined ? "defined" : "undefined",
+                 ", unlike the plain run's");
+    result_.finals.emplace_back();
+    if (!defined) return;
+    const Window window = recording_.window(f.plain);
+    const RenditionPtr rendition = known(window, f.record);
+    if (!rendition) {
+      Fault fault;
+      fault.condition = Condition::kFinal;
+      fault.position = first_mismatch({recording_.read(window)}, f.record);
+      fault.text = concat("value ", i, ", placed as ", *f.record.spec,
+                          ", is not what the oracle's own values come to");
+      throw Finding{std::move(fault)};
+    }
+    const at::Tensor plain = recording_.read(window);
+    result_.finals.back() = plain;
+    if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;
+    result_.finals.back() = whole(window, *rendition, *f.record.spec);
+    if (!same_bits(result_.finals.back(), plain)) result_.equal = false;
+  }
+
+  // Pending terms are folded rank by rank, as an input's are: where the vector body of a kernel ends decides
+  // which NaN survives.
+  at::Tensor whole(const Window& window, const Rendition& rendition, const Spec& spec) const {
+    const Tensors terms = shadow_.terms(window, rendition);
+    if (!rendition.pending()) return terms[0];
+    const SlicePlanPtr plan = slice_plan(spec);
+    Tensors locals;
+    for (size_t p = 0; p < plan->term.size(); ++p)
+      locals.push_back(cut(terms[static_cast<size_t>(plan->term[p])], *plan, static_cast<int64_t>(p)));
+    return assemble(locals, spec).global;
+  }
+
+  const Recording& recording_;
+  const Timeline timeline_;
+  Shadow shadow_;
+  size_t next_ = 0;
+  std::unordered_set<const c10::StorageImpl*> constants_;
+  std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
+  Judgement result_;
+};
+
+}  // namespace
+
+const char* name(Why why) {
+  switch (why) {
+    case Why::kReductionOrder:
+      return "reduction order";
+    case Why::kLocalKernel:
+      return "local kernel";
+    case Why::kOverflow:
+      return "overflow";
+  }
+  return "?";
+}
+
+const char* name(Condition condition) {
+  switch (condition) {
+    case Condition::kOp:
+      return "op";
+    case Condition::kClosed:
+      return "closed timeline";
+    case Condition::kSequence:
+      return "sequence of ops";
+    case Condition::kFinal:
+      return "final value";
+  }
+  return "?";
+}
+
+std::string describe(const Judgement& j) {
+  if (j.fault) {
+    const Fault& f = *j.fault;
+    std::string text = concat("difference (", name(f.condition), ") at op ", f.entry, f.op.empty() ? "" : " ",
+                              f.op, ": ", f.text);
+    if (f.position >= 0) text += concat("; position ", f.position);
+    if (!f.index.empty())
+      text += concat("; element ", at::IntArrayRef(f.index), ": ", f.actual, ", float64 ", f.expected,
+                     ", bound ", f.bound);
+    return text;
+  }
+  if (j.equal && j.explained.empty()) return "equal";
+  std::string text = j.equal ? "equal" : "explained";
+  for (const Explanation& e : j.explained) text += concat("; ", name(e.why), " at op ", e.entry, " ", e.op);
+  return text;
+}
+
+Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,
+                std::span<const Final> finals) {
+  const at::NoGradGuard no_grad;
+  const at::DisableRecordFunctionGuard unseen;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return Checker(recording, timeline).run(starts, finals);
+}
+
+Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
+                const std::vector<TensorRecord>& finals) {
+  LOCKSTEP_CHECK(finals.size() == plain.values.size(), "[check] ", finals.size(),
+                 " final values of the engine for ", plain.values.size(), " of the Program");
+  std::vector<Start> starts;
+  for (size_t i = 0; i < plain.inputs.size(); ++i) {
+    const auto input = static_cast<int64_t>(i);
+    auto spec = std::make_shared<const Spec>(spec_of(c, input));
+    const bool pending = spec->has_partial();
+    starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});
+  }
+  std::vector<Final> ends;
+  for (size_t i = 0; i < finals.size(); ++i) ends.push_back({plain.values[i], finals[i]});
+  return check(plain.recording, timeline, starts, ends);
+}
+
+}  // namespace lockstep::oracle

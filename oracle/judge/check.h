@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges a timeline of the engine against the recording of the plain run. Bits that differ are explained by
+// two proofs for each op (DESIGN: the oracle gets the same bits in the declared order on its own slices, and
+// they are within the bound of the float64 answer), or are a fault with its place.
+//
+// One pass. Each op of the timeline is matched with the op of the recording that stands at its place
+// (redistributions aside), so every tensor that it reads has a name: the plain memory at that time. The
+// oracle keeps its own value for each name (shadow.h) and the engine's digests must be those of its slices.
+// Hence the three conditions: (i) each op is judged as it passes, (ii) what it reads must be the oracle's own
+// value of that name, (iii) so must the final values.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/values/timeline.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/plain/record.h"
+
+namespace lockstep::oracle {
+
+enum class Why { kReductionOrder, kLocalKernel, kOverflow };
+const char* name(Why why);  // "reduction order", "local kernel", "overflow"
+
+struct Explanation {
+  Why why = Why::kReductionOrder;
+  size_t entry = 0;  // of the timeline
+  std::string op;
+  double difference = 0;  // the largest from the float64 answer
+};
+
+// Which condition does not hold.
+enum class Condition {
+  kOp,        // an op's result is neither the plain kernel's on its slices, nor within the bound
+  kClosed,    // an op reads a value that is not the one that the plain run reads there
+  kSequence,  // the ops are not those of the plain run
+  kFinal,     // a final value is not what the oracle's own values come to
+};
+const char* name(Condition condition);
+
+struct Fault {
+  Condition condition = Condition::kOp;
+  size_t entry = 0;  // of the timeline; its size for a final value
+  std::string op;
+  std::string text;                            // one sentence
+  int64_t position = -1;                       // in the mesh; -1: all, or unknown
+  std::vector<int64_t> index;                  // of the element; empty: unknown
+  double actual = 0, expected = 0, bound = 0;  // of the element; expected is the float64 answer
+};
+
+struct Judgement {
+  bool equal = false;                   // every final value is the plain run's in every bit
+  std::vector<Explanation> explained;   // why not, in the order of the timeline
+  std::optional<Fault> fault;           // the first; then neither equal nor explained
+  size_t ops = 0, redistributions = 0;  // that were judged
+  std::vector<at::Tensor> finals;  // the oracle's own final values, pending sums folded; without a fault only
+  bool passed() const { return !fault; }
+};
+std::string describe(const Judgement& judgement);
+
+// A tensor that existed before the recording began.
+struct Start {
+  at::Tensor plain;  // the tensor that the recording read
+  SpecPtr spec;      // of `locals`
+  std::vector<at::Tensor>
+      locals;  // for each position, where the engine's values are not just slices of `plain`
+};
+// What the engine holds at the end of what the recording holds as `plain`.
+struct Final {
+  at::Tensor plain;
+  TensorRecord record;  // no digests: undefined
+};
+Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,
+                std::span<const Final> finals);
+
+// Of a Case: `finals` has a record for each value of the Program.
+Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
+                const std::vector<TensorRecord>& finals);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/families.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+
+namespace lockstep::oracle {
+namespace {
+
+int64_t numel(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (const int64_t s : shape) n *= s;
+  return n;
+}
+
+// ---- roundings ----
+
+int64_t few(Shapes, Shapes) {
+  return 4;
+}
+// Every element of the input that falls to one of the output.
+int64_t reduced(Shapes in, Shapes out) {
+  return numel(in[0]) / std::max<int64_t>(1, numel(out[0])) + 4;
+}
+int64_t all_elements(Shapes in, Shapes) {
+  return numel(in[0]) + 4;
+}
+// The contraction of a product of matrices, its factors beginning at input `first`; and what is added.
+template <size_t kFirst>
+int64_t inner(Shapes in, Shapes) {
+  return (in[kFirst].empty() ? 1 : in[kFirst].back()) + 4;
+}
+int64_t second_numel(Shapes in, Shapes) {
+  return numel(in[1]) + 4;
+}
+int64_t rows(Shapes in, Shapes out) {
+  return numel(in[0]) / std::max<int64_t>(1, numel(out[1])) + 8;
+}
+int64_t convolution_terms(Shapes in, Shapes) {
+  return numel(in[0]) + numel(in[2]) + 4;
+}
+int64_t filter_terms(Shapes in, Shapes) {
+  return numel(in[1]) + 4;
+}
+int64_t along(Shapes in, Shapes) {
+  int64_t most = 1;
+  for (const int64_t n : in[0]) most = std::max(most, n);
+  return most + 8;
+}
+
+constexpr std::string_view kInnerReduction =
+    "a reduction over a dimension that is not the last vectorises over the kept ones, whose number is local";
+constexpr std::string_view kBatched =
+    "the stock kernel of a batched product is chosen by the size of its matrices";
+constexpr std::string_view kScalarTail =
+    "the vector body and the scalar tail of the kernel round differently";
+constexpr std::string_view kNanInTail =
+    "given NaN, the vector body of the stock kernel gives NaN and its scalar tail a number";
+constexpr std::string_view kRoundedInTail =
+    "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
+constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
+
+constexpr std::string_view kAlgorithm = "the algorithm of a convolution is chosen by the size of the batch";
+
+constexpr OpFamily exact(std::string_view name, bool reduces = false) {
+  return {.name = name, .reduces = reduces, .commutes = true};
+}
+constexpr OpFamily linear(std::string_view name, Roundings roundings, bool reduces,
+                          std::string_view local_kernel = {}) {
+  return {.name = name,
+          .bound = Bound::kLinear,
+          .roundings = roundings,
+          .reduces = reduces,
+          .commutes = true,
+          .local_kernel = local_kernel};
+}
+constexpr OpFamily local(std::string_view name, Bound bound, Roundings roundings, std::string_view reason) {
+  return {.name = name, .bound = bound, .roundings = roundings, .local_kernel = reason};
+}
+
+constexpr auto kFamilies = std::to_array<OpFamily>({
+    // Moves: every element of the result is one element of the input, or a constant that is nothing to a sum.
+    exact("alias"),
+    exact("as_strided"),
+    exact("cat"),
+    exact("clone"),
+    exact("copy"),
+    exact("detach"),
+    exact("diagonal"),
+    exact("embedding", true),
+    exact("expand"),
+    exact("flip"),
+    exact("gather"),
+    exact("index_select"),
+    exact("lift_fresh"),
+    exact("lift_fresh_copy"),
+    exact("permute"),
+    exact("positive"),
+    exact("reshape"),
+    exact("_reshape_alias"),
+    exact("roll"),
+    exact("select"),
+    exact("select_backward"),
+    exact("slice"),
+    exact("slice_backward"),
+    exact("split"),
+    exact("split_with_sizes"),
+    exact("squeeze"),
+    exact("stack"),
+    exact("t"),
+    exact("_to_copy"),
+    exact("transpose"),
+    exact("tril"),
+    exact("triu"),
+    exact("unbind"),
+    exact("unsqueeze"),
+    exact("_unsafe_view"),
+    exact("view"),
+    // The greatest of the images is the image of the greatest.
+    exact("ceil"),
+    exact("erf"),
+    exact("exp"),
+    exact("expm1"),
+    exact("floor"),
+    exact("log"),
+    exact("log10"),
+    exact("log1p"),
+    exact("log2"),
+    exact("relu"),
+    exact("round"),
+    exact("sigmoid"),
+    exact("sqrt"),
+    exact("tanh"),
+    exact("trunc"),
+    exact("all", true),
+    exact("amax", true),
+    exact("amin", true),
+    exact("any", true),
+    exact("max", true),
+    exact("min", true),
+    // Sums.
+    exact("neg"),
+    linear("add", few, false),
+    linear("sub", few, false),
+    linear("mul", few, false),
+    linear("div", few, false),
+    linear("native_dropout", few, false),
+    linear("native_dropout_backward", few, false),
+    linear("sum", reduced, true, kInnerReduction),
+    linear("mean", reduced, true, kInnerReduction),
+    linear("cumsum", along, false, kInnerReduction),
+    linear("mm", inner<0>, true, kBatched),
+    linear("bmm", inner<0>, true, kBatched),
+    linear("addmm", inner<1>, true, kBatched),
+    linear("baddbmm", inner<1>, true, kBatched),
+    linear("mv", inner<0>, true, kBatched),
+    linear("dot", all_elements, true),
+    {.name = "embedding_dense_backward",
+     .bound = Bound::kLinear,
+     .roundings = second_numel,
+     .reduces = true,
+     .commutes = true,
+     .accumulates_narrow = true},
+    {.name = "convolution_backward",
+     .bound = Bound::kLinear,
+     .roundings = convolution_terms,
+     .reduces = true,
+     .accumulates_narrow = true,
+     .local_kernel = kAlgorithm,
+     .fast_lane = true},
+    {.name = "convolution",
+     .bound = Bound::kLinear,
+     .roundings = filter_terms,
+     .accumulates_narrow = true,
+     .local_kernel = kAlgorithm,
+     .fast_lane = true},
+    {.name = "native_layer_norm_backward",
+     .bound = Bound::kLayerNorm,
+     .roundings = rows,
+     .reduces = true,
+     .local_kernel = kRowBlocks},
+    {.name = "_fused_rms_norm_backward",
+     .bound = Bound::kRmsNorm,
+     .roundings = rows,
+     .reduces = true,
+     .local_kernel = kRowBlocks},
+    // Products.
+    {.name = "prod",
+     .bound = Bound::kRelative,
+     .roundings = reduced,
+     .reduces = true,
+     .accumulates_narrow = true,
+     .local_kernel = kInnerReduction},
+    // Local kernels only.
+    local("pow", Bound::kRelative, few, kScalarTail),
+    local("_fused_adamw", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("_fused_adam", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("elu_backward", Bound::kTwoPaths, nullptr, kNanInTail),
+    local("div_mode", Bound::kTwoPaths, nullptr, kRoundedInTail),
+    local("linalg_vector_norm", Bound::kRelative, reduced, kInnerReduction),
+    local("var", Bound::kVariance, reduced, kInnerReduction),
+    local("std", Bound::kVariance, reduced, kInnerReduction),
+    local("var_mean", Bound::kVariance, reduced, kInnerReduction),
+    local("logsumexp", Bound::kLogSoftmax, reduced, kInnerReduction),
+    local("_softmax", Bound::kSoftmax, along, kInnerReduction),
+    local("_log_softmax", Bound::kLogSoftmax, along, kInnerReduction),
+    local("_softmax_backward_data", Bound::kSoftmaxBackward, along, kInnerReduction),
+    local("_log_softmax_backward_data", Bound::kLogSoftmaxBackward, along, kInnerReduction),
+    local("cumprod", Bound::kRelative, along, kInnerReduction),
+});
+
+constexpr auto kLeniencies = std::to_array<Leniency>({
+    {"aten::clone", true, true,
+     "whether autograd copies a gradient or keeps it depends on reference counts and strides; a copy changes "
+     "no value"},
+    {"aten::empty_like", true, true, "memory without values, made for the op that writes it next"},
+    {"aten::zeros", true, true,
+     "a factory without tensor arguments makes a plain tensor, which the engine may see only where an op "
+     "reads it"},
+    {"aten::ones", true, true, "as aten::zeros"},
+    {"aten::full", true, true, "as aten::zeros"},
+    {"aten::arange", true, true, "as aten::zeros"},
+    {"aten::scalar_tensor", true, true, "as aten::zeros"},
+});
+
+constexpr std::array<std::string_view, 5> kUnset = {
+    "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
+
+// "aten::add_.Tensor" -> "add"; "aten::_foreach_add_.List" -> "add"; a quotient that is made an integer is
+// another op than a quotient.
+std::string_view key(std::string_view name) {
+  if (name.starts_with("aten::div") && name.ends_with("_mode")) return "div_mode";
+  if (name.starts_with("aten::")) name.remove_prefix(6);
+  name = name.substr(0, name.find('.'));
+  if (name.starts_with("_foreach_")) name.remove_prefix(9);
+  if (name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
+
+}  // namespace
+
+const OpFamily* find_family(std::string_view name) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, const OpFamily*> map;
+    for (const OpFamily& f : kFamilies) map.emplace(f.name, &f);
+    return map;
+  }();
+  const auto found = table.find(key(name));
+  return found == table.end() ? nullptr : found->second;
+}
+
+std::span<const OpFamily> families() {
+  return kFamilies;
+}
+
+std::span<const Leniency> leniencies() {
+  return kLeniencies;
+}
+
+bool leaves_unset(std::string_view name) {
+  name = name.substr(0, name.find('.'));
+  return std::find(kUnset.begin(), kUnset.end(), name) != kUnset.end();
+}
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of ops whose bits may differ from the plain run's, why, and by which rule the difference is
+// bounded. A rule of the engine that reduces across ranks or commutes with a pending Partial may exist only
+// if its op is here.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string_view>
+
+#include "oracle/program/schema.h"
+
+namespace lockstep::oracle {
+
+// How far the op's result may be from its float64 answer: `magnitude` times the roundings on the path.
+enum class Bound {
+  kExact,       // not at all: it moves values, chooses among them, or has one contributor for each element
+  kLinear,      // magnitude: the op on the magnitudes of its terms
+  kRelative,    // magnitude: the answer itself (products, powers, norms: no cancellation)
+  kLayerNorm,   // gradients of weight and bias; magnitude: |g| (|x| + |mean|) rstd, |g|
+  kRmsNorm,     // gradient of weight; magnitude: |g| |x| rstd
+  kVariance,    // magnitude: the mean of the squares
+  kSoftmax,     // magnitude: the answer times the range of the exponents
+  kLogSoftmax,  // also logsumexp; magnitude: 1 + |answer| + range of the exponents
+  kSoftmaxBackward,     // magnitude: |y| (|g| + sum |g y|)
+  kLogSoftmaxBackward,  // magnitude: |g| + exp(y) sum |g|
+  kTwoPaths,  // kExact, or what the kernel gives for such an element in its vector body or in its tail
+};
+
+// How many roundings of the accumulation type stand between a term and the result, from the shapes of the op.
+using Shapes = std::span<const std::vector<int64_t>>;
+using Roundings = int64_t (*)(Shapes inputs, Shapes outputs);
+
+struct OpFamily {
+  std::string_view name;  // without overload and without the underscore of in-place variants
+  Bound bound = Bound::kExact;
+  Roundings roundings = nullptr;
+  bool reduces = false;             // may leave a Partial where an input is sharded
+  bool commutes = false;            // may take a pending Partial and leave it pending
+  bool accumulates_narrow = false;  // adds in the tensor's own dtype, not in a wider one
+  // Why the stock kernel on a slice may round otherwise than on the whole; empty: it never does.
+  std::string_view local_kernel = {};
+  bool fast_lane = false;  // local_kernel holds only there
+};
+
+// Null if the op is not in the table. `name` may have an overload, an in-place underscore, or a "_foreach_"
+// prefix.
+const OpFamily* find_family(std::string_view name);
+std::span<const OpFamily> families();
+
+// Ops that may stand on one side only, because the plain run and the engine reach the same values by way of
+// other bookkeeping; each with its reason. See check.h.
+struct Leniency {
+  std::string_view op;
+  bool plain_only = false, engine_only = false;
+  std::string_view reason;
+};
+std::span<const Leniency> leniencies();
+
+// Ops whose results are memory without values, to be written next.
+bool leaves_unset(std::string_view name);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/judge_op.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+
+#include <cstring>
+
+#include "engine/lane/numerics.h"
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
+#include "oracle/judge/bound.h"
+#include "oracle/judge/families.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+bool pending(const TensorRecord* record) {
+  return record != nullptr && record->spec->has_partial();
+}
+
+// The list ops are not tagged: each is a pointwise op on each element.
+bool is_pointwise(const Operator& op) {
+  return op.handle.hasTag(at::Tag::pointwise) || op.name.starts_with("aten::_foreach_");
+}
+
+bool draws_values(const Operator& op) {
+  return op.random && op.name != "aten::native_dropout";
+}
+
+// ---- results that alias an input ----
+
+void judge_view(const OpInQuestion& q, size_t i, const Shadow& shadow) {
+  const Effect& e = q.effects[i];
+  const RenditionPtr& r = q.renditions[u(e.input)];
+  if (r->unset) return;
+  const SlicePlanPtr plan = slice_plan(*q.outputs[i]->spec);
+  const bool same_terms = plan->partial_dims == r->partial_dims && plan->ops == r->ops;
+  const int64_t position = same_terms ? first_mismatch(shadow.terms(e.window, *r), *q.outputs[i]) : 0;
+  if (position < 0) return;
+  Fault fault;
+  fault.text =
+      concat("result ", i, ", a view placed as ", *q.outputs[i]->spec, ", is not the view of what it reads");
+  fault.position = position;
+  throw Finding{std::move(fault)};
+}
+
+// ---- the whole op on whole values ----
+
+// Every result is the plain run's own: nothing to compute.
+bool matches_plain(const OpInQuestion& q, const Recording& recording, const std::vector<size_t>& values) {
+  for (const size_t i : values) {
+    if (q.outputs[i] == nullptr) continue;
+    if (pending(q.outputs[i]) || first_mismatch({recording.read(q.effects[i].window)}, *q.outputs[i]) >= 0)
+      return false;
+  }
+  return true;
+}
+
+bool reads_plain_values(const OpInQuestion& q) {
+  for (size_t i = 0; i < q.renditions.size(); ++i)
+    if (q.renditions[i] && (!q.renditions[i]->plain() || pending(q.inputs[i]))) return false;
+  return true;
+}
+
+// What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
+Tensors fresh_where_written(const RecordedOp& op, Tensors inputs) {
+  for (const size_t w : op.written) {
+    const c10::Storage old = inputs[w].storage();
+    const at::Tensor bytes = at::detail::empty_cpu({static_cast<int64_t>(old.nbytes())}, at::kByte);
+    if (old.nbytes() > 0) std::memcpy(bytes.mutable_data_ptr(), old.data(), old.nbytes());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].defined() && inputs[i].storage().is_alias_of(old))
+        inputs[i] = tensor_in(bytes.storage(), window_of(inputs[i]));
+  }
+  return inputs;
+}
+
+// native_dropout is replayed with the plain run's mask in the place after its input.
+Tensors with_mask(const OpInQuestion& q, const Recording& recording, Tensors inputs) {
+  if (q.op.op->random) inputs.push_back(recording.read(q.op.results.at(1)));
+  return inputs;
+}
+
+Tensors whole_inputs(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
+  Tensors inputs;
+  for (size_t i = 0; i < q.op.inputs.size(); ++i)
+    inputs.push_back(q.op.inputs[i].defined() ? folded(q.op.inputs[i], *q.renditions[i], shadow)
+                                              : at::Tensor());
+  return with_mask(q, recording, fresh_where_written(q.op, std::move(inputs)));
+}
+
+RenditionPtr own_or_plain(const OpInQuestion& q, size_t i, const Tensors& terms, const SlicePlan& signature,
+                          const Recording& recording, const Shadow& shadow) {
+  const Effect& e = q.effects[i];
+  const bool one = terms.size() == 1 && signature.partial_dims.empty();
+  const RenditionPtr base = e.input >= 0 ? q.renditions[u(e.input)] : nullptr;
+  const bool beside = base != nullptr && !base->plain() && e.written;
+  if (one && !beside && same_bits(terms[0], recording.read(e.window))) return Shadow::plain();
+  return shadow.rendition(e.window, terms, signature, base.get());
+}
+
+void learn(const OpInQuestion& q, size_t i, RenditionPtr rendition, Shadow& shadow) {
+  shadow.set(q.effects[i].window, rendition);
+  if (q.outputs[i] != nullptr) shadow.learn(q.effects[i].window, rendition, *q.outputs[i]);
+}
+
+// ---- the op on every rank's slices ----
+
+struct Replay {
+  const OpInQuestion& q;
+  const Recording& recording;
+  const Shadow& shadow;
+  std::vector<SpecPtr> input_specs, output_specs;
+  std::vector<SlicePlanPtr> input_plans, output_plans;
+  std::vector<Tensors> input_terms;
+
+  // An earlier position with the same slices of everything; -1 if there is none.
+  int64_t twin(int64_t position) const {
+    for (int64_t p = 0; p < position; ++p) {
+      bool same = true;
+      for (size_t i = 0; i < input_plans.size(); ++i) {
+        const auto& plan = input_plans[i];
+        same =
+            same &&
+            (!plan || (plan->first[u(p)] == plan->first[u(position)] && stride(i, p) == stride(i, position)));
+      }
+      for (const auto& plan : output_plans)
+        same = same && (!plan || plan->shapes[u(p)] == plan->shapes[u(position)]);
+      if (same) return p;
+    }
+    return -1;
+  }
+
+  // An earlier input that is the same tensor, or `i`.
+  size_t same_input(size_t i) const {
+    for (size_t k = 0; k < i; ++k)
+      if (q.op.inputs[i].defined() && q.op.inputs[k] == q.op.inputs[i] &&
+          q.renditions[k] == q.renditions[i] && input_plans[k] == input_plans[i])
+        return k;
+    return i;
+  }
+
+  // Of the rank's part of an input in its memory; none: dense.
+  std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const {
+    if (q.inputs[i]->strides.empty()) return std::nullopt;
+    return q.inputs[i]->strides.at(u(position));
+  }
+
+  at::Tensor part(size_t i, int64_t position) const {
+    const SlicePlan& plan = *input_plans[i];
+    const at::Tensor& term = input_terms[i][u(plan.term[u(position)])];
+    const auto own = stride(i, position);
+    return own ? cut(term, plan, position, *own) : cut(term, plan, position);
+  }
+
+  Tensors run(int64_t position) const {
+    Tensors inputs;
+    for (size_t i = 0; i < input_terms.size(); ++i) {
+      const auto& plan = input_plans[i];
+      if (const size_t same = same_input(i); same < i) {
+        inputs.push_back(inputs[same]);
+      } else if (input_terms[i].empty()) {
+        inputs.emplace_back();
+      } else {
+        inputs.push_back(plan ? part(i, position) : input_terms[i][0].clone());
+      }
+    }
+    if (q.op.op->random)
+      inputs.push_back(cut(recording.read(q.op.results.at(1)), *output_plans.at(1), position));
+    return apply_local(q.op, q.effects, std::move(inputs), {input_specs, output_specs, position});
+  }
+};
+
+Replay make_replay(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
+  Replay replay{q, recording, shadow, {}, {}, {}, {}, {}};
+  for (size_t i = 0; i < q.op.inputs.size(); ++i) {
+    replay.input_specs.push_back(q.inputs[i] != nullptr ? q.inputs[i]->spec : nullptr);
+    replay.input_plans.push_back(q.inputs[i] != nullptr ? slice_plan(*q.inputs[i]->spec) : nullptr);
+    replay.input_terms.push_back(q.renditions[i] ? shadow.terms(q.op.inputs[i], *q.renditions[i])
+                                                 : Tensors());
+  }
+  for (const TensorRecord* record : q.outputs) {
+    replay.output_specs.push_back(record != nullptr ? record->spec : nullptr);
+    replay.output_plans.push_back(record != nullptr ? slice_plan(*record->spec) : nullptr);
+  }
+  return replay;
+}
+
+Tensors empty_terms(const Window& window, int64_t count) {
+  Tensors terms;
+  for (int64_t t = 0; t < count; ++t)
+    terms.push_back(at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)));
+  return terms;
+}
+
+void check_bits(const OpInQuestion& q, size_t i, int64_t position, const at::Tensor& own,
+                const SlicePlan& plan) {
+  const TensorRecord& record = *q.outputs[i];
+  const Digest& engine = record.digests.at(u(position));
+  const bool replicas_agree = engine == record.digests[u(plan.first[u(position)])];
+  if (replicas_agree && own.sizes() == at::IntArrayRef(plan.shapes[u(position)]) && digest(own) == engine)
+    return;
+  Fault fault;
+  fault.position = position;
+  fault.text = replicas_agree
+                   ? concat("result ", i, " of the rank at position ", position, ", placed as ", *record.spec,
+                            ", is neither its part of the plain answer nor the op on its own slices")
+                   : concat("the replicas of result ", i, " at positions ", plan.first[u(position)], " and ",
+                            position, " differ, placed as ", *record.spec);
+  throw Finding{std::move(fault)};
+}
+
+// The first proof. Returns the terms of each effect in `wanted`.
+std::vector<Tensors> replay_all(const OpInQuestion& q, const std::vector<size_t>& wanted,
+                                const Recording& recording, const Shadow& shadow) {
+  const Replay replay = make_replay(q, recording, shadow);
+  std::vector<Tensors> terms(q.effects.size());
+  for (const size_t i : wanted) terms[i] = empty_terms(q.effects[i].window, replay.output_plans[i]->terms);
+  const auto positions = static_cast<int64_t>(q.outputs.at(wanted.front())->digests.size());
+  std::vector<Tensors> results(u(positions));
+  for (int64_t p = 0; p < positions; ++p) {
+    const int64_t twin = replay.twin(p);
+    results[u(p)] = twin >= 0 ? results[u(twin)] : replay.run(p);
+    for (const size_t i : wanted) {
+      const SlicePlan& plan = *replay.output_plans[i];
+      check_bits(q, i, p, results[u(p)].at(i), plan);
+      if (plan.first[u(p)] == p) paste(results[u(p)][i], plan, p, terms[i][u(plan.term[u(p)])]);
+    }
+  }
+  return terms;
+}
+
+// ---- the second proof ----
+
+const OpFamily& family_that_allows(const OpInQuestion& q) {
+  const OpFamily* family = find_family(q.op.op->name);
+  bool takes = false, leaves = false;
+  for (const TensorRecord* r : q.inputs) takes |= pending(r);
+  for (const TensorRecord* r : q.outputs) leaves |= pending(r);
+  const bool fast = lane() == Lane::kFast;
+  const bool allowed =
+      family != nullptr && (takes    ? family->commutes
+                            : leaves ? family->reduces
+                                     : !family->local_kernel.empty() && (fast || !family->fast_lane));
+  // Equal as values: which of two zeros or of two NaNs survives may depend on where the vector body of a
+  // kernel ends.
+  static constexpr OpFamily kEqualValues = {.name = "",
+                                            .local_kernel = "which zero or NaN of several survives"};
+  // The exact lane has no vector bodies.
+  static constexpr OpFamily kEitherPath = {.name = "",
+                                           .bound = Bound::kTwoPaths,
+                                           .local_kernel = "the vector body of a kernel or its scalar tail"};
+  if (!allowed && !takes && !leaves) return fast && is_pointwise(*q.op.op) ? kEitherPath : kEqualValues;
+  if (!allowed)
+    find_fault(Condition::kOp, "its bits differ from the plain answer, and no bound explains how an op ",
+               takes    ? "may pass a pending reduction on"
+               : leaves ? "may leave a pending reduction"
+                        : "may round otherwise on a slice");
+  return *family;
+}
+
+std::vector<Reference> references_of(const OpInQuestion& q, const OpFamily& family,
+                                     const Recording& recording, const Shadow& shadow) {
+  std::vector<WideInput> wide;
+  for (size_t i = 0; i < q.op.inputs.size(); ++i) {
+    if (!q.op.inputs[i].defined()) {
+      wide.emplace_back();
+      continue;
+    }
+    const Rendition& r = *q.renditions[i];
+    wide.push_back(widen(shadow.terms(q.op.inputs[i], r), r.ops, r.sizes));
+  }
+  if (q.op.op->random) {
+    const at::Tensor mask = recording.read(q.op.results.at(1));
+    wide.push_back({mask, mask, at::Tensor()});
+  }
+  return references(family, q.op, q.effects, wide);
+}
+
+// The inputs of an elementwise op with `copies` of what meets in one element of the result; single numbers
+// stay.
+Tensors copies_of_element(const Tensors& inputs, at::IntArrayRef shape, int64_t element, int64_t copies) {
+  Tensors result;
+  for (const at::Tensor& t : inputs) {
+    const bool meets = t.defined() && t.dim() > 0 && at::is_expandable_to(t.sizes(), shape);
+    result.push_back(meets         ? t.expand(shape).flatten()[element].expand({copies}).clone()
+                     : t.defined() ? t.clone()
+                                   : t);
+  }
+  return result;
+}
+
+// Where `actual` is not `plain`, but what the stock kernel gives for such an element alone, in its scalar
+// tail, or among its like, in its vector body.
+at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& actual, const at::Tensor& plain,
+                          const Tensors& inputs) {
+  constexpr int64_t kVector = 64;  // more elements than a vector has
+  const at::Tensor follows = at::zeros({actual.numel()}, at::kBool);
+  const at::Tensor mine = actual.flatten(), its = plain.flatten();
+  for (int64_t e = 0; e < follows.numel(); ++e) {
+    if (same_bits(mine.narrow(0, e, 1), its.narrow(0, e, 1))) continue;
+    bool found = false;
+    for (const int64_t copies : {int64_t{1}, kVector})
+      found = found || same_bits(apply(q.op, q.effects, copies_of_element(inputs, actual.sizes(), e, copies))
+                                     .at(i)
+                                     .narrow(0, 0, 1),
+                                 mine.narrow(0, e, 1));
+    follows[e].fill_(found);
+  }
+  return follows.reshape(actual.sizes());
+}
+
+// Where nothing is computed, the plain answer is the value itself.
+Reference exactly(const at::Tensor& plain) {
+  Reference reference;
+  reference.value = plain;
+  return reference;
+}
+
+[[noreturn]] void out_of_bound(const Judged& judged, size_t i, const Spec& spec) {
+  Fault fault;
+  fault.index = judged.index;
+  fault.actual = judged.actual;
+  fault.expected = judged.expected;
+  fault.bound = judged.bound;
+  fault.text = concat("result ", i, ", placed as ", spec,
+                      ", is farther from the float64 answer than rounding in any order "
+                      "can bring it");
+  throw Finding{std::move(fault)};
+}
+
+Why why_of(const OpInQuestion& q, Within within) {
+  if (within == Within::kOverflow) return Why::kOverflow;
+  for (const TensorRecord* r : q.inputs)
+    if (pending(r)) return Why::kReductionOrder;
+  for (const TensorRecord* r : q.outputs)
+    if (pending(r)) return Why::kReductionOrder;
+  return Why::kLocalKernel;
+}
+
+// What the engine's terms come to must be the plain answer `whole` in bits, or within the bound.
+std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<size_t>& wanted,
+                                       const std::vector<Tensors>& terms, const Tensors& whole,
+                                       const Recording& recording, const Shadow& shadow) {
+  std::optional<Explanation> explanation;
+  std::vector<Reference> references;
+  for (const size_t i : wanted) {
+    const SlicePlanPtr plan = slice_plan(*q.outputs[i]->spec);
+    const at::Tensor folded = fold_terms(terms[i], plan->ops, plan->sizes);
+    if (same_bits(folded, whole[i])) continue;
+    if (!whole[i].is_floating_point()) {
+      Fault fault;
+      fault.text =
+          concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", is not the plain answer, and ",
+                 dtype_name(whole[i].scalar_type()), " does not round");
+      throw Finding{std::move(fault)};
+    }
+    const OpFamily& family = family_that_allows(q);
+    const bool computes = family.bound != Bound::kExact && family.bound != Bound::kTwoPaths;
+    if (references.empty() && computes) references = references_of(q, family, recording, shadow);
+    Reference reference = computes ? references[i] : exactly(whole[i]);
+    if (family.bound == Bound::kTwoPaths)
+      reference.unknown = follows_a_path(q, i, terms[i][0], whole[i], whole_inputs(q, recording, shadow));
+    // What does not compute folds as before the op, in the dtype; float64 would not overflow where that does.
+    const at::Tensor actual = computes ? widen(terms[i], plan->ops, plan->sizes).value : folded;
+    const Judged judged = judge(actual, whole[i], reference);
+    if (judged.within == Within::kNo) out_of_bound(judged, i, *q.outputs[i]->spec);
+    if (!explanation || judged.within == Within::kOverflow)
+      explanation = Explanation{why_of(q, judged.within), 0, "", 0};
+    explanation->difference = std::max(explanation->difference, judged.worst);
+  }
+  return explanation;
+}
+
+}  // namespace
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
+  const at::Tensor x = a.contiguous(), y = b.contiguous();
+  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow) {
+  return fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
+}
+
+std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow) {
+  std::vector<size_t> values;  // effects that are no views
+  for (size_t i = 0; i < q.effects.size(); ++i) {
+    const Effect& e = q.effects[i];
+    if (!e.window.defined()) continue;
+    if (e.input < 0 || e.written) {
+      values.push_back(i);
+    } else if (q.outputs[i] != nullptr) {
+      judge_view(q, i, shadow);
+      shadow.learn(e.window, q.renditions[u(e.input)], *q.outputs[i]);
+    }
+  }
+  const bool drawn = draws_values(*q.op.op);
+  if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
+    for (const size_t i : values)
+      learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, SlicePlan(), recording, shadow),
+            shadow);
+    return std::nullopt;
+  }
+  if (drawn) find_fault(Condition::kOp, "what it drew is not what the single device draws");
+
+  const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
+  std::vector<size_t> wanted;
+  for (const size_t i : values) {
+    const TensorRecord* record = q.outputs[i];
+    if (record != nullptr && (pending(record) || first_mismatch({whole[i]}, *record) >= 0)) {
+      wanted.push_back(i);
+    } else {
+      learn(q, i, own_or_plain(q, i, {whole[i]}, SlicePlan(), recording, shadow), shadow);
+    }
+  }
+  if (wanted.empty()) return std::nullopt;
+  const std::vector<Tensors> terms = replay_all(q, wanted, recording, shadow);
+  auto explanation = judge_terms(q, wanted, terms, whole, recording, shadow);
+  for (const size_t i : wanted)
+    learn(q, i, own_or_plain(q, i, terms[i], *slice_plan(*q.outputs[i]->spec), recording, shadow), shadow);
+  return explanation;
+}
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges one entry of a timeline: an op by its two proofs, or a redistribution by its declared order.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/values/error.h"
+#include "oracle/judge/check.h"
+#include "oracle/judge/replay.h"
+#include "oracle/judge/shadow.h"
+
+namespace lockstep::oracle {
+
+// Thrown by what judges an entry; check() adds where.
+struct Finding {
+  Fault fault;
+};
+template <class... Parts>
+[[noreturn]] void find_fault(Condition condition, const Parts&... parts) {
+  Fault fault;
+  fault.condition = condition;
+  fault.text = concat(parts...);
+  throw Finding{std::move(fault)};
+}
+
+// One op of the recording and the entry that stands for it.
+struct OpInQuestion {
+  const RecordedOp& op;
+  const TimelineEntry& entry;
+  std::vector<Effect> effects;
+  std::vector<const TensorRecord*> inputs, outputs;  // of op.inputs and effects; see matching.h
+  std::vector<RenditionPtr> renditions;              // of op.inputs
+};
+
+// How the entry differs from the plain answer on the same inputs; empty if it has its bits. The shadow learns
+// the results. Throws Finding.
+std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
+std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
+                                                Shadow& shadow);
+
+// The values of a rendition, pending terms folded in their dtype and default order.
+at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);
+bool same_bits(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+#include "oracle/judge/bound.h"
+#include "oracle/judge/judge_op.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// Terms with their Partial mesh dimensions, as they are folded one after another.
+struct Pending {
+  std::vector<int64_t> dims;
+  std::vector<ReduceOp> ops;
+  std::vector<int64_t> sizes;
+  Tensors terms;  // row-major over sizes
+
+  size_t stride(size_t d) const {
+    size_t n = 1;
+    for (size_t i = d + 1; i < sizes.size(); ++i) n *= u(sizes[i]);
+    return n;
+  }
+};
+
+bool is_permutation_of(std::vector<int64_t> ranks, int64_t n) {
+  std::sort(ranks.begin(), ranks.end());
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] != static_cast<int64_t>(i)) return false;
+  return static_cast<int64_t>(ranks.size()) == n;
+}
+
+void fold_level(Pending& p, const ReductionOrder::Level& level) {
+  const auto found = std::find(p.dims.begin(), p.dims.end(), level.mesh_dim);
+  if (found == p.dims.end())
+    find_fault(Condition::kOp, "its order reduces over mesh dimension ", level.mesh_dim,
+               ", where nothing pends");
+  const auto d = static_cast<size_t>(found - p.dims.begin());
+  if (p.ops[d] != level.op)
+    find_fault(Condition::kOp, "its order reduces by ", name(level.op), " what pends as ", name(p.ops[d]));
+  if (!is_permutation_of(level.ranks, p.sizes[d]))
+    find_fault(Condition::kOp, "its order does not take each of the ", p.sizes[d], " terms once");
+  const auto dtype = p.terms.front().scalar_type();
+  const size_t stride = p.stride(d), n = u(p.sizes[d]);
+  Tensors folded;
+  for (size_t outer = 0; outer < p.terms.size(); outer += n * stride) {
+    for (size_t inner = 0; inner < stride; ++inner) {
+      Tensors line;
+      for (const int64_t rank : level.ranks) line.push_back(p.terms[outer + u(rank) * stride + inner]);
+      folded.push_back(fold(line, level.op, level.dtype).to(dtype));
+    }
+  }
+  p.terms = std::move(folded);
+  p.dims.erase(p.dims.begin() + static_cast<int64_t>(d));
+  p.ops.erase(p.ops.begin() + static_cast<int64_t>(d));
+  p.sizes.erase(p.sizes.begin() + static_cast<int64_t>(d));
+}
+
+// A value becomes terms: coordinate 0 keeps it and the others hold the identity; the kinds for which that is
+// not the value (avg), or need not be (min, max), hold it everywhere.
+void add_pending(Pending& p, size_t d, int64_t mesh_dim, ReduceOp op, int64_t n) {
+  p.dims.insert(p.dims.begin() + static_cast<int64_t>(d), mesh_dim);
+  p.ops.insert(p.ops.begin() + static_cast<int64_t>(d), op);
+  p.sizes.insert(p.sizes.begin() + static_cast<int64_t>(d), n);
+  const bool everywhere = op == ReduceOp::kAvg || op == ReduceOp::kMin || op == ReduceOp::kMax;
+  const size_t stride = p.stride(d);
+  Tensors spread;
+  for (size_t outer = 0; outer < p.terms.size(); outer += stride) {
+    for (int64_t c = 0; c < n; ++c) {
+      for (size_t inner = 0; inner < stride; ++inner) {
+        const at::Tensor& t = p.terms[outer + inner];
+        spread.push_back(c == 0 || everywhere ? t : at::full_like(t, identity(op, t.scalar_type())));
+      }
+    }
+  }
+  p.terms = std::move(spread);
+}
+
+// What pends and is not folded must pend in the target; what pends there anew is made of the value.
+void meet_target(Pending& p, const Spec& target) {
+  const SlicePlanPtr plan = slice_plan(target);
+  for (size_t d = 0; d < p.dims.size(); ++d) {
+    const auto found = std::find(plan->partial_dims.begin(), plan->partial_dims.end(), p.dims[d]);
+    if (found == plan->partial_dims.end() || plan->ops[u(found - plan->partial_dims.begin())] != p.ops[d])
+      find_fault(Condition::kOp, "a pending ", name(p.ops[d]), " over mesh dimension ", p.dims[d],
+                 " is neither reduced by its order nor still pending");
+  }
+  for (size_t d = 0; d < plan->partial_dims.size(); ++d)
+    if (d >= p.dims.size() || p.dims[d] != plan->partial_dims[d])
+      add_pending(p, d, plan->partial_dims[d], plan->ops[d], plan->sizes[d]);
+}
+
+struct Moved {
+  RenditionPtr rendition;
+  std::optional<Explanation> explanation;
+};
+
+bool all_finite(const at::Tensor& t) {
+  return !t.is_floating_point() || at::isfinite(t).all().item<bool>();
+}
+
+// `actual` against the float64 answer in `reference`; nothing to explain if it has the bits of `plain`,
+// unless both left the range of the dtype.
+std::optional<Explanation> judge_against(const Reference& reference, const at::Tensor& plain,
+                                         const at::Tensor& actual, const char* fault) {
+  const bool same = same_bits(plain, actual);
+  if (same && all_finite(actual)) return std::nullopt;
+  if (!plain.is_floating_point()) find_fault(Condition::kOp, "it reduces integers to another value");
+  const Judged judged = judge(actual, plain, reference);
+  if (judged.within == Within::kNo) {
+    Fault found;
+    found.index = judged.index;
+    found.actual = judged.actual;
+    found.expected = judged.expected;
+    found.bound = judged.bound;
+    found.text = fault;
+    throw Finding{std::move(found)};
+  }
+  if (same && judged.within == Within::kYes) return std::nullopt;
+  const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
+  return Explanation{why, 0, "", judged.worst};
+}
+
+// The second proof of a reduction: against the terms folded in their default order, and in float64.
+std::optional<Explanation> judge_fold(const Pending& before, const Pending& after,
+                                      const ReductionOrder& order) {
+  const at::Tensor plain = fold_terms(before.terms, before.ops, before.sizes);
+  const at::Tensor actual = fold_terms(after.terms, after.ops, after.sizes);
+  if (order.levels.empty() || (same_bits(plain, actual) && all_finite(actual))) return std::nullopt;
+  std::vector<FoldLevel> levels;
+  for (const auto& level : order.levels)
+    levels.push_back({level.op, static_cast<int64_t>(level.ranks.size()), level.dtype});
+  for (size_t d = 0; d < after.dims.size(); ++d)
+    levels.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
+  const Reference reference =
+      fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
+  return judge_against(
+      reference, plain, actual,
+      "the reduction is farther from the float64 answer than rounding in any order can bring it");
+}
+
+// A value that is made to pend may not come back in every bit: (v + v + v) / 3.
+std::optional<Explanation> judge_spread(const Pending& value, const Pending& spread) {
+  const at::Tensor plain = fold_terms(value.terms, value.ops, value.sizes);
+  const at::Tensor back = fold_terms(spread.terms, spread.ops, spread.sizes);
+  if (same_bits(plain, back)) return std::nullopt;
+  std::vector<FoldLevel> levels;
+  for (size_t d = 0; d < spread.dims.size(); ++d)
+    levels.push_back({spread.ops[d], spread.sizes[d], plain.scalar_type()});
+  Reference reference = fold_reference(spread.terms, spread.ops, spread.sizes, levels, plain.scalar_type());
+  reference.value = widen(value.terms, value.ops, value.sizes).value;
+  return judge_against(reference, plain, back, "a value that it makes pend is lost");
+}
+
+struct Steps {
+  Pending reduced;  // by the order
+  Pending placed;   // as the target has it
+};
+
+void paste_terms(Pending& whole, const Pending& part, const SlicePlan& slices, int64_t position,
+                 const at::Tensor& like) {
+  if (whole.terms.empty()) {
+    whole = {part.dims, part.ops, part.sizes, {}};
+    for (size_t t = 0; t < part.terms.size(); ++t) whole.terms.push_back(at::empty_like(like));
+  }
+  for (size_t t = 0; t < part.terms.size(); ++t) paste(part.terms[t], slices, position, whole.terms[t]);
+}
+
+// Whole terms, or slice by slice: which of two NaNs survives may depend on where the vector body of a kernel
+// ends, hence on the slices that the ranks fold.
+Steps take_steps(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
+  const auto run = [&](Pending p) {
+    for (const auto& level : entry.order.levels) fold_level(p, level);
+    Steps steps{p, std::move(p)};
+    meet_target(steps.placed, *entry.outputs[0].spec);
+    return steps;
+  };
+  if (slices == nullptr) return run(before);
+  Steps whole;
+  for (size_t i = 0; i < slices->shares.size(); ++i) {
+    const auto position = static_cast<int64_t>(i);
+    Pending part{before.dims, before.ops, before.sizes, {}};
+    for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, position));
+    const Steps steps = run(std::move(part));
+    paste_terms(whole.reduced, steps.reduced, *slices, position, before.terms[0]);
+    paste_terms(whole.placed, steps.placed, *slices, position, before.terms[0]);
+  }
+  return whole;
+}
+
+Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recording& recording,
+           const Shadow& shadow) {
+  const TensorRecord& target = entry.outputs[0];
+  const Rendition& r = *from.rendition;
+  if (!r.pending() && !target.spec->has_partial()) {
+    if (!entry.order.levels.empty()) find_fault(Condition::kOp, "its order reduces where nothing pends");
+    return {from.rendition, std::nullopt};
+  }
+  const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
+  const SlicePlanPtr source_plan = slice_plan(*entry.inputs[0].spec), target_plan = slice_plan(*target.spec);
+  Steps steps = take_steps(before, entry, nullptr);
+  for (const SlicePlan* slices : {target_plan.get(), source_plan.get()})
+    if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
+  auto explanation = judge_fold(before, steps.reduced, entry.order);
+  const Pending& after = steps.placed;
+  if (!explanation) explanation = judge_spread(steps.reduced, after);
+  // Nothing is to be explained of what has the plain run's bits.
+  const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
+  if (is_plain) explanation.reset();
+  return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
+          std::move(explanation)};
+}
+
+}  // namespace
+
+std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
+                                                Shadow& shadow) {
+  if (entry.inputs.size() != 1 || entry.outputs.size() != 1)
+    find_fault(Condition::kSequence, "a redistribution has one input and one result");
+  const TensorRecord &in = entry.inputs[0], &out = entry.outputs[0];
+  if (in.spec == nullptr || out.spec == nullptr)
+    find_fault(Condition::kClosed, "it moves an undefined tensor");
+  const auto sightings = shadow.recognise(in);
+  if (sightings.empty())
+    find_fault(Condition::kClosed, "it reads a value, placed as ", *in.spec,
+               ", that is neither an input of the Program nor the result of an earlier op");
+  std::optional<Explanation> explanation;
+  for (const auto& sighting : sightings) {
+    Moved moved = move(sighting, entry, recording, shadow);
+    const int64_t position = first_mismatch(shadow.terms(sighting.window, *moved.rendition), out);
+    if (position >= 0) {
+      Fault fault;
+      fault.position = position;
+      fault.text = concat("the rank at position ", position, " does not hold its part of ", *out.spec,
+                          " of what was ", *in.spec, ", in the order that is declared");
+      throw Finding{std::move(fault)};
+    }
+    if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
+    shadow.learn(sighting.window, moved.rendition, out);
+    if (!explanation) explanation = std::move(moved.explanation);
+  }
+  return explanation;
+}
+
+}  // namespace lockstep::oracle

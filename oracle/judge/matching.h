@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tensors and arguments of a timeline's entry are which of the recorded op.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/values/timeline.h"
+#include "oracle/judge/replay.h"
+
+namespace lockstep::oracle {
+
+// Whether the engine may hold this value as a plain tensor, which it does not list.
+using IsPlain = std::function<bool(const Window&)>;
+
+// For each input of the op, the record of the entry that shows it; null: undefined, or a plain tensor.
+// Returns what does not match, or "".
+std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry, const IsPlain& is_plain,
+                         std::vector<const TensorRecord*>& records);
+// For each effect of the op likewise; null: undefined.
+std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effects,
+                          const TimelineEntry& entry, std::vector<const TensorRecord*>& records);
+// Arguments that are no tensors. Returns the first that differs, or "".
+std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
+
+// An out= variant as the engine runs it: the functional op, then a copy into `out`. Empty if it is none.
+std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording);
+
+}  // namespace lockstep::oracle

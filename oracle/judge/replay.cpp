@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/replay.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <limits>
+
+#include "engine/values/error.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using torch::jit::Stack;
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+bool same_memory(const Window& a, const Window& b) {
+  return a.defined() && b.defined() && a.id() == b.id();
+}
+
+// The op's arguments with these tensors in their places.
+Stack stack_of(const RecordedOp& op, const Tensors& inputs) {
+  Stack stack;
+  stack.reserve(op.args.size());
+  size_t next = 0;
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const int64_t count = op.tensors_per_arg[i];
+    if (count < 0 || (count == 0 && op.op->args[i].kind != ArgKind::kTensorList)) {
+      stack.push_back(op.args[i]);
+    } else if (op.op->args[i].kind == ArgKind::kTensor) {
+      const at::Tensor& t = inputs[next++];
+      stack.push_back(t.defined() || !op.op->args[i].optional ? c10::IValue(t) : c10::IValue());
+    } else if (op.op->args[i].optional_elements) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (int64_t k = 0; k < count; ++k, ++next)
+        list.push_back(inputs[next].defined() ? std::optional(inputs[next]) : std::nullopt);
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.emplace_back(Tensors(inputs.begin() + static_cast<int64_t>(next),
+                                 inputs.begin() + static_cast<int64_t>(next) + count));
+      next += u(count);
+    }
+  }
+  return stack;
+}
+
+Tensors returned(const Stack& stack) {
+  Tensors results;
+  for (const c10::IValue& value : stack) {
+    if (value.isTensor()) results.push_back(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorVector()) results.push_back(t);
+  }
+  return results;
+}
+
+Tensors collect(const std::vector<Effect>& effects, const Tensors& results, const Tensors& inputs) {
+  Tensors tensors;
+  for (const Effect& e : effects)
+    tensors.push_back(e.result >= 0 ? results.at(u(e.result)) : inputs.at(u(e.input)));
+  return tensors;
+}
+
+Tensors call(const Operator& op, Stack& stack, const std::vector<Effect>& effects, const Tensors& inputs) {
+  op.handle.callBoxed(stack);
+  return collect(effects, returned(stack), inputs);
+}
+
+std::string_view base_name(const Operator& op) {
+  const std::string_view name = op.name;
+  return name.substr(0, name.find('.'));
+}
+
+bool is_any(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Stock CUDA's y = T((x * m) * (1 / (1 - p))), in float for all but double.
+at::Tensor drop(const at::Tensor& x, const at::Tensor& mask, double p) {
+  const bool is_double = x.scalar_type() == at::kDouble;
+  const auto wide = is_double ? at::kDouble : at::kFloat;
+  const double scale = is_double ? 1.0 / (1.0 - p) : static_cast<double>(1.0F / static_cast<float>(1.0 - p));
+  return at::mul(at::mul(x.to(wide), mask.to(wide)), scale).to(x.scalar_type());
+}
+
+// native_dropout on other values: the mask is the plain run's, handed in after the inputs.
+Tensors dropped(const RecordedOp& op, const Tensors& inputs) {
+  const at::Tensor& mask = inputs.at(1);
+  if (op.args.at(2).isBool() && !op.args[2].toBool()) return {inputs[0].clone(), mask};
+  if (op.args.at(1).toDouble() == 1) return {at::zeros_like(inputs[0]), mask};
+  return {drop(inputs.at(0), mask, op.args.at(1).toDouble()), mask};
+}
+
+// ---- one rank ----
+
+const Partial* pending(const SpecPtr& spec) {
+  if (!spec) return nullptr;
+  for (const Placement& p : spec->placements())
+    if (const auto* partial = std::get_if<Partial>(&p)) return partial;
+  return nullptr;
+}
+
+at::Tensor filled(const Spec& spec, int64_t position, ReduceOp op) {
+  return at::full(local_shape(spec, position), identity(op, spec.dtype()), at::TensorOptions(spec.dtype()));
+}
+
+// The rank's sum has no element, and others' have: its term must leave theirs as they are.
+bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& inputs) {
+  for (const Window& whole : op.inputs)
+    if (whole.defined() && whole.numel() == 0) return false;
+  if (is_any(name,
+             {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any", "aten::all"}))
+    return inputs[0].numel() == 0;
+  const bool adds = is_any(name, {"aten::addmm", "aten::baddbmm"});
+  if (!adds && !is_any(name, {"aten::mm", "aten::bmm", "aten::mv", "aten::dot"})) return false;
+  if (adds && inputs[0].numel() > 0) return false;
+  const at::Tensor& left = inputs[adds ? 1 : 0];
+  return left.dim() > 0 && left.size(-1) == 0;
+}
+
+// Rows of the table by their global number; those that other ranks hold are -0.0.
+at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
+  const at::Tensor &table = inputs[0], &wanted = inputs[1];
+  const Indices rows = owned(*where.inputs[0], where.position).lists[0];
+  at::Tensor result = filled(*where.outputs[0], where.position, ReduceOp::kSum);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const at::Tensor here = at::eq(wanted, rows[r]).unsqueeze(-1);
+    result = at::where(here, table[static_cast<int64_t>(r)], result);
+  }
+  return result;
+}
+
+constexpr std::array<std::string_view, 7> kSizesAtOne = {
+    "aten::new_zeros",       "aten::new_ones",       "aten::new_full", "aten::new_empty",
+    "aten::select_backward", "aten::slice_backward", "aten::expand"};
+
+}  // namespace
+
+std::vector<Effect> effects(const RecordedOp& op) {
+  std::vector<Effect> list;
+  std::vector<bool> covered(op.inputs.size(), false);
+  for (size_t r = 0; r < op.results.size(); ++r) {
+    Effect e{.window = op.results[r], .result = static_cast<int64_t>(r)};
+    for (size_t i = 0; i < op.inputs.size() && e.input < 0; ++i)
+      if (same_memory(op.inputs[i], e.window)) e.input = static_cast<int64_t>(i);
+    for (const size_t i : op.written) {
+      if (!same_memory(op.inputs[i], e.window) || covered[i]) continue;
+      e.input = static_cast<int64_t>(i);
+      e.written = covered[i] = true;
+      break;
+    }
+    list.push_back(std::move(e));
+  }
+  for (const size_t i : op.written) {
+    if (covered[i]) continue;
+    Effect e{.window = op.inputs[i], .input = static_cast<int64_t>(i), .written = true};
+    for (const size_t other : op.written)
+      e.window.epoch += same_memory(op.inputs[other], op.inputs[i]) ? 1 : 0;
+    list.push_back(std::move(e));
+  }
+  return list;
+}
+
+Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
+  if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
+  Stack stack = stack_of(op, inputs);
+  return call(*op.op, stack, effects, inputs);
+}
+
+Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
+  if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
+  Stack stack = stack_of(op, inputs);
+  for (size_t i = 0; i < stack.size(); ++i)
+    if (op.op->args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
+        c10::isFloatingType(stack[i].toScalarType()))
+      stack[i] = at::kDouble;
+  return call(*op.op, stack, effects, inputs);
+}
+
+Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
+  RecordedOp positive = op;
+  for (size_t i = 0; i < positive.args.size(); ++i) {
+    c10::IValue& value = positive.args[i];
+    const bool number = op.op->args[i].kind == ArgKind::kScalar || op.op->args[i].kind == ArgKind::kFloat;
+    if (number && value.isDouble()) value = std::abs(value.toDouble());
+    if (number && value.isInt()) value = std::abs(value.toInt());
+  }
+  const std::string& name = op.op->name;
+  if (name.starts_with("aten::sub")) positive.op = &find_operator("aten::add" + name.substr(9));
+  Tensors results = apply_f64(positive, effects, std::move(inputs));
+  for (at::Tensor& r : results)
+    if (r.defined() && r.is_floating_point()) r = r.abs();
+  return results;
+}
+
+Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
+                    const Locality& where) {
+  if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
+  const std::string_view name = base_name(*op.op);
+  const SpecPtr& output = where.outputs.at(0);
+  if (const Partial* partial = pending(output)) {
+    if (sums_nothing(name, op, inputs)) return {filled(*output, where.position, partial->op)};
+    if (name == "aten::embedding") return {embed_rows(inputs, where)};
+  }
+  Stack stack = stack_of(op, inputs);
+  if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
+    stack.at(1) = local_shape(*output, where.position);
+  return call(*op.op, stack, effects, inputs);
+}
+
+at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
+  if (op == ReduceOp::kProduct) return 1;
+  if (op == ReduceOp::kSum || op == ReduceOp::kAvg)
+    return c10::isFloatingType(dtype) ? at::Scalar(-0.0) : at::Scalar(0);
+  const bool lowest = op == ReduceOp::kMax;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (c10::isFloatingType(dtype)) return lowest ? -kInfinity : kInfinity;
+  if (dtype == c10::ScalarType::Bool) return !lowest;
+  const auto bits = static_cast<int64_t>(c10::elementSize(dtype)) * 8;
+  if (dtype == c10::ScalarType::Byte) return lowest ? 0 : 255;
+  const auto greatest = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
+  return lowest ? -greatest - 1 : greatest;
+}
+
+}  // namespace lockstep::oracle

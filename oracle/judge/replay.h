@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs one recorded op again, on other tensors: on whole values, in float64, or on one rank's slices with
+// arguments made local. Plain kernels only; results are fresh, and what the op writes to is written in the
+// tensors given.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "oracle/ownership/slicing.h"
+#include "oracle/plain/record.h"
+
+namespace lockstep::oracle {
+
+// What an op leaves behind: a returned tensor, or an input that it wrote to.
+struct Effect {
+  Window window;         // afterwards
+  int64_t result = -1;   // index of the returned tensor; -1: only written
+  int64_t input = -1;    // index of the input whose memory it is
+  bool written = false;  // that input is written to; else the result is a view of it
+};
+std::vector<Effect> effects(const RecordedOp& op);
+
+using Tensors = std::vector<at::Tensor>;
+
+// A tensor for each effect. @pre inputs are as many as op.inputs, undefined where those are.
+Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
+// The same in float64: floating inputs must be double already; dtype arguments become double.
+Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
+// The op with every number that stands among its arguments replaced by its magnitude, and subtraction by
+// addition.
+Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
+
+// One rank's run: `inputs` are its slices. Sizes among the arguments become those of its part of output 0; a
+// sum over no elements that pends is the identity; rows of a vocabulary shard that others own are -0.0.
+struct Locality {
+  const std::vector<SpecPtr>& inputs;   // null: undefined, or a plain tensor
+  const std::vector<SpecPtr>& outputs;  // of the effects
+  int64_t position = 0;
+};
+Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
+                    const Locality& where);
+
+// x op identity has the bits of x, for every x.
+at::Scalar identity(ReduceOp op, c10::ScalarType dtype);
+
+}  // namespace lockstep::oracle

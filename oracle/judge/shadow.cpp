@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/shadow.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::oracle {
+namespace {
+
+uint64_t key_of(const TensorRecord& record) {
+  uint64_t h = record.spec->hash();
+  for (const Digest& d : record.digests) h = (h ^ d.lo) * 0x9fb21c651e98df25u + d.hi;
+  return h;
+}
+
+bool same_record(const TensorRecord& a, const TensorRecord& b) {
+  return a.digests == b.digests && (a.spec == b.spec || *a.spec == *b.spec);
+}
+
+c10::Storage empty_like_storage(const Window& window) {
+  return at::detail::empty_cpu({static_cast<int64_t>(window.storage.nbytes())}, c10::ScalarType::Byte)
+      .storage();
+}
+
+bool signature_matches(const Spec& spec, const Rendition& rendition) {
+  size_t next = 0;
+  for (size_t d = 0; d < spec.placements().size(); ++d) {
+    const auto* partial = std::get_if<Partial>(&spec.placements()[d]);
+    if (partial == nullptr) continue;
+    if (next >= rendition.ops.size() || rendition.partial_dims[next] != static_cast<int64_t>(d) ||
+        rendition.ops[next] != partial->op)
+      return false;
+    ++next;
+  }
+  return next == rendition.ops.size();
+}
+
+bool same_view(const Window& a, const Window& b) {
+  return a.offset == b.offset && a.dtype == b.dtype && a.shape == b.shape && a.stride == b.stride;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> Shadow::terms(const Window& window, const Rendition& rendition) const {
+  if (rendition.plain()) return {recording_.read(window)};
+  std::vector<at::Tensor> result;
+  for (const c10::Storage& storage : rendition.terms) result.push_back(tensor_in(storage, window));
+  return result;
+}
+
+RenditionPtr Shadow::rendition(const Window& window, const std::vector<at::Tensor>& terms,
+                               const SlicePlan& signature, const Rendition* base) const {
+  auto made = std::make_shared<Rendition>();
+  made->partial_dims = signature.partial_dims;
+  made->ops = signature.ops;
+  made->sizes = signature.sizes;
+  const bool covers = window.numel() * static_cast<int64_t>(c10::elementSize(window.dtype)) ==
+                      static_cast<int64_t>(window.storage.nbytes());
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const c10::Storage& storage = made->terms.emplace_back(empty_like_storage(window));
+    if (!covers) {
+      // By value: what is read is a tensor that lives no longer than this line.
+      const c10::Storage old = base != nullptr && base->terms.size() == terms.size()
+                                   ? base->terms[i]
+                                   : recording_.read(window).storage();
+      std::memcpy(storage.mutable_data(), old.data(), storage.nbytes());
+    }
+    write(tensor_in(storage, window), terms[i]);
+  }
+  return made;
+}
+
+RenditionPtr Shadow::plain() {
+  static const RenditionPtr kPlain = std::make_shared<const Rendition>();
+  return kPlain;
+}
+
+RenditionPtr Shadow::unset() {
+  static const RenditionPtr kUnset = [] {
+    auto made = std::make_shared<Rendition>();
+    made->unset = true;
+    return made;
+  }();
+  return kUnset;
+}
+
+void Shadow::set(const Window& window, RenditionPtr rendition) {
+  remember(window);
+  auto& list = renditions_[{window.id(), window.epoch}];
+  list.clear();
+  list.push_back(std::move(rendition));
+}
+
+void Shadow::add(const Window& window, RenditionPtr rendition) {
+  renditions(window).push_back(std::move(rendition));
+}
+
+RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
+  const auto [begin, end] = known_.equal_range(key_of(record));
+  for (auto it = begin; it != end; ++it)
+    if (it->second.sighting.window == window && same_record(it->second.record, record))
+      return it->second.sighting.rendition;
+  remember(window);
+  if (window.numel() == 0) return find_empty(window, record);
+  import_copies(window);
+  for (const RenditionPtr& r : renditions(window)) {
+    if (!shows(record, window, *r)) continue;
+    const RenditionPtr found = r;
+    learn(window, found, record);
+    return found;
+  }
+  return nullptr;
+}
+
+RenditionPtr Shadow::find_empty(const Window& window, const TensorRecord& record) {
+  const SlicePlanPtr plan = slice_plan(*record.spec);
+  const std::vector<at::Tensor> nothing(static_cast<size_t>(plan->terms), recording_.read(window));
+  if (first_mismatch(nothing, record) >= 0) return nullptr;
+  const RenditionPtr made = plan->partial_dims.empty() ? plain() : rendition(window, nothing, *plan);
+  learn(window, made, record);
+  return made;
+}
+
+void Shadow::learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record) {
+  if (rendition->unset) return;
+  remember(window).learned = true;
+  known_.emplace(key_of(record), Known{{window, rendition}, record});
+}
+
+std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
+  std::vector<Sighting> result;
+  const auto [begin, end] = known_.equal_range(key_of(record));
+  for (auto it = begin; it != end; ++it)
+    if (same_record(it->second.record, record)) result.push_back(it->second.sighting);
+  // Not seen in this placement yet: a first reading, or a storage that was written through another view.
+  const bool any = !result.empty();
+  std::vector<Window> candidates;
+  for (const auto& [storage, windows] : seen_)
+    for (const auto& [w, learned] : windows)
+      if ((!any || w.epoch > 0 || !learned) && w.dtype == record.spec->dtype() &&
+          w.shape == at::IntArrayRef(record.spec->shape()))
+        candidates.push_back(w);
+  for (const Window& w : candidates) {
+    if (any && std::any_of(result.begin(), result.end(), [&](const Sighting& s) { return s.window == w; }))
+      continue;
+    if (auto found = find(w, record); found && !found->unset) result.push_back({w, std::move(found)});
+  }
+  return result;
+}
+
+std::vector<RenditionPtr>& Shadow::renditions(const Window& window) {
+  auto& list = renditions_[{window.id(), window.epoch}];
+  if (list.empty()) list.push_back(plain());
+  return list;
+}
+
+void Shadow::add_copy(const Window& from, const Window& to, size_t first) {
+  const auto originals = renditions(from);
+  for (size_t i = first; i < originals.size(); ++i) {
+    if (originals[i]->plain()) continue;
+    SlicePlan signature;
+    signature.partial_dims = originals[i]->partial_dims;
+    signature.ops = originals[i]->ops;
+    signature.sizes = originals[i]->sizes;
+    add(to, rendition(to, terms(from, *originals[i]), signature));
+  }
+}
+
+void Shadow::import_copies(const Window& window) {
+  const Recording::Copy* copy = recording_.copy(window);
+  if (copy == nullptr) return;
+  import_copies(copy->from);
+  size_t& done = imported_[window.id()];
+  add_copy(copy->from, copy->to, done);
+  done = renditions(copy->from).size();
+}
+
+bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const {
+  if (rendition.unset) return true;
+  if (!signature_matches(*record.spec, rendition)) return false;
+  return first_mismatch(terms(window, rendition), record) < 0;
+}
+
+Shadow::Seen& Shadow::remember(const Window& window) {
+  auto& windows = seen_[window.id()];
+  for (Seen& seen : windows)
+    if (seen.window.epoch < window.epoch) seen.window.epoch = window.epoch;
+  for (Seen& seen : windows)
+    if (same_view(seen.window, window)) return seen;
+  return windows.emplace_back(Seen{window, false});
+}
+
+}  // namespace lockstep::oracle

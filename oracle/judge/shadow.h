@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shadow: the oracle's own values of what the engine holds, kept beside the memory of the plain run. Where
+// the engine may differ (a reduction in another order), the own value stands in a shadow of the plain
+// storage, so that views and in-place writes need no bookkeeping of their own.
+#pragma once
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "oracle/ownership/slicing.h"
+#include "oracle/plain/record.h"
+
+namespace lockstep::oracle {
+
+// One rendition of a storage's values on the engine: the plain values themselves, or own terms in the same
+// layout of bytes. Several may live at once: a pending sum and its reductions by different routes.
+struct Rendition {
+  std::vector<int64_t> partial_dims;
+  std::vector<ReduceOp> ops;
+  std::vector<int64_t> sizes;       // of the partial mesh dimensions
+  std::vector<c10::Storage> terms;  // none: the plain values
+  bool unset = false;               // memory without values (aten::empty_like)
+
+  bool plain() const { return terms.empty(); }
+  bool pending() const { return !partial_dims.empty(); }
+};
+using RenditionPtr = std::shared_ptr<const Rendition>;
+
+class Shadow {
+ public:
+  explicit Shadow(const Recording& recording) : recording_(recording) {}
+
+  // The terms of a rendition, as the window sees them.
+  std::vector<at::Tensor> terms(const Window& window, const Rendition& rendition) const;
+  // A rendition of the window's storage that holds these terms where the window stands, and elsewhere `base`.
+  RenditionPtr rendition(const Window& window, const std::vector<at::Tensor>& terms,
+                         const SlicePlan& signature, const Rendition* base = nullptr) const;
+  static RenditionPtr plain();
+  static RenditionPtr unset();
+
+  // From now on the storage at the window's epoch has this rendition, alone or beside the others.
+  void set(const Window& window, RenditionPtr rendition);
+  void add(const Window& window, RenditionPtr rendition);
+
+  // The renditions of `from` that are not plain, also of `to`, which has the same values in a layout of its
+  // own.
+  void add_copy(const Window& from, const Window& to, size_t first = 0);
+
+  // The rendition of the window that the record shows, by signature and digests; null if there is none.
+  RenditionPtr find(const Window& window, const TensorRecord& record);
+  // Notes that the record shows this rendition, so that it is found without digesting again.
+  void learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record);
+  // Every window with a rendition that the record shows: values with equal bits are not told apart.
+  struct Sighting {
+    Window window;
+    RenditionPtr rendition;
+  };
+  std::vector<Sighting> recognise(const TensorRecord& record);
+
+ private:
+  struct Known {
+    Sighting sighting;
+    TensorRecord record;
+  };
+
+  // Every way in which a storage was seen, at its latest epoch; `learned`: some record showed it.
+  struct Seen {
+    Window window;
+    bool learned = false;
+  };
+
+  std::vector<RenditionPtr>& renditions(const Window& window);
+  void import_copies(const Window& window);
+  // Of no element: nothing tells one such value from another, whatever pends.
+  RenditionPtr find_empty(const Window& window, const TensorRecord& record);
+  bool shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const;
+  Seen& remember(const Window& window);
+
+  const Recording& recording_;
+  std::unordered_map<Moment, std::vector<RenditionPtr>, MomentHash> renditions_;
+  std::unordered_map<const c10::StorageImpl*, size_t> imported_;
+  std::unordered_multimap<uint64_t, Known> known_;
+  std::unordered_map<const c10::StorageImpl*, std::vector<Seen>> seen_;
+};
+
+}  // namespace lockstep::oracle

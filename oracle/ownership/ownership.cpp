@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/ownership/ownership.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/values/error.h"
+#include "oracle/ownership/compare.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// Each of `parts` pieces is cut over the mesh dimension; the shares are concatenated.
+Indices interleaved(const Indices& list, int64_t parts, int64_t ranks, int64_t rank) {
+  Indices held;
+  for (int64_t part = 0; part < parts; ++part) {
+    const auto share = chunk_of(chunk_of(list, parts, part), ranks, rank);
+    held.insert(held.end(), share.begin(), share.end());
+  }
+  return held;
+}
+
+const RaggedShard* ragged_of(const Spec& spec, int64_t* mesh_dim = nullptr) {
+  for (size_t d = 0; d < spec.placements().size(); ++d)
+    if (const auto* ragged = std::get_if<RaggedShard>(&spec.placements()[d])) {
+      if (mesh_dim != nullptr) *mesh_dim = static_cast<int64_t>(d);
+      return ragged;
+    }
+  return nullptr;
+}
+
+// Of `elements`, cut into as many equal blocks as there are units, those of one rank: ranks take their blocks
+// in order.
+Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
+  int64_t all = 0, before = 0;
+  for (size_t r = 0; r < ragged.units.size(); ++r) {
+    all += ragged.units[r];
+    if (static_cast<int64_t>(r) < rank) before += ragged.units[r];
+  }
+  const int64_t block = elements / all;
+  return {before * block, (before + ragged.units[u(rank)]) * block};
+}
+
+// The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
+at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
+  if (!value.is_floating_point()) return value;
+  const at::Tensor of_a = at::ne(a, a), of_b = at::ne(b, b);
+  if (!at::logical_or(of_a, of_b).any().item<bool>()) return value;
+  return at::where(of_a, a, at::where(of_b, b, value));
+}
+
+// No NaN may depend on where in the tensor its element stands, nor may the sign of a zero: so not
+// at::maximum.
+at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return nan_of(a, b, at::add(a, b));
+    case ReduceOp::kMin:
+      return at::where(at::logical_or(at::lt(a, b), at::isnan(a)), a, b);
+    case ReduceOp::kMax:
+      return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
+    case ReduceOp::kProduct:
+      return nan_of(a, b, at::mul(a, b));
+  }
+  throw Broken("[ownership] a ReduceOp out of range");
+}
+
+std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  LOCKSTEP_CHECK(static_cast<int64_t>(locals.size()) == spec.mesh().size(), "[assemble] ", locals.size(),
+                 " local tensors for the ", spec.mesh().size(), " ranks of mesh ", spec.mesh());
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    const auto& local = locals[u(p)];
+    if (!local.defined()) return Disagreement{p, p, {}, concat("position ", p, " holds no tensor")};
+    const auto shape = local_shape(spec, p);
+    if (local.sizes().vec() != shape || local.scalar_type() != spec.dtype())
+      return Disagreement{p,
+                          p,
+                          {},
+                          concat("position ", p, " holds ", dtype_name(local.scalar_type()), "[",
+                                 shape_text(local.sizes().vec()), "], where ", spec, " gives it ",
+                                 dtype_name(spec.dtype()), "[", shape_text(shape), "]")};
+  }
+  return std::nullopt;
+}
+
+// The first position that holds the same elements: coordinate 0 along every mesh dimension that does not
+// distribute.
+int64_t first_replica(const Spec& spec, int64_t position) {
+  auto at = spec.mesh().coordinate(position);
+  for (size_t d = 0; d < at.size(); ++d)
+    if (!distributes(spec.placements()[d])) at[d] = 0;
+  return spec.mesh().position(at);
+}
+
+std::optional<Disagreement> compare_replicas(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    const auto reference = first_replica(spec, p);
+    if (locals[u(p)].is_same(locals[u(reference)])) continue;
+    const auto difference = compare(locals[u(reference)], locals[u(p)]);
+    if (difference.equal()) continue;
+    Disagreement found{p, reference, owned(spec, p).global_index(difference.first_index), ""};
+    found.text = concat("replicas at positions ", reference, " and ", p,
+                        " differ: ", describe(difference, spec.dtype()));
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Indices chunk_of(const Indices& list, int64_t pieces, int64_t which) {
+  const auto n = static_cast<int64_t>(list.size());
+  const int64_t piece_size = (n + pieces - 1) / pieces;
+  Indices held;
+  for (int64_t i = 0; i < n; ++i)
+    if (i / piece_size == which) held.push_back(list[u(i)]);
+  return held;
+}
+
+Share owned(const Spec& spec, int64_t position) {
+  Share share;
+  auto& lists = share.lists;
+  for (const auto n : spec.shape()) {
+    lists.emplace_back(u(n));
+    std::iota(lists.back().begin(), lists.back().end(), 0);
+  }
+  const auto coordinate = spec.mesh().coordinate(position);
+  for (const auto mesh_dim : spec.order()) {
+    const auto& placement = spec.placements()[u(mesh_dim)];
+    const auto ranks = spec.mesh().size(mesh_dim), rank = coordinate[u(mesh_dim)];
+    if (const auto* s = std::get_if<Shard>(&placement))
+      lists[u(s->dim)] = chunk_of(lists[u(s->dim)], ranks, rank);
+    if (const auto* s = std::get_if<InterleavedShard>(&placement))
+      lists[u(s->dim)] = interleaved(lists[u(s->dim)], s->parts, ranks, rank);
+  }
+  int64_t mesh_dim = 0, elements = 1;
+  for (const auto& list : lists) elements *= static_cast<int64_t>(list.size());
+  if (const auto* ragged = ragged_of(spec, &mesh_dim))
+    share.run = blocks_of(*ragged, elements, coordinate[u(mesh_dim)]);
+  return share;
+}
+
+std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
+  return owned(spec, position).shape();
+}
+
+at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::IntArrayRef local_shape) {
+  const at::DimVector dense(at::infer_dense_strides(shape, stride));
+  bool is_dense = true, is_empty = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    is_dense &= shape[d] <= 1 || stride[d] == dense[d];
+    is_empty |= shape[d] == 0;
+  }
+  const at::DimVector whole = is_dense || is_empty ? at::DimVector(stride) : dense;
+  return local_shape == shape ? whole : at::DimVector(at::infer_dense_strides(local_shape, whole));
+}
+
+at::DimVector local_stride(const Share& share, at::IntArrayRef shape, at::IntArrayRef stride) {
+  return share.run ? at::DimVector{1} : local_stride(shape, stride, share.shape());
+}
+
+at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
+  LOCKSTEP_CHECK(global.sizes().vec() == spec.shape(), "[slice] a global tensor of shape ",
+                 shape_text(global.sizes().vec()), " for ", spec);
+  const at::NoGradGuard no_grad;
+  const auto share = owned(spec, position);
+  const auto shape = share.shape();
+  const auto local =
+      at::empty_strided(shape, local_stride(share, spec.shape(), spec.stride()), global.options());
+  copy_out(global, share, local);
+  return local;
+}
+
+std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec) {
+  std::vector<at::Tensor> result;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) result.push_back(slice(global, spec, p));
+  return result;
+}
+
+at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype) {
+  at::Tensor value = terms.at(0).to(dtype);
+  for (size_t i = 1; i < terms.size(); ++i) value = combine(value, terms[i].to(dtype), op);
+  if (op != ReduceOp::kAvg) return value;
+  return nan_of(value, value, at::div(value, static_cast<double>(terms.size())));
+}
+
+ReductionOrder default_order(const Spec& spec) {
+  ReductionOrder order;
+  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+    if (const auto* partial = std::get_if<Partial>(&spec.placements()[u(d)])) {
+      ReductionOrder::Level level{d, partial->op, spec.dtype(), Indices(u(spec.mesh().size(d)))};
+      std::iota(level.ranks.begin(), level.ranks.end(), 0);
+      order.levels.push_back(std::move(level));
+    }
+  return order;
+}
+
+std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec,
+                               const ReductionOrder& order) {
+  const at::NoGradGuard no_grad;
+  for (const auto& level : order.levels) {
+    for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+      const auto line = spec.mesh().line(p, level.mesh_dim);
+      if (line.front() != p) continue;
+      std::vector<at::Tensor> terms;
+      for (const auto rank : level.ranks) terms.push_back(locals[u(line.at(u(rank)))]);
+      const auto value = fold(terms, level.op, level.dtype).to(spec.dtype());
+      for (const auto member : line) locals[u(member)] = value;
+    }
+  }
+  return locals;
+}
+
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
+  return assemble(locals, spec, default_order(spec));
+}
+
+Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order) {
+  if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
+  const at::NoGradGuard no_grad;
+  const auto values = reduce(locals, spec, order);
+  const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
+  Assembly result{at::empty_strided(spec.shape(), stride, at::TensorOptions(spec.dtype())), std::nullopt};
+  int64_t written = 0;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    if (first_replica(spec, p) != p) continue;
+    written += values[u(p)].numel();
+    copy_in(values[u(p)], owned(spec, p), result.global);
+  }
+  if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
+  result.disagreement = compare_replicas(values, spec);
+  return result;
+}
+
+}  // namespace lockstep::oracle

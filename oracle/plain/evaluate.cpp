@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/plain/evaluate.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+#include "oracle/program/schema.h"
+#include "oracle/program/values.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using torch::jit::Stack;
+using Tensors = std::vector<at::Tensor>;
+
+at::Tensor value_of(const Tensors& values, const Ref& ref) {
+  return ref.id < 0 ? at::Tensor() : values.at(static_cast<size_t>(ref.id));
+}
+
+Tensors values_of(const Tensors& values, const Arg& arg) {
+  Tensors list;
+  for (const Ref& ref : std::get<std::vector<Ref>>(arg)) list.push_back(value_of(values, ref));
+  return list;
+}
+
+c10::IValue list_value(const Tensors& tensors, bool optional_elements) {
+  if (!optional_elements) return tensors;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const at::Tensor& t : tensors) list.push_back(t.defined() ? std::optional(t) : std::nullopt);
+  return list;
+}
+
+// The argument as the schema's type wants it: an integer where a float is declared becomes one.
+struct ToIValue {
+  const Tensors& values;
+  const ArgInfo& info;
+
+  c10::IValue operator()(const None&) const { return {}; }
+  c10::IValue operator()(const Ref& ref) const { return value_of(values, ref); }
+  c10::IValue operator()(const std::vector<Ref>& refs) const {
+    return list_value(values_of(values, refs), info.optional_elements);
+  }
+  c10::IValue operator()(int64_t value) const {
+    return info.kind == ArgKind::kFloat ? c10::IValue(static_cast<double>(value)) : c10::IValue(value);
+  }
+  c10::IValue operator()(const std::vector<int64_t>& list) const {
+    return info.kind == ArgKind::kScalarList ? scalars(list) : c10::IValue(list);
+  }
+  c10::IValue operator()(const std::vector<double>& list) const {
+    return info.kind == ArgKind::kScalarList ? scalars(list) : c10::IValue(list);
+  }
+  c10::IValue operator()(const std::vector<bool>& list) const {
+    c10::List<bool> bools;
+    for (const bool b : list) bools.push_back(b);
+    return bools;
+  }
+  c10::IValue operator()(const std::string& text) const { return text; }
+  c10::IValue operator()(c10::ScalarType dtype) const { return dtype; }
+  c10::IValue operator()(const Target&) const {
+    LOCKSTEP_CHECK(info.name == "device", "[evaluate] placements stand in lockstep::redistribute and as the ",
+                   "device of a factory, not as ", info.name);
+    return {};
+  }
+  template <class T>
+  requires(std::is_same_v<T, double> || std::is_same_v<T, bool>) c10::IValue operator()(T value) const {
+    return value;
+  }
+
+ private:
+  template <class T>
+  static c10::IValue scalars(const std::vector<T>& list) {
+    c10::List<at::Scalar> result;
+    for (const T v : list) result.push_back(v);
+    return result;
+  }
+};
+
+void append(Tensors& results, const c10::IValue& value) {
+  if (value.isTensor()) {
+    results.push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (at::Tensor& t : value.toTensorVector()) results.push_back(std::move(t));
+  }
+}
+
+class Interpreter {
+ public:
+  // How calls to libtorch's ops run; the others are the Interpreter's own.
+  using CallOp = std::function<Tensors(const Operator&, Stack&)>;
+
+  Interpreter(const Program& program, Tensors inputs, const Redistribute& redistribute,
+              const Factory& factory = nullptr)
+      : program_(program), redistribute_(redistribute), factory_(factory), values_(std::move(inputs)) {
+    LOCKSTEP_CHECK(values_.size() == program.inputs.size(), "[evaluate] the Program has ",
+                   program.inputs.size(), " inputs, not ", values_.size());
+    values_.reserve(static_cast<size_t>(program.value_count()));
+    for (size_t i = 0; i < program.inputs.size(); ++i)
+      if (program.inputs[i].requires_grad) values_[i].set_requires_grad(true);
+    for (size_t k = 0; k < program.calls.size(); ++k)
+      if (program.calls[k].op == "lockstep::backward") last_backward_ = k;
+  }
+
+  Tensors run(const CallOp& call_op) {
+    for (size_t k = 0; k < program_.calls.size(); ++k) {
+      const Call& call = program_.calls[k];
+      const Target* placed = factory_ && !is_own(call.op) ? target_of(call) : nullptr;
+      Tensors results = is_own(call.op)     ? own(call, k)
+                        : placed != nullptr ? Tensors{factory_(call, *placed)}
+                                            : call_op(find_operator(call.op), stack_for(call));
+      LOCKSTEP_CHECK(static_cast<int64_t>(results.size()) == call.results, "[", call.op, "] call ", k,
+                     " yields ", results.size(), " tensors, where the Program has ", call.results);
+      for (at::Tensor& t : results) values_.push_back(std::move(t));
+    }
+    return std::move(values_);
+  }
+
+  // The values that the arguments of the call in progress refer to.
+  const Tensors& values() const { return values_; }
+
+ private:
+  static const Target* target_of(const Call& call) {
+    for (const Arg& arg : call.args)
+      if (const auto* target = std::get_if<Target>(&arg)) return target;
+    return nullptr;
+  }
+
+  Stack& stack_for(const Call& call) {
+    const Operator& op = find_operator(call.op);
+    LOCKSTEP_CHECK(call.args.size() == op.args.size(), "[", call.op, "] takes ", op.args.size(),
+                   " arguments, not ", call.args.size());
+    stack_.clear();
+    for (size_t i = 0; i < call.args.size(); ++i)
+      stack_.push_back(std::visit(ToIValue{values_, op.args[i]}, call.args[i]));
+    return stack_;
+  }
+
+  Tensors own(const Call& call, size_t k) {
+    if (call.op == "lockstep::redistribute")
+      return {redistribute_(value_of(values_, std::get<Ref>(call.args.at(0))),
+                            std::get<Target>(call.args.at(1)))};
+    if (call.op == "lockstep::detach") return {value_of(values_, std::get<Ref>(call.args.at(0))).detach()};
+    if (call.op == "lockstep::backward") return backward(call, k != last_backward_);
+    throw Error("[" + call.op + "] there is no such operator");
+  }
+
+  Tensors backward(const Call& call, bool retain_graph) {
+    Tensors leaves;
+    for (size_t i = 0; i < program_.inputs.size(); ++i)
+      if (program_.inputs[i].requires_grad) leaves.push_back(values_[i]);
+    Tensors gradients = torch::autograd::grad(values_of(values_, call.args.at(0)), leaves,
+                                              values_of(values_, call.args.at(1)), retain_graph,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+    // Values of their own: some would be the very tensors that were handed in.
+    for (at::Tensor& g : gradients)
+      if (g.defined()) g = g.clone();
+    return gradients;
+  }
+
+  const Program& program_;
+  const Redistribute& redistribute_;
+  const Factory factory_;
+  Tensors values_;
+  Stack stack_;
+  size_t last_backward_ = 0;
+};
+
+Tensors call_boxed(const Operator& op, Stack& stack) {
+  op.handle.callBoxed(stack);
+  Tensors results;
+  for (const c10::IValue& value : stack) append(results, value);
+  stack.clear();
+  return results;
+}
+
+// Attention by its definition on both sides: which fused kernel is stock depends on the size.
+void pin_attention() {
+  auto& context = at::globalContext();
+  context.setSDPUseFlash(false);
+  context.setSDPUseMemEfficient(false);
+  context.setSDPUseCuDNN(false);
+}
+
+// Seed, offset and device of the thread's stream within a scope, as the Program begins.
+class Stream {
+ public:
+  Stream(const Case& c, RandomSource& random) : before_(generator()), scope_(random) {
+    generator() = {{c.program.seed, 0}, c.device};
+  }
+  ~Stream() { generator() = before_; }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+ private:
+  Generator before_;
+  RandomScope scope_;
+};
+
+Tensors global_inputs(const Case& c) {
+  Tensors inputs;
+  for (size_t i = 0; i < c.program.inputs.size(); ++i)
+    inputs.push_back(make_global(c, static_cast<int64_t>(i)));
+  return inputs;
+}
+
+// A plain tensor has one placement: a redistribution is a copy.
+at::Tensor copy_of(const at::Tensor& value, const Target&) {
+  return value.clone();
+}
+
+// ---- float64 ----
+
+bool is_float(const at::Tensor& t) {
+  return t.defined() && t.is_floating_point();
+}
+at::Tensor wide(const at::Tensor& t) {
+  return is_float(t) ? t.to(at::kDouble) : t;
+}
+
+void widen_dtypes(const Operator& op, Stack& stack) {
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (op.args[i].kind != ArgKind::kDtype || !stack[i].isInt()) continue;
+    if (c10::isFloatingType(stack[i].toScalarType())) stack[i] = at::kDouble;
+  }
+}
+
+// A conversion: in double it may convert nothing and return its operand, but where the plain run made a new
+// tensor the results are one too.
+Tensors widened_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
+  const at::Tensor self = !stack.empty() && stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
+  Tensors results = call_boxed(op, stack);
+  if (op.writes || results.size() != 1 || !self.defined() || !results[0].is_same(self)) return results;
+  const auto operand =
+      std::find_if(values.begin(), values.end(), [&](const at::Tensor& v) { return v.is_same(self); });
+  const auto& was = plain.at(static_cast<size_t>(operand - values.begin()));
+  if (!plain.at(values.size()).is_same(was)) results[0] = results[0].clone();
+  return results;
+}
+
+// A random op in the plain run's dtype, so that it draws the same values; its results in double.
+Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
+  const at::Tensor self = stack.at(0).toTensor();
+  auto dtype = self.scalar_type();
+  for (size_t v = 0; v < values.size(); ++v)
+    if (values[v].is_same(self)) dtype = plain[v].scalar_type();
+  const bool drops = op.name == "aten::native_dropout" || op.name == "aten::dropout";
+  if (drops) {
+    Stack ones = {at::ones_like(self.detach(), self.options().dtype(dtype))};
+    ones.insert(ones.end(), stack.begin() + 1, stack.end());
+    Tensors kept = call_boxed(op, ones);
+    kept[0] = self * wide(kept[0]);
+    return kept;
+  }
+  stack[0] = self.detach().to(dtype, /*non_blocking=*/false, /*copy=*/true);
+  Tensors results = call_boxed(op, stack);
+  for (at::Tensor& r : results) r = op.writes ? self.copy_(wide(r)) : wide(r);
+  return results;
+}
+
+}  // namespace
+
+Tensors run(const Program& program, Tensors inputs, const Redistribute& redistribute,
+            const Factory& factory) {
+  return Interpreter(program, std::move(inputs), redistribute, factory).run(call_boxed);
+}
+
+Tensors evaluate(const Case& c, RandomSource& random) {
+  pin_attention();
+  const Stream stream(c, random);
+  return run(c.program, global_inputs(c), copy_of);
+}
+
+PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
+  pin_attention();
+  const Stream stream(c, random);
+  PlainRun result;
+  const Tensors inputs = global_inputs(c);
+  // Aliases, since a call may change the shape of the tensor that it is given.
+  for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
+  const auto copy = [&result](const at::Tensor& value, const Target& target) {
+    const at::DisableRecordFunctionGuard unseen;
+    at::Tensor copied = copy_of(value, target);
+    result.recording.add_copy(value, copied);
+    return copied;
+  };
+  const Recorder recorder(result.recording);
+  result.values = run(c.program, inputs, copy);
+  result.random_after = generator().state;
+  return result;
+}
+
+Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain) {
+  pin_attention();
+  const Stream stream(c, random);
+  Tensors inputs = global_inputs(c);
+  for (at::Tensor& t : inputs) t = wide(t);
+  const Redistribute copy = copy_of;
+  Interpreter interpreter(c.program, std::move(inputs), copy);
+  return interpreter.run([&](const Operator& op, Stack& stack) {
+    widen_dtypes(op, stack);
+    return op.random ? random_call(op, stack, interpreter.values(), plain)
+                     : widened_call(op, stack, interpreter.values(), plain);
+  });
+}
+
+}  // namespace lockstep::oracle

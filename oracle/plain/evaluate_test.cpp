@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter against the same ops called by name, and the recording against what was called.
+#include "oracle/plain/evaluate.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/values/error.h"
+#include "oracle/random/random_simulation.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using c10::ScalarType;
+using Refs = std::vector<Ref>;
+using Ints = std::vector<int64_t>;
+
+Input normal(Ints shape, uint64_t seed, bool requires_grad = false, ScalarType dtype = ScalarType::Float) {
+  return {dtype, std::move(shape), {}, {ValueKind::kNormal, seed, 0, 0, {}}, requires_grad};
+}
+
+Case make_case(std::vector<Input> inputs, std::vector<Call> calls) {
+  Case c;
+  c.mesh = DeviceMesh({2});
+  c.device = {1, 256};
+  c.program.seed = 5;
+  c.program.inputs = std::move(inputs);
+  c.program.calls = std::move(calls);
+  c.placements.assign(c.program.inputs.size(), Target{{Replicate{}}, {}});
+  return c;
+}
+
+at::Tensor copy(const at::Tensor& t, const Target&) {
+  return t.clone();
+}
+
+std::vector<at::Tensor> values(const Case& c) {
+  validate(c);
+  SimulatedSource random;
+  return evaluate(c, random);
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return at::equal(a, b) && a.scalar_type() == b.scalar_type();
+}
+
+// Would catch: an argument of any type that reaches the op changed, results in another order.
+TEST(Run, PassesEveryTypeOfArgument) {
+  const Case c =
+      make_case({normal({4, 6}, 1),
+                 normal({4, 6}, 2),
+                 {ScalarType::Long, {3}, {}, {ValueKind::kIndex, 3, 0, 3, {}}, false}},
+                {{"aten::add.Tensor", {Ref{0}, Ref{1}, 2.5}, 1},
+                 {"aten::sum.dim_IntList", {Ref{3}, Ints{1}, true, ScalarType::Double}, 1},
+                 {"aten::split.Tensor", {Ref{0}, int64_t{3}, int64_t{1}}, 2},
+                 {"aten::cat", {Refs{{5}, {6}, {0}}, int64_t{1}}, 1},
+                 {"aten::index.Tensor", {Ref{0}, Refs{{-1}, {2}}}, 1},
+                 {"aten::gelu", {Ref{0}, std::string("tanh")}, 1},
+                 {"aten::clamp", {Ref{0}, None{}, int64_t{1}}, 1},
+                 {"aten::_foreach_mul.ScalarList", {Refs{{0}, {1}}, std::vector<double>{2.0, -0.5}}, 2},
+                 {"aten::var.correction", {Ref{0}, None{}, int64_t{1}, false}, 1}});
+  const auto v = values(c);
+  ASSERT_EQ(static_cast<int64_t>(v.size()), c.program.value_count());
+  EXPECT_TRUE(same(v[3], at::add(v[0], v[1], 2.5)));
+  EXPECT_TRUE(same(v[4], at::sum(v[3], {1}, true, at::kDouble)));
+  EXPECT_TRUE(same(v[6], v[0].narrow(1, 3, 3)));
+  EXPECT_TRUE(same(v[7], at::cat({v[5], v[6], v[0]}, 1)));
+  EXPECT_TRUE(same(v[8], at::index_select(v[0], 1, v[2])));
+  EXPECT_TRUE(same(v[9], at::gelu(v[0], "tanh")));
+  EXPECT_TRUE(same(v[10], at::clamp_max(v[0], 1)));
+  EXPECT_TRUE(same(v[12], at::mul(v[1], -0.5)));
+  EXPECT_TRUE(same(v[13], at::var(v[0], at::OptionalIntArrayRef(), at::Scalar(1))));
+}
+
+// Would catch: an in-place result that is a copy, a lost write through a view, a void op that yields results.
+TEST(Run, AliasesAsTheOpsDo) {
+  const Case c = make_case({normal({4, 6}, 1), normal({4, 6}, 2)},
+                           {{"aten::select.int", {Ref{0}, int64_t{0}, int64_t{1}}, 1},
+                            {"aten::mul_.Scalar", {Ref{2}, 2.0}, 1},
+                            {"aten::_foreach_add_.Scalar", {Refs{{1}}, 1.0}, 0},
+                            {"lockstep::detach", {Ref{0}}, 1},
+                            {"lockstep::redistribute", {Ref{0}, Target{{Shard{0}}, {}}}, 1}});
+  const auto before = values(make_case(c.program.inputs, {}));
+  const auto v = values(c);
+  EXPECT_TRUE(v[3].is_same(v[2]));
+  EXPECT_TRUE(same(v[0][1], at::mul(before[0][1], 2.0)));
+  EXPECT_TRUE(same(v[0][0], before[0][0]));
+  EXPECT_TRUE(same(v[1], at::add(before[1], 1.0)));
+  EXPECT_EQ(v[4].data_ptr(), v[0].data_ptr());
+  EXPECT_NE(v[5].data_ptr(), v[0].data_ptr());
+  EXPECT_TRUE(same(v[5], v[0]));
+}
+
+// Would catch: a gradient for the wrong input, an unused one that is not undefined, a graph freed between two
+// passes.
+TEST(Run, TakesGradients) {
+  const Case c =
+      make_case({normal({4, 6}, 1, true), normal({6, 3}, 2, true), normal({5}, 3, true), normal({4, 3}, 4)},
+                {{"aten::mm", {Ref{0}, Ref{1}}, 1},
+                 {"lockstep::backward", {Refs{{4}}, Refs{{3}}}, 3},
+                 {"lockstep::backward", {Refs{{4}}, Refs{{3}}}, 3}});
+  const auto v = values(c);
+  EXPECT_TRUE(same(v[5], at::mm(v[3], v[1].t())));
+  EXPECT_TRUE(same(v[6], at::mm(v[0].t(), v[3])));
+  EXPECT_FALSE(v[7].defined());
+  EXPECT_TRUE(same(v[8], v[5]));
+}
+
+// Would catch: a call whose number of results differs from the Program's, silently shifting all later values.
+TEST(Run, RefusesAnotherNumberOfResults) {
+  const Case c = make_case({normal({4}, 1)}, {{"aten::split.Tensor", {Ref{0}, int64_t{2}, int64_t{0}}, 3}});
+  SimulatedSource random;
+  EXPECT_THROW(evaluate(c, random), Error);
+  EXPECT_THROW(run(c.program, {}, copy), Error);
+}
+
+// Would catch: a reference that is float32 in disguise, or random values drawn anew in double.
+TEST(EvaluateF64, IsTheSameProgramInDouble) {
+  const Case c =
+      make_case({normal({4, 6}, 1, true), normal({6, 3}, 2)},
+                {{"aten::native_dropout", {Ref{0}, 0.5, true}, 2},
+                 {"aten::mm", {Ref{2}, Ref{1}}, 1},
+                 {"aten::rand_like", {Ref{4}, None{}, None{}, None{}, None{}, None{}}, 1},
+                 {"aten::_to_copy", {Ref{4}, ScalarType::BFloat16, None{}, None{}, None{}, false, None{}}, 1},
+                 {"lockstep::backward", {Refs{{4}}, Refs{{5}}}, 1}});
+  SimulatedSource random;
+  const auto plain = evaluate(c, random);
+  const auto wide = evaluate_f64(c, random, plain);
+  for (const size_t i : {0, 1, 2, 4, 5, 6, 7}) EXPECT_EQ(wide[i].scalar_type(), at::kDouble) << i;
+  EXPECT_TRUE(same(wide[3], plain[3]));
+  EXPECT_TRUE(same(wide[5], plain[5].to(at::kDouble)));
+  EXPECT_TRUE(same(wide[4], at::mm(wide[2], wide[1])));
+  EXPECT_TRUE(at::allclose(wide[7], plain[7].to(at::kDouble), 1e-5, 1e-6));
+  EXPECT_GT(at::sum(plain[3]).item<int64_t>(), 0);
+  EXPECT_LT(at::sum(plain[3]).item<int64_t>(), 24);
+}
+
+// Would catch: a conversion that in double is its operand itself, and what is written to one of them in both;
+// one that is the operand in the plain run too, and no longer is.
+TEST(EvaluateF64, ConversionsAreTensorsOfTheirOwn) {
+  auto x = normal({4}, 1);
+  x.dtype = ScalarType::Double;
+  const Case c = make_case({x}, {{"aten::to.dtype", {Ref{0}, ScalarType::BFloat16, false, false, None{}}, 1},
+                                 {"aten::to.dtype", {Ref{0}, ScalarType::Double, false, false, None{}}, 1},
+                                 {"aten::zero_", {Ref{1}}, 1}});
+  SimulatedSource random;
+  const auto plain = evaluate(c, random);
+  const auto wide = evaluate_f64(c, random, plain);
+  EXPECT_TRUE(same(wide[0], plain[0]));
+  EXPECT_FALSE(wide[1].is_same(wide[0]));
+  EXPECT_TRUE(wide[2].is_same(wide[0]));
+}
+
+std::vector<std::string> recorded(const Case& c) {
+  SimulatedSource random;
+  std::vector<std::string> names;
+  for (const RecordedOp& op : evaluate_recorded(c, random).recording.ops) names.push_back(op.op->name);
+  return names;
+}
+
+// Would catch: ops inside kernels counted as ops of the program, composites counted besides their parts, an
+// op of the backward pass that is missed.
+TEST(Recording, HoldsTheOpsThatReachAKernel) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(recorded(make_case({normal({4, 6}, 1, true), normal({3, 6}, 2, true), normal({4, 3}, 3)},
+                               {{"aten::linear", {Ref{0}, Ref{1}, None{}}, 1},
+                                {"lockstep::backward", {Refs{{3}}, Refs{{2}}}, 2}})),
+            (Names{"aten::t", "aten::mm", "aten::t", "aten::mm", "aten::t", "aten::t", "aten::mm", "aten::t",
+                   "aten::clone", "aten::clone"}));
+  // ones_like fills inside its kernel; an in-place op saves what its derivative needs.
+  EXPECT_EQ(recorded(make_case({normal({4}, 1, true), normal({4}, 2)},
+                               {{"aten::ones_like", {Ref{0}, None{}, None{}, None{}, None{}, None{}}, 1},
+                                {"aten::mul.Tensor", {Ref{0}, Ref{2}}, 1},
+                                {"aten::pow_.Scalar", {Ref{3}, 2.0}, 1},
+                                {"lockstep::backward", {Refs{{4}}, Refs{{1}}}, 1}})),
+            (Names{"aten::ones_like", "aten::mul.Tensor", "aten::clone", "aten::pow_.Scalar",
+                   "aten::pow.Tensor_Scalar", "aten::mul.Scalar", "aten::mul.Tensor", "aten::mul.Tensor",
+                   "aten::clone"}));
+  EXPECT_EQ(recorded(make_case({normal({4, 4}, 1, true), normal({4, 4}, 2)},
+                               {{"aten::dropout", {Ref{0}, 0.5, true}, 1},
+                                {"lockstep::backward", {Refs{{2}}, Refs{{1}}}, 1}})),
+            (Names{"aten::native_dropout", "aten::native_dropout_backward", "aten::clone"}));
+}
+
+// Would catch: a recording that shows later values for earlier reads.
+TEST(Recording, KeepsValuesAsTheyWere) {
+  const Case c = make_case({normal({4, 6}, 1)}, {{"aten::select.int", {Ref{0}, int64_t{0}, int64_t{1}}, 1},
+                                                 {"aten::mul_.Scalar", {Ref{1}, 2.0}, 1},
+                                                 {"aten::neg", {Ref{0}}, 1},
+                                                 {"aten::add_.Scalar", {Ref{0}, 1.0, int64_t{1}}, 1}});
+  const at::Tensor before = values(make_case(c.program.inputs, {}))[0];
+  SimulatedSource random;
+  const PlainRun plain = evaluate_recorded(c, random);
+  const auto& ops = plain.recording.ops;
+  ASSERT_EQ(ops.size(), 4u);
+  EXPECT_TRUE(same(plain.recording.read(ops[0].inputs[0]), before));
+  EXPECT_TRUE(same(plain.recording.read(ops[1].inputs[0]), before[1]));
+  EXPECT_TRUE(same(plain.recording.read(ops[1].results[0]), at::mul(before[1], 2.0)));
+  const at::Tensor middle = plain.recording.read(ops[2].inputs[0]);
+  EXPECT_TRUE(same(middle[1], at::mul(before[1], 2.0)));
+  EXPECT_TRUE(same(middle[0], before[0]));
+  EXPECT_TRUE(same(plain.recording.read(ops[3].results[0]), plain.values[0]));
+  EXPECT_EQ(plain.recording.window(plain.values[0]).epoch, 2);
+}
+
+}  // namespace
+}  // namespace lockstep::oracle

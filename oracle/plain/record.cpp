@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/plain/record.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstring>
+
+#include "engine/stream/random_source.h"
+#include "engine/values/error.h"
+
+namespace lockstep::oracle {
+namespace {
+
+// Ops that move no value and make no new one: the engine may or may not see them, and neither side counts
+// them.
+bool is_silent(const Operator& op) {
+  return op.name == "aten::detach" || op.name == "aten::alias" || op.name == "aten::lift_fresh" ||
+         (!op.returns_tensors && !op.writes);
+}
+
+struct Frame {
+  const Operator* op = nullptr;
+  bool counted = false;
+  RecordedOp entry;
+};
+
+struct State {
+  Recording* recording = nullptr;
+  std::vector<Frame> frames;
+  int64_t blocked = 0;  // frames of ops that do not decompose above autograd
+};
+
+thread_local std::unique_ptr<State> tls_state;
+
+// Names of schemas live in the schemas, so their addresses name the operators. Null for a node of the
+// backward pass, which is no operator.
+const Operator* operator_of(const at::RecordFunction& fn) {
+  thread_local std::unordered_map<const char*, const Operator*> known;
+  const auto found = known.find(fn.name());
+  if (found != known.end()) return found->second;
+  const auto name = fn.operator_name();
+  const auto handle = name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
+  return handle ? known.emplace(fn.name(), &find_operator(*handle)).first->second : nullptr;
+}
+
+bool below_autograd() {
+  return c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::AutogradFunctionality);
+}
+
+// Some in-place ops save a copy of what they overwrite for their backward; the engine sees that copy as an
+// op.
+bool is_saved_copy(const State& state, const Operator& op) {
+  return state.blocked == 1 && !state.frames.empty() && state.frames.back().counted &&
+         state.frames.back().op->writes && op.name == "aten::clone" && !below_autograd();
+}
+
+void add_input(RecordedOp& entry, const Recording& recording, const at::Tensor& tensor, bool written) {
+  if (written && tensor.defined()) entry.written.push_back(entry.inputs.size());
+  entry.inputs.push_back(recording.window(tensor));
+}
+
+void add_argument(RecordedOp& entry, const Recording& recording, const c10::IValue& value,
+                  const ArgInfo& info) {
+  const size_t before = entry.inputs.size();
+  if (info.kind == ArgKind::kTensor) {
+    add_input(entry, recording, value.isTensor() ? value.toTensor() : at::Tensor(), info.written);
+  } else if (info.kind == ArgKind::kTensorList && value.isTensorList()) {
+    for (const at::Tensor& t : value.toTensorVector()) add_input(entry, recording, t, info.written);
+  } else if (info.kind == ArgKind::kTensorList && value.isList()) {
+    for (const c10::IValue& v : value.toListRef())
+      add_input(entry, recording, v.isTensor() ? v.toTensor() : at::Tensor(), info.written);
+  } else {
+    entry.args.push_back(value);
+    entry.tensors_per_arg.push_back(info.kind == ArgKind::kTensorList ? 0 : -1);
+    return;
+  }
+  entry.args.emplace_back();
+  entry.tensors_per_arg.push_back(static_cast<int64_t>(entry.inputs.size() - before));
+}
+
+RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args, Recording& recording) {
+  RecordedOp entry;
+  entry.op = &op;
+  size_t count = args.size();
+  // A view that names its strides too. reshape takes one or the other by the strides of its input, which a
+  // redistribution may change.
+  if (op.name == kReshapeAlias) {
+    entry.op = &find_operator(kView);
+    count = entry.op->args.size();
+  }
+  entry.args.reserve(count);
+  for (size_t i = 0; i < count; ++i) add_argument(entry, recording, args[i], op.args[i]);
+  if (op.random) entry.random_offset = generator().state.offset;
+  for (const size_t i : entry.written) recording.freeze(entry.inputs[i].storage);
+  return entry;
+}
+
+// The copy is made before the op around it writes, whose epoch has begun already.
+void before_write(RecordedOp& copy, const RecordedOp& writer) {
+  for (Window& read : copy.inputs)
+    for (const size_t i : writer.written)
+      if (read.id() == writer.inputs[i].id()) read.epoch = writer.inputs[i].epoch;
+}
+
+void add_results(RecordedOp& entry, const Recording& recording, const std::vector<c10::IValue>& outputs) {
+  for (const c10::IValue& value : outputs) {
+    if (value.isTensor()) {
+      entry.results.push_back(recording.window(value.toTensor()));
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorVector()) entry.results.push_back(recording.window(t));
+    }
+  }
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+  State& state = *tls_state;
+  Frame frame{.op = operator_of(fn), .entry = {}};
+  if (frame.op != nullptr) {
+    const Operator& op = *frame.op;
+    frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
+    if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+    if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
+    if (!op.composite) ++state.blocked;
+  }
+  state.frames.push_back(std::move(frame));
+  return nullptr;
+}
+
+void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  State& state = *tls_state;
+  Frame frame = std::move(state.frames.back());
+  state.frames.pop_back();
+  if (frame.op == nullptr) return;
+  if (!frame.op->composite) --state.blocked;
+  if (!frame.counted) return;
+  add_results(frame.entry, *state.recording, fn.outputs());
+  state.recording->ops.push_back(std::move(frame.entry));
+}
+
+}  // namespace
+
+int64_t Window::numel() const {
+  int64_t n = 1;
+  for (const int64_t s : shape) n *= s;
+  return n;
+}
+
+bool Window::operator==(const Window& other) const {
+  return id() == other.id() && epoch == other.epoch && offset == other.offset && dtype == other.dtype &&
+         shape == other.shape && stride == other.stride;
+}
+
+at::Tensor tensor_in(const c10::Storage& storage, const Window& window) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         c10::scalarTypeToTypeMeta(window.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(window.shape, window.stride, window.offset);
+  return tensor;
+}
+
+Window window_of(const at::Tensor& tensor) {
+  Window w;
+  if (!tensor.defined()) return w;
+  w.storage = tensor.storage();
+  w.offset = tensor.storage_offset();
+  w.shape = at::DimVector(tensor.sizes());
+  w.stride = at::DimVector(tensor.strides());
+  w.dtype = tensor.scalar_type();
+  return w;
+}
+
+Window Recording::window(const at::Tensor& tensor) const {
+  Window w = window_of(tensor);
+  const auto epoch = epochs_.find(w.id());
+  if (epoch != epochs_.end()) w.epoch = epoch->second;
+  return w;
+}
+
+at::Tensor Recording::read(const Window& window) const {
+  if (!window.defined()) return {};
+  const auto frozen = frozen_.empty() ? frozen_.end() : frozen_.find({window.id(), window.epoch});
+  return tensor_in(frozen == frozen_.end() ? window.storage : frozen->second, window);
+}
+
+const Recording::Copy* Recording::copy(const Window& window) const {
+  const auto found = copies_.find(window.id());
+  return found == copies_.end() || window.epoch != 0 ? nullptr : &found->second;
+}
+
+void Recording::freeze(const c10::Storage& storage) {
+  int64_t& epoch = epochs_[storage.unsafeGetStorageImpl()];
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  const at::Tensor copy = at::detail::empty_cpu({bytes}, c10::ScalarType::Byte);
+  if (bytes > 0) std::memcpy(copy.mutable_data_ptr(), storage.data(), storage.nbytes());
+  frozen_.emplace(Moment{storage.unsafeGetStorageImpl(), epoch}, copy.storage());
+  ++epoch;
+}
+
+void Recording::add_copy(const at::Tensor& from, const at::Tensor& to) {
+  copies_.insert_or_assign(to.storage().unsafeGetStorageImpl(), Copy{window(from), window(to)});
+}
+
+Recorder::Recorder(Recording& recording) {
+  if (tls_state != nullptr) throw Broken("[record] a Recorder within a Recorder");
+  tls_state = std::make_unique<State>();
+  tls_state->recording = &recording;
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+Recorder::~Recorder() {
+  at::removeCallback(handle_);
+  tls_state.reset();
+}
+
+}  // namespace lockstep::oracle

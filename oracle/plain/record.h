@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording: what a plain run did, op by op, in the terms of the engine's Timeline: the ops that reach a
+// kernel below autograd, forward and backward, with the memory that each read and wrote. Values stay readable
+// as they were.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/Storage.h>
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "oracle/program/schema.h"
+
+namespace lockstep::oracle {
+
+// A tensor as memory at one time: it names a value even after the tensor object is gone. The epoch counts the
+// in-place writes to the storage. Two windows are equal exactly if they read the same elements at the same
+// time.
+struct Window {
+  c10::Storage storage;  // none: an undefined tensor
+  int64_t offset = 0;
+  at::DimVector shape, stride;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  int64_t epoch = 0;
+
+  bool defined() const { return static_cast<bool>(storage); }
+  const c10::StorageImpl* id() const { return storage.unsafeGetStorageImpl(); }
+  int64_t numel() const;
+  bool operator==(const Window& other) const;
+};
+// A storage between two writes: what a window reads from.
+struct Moment {
+  const c10::StorageImpl* storage;
+  int64_t epoch;
+  bool operator==(const Moment&) const = default;
+};
+struct MomentHash {
+  size_t operator()(const Moment& moment) const {
+    return std::hash<const void*>()(moment.storage) * 31 + static_cast<size_t>(moment.epoch);
+  }
+};
+
+// At epoch 0.
+Window window_of(const at::Tensor& tensor);
+// The elements of another storage that a window names.
+at::Tensor tensor_in(const c10::Storage& storage, const Window& window);
+
+// Two names of one view: _reshape_alias is recorded as view.
+inline constexpr const char* kView = "aten::view";
+inline constexpr const char* kReshapeAlias = "aten::_reshape_alias";
+
+struct RecordedOp {
+  const Operator* op = nullptr;
+  std::vector<c10::IValue> args;          // tensors are None
+  std::vector<int64_t> tensors_per_arg;   // -1: not a tensor argument; else how many `inputs` it took
+  std::vector<Window> inputs;             // as they were before the op, undefined ones included
+  std::vector<Window> results;            // returned tensors, flattened
+  std::vector<size_t> written;            // inputs that the op writes to
+  std::optional<uint64_t> random_offset;  // of the stream before a random op
+};
+
+class Recording {
+ public:
+  std::vector<RecordedOp> ops;
+
+  // The window of a tensor as it is now; of a tensor that was written to, at the last epoch.
+  Window window(const at::Tensor& tensor) const;
+  // The value as it was at the window's epoch. Does not own history.
+  at::Tensor read(const Window& window) const;
+  // How the storage of a window came to be, if add_copy told: a copy of `from`, first seen as `to`.
+  struct Copy {
+    Window from, to;
+  };
+  const Copy* copy(const Window& window) const;
+  // Of which storage a write is about to happen: keeps the values readable, and begins the next epoch.
+  void freeze(const c10::Storage& storage);
+  void add_copy(const at::Tensor& from, const at::Tensor& to);
+
+ private:
+  std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;
+  std::unordered_map<Moment, c10::Storage, MomentHash> frozen_;
+  std::unordered_map<const c10::StorageImpl*, Copy> copies_;
+};
+
+// While alive, the plain ops of this thread are recorded, nested ones only within ops that decompose above
+// autograd.
+class Recorder {
+ public:
+  explicit Recorder(Recording& recording);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+ private:
+  uint64_t handle_;
+};
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: data, a list of ATen calls on named global tensors. Case: a Program, a mesh and how its inputs are
+// placed. The text form of a Case, with a checksum, is the replay token. Nothing here runs an op.
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/stream/random_call.h"
+#include "engine/values/device_mesh.h"
+#include "engine/values/placement.h"
+
+namespace lockstep::oracle {
+
+// A value of the Program by number: inputs first, then the results of the calls in order.
+struct Ref {
+  int64_t id = 0;
+  bool operator==(const Ref&) const = default;
+};
+struct None {
+  bool operator==(const None&) const = default;
+};
+// How a redistribute call writes its target: placements and, when not left to right, their order.
+struct Target {
+  Placements placements;
+  std::vector<int64_t> order;
+  bool operator==(const Target&) const = default;
+};
+
+// Arguments stand in schema order, all of them (defaults written out).
+using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>,
+                         std::vector<double>, std::vector<bool>, std::string, c10::ScalarType, Target>;
+
+// op is "aten::name" or "aten::name.overload", or one of three that are Lockstep's own:
+//   "lockstep::redistribute"(Ref, Target): a new tensor of the same values;
+//   "lockstep::backward"(outputs, grad_outputs): one result for each input with requires_grad, in order
+//       (torch.autograd.grad, unused ones undefined);
+//   "lockstep::detach"(Ref): the value without history, aliasing it.
+// In a list, Ref{-1} is an undefined tensor (aten::index).
+struct Call {
+  std::string op;
+  std::vector<Arg> args;
+  int64_t results =
+      1;  // how many values the call defines; a list op defines one for each element; in-place: 1
+  bool operator==(const Call&) const = default;
+};
+
+// Which values an input has. Deterministic functions of (kind, seed, element); see values.h.
+enum class ValueKind {
+  kNormal,    // standard normal, rounded to the dtype
+  kUniform,   // [0, 1)
+  kIntegers,  // small integers, [low, high]
+  kSpecial,   // mix of -0.0, NaN with payloads, infinities, denormals, huge, ties, ones
+  kIndex,     // integers in [low, high], for index tensors
+  kZeros,
+  kOnes,
+  kBits,  // exactly `bits`, row-major, one word an element
+};
+
+struct Values {
+  ValueKind kind = ValueKind::kNormal;
+  uint64_t seed = 0;
+  int64_t low = 0, high = 0;
+  std::vector<uint64_t> bits;
+  bool operator==(const Values&) const = default;
+};
+
+struct Input {
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<int64_t> shape;
+  // Memory order: permutation of dimensions from slowest to fastest; empty: contiguous.
+  std::vector<int64_t> memory_order;
+  Values values;
+  bool requires_grad = false;
+  bool operator==(const Input&) const = default;
+};
+
+struct Program {
+  std::vector<Input> inputs;
+  std::vector<Call> calls;
+  uint64_t seed = 0;  // of the random stream
+  bool operator==(const Program&) const = default;
+
+  int64_t value_count() const;
+};
+
+struct Case {
+  std::string suite = "program";
+  Program program;
+  DeviceMesh mesh;
+  std::vector<Target> placements;  // one for each input
+  DeviceModel device;
+  bool integer_lane = false;  // every difference is a bug
+  bool operator==(const Case&) const = default;
+};
+
+// One line, no quotes or shell metacharacters beyond what single quotes protect: "v1:…#checksum".
+// Inputs are named x0, x1, …; results v<n> by number. See README.md for the grammar.
+std::string to_token(const Case& c);
+// @post parse_token(to_token(c)) == c. Throws Error that names what is wrong and where: the version, the
+// checksum, the statement. A token of another version says which version it is and which are understood.
+Case parse_token(std::string_view token);
+
+// Readable, several lines, for people: the calls with names, shapes and placements.
+std::string describe(const Case& c);
+
+// Throws Error that names the call and the values if the Program is not well formed: references to later
+// values, wrong number of arguments for the schema, unknown op, placements that do not fit the shapes.
+void validate(const Case& c);
+
+}  // namespace lockstep::oracle

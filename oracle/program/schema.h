@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators by name: libtorch's schemas, looked up once and kept with the facts that the oracle asks for.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <string>
+#include <vector>
+
+#include "oracle/program/program.h"
+
+namespace lockstep::oracle {
+
+// What one argument of a schema takes.
+enum class ArgKind {
+  kTensor,
+  kTensorList,
+  kInt,
+  kIntList,
+  kFloat,
+  kFloatList,
+  kBool,
+  kBoolList,
+  kScalar,
+  kScalarList,
+  kString,
+  kDtype,
+  kOther
+};
+
+struct ArgInfo {
+  std::string name;
+  ArgKind kind = ArgKind::kOther;
+  bool optional = false;           // None may stand for it
+  bool optional_elements = false;  // of a tensor list: undefined tensors may stand in it
+  bool written = false;            // an in-place or out argument
+};
+
+struct Operator {
+  c10::OperatorHandle handle;
+  std::string name;  // "aten::sum.dim_IntList"
+  std::vector<ArgInfo> args;
+  bool composite = false;     // CompositeImplicitAutograd: decomposes above the kernels
+  bool writes = false;        // some argument is written
+  bool random = false;        // tagged nondeterministic_seeded
+  int64_t returns = 0;        // as the schema declares them
+  bool returns_list = false;  // Tensor[]: as many values as elements
+
+  bool returns_tensors = false;
+};
+
+// Throws Error if libtorch has no such operator; the message lists the overloads if only the overload is
+// wrong.
+const Operator& find_operator(const std::string& name);
+const Operator& find_operator(const c10::OperatorHandle& handle);
+
+// "lockstep::…": the three operators of the Program itself.
+inline bool is_own(const std::string& op) {
+  return op.starts_with("lockstep::");
+}
+
+// True if the text form `arg` may stand for an argument of this kind.
+bool accepts(const ArgInfo& info, const Arg& arg);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/program/values.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/program/values_terms.h"
+
+namespace lockstep::oracle {
+namespace {
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+const Input& input_of(const Case& c, int64_t input) {
+  const auto& inputs = c.program.inputs;
+  LOCKSTEP_CHECK(input >= 0 && u(input) < inputs.size() && u(input) < c.placements.size(),
+                 "[values] no input x", input, " with placements: the case has ", inputs.size(),
+                 " inputs and ", c.placements.size(), " placements");
+  return inputs[u(input)];
+}
+
+at::Tensor in_memory_order(const at::Tensor& contiguous, const Spec& spec) {
+  if (contiguous.strides().vec() == spec.stride()) return contiguous;
+  return at::empty_strided(spec.shape(), spec.stride(), contiguous.options()).copy_(contiguous);
+}
+
+// The position's coordinate along the Partial mesh dimensions, as a row-major number.
+int64_t term_of(const Spec& spec, int64_t position) {
+  const auto at = spec.mesh().coordinate(position);
+  int64_t term = 0;
+  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+    if (is_partial(spec.placements()[u(d)])) term = term * spec.mesh().size(d) + at[u(d)];
+  return term;
+}
+
+at::Tensor fold_all(std::vector<at::Tensor> terms, const Spec& spec) {
+  for (const auto& level : default_order(spec).levels) {
+    const auto ranks = u(spec.mesh().size(level.mesh_dim)), rest = terms.size() / ranks;
+    std::vector<at::Tensor> folded;
+    for (size_t i = 0; i < rest; ++i) {
+      std::vector<at::Tensor> line;
+      for (size_t r = 0; r < ranks; ++r) line.push_back(terms[r * rest + i]);
+      folded.push_back(fold(line, level.op, level.dtype).to(spec.dtype()));
+    }
+    terms = std::move(folded);
+  }
+  return terms.at(0);
+}
+
+}  // namespace
+
+std::vector<int64_t> stride_of(const Input& input) {
+  const auto ndim = input.shape.size();
+  if (input.memory_order.empty()) return contiguous_strides(input.shape);
+  std::vector<int64_t> stride(ndim, 0);
+  int64_t step = 1;
+  LOCKSTEP_CHECK(input.memory_order.size() == ndim, "[values] a memory order of ", input.memory_order.size(),
+                 " dimensions for shape ", shape_text(input.shape));
+  for (auto it = input.memory_order.rbegin(); it != input.memory_order.rend(); ++it) {
+    LOCKSTEP_CHECK(*it >= 0 && u(*it) < ndim && stride[u(*it)] == 0, "[values] the memory order of shape ",
+                   shape_text(input.shape), " is not a permutation");
+    stride[u(*it)] = step;
+    step *= std::max<int64_t>(input.shape[u(*it)], 1);
+  }
+  return stride;
+}
+
+Spec spec_of(const Case& c, int64_t input) {
+  const auto& in = input_of(c, input);
+  const auto& target = c.placements[u(input)];
+  return Spec(c.mesh, target.placements, in.shape, stride_of(in), in.dtype, target.order);
+}
+
+InputTensors make_input(const Case& c, int64_t input) {
+  const auto spec = spec_of(c, input);
+  auto terms = make_terms(input_of(c, input), spec);
+  for (auto& term : terms) term = in_memory_order(term, spec);
+  InputTensors result;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p)
+    result.locals.push_back(slice(terms[u(term_of(spec, p))], spec, p));
+  result.global = in_memory_order(fold_all(std::move(terms), spec), spec);
+  return result;
+}
+
+at::Tensor make_global(const Case& c, int64_t input) {
+  const auto spec = spec_of(c, input);
+  auto terms = make_terms(input_of(c, input), spec);
+  return in_memory_order(fold_all(std::move(terms), spec), spec);
+}
+
+std::vector<at::Tensor> make_locals(const Case& c, int64_t input) {
+  return make_input(c, input).locals;
+}
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/facts.h"
+
+#include <algorithm>
+
+#include "engine/layout/layout.h"
+#include "suites/core/outcome.h"
+#include "suites/harness/worker_pool.h"
+
+namespace lockstep::suites {
+namespace {
+
+void observe(const TimelineEntry& entry, Facts& facts) {
+  std::vector<Placements> placements;
+  std::string worst = "even";
+  int64_t mesh_rank = 1;
+  for (const auto* records : {&entry.inputs, &entry.outputs})
+    for (const auto& r : *records) {
+      if (!r.spec || (records == &entry.outputs && !entry.inputs.empty())) continue;
+      placements.push_back(r.spec->placements());
+      mesh_rank = r.spec->mesh().ndim();
+      const auto e = evenness(*r.spec);
+      if (e == "empty" || worst == "even") worst = e;
+    }
+  facts.coverage.emplace(entry.op, placement_pattern(placements), mesh_rank, worst);
+}
+
+}  // namespace
+
+std::string evenness(const Spec& spec) {
+  bool uneven = false;
+  const auto first = local_shape(spec, 0);
+  for (int64_t position = 0; position < spec.mesh().size(); ++position) {
+    const auto shape = local_shape(spec, position);
+    if (spec.numel() > 0 && std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
+    uneven |= shape != first;
+  }
+  return uneven ? "uneven" : "even";
+}
+
+std::string evenness(const oracle::Case& c) {
+  std::string worst = "even";
+  for (size_t i = 0; i < c.program.inputs.size() && i < c.placements.size(); ++i) {
+    const auto& input = c.program.inputs[i];
+    const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape),
+                    input.dtype, c.placements[i].order);
+    const auto e = evenness(spec);
+    if (e == "empty" || worst == "even") worst = e;
+  }
+  return worst;
+}
+
+std::string placement_pattern(const oracle::Case& c) {
+  std::vector<Placements> all;
+  for (const auto& target : c.placements) all.push_back(target.placements);
+  for (const auto& call : c.program.calls)
+    for (const auto& arg : call.args)
+      if (const auto* target = std::get_if<oracle::Target>(&arg)) all.push_back(target->placements);
+  return placement_pattern(all);
+}
+
+std::vector<std::string> op_names(const oracle::Program& program) {
+  std::vector<std::string> names;
+  for (const auto& call : program.calls)
+    if (std::find(names.begin(), names.end(), call.op) == names.end()) names.push_back(call.op);
+  return names;
+}
+
+EngineResult Observing::run(const oracle::Case& c, bool want_timeline) {
+  beat();
+  auto result = engine_.run(c, want_timeline);
+  ++facts_.runs;
+  facts_.bytes_moved += result.bytes_moved;
+  for (const auto& entry : result.timeline) observe(entry, facts_);
+  return result;
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts of a case beside its outcome: which ops ran on which placements, bytes moved. Observed by a decorator
+// of the engine under test, so that no suite has to collect them.
+#pragma once
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "suites/core/engine_under_test.h"
+#include "suites/core/outcome.h"
+
+namespace lockstep::suites {
+
+struct Facts {
+  // op, placement pattern, mesh rank, evenness
+  std::set<std::tuple<std::string, std::string, int64_t, std::string>> coverage;
+  int64_t bytes_moved = 0;
+  int64_t runs = 0;
+};
+
+// "even", "uneven" or "empty": how the Spec's shards divide among the ranks.
+std::string evenness(const Spec& spec);
+// The worst of the case's inputs.
+std::string evenness(const oracle::Case& c);
+// The kinds of placement of its inputs and redistributions.
+std::string placement_pattern(const oracle::Case& c);
+// The names of the ops that the Program calls, each once, in order of first use.
+std::vector<std::string> op_names(const oracle::Program& program);
+
+class Observing : public EngineUnderTest {
+ public:
+  Observing(EngineUnderTest& engine, Facts& facts) : engine_(engine), facts_(facts) {}
+  std::string name() const override { return engine_.name(); }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override;
+
+ private:
+  EngineUnderTest& engine_;
+  Facts& facts_;
+};
+
+}  // namespace lockstep::suites

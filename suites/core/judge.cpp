@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/judge.h"
+
+#include <ATen/ATen.h>
+
+#include <bit>
+
+#include "engine/lane/numerics.h"
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
+#include "oracle/judge/check.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
+#include "suites/core/facts.h"
+
+namespace lockstep::suites {
+namespace {
+
+struct Divergence {
+  size_t value = 0;
+  std::string verdict, text;
+  std::optional<dashboard::TensorDiff> difference;
+};
+
+std::string value_name(const oracle::Case& c, size_t value) {
+  const auto inputs = c.program.inputs.size();
+  return value < inputs ? concat("x", value) : concat("v", value - inputs);
+}
+
+// The call that defines a value, or null for an input.
+const oracle::Call* call_of(const oracle::Case& c, size_t value) {
+  size_t next = c.program.inputs.size();
+  for (const auto& call : c.program.calls) {
+    next += static_cast<size_t>(call.results);
+    if (value < next) return value < c.program.inputs.size() ? nullptr : &call;
+  }
+  return nullptr;
+}
+
+dashboard::TensorDiff diff_row(const std::string& name, const oracle::Difference& d, c10::ScalarType dtype,
+                               int64_t rank) {
+  dashboard::TensorDiff row;
+  row.value = name;
+  row.bit_class = oracle::name(d.bits);
+  row.dtype = dtype_name(dtype);
+  row.elements = d.elements;
+  row.different = d.different;
+  row.max_ulp = d.max_ulp;
+  row.max_abs_bits = std::bit_cast<uint64_t>(d.max_abs);
+  row.first_index = d.first_index;
+  row.rank = rank;
+  row.expected_bits = d.expected_bits;
+  row.actual_bits = d.actual_bits;
+  return row;
+}
+
+Divergence differs(const oracle::Case& c, size_t value, const oracle::Difference& d, c10::ScalarType dtype,
+                   const std::string& where, int64_t rank) {
+  return {value, oracle::name(d.bits), concat(value_name(c, value), where, ": ", oracle::describe(d, dtype)),
+          diff_row(value_name(c, value), d, dtype, rank)};
+}
+
+// Some op of the Program changes the shape of a tensor in place, and its placements with it.
+bool changes_metadata(const oracle::Case& c) {
+  static constexpr std::array kOps = {"aten::t_",          "aten::transpose_", "aten::squeeze_",
+                                      "aten::unsqueeze_",  "aten::swapdims_",  "aten::swapaxes_",
+                                      "aten::as_strided_", "aten::resize_"};
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(), [](const oracle::Call& call) {
+    return std::find(kOps.begin(), kOps.end(), call.op.substr(0, call.op.find('.'))) != kOps.end();
+  });
+}
+
+// The placements that a redistribution asked for are those that came.
+std::optional<Divergence> wrong_target(const oracle::Case& c, size_t value, const Spec& got) {
+  const auto* call = call_of(c, value);
+  const oracle::Target* target = nullptr;
+  if (call == nullptr)
+    target = &c.placements[value];
+  else if (call->op == "lockstep::redistribute")
+    target = std::get_if<oracle::Target>(&call->args[1]);
+  if (target == nullptr || changes_metadata(c)) return std::nullopt;
+  const auto wanted = got.with_placements(target->placements, target->order);
+  if (wanted == got) return std::nullopt;
+  return Divergence{value,
+                    "placement",
+                    concat(value_name(c, value), ": asked for ", to_string(wanted), ", got ", to_string(got)),
+                    {}};
+}
+
+Divergence other(const oracle::Case& c, size_t value, const char* verdict, const std::string& text) {
+  return {value, verdict, concat(value_name(c, value), ": ", text), {}};
+}
+
+// Defined, on the mesh, of the shape, dtype and placements asked for.
+std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const at::Tensor& plain,
+                                    const EngineValue& got) {
+  if (plain.defined() != got.defined())
+    return other(
+        c, value, "shape",
+        plain.defined() ? "undefined, but one device has a value" : "a value, but undefined on one device");
+  if (!plain.defined()) return std::nullopt;
+  const Spec& spec = *got.spec;
+  if (spec.mesh() != c.mesh) return other(c, value, "placement", "is on the mesh " + to_string(spec.mesh()));
+  if (spec.shape() != plain.sizes().vec() || spec.dtype() != plain.scalar_type())
+    return other(c, value, "shape",
+                 concat(to_string(spec), ", but on one device ", dtype_name(plain.scalar_type()), "[",
+                        shape_text(plain.sizes().vec()), "]"));
+  return wrong_target(c, value, spec);
+}
+
+std::optional<Divergence> misplaced(const oracle::Case& c, const std::vector<at::Tensor>& plain,
+                                    const EngineResult& got) {
+  if (plain.size() != got.values.size())
+    throw Broken("[judge] engine and oracle have different numbers of values");
+  for (size_t v = 0; v < plain.size(); ++v)
+    if (auto d = misplaced(c, v, plain[v], got.values[v])) return d;
+  return std::nullopt;
+}
+
+std::optional<Divergence> compare_value(const oracle::Case& c, size_t value, const at::Tensor& plain,
+                                        const EngineValue& got) {
+  if (auto d = misplaced(c, value, plain, got)) return d;
+  if (!plain.defined()) return std::nullopt;
+  const Spec& spec = *got.spec;
+  if (spec.has_partial()) {
+    const auto assembly = oracle::assemble(got.locals, spec);
+    if (assembly.disagreement) return other(c, value, "replicas", assembly.disagreement->text);
+    const auto d = oracle::compare(plain, assembly.global);
+    if (!d.equal()) return differs(c, value, d, spec.dtype(), " (its terms folded)", 0);
+    return std::nullopt;
+  }
+  for (int64_t position = 0; position < spec.mesh().size(); ++position) {
+    const auto d =
+        oracle::compare(oracle::slice(plain, spec, position), got.locals[static_cast<size_t>(position)]);
+    const auto rank = spec.mesh().ranks()[static_cast<size_t>(position)];
+    if (!d.equal())
+      return differs(c, value, d, spec.dtype(),
+                     concat(" ", to_string(spec.placements()), " on rank ", rank, " (local index)"), rank);
+  }
+  return std::nullopt;
+}
+
+std::optional<Divergence> first_divergence(const oracle::Case& c, const std::vector<at::Tensor>& plain,
+                                           const EngineResult& got) {
+  for (size_t v = 0; v < plain.size(); ++v)
+    if (auto d = compare_value(c, v, plain[v], got.values[v])) return d;
+  return std::nullopt;
+}
+
+Failed failure_at(const oracle::Case& c, const Divergence& d) {
+  const auto* call = call_of(c, d.value);
+  const auto& inputs = c.program.inputs;
+  const auto dtype = inputs.empty() ? "" : dtype_name(inputs[0].dtype);
+  auto f = failed(c.suite, d.verdict, call ? call->op : "", placement_pattern(c),
+                  d.difference ? d.difference->dtype : dtype, d.text);
+  if (d.difference) f.differences.push_back(*d.difference);
+  return f;
+}
+
+// The oracle's finding, with the op that it names; what the values at the end look like is shown beside it.
+Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, const EngineResult& got,
+                  const std::optional<Divergence>& divergence) {
+  const auto& fault = *judgement.fault;
+  std::vector<Placements> placements;
+  std::string dtype;
+  if (fault.entry < got.timeline.size()) {
+    const auto& entry = got.timeline[fault.entry];
+    for (const auto& r : entry.inputs)
+      if (r.spec) placements.push_back(r.spec->placements());
+    if (entry.inputs.empty())  // a factory
+      for (const auto& r : entry.outputs)
+        if (r.spec) placements.push_back(r.spec->placements());
+    for (const auto& r : entry.outputs)
+      if (r.spec && dtype.empty()) dtype = dtype_name(r.spec->dtype());
+  }
+  auto text = oracle::describe(judgement);
+  if (divergence) text += "\n" + divergence->text;
+  auto f = failed(c.suite, divergence ? divergence->verdict : oracle::name(fault.condition), fault.op,
+                  placements.empty() ? placement_pattern(c) : placement_pattern(placements), dtype, text);
+  if (divergence && divergence->difference) f.differences.push_back(*divergence->difference);
+  return f;
+}
+
+dashboard::Verdict class_of(oracle::Why why) {
+  switch (why) {
+    case oracle::Why::kLocalKernel:
+      return dashboard::Verdict::kExplainedLocalKernel;
+    case oracle::Why::kOverflow:
+      return dashboard::Verdict::kExplainedOverflow;
+    default:
+      return dashboard::Verdict::kExplained;
+  }
+}
+
+Passed passed_with(const oracle::Judgement& judgement) {
+  Passed passed;
+  for (const auto& e : judgement.explained) {
+    passed.explained.emplace_back(e.op, class_of(e.why));
+    passed.verdict = std::max(passed.verdict, class_of(e.why));
+  }
+  if (judgement.equal) passed.verdict = dashboard::Verdict::kEqual;
+  if (passed.verdict != dashboard::Verdict::kEqual) passed.note = oracle::describe(judgement);
+  return passed;
+}
+
+// What the engine may say no to: forms that are not built, and moves that an alias or an in-place op would
+// need; the message then names redistribute as what to do first.
+bool is_refusal(const std::exception& e) {
+  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return true;
+  const std::string_view text = e.what();
+  const auto remedy = text.find("redistribute");
+  return dynamic_cast<const Error*>(&e) != nullptr && remedy != text.npos &&
+         text.find("first", remedy) != text.npos;
+}
+
+// Equal numbers, but for the signs of zeros.
+bool same_numbers(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].defined() == b[i].defined() && (!a[i].defined() || at::equal(a[i], b[i]));
+  return same;
+}
+
+// Whether what is explained must not have happened: in the integer lane any order is exact. Only in the fast
+// lane may a kernel choose the sign of a sum of zeros by its shape.
+bool must_be_equal(const oracle::Case& c, const std::vector<at::Tensor>& plain,
+                   const std::vector<at::Tensor>& finals, Allowed allowed) {
+  if (allowed == Allowed::kEqual) return true;
+  return c.integer_lane && !(lane() == Lane::kFast && same_numbers(plain, finals));
+}
+
+Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+               Allowed allowed) {
+  if (!got.has_timeline) {
+    if (auto d = first_divergence(c, plain.values, got)) return failure_at(c, *d);
+    return Passed{};
+  }
+  if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
+  std::vector<TensorRecord> finals;
+  for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
+  const auto judgement = oracle::check(c, plain, got.timeline, finals);
+  if (judgement.fault) return failure_of(c, judgement, got, first_divergence(c, plain.values, got));
+  if (!judgement.equal && must_be_equal(c, plain.values, judgement.finals, allowed)) {
+    const auto d = first_divergence(c, plain.values, got);
+    auto f = failure_at(c, d ? *d : Divergence{0, "inexact", "", {}});
+    f.explanation = concat(c.integer_lane ? "in the integer lane any order is exact, so this is a fault:\n"
+                                          : "here nothing may differ:\n",
+                           oracle::describe(judgement), "\n", f.explanation);
+    return f;
+  }
+  return passed_with(judgement);
+}
+
+}  // namespace
+
+Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed) {
+  oracle::SimulatedSource source;
+  const auto plain = oracle::evaluate_recorded(c, source);
+  EngineResult got;
+  try {
+    got = engine.run(c, true);
+  } catch (const std::exception& e) {
+    if (is_refusal(e)) return GaveUp{e.what()};
+    return failed(c.suite, "exception", "", placement_pattern(c), "", e.what());
+  }
+  auto outcome = judged(c, plain, got, allowed);
+  if (std::holds_alternative<Passed>(outcome) && got.random_after != plain.random_after)
+    return failed(c.suite, "random offset", "", "-", "",  // of no tensor, so of no placement
+                  concat("the stream ends at offset ", got.random_after.offset, ", on one device at ",
+                         plain.random_after.offset));
+  return outcome;
+}
+
+std::string first_disagreement(const EngineResult& a, const EngineResult& b) {
+  if (a.values.size() != b.values.size()) return "another number of values";
+  for (size_t v = 0; v < a.values.size(); ++v) {
+    if (a.values[v].defined() != b.values[v].defined())
+      return concat("value ", v, " is defined on one side only");
+    for (size_t i = 0; i < a.values[v].locals.size(); ++i) {
+      const auto& left = a.values[v].locals[i];
+      const auto d = oracle::compare(left, b.values[v].locals[i]);
+      if (!d.equal())
+        return concat("value ", v, " at position ", i, ": ", oracle::describe(d, left.scalar_type()));
+    }
+  }
+  return "";
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The judgement that most suites share: engine and oracle run the same Case, and every value on every rank is
+// compared.
+#pragma once
+#include "suites/core/outcome.h"
+#include "suites/core/suite.h"
+
+namespace lockstep::suites {
+
+enum class Allowed {
+  kEqual,      // every bit
+  kExplained,  // or a difference with the oracle's proofs
+};
+
+// Every value of the Program, on every rank, against the oracle; the random stream ends where the oracle's
+// does. A case of the integer lane is never explained.
+Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed);
+
+// Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.
+// Empty if they agree; else what differs first.
+std::string first_disagreement(const EngineResult& a, const EngineResult& b);
+
+}  // namespace lockstep::suites

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/judge.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/values/error.h"
+#include "suites/core/suite.h"
+#include "suites/engines/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+// The engine, with something done to its results.
+class Changed : public EngineUnderTest {
+ public:
+  explicit Changed(std::function<void(EngineResult&)> change) : change_(std::move(change)) {}
+  std::string name() const override { return "changed"; }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override {
+    auto result = LockstepEngine().run(c, want_timeline);
+    change_(result);
+    return result;
+  }
+
+ private:
+  std::function<void(EngineResult&)> change_;
+};
+
+oracle::Case sum_of(c10::ScalarType dtype) {
+  oracle::Case c;
+  c.suite = "ops";
+  c.program.inputs = {{dtype, {5, 6}, {}, {oracle::ValueKind::kNormal, 7, 0, 0, {}}, false}};
+  c.program.calls = {{"aten::neg", {oracle::Ref{0}}, 1}};
+  c.mesh = DeviceMesh({2, 3});
+  c.placements = {{{Shard{0}, Replicate{}}, {}}};
+  return c;
+}
+
+Outcome judge_changed(std::function<void(EngineResult&)> change) {
+  Changed engine(std::move(change));
+  return judge_against_oracle(sum_of(c10::ScalarType::Float), engine, Allowed::kExplained);
+}
+
+bool fails(std::function<void(EngineResult&)> change) {
+  return std::holds_alternative<Failed>(judge_changed(std::move(change)));
+}
+
+at::Tensor& last_local(EngineResult& r) {
+  return r.values.back().locals.back();
+}
+
+// Catches: a judge that passes anything, or fails what is right.
+TEST(Judge, PassesTheEngineAsItIs) {
+  for (const auto dtype : {c10::ScalarType::Float, c10::ScalarType::Double, c10::ScalarType::BFloat16}) {
+    LockstepEngine engine;
+    const auto outcome = judge_against_oracle(sum_of(dtype), engine, Allowed::kEqual);
+    EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << explanation_of(outcome);
+  }
+}
+
+// Catches: a judge that looks at rank 0 only, at values only, or within a tolerance.
+TEST(Judge, SeesEveryKindOfDifference) {
+  EXPECT_TRUE(fails([](EngineResult& r) {  // one bit, on the last rank, a replica
+    last_local(r) = last_local(r).clone();
+    static_cast<char*>(last_local(r).data_ptr())[0] ^= 1;
+  }));
+  EXPECT_TRUE(fails([](EngineResult& r) { r.values.back() = {}; }));                           // undefined
+  EXPECT_TRUE(fails([](EngineResult& r) { last_local(r) = last_local(r).narrow(0, 0, 1); }));  // too short
+  EXPECT_TRUE(fails([](EngineResult& r) {  // another label
+    r.values.back().spec =
+        std::make_shared<const Spec>(r.values.back().spec->with_placements({Replicate{}, Shard{0}}));
+  }));
+  EXPECT_TRUE(fails([](EngineResult& r) { r.random_after.offset += 4; }));  // the stream
+  EXPECT_TRUE(fails([](EngineResult& r) { r.timeline.clear(); }));          // an op that is not logged
+  EXPECT_TRUE(
+      fails([](EngineResult& r) { r.values[0].locals[0] = r.values[0].locals[0] + 1; }));  // an input changed
+}
+
+// Catches: a comparison that needs the timeline to see wrong values.
+TEST(Judge, SeesValuesWithoutATimeline) {
+  EXPECT_TRUE(fails([](EngineResult& r) {
+    r.has_timeline = false;
+    last_local(r) = last_local(r) * 2;
+  }));
+  EXPECT_FALSE(fails([](EngineResult& r) { r.has_timeline = false; }));
+}
+
+// Catches: a refusal by documentation taken for a difference, or another error taken for a refusal.
+TEST(Judge, TellsRefusalsFromErrors) {
+  const auto silent =
+      "[aten::add_] cannot run without moving …: an in-place op never redistributes silently; "
+      "call redistribute on it first";
+  EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([&](EngineResult&) { throw Error(silent); })));
+  EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([](EngineResult&) { throw NotBuilt("later"); })));
+  EXPECT_TRUE(fails([](EngineResult&) { throw Error("[aten::add] some other error"); }));
+  EXPECT_TRUE(fails([](EngineResult&) { throw std::runtime_error("anything"); }));
+}
+
+}  // namespace
+}  // namespace lockstep::suites

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Suite: a named family of cases and the one law that they must satisfy. An explicit table lists them all.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "suites/core/engine_under_test.h"
+#include "suites/core/outcome.h"
+
+namespace lockstep::suites {
+
+inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+struct Suite {
+  const char* name;
+  const char* law;  // one sentence
+  int64_t weight;   // cases in one round of a run
+  int64_t limit;    // how many cases exist; kEndless: generated
+  bool self_check;  // faults, canary: what survives is exit code 8
+  // The case of this number: a pure function of (run seed, index).
+  oracle::Case (*generate)(uint64_t run_seed, int64_t index);
+  // Whether the law holds for this case. A pure function of the case, as far as the engine is deterministic.
+  Outcome (*judge)(const oracle::Case& c, EngineUnderTest& engine);
+};
+
+std::span<const Suite> suites();
+// Throws Error that lists the names.
+const Suite& find_suite(std::string_view name);
+
+// judge(), with everything the engine, the oracle or libtorch throws turned into an Outcome.
+Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine);
+
+}  // namespace lockstep::suites

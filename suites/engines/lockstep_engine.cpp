@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/engines/lockstep_engine.h"
+
+#include "engine/stream/random_source.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/values/error.h"
+#include "engine/world/comm.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/program/values.h"
+#include "suites/engines/counting_world.h"
+
+namespace lockstep::suites {
+namespace {
+
+bool any_partial(const oracle::Target& target) {
+  return std::any_of(target.placements.begin(), target.placements.end(),
+                     [](const Placement& p) { return is_partial(p); });
+}
+
+// A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
+at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
+  const auto& target = c.placements[i];
+  const auto input = oracle::make_input(c, static_cast<int64_t>(i));
+  if (!any_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
+  return from_local(input.locals, mesh, target.placements, input.global.sizes().vec(),
+                    input.global.strides().vec(), true, target.order);
+}
+
+at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
+  return redistribute(t, target.placements, target.order);
+}
+
+// An argument that is no tensor, as the recording of a plain run has it.
+c10::IValue plain_value(const oracle::Arg& arg) {
+  if (const auto* integer = std::get_if<int64_t>(&arg)) return *integer;
+  if (const auto* number = std::get_if<double>(&arg)) return *number;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&arg)) return *list;
+  if (const auto* dtype = std::get_if<c10::ScalarType>(&arg)) return *dtype;
+  return {};
+}
+
+c10::ScalarType dtype_of(const oracle::Arg& arg) {
+  return std::holds_alternative<c10::ScalarType>(arg) ? std::get<c10::ScalarType>(arg)
+                                                      : c10::ScalarType::Float;
+}
+
+// The public factories, by the ATen overloads that they stand for.
+at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placements& placements) {
+  const auto integer = [&](size_t i) { return std::get<int64_t>(call.args[i]); };
+  const auto shape = [&](size_t i) { return std::get<std::vector<int64_t>>(call.args[i]); };
+  if (call.op == "aten::rand") return rand(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::randn") return randn(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::normal.float_float")
+    return normal(std::get<double>(call.args[0]), std::get<double>(call.args[1]), shape(2), mesh, placements,
+                  dtype_of(call.args[4]));
+  if (call.op == "aten::randint")
+    return randint(0, integer(0), shape(1), mesh, placements, dtype_of(call.args[2]));
+  if (call.op == "aten::randint.low")
+    return randint(integer(0), integer(1), shape(2), mesh, placements, dtype_of(call.args[3]));
+  if (call.op == "aten::randperm") return randperm(integer(0), mesh, placements, dtype_of(call.args[1]));
+  throw Error(concat("[", call.op, "] is no factory of DTensors"));
+}
+
+// In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
+at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
+  auto placements = target.placements;
+  for (auto& p : placements)
+    if (is_partial(p)) p = Replicate{};
+  TimelineEntry entry;
+  entry.op = call.op;
+  entry.tensors_per_arg.assign(call.args.size(), -1);
+  for (const auto& arg : call.args) entry.args.push_back(plain_value(arg));
+  entry.random_offset = generator().state.offset;
+  auto tensor = made(mesh, call, placements);
+  if (current_timeline() != nullptr) {
+    entry.outputs.push_back(record(tensor));
+    entry.aliases = {-1};
+    current_timeline()->push_back(std::move(entry));
+  }
+  return placements == target.placements && target.order.empty() ? tensor : redistributed(tensor, target);
+}
+
+EngineValue value_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  if (!is_dtensor(tensor)) throw std::logic_error("a value of the program came out as a plain tensor");
+  EngineValue value;
+  value.spec = std::make_shared<const Spec>(spec(tensor));
+  for (const auto& local : local_tensors(tensor)) value.locals.push_back(local.detach());
+  return value;
+}
+
+}  // namespace
+
+EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
+  Traffic traffic;
+  auto world = counting(local_world(c.mesh.size()), traffic);
+  if (decorate_) world = decorate_(std::move(world));
+  const MeshInWorld mesh{c.mesh, world, std::make_shared<const Comm>(c.mesh, world)};
+  generator().device = c.device;
+  manual_seed(c.program.seed);
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) inputs.push_back(input_on(mesh, c, i));
+
+  EngineResult result;
+  traffic = {};
+  std::optional<TimelineScope> scope;
+  if (want_timeline) scope.emplace(result.timeline);
+  const auto values = oracle::run(
+      c.program, std::move(inputs), redistributed,
+      [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); });
+  scope.reset();
+  result.has_timeline = want_timeline;
+  for (const auto& v : values) result.values.push_back(value_of(v));
+  result.random_after = generator().state;
+  result.bytes_moved = traffic.bytes;
+  return result;
+}
+
+}  // namespace lockstep::suites

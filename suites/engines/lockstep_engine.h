@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lockstep's own engine as EngineUnderTest: in process, every rank hosted by one LocalWorld.
+#pragma once
+#include <functional>
+
+#include "engine/world/world.h"
+#include "suites/core/engine_under_test.h"
+
+namespace lockstep::suites {
+
+class LockstepEngine : public EngineUnderTest {
+ public:
+  // Puts a decorator around the World of each run.
+  using Decorate = std::function<WorldPtr(WorldPtr)>;
+  explicit LockstepEngine(Decorate decorate = nullptr) : decorate_(std::move(decorate)) {}
+
+  std::string name() const override { return "lockstep"; }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override;
+
+ private:
+  Decorate decorate_;
+};
+
+}  // namespace lockstep::suites

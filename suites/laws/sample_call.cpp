@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/laws/sample_call.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "engine/ops/resolve.h"
+#include "engine/values/error.h"
+#include "generators/cases/programs.h"
+#include "suites/engines/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+std::string stem(const std::string& op) {
+  return op.substr(0, op.find('.'));
+}
+
+TensorMeta meta_of(const TensorRecord& record) {
+  TensorMeta meta;
+  if (!record.spec) return meta;
+  meta.defined = true;
+  meta.shape = record.spec->shape();
+  meta.stride = record.spec->stride();
+  meta.dtype = record.spec->dtype();
+  return meta;
+}
+
+// @pre find_op(name) is nullptr. An overload by names of dimensions is often composed where the op itself is
+// not.
+std::string why_without_rule(const std::string& name) {
+  bool exists = false, composed = true;
+  for (const auto& known : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (known.name != name) continue;
+    exists = true;
+    const auto op = c10::Dispatcher::singleton().findSchema(known);
+    if (!op.has_value()) continue;
+    const auto& resolved = resolve(*op);
+    if (resolved.entry != nullptr)
+      return concat(" runs by the rule of ", resolved.entry->name, "; show that");
+    composed &= resolved.composite || resolved.variant == Variant::kOut;
+  }
+  if (!exists) return " is no operator of libtorch; `lockstep list --ops` names those that have a rule";
+  if (!composed)
+    return " has no rule; `lockstep list --ops` names those that have, register_sharding adds one";
+  return " needs no rule: libtorch composes it of other ops, and each of those runs by its own; a "
+         "TimelineScope "
+         "(engine/tensor/timeline_log.h) records them";
+}
+
+}  // namespace
+
+SampleCall call_in(const oracle::Case& c, const std::string& op) {
+  SampleCall sample;
+  LockstepEngine engine;
+  const auto run = engine.run(c, true);
+  for (const auto& entry : run.timeline) {
+    if (stem(entry.op) != stem(op)) continue;
+    sample.logged = std::make_shared<TimelineEntry>(entry);
+    sample.entry = find_op(stem(op));
+    sample.token = oracle::to_token(c);
+    auto& call = sample.call;
+    call.name = stem(entry.op);
+    call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
+    call.args = sample.logged->args;
+    for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
+    for (const auto& r : entry.outputs) call.outputs.push_back(meta_of(r));
+    for (const auto& m : call.inputs) {
+      call.current.push_back(Replicate{});
+      call.input_extents.push_back(m.shape);
+    }
+    if (!call.outputs.empty()) call.output_extents = call.outputs[0].shape;
+    call.mesh_size = 2;
+    break;
+  }
+  return sample;
+}
+
+SampleCall sample_call(const std::string& op) {
+  LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op, why_without_rule(stem(op)));
+  for (const auto& candidate : generators::op_templates()) {
+    if (stem(candidate.op) != stem(op)) continue;
+    for (uint64_t i = 0; i < 20; ++i) {
+      auto c = generators::op_case(generators::Random(i), candidate);
+      c.mesh = DeviceMesh({1});
+      for (auto& target : c.placements) target = {{Replicate{}}, {}};
+      for (auto& call : c.program.calls)
+        for (auto& arg : call.args)
+          if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
+      auto sample = call_in(c, op);
+      if (sample.logged && sample.call.inputs.size() > 0) return sample;
+    }
+  }
+  throw Error(
+      concat("[show rules] ", op, " has a rule, but no generated case calls it: there is no sample to show"));
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of an op as rules see it, made from a case of the generators: shapes, arguments, no placements.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "engine/ops/rules/table.h"
+#include "engine/values/timeline.h"
+#include "oracle/program/program.h"
+
+namespace lockstep::suites {
+
+struct SampleCall {
+  const OpEntry* entry = nullptr;
+  std::string token;                      // of the case it was taken from
+  std::shared_ptr<TimelineEntry> logged;  // owns the arguments that `call` refers to
+  OpCall call;
+};
+
+// `op` with or without overload. Throws Error if there is no rule for it, or no generated case calls it.
+SampleCall sample_call(const std::string& op);
+// The call of `op`'s stem that this case makes, if it makes one.
+SampleCall call_in(const oracle::Case& c, const std::string& op);
+
+}  // namespace lockstep::suites
