@@ -5,8 +5,8 @@
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
 #include "suites/core/facts.h"
+#include "suites/core/heartbeat.h"
 #include "suites/faults/fault.h"
-#include "suites/harness/worker_pool.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {

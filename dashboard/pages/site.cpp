@@ -7,8 +7,8 @@
 
 #include "dashboard/pages/pages.h"
 #include "dashboard/pages/run_facts.h"
+#include "dashboard/report/assets.h"
 #include "dashboard/report/frame.h"
-#include "dashboard/store/assets.h"
 
 namespace lockstep::dashboard {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dashboard/report/frame.h"
 
-#include "dashboard/store/assets.h"
+#include "dashboard/report/assets.h"
 #include "dashboard/store/hash.h"
 
 namespace lockstep::dashboard {

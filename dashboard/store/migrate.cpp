@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "dashboard/store/assets.h"
+#include "dashboard/store/schema_text.h"
 
 namespace lockstep::dashboard {
 

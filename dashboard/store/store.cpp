@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "dashboard/store/assets.h"
 #include "dashboard/store/migrate.h"
+#include "dashboard/store/schema_text.h"
 
 namespace lockstep::dashboard {
 

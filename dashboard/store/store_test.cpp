@@ -8,8 +8,8 @@
 
 #include <csignal>
 
-#include "dashboard/store/assets.h"
 #include "dashboard/store/child_process.h"
+#include "dashboard/store/schema_text.h"
 #include "dashboard/store/testing.h"
 
 namespace lockstep::dashboard {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "engine/layout/layout.h"
+#include "suites/core/heartbeat.h"
 #include "suites/core/outcome.h"
-#include "suites/harness/worker_pool.h"
 
 namespace lockstep::suites {
 namespace {

@@ -11,6 +11,7 @@
 #include "oracle/plain/evaluate.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/core/facts.h"
+#include "suites/core/heartbeat.h"
 #include "suites/core/judge.h"
 
 namespace lockstep::suites {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/values/error.h"
+#include "suites/core/heartbeat.h"
 
 namespace lockstep::suites {
 namespace {
@@ -46,7 +47,7 @@ struct Shared {
 };
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-// In a worker process: where beat() and say() go.
+// In a worker process: where signs of life and say() go.
 struct Self {
   Slot* slot = nullptr;
   int pipe = -1;
@@ -163,6 +164,7 @@ void Pool::spawn(int index, std::optional<Lost> lost) {
   if (pid == 0) {
     close(ends[0]);
     self = {&slot, ends[1]};
+    on_beat([] { self.slot->beat_ns = now_ns(); });
     worker_main(index, lost);
   }
   close(ends[1]);
@@ -278,10 +280,6 @@ PoolResult Pool::run() {
 
 PoolResult run_pool(const PoolOptions& options, const PoolWork& work) {
   return Pool(options, work).run();
-}
-
-void beat() {
-  if (self.slot != nullptr) self.slot->beat_ns = now_ns();
 }
 
 void settled() {

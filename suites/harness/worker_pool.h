@@ -44,8 +44,6 @@ struct PoolResult {
 // the parent. @pre the process has one thread.
 PoolResult run_pool(const PoolOptions& options, const PoolWork& work);
 
-// In a worker: it is alive (the watchdog starts anew). No effect elsewhere.
-void beat();
 // In a worker: the running case is recorded; should the process die from here on, the case is not lost.
 void settled();
 // In a worker: sends a line to the parent's message(). Elsewhere: prints to stdout.

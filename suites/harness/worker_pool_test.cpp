@@ -10,6 +10,8 @@
 #include <atomic>
 #include <set>
 
+#include "suites/core/heartbeat.h"
+
 namespace lockstep::suites {
 namespace {
 

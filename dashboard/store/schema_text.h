@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schema, compiled in.
+#pragma once
+#include <string_view>
+
+namespace lockstep::dashboard {
+
+extern const std::string_view kSchema1;      // schema/001.sql
+extern const std::string_view kSchema2;      // schema/002.sql
+extern const std::string_view kSchemaViews;  // schema/views.sql
+
+}  // namespace lockstep::dashboard
