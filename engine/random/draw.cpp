@@ -8,26 +8,35 @@
 namespace lockstep {
 namespace {
 
-thread_local const Drawing* g_drawing = nullptr;
+thread_local const Drawing* current = nullptr;
 
 }  // namespace
 
-PerRank<at::Tensor> draw(const RandomCall& call, const Spec& values, const Comm& comm) {
-  auto& now = generator();
-  const bool other_local = g_drawing != nullptr && g_drawing->local;
-  const bool other_advance = g_drawing != nullptr && g_drawing->advance;
-  PerRank<at::Tensor> locals;
-  for (const int64_t p : comm.positions)
-    locals.push_back(other_local ? g_drawing->local(call, values, p, now.state, now.device)
-                                 : draw_local(call, values, p, now.state, now.device));
-  now.state.offset +=
-      other_advance ? g_drawing->advance(call, values, now.device) : advance(call, values, now.device);
-  return locals;
+at::Tensor local_by_policy(const RandomCall& call, const Spec& spec, int64_t position,
+                           const RandomState& state, const DeviceModel& device) {
+  return draw_local(call, spec, position, state, device);
+}
+uint64_t advance_by_policy(const RandomCall& call, const Spec& spec, const DeviceModel& device) {
+  return advance(call, spec, device);
 }
 
-DrawingScope::DrawingScope(const Drawing& drawing) : previous_(std::exchange(g_drawing, &drawing)) {}
+const Drawing& drawing() {
+  static const Drawing by_policy;
+  return current == nullptr ? by_policy : *current;
+}
+
+DrawingScope::DrawingScope(const Drawing& drawing) : previous_(std::exchange(current, &drawing)) {}
 DrawingScope::~DrawingScope() {
-  g_drawing = previous_;
+  current = previous_;
+}
+
+PerRank<at::Tensor> draw(const RandomCall& call, const Spec& values, const Comm& comm) {
+  auto& now = generator();
+  const auto& how = drawing();
+  PerRank<at::Tensor> locals;
+  for (const int64_t p : comm.positions) locals.push_back(how.local(call, values, p, now.state, now.device));
+  now.state.offset += how.advance(call, values, now.device);
+  return locals;
 }
 
 }  // namespace lockstep

@@ -4,11 +4,11 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "engine/random/integer_range.h"
 #include "engine/random/random_check.h"
 #include "engine/random/random_geometry.h"
 #include "engine/random/random_permutation.h"
 #include "engine/random/random_walk.h"
-#include "engine/stream/integer_range.h"
 #include "engine/values/error.h"
 
 namespace lockstep {

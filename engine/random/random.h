@@ -9,6 +9,7 @@
 
 #include "engine/layout/layout.h"
 #include "engine/random/random_geometry.h"
+#include "engine/random/tensor_source.h"
 #include "engine/stream/random_call.h"
 #include "engine/stream/random_source.h"
 #include "kernels/philox_fill.h"
@@ -45,7 +46,7 @@ std::vector<IndexList> owned_whole(const std::vector<int64_t>& shape);
 c10::ScalarType value_dtype(const RandomCall& call);
 
 // Serves random operators on plain tensors (RandomScope) from the closed form.
-class ClosedFormSource : public RandomSource {
+class ClosedFormSource : public TensorSource {
  public:
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,
             RandomState& state) override;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/stream/integer_range.h"
+#include "engine/random/integer_range.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 

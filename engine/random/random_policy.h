@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/random/tensor_source.h"
 #include "engine/stream/random_call.h"
-#include "engine/stream/random_source.h"
 #include "engine/values/spec.h"
 
 namespace lockstep {
@@ -60,7 +60,7 @@ uint64_t advance(const RandomCall& call, const Spec& spec, const DeviceModel& de
                  RandomPolicy policy = random_policy());
 
 // Serves random operators on plain tensors (RandomScope) as kIndexed does on distributed ones.
-class IndexedSource : public RandomSource {
+class IndexedSource : public TensorSource {
  public:
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,
             RandomState& state) override;

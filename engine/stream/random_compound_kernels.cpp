@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random operators on plain tensors that make something of what they draw.
+// Random operators on plain tensors that make something of what they draw: checks and derivatives; the values
+// are the source's.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "engine/stream/random_compounds.h"
+#include "engine/stream/random_checks.h"
 #include "engine/stream/random_kernels.h"
 #include "engine/values/error.h"
 
@@ -14,10 +15,6 @@ namespace {
 
 using Context = torch::autograd::AutogradContext;
 using Variables = torch::autograd::variable_list;
-
-Extents extents(const at::Tensor& t) {
-  return {t.sizes().vec(), t.strides().vec()};
-}
 
 // A value drawn with parameters a and, if given, b, whose gradients are zeros, as libtorch defines them.
 struct DrawnFunction : torch::autograd::Function<DrawnFunction> {
@@ -35,39 +32,38 @@ struct DrawnFunction : torch::autograd::Function<DrawnFunction> {
   }
 };
 
-at::Tensor normal_numbers(at::IntArrayRef shape, const at::TensorOptions& options, double std) {
-  const auto out = at::empty(shape, options.requires_grad(false), at::MemoryFormat::Contiguous);
-  auto call = call_on(RandomKind::kNormal, out);
-  call.b = std;
-  draw(call, out);
+at::Tensor normal_like(at::IntArrayRef shape, const at::Tensor& like, const Parameter& mean,
+                       const Parameter& std) {
+  auto out = at::empty(shape, like.options().requires_grad(false), at::MemoryFormat::Contiguous);
+  source().normal(out, mean, std, generator());
   return out;
 }
 
-// Stock draws into out in the order of its memory, and scales and shifts the numbers there.
-at::Tensor& normal_into(at::Tensor& out, at::IntArrayRef shape, double std, const at::Tensor& scale,
-                        const at::Tensor& shift) {
-  const bool derived =
-      out.requires_grad() || shift.requires_grad() || (scale.defined() && scale.requires_grad());
+bool requires_grad(const Parameter& p) {
+  const auto* tensor = std::get_if<at::Tensor>(&p);
+  return tensor != nullptr && tensor->requires_grad();
+}
+
+at::Tensor& normal_into(at::Tensor& out, at::IntArrayRef shape, const Parameter& mean, const Parameter& std) {
+  const bool derived = out.requires_grad() || requires_grad(mean) || requires_grad(std);
   LOCKSTEP_CHECK(!derived || !at::GradMode::is_enabled(),
                  "[aten::normal] into out has no derivative; call it without out, or pass detached tensors");
   if (out.sizes() != shape) out.resize_(shape);
   at::assert_no_internal_overlap(out);
-  auto call = call_on(RandomKind::kNormal, out);
-  call.b = std;
-  out.copy_(drawn(call, out.options()));
-  if (scale.defined()) out.mul_(scale);
-  return out.add_(shift);
+  source().normal(out, mean, std, generator());
+  return out;
 }
 
 // rrelu's derivative as libtorch's: the noise, or the mean slope if there is hardly a range.
 struct RreluFunction : torch::autograd::Function<RreluFunction> {
   static at::Tensor forward(Context* ctx, const at::Tensor& self, const at::Tensor& noise, double lower,
                             double upper) {
+    auto output = source().rrelu(self, noise, lower, upper, generator());
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({self, noise});
     ctx->saved_data["lower"] = lower;
     ctx->saved_data["upper"] = upper;
-    return self.mul(noise).contiguous();  // as stock's output
+    return output;
   }
   static Variables backward(Context* ctx, const Variables& grads) {
     const auto saved = ctx->get_saved_variables();
@@ -83,12 +79,7 @@ at::Tensor drawn_rrelu(const at::Tensor& self, at::Tensor& noise, double lower, 
   LOCKSTEP_CHECK(self.sizes() == noise.sizes() && self.scalar_type() == noise.scalar_type(),
                  "[aten::rrelu_with_noise] noise is ", noise.scalar_type(), noise.sizes(), " and the input ",
                  self.scalar_type(), self.sizes(), "; they must be alike");
-  {
-    const at::NoGradGuard no_grad;
-    const auto slopes =
-        drawn(rrelu_call(self.sizes().vec(), self.scalar_type(), lower, upper), self.options());
-    noise.copy_(rrelu_noise(self, slopes));
-  }
+  check_slopes(lower, upper);
   return RreluFunction::apply(self, noise, lower, upper);
 }
 
@@ -100,8 +91,7 @@ at::Tensor& bernoulli_tensor_(Keys keys, at::Tensor& self, const at::Tensor& p, 
   if (self.numel() == 0) return self;
   const auto make = [&] {
     check_probabilities(p);
-    const auto u = drawn(bernoulli_call(extents(self), self.scalar_type(), extents(p)), self.options());
-    return bernoulli_hits(u, p).to(u.scalar_type());
+    return source().bernoulli(self, p, generator());
   };
   return self.copy_(DrawnFunction::apply(p, std::optional<at::Tensor>(), make));
 }
@@ -111,7 +101,7 @@ at::Tensor normal_of_means(Keys keys, const at::Tensor& mean, double std, GivenG
     return at::_ops::normal_Tensor_float::redispatch(keys & kBelow, mean, std, std::move(given));
   check_generator("aten::normal", given);
   check_std("aten::normal", std);
-  const auto make = [&] { return normal_numbers(mean.sizes(), mean.options(), std).add_(mean); };
+  const auto make = [&] { return normal_like(mean.sizes(), mean, mean, std); };
   return DrawnFunction::apply(mean, std::optional<at::Tensor>(), make);
 }
 
@@ -121,7 +111,7 @@ at::Tensor normal_of_stds(Keys keys, double mean, const at::Tensor& std, GivenGe
   check_generator("aten::normal", given);
   const auto make = [&] {
     check_stds(std);
-    return normal_numbers(std.sizes(), std.options(), 1).mul_(std).add_(at::full({}, mean, std.options()));
+    return normal_like(std.sizes(), std, mean, std);
   };
   return DrawnFunction::apply(std, std::optional<at::Tensor>(), make);
 }
@@ -132,8 +122,7 @@ at::Tensor normal_of_both(Keys keys, const at::Tensor& mean, const at::Tensor& s
   check_generator("aten::normal", given);
   const auto make = [&] {
     check_stds(std);
-    const auto shape = at::infer_size(mean.sizes(), std.sizes());
-    return normal_numbers(shape, mean.options(), 1).mul_(std).add_(mean);
+    return normal_like(at::infer_size(mean.sizes(), std.sizes()), mean, mean, std);
   };
   return DrawnFunction::apply(mean, std::optional(std), make);
 }
@@ -144,7 +133,7 @@ at::Tensor& normal_of_means_out(Keys keys, const at::Tensor& mean, double std, G
     return at::_ops::normal_Tensor_float_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
   check_generator("aten::normal", given);
   check_std("aten::normal", std);
-  return normal_into(out, at::infer_size(mean.sizes(), out.sizes()), std, {}, mean);
+  return normal_into(out, at::infer_size(mean.sizes(), out.sizes()), mean, std);
 }
 
 at::Tensor& normal_of_stds_out(Keys keys, double mean, const at::Tensor& std, GivenGenerator given,
@@ -153,7 +142,7 @@ at::Tensor& normal_of_stds_out(Keys keys, double mean, const at::Tensor& std, Gi
     return at::_ops::normal_float_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
   check_generator("aten::normal", given);
   check_stds(std);
-  return normal_into(out, std.sizes(), 1, std, at::full({}, mean, out.options().requires_grad(false)));
+  return normal_into(out, std.sizes(), mean, std);
 }
 
 at::Tensor& normal_of_both_out(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given,
@@ -162,7 +151,7 @@ at::Tensor& normal_of_both_out(Keys keys, const at::Tensor& mean, const at::Tens
     return at::_ops::normal_Tensor_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
   check_generator("aten::normal", given);
   check_stds(std);
-  return normal_into(out, at::infer_size(mean.sizes(), std.sizes()), 1, std, mean);
+  return normal_into(out, at::infer_size(mean.sizes(), std.sizes()), mean, std);
 }
 
 at::Tensor multinomial(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,
@@ -173,10 +162,7 @@ at::Tensor multinomial(Keys keys, const at::Tensor& weights, c10::SymInt samples
   const at::NoGradGuard no_grad;
   const auto n = samples.expect_int();
   check_multinomial(weights, n, replacement);
-  // As stock's empty_like: without gaps.
-  const auto like = at::empty_like(weights);
-  const auto call = multinomial_call(extents(like), weights.scalar_type(), n, replacement);
-  return multinomial_pick(weights, drawn(call, weights.options()), n, replacement);
+  return source().multinomial(weights, n, replacement, generator());
 }
 
 at::Tensor& multinomial_out(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,
@@ -193,8 +179,10 @@ at::Tensor& randperm_out(Keys keys, c10::SymInt n, GivenGenerator given, at::Ten
   if (passes(keys))
     return at::_ops::randperm_generator_out::redispatch(keys & kBelow, n, std::move(given), out);
   check_generator("aten::randperm", given);
-  const auto call = randperm_call(n.expect_int(), out.scalar_type());
-  out.resize_(call.shape);
+  check_permutation(n.expect_int());
+  out.resize_({n.expect_int()});
+  auto call = call_on(RandomKind::kRandperm, out);
+  call.stride = {1};
   return out.copy_(drawn(call, out.options()));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// native_dropout and dropout as stock CUDA has them.
+// native_dropout and dropout as stock CUDA has them: which of them draws, and their derivative.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -9,38 +9,18 @@
 namespace lockstep::random_mode {
 namespace {
 
-// The mask of stock CUDA's native_dropout: true where the element is kept.
-at::Tensor keep_mask(const at::Tensor& input, double p) {
-  auto call = call_on(RandomKind::kDropoutMask, input);
-  call.a = p;
-  auto mask = at::empty_like(input, input.options().dtype(at::kBool));
-  draw(call, mask);
-  return mask;
-}
-
-// y = T((x * m) * (1 / P)) in the accumulation type of stock CUDA: double for double, float for the others.
-at::Tensor drop(const at::Tensor& input, const at::Tensor& mask, double p) {
-  const bool is_double = input.scalar_type() == at::kDouble;
-  const double inverse = is_double ? 1.0 / (1.0 - p) : 1.0F / static_cast<float>(1.0 - p);
-  const auto wide = is_double ? at::kDouble : at::kFloat;
-  return at::empty_like(input).copy_(input.to(wide).mul(mask.to(wide)).mul_(inverse));  // strides as stock's
-}
-
 // native_dropout with the derivative that libtorch gives it.
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   using Context = torch::autograd::AutogradContext;
   using Variables = torch::autograd::variable_list;
 
   static Variables forward(Context* ctx, const at::Tensor& input, double p, bool known_training) {
-    const bool all_dropped = p == 1, all_kept = p == 0;
-    const auto bools = input.options().dtype(at::kBool);
-    auto mask = all_dropped || all_kept ? at::full_like(input, all_kept, bools) : keep_mask(input, p);
-    auto output = all_dropped ? at::zeros_like(input) : all_kept ? input.clone() : drop(input, mask, p);
+    auto dropped = source().dropout(input, p, generator());
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({mask});
-    ctx->mark_non_differentiable({mask});
-    ctx->saved_data["scale"] = !known_training ? 1.0 : all_dropped ? 0.0 : 1.0 / (1.0 - p);
-    return {output, mask};
+    ctx->save_for_backward({dropped.mask});
+    ctx->mark_non_differentiable({dropped.mask});
+    ctx->saved_data["scale"] = known_training ? dropped.scale : 1.0;
+    return {dropped.output, dropped.mask};
   }
 
   static Variables backward(Context* ctx, const Variables& grads) {
@@ -48,7 +28,8 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
     const double scale = ctx->saved_data["scale"].toDouble();
     const auto& grad = grads[0];
     if (!grad.defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
-    // libtorch: native_dropout_backward, or its infinitely differentiable form under create_graph.
+    // libtorch's, which a distributed tensor gets from libtorch itself: native_dropout_backward, or its
+    // infinitely differentiable form under create_graph, which no library exports.
     auto result = at::GradMode::is_enabled() ? grad * (mask.type_as(grad) * scale)
                                              : at::native_dropout_backward(grad, mask, scale);
     return {result, at::Tensor(), at::Tensor()};

@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
-#include "engine/stream/integer_range.h"
-#include "engine/stream/random_compounds.h"
+#include "engine/stream/random_checks.h"
 #include "engine/stream/random_kernels.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
@@ -27,11 +26,11 @@ at::Tensor& fill(RandomKind kind, at::Tensor& self, double a, double b) {
   return fill(self, call);
 }
 
-at::Tensor& fill(at::Tensor& self, const IntegerRange& range) {
-  auto call = call_on(range.kind, self);
-  call.low = range.low;
-  call.high = range.high;
-  return fill(self, call);
+at::Tensor& fill_integers(at::Tensor& self, int64_t from, std::optional<int64_t> to) {
+  at::assert_no_internal_overlap(self);
+  const auto numbers = at::empty_strided(self.sizes(), self.strides(), self.options().requires_grad(false));
+  source().integers(numbers, from, to, generator());
+  return self.copy_(numbers);
 }
 
 void check_floating(const char* op, const at::Tensor& self) {
@@ -109,13 +108,13 @@ at::Tensor& random_from(Keys keys, at::Tensor& self, int64_t from, std::optional
   if (passes(keys))
     return at::_ops::random__from::redispatch(keys & kBelow, self, from, to, std::move(given));
   check_generator("aten::random_", given);
-  return fill(self, integer_range(self.scalar_type(), from, to));
+  return fill_integers(self, from, to);
 }
 
 at::Tensor& random_to(Keys keys, at::Tensor& self, int64_t to, GivenGenerator given) {
   if (passes(keys)) return at::_ops::random__to::redispatch(keys & kBelow, self, to, std::move(given));
   check_generator("aten::random_", given);
-  return fill(self, integer_range(self.scalar_type(), 0, to));
+  return fill_integers(self, 0, to);
 }
 
 }  // namespace lockstep::random_mode

@@ -7,9 +7,15 @@
 
 namespace lockstep::random_mode {
 
-RandomSource*& source() {
+RandomSource*& current_source() {
   thread_local RandomSource* current = nullptr;
   return current;
+}
+
+RandomSource& source() {
+  if (current_source() == nullptr)
+    throw Broken("[random] the random mode is on in a thread without a RandomScope");
+  return *current_source();
 }
 
 bool passes(c10::DispatchKeySet keys) {
@@ -31,15 +37,9 @@ RandomCall call_on(RandomKind kind, const at::Tensor& x) {
   return call;
 }
 
-void draw(const RandomCall& call, const at::Tensor& out) {
-  if (source() == nullptr) throw Broken("[random] the random mode is on in a thread without a RandomScope");
-  auto& now = generator();
-  if (out.numel() > 0) source()->fill(call, out, now.device, now.state);
-}
-
 at::Tensor drawn(const RandomCall& call, const at::TensorOptions& options) {
   auto out = at::empty_strided(call.shape, call.stride, options.dtype(call.dtype).requires_grad(false));
-  draw(call, out);
+  if (out.numel() > 0) source().fill(call, out, generator().device, generator().state);
   return out;
 }
 

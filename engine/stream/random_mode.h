@@ -16,7 +16,9 @@ constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
 
 // The source of this thread's scope; null outside of any.
-RandomSource*& source();
+RandomSource*& current_source();
+// The same. Throws Broken outside of any.
+RandomSource& source();
 
 // DTensors draw in the engine, and a tensor without values has none to draw.
 bool passes(c10::DispatchKeySet keys);
@@ -27,9 +29,7 @@ void check_generator(const char* op, const std::optional<at::Generator>& given);
 // A call that fills a tensor like x.
 RandomCall call_on(RandomKind kind, const at::Tensor& x);
 
-// Draws `call` into `out`, which shows the call's shape; nothing for a tensor without elements.
-void draw(const RandomCall& call, const at::Tensor& out);
-// A new tensor with the call's values.
+// A new tensor with the call's values; nothing is drawn for one without elements.
 at::Tensor drawn(const RandomCall& call, const at::TensorOptions& options);
 
 }  // namespace lockstep::random_mode

@@ -131,17 +131,17 @@ void set_rng_state(std::span<const uint8_t> bytes) {
 }
 
 RandomScope::RandomScope(RandomSource& source)
-    : previous_(random_mode::source()),
+    : previous_(random_mode::current_source()),
       was_included_(c10::impl::tls_is_dispatch_key_included(random_mode::kKey)) {
   static std::once_flag once;
   std::call_once(once, register_refusals);
-  random_mode::source() = &source;
+  random_mode::current_source() = &source;
   c10::impl::tls_set_dispatch_key_included(random_mode::kKey, true);
 }
 
 RandomScope::~RandomScope() {
   c10::impl::tls_set_dispatch_key_included(random_mode::kKey, was_included_);
-  random_mode::source() = previous_;
+  random_mode::current_source() = previous_;
 }
 
 }  // namespace lockstep

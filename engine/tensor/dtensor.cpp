@@ -6,8 +6,7 @@
 
 #include "engine/move/execute.h"
 #include "engine/random/draw.h"
-#include "engine/stream/integer_range.h"
-#include "engine/stream/random_compounds.h"
+#include "engine/stream/random_checks.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
@@ -305,7 +304,7 @@ at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const Mes
 
 at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
                    const Placements& p, c10::ScalarType dtype) {
-  const auto range = integer_range(dtype, low, high);
+  const auto range = drawing().integers(dtype, low, high);
   RandomCall call;
   call.kind = range.kind;
   call.low = range.low;
@@ -315,7 +314,12 @@ at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const 
   return drawn(std::move(call), mesh, p);
 }
 at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
-  return drawn(randperm_call(n, dtype), mesh, p);
+  check_permutation(n);
+  RandomCall call;
+  call.kind = RandomKind::kRandperm;
+  call.shape = {n};
+  call.dtype = dtype;
+  return drawn(std::move(call), mesh, p);
 }
 
 }  // namespace lockstep

@@ -3,8 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/random/compounds.h"
 #include "engine/random/draw.h"
-#include "engine/stream/random_compounds.h"
+#include "engine/stream/random_checks.h"
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/values/error.h"
 
@@ -18,14 +19,6 @@ const at::Tensor& local(const RandomOp& r, size_t i, size_t rank) {
 }
 Extents extents(const TensorMeta& global) {
   return {global.shape, global.stride};
-}
-
-// The stock kernel: y = (x * m) * (1 / P) in the accumulation type, P = 1 - p rounded to it.
-at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
-  if (x.scalar_type() == at::kDouble) return x.mul(keep).mul(1.0 / (1.0 - p));
-  const float scale = 1.0f / static_cast<float>(1.0 - p);
-  const auto wide = x.to(at::kFloat);
-  return wide.mul(keep).mul(scale).to(x.scalar_type());
 }
 
 // What stock's empty_like of the global tensor has.
@@ -59,7 +52,7 @@ RandomResults native_dropout_op(const RandomOp& r) {
   call.stride = r.given[0]->stride();
   results[1] = draw(call, *r.outputs[1], r.comm);
   for (size_t i = 0; i < input.locals().size(); ++i)
-    results[0].push_back(dropped(input.locals()[i], results[1][i], p));
+    results[0].push_back(drawing().dropout(input.locals()[i], results[1][i], p));
   return results;
 }
 
@@ -71,7 +64,7 @@ RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
     check_probabilities(local(r, probabilities, rank));
   auto numbers = draw(call, out, r.comm);
   for (size_t rank = 0; rank < numbers.size(); ++rank)
-    numbers[rank] = bernoulli_hits(numbers[rank], local(r, probabilities, rank)).to(out.dtype());
+    numbers[rank] = drawing().bernoulli(numbers[rank], local(r, probabilities, rank)).to(out.dtype());
   return {std::move(numbers)};
 }
 
@@ -105,10 +98,11 @@ RandomResults rrelu_op(const RandomOp& r) {
       results[0].push_back(at::leaky_relu(local(r, 0, rank), (lower + upper) / 2));
     return results;
   }
+  check_slopes(lower, upper);
   const auto slopes = draw(rrelu_call(out.shape(), out.dtype(), lower, upper), out, r.comm);
   for (size_t rank = 0; rank < slopes.size(); ++rank) {
     const auto& input = local(r, 0, rank);
-    const auto noise = rrelu_noise(input, slopes[rank]);
+    const auto noise = drawing().rrelu(input, slopes[rank]);
     at::Tensor(local(r, 1, rank)).copy_(noise);
     results[0].push_back(input.mul(noise));
   }
@@ -124,7 +118,7 @@ RandomResults multinomial_op(const RandomOp& r) {
   const auto call = multinomial_call(dense_like(weights), weights.dtype, samples, replacement);
   auto results = draw(call, r.outputs[0]->with_tensor(call.shape, call.stride, call.dtype), r.comm);
   for (size_t rank = 0; rank < results.size(); ++rank)
-    results[rank] = multinomial_pick(local(r, 0, rank), results[rank], samples, replacement);
+    results[rank] = drawing().multinomial(local(r, 0, rank), results[rank], samples, replacement);
   return {std::move(results)};
 }
 

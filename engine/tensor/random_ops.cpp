@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include "engine/random/draw.h"
-#include "engine/stream/integer_range.h"
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/tensor/random_compound_ops.h"
 #include "engine/values/error.h"
@@ -40,7 +39,7 @@ RandomCall filling(const RandomOp& r, RandomKind kind) {
 }
 
 RandomCall integers(const RandomOp& r, int64_t from, std::optional<int64_t> to) {
-  const auto range = integer_range(r.outputs[0]->dtype(), from, to);
+  const auto range = drawing().integers(r.outputs[0]->dtype(), from, to);
   auto call = filling(r, range.kind);
   call.low = range.low;
   call.high = range.high;

@@ -7,6 +7,7 @@
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/random/literal_source.h"
 
 namespace lockstep::generators {
 namespace {
@@ -125,7 +126,7 @@ void check_fused(const Call& call, const Lookup& lookup) {
 }
 
 // Draws nothing: random ops take what stock CUDA takes, and write zeros.
-class ZeroSource : public RandomSource {
+class ZeroSource : public oracle::LiteralSource {
  public:
   void fill(const RandomCall&, const at::Tensor& out, const DeviceModel&, RandomState&) override {
     out.zero_();

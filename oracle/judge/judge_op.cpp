@@ -401,7 +401,9 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
       shadow.learn(e.window, q.renditions[u(e.input)], *q.outputs[i]);
     }
   }
-  const bool drawn = draws_values(*q.op.op);
+  // A dropout is replayed on other values only: on the plain ones its replay would stand in for the plain
+  // run.
+  const bool drawn = draws_values(*q.op.op) || (q.op.op->random && reads_plain_values(q));
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
     for (const size_t i : values)
       learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, SlicePlan(), recording, shadow),

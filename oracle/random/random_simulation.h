@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/stream/random_source.h"
+#include "oracle/random/literal_source.h"
 
 namespace lockstep::oracle {
 
-class SimulatedSource : public RandomSource {
+class SimulatedSource : public LiteralSource {
  public:
   // Refuses the dtypes, ranges and sizes for which stock has no kernel, or one that overflows its indices.
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,

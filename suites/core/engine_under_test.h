@@ -13,6 +13,7 @@
 #include "engine/values/spec.h"
 #include "engine/values/timeline.h"
 #include "oracle/program/program.h"
+#include "oracle/random/random_simulation.h"
 
 namespace lockstep::suites {
 
@@ -39,6 +40,9 @@ class EngineUnderTest {
   // NotBuilt for what it does not have yet; any other exception is a finding.
   // @post the locals are what the ranks hold at the end, so that an in-place op later in the Program shows.
   virtual EngineResult run(const oracle::Case& c, bool want_timeline) = 0;
+  // Who draws in the plain run that judges it: the oracle's simulation, unless a planted fault is on that
+  // side.
+  virtual std::unique_ptr<RandomSource> plain_source() { return std::make_unique<oracle::SimulatedSource>(); }
 };
 
 }  // namespace lockstep::suites

@@ -32,6 +32,7 @@ class Observing : public EngineUnderTest {
   Observing(EngineUnderTest& engine, Facts& facts) : engine_(engine), facts_(facts) {}
   std::string name() const override { return engine_.name(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
+  std::unique_ptr<RandomSource> plain_source() override { return engine_.plain_source(); }
 
  private:
   EngineUnderTest& engine_;

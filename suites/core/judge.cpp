@@ -12,7 +12,6 @@
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
-#include "oracle/random/random_simulation.h"
 #include "suites/core/facts.h"
 
 namespace lockstep::suites {
@@ -256,8 +255,7 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
 }  // namespace
 
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed) {
-  oracle::SimulatedSource source;
-  const auto plain = oracle::evaluate_recorded(c, source);
+  const auto plain = oracle::evaluate_recorded(c, *engine.plain_source());
   EngineResult got;
   try {
     got = engine.run(c, true);

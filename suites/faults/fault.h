@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planted faults: mistakes that real engines and programs made, put into Lockstep's engine through its
-// extension points and decorators only. The suite `faults` must find every one.
+// Planted faults: mistakes that real engines and programs made, put into Lockstep's engine, or into the
+// oracle that judges it, through extension points and decorators only. The suite `faults` must find every
+// one.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,7 +16,7 @@ namespace lockstep::suites {
 struct Fault {
   const char* name;
   const char* klass;  // K1 … K14, see README.md
-  const char* what;   // one sentence: what the engine does wrong
+  const char* what;   // one sentence: what is done wrong
   const char* suite;  // whose cases find it
   int64_t cases;      // found within so many
   int64_t ops;        // shrinks to at most so many

@@ -50,6 +50,18 @@ EnginePtr local_geometry();
 EnginePtr local_numbering();
 EnginePtr vectors_halved();
 
+// operator_faults.cpp: what a random op makes of its draw, in the engine and in the oracle's plain run.
+EnginePtr bernoulli_other_side();
+EnginePtr rrelu_threshold();
+EnginePtr multinomial_least();
+EnginePtr range_short();
+EnginePtr dropout_divides();
+EnginePtr oracle_bernoulli_other_side();
+EnginePtr oracle_rrelu_threshold();
+EnginePtr oracle_multinomial_least();
+EnginePtr oracle_range_short();
+EnginePtr oracle_dropout_scale();
+
 // program_faults.cpp: another program is run; result_faults.cpp: results are spoilt; random and cache
 // besides.
 EnginePtr in_place_on_copy();

@@ -66,14 +66,13 @@ at::Tensor reordered(const RandomCall& call, const Spec& spec, int64_t position,
 // Where the order can show: several elements a thread, each a word of its own.
 template <Order From>
 Drawing taking() {
-  return {[](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
-             const DeviceModel& device) {
-            const auto geometry = random_geometry(call, device);
-            if (numel(call.shape) == 0 || !strides_a_grid(geometry) || call.kind == RandomKind::kRandperm)
-              return filled(call, spec, position, state, geometry);
-            return reordered(call, spec, position, state, geometry, From);
-          },
-          nullptr};
+  return {.local = [](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
+                      const DeviceModel& device) {
+    const auto geometry = random_geometry(call, device);
+    if (numel(call.shape) == 0 || !strides_a_grid(geometry) || call.kind == RandomKind::kRandperm)
+      return filled(call, spec, position, state, geometry);
+    return reordered(call, spec, position, state, geometry, From);
+  }};
 }
 
 int64_t neighbour(int64_t q) {
@@ -85,25 +84,22 @@ int64_t two_of_four(int64_t q) {
 
 // Draws from another state than the generator's.
 Drawing from_state(std::function<RandomState(const RandomCall&, const Spec&, int64_t, RandomState)> other) {
-  return {[other](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
-                  const DeviceModel& device) {
-            return filled(call, spec, position, other(call, spec, position, state),
-                          random_geometry(call, device));
-          },
-          nullptr};
+  return {.local = [other](const RandomCall& call, const Spec& spec, int64_t position,
+                           const RandomState& state, const DeviceModel& device) {
+    return filled(call, spec, position, other(call, spec, position, state), random_geometry(call, device));
+  }};
 }
 
 // Draws by another geometry than the call's on the device.
 Drawing with_geometry(
     std::function<void(RandomGeometry&, const RandomCall&, const Spec&, int64_t position, const DeviceModel&)>
         change) {
-  return {[change](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
-                   const DeviceModel& device) {
-            auto geometry = random_geometry(call, device);
-            change(geometry, call, spec, position, device);
-            return filled(call, spec, position, state, geometry);
-          },
-          nullptr};
+  return {.local = [change](const RandomCall& call, const Spec& spec, int64_t position,
+                            const RandomState& state, const DeviceModel& device) {
+    auto geometry = random_geometry(call, device);
+    change(geometry, call, spec, position, device);
+    return filled(call, spec, position, state, geometry);
+  }};
 }
 
 }  // namespace
@@ -131,18 +127,18 @@ EnginePtr per_rank_offset() {
 
 EnginePtr offset_doubled() {
   return with_drawing([] {
-    return Drawing{nullptr, [](const RandomCall& call, const Spec&, const DeviceModel& device) {
-                     return 2 * advance(call, device);
-                   }};
+    return Drawing{.advance = [](const RandomCall& call, const Spec&, const DeviceModel& device) {
+      return 2 * advance(call, device);
+    }};
   });
 }
 
 EnginePtr local_advance() {
   return with_drawing([] {
-    return Drawing{nullptr, [](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
-                     return call.kind == RandomKind::kRandperm ? advance(call, device)
-                                                               : advance(on_local(call, spec, 0), device);
-                   }};
+    return Drawing{.advance = [](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
+      return call.kind == RandomKind::kRandperm ? advance(call, device)
+                                                : advance(on_local(call, spec, 0), device);
+    }};
   });
 }
 
@@ -185,19 +181,16 @@ EnginePtr local_geometry() {
 
 EnginePtr local_numbering() {
   return with_drawing([] {
-    return Drawing{[](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
-                      const DeviceModel& device) {
-                     auto geometry = random_geometry(call, device);
-                     if (call.kind == RandomKind::kRandperm)
-                       return filled(call, spec, position, state, geometry);
-                     const auto own = on_local(call, spec, position);
-                     const auto out =
-                         at::empty_strided(own.shape, own.stride, at::TensorOptions(value_dtype(call)));
-                     geometry.rank_stride = contiguous_strides(own.shape);
-                     fill_local(own, owned_whole(own.shape), state, geometry, out);
-                     return out;
-                   },
-                   nullptr};
+    return Drawing{.local = [](const RandomCall& call, const Spec& spec, int64_t position,
+                               const RandomState& state, const DeviceModel& device) {
+      auto geometry = random_geometry(call, device);
+      if (call.kind == RandomKind::kRandperm) return filled(call, spec, position, state, geometry);
+      const auto own = on_local(call, spec, position);
+      const auto out = at::empty_strided(own.shape, own.stride, at::TensorOptions(value_dtype(call)));
+      geometry.rank_stride = contiguous_strides(own.shape);
+      fill_local(own, owned_whole(own.shape), state, geometry, out);
+      return out;
+    }};
   });
 }
 

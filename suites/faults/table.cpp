@@ -67,6 +67,21 @@ bool writes(C c) {
     if (call.op.substr(0, call.op.find('.')).ends_with('_')) return true;
   return false;
 }
+bool draws_bernoulli(C c) {
+  return mentions(c, "bernoulli");
+}
+bool draws_rrelu(C c) {
+  return mentions(c, "rrelu");
+}
+bool draws_multinomial(C c) {
+  return mentions(c, "multinomial");
+}
+bool draws_integers(C c) {
+  return mentions(c, "random") || mentions(c, "randint");
+}
+bool drops(C c) {
+  return mentions(c, "dropout");
+}
 bool draws(C c) {
   return has_random(c) && many_ranks(c);
 }
@@ -194,6 +209,27 @@ constexpr Fault kFaults[] = {
     {"one-rank-stale", "K14", "one rank reads the buffer of the gather before", "redistribute", 1000, 2,
      many_ranks, one_rank_stale},
     {"replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks, replica_drifts},
+    // Last, so that the cases before keep their numbers.
+    {"bernoulli-other-side", "K12", "bernoulli_(Tensor) is 1 where u >= P", "random", 300, 1, draws_bernoulli,
+     bernoulli_other_side},
+    {"rrelu-threshold", "K12", "rrelu's slopes reach up to inputs of 0.5", "random", 500, 1, draws_rrelu,
+     rrelu_threshold},
+    {"multinomial-least", "K12", "multinomial takes the least ratio", "random", 500, 1, draws_multinomial,
+     multinomial_least},
+    {"range-short", "K12", "random_ never draws the last integer of a range", "random", 300, 1,
+     draws_integers, range_short},
+    {"dropout-divides", "K12", "dropout divides by 1 - p, where stock multiplies", "random", 500, 1, drops,
+     dropout_divides},
+    {"oracle-bernoulli-other-side", "K12", "in the oracle, bernoulli_(Tensor) is 1 where u > P", "random",
+     300, 1, draws_bernoulli, oracle_bernoulli_other_side},
+    {"oracle-rrelu-threshold", "K12", "in the oracle, rrelu's slopes reach up to inputs of 0.5", "random",
+     500, 1, draws_rrelu, oracle_rrelu_threshold},
+    {"oracle-multinomial-least", "K12", "in the oracle, multinomial takes the least ratio", "random", 500, 1,
+     draws_multinomial, oracle_multinomial_least},
+    {"oracle-range-short", "K12", "in the oracle, random_ never draws the last integer of a range", "random",
+     300, 1, draws_integers, oracle_range_short},
+    {"oracle-dropout-scale", "K12", "in the oracle, dropout scales by 1 / p", "random", 500, 1, drops,
+     oracle_dropout_scale},
 };
 
 bool relu_on_ranks(C c) {

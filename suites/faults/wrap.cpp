@@ -81,6 +81,16 @@ class RuleScope {
   std::string op_;
 };
 
+// Lockstep's own, judged by an oracle that draws in another way.
+class Misjudged : public LockstepEngine {
+ public:
+  explicit Misjudged(MakeSource make) : make_(make) {}
+  std::unique_ptr<RandomSource> plain_source() override { return make_(); }
+
+ private:
+  MakeSource make_;
+};
+
 EngineResult copy_of(const EngineResult& result) {
   auto copy = result;
   for (auto& value : copy.values)
@@ -125,6 +135,10 @@ EnginePtr with_drawing(std::function<Drawing()> make) {
     const DrawingScope scope(drawing);
     return engine.run(c, timeline);
   });
+}
+
+EnginePtr with_plain_source(MakeSource make) {
+  return std::make_unique<Misjudged>(make);
 }
 
 EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c)) {

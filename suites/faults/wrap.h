@@ -41,6 +41,10 @@ EnginePtr with_policy(RandomPolicy policy);
 // DTensors draw in another way, made afresh for each run.
 EnginePtr with_drawing(std::function<Drawing()> make);
 
+// The oracle draws in another way: the fault is in its plain run.
+using MakeSource = std::unique_ptr<RandomSource> (*)();
+EnginePtr with_plain_source(MakeSource make);
+
 // Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value
 // i of the one asked for.
 struct Rewritten {

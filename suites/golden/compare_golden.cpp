@@ -81,7 +81,7 @@ std::string compare_element(const Golden& g, size_t k, const DrawnCell& drawn, b
 }
 
 // Ends an operator when it asks its source to draw, before any memory of its tensor is touched.
-struct Overheard : RandomSource {
+struct Overheard : oracle::LiteralSource {
   struct Call {
     RandomCall call;
   };

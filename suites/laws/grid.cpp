@@ -12,6 +12,7 @@
 #include "engine/values/error.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/values.h"
+#include "oracle/random/literal_source.h"
 #include "suites/core/facts.h"
 #include "suites/core/judge.h"
 #include "suites/laws/laws.h"
@@ -91,7 +92,7 @@ DeviceMesh mesh_of(const Cut& cut, int64_t size) {
 }
 
 // What an operator asks of its source.
-struct Noting : RandomSource {
+struct Noting : oracle::LiteralSource {
   std::vector<RandomCall> calls;
   void fill(const RandomCall& call, const at::Tensor&, const DeviceModel&, RandomState&) override {
     calls.push_back(call);

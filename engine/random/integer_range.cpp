@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/stream/integer_range.h"
+#include "engine/random/integer_range.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

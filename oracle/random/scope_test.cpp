@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RandomScope: who is asked for which numbers, and that everything else is left alone.
-#include "engine/stream/random_source.h"
+#include "oracle/random/literal_source.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -16,7 +16,7 @@ namespace {
 int fake_calls = 0;
 
 // Counts upwards from the offset, so that every value tells which call and which element it came from.
-struct CountingSource : RandomSource {
+struct CountingSource : oracle::LiteralSource {
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel&, RandomState& state) override {
     calls.push_back(call);
     EXPECT_EQ(out.sizes(), call.shape);

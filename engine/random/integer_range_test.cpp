@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds of random_, against what libtorch's own operator draws on the CPU: it shares them with CUDA.
-#include "engine/stream/integer_range.h"
+#include "engine/random/integer_range.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/stream/random_compounds.h"
+#include "engine/random/compounds.h"
 
 #include <ATen/ATen.h>
 
-#include <limits>
 #include <numeric>
 
 #include "engine/values/error.h"
@@ -72,25 +71,7 @@ at::Tensor bernoulli_hits(const at::Tensor& u, const at::Tensor& p) {
   return u.le(p.to(u.scalar_type()));
 }
 
-void check_probabilities(const at::Tensor& p) {
-  LOCKSTEP_CHECK(p.is_floating_point(), "[aten::bernoulli_] probabilities of ", dtype_name(p.scalar_type()),
-                 "; a floating dtype is needed");
-  LOCKSTEP_CHECK(p.ge(0).logical_and(p.le(1)).all().item<bool>(),
-                 "[aten::bernoulli_] a probability is not in [0, 1]");
-}
-
-void check_std(const char* op, double std) {
-  LOCKSTEP_CHECK(std >= 0, "[", op, "] standard deviation ", std, "; std >= 0 is needed");
-}
-
-void check_stds(const at::Tensor& std) {
-  LOCKSTEP_CHECK(std.numel() == 0 || std.min().ge(0).item<bool>(),
-                 "[aten::normal] a standard deviation is negative; std >= 0 is needed");
-}
-
 RandomCall rrelu_call(std::vector<int64_t> shape, c10::ScalarType dtype, double lower, double upper) {
-  LOCKSTEP_CHECK(lower <= upper, "[aten::rrelu_with_noise] lower ", lower, " and upper ", upper,
-                 "; lower <= upper is needed");
   auto call = filling(RandomKind::kRreluNoise, dtype, std::move(shape));
   call.a = lower;
   call.b = upper;
@@ -129,24 +110,11 @@ at::Tensor multinomial_pick(const at::Tensor& weights, const at::Tensor& drawn, 
   return weights.dim() == 1 ? picked.squeeze(0) : picked;
 }
 
-void check_multinomial(const at::Tensor& weights, int64_t samples, bool replacement) {
-  const char* op = "[aten::multinomial] ";
-  LOCKSTEP_CHECK(weights.is_floating_point() && (weights.dim() == 1 || weights.dim() == 2), op,
-                 "weights are ", dtype_name(weights.scalar_type()), weights.sizes(),
-                 "; one or two dimensions of a floating dtype are needed");
-  LOCKSTEP_CHECK(samples > 0 && (replacement || samples <= weights.size(-1)), op, "cannot draw ", samples,
-                 " samples of ", weights.size(-1), replacement ? "" : " without replacement");
-  LOCKSTEP_CHECK(weights.size(-1) <= 1 << 24, op, weights.size(-1), " categories are more than 2^24");
-  if (weights.numel() == 0) return;
-  const auto largest = std::numeric_limits<double>::infinity();
-  LOCKSTEP_CHECK(weights.max().lt(largest).item<bool>() && weights.min().ge(0).item<bool>(), op,
-                 "a weight is infinite, NaN or negative");
-  LOCKSTEP_CHECK(weights.sum(-1).ne(0).all().item<bool>(), op, "the weights of a distribution sum to 0");
-}
-
-RandomCall randperm_call(int64_t n, c10::ScalarType dtype) {
-  LOCKSTEP_CHECK(n >= 0, "[aten::randperm] n must not be negative, but is ", n);
-  return filling(RandomKind::kRandperm, dtype, {n});
+at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
+  if (x.scalar_type() == at::kDouble) return x.mul(keep).mul(1.0 / (1.0 - p));
+  const float scale = 1.0f / static_cast<float>(1.0 - p);
+  const auto wide = x.to(at::kFloat);
+  return wide.mul(keep).mul(scale).to(x.scalar_type());
 }
 
 }  // namespace lockstep

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "engine/stream/random_source.h"
+#include "oracle/random/literal_source.h"
 
 namespace lockstep {
 namespace {
 
-struct RecordingSource : RandomSource {
+struct RecordingSource : oracle::LiteralSource {
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel&, RandomState& state) override {
     calls.push_back(call);
     out.fill_(call.kind == RandomKind::kDropoutMask ? 1 : 0.25);
