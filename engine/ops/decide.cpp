@@ -293,7 +293,7 @@ OpCall make_call(const c10::OperatorHandle& op, const Operands& operands,
   OpCall call;
   call.name = op.schema().name();
   call.overload = op.schema().overload_name();
-  call.args = args;
+  call.args = {op.schema(), args};
   call.inputs.assign(operands.metas.begin(), operands.metas.end());
   call.outputs = outputs;
   return call;

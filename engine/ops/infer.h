@@ -4,14 +4,15 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include "engine/ops/rules/row.h"
+#include "engine/ops/rules/record.h"
 
 namespace lockstep {
 
-// @param args the op's arguments with global tensors replaced by meta tensors. @post one entry for each
+// @param infer the record's, or null. @param args the op's arguments with global tensors replaced by meta
+// tensors. @post one entry for each
 // result, lists flattened; undefined ones included. Throws what the op throws on a bad call (shapes that do
 // not match).
-std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, torch::jit::Stack args);
+std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, Infer infer, torch::jit::Stack args);
 
 TensorMeta meta_of(const at::Tensor& tensor);
 

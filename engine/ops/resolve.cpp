@@ -1,29 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/resolve.h"
 
+#include <algorithm>
 #include <unordered_map>
+
+#include "engine/ops/rules/table.h"
 
 namespace lockstep {
 namespace {
 
-bool is_list_op(const std::string& name) {
-  return name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_");
-}
+constexpr std::string_view kForeach = "aten::_foreach_";
 
 bool is_out(const c10::FunctionSchema& schema) {
   const auto& overload = schema.overload_name();
   return overload == "out" || overload.ends_with("_out");
 }
 
-// The functional op's name: without "_foreach_", without the "_" of in-place ops.
-const OpEntry* base_entry(std::string name, Variant variant) {
-  if (const auto* entry = find_op(name)) return entry;
-  if (name.ends_with('_')) name.pop_back();
-  if (const auto* entry = find_op(name)) return entry;
-  constexpr std::string_view kForeach = "aten::_foreach_";
-  if (variant == Variant::kList && name.starts_with(kForeach))
-    return find_op("aten::" + name.substr(kForeach.size()));
-  return nullptr;
+// The rule of the very op, or of this overload of it alone.
+const OpEntry* own_entry(const c10::FunctionSchema& schema) {
+  const auto* entry = find_op(schema.name() + "." + schema.overload_name());
+  return entry != nullptr ? entry : find_op(schema.name());
+}
+
+// Else that of the functional op: without the "_" of in-place ops, without "_foreach_".
+const OpEntry* entry_of(const c10::FunctionSchema& schema, Variant variant) {
+  const auto* entry = own_entry(schema);
+  auto name = schema.name();
+  if (entry == nullptr && name.ends_with('_')) {
+    name.pop_back();
+    entry = find_op(name);
+  }
+  if (entry == nullptr && variant == Variant::kList && name.starts_with(kForeach))
+    entry = find_op("aten::" + name.substr(kForeach.size()));
+  const bool excepted = entry != nullptr && !entry->except.empty() && entry->except == schema.overload_name();
+  return excepted ? nullptr : entry;
+}
+
+// The overload of the same op that takes the same arguments but for the outs. A look at every operator's
+// name, some 0.5 ms.
+std::optional<c10::OperatorHandle> functional_of(const c10::FunctionSchema& schema, size_t args) {
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name != schema.name()) continue;
+    const auto candidate = c10::Dispatcher::singleton().findSchema(name);
+    if (!candidate.has_value() || candidate->schema().arguments().size() != args) continue;
+    bool same = !candidate->schema().is_mutable();
+    for (size_t i = 0; same && i < args; ++i)
+      same = *candidate->schema().arguments()[i].type() == *schema.arguments()[i].type();
+    if (same) return candidate;
+  }
+  return std::nullopt;
 }
 
 ArgKind kind_of(const c10::Argument& arg) {
@@ -39,18 +64,21 @@ Resolved compute(const c10::OperatorHandle& op) {
   for (const auto& arg : schema.arguments()) result.kinds.push_back(kind_of(arg));
   for (const auto& arg : schema.arguments())
     result.mutated.push_back(arg.alias_info() != nullptr && arg.alias_info()->isWrite());
-  // view(dtype) is no view(size): it takes the same bytes for other numbers.
-  const bool of_dtype = schema.name() == "aten::view" && schema.overload_name() == "dtype";
-  const std::string name = of_dtype ? "aten::view.dtype" : schema.name();
-  if (is_list_op(name))
+  const auto& name = schema.name();
+  if (name.starts_with(kForeach) || name.starts_with("aten::_fused_"))
     result.variant = Variant::kList;
   else if (is_out(schema))
     result.variant = Variant::kOut;
   else if (name.ends_with('_') && !result.mutated.empty() && result.mutated[0])
     result.variant = Variant::kInPlace;
-  result.entry = base_entry(name, result.variant);
+  result.entry = entry_of(schema, result.variant);
+  result.raises_versions = name.starts_with(kForeach);
   const bool implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  result.composite = implicit && find_op(name) == nullptr;
+  result.composite = implicit && own_entry(schema) == nullptr;
+  if (result.variant == Variant::kOut) {
+    const auto outs = std::count(result.mutated.begin(), result.mutated.end(), true);
+    result.functional = functional_of(schema, result.mutated.size() - static_cast<size_t>(outs));
+  }
   return result;
 }
 

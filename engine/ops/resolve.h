@@ -4,7 +4,9 @@
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "engine/ops/rules/table.h"
+#include <optional>
+
+#include "engine/ops/rules/record.h"
 
 namespace lockstep {
 
@@ -15,12 +17,14 @@ enum class ArgKind { kConstant, kTensor, kTensorList };
 struct Resolved {
   const OpEntry* entry = nullptr;  // null: no rule
   Variant variant = Variant::kFunctional;
-  bool composite = false;      // has a CompositeImplicitAutograd kernel and no rule of its own
-  std::vector<bool> mutated;   // arguments written to
-  std::vector<ArgKind> kinds;  // of the arguments
+  bool composite = false;        // has a CompositeImplicitAutograd kernel and no rule of its own
+  bool raises_versions = false;  // on plain tensors a loop of in-place ops, each of which raises a version
+  std::optional<c10::OperatorHandle> functional;  // of an out variant: the overload without the outs
+  std::vector<bool> mutated;                      // arguments written to
+  std::vector<ArgKind> kinds;                     // of the arguments
 };
 
-// Cached by operator in each thread, until user rules change.
+// Computed once for each operator in each thread, until user rules change.
 const Resolved& resolve(const c10::OperatorHandle& op);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include <torch/library.h>
 
 #include "engine/tensor/gradients.h"
-#include "engine/tensor/random_composites.h"
+#include "engine/tensor/init.h"
 
 namespace lockstep {
 namespace {
@@ -14,6 +14,7 @@ namespace {
 using torch::jit::Stack;
 
 thread_local bool g_in_composite = false;
+thread_local CommPtr g_factory_comm;
 
 // CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls
 // native_dropout.
@@ -86,12 +87,31 @@ void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }
 
-constexpr const char* kComposites[] = {"linear", "matmul", "rms_norm"};
-
-// Composite ops that view and write tensors of their own.
-void composite(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+// Ops that view and write tensors of their own.
+void with_own(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const CompositeScope own;
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
+// The dropouts other than dropout itself make a tensor of noise by a factory, which for a DTensor must be one
+// too: whole on every rank, so that its numbers are those of the single device.
+void with_factories(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const auto input = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+  std::optional<FactoryScope> factories;
+  if (const auto* impl = dtensor_impl(input)) factories.emplace(impl->comm());
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
+// Above autograd, and below it, where in InferenceMode a composite arrives whole.
+void add_composites(torch::Library& m) {
+  m.impl("dropout", dropout);
+  m.impl("value_selecting_reduction_backward", selected_value_backward);
+  m.impl("scaled_dot_product_attention", attention);
+  for (const auto* name : {"linear", "matmul", "rms_norm"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own>());
+  for (const auto* name : {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
+                           "feature_alpha_dropout_", "alpha_dropout_", "dropout_"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
 }
 
 }  // namespace
@@ -104,25 +124,25 @@ bool in_composite() {
   return g_in_composite;
 }
 
-void link_composites() {
-  link_random_composites();
+FactoryScope::FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake), comm_(std::move(comm)) {
+  std::swap(g_factory_comm, comm_);
+}
+FactoryScope::~FactoryScope() {
+  std::swap(g_factory_comm, comm_);
+}
+const CommPtr& factory_comm() {
+  return g_factory_comm;
 }
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
-  m.impl("is_same_size", torch::CppFunction::makeFallthrough());
-  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
-  m.impl("dropout", dropout);
-  for (const auto* name : kComposites) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&composite>());
-  m.impl("value_selecting_reduction_backward", selected_value_backward);
-  m.impl("scaled_dot_product_attention", attention);
-}
-
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
-  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
-  m.impl("dropout", dropout);
-  for (const auto* name : kComposites) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&composite>());
-  m.impl("value_selecting_reduction_backward", selected_value_backward);
-  m.impl("scaled_dot_product_attention", attention);
+void register_composites() {
+  static torch::Library fake(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
+  static torch::Library autograd(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__,
+                                 __LINE__);
+  add_composites(fake);
+  add_composites(autograd);
+  fake.impl("is_same_size", torch::CppFunction::makeFallthrough());
+  fake.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
+  autograd.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
 }
 
 }  // namespace lockstep

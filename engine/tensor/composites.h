@@ -33,8 +33,7 @@ class FactoryScope {
   c10::impl::IncludeDispatchKeyGuard include_;
   CommPtr comm_;
 };
-
-// Does nothing; keeps the registrations in a static link.
-void link_composites();
+// Null outside of any.
+const CommPtr& factory_comm();
 
 }  // namespace lockstep

@@ -15,7 +15,4 @@ struct DispatchCounters {
 // Of this thread.
 DispatchCounters& dispatch_counters();
 
-// Does nothing: whoever makes a DTensor calls it, so that a static link keeps the fallback's registration.
-void link_dispatch();
-
 }  // namespace lockstep

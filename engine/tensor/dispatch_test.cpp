@@ -259,7 +259,6 @@ TEST_F(DispatchTest, FromLocalNeverLiesAboutShapes) {
 TEST_F(DispatchTest, RowsReduceAsTheirDtypesCan) {
   const auto partials = [](c10::ScalarType dtype) {
     OpCall call;
-    call.name = "aten::clone";
     call.inputs.push_back({.defined = true, .shape = {4}, .stride = {1}, .dtype = dtype});
     call.outputs = call.inputs;
     call.current = {Replicate{}};

@@ -5,7 +5,7 @@
 
 #include <typeinfo>
 
-#include "engine/tensor/dispatch.h"
+#include "engine/tensor/init.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
 
@@ -15,6 +15,8 @@ namespace {
 // No dense backend key: with it, set_data between plain and distributed tensors corrupts memory.
 const c10::DispatchKeySet kKeys{c10::DispatchKey::Fake, c10::DispatchKey::AutogradCPU,
                                 c10::DispatchKey::ADInplaceOrView};
+
+[[maybe_unused]] const bool kRegistered = (engine_init(), true);
 
 const std::optional<std::string> kNoStorage =
     "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "
@@ -92,7 +94,6 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
 }
 
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals) {
-  link_dispatch();
   return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(locals));
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/ops/rules/families.h"
 #include "engine/random/draw.h"
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/tensor/random_compound_ops.h"
@@ -11,22 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Ops that fill with a distribution, whose first arguments after the tensor are its parameters.
-struct Fill {
-  std::string_view name;  // of the functional op
-  RandomKind kind;
-  size_t parameters;
-};
-constexpr Fill kFills[] = {{"aten::rand_like", RandomKind::kUniform, 0},
-                           {"aten::randn_like", RandomKind::kNormal, 0},
-                           {"aten::uniform", RandomKind::kUniform, 2},
-                           {"aten::normal", RandomKind::kNormal, 2},
-                           {"aten::normal_functional", RandomKind::kNormal, 2},
-                           {"aten::log_normal", RandomKind::kLogNormal, 2},
-                           {"aten::cauchy", RandomKind::kCauchy, 2},
-                           {"aten::exponential", RandomKind::kExponential, 1},
-                           {"aten::geometric", RandomKind::kGeometric, 1},
-                           {"aten::bernoulli", RandomKind::kBernoulli, 1}};
+using Results = std::vector<PerRank<at::Tensor>>;
 
 RandomCall filling(const RandomOp& r, RandomKind kind) {
   const auto& out = *r.outputs[0];
@@ -47,33 +33,82 @@ RandomCall integers(const RandomOp& r, int64_t from, std::optional<int64_t> to) 
 }
 
 // A bound may be a tensor of one element.
-int64_t bound(const RandomOp& r, size_t arg) {
-  if (!r.args[arg].isTensor()) return r.args[arg].toInt();
+int64_t bound(const RandomOp& r, std::string_view name) {
+  const Arguments args(r.op.schema(), r.args);
+  if (!args[name].isTensor()) return args.integer(name);
   const auto* impl = dtensor_impl(r.placed[1]);
   return (impl == nullptr ? r.placed[1] : impl->locals().front()).item<int64_t>();
 }
 
-RandomCall integer_call(const RandomOp& r, std::string_view name) {
-  const auto& overload = r.call.overload;
-  if (name == "aten::randint_like")
-    return overload.starts_with("low") ? integers(r, bound(r, 1), bound(r, 2)) : integers(r, 0, bound(r, 1));
-  if (overload == "from") return integers(r, bound(r, 1), r.args[2].toOptional<int64_t>());
-  if (overload == "to") return integers(r, 0, bound(r, 1));
-  return filling(r, RandomKind::kRandom);
+Results drawn(const RandomOp& r, const RandomCall& call) {
+  return {draw(call, *r.outputs[0], r.comm)};
 }
 
-RandomCall call_of(const RandomOp& r, std::string_view name) {
-  if (name == "aten::randint_like" || name == "aten::random") return integer_call(r, name);
-  const auto* fill =
-      std::find_if(std::begin(kFills), std::end(kFills), [&](auto& f) { return f.name == name; });
-  if (fill == std::end(kFills))
-    throw NotBuilt(concat("[", r.op.operator_name(),
-                          "] is not drawn on DTensors in this version; draw it on a plain "
-                          "tensor and distribute_tensor the result"));
-  auto call = filling(r, fill->kind);
-  if (fill->parameters > 0) call.a = r.args[1].toDouble();
-  if (fill->parameters > 1) call.b = r.args[2].toDouble();
-  return call;
+// A fill with a distribution, whose parameters are the arguments of these names.
+Results fill(const RandomOp& r, RandomKind kind, std::string_view a = {}, std::string_view b = {}) {
+  const Arguments args(r.op.schema(), r.args);
+  auto call = filling(r, kind);
+  if (!a.empty()) call.a = args[a].toDouble();
+  if (!b.empty()) call.b = args[b].toDouble();
+  return drawn(r, call);
+}
+
+Results draw_randint_like(const RandomOp& r) {
+  const bool bounded = r.call.overload.starts_with("low");
+  return drawn(r, integers(r, bounded ? bound(r, "low") : 0, bound(r, "high")));
+}
+
+Results draw_random(const RandomOp& r) {
+  const auto& overload = r.call.overload;
+  if (overload == "from")
+    return drawn(r,
+                 integers(r, bound(r, "from"), Arguments(r.op.schema(), r.args)["to"].toOptional<int64_t>()));
+  if (overload == "to") return drawn(r, integers(r, 0, bound(r, "to")));
+  return fill(r, RandomKind::kRandom);
+}
+
+Results draw_bernoulli(const RandomOp& r) {
+  if (r.call.overload.empty()) return bernoulli_op(r, 0);
+  if (r.call.overload == "Tensor") return bernoulli_op(r, 1);
+  return fill(r, RandomKind::kBernoulli, "p");
+}
+
+Results draw_normal(const RandomOp& r) {
+  return r.call.overload.empty() ? fill(r, RandomKind::kNormal, "mean", "std") : normal_of_tensors_op(r);
+}
+
+// Probabilities in a tensor are read, like any pointwise input; means and standard deviations likewise.
+Rows bernoulli_rows(const OpCall& call) {
+  const bool reads = call.overload.empty() || call.overload == "Tensor";
+  return reads ? rules::pointwise(call) : rules::like(call);
+}
+Rows normal_rows(const OpCall& call) {
+  const bool fills = call.overload.empty() || call.overload == "out";
+  return fills ? rules::like(call) : rules::pointwise(call);
+}
+
+Metas of_dropout(const Arguments& args) {
+  const auto input = args.tensor("input");
+  return {{at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))}};
+}
+Metas of_dropout_backward(const Arguments& args) {
+  return {{at::neg(args.tensor("grad_output"))}};
+}
+
+Metas of_multinomial(const Arguments& args) {
+  const auto weights = args.tensor("self");
+  auto shape = weights.sizes().vec();
+  LOCKSTEP_CHECK(!shape.empty(), "[aten::multinomial] weights without dimensions; give one or two");
+  shape.back() = args.integer("num_samples");
+  return {{at::empty(shape, weights.options().dtype(at::kLong))}};
+}
+
+// With a bound in a tensor libtorch reads it on the host, which does not matter here.
+Metas of_randint_like(const Arguments& args) {
+  if (!args["high"].isTensor()) return std::nullopt;
+  const auto self = args.tensor("self");
+  const auto dtype = args["dtype"].toOptional<at::ScalarType>();
+  return {{at::empty_like(self, self.options().dtype(dtype.value_or(self.scalar_type())))}};
 }
 
 void refuse_generators(const RandomOp& r) {
@@ -85,18 +120,44 @@ void refuse_generators(const RandomOp& r) {
 
 }  // namespace
 
-std::vector<PerRank<at::Tensor>> random_op(const RandomOp& r) {
+std::vector<PerRank<at::Tensor>> random_op(const OpEntry& entry, const RandomOp& r) {
   refuse_generators(r);
-  std::string_view name = r.call.name;
-  if (name.ends_with('_')) name.remove_suffix(1);
-  const auto& overload = r.call.overload;
-  if (name == "aten::native_dropout") return native_dropout_op(r);
-  if (name == "aten::rrelu_with_noise") return rrelu_op(r);
-  if (name == "aten::multinomial") return multinomial_op(r);
-  if (name == "aten::bernoulli" && overload.empty()) return bernoulli_op(r, 0);
-  if (name == "aten::bernoulli" && overload == "Tensor") return bernoulli_op(r, 1);
-  if (name == "aten::normal" && !overload.empty()) return normal_of_tensors_op(r);
-  return {draw(call_of(r, name), *r.outputs[0], r.comm)};
+  return entry.draw(r);
+}
+
+rules::Records rules::random_ops() {
+  using Kind = RandomKind;
+  constexpr auto kRandom = OpKind::kRandom;
+  const auto fills = [](const char* name, Draw draw) {
+    return OpEntry{.name = name, .rows = like, .kind = kRandom, .draw = draw};
+  };
+  // clang-format off
+  return {
+      fills("rand_like", [](auto& r) { return fill(r, Kind::kUniform); }),
+      fills("randn_like", [](auto& r) { return fill(r, Kind::kNormal); }),
+      fills("uniform", [](auto& r) { return fill(r, Kind::kUniform, "from", "to"); }),
+      fills("normal_functional", [](auto& r) { return fill(r, Kind::kNormal, "mean", "std"); }),
+      fills("log_normal", [](auto& r) { return fill(r, Kind::kLogNormal, "mean", "std"); }),
+      fills("cauchy", [](auto& r) { return fill(r, Kind::kCauchy, "median", "sigma"); }),
+      fills("exponential", [](auto& r) { return fill(r, Kind::kExponential, "lambd"); }),
+      fills("geometric", [](auto& r) { return fill(r, Kind::kGeometric, "p"); }),
+      fills("random", draw_random),
+      {.name = "randint_like", .rows = like, .kind = kRandom, .infer = of_randint_like,
+       .draw = draw_randint_like},
+      // These draw into out in the order of its memory; the functional op's result is contiguous, or lies as
+      // the probabilities.
+      {.name = "normal", .rows = normal_rows, .kind = kRandom, .draw = draw_normal,
+       .memory_of_out = OutMemory::kContiguous},
+      {.name = "bernoulli", .rows = bernoulli_rows, .kind = kRandom, .draw = draw_bernoulli,
+       .memory_of_out = OutMemory::kAsInput},
+      {.name = "native_dropout", .rows = follow, .kind = kRandom, .infer = of_dropout,
+       .draw = native_dropout_op},
+      {.name = "native_dropout_backward", .rows = pointwise, .infer = of_dropout_backward},
+      {.name = "rrelu_with_noise", .rows = pointwise, .kind = kRandom, .infer = dense_self, .draw = rrelu_op},
+      {.name = "rrelu_with_noise_backward", .rows = pointwise},
+      {.name = "multinomial", .kind = kRandom, .infer = of_multinomial, .draw = multinomial_op},
+  };
+  // clang-format on
 }
 
 }  // namespace lockstep

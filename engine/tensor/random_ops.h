@@ -9,6 +9,8 @@
 
 namespace lockstep {
 
+struct OpEntry;
+
 struct RandomOp {
   const c10::OperatorHandle& op;
   const OpCall& call;
@@ -19,7 +21,7 @@ struct RandomOp {
   const Comm& comm;
 };
 
-// results[output][hosted rank]. Throws NotBuilt for draws that this version does not have.
-std::vector<PerRank<at::Tensor>> random_op(const RandomOp& r);
+// results[output][hosted rank].
+std::vector<PerRank<at::Tensor>> random_op(const OpEntry& entry, const RandomOp& r);
 
 }  // namespace lockstep

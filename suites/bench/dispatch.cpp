@@ -28,6 +28,12 @@ struct Op {
 
 const Op kOps[] = {
     {"add", {"[S0]", "[S0]"}, [](const Tensors& x) { return Tensors{at::add(x[0], x[1])}; }},
+    {"add_out",
+     {"[S0]", "[S0]", "[S0]"},
+     [](const Tensors& x) {
+       auto out = x[2];
+       return Tensors{at::add_out(out, x[0], x[1])};
+     }},
     {"mm", {"[S0]", "[R]"}, [](const Tensors& x) { return Tensors{at::mm(x[0], x[1])}; }},
     {"sum", {"[S0]"}, [](const Tensors& x) { return Tensors{at::sum(x[0], {1})}; }},
     {"native_layer_norm",

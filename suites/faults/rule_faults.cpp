@@ -73,8 +73,8 @@ Rows of_shards(const OpCall& call, Rows rows, bool keep) {
   return rows;
 }
 Rows max_of_shards(const OpCall& call, Rows rows) {
-  const bool same_shape_each = call.args.size() > 1 && call.args[1].isInt();
-  return same_shape_each ? of_shards(call, std::move(rows), false) : rows;
+  const auto* dim = call.args.find("dim");
+  return dim != nullptr && dim->isInt() ? of_shards(call, std::move(rows), false) : rows;
 }
 Rows shards_of_shards(const OpCall& call, Rows rows) {
   return of_shards(call, std::move(rows), true);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
@@ -193,7 +194,7 @@ std::optional<std::vector<std::vector<at::Tensor>>> RowCheck::Impl::run(const Pl
       std::vector<at::Tensor> mine;
       for (const auto& l : locals) mine.push_back(l[static_cast<size_t>(position)]);
       auto stack = stack_of(*op, *sample.logged, mine);
-      sample.entry->run({*op, sample.call, in, out, position}, stack);
+      sample.entry->run[lane()]({*op, sample.call, in, out, position}, stack);
       const auto got = tensors_of(stack);
       for (size_t k = 0; k < results.size(); ++k) results[k].push_back(got.at(k).clone());
     }

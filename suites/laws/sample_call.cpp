@@ -6,6 +6,7 @@
 #include "engine/ops/resolve.h"
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
+#include "oracle/program/schema.h"
 #include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
@@ -61,7 +62,7 @@ SampleCall call_in(const oracle::Case& c, const std::string& op) {
     auto& call = sample.call;
     call.name = stem(entry.op);
     call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
-    call.args = sample.logged->args;
+    call.args = {oracle::find_operator(entry.op).handle.schema(), sample.logged->args};
     for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
     for (const auto& r : entry.outputs) call.outputs.push_back(meta_of(r));
     for (const auto& m : call.inputs) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factories that look at a tensor, and random ops: only shape and placement matter, never the input's values.
+// Factories that look at a tensor: only shape and placement matter, never the input's values.
+#include <ATen/ATen.h>
+
 #include "engine/ops/rules/families.h"
 
 namespace lockstep::rules {
-namespace {
 
 Rows follow(const OpCall& call) {
   Rows rows;
@@ -17,6 +18,8 @@ Rows follow(const OpCall& call) {
   return rows;
 }
 
+namespace {
+
 // The input's values are not read, so a Partial input need not be reduced.
 void ignore_partials(Rows& rows, const OpCall& call) {
   for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
@@ -24,6 +27,16 @@ void ignore_partials(Rows& rows, const OpCall& call) {
     row.inputs[0] = Partial{op};
     rows.push_back(std::move(row));
   }
+}
+
+// Follows if the shape is the input's.
+Rows new_tensor(const OpCall& call) {
+  auto rows = follow(call);
+  // Of another shape: the input's placement says nothing about the result, and need not change.
+  if (call.inputs[0].shape != call.outputs[0].shape)
+    for (auto& row : rows) row.outputs.assign(call.outputs.size(), Replicate{});
+  ignore_partials(rows, call);
+  return rows;
 }
 
 }  // namespace
@@ -34,31 +47,26 @@ Rows like(const OpCall& call) {
   return rows;
 }
 
-Rows new_tensor(const OpCall& call) {
-  auto rows = follow(call);
-  // Of another shape: the input's placement says nothing about the result, and need not change.
-  if (call.inputs[0].shape != call.outputs[0].shape)
-    for (auto& row : rows) row.outputs.assign(call.outputs.size(), Replicate{});
-  ignore_partials(rows, call);
-  return rows;
+at::Tensor sized(const at::Tensor& of, at::IntArrayRef shape) {
+  return at::empty(shape, of.options());
+}
+Metas dense_self(const Arguments& args) {
+  return {{sized(args.tensor("self"), args.tensor("self").sizes())}};
 }
 
-Rows dropout(const OpCall& call) {
-  return follow(call);
+void add_alike(Records& records, const OpEntry& like, std::initializer_list<const char*> names) {
+  for (const auto* name : names) {
+    records.push_back(like);
+    records.back().name = name;
+  }
 }
 
-Rows bernoulli(const OpCall& call) {
-  const bool reads = call.overload.empty() || call.overload == "Tensor";
-  return reads ? pointwise(call) : like(call);
-}
-
-Rows normal(const OpCall& call) {
-  const bool fills = call.overload.empty() || call.overload == "out";
-  return fills ? like(call) : pointwise(call);
-}
-
-Rows none(const OpCall&) {
-  return {};
+Records factory_ops() {
+  Records records{{.name = "new_empty_strided", .rows = new_tensor, .run = local::sized_and_strided}};
+  add_alike(records, {.rows = like}, {"zeros_like", "ones_like", "empty_like", "full_like"});
+  add_alike(records, {.rows = new_tensor, .run = local::sized},
+            {"new_zeros", "new_ones", "new_empty", "new_full"});
+  return records;
 }
 
 }  // namespace lockstep::rules

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indexing, joining and index-valued ops: the dimension that is indexed must be whole.
+#include <ATen/ATen.h>
+
 #include "engine/ops/rules/families.h"
 
 namespace lockstep::rules {
@@ -33,10 +35,8 @@ bool one_dtype(const OpCall& call, size_t count) {
   return true;
 }
 
-}  // namespace
-
 Rows index_select(const OpCall& call) {
-  const int64_t dim = wrap_dim(call.integer(1), call.inputs[0].ndim());
+  const int64_t dim = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   Rows rows;
   for (int64_t d = 0; d < call.outputs[0].ndim(); ++d) {
     auto row = replicate_row(call);
@@ -54,7 +54,7 @@ Rows index_select(const OpCall& call) {
 
 Rows gather(const OpCall& call) {
   const auto &self = call.inputs[0], &index = call.inputs[1];
-  const int64_t dim = wrap_dim(call.integer(1), self.ndim());
+  const int64_t dim = wrap_dim(call.integer("dim"), self.ndim());
   Rows rows;
   for (int64_t d = 0; d < index.ndim(); ++d) {
     auto row = replicate_row(call);
@@ -73,7 +73,7 @@ Rows gather(const OpCall& call) {
 
 Rows scatter(const OpCall& call) {
   const auto &self = call.inputs[0], &index = call.inputs[1];
-  const int64_t dim = wrap_dim(call.integer(1), self.ndim());
+  const int64_t dim = wrap_dim(call.integer("dim"), self.ndim());
   Rows rows;
   for (int64_t d = 0; d < self.ndim(); ++d) {
     bool same = d != dim;
@@ -91,7 +91,7 @@ Rows scatter(const OpCall& call) {
 }
 
 Rows cat(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(1), ndim);
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
   Rows rows;
   // Legacy empty 1-d tensors take part without a dimension of their own.
   for (const auto& input : call.inputs)
@@ -102,7 +102,7 @@ Rows cat(const OpCall& call) {
 }
 
 Rows stack(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(1), ndim);
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
   Rows rows;
   for (int64_t d = 0; d < ndim; ++d) {
     if (d == dim) continue;
@@ -127,22 +127,9 @@ Rows triangle(const OpCall& call) {
   return rows;
 }
 
-Rows dim_whole_at_1(const OpCall& call) {
-  return all_but(call, wrap_dim(call.integer(1), call.inputs[0].ndim()));
-}
-
-// sort(self, dim, descending), sort.stable(self, stable, dim, descending).
-Rows sort(const OpCall& call) {
-  return all_but(call, wrap_dim(call.integer(call.overload == "stable" ? 2 : 1), call.inputs[0].ndim()));
-}
-
-Rows topk(const OpCall& call) {
-  return all_but(call, wrap_dim(call.integer(2), call.inputs[0].ndim()));
-}
-
-// grad, input_sizes, dim, …: what was selected or sliced goes back into zeros; linear.
+// What was selected goes back into zeros; linear.
 Rows select_backward(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer(2), ndim);
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
   Rows rows;
   for (int64_t d = 0; d < ndim; ++d) {
     if (d == dim) continue;
@@ -152,10 +139,6 @@ Rows select_backward(const OpCall& call) {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-Rows slice_backward(const OpCall& call) {
-  return all_but(call, wrap_dim(call.integer(2), call.outputs[0].ndim()));
 }
 
 // weight, indices: columns, rows of indices, or a vocabulary shard, whose missing rows are -0.0 and pend as a
@@ -172,14 +155,59 @@ Rows embedding_dense_backward(const OpCall& call) {
   const int64_t index_ndim = call.inputs[1].ndim();
   Rows rows{{{Shard{1}}, {Shard{index_ndim}, Replicate{}}}};
   // Scaling by frequency needs all indices in one place.
-  if (call.args[4].toBool()) return rows;
+  if (call.args["scale_grad_by_freq"].toBool()) return rows;
   rows.push_back({{Partial{}}, {Partial{}, Replicate{}}});
   for (int64_t d = 0; d < index_ndim; ++d) rows.push_back({{Partial{}}, {Shard{d}, Shard{d}}});
   return rows;
 }
 
-Rows index(const OpCall&) {
-  return {};
+// --- results ---
+
+Metas of_index_select(const Arguments& args) {
+  const auto self = args.tensor("self");
+  auto shape = self.sizes().vec();
+  if (!shape.empty()) shape[u(wrap_dim(args.integer("dim"), self.dim()))] = args.tensor("index").numel();
+  return {{sized(self, shape)}};
+}
+Metas of_embedding(const Arguments& args) {
+  auto shape = args.tensor("indices").sizes().vec();
+  shape.push_back(args.tensor("weight").size(1));
+  return {{sized(args.tensor("weight"), shape)}};
+}
+Metas of_embedding_backward(const Arguments& args) {
+  const auto grad = args.tensor("grad_output");
+  return {{sized(grad, {args.integer("num_weights"), grad.size(-1)})}};
+}
+
+}  // namespace
+
+Rows dim_whole(const OpCall& call) {
+  return all_but(call, wrap_dim(call.integer("dim"), call.outputs[0].ndim()));
+}
+
+Records index_ops() {
+  // clang-format off
+  Records records = {
+      {.name = "index_select", .rows = index_select, .infer = of_index_select},
+      {.name = "gather", .rows = gather},
+      {.name = "scatter", .rows = scatter},
+      {.name = "scatter_add", .rows = scatter, .may_write_own = true},
+      {.name = "cat", .rows = cat},
+      {.name = "stack", .rows = stack},
+      {.name = "tril", .rows = triangle},
+      {.name = "triu", .rows = triangle},
+      {.name = "flip", .infer = dense_self},
+      {.name = "roll", .infer = dense_self},
+      {.name = "select_backward", .rows = select_backward, .run = local::sized_as_input},
+      {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},
+      {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
+      {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
+      {.name = "index_add", .may_write_own = true},
+  };
+  // clang-format on
+  add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "sort", "topk"});
+  add_alike(records, {}, {"index", "index_put", "index_fill", "diagonal_backward", "constant_pad_nd"});
+  return records;
 }
 
 }  // namespace lockstep::rules

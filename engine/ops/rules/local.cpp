@@ -53,11 +53,20 @@ void stock(const LocalCall& c, Stack& stack) {
   c.op.callBoxed(stack);
 }
 
-void shape_at_1(const LocalCall& c, Stack& stack) {
-  const auto shape = local_shape(*c.outputs[0], c.position);
-  stack[1] = shape;
-  if (c.call.name == "aten::new_empty_strided" && flat_output(c)) stack[2] = contiguous_strides(shape);
+void sized(const LocalCall& c, Stack& stack) {
+  stack[c.call.args.position("size")] = local_shape(*c.outputs[0], c.position);
   c.op.callBoxed(stack);
+}
+
+void sized_as_input(const LocalCall& c, Stack& stack) {
+  stack[c.call.args.position("input_sizes")] = local_shape(*c.outputs[0], c.position);
+  c.op.callBoxed(stack);
+}
+
+void sized_and_strided(const LocalCall& c, Stack& stack) {
+  const auto shape = local_shape(*c.outputs[0], c.position);
+  if (flat_output(c)) stack[c.call.args.position("stride")] = contiguous_strides(shape);
+  sized(c, stack);
 }
 
 void squeeze(const LocalCall& c, Stack& stack) {
@@ -65,7 +74,7 @@ void squeeze(const LocalCall& c, Stack& stack) {
   const auto ndim = static_cast<int64_t>(shape.size());
   std::vector<int64_t> gone;
   const bool every = stack.size() == 1;
-  const auto named = every ? std::vector<int64_t>{} : c.call.integers(1);
+  const auto named = every ? std::vector<int64_t>{} : c.call.integers("dim");
   for (int64_t d = 0; d < ndim; ++d) {
     const bool meant =
         every || std::any_of(named.begin(), named.end(), [&](int64_t n) { return wrap_dim(n, ndim) == d; });
@@ -87,7 +96,7 @@ void as_alias(const LocalCall& c, Stack& stack) {
 }
 
 void full_slice(const LocalCall& c, Stack& stack) {
-  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer(4) != 1)
+  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer("step") != 1)
     return c.op.callBoxed(stack);
   const auto self = stack[0].toTensor();
   set_results(stack, self.alias());

@@ -24,11 +24,13 @@ using LocalRun = void (*)(const LocalCall&, torch::jit::Stack&);
 namespace local {
 
 void stock(const LocalCall& c, torch::jit::Stack& stack);
-void shape_at_1(const LocalCall& c, torch::jit::Stack& stack);  // argument 1 is the output's shape
-void squeeze(const LocalCall& c, torch::jit::Stack& stack);     // by the global sizes
-void as_view(const LocalCall& c, torch::jit::Stack& stack);     // _reshape_alias
-void as_alias(const LocalCall& c, torch::jit::Stack& stack);    // as_strided that changes nothing
-void full_slice(const LocalCall& c, torch::jit::Stack& stack);  // slice: bounds are global
+void sized(const LocalCall& c, torch::jit::Stack& stack);              // `size` is the output's shape
+void sized_as_input(const LocalCall& c, torch::jit::Stack& stack);     // `input_sizes` is
+void sized_and_strided(const LocalCall& c, torch::jit::Stack& stack);  // `size` and `stride` are
+void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes
+void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
+void as_alias(const LocalCall& c, torch::jit::Stack& stack);           // as_strided that changes nothing
+void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice: bounds are global
 void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
 void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0
 void embedding(const LocalCall& c, torch::jit::Stack& stack);    // vocabulary shard: other rows are -0.0

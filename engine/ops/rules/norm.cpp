@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation, loss and convolution: the batch stays sharded; what is normalised over must be whole.
 // Gradients of weights that are shared along the batch pend as sums.
+#include <ATen/ATen.h>
+
 #include "engine/ops/rules/families.h"
+#include "engine/values/error.h"
 
 namespace lockstep::rules {
 namespace {
@@ -22,31 +25,31 @@ void pend(Row& row, const OpCall& call, std::initializer_list<size_t> outputs) {
     if (call.outputs[i].defined) row.outputs[i] = Partial{};
 }
 
-}  // namespace
-
-// grad_output, output, dim.
+// grad_output, output.
 Rows softmax_backward(const OpCall& call) {
   Rows rows;
-  const int64_t ndim = call.inputs[0].ndim(), whole = wrap_dim(call.integer(2), ndim);
+  const int64_t ndim = call.inputs[0].ndim(), whole = wrap_dim(call.integer("dim"), ndim);
   for (int64_t d = 0; d < ndim; ++d)
     if (d != whole) rows.push_back(batch(call, d, {0, 1}, {0}));
   return rows;
 }
 
-// input, normalized_shape, weight, bias -> output, mean, rstd.
+// The dimensions of an input that are not normalised over.
+int64_t free_dims(const OpCall& call, size_t input) {
+  return call.inputs[input].ndim() - static_cast<int64_t>(call.integers("normalized_shape").size());
+}
+
+// input, weight, bias -> output, mean, rstd.
 Rows layer_norm(const OpCall& call) {
   Rows rows;
-  const auto normalized = static_cast<int64_t>(call.integers(1).size());
-  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d)
-    rows.push_back(batch(call, d, {0}, {0, 1, 2}));
+  for (int64_t d = 0; d < free_dims(call, 0); ++d) rows.push_back(batch(call, d, {0}, {0, 1, 2}));
   return rows;
 }
 
-// grad_output, input, normalized_shape, mean, rstd, weight, bias -> grads of input, weight, bias.
+// grad_output, input, mean, rstd, weight, bias -> grads of input, weight, bias.
 Rows layer_norm_backward(const OpCall& call) {
   Rows rows;
-  const auto normalized = static_cast<int64_t>(call.integers(2).size());
-  for (int64_t d = 0; d < call.inputs[1].ndim() - normalized; ++d) {
+  for (int64_t d = 0; d < free_dims(call, 1); ++d) {
     auto row = batch(call, d, {0, 1, 2, 3}, {0});
     pend(row, call, {1, 2});
     rows.push_back(std::move(row));
@@ -54,20 +57,17 @@ Rows layer_norm_backward(const OpCall& call) {
   return rows;
 }
 
-// input, normalized_shape, weight, eps -> output, rstd.
+// input, weight -> output, rstd.
 Rows rms_norm(const OpCall& call) {
   Rows rows;
-  const auto normalized = static_cast<int64_t>(call.integers(1).size());
-  for (int64_t d = 0; d < call.inputs[0].ndim() - normalized; ++d)
-    rows.push_back(batch(call, d, {0}, {0, 1}));
+  for (int64_t d = 0; d < free_dims(call, 0); ++d) rows.push_back(batch(call, d, {0}, {0, 1}));
   return rows;
 }
 
-// grad_output, input, normalized_shape, rstd, weight -> grads of input, weight.
+// grad_output, input, rstd, weight -> grads of input, weight.
 Rows rms_norm_backward(const OpCall& call) {
   Rows rows;
-  const auto normalized = static_cast<int64_t>(call.integers(2).size());
-  for (int64_t d = 0; d < call.inputs[1].ndim() - normalized; ++d) {
+  for (int64_t d = 0; d < free_dims(call, 1); ++d) {
     auto row = batch(call, d, {0, 1, 2}, {0});
     pend(row, call, {1});
     rows.push_back(std::move(row));
@@ -75,18 +75,18 @@ Rows rms_norm_backward(const OpCall& call) {
   return rows;
 }
 
-// self, target, weight, reduction, ignore_index -> output, total_weight. Only the unreduced loss keeps a
+// self, target, weight -> output, total_weight. Only the unreduced loss keeps a
 // batch shard: the others divide by, or report, the total of all ranks.
 Rows nll_loss(const OpCall& call) {
-  if (call.integer(3) != 0) return {};
+  if (call.integer("reduction") != 0) return {};
   if (call.inputs[0].ndim() != 2) return {};
   return {batch(call, 0, {0, 1}, {0})};
 }
 
-// grad_output, self, target, weight, reduction, ignore_index, total_weight -> grad_input.
+// grad_output, self, target, weight, total_weight -> grad_input.
 Rows nll_loss_backward(const OpCall& call) {
   if (call.inputs[1].ndim() != 2) return {};
-  return {call.integer(4) == 0 ? batch(call, 0, {0, 1, 2}, {0}) : batch(call, 0, {1, 2}, {0})};
+  return {call.integer("reduction") == 0 ? batch(call, 0, {0, 1, 2}, {0}) : batch(call, 0, {1, 2}, {0})};
 }
 
 // input, weight, bias -> output: samples are independent.
@@ -101,6 +101,7 @@ Rows convolution_backward(const OpCall& call) {
   return {row};
 }
 
+// Batch and channel dimensions of NCHW stay sharded.
 Rows pool(const OpCall& call) {
   Rows rows;
   for (int64_t d = 0; d + 2 < call.outputs[0].ndim(); ++d) {
@@ -110,6 +111,107 @@ Rows pool(const OpCall& call) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+// --- results ---
+
+// Of the last dimensions, that are normalised over.
+at::Tensor statistics(const at::Tensor& input, const Arguments& args) {
+  auto shape = input.sizes().vec();
+  for (size_t i = shape.size() - args.integers("normalized_shape").size(); i < shape.size(); ++i)
+    shape[i] = 1;
+  return sized(input, shape);
+}
+
+Metas of_layer_norm(const Arguments& args) {
+  const auto input = args.tensor("input");
+  return {{sized(input, input.sizes()), statistics(input, args), statistics(input, args)}};
+}
+Metas of_rms_norm(const Arguments& args) {
+  const auto input = args.tensor("input");
+  return {{sized(input, input.sizes()), statistics(input, args)}};
+}
+
+Metas of_layer_norm_backward(const Arguments& args) {
+  const auto input = args.tensor("input"), weight = args.tensor("weight"), bias = args.tensor("bias");
+  const auto mask = args["output_mask"].toBoolList();
+  return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
+           mask[1] && weight.defined() ? at::empty_like(weight) : at::Tensor(),
+           mask[2] && bias.defined() ? at::empty_like(bias) : at::Tensor()}};
+}
+
+// Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
+at::Tensor convolution_result(const at::Tensor& of, at::IntArrayRef shape, const at::Tensor& input,
+                              const at::Tensor& weight) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const bool channels_last =
+      input.dim() == 4 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
+  return at::empty(shape, of.options(), channels_last ? last : at::MemoryFormat::Contiguous);
+}
+
+Metas of_convolution(const Arguments& args) {
+  const auto input = args.tensor("input"), weight = args.tensor("weight");
+  LOCKSTEP_CHECK(!args["transposed"].toBool(),
+                 "[aten::convolution] transposed convolutions have no sharding rule in this version");
+  const auto of = [&](std::string_view name, int64_t d) {
+    const auto values = args.integers(name);
+    return values.size() == 1 ? values[0] : values[static_cast<size_t>(d - 2)];
+  };
+  std::vector<int64_t> shape{input.size(0), weight.size(0)};
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    const int64_t window = of("dilation", d) * (weight.size(d) - 1) + 1;
+    shape.push_back((input.size(d) + 2 * of("padding", d) - window) / of("stride", d) + 1);
+  }
+  return {{convolution_result(input, shape, input, weight)}};
+}
+
+Metas of_convolution_backward(const Arguments& args) {
+  const auto grad = args.tensor("grad_output"), input = args.tensor("input"), weight = args.tensor("weight");
+  const auto mask = args["output_mask"].toBoolList();
+  const auto result = [&](const at::Tensor& of) { return convolution_result(of, of.sizes(), input, weight); };
+  const bool pointwise = c10::multiply_integers(weight.sizes().slice(2)) == 1;
+  return {{mask[0] ? result(input) : at::Tensor(),
+           !mask[1]    ? at::Tensor()
+           : pointwise ? sized(weight, weight.sizes())
+                       : result(weight),
+           mask[2] ? sized(grad, {grad.size(1)}) : at::Tensor()}};
+}
+
+Metas of_adaptive_pool(const Arguments& args) {
+  const auto self = args.tensor("self");
+  auto shape = self.sizes().vec();
+  const auto out = args.integers("output_size");
+  std::copy(out.begin(), out.end(), shape.end() - static_cast<int64_t>(out.size()));
+  return {{sized(self, shape)}};
+}
+
+}  // namespace
+
+Records norm_ops() {
+  // clang-format off
+  return {
+      {.name = "_log_softmax", .rows = dim_whole},
+      {.name = "_softmax", .rows = dim_whole},
+      {.name = "_safe_softmax", .rows = dim_whole},
+      {.name = "_log_softmax_backward_data", .rows = softmax_backward},
+      {.name = "_softmax_backward_data", .rows = softmax_backward},
+      {.name = "native_layer_norm", .rows = layer_norm, .infer = of_layer_norm},
+      {.name = "native_layer_norm_backward", .rows = layer_norm_backward, .infer = of_layer_norm_backward},
+      {.name = "_fused_rms_norm", .rows = rms_norm, .infer = of_rms_norm},
+      {.name = "_fused_rms_norm_backward", .rows = rms_norm_backward},
+      {.name = "nll_loss_forward", .rows = nll_loss},
+      {.name = "nll_loss_backward", .rows = nll_loss_backward},
+      {.name = "linalg_qr"},
+      {.name = "convolution", .rows = convolution, .infer = of_convolution},
+      {.name = "convolution_backward", .rows = convolution_backward, .infer = of_convolution_backward},
+      {.name = "max_pool2d_with_indices", .rows = pool},
+      {.name = "max_pool2d_with_indices_backward", .rows = pool},
+      {.name = "avg_pool2d", .rows = pool},
+      {.name = "avg_pool2d_backward", .rows = pool},
+      {.name = "_adaptive_avg_pool2d", .rows = pool, .infer = of_adaptive_pool},
+      {.name = "_adaptive_avg_pool2d_backward", .rows = pool},
+  };
+  // clang-format on
 }
 
 }  // namespace lockstep::rules

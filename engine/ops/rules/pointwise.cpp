@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise ops: a shard of an output dimension is the same shard of every input that has that dimension.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "engine/ops/rules/families.h"
@@ -41,9 +43,14 @@ bool changes_dtype(const OpCall& call) {
 
 constexpr ReduceOp kLinear[] = {ReduceOp::kSum, ReduceOp::kAvg};
 
-Rows scaled_by_constant(const OpCall& call) {
+// mul and div: a Partial passes if scaled by a positive constant, `scalar` in a foreach op; not if it is
+// rounded.
+Rows scaled(const OpCall& call) {
   auto rows = shard_rows(call);
-  const bool constant = call.inputs.size() == 1 && call.args.size() > 1 && positive(call.args[1]);
+  const auto* factor = call.args.find("other");
+  if (factor == nullptr) factor = call.args.find("scalar");
+  const bool constant = call.inputs.size() == 1 && factor != nullptr && positive(*factor) &&
+                        call.args.find("rounding_mode") == nullptr;
   if (!constant || changes_dtype(call) || !c10::isFloatingType(call.outputs[0].dtype)) return rows;
   for (const auto op : kLinear) rows.push_back(partial_row(call, op, {true}));
   return rows;
@@ -66,6 +73,75 @@ std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
   }
   for (auto& output : row.outputs) output = ragged;
   return row;
+}
+
+// add: all inputs Partial of one kind.
+Rows additive(const OpCall& call) {
+  auto rows = shard_rows(call);
+  const auto& out = call.outputs[0];
+  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor
+  // turns the identity -0.0 into +0.0.
+  for (const auto& input : call.inputs)
+    if (input.plain || input.dtype != out.dtype) return rows;
+  const auto* factor = call.args.find("alpha");
+  const bool added = factor == nullptr || positive(*factor);
+  if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
+  for (const auto op : kLinear)
+    rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
+  return rows;
+}
+
+// Every Partial passes if the dtype stays.
+Rows copying(const OpCall& call) {
+  auto rows = shard_rows(call);
+  for (const auto& input : call.inputs)
+    if (input.plain || input.dtype != call.outputs[0].dtype) return rows;
+  std::vector<bool> all(call.inputs.size(), true);
+  for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct})
+    rows.push_back(partial_row(call, op, all));
+  return rows;
+}
+
+// Total and strictly increasing, so that neither NaNs nor signs of zeros come in where the maximum has none:
+// max and min pass.
+Rows monotone(const OpCall& call) {
+  auto rows = shard_rows(call);
+  if (changes_dtype(call)) return rows;
+  std::vector<bool> first(call.inputs.size(), false);
+  first[0] = true;
+  for (const auto op : {ReduceOp::kMax, ReduceOp::kMin}) rows.push_back(partial_row(call, op, first));
+  return rows;
+}
+
+// --- results ---
+
+Metas as_self(const Arguments& args) {
+  return {{at::neg(args.tensor("self"))}};
+}
+Metas as_self_and_other(const Arguments& args) {
+  return {{at::add(args.tensor("self"), args.tensor("other"))}};
+}
+Metas as_grad_and_self(const Arguments& args) {
+  return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
+}
+Metas as_self_and_target(const Arguments& args) {
+  return {{at::add(args.tensor("self"), args.tensor("target"))}};
+}
+Metas of_isnan(const Arguments& args) {
+  return {{at::eq(args.tensor("self"), args.tensor("self"))}};
+}
+
+Metas of_where(const Arguments& args) {
+  const auto *self = args.find("self"), *other = args.find("other");
+  if (self == nullptr || !self->isTensor() || !other->isTensor()) return std::nullopt;
+  const auto a = self->toTensor(), b = other->toTensor();
+  const auto dtype = at::result_type(a, b);
+  const auto wide = dtype == at::kBool ? at::kByte : dtype;
+  const auto cast = [wide, dtype](const at::Tensor& t) {
+    return t.to(at::TensorOptions().dtype(dtype).device(at::kMeta)).to(wide);
+  };
+  const auto all = at::addcmul(cast(args.tensor("condition")), cast(a), cast(b));
+  return {{at::empty_strided(all.sizes(), all.strides(), all.options().dtype(dtype))}};
 }
 
 }  // namespace
@@ -94,44 +170,45 @@ Rows pointwise(const OpCall& call) {
   return shard_rows(call);
 }
 
-Rows additive(const OpCall& call) {
-  auto rows = shard_rows(call);
-  const auto& out = call.outputs[0];
-  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor
-  // turns the identity -0.0 into +0.0.
-  for (const auto& input : call.inputs)
-    if (input.plain || input.dtype != out.dtype) return rows;
-  const bool added = call.args.size() < 3 || positive(call.args[2]);
-  if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
-  for (const auto op : kLinear)
-    rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
-  return rows;
-}
-
-Rows multiplicative(const OpCall& call) {
-  return scaled_by_constant(call);
-}
-Rows divisive(const OpCall& call) {
-  return call.args.size() > 2 ? shard_rows(call) : scaled_by_constant(call);
-}
-
-Rows copying(const OpCall& call) {
-  auto rows = shard_rows(call);
-  for (const auto& input : call.inputs)
-    if (input.plain || input.dtype != call.outputs[0].dtype) return rows;
-  std::vector<bool> all(call.inputs.size(), true);
-  for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct})
-    rows.push_back(partial_row(call, op, all));
-  return rows;
-}
-
-Rows monotone(const OpCall& call) {
-  auto rows = shard_rows(call);
-  if (changes_dtype(call)) return rows;
-  std::vector<bool> first(call.inputs.size(), false);
-  first[0] = true;
-  for (const auto op : {ReduceOp::kMax, ReduceOp::kMin}) rows.push_back(partial_row(call, op, first));
-  return rows;
+Records pointwise_ops() {
+  // clang-format off
+  Records records = {
+      {.name = "abs", .rows = pointwise, .infer = as_self},
+      {.name = "add", .rows = additive},
+      {.name = "div", .rows = scaled},
+      {.name = "floor_divide", .rows = pointwise, .infer = as_self_and_other},
+      {.name = "hardswish", .rows = pointwise, .infer = as_self},
+      {.name = "hardswish_backward", .rows = pointwise, .infer = as_grad_and_self},
+      {.name = "hardtanh", .rows = pointwise, .infer = as_self},
+      {.name = "hardtanh_backward", .rows = pointwise, .infer = as_grad_and_self},
+      {.name = "isnan", .rows = pointwise, .infer = of_isnan},
+      {.name = "log_sigmoid_backward", .rows = pointwise, .infer = as_grad_and_self},
+      {.name = "logit", .rows = pointwise, .infer = as_self},
+      {.name = "mse_loss"},
+      {.name = "mse_loss_backward", .infer = as_self_and_target},
+      {.name = "mul", .rows = scaled},
+      {.name = "relu", .rows = pointwise, .infer = as_self},
+      {.name = "where", .rows = pointwise, .infer = of_where},
+  };
+  add_alike(records, {.rows = monotone}, {"erf", "exp", "expm1", "sigmoid", "tanh"});
+  add_alike(records, {.rows = copying},
+            {"_to_copy", "clone", "copy", "positive", "lift_fresh", "lift_fresh_copy"});
+  add_alike(records, {.rows = pointwise}, {
+      "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+      "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
+      "celu", "clamp", "clamp_max", "clamp_min", "copysign", "cos", "cosh", "digamma", "elu",
+      "elu_backward", "eq", "erfc", "erfinv", "exp2", "fill", "floor", "fmax", "fmin", "fmod", "frac",
+      "gcd", "ge", "gelu", "gelu_backward", "gt", "hardsigmoid", "hardsigmoid_backward", "heaviside",
+      "hypot", "i0", "isfinite", "isinf", "isneginf", "isposinf", "le", "leaky_relu", "leaky_relu_backward",
+      "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
+      "logical_not", "logical_or", "logical_xor", "logit_backward", "lt", "masked_fill", "maximum",
+      "minimum", "mish", "mish_backward", "nan_to_num", "ne", "neg", "nextafter", "pow", "reciprocal",
+      "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
+      "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "sqrt",
+      "square", "sub", "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
+      "_fused_adam", "_fused_adamw", "_fused_sgd"});
+  // clang-format on
+  return records;
 }
 
 }  // namespace lockstep::rules

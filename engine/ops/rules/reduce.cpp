@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions: a dimension that stays keeps its shard; a sharded dimension that is reduced leaves a pending
 // reduction of the op's own kind, or must be whole where there is none.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "engine/ops/rules/families.h"
@@ -12,8 +14,7 @@ size_t u(int64_t i) {
   return static_cast<size_t>(i);
 }
 
-// The reduced dimensions, named by argument `at` (absent, None or empty: all), and whether they stay as
-// size 1.
+// The reduced dimensions (absent, None or empty: all), and whether they stay as size 1.
 struct Reduced {
   std::vector<bool> dims;
   bool keepdim = false;
@@ -24,22 +25,11 @@ struct Reduced {
   }
 };
 
-// In the full overloads a dtype, an integer too, stands where the others have their dims.
-bool is_full_overload(const OpCall& call) {
-  const bool full = call.name == "aten::sum" || call.name == "aten::mean" || call.name == "aten::prod";
-  return (full && call.overload.empty()) || call.overload.ends_with("_dtype");
-}
-
-bool has_dims(const OpCall& call, size_t at) {
-  if (is_full_overload(call) && call.args.size() <= at + 1) return false;
-  return at < call.args.size() && (call.args[at].isInt() || call.args[at].isIntList());
-}
-
-Reduced reduced(const OpCall& call, size_t at) {
+Reduced reduced(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
   Reduced result{std::vector<bool>(u(ndim), true), call.outputs[0].ndim() == ndim && ndim > 0};
-  if (!has_dims(call, at)) return result;
-  const auto dims = call.integers(at);
+  const bool named = call.args.find("dim") != nullptr;
+  const auto dims = named ? call.integers("dim") : std::vector<int64_t>{};
   if (dims.empty()) return result;
   result.dims.assign(u(ndim), false);
   for (const int64_t d : dims)
@@ -75,17 +65,15 @@ bool same_dtype(const OpCall& call) {
 }
 
 Rows extremum(const OpCall& call, ReduceOp op) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, op, false);
   add_partials(rows, call, {op});
   return rows;
 }
 
-}  // namespace
-
 Rows sum(const OpCall& call) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, ReduceOp::kSum, false);
   if (same_dtype(call)) add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
@@ -93,7 +81,7 @@ Rows sum(const OpCall& call) {
 }
 
 Rows mean(const OpCall& call) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   // A mean of means is the mean only of equal counts.
   add_pending(rows, call, by, ReduceOp::kAvg, true);
@@ -102,7 +90,7 @@ Rows mean(const OpCall& call) {
 }
 
 Rows prod(const OpCall& call) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, ReduceOp::kProduct, false);
   return rows;
@@ -116,41 +104,77 @@ Rows amin(const OpCall& call) {
 }
 
 Rows any(const OpCall& call) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, ReduceOp::kMax, false);
   return rows;
 }
 
 Rows all(const OpCall& call) {
-  const auto by = reduced(call, 1);
+  const auto by = reduced(call);
   auto rows = kept_dims(call, by);
   add_pending(rows, call, by, ReduceOp::kMin, false);
   return rows;
 }
 
-Rows replicate_reduced_dims(const OpCall& call) {
-  return kept_dims(call, reduced(call, 1));
-}
-Rows replicate_reduced_dims_at_2(const OpCall& call) {
-  return kept_dims(call, reduced(call, 2));
+Rows reduced_whole(const OpCall& call) {
+  return kept_dims(call, reduced(call));
 }
 
-Rows full_reduction(const OpCall&) {
-  return {};
+// --- results ---
+
+at::Tensor as_sum(const Arguments& args) {
+  if (args.find("dim") == nullptr) return at::sum(args.tensor("self"));
+  const bool keepdim = args["keepdim"].toBool();
+  if (args["dim"].isNone()) return at::sum(args.tensor("self"), at::OptionalIntArrayRef(), keepdim);
+  return at::sum(args.tensor("self"), args.integers("dim"), keepdim);
+}
+Metas of_variance(const Arguments& args) {
+  return {{as_sum(args)}};
+}
+Metas of_variance_and_mean(const Arguments& args) {
+  const auto sum = as_sum(args);
+  return {{sum, at::empty_like(sum)}};
 }
 
-Rows replicate_along_dim(const OpCall& call) {
-  Rows rows;
-  const int64_t ndim = call.inputs[0].ndim(), whole = wrap_dim(call.integer(1), ndim);
-  for (int64_t d = 0; d < ndim; ++d) {
-    if (d == whole) continue;
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{d};
-    rows.push_back(std::move(row));
-  }
-  return rows;
+// Full reductions: the overloads with dims have meta kernels, and max(self, other) too.
+Metas of_extremum(const Arguments& args) {
+  if (args.find("dim") != nullptr || args.find("other") != nullptr) return std::nullopt;
+  return {{at::amax(args.tensor("self"))}};
+}
+Metas of_prod(const Arguments& args) {
+  if (args.find("dim") != nullptr) return std::nullopt;
+  return {{at::sum(args.tensor("self"), args["dtype"].toOptional<at::ScalarType>())}};
+}
+
+}  // namespace
+
+Records reduction_ops() {
+  // clang-format off
+  return {
+      {.name = "sum", .rows = rules::sum, .run = local::reduction},
+      {.name = "mean", .rows = mean, .run = local::reduction},
+      {.name = "prod", .rows = prod, .run = local::reduction, .infer = of_prod},
+      {.name = "amax", .rows = amax, .run = local::reduction},
+      {.name = "amin", .rows = amin, .run = local::reduction},
+      {.name = "any", .rows = rules::any, .run = local::reduction},
+      {.name = "all", .rows = rules::all, .run = local::reduction},
+      {.name = "argmax", .rows = reduced_whole},
+      {.name = "argmin", .rows = reduced_whole},
+      {.name = "logsumexp", .rows = reduced_whole},
+      {.name = "var", .rows = reduced_whole, .infer = of_variance},
+      {.name = "var_mean", .rows = reduced_whole, .infer = of_variance_and_mean},
+      {.name = "std", .rows = reduced_whole, .infer = of_variance},
+      {.name = "linalg_vector_norm", .rows = reduced_whole},
+      {.name = "norm", .rows = reduced_whole},
+      {.name = "_foreach_norm"},
+      {.name = "max", .rows = reduced_whole, .infer = of_extremum},
+      {.name = "min", .rows = reduced_whole, .infer = of_extremum},
+      {.name = "_local_scalar_dense", .kind = OpKind::kScalar},
+      {.name = "equal", .kind = OpKind::kScalar},
+      {.name = "is_nonzero", .kind = OpKind::kScalar},
+  };
+  // clang-format on
 }
 
 }  // namespace lockstep::rules

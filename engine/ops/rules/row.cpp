@@ -1,10 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/rules/row.h"
 
+#include "engine/values/error.h"
+
 namespace lockstep {
 
-std::vector<int64_t> OpCall::integers(size_t i) const {
-  const auto& value = args[i];
+const c10::IValue* Arguments::find(std::string_view name) const {
+  const auto& arguments = schema_->arguments();
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (arguments[i].name() == name) return &values_[i];
+  return nullptr;
+}
+
+size_t Arguments::position(std::string_view name) const {
+  const auto* value = find(name);
+  if (value == nullptr) throw Broken(concat("[", schema_->operator_name(), "] has no argument ", name));
+  return static_cast<size_t>(value - values_.data());
+}
+
+at::Tensor Arguments::tensor(std::string_view name) const {
+  const auto& value = (*this)[name];
+  return value.isTensor() ? value.toTensor() : at::Tensor();
+}
+
+std::vector<int64_t> Arguments::integers(std::string_view name) const {
+  const auto& value = (*this)[name];
   if (value.isNone()) return {};
   if (value.isInt()) return {value.toInt()};
   return value.toIntVector();

@@ -2,6 +2,7 @@
 // Row: one legal combination of placements of an op along one mesh dimension. OpCall: what a rule may look
 // at.
 #pragma once
+#include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 
@@ -9,6 +10,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/values/spec.h"
@@ -44,10 +46,32 @@ struct TensorMeta {
   int64_t ndim() const { return static_cast<int64_t>(shape.size()); }
 };
 
+// The arguments of a call, by their names in the schema. A name costs a scan of the schema, so rules, which
+// run once for each decision, read by name.
+class Arguments {
+ public:
+  Arguments() = default;
+  Arguments(const c10::FunctionSchema& schema, std::span<const c10::IValue> values)
+      : schema_(&schema), values_(values) {}
+
+  // Null: this overload has no such argument.
+  const c10::IValue* find(std::string_view name) const;
+  // Where it stands. Throws Broken if the overload has no such argument.
+  size_t position(std::string_view name) const;
+  const c10::IValue& operator[](std::string_view name) const { return values_[position(name)]; }
+  int64_t integer(std::string_view name) const { return (*this)[name].toInt(); }
+  std::vector<int64_t> integers(std::string_view name) const;  // empty for None
+  at::Tensor tensor(std::string_view name) const;              // undefined for None
+
+ private:
+  const c10::FunctionSchema* schema_ = nullptr;
+  std::span<const c10::IValue> values_;
+};
+
 struct OpCall {
   std::string name;  // "aten::add", without overload
   std::string overload;
-  std::span<const c10::IValue> args;  // tensors among them are not to be touched by rules
+  Arguments args;  // tensors among them are not to be touched by rules
   std::vector<TensorMeta> inputs, outputs;
   // The placements of the inputs along the mesh dimension in question (Replicate for plain and undefined
   // ones).
@@ -58,11 +82,8 @@ struct OpCall {
   std::vector<std::vector<int64_t>> input_extents;
   std::vector<int64_t> output_extents;
 
-  // Shorthands: argument i as what it is.
-  int64_t integer(size_t i) const { return args[i].toInt(); }
-  std::vector<int64_t> integers(size_t i) const;  // empty for None
-  bool none(size_t i) const { return args[i].isNone(); }
-  size_t rank(size_t input) const { return inputs[input].shape.size(); }
+  int64_t integer(std::string_view arg) const { return args.integer(arg); }
+  std::vector<int64_t> integers(std::string_view arg) const { return args.integers(arg); }
 };
 
 // The rows of an op along one mesh dimension. The engine adds the all-Replicate row, and for each row with

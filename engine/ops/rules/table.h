@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of ops and their rules. In-place, out and foreach variants follow from the functional op.
+// The one list of ops.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/ops/rules/local.h"
-#include "engine/ops/rules/row.h"
+#include "engine/ops/rules/record.h"
 
 namespace lockstep {
-
-enum class OpKind {
-  kValue,   // a new tensor
-  kView,    // aliases its input, which therefore never moves
-  kRandom,  // draws from the single device's stream
-  kScalar,  // reads a value on the host: inputs are made whole, ranks must agree
-};
-
-struct OpEntry {
-  std::string name;  // without overload: "aten::add"
-  RowsOf rows;
-  OpKind kind = OpKind::kValue;
-  LocalRun run = local::stock;
-  bool own_interleaved = false;  // the rows name InterleavedShards themselves
-};
 
 // Sorted by name.
 const std::vector<OpEntry>& op_table();

@@ -123,8 +123,7 @@ int64_t numel(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-}  // namespace
-
+// The target shape is the output's.
 Rows reshape_view(const OpCall& call) {
   auto rows = mapped(call, {});
   const auto& from = call.inputs[0].shape;
@@ -145,7 +144,8 @@ Rows reshape_view(const OpCall& call) {
 Rows transpose(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
   auto to = identity(ndim);
-  if (ndim > 0) std::swap(to[u(wrap_dim(call.integer(1), ndim))], to[u(wrap_dim(call.integer(2), ndim))]);
+  if (ndim > 0)
+    std::swap(to[u(wrap_dim(call.integer("dim0"), ndim))], to[u(wrap_dim(call.integer("dim1"), ndim))]);
   return mapped(call, to);
 }
 
@@ -155,7 +155,7 @@ Rows matrix_transpose(const OpCall& call) {
 }
 
 Rows permute(const OpCall& call) {
-  const auto dims = call.integers(1);
+  const auto dims = call.integers("dims");
   auto to = identity(call.inputs[0].ndim());
   for (size_t i = 0; i < dims.size(); ++i)
     to[u(wrap_dim(dims[i], static_cast<int64_t>(dims.size())))] = static_cast<int64_t>(i);
@@ -175,8 +175,8 @@ Rows expand(const OpCall& call) {
 
 Rows squeeze(const OpCall& call) {
   const auto& in = call.inputs[0];
-  const auto named = call.args.size() > 1 ? call.integers(1) : std::vector<int64_t>{};
-  const bool every = call.args.size() == 1;
+  const bool every = call.args.find("dim") == nullptr;
+  const auto named = every ? std::vector<int64_t>{} : call.integers("dim");
   auto to = identity(in.ndim());
   int64_t next = 0;
   for (int64_t d = 0; d < in.ndim(); ++d) {
@@ -189,7 +189,7 @@ Rows squeeze(const OpCall& call) {
 }
 
 Rows unsqueeze(const OpCall& call) {
-  const int64_t at = wrap_dim(call.integer(1), call.outputs[0].ndim());
+  const int64_t at = wrap_dim(call.integer("dim"), call.outputs[0].ndim());
   auto to = identity(call.inputs[0].ndim());
   for (auto& d : to)
     if (d >= at) ++d;
@@ -205,36 +205,64 @@ Rows identity_view(const OpCall& call) {
 
 Rows select(const OpCall& call) {
   auto to = identity(call.inputs[0].ndim());
-  const int64_t at = wrap_dim(call.integer(1), call.inputs[0].ndim());
+  const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   for (auto& d : to) d = d == at ? -1 : d - (d > at);
   return mapped(call, to);
 }
 
 Rows slice(const OpCall& call) {
   auto to = identity(call.inputs[0].ndim());
-  const int64_t at = wrap_dim(call.integer(1), call.inputs[0].ndim());
-  const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer(4) == 1;
+  const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
+  const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer("step") == 1;
   if (!everything) to[u(at)] = -1;
   return mapped(call, to);
 }
 
 Rows split(const OpCall& call) {
   auto to = identity(call.inputs[0].ndim());
-  to[u(wrap_dim(call.integer(2), call.inputs[0].ndim()))] = -1;
+  to[u(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
   return mapped(call, to);
-}
-
-Rows unbind(const OpCall& call) {
-  return select(call);
 }
 
 Rows diagonal(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
-  const int64_t a = wrap_dim(call.integer(2), ndim), b = wrap_dim(call.integer(3), ndim);
+  const int64_t a = wrap_dim(call.integer("dim1"), ndim), b = wrap_dim(call.integer("dim2"), ndim);
   auto to = identity(ndim);
   int64_t next = 0;
   for (int64_t d = 0; d < ndim; ++d) to[u(d)] = d == a || d == b ? -1 : next++;
   return mapped(call, to);
+}
+
+}  // namespace
+
+Records view_ops() {
+  constexpr auto kView = OpKind::kView;
+  // clang-format off
+  return {
+      {.name = "view", .rows = reshape_view, .kind = kView, .run = local::sized,
+       .except = "dtype", .own_interleaved = true},
+      // A copy, so its input may move.
+      {.name = "_unsafe_view", .rows = reshape_view, .run = local::sized, .own_interleaved = true},
+      {.name = "_reshape_alias", .rows = reshape_view, .kind = kView, .run = local::as_view,
+       .own_interleaved = true},
+      {.name = "transpose", .rows = transpose, .kind = kView},
+      {.name = "permute", .rows = permute, .kind = kView},
+      {.name = "t", .rows = matrix_transpose, .kind = kView},
+      {.name = "expand", .rows = expand, .kind = kView, .run = local::sized},
+      {.name = "squeeze", .rows = squeeze, .kind = kView, .run = local::squeeze},
+      {.name = "unsqueeze", .rows = unsqueeze, .kind = kView},
+      {.name = "alias", .rows = identity_view, .kind = kView},
+      {.name = "detach", .rows = identity_view, .kind = kView},
+      {.name = "as_strided", .rows = identity_view, .kind = kView, .run = local::as_alias,
+       .absolute_offset = true, .written_by_autograd = true},
+      {.name = "select", .rows = select, .kind = kView},
+      {.name = "slice", .rows = slice, .kind = kView, .run = local::full_slice},
+      {.name = "split", .rows = split, .kind = kView},
+      {.name = "split_with_sizes", .rows = split, .kind = kView},
+      {.name = "unbind", .rows = select, .kind = kView},
+      {.name = "diagonal", .rows = diagonal, .kind = kView},
+  };
+  // clang-format on
 }
 
 }  // namespace lockstep::rules

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/cache.h"
+
+#include <unordered_map>
+
+#include "engine/ops/infer.h"
+#include "engine/ops/rules/table.h"
+#include "engine/tensor/composites.h"
+#include "engine/tensor/dispatch.h"
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/plain_guard.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kLimit = 16384;  // decisions; then the cache starts anew
+
+std::unordered_map<CacheKey, HostedPtr, CacheKeyHash>& decisions() {
+  thread_local std::unordered_map<CacheKey, HostedPtr, CacheKeyHash> map;
+  thread_local uint64_t version = 0;
+  if (rules_changed(version)) map.clear();
+  return map;
+}
+
+std::vector<TensorMeta> outputs_of(const Dispatched& d) {
+  if (d.resolved.entry->kind == OpKind::kScalar) return {};
+  if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
+  if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved))
+    return {d.call.operands.metas[0]};
+  PlainGuard guard;
+  // What the record says of results holds for the very op, not for its foreach variants.
+  const auto& entry = *d.resolved.entry;
+  const auto infer = d.op.schema().name() == entry.name ? entry.infer : nullptr;
+  return infer_outputs(d.op, infer, on_meta(d.resolved, d.args, d.call));
+}
+
+std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move) {
+  auto args = constants(d.resolved, d.args, d.call);
+  const auto outputs = outputs_of(d);
+  if (d.resolved.variant == Variant::kList)
+    return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs);
+  return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
+}
+
+// What a composite op or a formula of autograd has made is seen by nobody else. Of what is written in a
+// backward pass only what some ops write is known to be such.
+MayMove may_move(const Dispatched& d) {
+  const bool made_now = in_backward_pass() && d.resolved.entry->may_write_own && !d.call.tensors[0].is_view();
+  const bool own = in_composite() || made_now;
+  return {.viewed = in_composite() || in_backward_pass(),
+          .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
+}
+
+}  // namespace
+
+// Two Worlds may place one mesh on other ranks of this process: the decision is the same, its hosts are not.
+void find_decision(Dispatched& d) {
+  const auto may = may_move(d);
+  auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
+  auto& cache = decisions();
+  if (const auto it = cache.find(key); it != cache.end()) {
+    ++dispatch_counters().cache_hits;
+    if (it->second->positions != d.call.comm->positions)
+      it->second = host(it->second->decision, *d.call.comm);
+    d.hosted = it->second;
+  } else {
+    ++dispatch_counters().cache_misses;
+    describe(d.call);
+    d.hosted = host(compute_decision(d, may), *d.call.comm);
+    if (cache.size() >= kLimit) cache.clear();
+    cache.emplace(std::move(key), d.hosted);
+  }
+  d.decision = d.hosted->decision.get();
+}
+
+}  // namespace lockstep

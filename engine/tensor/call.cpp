@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/call.h"
+
+#include "engine/lane/numerics.h"
+#include "engine/tensor/plain_guard.h"
+
+namespace lockstep {
+
+using torch::jit::Stack;
+
+bool changes_metadata(const Resolved& resolved) {
+  return resolved.variant == Variant::kInPlace && resolved.entry->kind == OpKind::kView;
+}
+
+std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
+  std::vector<at::Tensor> result;
+  for (size_t i = 0; i < d.call.tensors.size(); ++i)
+    if (d.call.operands.mutated[i] && d.call.operands.specs[i] != nullptr)
+      result.push_back(d.call.tensors[i]);
+  return result;
+}
+
+Stack local_stack(const Dispatched& d, size_t rank) {
+  return with_tensors(d.resolved, d.args, [&](size_t i) {
+    const auto* impl = dtensor_impl(d.placed[i]);
+    return impl == nullptr ? d.placed[i] : impl->locals()[rank];
+  });
+}
+
+std::vector<Stack> run_ranks(const Dispatched& d) {
+  const auto run = d.resolved.entry->run[lane()];
+  const auto& decision = *d.decision;
+  const auto& positions = d.call.comm->positions;
+  std::vector<Stack> results;
+  results.reserve(positions.size());
+  const PlainGuard guard;
+  for (size_t r = 0; r < positions.size(); ++r)
+    run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]},
+        results.emplace_back(local_stack(d, r)));
+  return results;
+}
+
+std::vector<PerRank<at::Tensor>> by_output(const std::vector<Stack>& results) {
+  std::vector<PerRank<at::Tensor>> outputs;
+  outputs.reserve(results.front().size());
+  for (const auto& stack : results) {
+    size_t j = 0;
+    const auto add = [&](at::Tensor t) {
+      if (j == outputs.size()) outputs.emplace_back().reserve(results.size());
+      outputs[j++].push_back(std::move(t));
+    };
+    for (const auto& value : stack) {
+      if (value.isTensorList())
+        for (const at::Tensor& t : value.toTensorList()) add(t);
+      else
+        add(value.isTensor() ? value.toTensor() : at::Tensor());
+    }
+  }
+  return outputs;
+}
+
+}  // namespace lockstep

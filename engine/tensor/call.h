@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One op on its way through the engine: what parsing, deciding and placing have found out, and the op's run
+// on the locals of each hosted rank.
+#pragma once
+#include <string_view>
+
+#include "engine/ops/hosted.h"
+#include "engine/tensor/operands.h"
+
+namespace lockstep {
+
+struct Dispatched {
+  const c10::OperatorHandle& op;
+  const Resolved& resolved;
+  at::ArrayRef<c10::IValue> args;
+  ParsedCall call;
+  HostedPtr hosted = nullptr;
+  const Decision* decision = nullptr;  // of hosted
+  PerOperand<at::Tensor> placed = {};  // the inputs after their routes
+};
+
+// t_, squeeze_ and their like: views of the tensor that they are called on, which takes them over.
+bool changes_metadata(const Resolved& resolved);
+std::vector<at::Tensor> mutated_tensors(const Dispatched& d);
+
+// The arguments on one hosted rank.
+torch::jit::Stack local_stack(const Dispatched& d, size_t rank);
+// What each hosted rank returns.
+std::vector<torch::jit::Stack> run_ranks(const Dispatched& d);
+// The same, lists flattened, as [output][rank].
+std::vector<PerRank<at::Tensor>> by_output(const std::vector<torch::jit::Stack>& results);
+
+}  // namespace lockstep

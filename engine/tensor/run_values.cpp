@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/run.h"
+
+#include "engine/move/execute.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using torch::jit::Stack;
+
+void check_shape(const Dispatched& d, const Spec& spec, size_t rank, const LocalForm& form,
+                 const at::Tensor& local) {
+  if (local.sizes() == at::IntArrayRef(form.shape) && local.scalar_type() == spec.dtype()) return;
+  throw Broken(concat("[", d.op.operator_name(), "] rank ", d.call.comm->ranks[rank], " produced ",
+                      dtype_name(local.scalar_type()), local.sizes(), ", but ", to_string(spec), " needs ",
+                      at::IntArrayRef(form.shape), "; its rule is wrong"));
+}
+
+// From its input's, unless the op names an absolute one.
+int64_t view_offset(const Dispatched& d, size_t output) {
+  if (d.resolved.entry->absolute_offset)
+    if (const auto& named = Arguments(d.op.schema(), d.args)["storage_offset"]; !named.isNone())
+      return named.toInt();
+  return d.decision->call.outputs[output].offset + d.call.tensors[0].storage_offset();
+}
+
+// Writes the results back to the interpreter's stack in the shape of the schema's returns.
+void push_results(const Dispatched& d, const std::vector<Stack>& results, const std::vector<at::Tensor>& flat,
+                  Stack& stack) {
+  size_t next = 0;
+  for (const auto& value : results.front()) {
+    if (value.isTensorList()) {
+      std::vector<at::Tensor> list;
+      for (size_t k = 0; k < value.toTensorList().size(); ++k) list.push_back(flat[next++]);
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.emplace_back(flat[next++]);
+    }
+  }
+  if (next != flat.size()) throw Broken(concat("[", d.op.operator_name(), "] lost results"));
+}
+
+}  // namespace
+
+at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
+  const auto& spec = d.decision->outputs[output];
+  if (spec == nullptr) return {};
+  const bool view = d.resolved.entry->kind == OpKind::kView;
+  for (size_t r = 0; r < locals.size(); ++r) {
+    const auto& form = d.hosted->outputs[output][r];
+    check_shape(d, *spec, r, form, locals[r]);
+    if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
+    locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
+  }
+  auto result = make_dtensor(spec, d.call.comm, std::move(locals));
+  // Autograd reads offsets to write gradients through views.
+  if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
+  return result;
+}
+
+std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+  const auto results = run_ranks(d);
+  auto locals = by_output(results);
+  std::vector<at::Tensor> flat;
+  flat.reserve(locals.size());
+  for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
+  push_results(d, results, flat, stack);
+  return flat;
+}
+
+}  // namespace lockstep
