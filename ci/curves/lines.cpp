@@ -14,7 +14,7 @@ Lines::Lines(const std::string& path) : path_(path), file_(std::fopen(path.c_str
   LOCKSTEP_CHECK(file_, "[curves] ", path, ": ", std::strerror(errno), "; name a file that can be read");
   struct stat found {};
   LOCKSTEP_CHECK(fstat(fileno(file_.get()), &found) == 0 && !S_ISDIR(found.st_mode), "[curves] ", path,
-                 " is a folder; name a file in it (only TensorBoard and hash logs are read from folders)");
+                 " is a folder; name a file in it (only hash logs are read from folders)");
 }
 
 int Lines::get() {

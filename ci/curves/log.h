@@ -22,7 +22,7 @@ struct Point {
 using Facts = std::map<std::string, std::string>;
 
 struct Log {
-  std::string path{}, format{};  // as given; "jsonl", "csv", "tensorboard", "torchtitan"
+  std::string path{}, format{};  // as given; "jsonl", "csv", "torchtitan"
   std::vector<Point> points{};   // by step, each once
   Facts environment{};
   std::vector<std::string> notes{};  // what was left out, decided or guessed, a sentence each; never silent

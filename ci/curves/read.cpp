@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include "ci/curves/lines.h"
-#include "ci/curves/tfrecord.h"
 #include "engine/values/error.h"
 
 namespace lockstep::curves {
@@ -22,8 +21,8 @@ bool blank(std::string_view text) {
 // By the first lines: a brace begins JSONL; a header with a usual name for the steps begins CSV; a line with
 // step: and loss: is torchtitan's, however much was logged before it.
 std::string guessed(const std::string& path, const ReadOptions& options) {
-  if (is_folder(path) || path.find("tfevents") != std::string::npos || is_tfrecord(path))
-    return "tensorboard";
+  LOCKSTEP_CHECK(!is_folder(path) && path.find("tfevents") == std::string::npos, "[curves] ", path,
+                 " is TensorBoard's: `ci/tensorboard ", path, " >FILE.jsonl` makes JSON lines of it");
   Lines lines(path);
   bool first = true;
   for (Line line; lines.next(line);) {
@@ -39,10 +38,9 @@ std::string guessed(const std::string& path, const ReadOptions& options) {
     const auto at = line.text.find("step:");
     if (at != std::string::npos && line.text.find("loss:", at) != std::string::npos) return "torchtitan";
   }
-  LOCKSTEP_CHECK(
-      first, "[curves] ", path,
-      " is in no format that is known here; say --format jsonl, csv, tensorboard or torchtitan, or "
-      "write JSONL: {\"step\":1,\"loss\":7.25}");
+  LOCKSTEP_CHECK(first, "[curves] ", path,
+                 " is in no format that is known here; say --format jsonl, csv or torchtitan, or "
+                 "write JSONL: {\"step\":1,\"loss\":7.25}");
   return "empty";
 }
 
@@ -73,13 +71,12 @@ Log read(const std::string& path, const ReadOptions& options) {
     log = read_jsonl(path, options);
   else if (format == "csv")
     log = read_csv(path, options);
-  else if (format == "tensorboard")
-    log = read_tensorboard(path, options);
   else if (format == "torchtitan")
     log = read_torchtitan(path, options);
   else
-    LOCKSTEP_CHECK(format == "empty", "[curves] there is no format '", format,
-                   "'; write auto, jsonl, csv, tensorboard or torchtitan");
+    LOCKSTEP_CHECK(
+        format == "empty", "[curves] there is no format '", format,
+        "'; write auto, jsonl, csv or torchtitan (`ci/tensorboard` makes JSON lines of event files)");
   log.path = path;
   log.format = format;
   if (log.points.empty())

@@ -11,8 +11,8 @@
 namespace lockstep::curves {
 
 struct ReadOptions {
-  std::string format = "auto";  // or "jsonl", "csv", "tensorboard", "torchtitan"
-  // Keys, columns or tags that hold the numbers; empty: the first of the usual ones that the file has.
+  std::string format = "auto";  // or "jsonl", "csv", "torchtitan"
+  // Keys or columns that hold the numbers; empty: the first of the usual ones that the file has.
   std::string step{}, loss{}, grad_norm{};
   std::string round_trip{};       // "f32", "f64": decimal texts read back as the same bits; empty: no promise
   std::optional<int64_t> rank{};  // torchtitan: whose lines count; empty: the lowest rank that wrote a step
@@ -25,7 +25,6 @@ Log read(const std::string& path, const ReadOptions& options);
 
 Log read_jsonl(const std::string& path, const ReadOptions& options);
 Log read_csv(const std::string& path, const ReadOptions& options);
-Log read_tensorboard(const std::string& path, const ReadOptions& options);  // a file, or a folder of them
 Log read_torchtitan(const std::string& path, const ReadOptions& options);
 
 // The names by which a quantity goes, the likeliest first.

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "ci/gate/rules.h"
-#include "ci/gate/series.h"
 #include "dashboard/store/clock.h"
 #include "dashboard/store/sql.h"
 
@@ -61,6 +60,22 @@ void excuse_all(Judgement& judgement, SQLite::Database& db) {
   }
 }
 
+std::vector<SeriesVerdict> series_of(SQLite::Database& db) {
+  SQLite::Statement row(db,
+                        R"(SELECT series, kind, against, verdict, samples, ratio, low, high, p, detectable,
+      false_alarms FROM speed ORDER BY series)");
+  const auto number = [&](int i) {
+    const auto column = row.getColumn(i);
+    return column.isNull() ? std::nullopt : std::optional(column.getDouble());
+  };
+  std::vector<SeriesVerdict> all;
+  while (row.executeStep())
+    all.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
+                   row.getColumn(3).getString(), row.getColumn(4).getInt64(), number(5), number(6), number(7),
+                   number(8), number(9), number(10)});
+  return all;
+}
+
 void describe_candidate(Judgement& judgement, SQLite::Database& db) {
   SQLite::Statement row(db, "SELECT commit_id, build_hash FROM c_run ORDER BY started_ms DESC LIMIT 1");
   if (!row.executeStep()) return;
@@ -83,15 +98,10 @@ Judgement judge(const std::string& baseline, const std::string& candidate, const
     describe_candidate(judgement, db);
     for (const Rule& rule : rules()) {
       const Effect effect = effect_of(rule, policy);
-      if (effect == Effect::kOff || rule.query == nullptr) continue;
+      if (effect == Effect::kOff) continue;
       for (Finding& f : findings_of(rule, effect, db)) judgement.findings.push_back(std::move(f));
     }
-    auto series = judge_series(sides, policy);
-    judgement.series = std::move(series.verdicts);
-    for (Finding& f : series.findings) {
-      f.effect = effect_of(*find_rule(f.rule), policy);
-      if (f.effect != Effect::kOff) judgement.findings.push_back(std::move(f));
-    }
+    judgement.series = series_of(db);
     excuse_all(judgement, db);
   } catch (const SQLite::Exception&) {
     dashboard::rethrow_as_store_error(candidate);

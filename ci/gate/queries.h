@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queries of the rules: queries_*.cpp, by subject. Each row of an answer is a finding:
-// subject, expected, got, detail, replay.
+// subject, expected, got, detail, replay. Those that fill a table are run by Sides.
 #pragma once
 
 namespace lockstep::gate {
@@ -44,5 +44,17 @@ extern const char* const kExpiredMutes;
 extern const char* const kUnexpectedPasses;
 extern const char* const kUnprovenMutes;
 extern const char* const kUnknownMutes;
+
+// queries_series.cpp: fill the table `speed`
+extern const char* const kJudgeCounted;
+extern const char* const kReadTimed;
+extern const char* const kTimedWithoutVerdict;
+extern const char* const kOtherNumbers;
+// queries_series.cpp: what got slower, or cannot tell
+extern const char* const kSlowerSeries;
+extern const char* const kFasterSeries;
+extern const char* const kCountedMore;
+extern const char* const kCountedLess;
+extern const char* const kSeriesNotMeasured;
 
 }  // namespace lockstep::gate

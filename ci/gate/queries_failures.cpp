@@ -62,6 +62,8 @@ const char* const kNondeterminismQuery = R"(
          iif(n.suite = 'train', '', 'lockstep replay ' || shell_quoted(n.what))
   FROM main.v_nondeterminism n WHERE n.run_id IN (SELECT id FROM c_run)
   UNION ALL
+  SELECT series, expected, got, detail, '' FROM speed WHERE reason = 'nondeterministic'
+  UNION ALL
   SELECT c.suite || ': ' || shortened(c.token), b.verdict, c.verdict,
          'the same binary and case came out otherwise than in the baseline',
          'lockstep replay ' || shell_quoted(c.token)

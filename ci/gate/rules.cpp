@@ -68,12 +68,12 @@ const Rule kRules[] = {
 
     {"nondeterminism", kNondeterminism, kBlock, false, "a case comes out in one way", kNondeterminismQuery},
 
-    {"slower", kSlower, kBlock, true, "no timed series is slower, beyond its noise", nullptr},
-    {"counted_more", kSlower, kBlock, true, "no counted series counts more work", nullptr},
-    {"counted_less", kNotMeasured, kBlock, true, "less counted work is expected by somebody", nullptr},
-    {"faster", kNotMeasured, kNote, true, "a series that got faster is told", nullptr},
+    {"slower", kSlower, kBlock, true, "no timed series is slower, beyond its noise", kSlowerSeries},
+    {"counted_more", kSlower, kBlock, true, "no counted series counts more work", kCountedMore},
+    {"counted_less", kNotMeasured, kBlock, true, "less counted work is expected by somebody", kCountedLess},
+    {"faster", kNotMeasured, kNote, true, "a series that got faster is told", kFasterSeries},
     {"series_not_measured", kNotMeasured, kBlock, true,
-     "each timed series can tell a slowdown of the size that the policy asks for", nullptr},
+     "each timed series can tell a slowdown of the size that the policy asks for", kSeriesNotMeasured},
 
     {"environment", kNotMeasured, kNote, false, "baseline and candidate ran in the same environment",
      kEnvironment},

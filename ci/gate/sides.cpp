@@ -5,9 +5,13 @@
 #include <sqlite3.h>
 
 #include <ctime>
+#include <fstream>
+#include <iterator>
 
+#include "ci/gate/queries.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
+#include "engine/values/error.h"
 #include "engine/values/shell.h"
 
 namespace lockstep::gate {
@@ -134,6 +138,35 @@ void state_policy(SQLite::Database& db, const Policy& policy, const Claims& clai
   if (!claims.build.empty()) insert("INSERT INTO claim VALUES ('build', ?)", claims.build);
 }
 
+std::string text_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  LOCKSTEP_CHECK(in, "[gate] cannot read --speed ", path, "; `ci/speed DB -o FILE` writes such a file");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The answer to a query of one text parameter; its first column.
+std::string first_text(SQLite::Database& db, const char* query, const std::string& text) {
+  SQLite::Statement row(db, query);
+  dashboard::sql::bind(row, text);
+  return row.executeStep() ? row.getColumn(0).getString() : "";
+}
+
+void judge_series(SQLite::Database& db, const std::string& file) {
+  db.exec(kJudgeCounted);
+  if (!file.empty()) {
+    const std::string text = text_of_file(file);
+    LOCKSTEP_CHECK(first_text(db, "SELECT iif(json_valid(?1), json_extract(?1, '$.schema'), '')", text) ==
+                       "lockstep-speed/1",
+                   "[gate] ", file, " holds no verdicts; `ci/speed DB -o FILE` writes such a file");
+    const std::string other = first_text(db, kOtherNumbers, text);
+    LOCKSTEP_CHECK(other.empty(), "[gate] ", file, " was judged with another ", other,
+                   " than the policy has: give ci/speed the same --policy");
+    SQLite::Statement insert(db, kReadTimed);
+    dashboard::sql::run(insert, text);
+  }
+  db.exec(kTimedWithoutVerdict);
+}
+
 }  // namespace
 
 Sides::Sides(const std::string& baseline, const std::string& candidate, const Policy& policy,
@@ -149,6 +182,7 @@ Sides::Sides(const std::string& baseline, const std::string& candidate, const Po
     relate(db);
     db.exec("CREATE TEMP TABLE b_buckets AS SELECT * FROM base.v_buckets");
     state_policy(db, policy, claims, today);
+    judge_series(db, claims.speed);
   } catch (const SQLite::Exception&) {
     dashboard::rethrow_as_store_error(candidate);
   }

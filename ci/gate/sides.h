@@ -12,6 +12,7 @@ namespace lockstep::gate {
 // What the caller says the candidate is; empty: nothing is claimed.
 struct Claims {
   std::string commit, build;
+  std::string speed{};  // file of the verdicts of `ci/speed` on its timed series
 };
 
 // The candidate is `main`, the baseline `base`; neither is changed. Of each, the runs of its newest commit
@@ -21,7 +22,8 @@ struct Claims {
 //   measured  suite, cases (neither given up nor broken)   failures  columns of v_failures, one row a bucket
 //   coverage  op, placement, hits            labels    label, hits
 //   curves    columns of v_curve_diff        points    columns of v_curves        series  columns of v_series
-// and b_buckets: v_buckets of the baseline's whole file; number, demand, mute, claim: the policy.
+// and b_buckets: v_buckets of the baseline's whole file; number, demand, mute, claim: the policy; speed: the
+// measured series of the candidate, judged.
 class Sides {
  public:
   Sides(const std::string& baseline, const std::string& candidate, const Policy& policy, const Claims& claims,

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests of the gate share: a healthy run that a test may bend, and a pair of stores.
 #pragma once
+#include <fstream>
+
 #include "ci/gate/judge.h"
+#include "dashboard/store/run_row.h"
 #include "dashboard/store/testing.h"
+#include "engine/values/error.h"
 
 namespace lockstep::gate::testing {
 
@@ -21,7 +25,9 @@ struct Recorded {
   std::vector<Series> series;
   std::vector<Replayed> replayed;
   std::vector<Gate> gates;
-  uint64_t loss = 0x40000000;  // bits of the last step of each curve
+  double counted = 7;                // the sample of each of `series`
+  std::vector<Measurement> samples;  // beside these
+  uint64_t loss = 0x40000000;        // bits of the last step of each curve
   std::string state = "finished";
 };
 
@@ -70,8 +76,9 @@ inline void write(const Recorded& r, const std::string& path) {
   }
   for (const Series& s : r.series) {
     recorder.record(s);
-    recorder.record(Measurement{s.name, s.unit, 7, "candidate"});
+    recorder.record(Measurement{s.name, s.unit, r.counted, "candidate"});
   }
+  for (const Measurement& m : r.samples) recorder.record(m);
   for (const Replayed& p : r.replayed) recorder.record(p);
   for (const Gate& g : r.gates) recorder.record(g);
   recorder.finish(r.state, 0);
@@ -100,6 +107,23 @@ struct Story {
     return judge(folder / "base.db", folder / "candidate.db", policy, claims, kToday);
   }
 };
+
+// A timed series of the candidate with the verdict of `ci/speed` on this run, in a file that the gate is
+// given.
+inline void judge_timed(Story& s, const std::string& verdict, const Run& run, const std::string& reason = "",
+                        double alpha = 0.01) {
+  s.candidate.series.push_back({"step", "training", false, false, "us"});
+  s.claims.speed = s.folder / "speed.json";
+  std::string key;
+  for (const uint8_t byte : dashboard::key_of(run))
+    key += "0123456789ABCDEF"[byte >> 4], key += "0123456789ABCDEF"[byte & 15];
+  std::ofstream(s.claims.speed) << concat(
+      R"({"schema":"lockstep-speed/1","numbers":{"alpha":)", alpha,
+      R"(},"series":[{"series":"step","area":"training","against":"turns","samples":40,"ratio":1.15,)",
+      R"("low":1.1,"high":1.2,"p":0.001,"detectable":0.03,"false_alarms":0,"baseline_value":100,)",
+      R"("candidate_value":115,"unit":"us","detail":"15 % more","verdict":")", verdict, R"(","reason":")",
+      reason, R"(","run":")", key, R"("}]})");
+}
 
 inline void mute(Story& s, const std::string& expires) {
   s.policy.mutes = {{kBucket, "ann", "ticket 7", expires}};

@@ -38,7 +38,7 @@ struct Annotation {
   std::string title, message;
 };
 
-Annotation of_bucket(const Picture& p, const Live& live) {
+Annotation of_bucket(const ReportModel& p, const Live& live) {
   const Table& f = p.failures;
   const size_t i = live.failure;
   return {"error", f.text(i, "verdict") + ": " + f.text(i, "op") + " on " + f.text(i, "placement"),
@@ -47,7 +47,7 @@ Annotation of_bucket(const Picture& p, const Live& live) {
               cut(utf8(f.text(i, "explanation")), 1'000) + "\n" + f.text(i, "replay")};
 }
 
-Annotation of_finding(const Picture& p, size_t i) {
+Annotation of_finding(const ReportModel& p, size_t i) {
   const Table& f = p.findings;
   std::string message =
       f.text(i, "detail") + " Expected " + f.text(i, "expected") + ", got " + f.text(i, "got") + ".";
@@ -58,7 +58,7 @@ Annotation of_finding(const Picture& p, size_t i) {
 
 // Failing buckets that nobody muted, findings that block, then warnings. A finding about a bucket that is
 // listed already says nothing new.
-std::vector<Annotation> annotations_of(const Picture& p) {
+std::vector<Annotation> annotations_of(const ReportModel& p) {
   std::vector<Annotation> all;
   std::map<std::string, bool> listed;
   for (const Live& live : live_buckets(p)) {
@@ -76,7 +76,7 @@ std::vector<Annotation> annotations_of(const Picture& p) {
 
 }  // namespace
 
-std::string render_annotations(const Picture& p) {
+std::string render_annotations(const ReportModel& p) {
   const auto all = annotations_of(p);
   const auto most = static_cast<size_t>(kMostAnnotations);
   const size_t shown = all.size() <= most ? all.size() : most - 1;

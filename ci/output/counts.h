@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ci/output/picture.h"
+#include "ci/output/report_model.h"
 
 namespace lockstep::output {
 
@@ -17,7 +17,7 @@ std::vector<std::pair<std::string, int64_t>> listed(const Counts& counts);
 nlohmann::ordered_json json_of(const Counts& counts);
 
 // What begins each JSON output: schema, tool_version, exit_code, exit_codes.
-nlohmann::ordered_json json_head(const Picture& picture);
+nlohmann::ordered_json json_head(const ReportModel& model);
 
 // Strict UTF-8 text of it; texts were made valid before.
 std::string dumped(const nlohmann::ordered_json& document);

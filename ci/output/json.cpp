@@ -15,7 +15,7 @@ nlohmann::ordered_json json_of(const std::map<std::string, int64_t>& counts) {
 }
 
 // Each bucket that fails now with its life: the columns of v_failures, then those of v_buckets that it lacks.
-nlohmann::ordered_json json_of_live(const Picture& p) {
+nlohmann::ordered_json json_of_live(const ReportModel& p) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Live& live : live_buckets(p)) {
     auto row = output::json_of(p.failures.columns, p.failures.rows[live.failure]);
@@ -67,7 +67,7 @@ nlohmann::ordered_json json_of(const Counts& c) {
   return object;
 }
 
-nlohmann::ordered_json json_head(const Picture& p) {
+nlohmann::ordered_json json_head(const ReportModel& p) {
   const auto codes = exit_codes(p);
   nlohmann::ordered_json head;
   head["schema"] = kSchema;
@@ -83,11 +83,11 @@ std::string dumped(const nlohmann::ordered_json& document) {
   return document.dump(2) + "\n";
 }
 
-std::string render_counts_json(const Picture& p) {
+std::string render_counts_json(const ReportModel& p) {
   return dumped(json_head(p));
 }
 
-std::string render_json(const Picture& p) {
+std::string render_json(const ReportModel& p) {
   auto document = json_head(p);
   document["runs"] = json_of(p.runs);
   document["verdicts"] = json_of(p.verdicts);

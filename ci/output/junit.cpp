@@ -80,7 +80,7 @@ struct Suite {
 
 // Law: a suite passes if none of its cases fails, is an error if only the harness failed, and is skipped, not
 // passed, if only muted buckets fail or every case gave up.
-void add_cases(const Picture& p, const std::string& name, bool muted, Suite& suite) {
+void add_cases(const ReportModel& p, const std::string& name, bool muted, Suite& suite) {
   int64_t cases = 0, failing = 0, broken = 0, gave_up = 0;
   double seconds = 0;
   std::string text;
@@ -113,7 +113,7 @@ void add_cases(const Picture& p, const std::string& name, bool muted, Suite& sui
   suite.add("every case", Outcome::kPassed, "", "", text, seconds);
 }
 
-void add_bucket(const Picture& p, const Live& live, Suite& suite) {
+void add_bucket(const ReportModel& p, const Live& live, Suite& suite) {
   const Table& f = p.failures;
   const std::string verdict = f.text(live.failure, "verdict");
   const std::string message = plural(f.integer(live.failure, "cases"), "case", "cases") + " " + verdict +
@@ -133,7 +133,7 @@ void add_bucket(const Picture& p, const Live& live, Suite& suite) {
             verdict, message, text);
 }
 
-std::vector<std::string> names_of_suites(const Picture& p) {
+std::vector<std::string> names_of_suites(const ReportModel& p) {
   std::vector<std::string> names;
   for (const Table* table : {&p.verdicts, &p.failures})
     for (size_t i = 0; i < table->rows.size(); ++i) {
@@ -149,7 +149,7 @@ bool is_error(int64_t code) {
 }
 
 // Law: a testcase for each rule that found something; it fails if one of its findings blocks.
-Suite suite_of_findings(const Picture& p) {
+Suite suite_of_findings(const ReportModel& p) {
   Suite suite{"gate"};
   std::map<std::string, std::vector<size_t>> rules;
   for (size_t i = 0; i < p.findings.rows.size(); ++i) rules[p.findings.text(i, "rule")].push_back(i);
@@ -185,7 +185,7 @@ Suite suite_of(const std::string& name, const Table& table, const std::string& k
 
 // The verdict on the whole, so that a store without any case is red and not an empty green, and all counts,
 // where readers look for what a suite is about.
-Suite suite_of_whole(const Picture& p) {
+Suite suite_of_whole(const ReportModel& p) {
   Suite suite{"lockstep"};
   for (const auto& [key, n] : listed(p.counts)) suite.property(key, std::to_string(n));
   const Headline whole = headline(p);
@@ -199,7 +199,7 @@ Suite suite_of_whole(const Picture& p) {
   return suite;
 }
 
-std::vector<Suite> suites_of(const Picture& p) {
+std::vector<Suite> suites_of(const ReportModel& p) {
   std::vector<Suite> suites = {suite_of_whole(p)};
   const auto live = live_buckets(p);
   for (const std::string& name : names_of_suites(p)) {
@@ -229,7 +229,7 @@ std::vector<Suite> suites_of(const Picture& p) {
   return suites;
 }
 
-std::string timestamp(const Picture& p) {
+std::string timestamp(const ReportModel& p) {
   const std::time_t at = p.runs.rows.empty() ? 0 : p.runs.integer(p.runs.rows.size() - 1, "time");
   std::tm parts{};
   gmtime_r(&at, &parts);
@@ -240,7 +240,7 @@ std::string timestamp(const Picture& p) {
 
 }  // namespace
 
-std::string render_junit(const Picture& p) {
+std::string render_junit(const ReportModel& p) {
   const auto suites = suites_of(p);
   Suite all;
   for (const Suite& suite : suites) {

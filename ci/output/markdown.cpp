@@ -55,7 +55,7 @@ std::string table(const std::string& title, const Cells& head, size_t rows,
   return out;
 }
 
-std::string buckets_table(const Picture& p) {
+std::string buckets_table(const ReportModel& p) {
   const auto live = live_buckets(p);
   return table(
       "Failing buckets", {"bucket", "state", "suite", "verdict", "op", "placement", "cases", "replay"},
@@ -68,7 +68,7 @@ std::string buckets_table(const Picture& p) {
       });
 }
 
-std::string findings_table(const Picture& p) {
+std::string findings_table(const ReportModel& p) {
   const Table& f = p.findings;
   return table("What the gate found", {"effect", "rule", "subject", "expected", "got", "detail", "code"},
                f.rows.size(), [&](size_t i) -> Cells {
@@ -90,7 +90,7 @@ std::vector<size_t> rows_where(const Table& table, const std::function<bool(size
   return rows;
 }
 
-std::string red_tables(const Picture& p) {
+std::string red_tables(const ReportModel& p) {
   const auto unmet = rows_where(p.plan, [&](size_t i) { return p.plan.integer(i, "met") == 0; });
   const auto red = rows_where(p.gates, [&](size_t i) { return p.gates.integer(i, "passed") == 0; });
   const auto survived = rows_where(p.faults, [&](size_t i) { return p.faults.integer(i, "found") == 0; });
@@ -127,7 +127,7 @@ std::string red_tables(const Picture& p) {
 
 }  // namespace
 
-std::string render_summary(const Picture& p) {
+std::string render_summary(const ReportModel& p) {
   const Headline whole = headline(p);
   const auto codes = exit_codes(p);
   std::string out =

@@ -101,7 +101,7 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-Json result_of_bucket(const Picture& p, size_t row, Rules& rules) {
+Json result_of_bucket(const ReportModel& p, size_t row, Rules& rules) {
   const Table& b = p.buckets;
   const std::string state = b.text(row, "state"), law = or_dash(b.text(row, "law"));
   const bool absent = std::string_view(baseline(state)) == "absent";
@@ -140,7 +140,7 @@ const char* level_of(const std::string& effect) {
   return effect == "block" ? "error" : effect == "warn" ? "warning" : "note";
 }
 
-Json result_of_finding(const Picture& p, size_t row, Rules& rules) {
+Json result_of_finding(const ReportModel& p, size_t row, Rules& rules) {
   const Table& f = p.findings;
   const std::string rule = or_dash(f.text(row, "rule")), subject = f.text(row, "subject");
   const std::string id = identity(rule);
@@ -158,7 +158,7 @@ Json result_of_finding(const Picture& p, size_t row, Rules& rules) {
 }
 
 // Rows of v_buckets: those that fail first, then those that are gone.
-std::vector<size_t> in_order(const Picture& p) {
+std::vector<size_t> in_order(const ReportModel& p) {
   std::vector<size_t> rows(p.buckets.rows.size());
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = i;
   std::stable_partition(rows.begin(), rows.end(), [&](size_t i) {
@@ -168,7 +168,7 @@ std::vector<size_t> in_order(const Picture& p) {
 }
 
 // Blocking findings, live buckets, other findings, buckets that are gone: a cut takes from the end.
-Json results_of(const Picture& p, Rules& rules, size_t most) {
+Json results_of(const ReportModel& p, Rules& rules, size_t most) {
   Json results = Json::array();
   const auto findings = [&](bool blocking) {
     for (size_t i = 0; i < p.findings.rows.size() && results.size() < most; ++i)
@@ -191,7 +191,7 @@ Json results_of(const Picture& p, Rules& rules, size_t most) {
   return results;
 }
 
-Json invocation(const Picture& p, size_t shown, size_t all) {
+Json invocation(const ReportModel& p, size_t shown, size_t all) {
   const auto codes = exit_codes(p);
   const bool broke =
       std::any_of(codes.begin(), codes.end(), [](int c) { return c == 2 || c == 3 || c == 7; });
@@ -211,7 +211,7 @@ Json invocation(const Picture& p, size_t shown, size_t all) {
 
 }  // namespace
 
-std::string render_sarif(const Picture& p) {
+std::string render_sarif(const ReportModel& p) {
   Rules rules;
   const size_t all = p.buckets.rows.size() + p.findings.rows.size();
   Json results = results_of(p, rules, kMostResults);

@@ -21,7 +21,7 @@ std::string more(size_t shown, size_t all) {
 
 }  // namespace
 
-std::string render_text(const Picture& p) {
+std::string render_text(const ReportModel& p) {
   const Headline whole = headline(p);
   std::string out = (whole.red ? "RED: " : "green: ") + whole.text + "\n";
   const auto codes = exit_codes(p);

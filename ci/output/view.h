@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ci/output/picture.h"
+#include "ci/output/report_model.h"
 
 namespace lockstep::output {
 

@@ -35,7 +35,7 @@ int run(const Flags& flags) {
   try {
     const auto result = bench(flags.options);
     std::printf("%s", flags.json ? bench_json(result).c_str() : bench_table(result).c_str());
-    return result.code;
+    return winning(codes_of(result));
   } catch (const suites::WrongBits& e) {
     std::fprintf(stderr, "lockstep: %s; nothing was written\n", e.what());
     return kDifference;

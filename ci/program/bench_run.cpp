@@ -2,16 +2,17 @@
 #include "ci/program/bench_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 
+#include "ci/program/arms.h"
 #include "dashboard/store/recorder.h"
 #include "dashboard/store/store.h"
 #include "engine/values/exit_code.h"
 #include "suites/bench/body.h"
-#include "suites/bench/folder.h"
 #include "suites/harness/environment.h"
 
 namespace lockstep::program {
@@ -19,6 +20,8 @@ namespace {
 
 using suites::NamedArm;
 using suites::Sample;
+
+constexpr int kRounds = 20;  // of a batch: enough for 200 series and an outlier; see ci/perf/README.md
 
 std::vector<NamedArm> arms(const BenchOptions& asked, const char* candidate, const char* again,
                            const char* baseline) {
@@ -30,14 +33,14 @@ std::vector<NamedArm> arms(const BenchOptions& asked, const char* candidate, con
 }
 
 std::vector<NamedArm> first_arms(const BenchOptions& asked) {
-  if (asked.against.empty()) return arms(asked, perf::kPlain.data(), "", "");
-  return arms(asked, perf::kCandidate.data(), perf::kAgain.data(), perf::kBaseline.data());
+  if (asked.against.empty()) return arms(asked, kPlain.data(), "", "");
+  return arms(asked, kCandidate.data(), kAgain.data(), kBaseline.data());
 }
 
 // Without the second arm of the candidate: what is counted needs no estimate of noise.
 std::vector<NamedArm> counted_arms(const BenchOptions& asked) {
   auto all = first_arms(asked);
-  std::erase_if(all, [](const NamedArm& arm) { return arm.name == perf::kAgain; });
+  std::erase_if(all, [](const NamedArm& arm) { return arm.name == kAgain; });
   return all;
 }
 
@@ -98,35 +101,33 @@ Batch first_batch(const BenchOptions& asked) {
   return batch;
 }
 
-void write(dashboard::Store& store, const dashboard::Run& run, const Batch& batch, int code) {
-  dashboard::Recorder recorder(store, run, "bench");
-  for (const auto& s : batch.series) recorder.record(s);
-  for (const auto& s : batch.samples)
+void write(dashboard::Store& store, const BenchResult& result, int code) {
+  dashboard::Recorder recorder(store, result.run, "bench");
+  for (const auto& s : result.series) recorder.record(s);
+  for (const auto& s : result.samples)
     recorder.record(dashboard::Measurement{s.series, s.unit, s.value, s.arm});
   recorder.finish("finished", code);
 }
 
-// Judged in a store of its own, so that the user's file gets all of a run or nothing.
-template <class Judge>
-auto judged(const dashboard::Run& run, const Batch& batch, Judge judge) {
-  const suites::Folder folder;
-  auto store = dashboard::Store::open_writer((folder.path / "judged.db").string());
-  write(store, run, batch, 0);
-  return judge(store);
+// Whether the first batch is a reason to look again. What an alarm is, `ci/speed` decides, with a floor of 2
+// % and of this batch alone: a second one that it does not ask for costs time and changes nothing.
+bool may_have_changed(const Batch& batch, const dashboard::Series& s) {
+  constexpr double kFarthest = 0.01;
+  const auto mine = values_of(batch.samples, s.name, kCandidate);
+  const auto theirs = values_of(batch.samples, s.name, kBaseline);
+  if (s.counted || mine.empty() || theirs.empty()) return false;
+  return !(std::abs(median(mine) / median(theirs) - 1) < kFarthest);
 }
 
-// The series that raise an alarm are measured once more, by new processes.
-void confirm(const BenchOptions& asked, const dashboard::Run& run, Batch& batch) {
-  const auto names = judged(
-      run, batch, [](const dashboard::Store& store) { return perf::series_to_confirm(store, nullptr, {}); });
+// The series that may have changed are measured once more, by new processes.
+void confirm(const BenchOptions& asked, Batch& batch) {
   std::vector<dashboard::Series> again;
   for (const auto& s : batch.series)
-    if (std::find(names.begin(), names.end(), s.name) != names.end()) again.push_back(s);
+    if (may_have_changed(batch, s)) again.push_back(s);
   if (again.empty()) return;
   std::fprintf(stderr, "bench: %zu series may have changed: measuring them again\n", again.size());
-  const auto second =
-      suites::take_turns(arms(asked, perf::kConfirmCandidate.data(), "", perf::kConfirmBaseline.data()),
-                         again, turn_options(asked, asked.rounds, "confirmation"));
+  const auto second = suites::take_turns(arms(asked, kConfirmCandidate.data(), "", kConfirmBaseline.data()),
+                                         again, turn_options(asked, asked.rounds, "confirmation"));
   batch.samples.insert(batch.samples.end(), second.begin(), second.end());
 }
 
@@ -138,23 +139,16 @@ void check_store(const std::string& path) {
 }  // namespace
 
 BenchResult bench(BenchOptions asked) {
-  if (asked.rounds == 0) asked.rounds = asked.quick ? 2 : perf::Policy{}.rounds;
+  if (asked.rounds == 0) asked.rounds = asked.quick ? 2 : kRounds;
   check_store(asked.db);
   say_if_busy();
   auto batch = first_batch(asked);
-  const auto run = suites::run_without_plan(asked.command, "exact");
-  std::vector<perf::SeriesJudgement> judgements;
-  if (!asked.against.empty()) {
-    confirm(asked, run, batch);
-    judgements = judged(run, batch,
-                        [](const dashboard::Store& store) { return perf::judge_series(store, nullptr, {}); });
-  }
-  const auto codes = codes_of(judgements);
-  const int code = winning(codes);
+  if (!asked.against.empty()) confirm(asked, batch);
+  BenchResult result{suites::run_without_plan(asked.command, "exact"), asked.db, !asked.against.empty(),
+                     std::move(batch.series), std::move(batch.samples)};
   auto store = dashboard::Store::open_writer(asked.db);
-  write(store, run, batch, code);
-  return {run,   asked.db, std::move(batch.series), std::move(batch.samples), std::move(judgements),
-          codes, code};
+  write(store, result, winning(codes_of(result)));
+  return result;
 }
 
 }  // namespace lockstep::program

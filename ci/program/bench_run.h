@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `lockstep bench` does: checks bits, measures in turns, judges, confirms, and then writes all of it or
-// nothing.
+// What `lockstep bench` does: checks bits, measures in turns, confirms, and then writes all of it or nothing.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@ struct BenchOptions {
   std::string against;  // path of a baseline; empty: none
   // The program that is measured: this very one, also if its file is replaced meanwhile.
   std::vector<std::string> candidate{"/proc/self/exe"};
-  int rounds = 0;         // 0: as the statistics ask for, or 2 if quick
+  int rounds = 0;         // 0: 20, or 2 if quick
   double patience = 300;  // seconds for one answer
   bool quick = false, no_instructions = false;
   bool shared = false;  // only series that the baseline has too

@@ -2,24 +2,16 @@
 #include "ci/program/bench_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "ci/program/arms.h"
 #include "engine/values/exit_code.h"
 
 namespace lockstep::program {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using perf::SeriesJudgement;
-
-bool is_worse(const SeriesJudgement& j) {
-  if (j.verdict != "changed") return j.verdict == "slower";
-  const bool more = j.candidate_value.value_or(0) > j.baseline_value.value_or(0);
-  return more != (j.better == "more");
-}
 
 template <class... Args>
 std::string format(const char* form, Args... args) {
@@ -28,125 +20,106 @@ std::string format(const char* form, Args... args) {
   return text;
 }
 
-std::string percent(const std::optional<double>& x) {
-  return x ? format("%.1f%%", 100 * *x) : "-";
+bool all_equal(const std::vector<double>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
 }
 
-std::string ratio_of(const SeriesJudgement& j) {
-  if (!j.ratio) return "-";
-  const auto ratio = format("%.3f", *j.ratio);
-  return j.low && j.high ? ratio + format(" [%.3f %.3f]", *j.low, *j.high) : ratio;
-}
-
-// The middle sample of the first arm, and how far the middle half of them reaches.
-struct Middle {
-  double median = 0, low = 0, high = 0;
-  size_t samples = 0;
+// What is known of one series.
+struct Row {
+  std::vector<double> mine, theirs;  // ascending
+  std::string verdict;               // empty: nothing was compared
 };
 
-Middle middle_of(const BenchResult& result, const std::string& series) {
-  std::vector<double> values;
-  const auto arm = result.samples.front().arm;
-  for (const auto& s : result.samples)
-    if (s.series == series && s.arm == (result.judgements.empty() ? arm : std::string(perf::kCandidate)))
-      values.push_back(s.value);
-  if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double q) { return values[static_cast<size_t>(q * double(values.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.25), at(0.75), values.size()};
+const char* verdict_of(const dashboard::Series& s, const Row& row) {
+  if (row.mine.empty() || row.theirs.empty()) return "new";
+  if (!s.counted) return "not judged";
+  if (!all_equal(row.mine) || !all_equal(row.theirs)) return "nondeterministic";
+  if (row.mine[0] == row.theirs[0]) return "same";
+  return (row.mine[0] > row.theirs[0]) == s.more_is_better ? "better" : "worse";
 }
 
-size_t widest_name(const BenchResult& result) {
-  size_t width = 6;
-  for (const auto& s : result.series) width = std::max(width, s.name.size());
-  return width;
+Row row_of(const BenchResult& result, const dashboard::Series& s) {
+  Row row{values_of(result.samples, s.name, result.compared ? kCandidate : kPlain),
+          values_of(result.samples, s.name, kBaseline), ""};
+  std::sort(row.mine.begin(), row.mine.end());
+  std::sort(row.theirs.begin(), row.theirs.end());
+  if (result.compared) row.verdict = verdict_of(s, row);
+  return row;
 }
 
-int digits(const dashboard::Series& s) {
-  return s.counted ? 12 : 5;
+double at(const std::vector<double>& sorted, double q) {
+  return sorted.empty() ? 0 : sorted[static_cast<size_t>(q * double(sorted.size() - 1) + 0.5)];
 }
 
-std::string plain_row(const dashboard::Series& s, const Middle& m, int width) {
+std::optional<double> ratio_of(const Row& row) {
+  if (row.mine.empty() || row.theirs.empty() || median(row.theirs) == 0) return std::nullopt;
+  return median(row.mine) / median(row.theirs);
+}
+
+std::string line(const dashboard::Series& s, const Row& row, int width) {
   const auto unit = s.unit == "1" ? "" : s.unit.c_str();
-  auto row = format("%-*s %12.*g %-13s", width, s.name.c_str(), digits(s), m.median, unit);
-  return s.counted ? row + "exact\n" : row + format("[%.5g %.5g]\n", m.low, m.high);
-}
-
-std::string judged_row(const dashboard::Series& s, const Middle& m, const SeriesJudgement& j, int width) {
-  const auto unit = s.unit == "1" ? "" : s.unit.c_str();
-  auto verdict = j.verdict;
-  if (!j.reason.empty()) verdict += " (" + j.reason + ")";
-  return format("%-*s %12.*g %-13s %-22s %10s %11s  %s\n", width, s.name.c_str(), digits(s), m.median, unit,
-                ratio_of(j).c_str(), percent(j.detectable).c_str(), percent(j.false_alarms).c_str(),
-                verdict.c_str());
-}
-
-std::string ending(const BenchResult& result) {
-  return "database: " + result.db + "\n" + format("exit %d: %s\n", result.code, meaning(result.code));
+  auto text =
+      format("%-*s %12.*g %-13s ", width, s.name.c_str(), s.counted ? 12 : 5, at(row.mine, 0.5), unit);
+  text += s.counted ? "exact" : format("[%.5g %.5g]", at(row.mine, 0.25), at(row.mine, 0.75));
+  const auto ratio = ratio_of(row);
+  if (!row.verdict.empty()) text += "  ratio " + (ratio ? format("%.3f", *ratio) : "-") + "  " + row.verdict;
+  return text + "\n";
 }
 
 }  // namespace
 
-std::set<int> codes_of(const std::vector<SeriesJudgement>& judgements) {
+std::vector<double> values_of(const std::vector<suites::Sample>& samples, std::string_view series,
+                              std::string_view arm) {
+  std::vector<double> values;
+  for (const auto& s : samples)
+    if (s.series == series && s.arm == arm) values.push_back(s.value);
+  return values;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+std::set<int> codes_of(const BenchResult& result) {
   std::set<int> codes;
-  for (const auto& j : judgements) {
-    if (is_worse(j)) codes.insert(kSlower);
-    if (j.verdict == "not measured") codes.insert(kNotMeasured);
+  for (const auto& s : result.series) {
+    const auto verdict = row_of(result, s).verdict;
+    if (verdict == "worse") codes.insert(kSlower);
+    if (verdict == "not judged" || verdict == "nondeterministic") codes.insert(kNotMeasured);
   }
   return codes;
 }
 
 std::string bench_table(const BenchResult& result) {
-  const int width = static_cast<int>(widest_name(result));
-  std::map<std::string, SeriesJudgement> judged;
-  for (const auto& j : result.judgements) judged[j.series] = j;
-  std::string text = judged.empty()
-                         ? format("%-*s %12s %-13s%s\n", width, "series", "median", "unit", "middle half")
-                         : format("%-*s %12s %-13s %-22s %10s %11s  %s\n", width, "series", "median", "unit",
-                                  "ratio to baseline", "detectable", "false alarm", "verdict");
-  for (const auto& s : result.series) {
-    const auto middle = middle_of(result, s.name);
-    text += judged.empty() ? plain_row(s, middle, width) : judged_row(s, middle, judged[s.name], width);
-  }
-  for (const auto& j : result.judgements)
-    if (is_worse(j) || j.verdict == "not measured") text += j.series + ": " + j.detail + "\n";
-  return text + ending(result);
+  size_t width = 6;
+  for (const auto& s : result.series) width = std::max(width, s.name.size());
+  auto text = format("%-*s %12s %-13s %s\n", int(width), "series", "median", "unit", "middle half");
+  for (const auto& s : result.series) text += line(s, row_of(result, s), int(width));
+  const auto codes = codes_of(result);
+  const int code = winning(codes);
+  if (codes.contains(kNotMeasured))
+    text += "whether a timed series is slower, `ci/speed " + result.db + "` says\n";
+  return text + "database: " + result.db + "\n" + format("exit %d: %s\n", code, meaning(code));
 }
 
 std::string bench_json(const BenchResult& result) {
   const auto number = [](const std::optional<double>& x) { return x ? Json(*x) : Json(); };
   Json all = Json::array();
-  std::map<std::string, SeriesJudgement> judged;
-  for (const auto& j : result.judgements) judged[j.series] = j;
   for (const auto& s : result.series) {
-    const auto middle = middle_of(result, s.name);
-    Json row = {{"series", s.name},
-                {"area", s.area},
-                {"kind", s.counted ? "counted" : "timed"},
-                {"better", s.more_is_better ? "more" : "less"},
-                {"unit", s.unit},
-                {"samples", middle.samples},
-                {"median", middle.median}};
-    if (const auto it = judged.find(s.name); it != judged.end()) {
-      const auto& j = it->second;
-      row.update({{"verdict", j.verdict},
-                  {"reason", j.reason},
-                  {"against", j.against},
-                  {"ratio", number(j.ratio)},
-                  {"low", number(j.low)},
-                  {"high", number(j.high)},
-                  {"detectable", number(j.detectable)},
-                  {"false_alarms", number(j.false_alarms)},
-                  {"detail", j.detail}});
-    }
-    all.push_back(std::move(row));
+    const auto row = row_of(result, s);
+    all.push_back({{"series", s.name},
+                   {"area", s.area},
+                   {"kind", s.counted ? "counted" : "timed"},
+                   {"better", s.more_is_better ? "more" : "less"},
+                   {"unit", s.unit},
+                   {"samples", row.mine.size()},
+                   {"median", at(row.mine, 0.5)}});
+    if (result.compared) all.back().update({{"verdict", row.verdict}, {"ratio", number(ratio_of(row))}});
   }
-  return Json{{"run", result.run.id},
-              {"db", result.db},
-              {"series", all},
-              {"exit_code", result.code},
-              {"exit_codes", result.codes},
-              {"meaning", meaning(result.code)}}
+  const auto codes = codes_of(result);
+  return Json{{"run", result.run.id},        {"db", result.db},     {"series", all},
+              {"exit_code", winning(codes)}, {"exit_codes", codes}, {"meaning", meaning(winning(codes))}}
              .dump(2) +
          "\n";
 }

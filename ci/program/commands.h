@@ -46,6 +46,11 @@ struct Ended : std::runtime_error {
 
 // "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
 Lane parse_lane(const std::string& text);
+// --world of run and replay.
+void add_world(CLI::App& app, std::string& world);
+// Throws Error unless these suites can be judged in this World.
+void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
+                 const std::string& fault, const std::vector<std::string>& suites);
 inline constexpr const char* kNotAvailable = " is not available in this version";
 
 }  // namespace lockstep::program

@@ -62,4 +62,5 @@ def main():
             out.write(event(step, field(5, field(1, value(kind, tag.encode(), bits)))))
 
 
-main()
+if __name__ == "__main__":
+    main()

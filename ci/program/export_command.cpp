@@ -18,7 +18,7 @@ struct Flags {
   bool json = false;
 };
 
-using Render = std::string (*)(const output::Picture&);
+using Render = std::string (*)(const output::ReportModel&);
 constexpr std::array<std::pair<const char*, Render>, 6> kWhole = {{{"json", output::render_json},
                                                                    {"text", output::render_text},
                                                                    {"junit", output::render_junit},
@@ -61,7 +61,7 @@ int run(const Flags& flags) {
                  flags.format);
   if (flags.json) render = output::render_counts_json;
   const auto store = dashboard::Store::open_reader(flags.db);
-  dashboard::write_whole(flags.output, render(output::read_picture(store)));
+  dashboard::write_whole(flags.output, render(output::read_report_model(store)));
   return 0;
 }
 

@@ -103,13 +103,13 @@ void check_outputs(const Flags& flags) {
 void write_outputs(const Flags& flags) {
   if (!has_files(flags) && !flags.annotations) return;
   const auto store = dashboard::Store::open_reader(flags.candidate);
-  const auto picture = output::read_picture(store);
-  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(picture), "--junit");
-  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(picture), "--sarif");
+  const auto model = output::read_report_model(store);
+  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(model), "--junit");
+  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(model), "--sarif");
   if (!flags.summary.empty())
-    dashboard::write_whole(flags.summary, output::render_summary(picture), "--summary");
+    dashboard::write_whole(flags.summary, output::render_summary(model), "--summary");
   if (!flags.report.empty()) dashboard::write_report(store, flags.report);
-  if (flags.annotations) std::printf("%s", output::render_annotations(picture).c_str());
+  if (flags.annotations) std::printf("%s", output::render_annotations(model).c_str());
 }
 
 int run(const Flags& flags) {
@@ -147,6 +147,8 @@ void add_gate(CLI::App& app, Chosen& chosen) {
                    "TOML file: what blocks, what must be covered, mutes (default: none)");
   gate->add_option("--commit", flags->claims.commit, "The candidate must be of this commit");
   gate->add_option("--build", flags->claims.build, "The candidate must be of this binary");
+  gate->add_option("--speed", flags->claims.speed,
+                   "Verdicts on timed series, which `ci/speed DB -o FILE` wrote; without: not measured");
   gate->add_option("--today", flags->today, "Judge mutes as of this day, YYYY-MM-DD (default: today, UTC)");
   gate->add_flag("--dry-run", flags->dry, "Do not store the judgement");
   gate->add_flag("--rules", flags->rules, "Print the rules with their effects and codes, and judge nothing");

@@ -171,9 +171,9 @@ int import(const Flags& flags) {
 }
 
 void add_options(CLI::App& app, Flags& flags) {
-  app.add_option("reference", flags.reference, "The run to compare with: a file, or a folder of event files");
+  app.add_option("reference", flags.reference, "The run to compare with: a file");
   app.add_option("candidate", flags.candidate, "The run to judge");
-  app.add_option("--format", flags.format, "auto (default), jsonl, csv, tensorboard or torchtitan");
+  app.add_option("--format", flags.format, "auto (default), jsonl, csv or torchtitan");
   app.add_option(
          "--tag,--column,--key", flags.names,
          "Where a quantity stands: loss=NAME, grad_norm=NAME, step=NAME; candidate.loss=NAME for one side")
@@ -202,7 +202,7 @@ void add_import(CLI::App& curves_app, Chosen& chosen, const std::string& command
   auto flags = std::make_shared<Flags>();
   flags->command = command_line;
   auto* app = curves_app.add_subcommand("import",
-                                        "Compare recorded curves of any program (JSONL, CSV, TensorBoard, "
+                                        "Compare recorded curves of any program (JSONL, CSV, "
                                         "torchtitan), and logs of digests");
   add_options(*app, *flags);
   app->callback([&chosen, flags] {

@@ -13,7 +13,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "suites/core/hash_log.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/thread_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
@@ -24,7 +24,7 @@ namespace lockstep::program {
 namespace {
 
 struct Flags {
-  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact", log_hashes;
+  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact", log_hashes, world = "local";
   bool json = false;
 };
 
@@ -115,6 +115,7 @@ int replay(const Flags& flags) {
                  "[replay] give a token, or --bucket with a signature");
   const auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
   const auto& suite = suites::find_suite(c.suite);
+  check_world("replay", flags.world, std::nullopt, flags.fault, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   if (c.suite == "golden") suites::golden_folder();
   suites::PoolWork work;
@@ -125,7 +126,7 @@ int replay(const Flags& flags) {
     } catch (const Error& e) {
       throw suites::WorkerExit{kUsage, e.what()};
     }
-    std::unique_ptr<suites::EngineUnderTest> engine = std::make_unique<suites::LockstepEngine>();
+    auto engine = suites::engine_in(flags.world);
     if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
     if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
@@ -154,6 +155,7 @@ void add_replay(CLI::App& app, Chosen& chosen) {
                          "The minimal case of this bucket in the database instead");
   replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
+  add_world(*replay_app, flags->world);
   replay_app->add_option("--log-hashes", flags->log_hashes,
                          "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app->add_option("--numerics", flags->numerics, "exact (default) or fast");

@@ -28,7 +28,6 @@ using Json = nlohmann::json;
 struct RunFlags {
   RunOptions options;
   std::string shard, numerics = "exact", report = "lockstep-report.html";
-  std::string world = "local";
   std::optional<int64_t> ranks;
   std::vector<std::string> required;
   bool json = false;
@@ -45,18 +44,6 @@ void parse_shard(const std::string& text, RunOptions& options) {
                  ": write i/n with 1 <= i <= n, for example 1/4");
   options.shard = i - 1;
   options.shards = n;
-}
-
-// Worlds of several processes are part of the design, and of no version yet.
-void check_world(const RunFlags& flags) {
-  const auto& world = flags.world;
-  LOCKSTEP_CHECK(world == "local" || world == "gloo" || world == "nccl", "[run] --world ", world,
-                 ": write local");
-  const auto asked = concat(world == "local" ? "" : " --world " + world,
-                            flags.ranks ? concat(" --ranks ", *flags.ranks) : "");
-  if (!asked.empty())
-    throw NotBuilt(concat("[run]", asked, kNotAvailable,
-                          "; leave it out: one process hosts all ranks of each case's mesh"));
 }
 
 Json to_json(const RunSummary& s, const RunFlags& flags) {
@@ -236,6 +223,37 @@ Lane parse_lane(const std::string& text) {
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
+void add_world(CLI::App& app, std::string& world) {
+  app.add_option(
+      "--world", world,
+      "local (default): one thread hosts all ranks; thread: one rank a thread; gloo and nccl are not "
+      "built yet");
+}
+
+void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
+                 const std::string& fault, const std::vector<std::string>& suites) {
+  const bool of_processes = world == "gloo" || world == "nccl";
+  LOCKSTEP_CHECK(of_processes || world == "local" || world == "thread", "[", command, "] --world ", world,
+                 ": write local or thread");
+  const auto asked =
+      concat(of_processes ? " --world " + world : "", ranks ? concat(" --ranks ", *ranks) : "");
+  if (!asked.empty())
+    throw NotBuilt(concat("[", command, "]", asked, kNotAvailable,
+                          "; leave it out: one process hosts all ranks of each case's mesh"));
+  if (world == "local") return;
+  LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
+                 " is planted in the local world; leave out --world thread");
+  // The others build engines of their own, or are about one thread.
+  const std::vector<std::string> judged{"redistribute", "ops",     "gradient",
+                                        "random",       "program", "metamorphic"};
+  LOCKSTEP_CHECK(
+      !suites.empty(), "[", command,
+      "] --world thread: name suites of redistribute, ops, gradient, random, program and metamorphic");
+  for (const auto& suite : suites)
+    LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
+                   "] the suite ", suite, " does not run in the thread world; leave out --world thread");
+}
+
 void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   auto flags = std::make_shared<RunFlags>();
   flags->options.command = command_line;
@@ -255,8 +273,7 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
                       "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
   run_app->add_option("--shard", flags->shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
-  run_app->add_option("--world", flags->world,
-                      "local (default): one process hosts all ranks; gloo and nccl are not built yet");
+  add_world(*run_app, o.world);
   run_app->add_option("--ranks", flags->ranks, "Processes of such a world; not built yet")
       ->check(whole_count());
   run_app->add_option("--db", o.db, "Database (default lockstep.db)");
@@ -278,7 +295,8 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   run_app->add_flag("--json", flags->json, "Print the summary as JSON");
   run_app->callback([&chosen, flags] {
     chosen.json = flags->json;
-    check_world(*flags);
+    const auto& asked = flags->options;
+    check_world("run", asked.world, flags->ranks, asked.fault, asked.suites);
     chosen.needs_lane = true;
     chosen.lane = flags->options.lane = parse_lane(flags->numerics);
     chosen.action = [flags] { return run(*flags); };

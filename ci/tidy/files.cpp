@@ -67,10 +67,6 @@ bool is_code(const File& file) {
          ends_with_any(file.path, {".cmake", ".cmake.in", ".sql", ".js", ".css", ".html", "CMakeLists.txt"});
 }
 
-bool is_test(std::string_view path) {
-  return path.find("_test.") != std::string_view::npos;
-}
-
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tidy ROOT: prints what is wrong with the text of the repository, and its statistics. 0: nothing; 1:
-// something.
+// tidy ROOT: prints what is wrong with the text of the repository. 0: nothing; 1: something.
 #include <cstdio>
 
 #include "ci/tidy/tidy.h"
@@ -9,7 +8,6 @@ int main(int argc, char** argv) {
   using namespace lockstep::tidy;
   const auto files = read_repository(argc > 1 ? argv[1] : ".");
   const auto findings = check(files);
-  std::printf("%s%s%zu findings in %zu files\n", to_string(findings).c_str(), statistics(files).c_str(),
-              findings.size(), files.size());
+  std::printf("%s%zu findings in %zu files\n", to_string(findings).c_str(), findings.size(), files.size());
   return findings.empty() && !files.empty() ? 0 : 1;
 }

@@ -64,13 +64,6 @@ void check_lengths(const File& file, std::vector<Finding>& found) {
                            std::to_string(kFunctionLines)});
 }
 
-std::string quantiles(std::vector<size_t> values) {
-  if (values.empty()) return "none";
-  std::sort(values.begin(), values.end());
-  return "median " + std::to_string(values[values.size() / 2]) + ", p90 " +
-         std::to_string(values[values.size() * 9 / 10]) + ", max " + std::to_string(values.back());
-}
-
 }  // namespace
 
 // Functions stand at the left margin, members two columns in; what is inside a body is passed over.
@@ -98,22 +91,6 @@ void check_shape(const std::vector<File>& files, std::vector<Finding>& found) {
   check_top_level(files, found);
   for (const auto& file : files)
     if (is_code(file)) check_lengths(file, found);
-}
-
-std::string statistics(const std::vector<File>& files) {
-  std::vector<size_t> lengths, functions;
-  size_t tests = 0, code = 0;
-  for (const auto& file : files) {
-    if (!is_cpp(file.path)) continue;
-    const size_t length = lines_of(file.text).size();
-    lengths.push_back(length);
-    (is_test(file.path) ? tests : code) += length;
-    for (const auto& f : functions_of(file)) functions.push_back(f.length);
-  }
-  return "files: " + std::to_string(lengths.size()) + ", lines " + quantiles(lengths) +
-         "\nfunctions: " + std::to_string(functions.size()) + ", lines " + quantiles(functions) +
-         "\nlines of tests: " + std::to_string(tests) + ", of code: " + std::to_string(code) +
-         "\nfiles over the limit, by ratchet: " + std::to_string(kRatchet.size()) + "\n";
 }
 
 }  // namespace lockstep::tidy

@@ -34,13 +34,9 @@ void check_lines(const std::vector<File>& files, std::vector<Finding>& found);
 void check_documents(const std::vector<File>& files, std::vector<Finding>& found);
 void check_shape(const std::vector<File>& files, std::vector<Finding>& found);
 
-// Lengths of files and functions, tests to code: printed so that they can be watched.
-std::string statistics(const std::vector<File>& files);
-
 // Shared by the checks.
 bool is_cpp(std::string_view path);  // C, C++ or CUDA source
 bool is_code(const File& file);      // that, CMake, SQL, JavaScript, CSS or a script
-bool is_test(std::string_view path);
 std::vector<std::string_view> lines_of(std::string_view text);
 // The lengths in lines of the functions of a C++ file laid out by clang-format, with the line each starts at.
 struct FunctionLength {

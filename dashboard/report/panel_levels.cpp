@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "ci/perf/statistics/change_points.h"
 #include "dashboard/report/panels.h"
+#include "dashboard/statistics/change_points.h"
 
 namespace lockstep::dashboard {
 namespace {
@@ -57,7 +57,7 @@ Columns columns(bool named) {
 // A row of columns() for each change of level.
 std::vector<std::vector<std::string>> rows(const History& history) {
   std::vector<std::vector<std::string>> found;
-  for (const auto& point : perf::change_points(history.values).points)
+  for (const auto& point : change_points(history.values).points)
     found.push_back({"<code>" + html::cut(history.commits[point.position], 16) + "</code>",
                      html::time(history.times[point.position]),
                      html::brief(point.before) + " " + html::escape(history.unit),
@@ -68,7 +68,7 @@ std::vector<std::vector<std::string>> rows(const History& history) {
 
 // What the method cannot see, of a history of so many runs.
 std::string limits(const std::string& runs) {
-  const perf::ChangePointOptions options;
+  const ChangePointOptions options;
   return "<p class=\"quiet\">E-divisive over the last " + runs +
          " of the machine that measured last; a level has at least " +
          html::grouped(static_cast<int64_t>(options.segment)) + " runs, so one that began with the newest " +
@@ -82,7 +82,7 @@ std::string series_levels(const Source& source, const std::string& series) {
   const History& history = all[series];
   html::Table table("Changes of level", columns(false));
   for (const auto& row : rows(history)) table.row(row);
-  const auto runs = std::min(history.values.size(), perf::ChangePointOptions().most);
+  const auto runs = std::min(history.values.size(), ChangePointOptions().most);
   return table.html_or("No change of level was found on the machine that measured last.") +
          limits(html::plural(static_cast<int64_t>(runs), "run", "runs"));
 }
@@ -91,7 +91,7 @@ std::string render_levels(const Source& source, nlohmann::json&) {
   constexpr int64_t kMostRows = 200;
   html::Table table("Changes of level of all series", columns(true));
   int64_t judged = 0, left = 0, shorter = 0;
-  const size_t least = 2 * perf::ChangePointOptions().segment;
+  const size_t least = 2 * ChangePointOptions().segment;
   for (const auto& [name, history] : histories(source, "? = ''", "")) {
     (history.values.size() < least ? shorter : judged) += 1;
     for (auto& row : rows(history)) {

@@ -123,7 +123,8 @@ class Planner {
   void move() {
     const auto next = destination();
     if (*next == *now_) return;
-    if (owns_all(*next)) return step(StepKind::kSlice, -1, next, 0);
+    const int64_t bytes = received(*next);
+    if (bytes == 0) return step(StepKind::kSlice, -1, next, 0);
     std::vector<int64_t> changed;
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
       if (now(d) != next->placements()[u(d)]) changed.push_back(d);
@@ -132,27 +133,19 @@ class Planner {
       const int64_t d = changed[0];
       const auto& after = next->placements()[u(d)];
       if (*next == *with(d, after, now_->order())) {
-        if (is_replicate(after)) return step(StepKind::kAllGather, d, next, received(*next));
+        if (is_replicate(after)) return step(StepKind::kAllGather, d, next, bytes);
         if (std::holds_alternative<Shard>(after) && is_innermost(*next, d))
-          return step(StepKind::kAllToAll, d, next, received(*next));
+          return step(StepKind::kAllToAll, d, next, bytes);
       }
     }
-    step(StepKind::kExchange, -1, next, received(*next));
+    step(StepKind::kExchange, -1, next, bytes);
   }
 
-  // Every rank already holds what it needs.
-  bool owns_all(const Spec& next) const {
-    for (int64_t p = 0; p < next.mesh().size(); ++p)
-      for (const auto& t : transfers(*now_, next, p))
-        if (t.source != t.target) return false;
-    return true;
-  }
-
+  // From other ranks, all ranks together.
   int64_t received(const Spec& next) const {
+    Moves moves(*now_, next);
     int64_t n = 0;
-    for (int64_t p = 0; p < next.mesh().size(); ++p)
-      for (const auto& t : transfers(*now_, next, p))
-        if (t.source != t.target) n += t.at_target.numel();
+    for (int64_t p = 0; p < next.mesh().size(); ++p) n += moves.missing(p);
     return n * element_size(*now_);
   }
 
@@ -219,22 +212,6 @@ std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_
   return found;
 }
 
-// The mesh positions that `target` may receive from: along dimensions that replicate or hold terms they stand
-// where it stands.
-std::vector<int64_t> sources_for(const Spec& from, int64_t target) {
-  const auto& mesh = from.mesh();
-  const auto home = mesh.coordinate(target);
-  std::vector<int64_t> sources;
-  for (int64_t source = 0; source < mesh.size(); ++source) {
-    const auto at = mesh.coordinate(source);
-    bool candidate = true;
-    for (int64_t d = 0; d < mesh.ndim(); ++d)
-      if (!distributes(from.placements()[u(d)]) && at[u(d)] != home[u(d)]) candidate = false;
-    if (candidate) sources.push_back(source);
-  }
-  return sources;
-}
-
 }  // namespace
 
 std::vector<int64_t> Region::shape() const {
@@ -295,18 +272,48 @@ Placements dual(const Placements& placements) {
   return result;
 }
 
-std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target) {
-  const auto need = owned_by(to, target);
-  const auto wanted = pieces(need);
-  std::vector<Transfer> result;
-  for (const int64_t source : sources_for(from, target)) {
-    const auto held = owned_by(from, source);
-    for (const auto& has : pieces(held))
-      for (const auto& wants : wanted)
-        if (auto both = common(held, has, need, wants); both.has_value())
-          result.push_back({source, target, std::move(both->first), std::move(both->second)});
+std::vector<int64_t> Moves::peers(int64_t position) const {
+  const auto& mesh = from_.mesh();
+  std::vector<int64_t> found{position};
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    if (!distributes(from_.placements()[u(d)])) continue;
+    std::vector<int64_t> more;
+    for (const int64_t p : found)
+      for (const int64_t q : mesh.line(p, d)) more.push_back(q);
+    found = std::move(more);
   }
-  return result;
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+const Moves::Held& Moves::held(std::map<int64_t, Held>& known, const Spec& spec, int64_t position) {
+  const auto found = known.find(position);
+  if (found != known.end()) return found->second;
+  auto owned = owned_by(spec, position);
+  auto parts = pieces(owned);
+  return known.emplace(position, Held{std::move(owned), std::move(parts)}).first->second;
+}
+
+const std::vector<Transfer>& Moves::between(int64_t source, int64_t target) {
+  const auto [found, fresh] = between_.try_emplace({source, target});
+  if (!fresh) return found->second;
+  const auto& from = held(sources_, from_, source);
+  const auto& to = held(targets_, to_, target);
+  for (const auto& has : from.pieces)
+    for (const auto& wants : to.pieces)
+      if (auto both = common(from.owned, has, to.owned, wants); both.has_value())
+        found->second.push_back({std::move(both->first), std::move(both->second)});
+  return found->second;
+}
+
+int64_t Moves::elements(int64_t source, int64_t target) {
+  int64_t n = 0;
+  for (const auto& t : between(source, target)) n += t.at_target.numel();
+  return n;
+}
+
+int64_t Moves::missing(int64_t target) {
+  return numel(held(targets_, to_, target).owned) - elements(target, target);
 }
 
 const char* name(StepKind kind) {

@@ -2,6 +2,7 @@
 // Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute()
 // decides nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -61,15 +62,39 @@ struct Region {
   int64_t numel() const;
 };
 
-// One rank's view of a move of elements: what it takes from `source` and where it puts it; boxes of one
-// shape.
+// Elements that move from one rank to another: boxes of one shape, whose lists have intervals of the same
+// lengths.
 struct Transfer {
-  int64_t source, target;  // mesh positions
   Region at_source, at_target;
 };
-// The transfers of one exchange that `target` receives: every element it needs exactly once, from itself if
-// it can. By source, and those of one source in an order that both sides know.
-std::vector<Transfer> transfers(const Spec& from, const Spec& to, int64_t target);
+
+// The moves of elements from one Spec to another, for each pair of mesh positions. Keeps what it has
+// computed.
+class Moves {
+ public:
+  Moves(const Spec& from, const Spec& to) : from_(from), to_(to) {}
+
+  // Whom this position may receive from and send to, ascending: along mesh dimensions that replicate or hold
+  // terms they stand where it stands.
+  std::vector<int64_t> peers(int64_t position) const;
+  // What `target` takes from `source`. Law: from all its peers it takes every element it needs exactly once.
+  const std::vector<Transfer>& between(int64_t source, int64_t target);
+  int64_t elements(int64_t source, int64_t target);
+  // Of those that the target needs, the elements that others hold.
+  int64_t missing(int64_t target);
+
+ private:
+  struct Held {
+    Owned owned;
+    std::vector<Piece> pieces;
+  };
+  static const Held& held(std::map<int64_t, Held>& known, const Spec& spec, int64_t position);
+
+  const Spec& from_;
+  const Spec& to_;
+  std::map<int64_t, Held> sources_, targets_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Transfer>> between_;
+};
 
 const char* name(StepKind kind);  // "all_reduce", …
 std::string to_string(const Step& step);

@@ -10,6 +10,7 @@
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/tensor/testing.h"
 #include "engine/values/error.h"
+#include "engine/world/fold.h"
 
 namespace lockstep {
 namespace {

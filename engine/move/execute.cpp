@@ -3,11 +3,10 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <limits>
-#include <map>
 
 #include "engine/values/error.h"
+#include "engine/world/collectives.h"
 
 namespace lockstep {
 namespace {
@@ -18,28 +17,33 @@ size_t u(int64_t i) {
 
 using Locals = PerRank<at::Tensor>;
 
-// What a group folds is the same for all its ranks: fold once for each group hosted here, then copy.
-Locals fold_groups(const Step& step, const PerRank<std::vector<at::Tensor>>& terms,
-                   const std::vector<Group>& groups) {
-  const auto op = std::get<Partial>(step.from->placements()[u(step.mesh_dim)]).op;
-  std::map<int64_t, at::Tensor> folded;
+const std::vector<Group>& groups_of(const Step& step, const Comm& comm) {
+  return comm.along[u(step.mesh_dim)];
+}
+
+ReduceOp reduction(const Step& step) {
+  return std::get<Partial>(step.from->placements()[u(step.mesh_dim)]).op;
+}
+
+int64_t cut_by(const Step& step, const Spec& spec) {
+  return shard_dim(spec.placements()[u(step.mesh_dim)]);
+}
+
+Locals conformed(Locals locals, const Spec& spec) {
+  for (auto& local : locals) local = conform(local, spec);
+  return locals;
+}
+
+Locals empty_locals(const Spec& spec, const Comm& comm) {
   Locals result;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    auto& value = folded[groups[i].ranks.front()];
-    result.push_back(value.defined() ? value.clone() : (value = fold(op, terms[i])));
-    result.back() = conform(result.back(), *step.to);
-  }
+  for (const int64_t p : comm.positions) result.push_back(empty_local(spec, local_shape(spec, p)));
   return result;
 }
 
-Locals all_reduce(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto& groups = comm.along[u(step.mesh_dim)];
-  return fold_groups(step, comm.world->all_gather(comm.ranks, groups, locals), groups);
-}
-
-// Along one mesh dimension: cut each local into one piece for each rank of the group.
-PerRank<std::vector<at::Tensor>> cut(const Locals& locals, int64_t dim, int64_t m) {
-  PerRank<std::vector<at::Tensor>> pieces;
+// Along one mesh dimension: each local as one piece for each rank of the group.
+PerRank<Buffers> cut(const Locals& locals, int64_t dim, const Step& step) {
+  const int64_t m = step.from->mesh().size(step.mesh_dim);
+  PerRank<Buffers> pieces;
   for (const auto& local : locals) {
     auto& mine = pieces.emplace_back();
     for (int64_t r = 0; r < m; ++r) {
@@ -50,83 +54,82 @@ PerRank<std::vector<at::Tensor>> cut(const Locals& locals, int64_t dim, int64_t 
   return pieces;
 }
 
-Locals reduce_scatter(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto& groups = comm.along[u(step.mesh_dim)];
-  const int64_t dim = shard_dim(step.to->placements()[u(step.mesh_dim)]);
-  const auto op = std::get<Partial>(step.from->placements()[u(step.mesh_dim)]).op;
-  const auto received =
-      comm.world->all_to_all(comm.ranks, groups, cut(locals, dim, step.from->mesh().size(step.mesh_dim)));
-  Locals result;
-  for (const auto& terms : received) result.push_back(conform(fold(op, terms), *step.to));
+Locals reduced(const Step& step, const Locals& locals, const Comm& comm) {
+  Locals result(locals.size());
+  all_reduce(*comm.world, groups_of(step, comm), reduction(step), locals, result).wait();
+  return conformed(std::move(result), *step.to);
+}
+
+Locals reduced_and_scattered(const Step& step, const Locals& locals, const Comm& comm) {
+  Locals result(locals.size());
+  const auto terms = cut(locals, cut_by(step, *step.to), step);
+  reduce_scatter(*comm.world, groups_of(step, comm), reduction(step), terms, result).wait();
+  return conformed(std::move(result), *step.to);
+}
+
+Locals gathered(const Step& step, const Locals& locals, const Comm& comm) {
+  auto result = empty_locals(*step.to, comm);
+  const auto into = cut(result, cut_by(step, *step.from), step);
+  all_gather(*comm.world, groups_of(step, comm), locals, into).wait();
   return result;
 }
 
-at::Tensor concatenate(const std::vector<at::Tensor>& parts, int64_t dim, const Spec& spec) {
-  auto whole = at::cat(parts, dim);
-  return conform(whole, spec);
-}
-
-Locals all_gather(const Step& step, const Locals& locals, const Comm& comm) {
-  const int64_t dim = shard_dim(step.from->placements()[u(step.mesh_dim)]);
-  Locals result;
-  for (const auto& parts : comm.world->all_gather(comm.ranks, comm.along[u(step.mesh_dim)], locals))
-    result.push_back(concatenate(parts, dim, *step.to));
+Locals turned(const Step& step, const Locals& locals, const Comm& comm) {
+  auto result = empty_locals(*step.to, comm);
+  const auto sent = cut(locals, cut_by(step, *step.to), step);
+  const auto into = cut(result, cut_by(step, *step.from), step);
+  all_to_all(*comm.world, groups_of(step, comm), sent, into).wait();
   return result;
 }
 
-Locals all_to_all(const Step& step, const Locals& locals, const Comm& comm) {
-  const int64_t from = shard_dim(step.from->placements()[u(step.mesh_dim)]);
-  const int64_t to = shard_dim(step.to->placements()[u(step.mesh_dim)]);
-  const auto received = comm.world->all_to_all(comm.ranks, comm.along[u(step.mesh_dim)],
-                                               cut(locals, to, step.from->mesh().size(step.mesh_dim)));
-  Locals result;
-  for (const auto& parts : received) result.push_back(concatenate(parts, from, *step.to));
-  return result;
+// The run that a region lies in, or the whole local tensor.
+at::Tensor run_of(const at::Tensor& local, const Region& region) {
+  if (!region.run.has_value()) return local;
+  const auto& [start, shape] = *region.run;
+  return local.narrow(0, start, c10::multiply_integers(shape)).view(shape);
 }
 
-Locals slice(const Step& step, const Locals& locals, const Comm& comm) {
-  Locals result;
-  for (size_t i = 0; i < locals.size(); ++i) {
-    auto local = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
-    for (const auto& t : transfers(*step.from, *step.to, comm.positions[i]))
-      put(local, t.at_target, take(locals[i], t.at_source));
-    result.push_back(std::move(local));
+// The elements of a local tensor in a region, as views: one for each choice of an interval along each
+// dimension.
+Buffers views(const at::Tensor& local, const Region& region) {
+  Buffers found{run_of(local, region)};
+  for (size_t dim = 0; dim < region.lists.size(); ++dim) {
+    Buffers finer;
+    for (const auto& view : found)
+      for (const auto& i : region.lists[dim])
+        finer.push_back(view.narrow(static_cast<int64_t>(dim), i.start, i.length));
+    found = std::move(finer);
   }
+  return found;
+}
+
+Locals sliced(const Step& step, const Locals& locals, const Comm& comm) {
+  auto result = empty_locals(*step.to, comm);
+  Moves moves(*step.from, *step.to);
+  for (size_t i = 0; i < locals.size(); ++i)
+    for (const auto& t : moves.between(comm.positions[i], comm.positions[i])) {
+      const auto from = views(locals[i], t.at_source), to = views(result[i], t.at_target);
+      for (size_t k = 0; k < to.size(); ++k) to[k].copy_(from[k]);
+    }
   return result;
 }
 
-// What each hosted rank sends to each rank of the mesh: its transfers' elements one after another, flat.
-PerRank<std::vector<at::Tensor>> parcels(const Step& step, const Locals& locals, const Comm& comm) {
-  const int64_t ranks = comm.mesh.size();
-  const auto nothing = at::empty({0}, locals.front().options());
-  std::vector<size_t> hosted_index(u(ranks), locals.size());
-  for (size_t i = 0; i < comm.positions.size(); ++i) hosted_index[u(comm.positions[i])] = i;
-  PerRank<std::vector<at::Tensor>> sent(locals.size(), std::vector<at::Tensor>(u(ranks), nothing));
-  for (int64_t target = 0; target < ranks; ++target)
-    for (const auto& t : transfers(*step.from, *step.to, target)) {
-      const size_t i = hosted_index[u(t.source)];
-      if (i == locals.size()) continue;
-      auto& parcel = sent[i][u(target)];
-      const auto block = take(locals[i], t.at_source).reshape({-1});
-      parcel = parcel.numel() == 0 ? block : at::cat({parcel, block});
-    }
-  return sent;
-}
-
-Locals exchange(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto received = comm.world->all_to_all(comm.ranks, comm.whole, parcels(step, locals, comm));
-  Locals result;
+Locals exchanged(const Step& step, const Locals& locals, const Comm& comm) {
+  auto result = empty_locals(*step.to, comm);
+  Moves moves(*step.from, *step.to);
+  Exchange asked{name(step.kind), PerRank<Part>(locals.size()), nullptr};
   for (size_t i = 0; i < locals.size(); ++i) {
-    auto local = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
-    std::vector<int64_t> unpacked(received[i].size(), 0);  // elements, by source
-    for (const auto& t : transfers(*step.from, *step.to, comm.positions[i])) {
-      const int64_t n = t.at_target.numel();
-      int64_t& at = unpacked[u(t.source)];
-      put(local, t.at_target, received[i][u(t.source)].narrow(0, at, n).view(t.at_target.shape()));
-      at += n;
+    const int64_t own = comm.positions[i];
+    auto& part = asked.parts[i];
+    part.group = &comm.whole[i];
+    for (const int64_t peer : moves.peers(own)) {
+      for (const auto& t : moves.between(own, peer))
+        for (auto& view : views(locals[i], t.at_source)) part.sent.push_back({peer, std::move(view)});
+      for (const auto& t : moves.between(peer, own))
+        for (auto& view : views(result[i], t.at_target)) part.received.push_back({peer, std::move(view)});
     }
-    result.push_back(std::move(local));
   }
+  comm.world->exchange(std::move(asked)).wait();
   return result;
 }
 
@@ -145,42 +148,21 @@ Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
 Locals run(const Step& step, const Locals& locals, const Comm& comm) {
   switch (step.kind) {
     case StepKind::kAllReduce:
-      return all_reduce(step, locals, comm);
+      return reduced(step, locals, comm);
     case StepKind::kReduceScatter:
-      return reduce_scatter(step, locals, comm);
+      return reduced_and_scattered(step, locals, comm);
     case StepKind::kSlice:
-      return slice(step, locals, comm);
+      return sliced(step, locals, comm);
     case StepKind::kAllGather:
-      return all_gather(step, locals, comm);
+      return gathered(step, locals, comm);
     case StepKind::kAllToAll:
-      return all_to_all(step, locals, comm);
+      return turned(step, locals, comm);
     case StepKind::kExchange:
-      return exchange(step, locals, comm);
+      return exchanged(step, locals, comm);
     case StepKind::kMakePartial:
       return make_partial(step, locals, comm);
   }
   throw Broken("[execute] unknown step");
-}
-
-// The run that a region lies in, or the whole local tensor.
-at::Tensor run_of(const at::Tensor& local, const Region& region) {
-  if (!region.run.has_value()) return local;
-  const auto& [start, shape] = *region.run;
-  return local.narrow(0, start, c10::multiply_integers(shape)).view(shape);
-}
-
-void put_from(const at::Tensor& local, const std::vector<IndexList>& lists, const at::Tensor& block,
-              size_t dim) {
-  if (dim == lists.size()) {
-    local.copy_(block);
-    return;
-  }
-  const auto d = static_cast<int64_t>(dim);
-  int64_t at = 0;
-  for (const auto& i : lists[dim]) {
-    put_from(local.narrow(d, i.start, i.length), lists, block.narrow(d, at, i.length), dim + 1);
-    at += i.length;
-  }
 }
 
 }  // namespace
@@ -225,40 +207,6 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
   }
 }
 
-// A NaN passes with its own bits, and the first of two: what arithmetic makes of two NaNs, and of a half's
-// payload, depends on where in the tensor an element stands.
-static at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor value) {
-  // One read tells whether there is any.
-  if (!value.is_floating_point() || !std::isnan(value.sum().item<double>())) return value;
-  return at::where(at::isnan(a), a, at::where(at::isnan(b), b, value));
-}
-
-at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
-  auto value = terms.front().clone();
-  for (size_t i = 1; i < terms.size(); ++i) {
-    const auto& term = terms[i];
-    switch (op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        value = with_nans_of(value, term, value.add(term));
-        break;
-      case ReduceOp::kProduct:
-        value = with_nans_of(value, term, value.mul(term));
-        break;
-      // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do
-      // not.
-      case ReduceOp::kMax:
-        value = at::where(value.gt(term).logical_or_(value.isnan()), value, term);
-        break;
-      case ReduceOp::kMin:
-        value = at::where(value.lt(term).logical_or_(value.isnan()), value, term);
-        break;
-    }
-  }
-  if (op != ReduceOp::kAvg) return value;
-  return with_nans_of(value, value, value.div(static_cast<double>(terms.size())));
-}
-
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
   return at::empty_strided(shape, local_stride(spec, shape), at::TensorOptions().dtype(spec.dtype()));
 }
@@ -286,26 +234,6 @@ at::Tensor conform_view(const at::Tensor& local, const Spec& spec) {
   const auto stride = local_stride(spec, local.sizes().vec());
   if (local.strides() == at::IntArrayRef(stride) || !same_memory(local, stride)) return local;
   return local.as_strided(local.sizes(), stride);
-}
-
-at::Tensor take(const at::Tensor& local, const Region& region) {
-  const auto& lists = region.lists;
-  auto block = run_of(local, region);
-  for (size_t dim = 0; dim < lists.size(); ++dim) {
-    const auto d = static_cast<int64_t>(dim);
-    if (lists[dim].size() == 1) {
-      block = block.narrow(d, lists[dim][0].start, lists[dim][0].length);
-      continue;
-    }
-    std::vector<at::Tensor> parts;
-    for (const auto& i : lists[dim]) parts.push_back(block.narrow(d, i.start, i.length));
-    block = at::cat(parts, d);
-  }
-  return block;
-}
-
-void put(const at::Tensor& local, const Region& region, const at::Tensor& block) {
-  put_from(run_of(local, region), region.lists, block, 0);
 }
 
 }  // namespace lockstep

@@ -11,6 +11,8 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/values/error.h"
+#include "engine/world/bits.h"
+#include "engine/world/collectives.h"
 
 namespace lockstep {
 namespace {
@@ -25,11 +27,6 @@ size_t u(int64_t i) {
 CommPtr comm_of(const MeshInWorld& mesh) {
   if (mesh.comm != nullptr) return mesh.comm;
   return std::make_shared<const Comm>(mesh.mesh, mesh.world);
-}
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  const auto x = a.contiguous(), y = b.contiguous();
-  return x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 // Why this tensor can neither be cut nor be a part; empty: it can.
@@ -77,13 +74,12 @@ void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
 void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
     if (!is_replicate(spec.placements()[u(d)])) continue;
-    const auto copies = comm.world->all_gather(comm.ranks, comm.along[u(d)], locals);
-    for (size_t i = 0; i < locals.size(); ++i)
-      for (const auto& copy : copies[i])
-        LOCKSTEP_CHECK(
-            same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
-            spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
-            " holds other bits than its group; broadcast first, or name the placement that is meant");
+    all_gather(*comm.world, comm.along[u(d)], locals, [&](size_t i, const at::Tensor& copy) {
+      LOCKSTEP_CHECK(
+          same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
+          spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
+          " holds other bits than its group; broadcast first, or name the placement that is meant");
+    }).wait();
   }
 }
 
@@ -177,7 +173,10 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
     LOCKSTEP_CHECK(*src_data_rank >= 0 && *src_data_rank < mesh.mesh.size(),
                    "[distribute_tensor] src_data_rank ", *src_data_rank, " is not a position of mesh ",
                    to_string(mesh.mesh));
-    locals = comm->world->broadcast(comm->ranks, comm->whole, *src_data_rank, locals);
+    const auto sent = locals;
+    for (size_t i = 0; i < locals.size(); ++i)
+      if (comm->positions[i] != *src_data_rank) locals[i] = at::empty_like(sent[i]);
+    broadcast(*comm->world, comm->whole, *src_data_rank, sent, locals).wait();
   }
   at::Tensor result;
   {

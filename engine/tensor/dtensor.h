@@ -10,7 +10,7 @@
 #include "engine/stream/random_source.h"
 #include "engine/values/per_rank.h"
 #include "engine/values/spec.h"
-#include "engine/world/world.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep {
 

@@ -46,7 +46,7 @@ struct TensorRecord {
   SpecPtr spec;
   std::vector<Digest> digests;  // empty: an undefined tensor
   // Of each local tensor, where one has gaps or overlaps, as a view may: stock kernels choose the order in
-  // which they round by them. Empty: all are dense.
+  // which they round by them. Empty, or empty for a position: dense.
   std::vector<std::vector<int64_t>> strides;
 };
 

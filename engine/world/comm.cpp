@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 

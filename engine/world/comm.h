@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "engine/values/device_mesh.h"
-#include "engine/world/world.h"
+#include "engine/world/group.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep {
 

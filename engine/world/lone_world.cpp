@@ -2,6 +2,7 @@
 #include "engine/world/lone_world.h"
 
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
@@ -13,26 +14,14 @@ class LoneWorld final : public World {
   std::string name() const override { return "lone"; }
   int64_t size() const override { return size_; }
   const std::vector<int64_t>& hosted() const override { return hosted_; }
+  c10::Device device() const override { return c10::kCPU; }
 
-  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>&, const std::vector<Group>&,
-                                              const PerRank<at::Tensor>&) override {
-    refuse("all_gather");
-  }
-  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>&, const std::vector<Group>&,
-                                              const PerRank<std::vector<at::Tensor>>&) override {
-    refuse("all_to_all");
-  }
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>&, const std::vector<Group>&, int64_t,
-                                const PerRank<at::Tensor>&) override {
-    refuse("broadcast");
-  }
-
- private:
-  [[noreturn]] void refuse(const char* collective) const {
-    throw Error(concat("[", collective, "] rank ", hosted_[0], " of ", size_,
+  Work exchange(Exchange asked) override {
+    throw Error(concat("[", asked.op, "] rank ", hosted_[0], " of ", size_,
                        " is alone in its world; use local_world for ranks that meet"));
   }
 
+ private:
   int64_t size_;
   std::vector<int64_t> hosted_;
 };

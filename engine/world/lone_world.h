@@ -2,7 +2,7 @@
 // LoneWorld: one rank of a job, without the others. What needs no other rank runs: drawing a model's shards
 // one rank at a time.
 #pragma once
-#include "engine/world/world.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep {
 

@@ -1,49 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: the ranks of a job, and which of them this process hosts. Collectives move bits and never add:
-// whoever reduces does so locally, in rank order, so that every World gives the same bits.
+// World: the ranks of a job, and which of them this process hosts. It does one thing, an exchange, and moves
+// bits: whoever reduces does so locally, in rank order, so that every World gives the same bits. What
+// collectives are made of it is in collectives.h.
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/values/per_rank.h"
+#include "engine/world/group.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep {
 
-// For each hosted rank, the ordered group it communicates with (itself included) and its place in that group.
-struct Group {
-  std::vector<int64_t> ranks;
-  int64_t place = 0;
+// Elements that one rank sends to, or receives from, one of its group; itself included, if it likes.
+struct Parcel {
+  int64_t place = 0;  // of the other one, in the group
+  // Sent: the elements. Received: where they go, or, if `arrived` takes them, any tensor of their form.
+  at::Tensor tensor;
+};
+
+// What one hosted rank asks for. Law: what a lists as sent to b and what b lists as received from a are as
+// many parcels, in one order, of the same dtypes and sizes; both know them from the Layout.
+struct Part {
+  const Group* group = nullptr;  // outlives the exchange; a rank that nothing is sent to takes part too
+  std::vector<Parcel> sent, received;
+};
+
+// One collective, for all hosted ranks that take part.
+struct Exchange {
+  const char* op;  // "all_gather", …: a literal. All ranks of a group name the same
+  PerRank<Part> parts;
+  // If set, nothing is written: each parcel is handed over instead, those of one part in the order in which
+  // it lists them. Read it during the call only: it may be the sender's own.
+  std::function<void(size_t part, size_t parcel, const at::Tensor& arrived)> arrived;
+};
+
+// An exchange that has begun. Until wait() returns, what it sends must not be written, and what it receives
+// neither written nor read.
+class [[nodiscard]] Work {
+ public:
+  // `finish` blocks until all has arrived and all that is sent may be written again.
+  Work(const char* op, std::function<void()> finish) : op_(op), finish_(std::move(finish)) {}
+  Work(Work&& other) noexcept : op_(other.op_), finish_(std::exchange(other.finish_, nullptr)) {}
+  Work& operator=(Work&&) = delete;
+  // Throws Error if nobody waited, unless an exception is on its way already.
+  ~Work() noexcept(false);
+
+  // Throws Error if it has been waited for before.
+  void wait();
+  // The same, with `next` at the end of its wait.
+  Work then(std::function<void()> next) &&;
+
+ private:
+  const char* op_;
+  std::function<void()> finish_;
 };
 
 class World {
  public:
   virtual ~World() = default;
-  virtual std::string name() const = 0;  // "local", later "gloo", "nccl"
+  virtual std::string name() const = 0;  // "local", "thread", later "gloo", "nccl"
   virtual int64_t size() const = 0;
   // The ranks this process hosts, ascending.
   virtual const std::vector<int64_t>& hosted() const = 0;
+  // Where the tensors are that it moves.
+  virtual c10::Device device() const = 0;
 
-  // @param ranks the hosted ranks that take part; groups[i], sent[i] belong to ranks[i].
-  // @post result[i][k] has the bits of the tensor that rank groups[i].ranks[k] sent. Read it, do not write to
-  // it: it may share storage with what was sent, or with another rank's result.
-  virtual PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
-                                                      const std::vector<Group>& groups,
-                                                      const PerRank<at::Tensor>& sent) = 0;
-  // @post result[i][k] has the bits of sent_by(groups[i].ranks[k])[groups[i].place]; read only, as above.
-  virtual PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks,
-                                                      const std::vector<Group>& groups,
-                                                      const PerRank<std::vector<at::Tensor>>& sent) = 0;
-  // @post result[i] has the bits that the root (place `root` of each group) sent; read only, as above.
-  virtual PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
-                                        int64_t root, const PerRank<at::Tensor>& sent) = 0;
+  // Begins an exchange. Ranks of one group begin theirs in the same order; they may wait in any. Throws
+  // Error, here or from wait(), that names op and ranks if they ask for different exchanges, or one does not
+  // come.
+  // @post after wait(), every parcel received has the bits of the one sent. A group has met then, even where
+  // none is sent: an exchange of nothing is a barrier.
+  virtual Work exchange(Exchange asked) = 0;
 };
 
-using WorldPtr = std::shared_ptr<World>;
+// "f32[2, 3]"
+std::string form(const at::Tensor& tensor);
 
-// Hosts all n ranks in the calling thread, in lockstep: no deadlock, no network, deterministic.
-WorldPtr local_world(int64_t n);
+// Whether Worlds look for a reader or writer of what is in flight, which costs a pass over it: LocalWorld
+// then fills what is to be received with bits that nobody sends, and finds what was written too early when it
+// is waited for. On if the environment has LOCKSTEP_CHECK_WORLDS, as in tests, or as set here.
+bool checks_in_flight();
+void check_in_flight(bool on);
 
 }  // namespace lockstep

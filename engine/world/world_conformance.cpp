@@ -3,113 +3,253 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 #include "engine/values/error.h"
+#include "engine/world/bits.h"
+#include "engine/world/collectives.h"
 #include "engine/world/comm.h"
+#include "engine/world/fold.h"
 
 namespace lockstep {
 namespace {
 
-// A tensor that nobody but rank `from` sends to place `to`: numbers that arithmetic would change. One element
-// is a NaN with a payload, one is -0.0; how many there are, none to three, depends on both.
-at::Tensor sample(int64_t from, int64_t to) {
-  constexpr int64_t kNaN = 0x7ff0000000000001, kMinusZero = std::numeric_limits<int64_t>::min();
-  const auto bits = at::tensor({kNaN + from * 4096 + to, kMinusZero, from * 4096 + to}, at::kLong);
-  return bits.view(at::kDouble).narrow(0, 0, (from + 2 * to + 1) % 4);
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
 }
 
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.view(at::kLong).equal(b.view(at::kLong));
+constexpr c10::ScalarType kTypes[] = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf, at::kLong,
+                                      at::kInt,    at::kShort, at::kChar,     at::kByte, at::kBool};
+
+// A NaN with a payload that arithmetic would make quiet, and -0.0, as bits; any two other numbers where there
+// are none.
+std::pair<int64_t, int64_t> special(c10::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+    case at::kLong:
+      return {0x7ff0000000000001, std::numeric_limits<int64_t>::min()};
+    case at::kFloat:
+    case at::kInt:
+      return {0x7f800001, std::numeric_limits<int32_t>::min()};
+    case at::kBFloat16:
+      return {0x7f81, std::numeric_limits<int16_t>::min()};
+    case at::kHalf:
+    case at::kShort:
+      return {0x7c01, std::numeric_limits<int16_t>::min()};
+    default:
+      return {1, 0};
+  }
 }
 
-// What one collective gave, against what the groups sent.
-class Check {
- public:
-  Check(const char* collective, const Comm& comm, size_t dim)
-      : collective_(collective), comm_(comm), dim_(dim) {}
-
-  void expect(size_t rank, size_t from, const at::Tensor& got, const at::Tensor& sent) {
-    if (!found_.empty() || same_bits(got, sent)) return;
-    found_ = concat("[world] ", collective_, " along dimension ", dim_, " of ", to_string(comm_.mesh),
-                    ": rank ", comm_.ranks[rank], " received ", got, " from place ", from,
-                    " of its group, which sent ", sent);
+c10::ScalarType integer_of(c10::ScalarType dtype) {
+  switch (c10::elementSize(dtype)) {
+    case 8:
+      return at::kLong;
+    case 4:
+      return at::kInt;
+    case 2:
+      return at::kShort;
+    default:
+      return at::kByte;
   }
-  void expect_count(size_t rank, size_t got) {
-    const auto expected = comm_.along[dim_][rank].ranks.size();
-    if (!found_.empty() || got == expected) return;
-    found_ = concat("[world] ", collective_, ": rank ", comm_.ranks[rank], " received ", got,
-                    " tensors in a group of ", expected);
-  }
-  const std::string& found() const { return found_; }
+}
 
- private:
-  const char* collective_;
-  const Comm& comm_;
-  size_t dim_;
-  std::string found_;
-};
+// A tensor that nobody but rank `from` sends to place `to`. How many elements it has, none to three, depends
+// on both.
+at::Tensor sample(c10::ScalarType dtype, int64_t from, int64_t to) {
+  const auto [nan, minus_zero] = special(dtype);
+  const int64_t own = (from * 5 + to) % (dtype == at::kBool ? 2 : 100);
+  const auto bits = at::tensor({nan, minus_zero, own}, at::kLong).to(integer_of(dtype));
+  const auto n = (from + 2 * to + 1) % 4;
+  return (dtype == at::kBool ? bits.to(at::kBool) : bits.view(dtype)).narrow(0, 0, n).clone();
+}
+
+// A term of a reduction: what is added in another order rounds to another sum.
+at::Tensor term(int64_t from, int64_t to) {
+  return at::tensor(
+      {0.1 * static_cast<double>(from + 1), 1e8 / static_cast<double>(from * from + to + 1), -0.0},
+      at::kFloat);
+}
 
 constexpr int64_t kWhole = 2;  // the "place" of what is sent to all
 
-std::string gathers(World& world, const Comm& comm, size_t dim) {
-  PerRank<at::Tensor> sent;
-  for (const int64_t r : comm.ranks) sent.push_back(sample(r, kWhole));
-  const auto got = world.all_gather(comm.ranks, comm.along[dim], sent);
-  Check check("all_gather", comm, dim);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const auto& group = comm.along[dim][i];
-    check.expect_count(i, got[i].size());
-    for (size_t k = 0; check.found().empty() && k < got[i].size(); ++k)
-      check.expect(i, k, got[i][k], sample(group.ranks[k], kWhole));
-  }
-  return check.found();
-}
+// One process's view of one World, along one list of groups.
+class Conformance {
+ public:
+  Conformance(World& world, const Groups& groups, std::string along)
+      : world_(world), groups_(groups), along_(std::move(along)) {}
 
-std::string exchanges(World& world, const Comm& comm, size_t dim) {
-  PerRank<std::vector<at::Tensor>> sent;
-  for (size_t i = 0; i < comm.ranks.size(); ++i) {
-    auto& mine = sent.emplace_back();
-    for (size_t k = 0; k < comm.along[dim][i].ranks.size(); ++k)
-      mine.push_back(sample(comm.ranks[i], static_cast<int64_t>(k)));
+  // Every rank goes through all of it, whatever it finds, so that nobody waits in vain.
+  std::string run() {
+    for (const auto dtype : kTypes) {
+      gathers(dtype);
+      gathers_in_turn(dtype);
+      exchanges(dtype);
+      for (int64_t root = 0; root < members(0); ++root) broadcasts(dtype, root);
+    }
+    for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProduct}) reduces(op);
+    waits_in_another_order();
+    barrier(world_, groups_);
+    tells_mismatches();
+    return found_;
   }
-  const auto got = world.all_to_all(comm.ranks, comm.along[dim], sent);
-  Check check("all_to_all", comm, dim);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const auto& group = comm.along[dim][i];
-    check.expect_count(i, got[i].size());
-    for (size_t k = 0; check.found().empty() && k < got[i].size(); ++k)
-      check.expect(i, k, got[i][k], sample(group.ranks[k], group.place));
-  }
-  return check.found();
-}
 
-std::string broadcasts(World& world, const Comm& comm, size_t dim, int64_t root) {
-  PerRank<at::Tensor> sent;
-  for (const int64_t r : comm.ranks) sent.push_back(sample(r, kWhole));
-  const auto got = world.broadcast(comm.ranks, comm.along[dim], root, sent);
-  Check check("broadcast", comm, dim);
-  const auto from = static_cast<size_t>(root);
-  for (size_t i = 0; i < got.size(); ++i)
-    check.expect(i, from, got[i], sample(comm.along[dim][i].ranks[from], kWhole));
-  return check.found();
-}
+ private:
+  int64_t members(size_t i) const { return static_cast<int64_t>(groups_[i].ranks.size()); }
+  int64_t rank(size_t i) const { return groups_[i].self(); }
+  int64_t rank(size_t i, int64_t place) const { return groups_[i].ranks[u(place)]; }
+
+  template <class... Text>
+  void expect(bool holds, const char* collective, size_t i, const Text&... text) {
+    if (holds || !found_.empty()) return;
+    found_ = concat("[world] ", collective, " ", along_, ": rank ", rank(i), " ", text...);
+  }
+  void expect_bits(const char* collective, size_t i, int64_t place, const at::Tensor& got,
+                   const at::Tensor& sent) {
+    expect(same_bits(got, sent), collective, i, "received ", got, " from place ", place,
+           " of its group, which sent ", sent);
+  }
+
+  // For each hosted rank and place what `make(i, place)` gives.
+  template <class F>
+  PerRank<Buffers> by_place(F&& make) const {
+    PerRank<Buffers> all(groups_.size());
+    for (size_t i = 0; i < groups_.size(); ++i)
+      for (int64_t place = 0; place < members(i); ++place) all[i].push_back(make(i, place));
+    return all;
+  }
+  template <class F>
+  PerRank<at::Tensor> by_rank(F&& make) const {
+    PerRank<at::Tensor> all;
+    for (size_t i = 0; i < groups_.size(); ++i) all.push_back(make(i));
+    return all;
+  }
+  static at::Tensor room_for(const at::Tensor& tensor) { return at::zeros_like(tensor); }
+
+  void gathers(c10::ScalarType dtype) {
+    const auto expected = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), kWhole); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][u(k)]); });
+    const auto sent = by_rank([&](size_t i) { return sample(dtype, rank(i), kWhole); });
+    all_gather(world_, groups_, sent, into).wait();
+    by_place([&](size_t i, int64_t k) {
+      expect_bits("all_gather", i, k, into[i][u(k)], expected[i][u(k)]);
+      return at::Tensor();
+    });
+  }
+
+  // Tensors of one form, by who sends them.
+  at::Tensor of_one_form(c10::ScalarType dtype, int64_t from) const {
+    return at::cat({sample(dtype, 1, 1), sample(dtype, 3 + 4 * from, 1)});
+  }
+  void gathers_in_turn(c10::ScalarType dtype) {
+    std::vector<int64_t> next(groups_.size());
+    const auto sent = by_rank([&](size_t i) { return of_one_form(dtype, rank(i)); });
+    all_gather(world_, groups_, sent, [&](size_t i, const at::Tensor& got) {
+      const int64_t place = next[i]++;
+      expect_bits("all_gather in turn", i, place, got, of_one_form(dtype, rank(i, place)));
+    }).wait();
+    for (size_t i = 0; i < groups_.size(); ++i)
+      expect(next[i] == members(i), "all_gather in turn", i, "received ", next[i], " tensors in a group of ",
+             members(i));
+  }
+
+  void exchanges(c10::ScalarType dtype) {
+    const auto sent = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i), k); });
+    const auto expected =
+        by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), groups_[i].place); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][u(k)]); });
+    all_to_all(world_, groups_, sent, into).wait();
+    by_place([&](size_t i, int64_t k) {
+      expect_bits("all_to_all", i, k, into[i][u(k)], expected[i][u(k)]);
+      return at::Tensor();
+    });
+  }
+
+  void broadcasts(c10::ScalarType dtype, int64_t root) {
+    const auto from_root = [&](size_t i) { return sample(dtype, rank(i, root), kWhole); };
+    const auto sent = by_rank([&](size_t i) { return sample(dtype, rank(i), kWhole); });
+    const auto into =
+        by_rank([&](size_t i) { return groups_[i].place == root ? sent[i] : room_for(from_root(i)); });
+    broadcast(world_, groups_, root, sent, into).wait();
+    for (size_t i = 0; i < groups_.size(); ++i) expect_bits("broadcast", i, root, into[i], from_root(i));
+  }
+
+  at::Tensor folded(size_t i, ReduceOp op, int64_t to) const {
+    Buffers terms;
+    for (const int64_t from : groups_[i].ranks) terms.push_back(term(from, to));
+    return fold(op, terms);
+  }
+  void reduces(ReduceOp op) {
+    PerRank<at::Tensor> whole(groups_.size());
+    const auto terms = by_rank([&](size_t i) { return term(rank(i), kWhole); });
+    all_reduce(world_, groups_, op, terms, whole).wait();
+    auto part = by_rank([](size_t) { return at::zeros({3}); });
+    const auto pieces = by_place([&](size_t i, int64_t k) { return term(rank(i), k); });
+    reduce_scatter(world_, groups_, op, pieces, part).wait();
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const auto all = folded(i, op, kWhole), own = folded(i, op, groups_[i].place);
+      expect(same_bits(whole[i], all), "all_reduce", i, "has ", whole[i], ", but in rank order it is ", all);
+      expect(same_bits(part[i], own), "reduce_scatter", i, "has ", part[i], ", but in rank order it is ",
+             own);
+    }
+  }
+
+  void waits_in_another_order() {
+    const auto make = [&](int64_t number) {
+      return by_rank([&](size_t i) { return at::full({2}, 10 * rank(i) + number, at::kLong); });
+    };
+    const auto first = make(1), second = make(2);
+    const auto room = [&](size_t, int64_t) { return at::zeros({2}, at::kLong); };
+    const auto into_first = by_place(room), into_second = by_place(room);
+    auto one = all_gather(world_, groups_, first, into_first);
+    auto two = all_gather(world_, groups_, second, into_second);
+    two.wait();
+    one.wait();
+    by_place([&](size_t i, int64_t k) {
+      expect_bits("the first of two all_gathers", i, k, into_first[i][u(k)],
+                  at::full({2}, 10 * rank(i, k) + 1, at::kLong));
+      expect_bits("the second of two all_gathers", i, k, into_second[i][u(k)],
+                  at::full({2}, 10 * rank(i, k) + 2, at::kLong));
+      return at::Tensor();
+    });
+  }
+
+  // Place 0 sends one element more than the others expect.
+  void tells_mismatches() {
+    if (members(0) < 2) return;
+    const auto sent = by_rank([&](size_t i) { return at::zeros({groups_[i].place == 0 ? 3 : 2}); });
+    const auto into =
+        by_place([&](size_t i, int64_t k) { return at::zeros({groups_[i].place == 0 && k == 0 ? 3 : 2}); });
+    try {
+      all_gather(world_, groups_, sent, into).wait();
+      expect(false, "all_gather", 0,
+             "sees no error, though place 0 of its group sends more than is expected");
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      for (const auto* word : {"all_gather", "f32[3]", "f32[2]", "rank"})
+        expect(text.find(word) != text.npos, "all_gather", 0, "is told of a mismatch without '", word,
+               "': ", text);
+    }
+  }
+
+  World& world_;
+  const Groups& groups_;
+  std::string along_;
+  std::string found_;
+};
 
 }  // namespace
 
 std::string world_conformance(const WorldPtr& world, const DeviceMesh& mesh) {
   const Comm comm(mesh, world);
-  if (comm.ranks.size() != static_cast<size_t>(mesh.size()))
-    return concat("[world] ", world->name(), " hosts ", comm.ranks.size(), " of the ", mesh.size(),
-                  " ranks of ", to_string(mesh), "; this check needs all of them in one process");
-  for (size_t d = 0; d < comm.along.size(); ++d) {
-    auto found = gathers(*world, comm, d);
-    if (found.empty()) found = exchanges(*world, comm, d);
-    for (int64_t root = 0; found.empty() && root < mesh.size(static_cast<int64_t>(d)); ++root)
-      found = broadcasts(*world, comm, d, root);
-    if (!found.empty()) return found;
-  }
-  return "";
+  std::string found;
+  const auto check = [&](const Groups& groups, const std::string& along) {
+    const auto violation = Conformance(*world, groups, along).run();
+    if (found.empty()) found = violation;
+  };
+  if (comm.ranks.empty()) return "";
+  for (size_t d = 0; d < comm.along.size(); ++d)
+    check(comm.along[d], concat("along dimension ", d, " of ", to_string(mesh)));
+  check(comm.whole, concat("over ", to_string(mesh)));
+  return found;
 }
 
 }  // namespace lockstep

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalWorld conforms: it moves bits, adds nothing, and a world of one is the identity. The suites'
-// decorators are held against the same function in suites/engines/worlds_test.cpp.
+// Worlds conform: they move bits, add nothing, and a world of one is the identity; what is read, written or
+// forgotten while it is in flight is an error. The suites' decorators are held against the same conformance
+// in suites/engines/worlds_test.cpp.
 #include "engine/world/world.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/values/error.h"
+#include "engine/world/bits.h"
+#include "engine/world/collectives.h"
 #include "engine/world/comm.h"
 #include "engine/world/lone_world.h"
 #include "engine/world/world_conformance.h"
@@ -17,12 +21,38 @@ void conforms(const WorldPtr& world, const DeviceMesh& mesh) {
   EXPECT_EQ(world_conformance(world, mesh), "");
 }
 
+// What `f` is told; empty: nothing.
+template <class F>
+std::string told(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+struct InFlight : testing::Test {
+  InFlight() { check_in_flight(true); }
+  ~InFlight() override { check_in_flight(false); }
+
+  WorldPtr world = local_world(2);
+  Comm comm{DeviceMesh({2}), world};
+  PerRank<at::Tensor> sent{at::full({3}, 1.5), at::full({3}, 2.5)};
+  PerRank<Buffers> into{{at::zeros({3}), at::zeros({3})}, {at::zeros({3}), at::zeros({3})}};
+  Work gather() { return all_gather(*world, comm.along[0], sent, into); }
+};
+
 // Catches: groups along the wrong mesh dimension (equal sizes would hide it), transposed all-to-all.
 TEST(WorldTest, LocalWorldConforms) {
-  conforms(local_world(6), DeviceMesh({2, 3}));
-  conforms(local_world(8), DeviceMesh({2, 2, 2}));
-  conforms(local_world(64), DeviceMesh({64}));
-  conforms(local_world(1), DeviceMesh({1}));
+  for (const bool checked : {false, true}) {
+    check_in_flight(checked);
+    conforms(local_world(6), DeviceMesh({2, 3}));
+    conforms(local_world(8), DeviceMesh({2, 2, 2}));
+    conforms(local_world(1), DeviceMesh({1}));
+  }
+  check_in_flight(false);
+  conforms(local_world(33), DeviceMesh({33}));
 }
 
 // Catches: positions taken for ranks.
@@ -35,7 +65,66 @@ TEST(WorldTest, SubMeshesKeepTheirRanks) {
 TEST(WorldTest, RefusesAMeshThatDoesNotFit) {
   EXPECT_THROW(Comm(DeviceMesh({4}), local_world(2)), Error);
   EXPECT_THROW(local_world(0), Error);
-  EXPECT_NE(world_conformance(lone_world(2, 1), DeviceMesh({2})), "");
+  EXPECT_THROW(world_conformance(lone_world(2, 1), DeviceMesh({2})), Error);
+}
+
+// Catches: bits that arrive before the wait, so that a program that forgets it goes unseen.
+TEST_F(InFlight, NothingArrivesBeforeTheWait) {
+  auto work = gather();
+  for (const auto& buffers : into)
+    for (const auto& buffer : buffers) EXPECT_TRUE(is_poisoned(buffer)) << buffer;
+  work.wait();
+  EXPECT_TRUE(into[1][0].equal(sent[0]));
+  EXPECT_NE(told([&] { work.wait(); }).find("waited for already"), std::string::npos);
+}
+
+// Catches: an exchange that sends what another one has yet to deliver.
+TEST_F(InFlight, SendingWhatHasNotArrivedIsAnError) {
+  auto work = gather();
+  const PerRank<at::Tensor> chained{into[0][1], sent[1]};
+  EXPECT_NE(told([&] {
+              all_gather(*world, comm.along[0], chained, [](size_t, const at::Tensor&) {}).wait();
+            }).find("has not delivered yet"),
+            std::string::npos);
+  work.wait();
+}
+
+// Catches: a buffer of an exchange that is used for something else before the wait.
+TEST_F(InFlight, WritingBeforeTheWaitIsAnError) {
+  auto sender = gather();
+  sent[0].fill_(7);
+  EXPECT_NE(told([&] { sender.wait(); }).find("a tensor that is sent"), std::string::npos);
+  auto receiver = gather();
+  into[1][0].fill_(7);
+  EXPECT_NE(told([&] { receiver.wait(); }).find("what rank 1 receives"), std::string::npos);
+}
+
+// Catches: a Work that is dropped, so that its buffers never get what they wait for.
+TEST_F(InFlight, AWorkThatNobodyWaitsForIsAnError) {
+  EXPECT_NE(told([&] { auto forgotten = gather(); }).find("[all_gather] was begun and never waited for"),
+            std::string::npos);
+  EXPECT_THROW(
+      {
+        auto work = gather();
+        throw std::range_error("the error on its way is the one that is told");
+      },
+      std::range_error);
+}
+
+// Catches: pieces that are paired by luck: by position alone, or whatever their form.
+TEST_F(InFlight, RanksThatAskForDifferentThingsAreTold) {
+  into[0][1] = at::zeros({3}, at::kDouble);
+  EXPECT_EQ(
+      told([&] { gather().wait(); }),
+      "[all_gather] in one of ranks 0,1 rank 0 asks for all_gather, sends rank 1 f32[3] and expects "
+      "f64[3]; rank 1 asks for all_gather, sends rank 0 f32[3] and expects f32[3]; all ranks of a group "
+      "ask for the same, in the same order");
+  const Groups& groups = comm.along[0];
+  const Exchange unexpected{"exchange", {{&groups[0], {{1, sent[0]}}, {}}, {&groups[1], {}, {}}}, nullptr};
+  EXPECT_NE(told([&] { world->exchange(unexpected).wait(); }).find("sends rank 1 f32[3]"), std::string::npos);
+  const Exchange absent{"exchange", {{&groups[0], {{1, sent[0]}}, {}}}, nullptr};
+  EXPECT_NE(told([&] { world->exchange(absent).wait(); }).find("rank 1, which does not take part"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -147,8 +147,9 @@ struct Replay {
 
   // Of the rank's part of an input in its memory; none: dense.
   std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const {
-    if (q.inputs[i]->strides.empty()) return std::nullopt;
-    return q.inputs[i]->strides.at(u(position));
+    const auto& all = q.inputs[i]->strides;
+    if (all.empty() || all.at(u(position)).empty()) return std::nullopt;
+    return all[u(position)];
   }
 
   at::Tensor part(size_t i, int64_t position) const {

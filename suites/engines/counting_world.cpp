@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/counting_world.h"
 
+#include "engine/world/world.h"
+
 namespace lockstep::suites {
 namespace {
+
+int64_t bytes_of(const std::vector<Parcel>& parcels, int64_t own_place) {
+  int64_t n = 0;
+  for (const auto& parcel : parcels)
+    if (parcel.place != own_place) n += static_cast<int64_t>(parcel.tensor.nbytes());
+  return n;
+}
+
+int64_t& sent_by(Traffic& traffic, int64_t rank) {
+  const auto r = static_cast<size_t>(rank);
+  if (traffic.sent.size() <= r) traffic.sent.resize(r + 1);
+  return traffic.sent[r];
+}
 
 class CountingWorld : public World {
  public:
@@ -10,42 +25,30 @@ class CountingWorld : public World {
   std::string name() const override { return world_->name(); }
   int64_t size() const override { return world_->size(); }
   const std::vector<int64_t>& hosted() const override { return world_->hosted(); }
+  c10::Device device() const override { return world_->device(); }
 
-  PerRank<std::vector<at::Tensor>> all_gather(const std::vector<int64_t>& ranks,
-                                              const std::vector<Group>& groups,
-                                              const PerRank<at::Tensor>& sent) override {
-    return count(groups, world_->all_gather(ranks, groups, sent));
-  }
-  PerRank<std::vector<at::Tensor>> all_to_all(const std::vector<int64_t>& ranks,
-                                              const std::vector<Group>& groups,
-                                              const PerRank<std::vector<at::Tensor>>& sent) override {
-    return count(groups, world_->all_to_all(ranks, groups, sent));
-  }
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
-                                int64_t root, const PerRank<at::Tensor>& sent) override {
-    auto received = world_->broadcast(ranks, groups, root, sent);
+  Work exchange(Exchange asked) override {
     ++traffic_.calls;
-    for (size_t i = 0; i < received.size(); ++i)
-      if (groups[i].place != root) traffic_.bytes += static_cast<int64_t>(received[i].nbytes());
-    return received;
+    for (const auto& part : asked.parts) {
+      traffic_.bytes += bytes_of(part.received, part.group->place);
+      sent_by(traffic_, part.group->self()) += bytes_of(part.sent, part.group->place);
+    }
+    return world_->exchange(std::move(asked));
   }
 
  private:
-  PerRank<std::vector<at::Tensor>> count(const std::vector<Group>& groups,
-                                         PerRank<std::vector<at::Tensor>> received) {
-    ++traffic_.calls;
-    for (size_t i = 0; i < received.size(); ++i)
-      for (size_t k = 0; k < received[i].size(); ++k)
-        if (static_cast<int64_t>(k) != groups[i].place)
-          traffic_.bytes += static_cast<int64_t>(received[i][k].nbytes());
-    return received;
-  }
-
   WorldPtr world_;
   Traffic& traffic_;
 };
 
 }  // namespace
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  calls += other.calls;
+  bytes += other.bytes;
+  for (size_t r = 0; r < other.sent.size(); ++r) sent_by(*this, static_cast<int64_t>(r)) += other.sent[r];
+  return *this;
+}
 
 WorldPtr counting(WorldPtr world, Traffic& traffic) {
   return std::make_shared<CountingWorld>(std::move(world), traffic);

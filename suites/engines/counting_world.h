@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountingWorld: a World that counts calls and the bytes that ranks receive from others.
+// CountingWorld: a World that counts calls and the bytes that ranks send to others.
 #pragma once
-#include "engine/world/world.h"
+#include <vector>
+
+#include "engine/world/worlds.h"
 
 namespace lockstep::suites {
 
 struct Traffic {
   int64_t calls = 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0;          // that hosted ranks receive from others
+  std::vector<int64_t> sent;  // to others, by rank, as far as ranks have sent any
+
+  Traffic& operator+=(const Traffic& other);
 };
 
 // @post forwards everything to `world`, unchanged; `traffic` must outlive the result.

@@ -8,7 +8,6 @@
 #include "engine/world/comm.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/values.h"
-#include "suites/engines/counting_world.h"
 
 namespace lockstep::suites {
 namespace {
@@ -23,8 +22,10 @@ at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
   const auto& target = c.placements[i];
   const auto input = oracle::make_input(c, static_cast<int64_t>(i));
   if (!any_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
-  return from_local(input.locals, mesh, target.placements, input.global.sizes().vec(),
-                    input.global.strides().vec(), true, target.order);
+  PerRank<at::Tensor> hosted;
+  for (const int64_t p : mesh.comm->positions) hosted.push_back(input.locals[static_cast<size_t>(p)]);
+  return from_local(hosted, mesh, target.placements, input.global.sizes().vec(), input.global.strides().vec(),
+                    true, target.order);
 }
 
 at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
@@ -93,10 +94,14 @@ EngineValue value_of(const at::Tensor& tensor) {
 }  // namespace
 
 EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
+  auto world = local_world(c.mesh.size());
   Traffic traffic;
-  auto world = counting(local_world(c.mesh.size()), traffic);
-  if (decorate_) world = decorate_(std::move(world));
-  const MeshInWorld mesh{c.mesh, world, std::make_shared<const Comm>(c.mesh, world)};
+  return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, want_timeline, traffic);
+}
+
+EngineResult run_in(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic) {
+  const auto counted = counting(world, traffic);
+  const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator().device = c.device;
   manual_seed(c.program.seed);
   std::vector<at::Tensor> inputs;

@@ -3,8 +3,9 @@
 #pragma once
 #include <functional>
 
-#include "engine/world/world.h"
+#include "engine/world/worlds.h"
 #include "suites/core/engine_under_test.h"
+#include "suites/engines/counting_world.h"
 
 namespace lockstep::suites {
 
@@ -20,5 +21,9 @@ class LockstepEngine : public EngineUnderTest {
  private:
   Decorate decorate_;
 };
+
+// Runs the Program in this thread, on the ranks of the Case's mesh that `world` hosts.
+// @post values, timeline and traffic, that of the Program without its inputs, tell of those ranks alone.
+EngineResult run_in(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic);
 
 }  // namespace lockstep::suites

@@ -5,12 +5,80 @@
 
 #include <map>
 
+#include "engine/layout/route.h"
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 #include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
 namespace {
+
+at::Tensor flat(const Received& pieces) {
+  Received all;
+  for (const auto& piece : pieces) all.push_back(piece.reshape({-1}));
+  return all.empty() ? at::empty({0}) : at::cat(all);
+}
+
+// What arrived for the ranks of an exchange, kept until all of it can be spoilt.
+class Arrivals {
+ public:
+  explicit Arrivals(const Exchange& asked) : asked_(asked), pieces_(asked.parts.size()) {}
+
+  void add(size_t part, const at::Tensor& piece) { pieces_[part].push_back(piece.clone()); }
+
+  // A general exchange names a rank several times or not at all: as a hook sees it, each gave one flat
+  // tensor.
+  void spoil(const std::function<void(PerRank<Received>&, const std::vector<Group>&)>& hook) {
+    PerRank<Received> seen(pieces_.size());
+    std::vector<Group> groups;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      groups.push_back(*asked_.parts[i].group);
+      for (size_t place = 0; place < groups[i].ranks.size(); ++place) {
+        const auto from = of(i, place);
+        seen[i].push_back(is_flat() ? flat(from) : from.front());
+      }
+    }
+    hook(seen, groups);
+    for (size_t i = 0; i < pieces_.size(); ++i) take(i, seen[i]);
+  }
+
+  void deliver() const {
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      for (size_t k = 0; k < pieces_[i].size(); ++k)
+        if (asked_.arrived)
+          asked_.arrived(i, k, pieces_[i][k]);
+        else
+          asked_.parts[i].received[k].tensor.copy_(pieces_[i][k]);
+  }
+
+ private:
+  bool is_flat() const { return std::string_view(asked_.op) == name(StepKind::kExchange); }
+
+  Received of(size_t i, size_t place) const {
+    Received from;
+    for (size_t k = 0; k < pieces_[i].size(); ++k)
+      if (asked_.parts[i].received[k].place == static_cast<int64_t>(place)) from.push_back(pieces_[i][k]);
+    return from;
+  }
+
+  void take(size_t i, const Received& spoilt) {
+    std::vector<int64_t> taken(spoilt.size());
+    for (size_t k = 0; k < pieces_[i].size(); ++k) {
+      auto& piece = pieces_[i][k];
+      const auto place = static_cast<size_t>(asked_.parts[i].received[k].place);
+      if (!is_flat()) {
+        piece = spoilt[place];
+        continue;
+      }
+      piece = spoilt[place].narrow(0, taken[place], piece.numel()).reshape(piece.sizes());
+      taken[place] += piece.numel();
+    }
+  }
+
+  const Exchange& asked_;
+  PerRank<Received> pieces_;
+};
 
 class FaultyWorld : public World {
  public:
@@ -18,32 +86,27 @@ class FaultyWorld : public World {
   std::string name() const override { return world_->name(); }
   int64_t size() const override { return world_->size(); }
   const std::vector<int64_t>& hosted() const override { return world_->hosted(); }
+  c10::Device device() const override { return world_->device(); }
 
-  PerRank<Received> all_gather(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
-                               const PerRank<at::Tensor>& sent) override {
-    auto received = world_->all_gather(ranks, groups, spoilt(sent));
-    if (fault_.gathered) fault_.gathered(received, groups);
-    return received;
-  }
-  PerRank<Received> all_to_all(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
-                               const PerRank<Received>& sent) override {
-    PerRank<Received> pieces;
-    for (const auto& one : sent) pieces.push_back(spoilt(one));
-    auto received = world_->all_to_all(ranks, groups, pieces);
-    if (fault_.exchanged) fault_.exchanged(received, groups);
-    return received;
-  }
-  PerRank<at::Tensor> broadcast(const std::vector<int64_t>& ranks, const std::vector<Group>& groups,
-                                int64_t root, const PerRank<at::Tensor>& sent) override {
-    return world_->broadcast(ranks, groups, root, sent);
+  Work exchange(Exchange asked) override {
+    const std::string_view op = asked.op;
+    if (op == "broadcast" || op == "barrier") return world_->exchange(std::move(asked));
+    auto& hook = op == "all_gather" || op == "all_reduce" ? fault_.gathered : fault_.exchanged;
+    auto inner = asked;
+    if (fault_.sent)
+      for (auto& part : inner.parts)
+        for (auto& piece : part.sent) piece.tensor = fault_.sent(piece.tensor);
+    if (!hook) return world_->exchange(std::move(inner));
+    const auto outer = std::make_shared<const Exchange>(std::move(asked));
+    const auto arrivals = std::make_shared<Arrivals>(*outer);
+    inner.arrived = [arrivals](size_t i, size_t, const at::Tensor& piece) { arrivals->add(i, piece); };
+    return world_->exchange(std::move(inner)).then([outer, arrivals, &hook] {
+      arrivals->spoil(hook);
+      arrivals->deliver();
+    });
   }
 
  private:
-  std::vector<at::Tensor> spoilt(std::vector<at::Tensor> tensors) const {
-    if (fault_.sent)
-      for (auto& t : tensors) t = fault_.sent(t);
-    return tensors;
-  }
   WorldPtr world_;
   WorldFault fault_;
 };

@@ -8,23 +8,27 @@
 #include "engine/ops/rules/row.h"
 #include "engine/random/draw.h"
 #include "engine/random/random_policy.h"
-#include "engine/world/world.h"
+#include "engine/values/per_rank.h"
+#include "engine/world/group.h"
+#include "engine/world/worlds.h"
 #include "suites/core/engine_under_test.h"
 
 namespace lockstep::suites {
 
 using EnginePtr = std::unique_ptr<EngineUnderTest>;
 
-// What a rank received: one tensor for each member of its group, in group order.
+// What a rank received: one tensor for each member of its group, in group order; of a general exchange flat
+// ones.
 using Received = std::vector<at::Tensor>;
 
-// A World that spoils what ranks receive from the World it wraps. Null hooks change nothing.
+// A World that spoils what ranks receive from the World it wraps: elements, not forms. Null hooks change
+// nothing.
 struct WorldFault {
-  // After an all-gather: for each hosted rank its pieces, and the groups.
+  // After an all-gather or all-reduce: for each hosted rank its pieces, and the groups.
   std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> gathered;
-  // After an all-to-all.
+  // After an all-to-all, a reduce-scatter, a general exchange.
   std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> exchanged;
-  // Before any collective: each tensor that is sent.
+  // Before any of these: each tensor that is sent.
   std::function<at::Tensor(const at::Tensor& sent)> sent;
 };
 EnginePtr with_world(WorldFault fault);

@@ -7,7 +7,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/thread_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/tell.h"
@@ -111,7 +111,7 @@ void CaseWorker::begin(int worker) {
     again = uncommitted(worker);
     journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
   });
-  engine_ = std::make_unique<LockstepEngine>();
+  engine_ = engine_in(options_.world);
   if (!options_.fault.empty()) engine_ = find_fault(options_.fault).plant();
   for (const auto& p : again) run(p);
 }

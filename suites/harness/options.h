@@ -23,6 +23,7 @@ struct RunOptions {
   std::string db = "lockstep.db";
   std::map<std::string, int64_t> required;  // labels and pairs, besides those of the default plan
   std::string fault;                        // plants this fault in the engine
+  std::string world = "local";              // or "thread": which World hosts the ranks of each case
   bool resume = false;
   double hang_seconds = 120;
   std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too

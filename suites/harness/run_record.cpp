@@ -91,9 +91,10 @@ std::string plan_json(const RunOptions& o, const Plan& plan) {
   for (const auto& [name, least] : plan.least) json["suites"].push_back({{"name", name}, {"least", least}});
   for (const auto& [name, least] : plan.coverage)
     json[is_pair(name) ? "pairs" : "labels"].push_back({{"name", name}, {"least", least}});
-  json["request"] = {{"suites", o.suites},   {"cases", o.cases},      {"planned", std::to_string(plan.cases)},
-                     {"seconds", o.seconds}, {"shard", o.shard},      {"shards", o.shards},
-                     {"fault", o.fault},     {"required", o.required}};
+  json["request"] = {
+      {"suites", o.suites},   {"cases", o.cases},       {"planned", std::to_string(plan.cases)},
+      {"seconds", o.seconds}, {"shard", o.shard},       {"shards", o.shards},
+      {"fault", o.fault},     {"required", o.required}, {"world", o.world}};
   return json.dump();
 }
 
@@ -117,6 +118,7 @@ RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   now.shard = request.at("shard").get<int64_t>();
   now.shards = request.at("shards").get<int64_t>();
   now.fault = request.at("fault").get<std::string>();
+  now.world = request.value("world", "local");
   now.required = request.at("required").get<std::map<std::string, int64_t>>();
   now.seed = run.seed;
   LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,

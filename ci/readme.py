@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of the README: read from stores, part by part, frozen in golden/numbers.json; the README's section is a
+function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
+
+usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON
+                                    of a part: writes golden/numbers.json and README.md, the other parts stay
+       readme.py render            writes README.md from golden/numbers.json; nothing is measured
+       readme.py check             1 if the README is not what golden/numbers.json renders to"""
+import json, math, pathlib, re, sqlite3, sys
+from statistics import median
+from urllib.parse import quote
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
+NEWEST = " WHERE run_id = (SELECT max(run_id) FROM v_summary)"
+
+
+class Missing(Exception):
+    """A store does not hold what the README needs."""
+
+
+class Store:
+    """The views of a database; rows are dictionaries."""
+    def __init__(self, path):
+        self.path = path
+        self.db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        self.db.row_factory = sqlite3.Row
+
+    def rows(self, query):
+        return [dict(row) for row in self.db.execute(query)]
+
+    def some(self, query, what):
+        return self.rows(query) or self.lacks(what)
+
+    def one(self, query):
+        found = self.rows(query)
+        return found[0] if len(found) == 1 else self.lacks(query)
+
+    def lacks(self, what):
+        raise Missing(f"{self.path} does not hold what the README needs: {what}")
+
+    def machine(self):
+        return {name: self.one(f"SELECT value FROM v_environment{NEWEST} AND name = '{name}'")["value"]
+                for name in ("processor", "cores", "libtorch", "commit")}
+
+    def command_and_commit(self):
+        return {**self.one("SELECT command FROM v_summary" + NEWEST), "commit": self.machine()["commit"]}
+
+
+# Measuring: each takes the newest run of its stores.
+
+def measure_runs(run_path, rate_path):
+    run, rate = Store(run_path), Store(rate_path)
+    return {"machine": run.machine(),
+            "run": run.one("SELECT command, seed, cases, self_checks, seconds, ops, equal, explained, "
+                           "expected_exceptions, failures FROM v_summary" + NEWEST),
+            "faults": run.one("SELECT count(*) AS planted, sum(found) AS found, max(cases) AS most_cases, "
+                              f"max(shrunk_ops) AS largest_shrunk FROM v_faults{NEWEST} HAVING count(*) > 0"),
+            "rate": rate.one("SELECT s.command, t.value FROM v_summary s JOIN v_throughput t USING (run_id)" + NEWEST +
+                             " AND t.kind = 'measurement' AND t.name = 'cases per second per core'")}
+
+
+# The columns of the grid: tensors of at most so many float32. Uneven tensors are a little smaller than their size.
+GRID_SIZES = {"to 128 KB": 2**15, "262 KB": 2**16, "64 MB": 2**24, "1 GB": 2**28, "16 GB": 2**32}
+
+
+def elements_of(token):
+    """Of the first input of a token: "x0=f32[64x32]:…"."""
+    return math.prod(map(int, re.search(r"x0=\w+\[([\dx]+)\]", token)[1].split("x")))
+
+
+def grid_rows(store):
+    counts = {}
+    # A case's text is not in a view: renderers of runs have no use for it.
+    for row in store.some("SELECT ops, token, verdict FROM cases WHERE suite = 'grid' AND run = (SELECT max(run_id) "
+                          "FROM v_summary) ORDER BY id", "a case of the suite grid"):
+        size = next(name for name, most in GRID_SIZES.items() if elements_of(row["token"]) <= most)
+        cell = counts.setdefault(row["ops"], {}).setdefault(size, {"cases": 0, "equal": 0})
+        cell["cases"] += 1
+        cell["equal"] += row["verdict"] == "equal"
+    return counts
+
+
+def init_rows(store):
+    """Measurements named "init llama tiny tp:8 | policy | quantity"."""
+    found = {}
+    for row in store.some("SELECT name, value FROM v_throughput" + NEWEST +
+                          " AND kind = 'measurement' AND name LIKE 'init %'", "a run of lockstep init"):
+        _, policy, quantity = row["name"].split(" | ", 2)
+        found.setdefault(policy, {})[quantity] = row["value"]
+    return found
+
+
+def measure_draws(grid, init, alone):
+    return {name: {**store.command_and_commit(), "rows": rows(store)} for name, store, rows in (
+        ("grid", Store(grid), grid_rows), ("init", Store(init), init_rows), ("alone", Store(alone), init_rows))}
+
+
+def measure_curves(path):
+    store = Store(path)
+    found = {**store.command_and_commit(), "rows": store.some(
+        "SELECT mesh, policy, variant, steps, identical_prefix, first_differing_step, max_loss_ulp, max_loss_abs, "
+        f"max_grad_norm_ulp, max_grad_norm_abs FROM v_curve_diff{NEWEST} "
+        "ORDER BY variant, policy DESC, length(mesh), mesh", "a run of lockstep curves")}
+    if (ROOT / "golden/curves.png").exists():
+        found["picture"] = "golden/curves.png"
+    return {"curves": found}
+
+
+def measure_peers(path):
+    store, rows = Store(path), []
+    for s in store.rows(f"SELECT series, unit, better FROM v_series{NEWEST} ORDER BY area, series"):
+        ours, theirs = ([x["value"] for x in store.db.execute(
+            f"SELECT value FROM v_samples{NEWEST} AND series = ? AND arm = ?", (s["series"], arm))]
+            for arm in ("candidate", "baseline"))
+        if ours and theirs:
+            rows.append({**s, "ours": median(ours), "theirs": median(theirs)})
+    return {"peers": {"machine": store.machine(), "rows": rows or store.lacks("a run of ci/peers")}}
+
+
+def measure_scale(path):
+    return {"scale": json.loads(pathlib.Path(path).read_text())}
+
+
+# Rendering: Markdown, without the markers.
+
+def table(head, rows, left=1):
+    cells = [head, ["---"] * left + ["--:"] * (len(head) - left), *rows]
+    return "".join("|" + "|".join(row) + "|\n" if row is cells[1] else "| " + " | ".join(row) + " |\n" for row in cells)
+
+
+def command_of(part):
+    """As a reader would type it: where the store was written is of no interest."""
+    return f"`{part['command'].split(' --db ')[0]}`"
+
+
+def command_and_commit(numbers, part):
+    """A part's command, and the commit that it was measured at, where that is not the one the section begins with."""
+    commit = numbers[part].get("commit", numbers["machine"]["commit"])
+    return command_of(numbers[part]) + (f", commit {commit[:12]}" if commit != numbers["machine"]["commit"] else "")
+
+
+def run_section(numbers):
+    run, faults = numbers["run"], numbers["faults"]
+    return table(["what", "number"], [
+        [f"{command_of(run)}, seed {run['seed']}", f"{run['cases'] + run['self_checks']:,} generated cases over "
+         f"{run['ops']} operators in {run['seconds']:.0f} s"],
+        ["equal, bit for bit", f"{run['equal']:,}"],
+        ["different, and explained by both proofs", f"{run['explained']:,}"],
+        ["on the list of exceptions", f"{run['expected_exceptions']:,}"],
+        ["unexplained differences, crashes, hangs", f"{run['failures']:,}"],
+        ["planted faults found", f"{faults['found']} of {faults['planted']}, each within {faults['most_cases']:,} "
+         f"cases, shrunk to at most {faults['largest_shrunk']} operators"],
+        [command_of(numbers["rate"]), f"{numbers['rate']['value']:.0f} cases a second and core"]], 2) + "\n"
+
+
+def brief(x):
+    return f"{x:.3g}" if x < 1000 else f"{int(x + 0.5):,}"
+
+
+def peers_section(numbers):
+    if "peers" not in numbers:
+        return ""
+    rows = [[p["series"], f"{brief(p['ours'])} {p['unit']}", f"{brief(p['theirs'])} {p['unit']}",
+             f"{p['ours'] / p['theirs'] if p['better'] == 'more' else p['theirs'] / p['ours']:.1f}"]
+            for p in numbers["peers"]["rows"]]
+    return ("`ci/peers`: this engine and PyTorch's own DTensor of the same version, in turns on "
+            f"{numbers['peers']['machine']['processor']}. Dispatch is what an op takes above the plain op, each in its "
+            "own language; a small case is three ops against one device, with all ranks hosted (LocalTensorMode "
+            "there).\n\n"
+            + table(["what", "Lockstep", "PyTorch", "better by"], rows) + "\n")
+
+
+def farthest(ulp, distance):
+    """How far a curve lies from its reference; None where a side is not a number."""
+    return ["NaN" if ulp is None else f"{ulp:,}", "NaN" if distance is None else f"{distance:.3g}"]
+
+
+def curve_section(numbers):
+    curves = numbers["curves"]
+    norms = "max_grad_norm_ulp" in curves["rows"][0]  # numbers from before they were read have none
+    head = ["mesh", "random policy", "of", "steps with equal bits", "first difference", "loss: largest ulp",
+            "largest difference"] + (["gradient norm: largest ulp", "largest difference"] if norms else [])
+    rows = [[c["mesh"], c["policy"], c["variant"], f"{c['identical_prefix']} of {c['steps']}",
+             "none" if c["first_differing_step"] is None else f"step {c['first_differing_step']}",
+             *farthest(c["max_loss_ulp"], c["max_loss_abs"]),
+             *(farthest(c["max_grad_norm_ulp"], c["max_grad_norm_abs"]) if norms else [])] for c in curves["rows"]]
+    indexed = any(c["policy"] == "indexed" for c in curves["rows"])
+    text = (command_and_commit(numbers, "curves")
+            + ": the loss against one device, plain libtorch on the same random stream"
+            + ("; under the indexed policy, one device on the indexed numbers" if indexed else "")
+            + ". Equal bits and the first difference are of loss and gradient norm together.\n\n")
+    if "picture" in curves:
+        text += ("![Loss under each random policy and its distance from one device: first values alone, dropout alone, "
+                 f"both, indexed numbers]({curves['picture']})\n\n")
+    return text + table(head, rows, 3) + "\n"
+
+
+def draws_section(numbers):
+    none = {"cases": 0, "equal": 0}
+    grid = [[f"`{op}`"] + ["{equal} of {cases}".format(**cells.get(size, none)) for size in GRID_SIZES]
+            for op, cells in numbers["grid"]["rows"].items()]
+    init = [[policy, f"{int(row['elements that differ']):,}", f"{int(row['elements']):,}",
+             f"{row['largest difference']:.3g}", f"{row['mean']:.2g}", f"{row['deviation']:.4f}"]
+            for policy, row in numbers["init"]["rows"].items() if "deviation" in row]
+    ranks = [row for row in numbers["alone"]["rows"].values() if "held" in row]
+    held, most, seconds = (max(row[name] for row in ranks) for name in ("held", "most ever held", "time"))
+    different = sum(row["parameters that differ"] for row in ranks)
+    return (command_and_commit(numbers, "grid") + ": cases equal bit for bit, in 1 to 5 dimensions, each dimension cut "
+            "and each pair, evenly and not. Up to 128 KB whole, under devices of one and two blocks; beyond by "
+            "samples, under 132x2048.\n\n" + table(["operator", *GRID_SIZES], grid) + "\n"
+            + command_and_commit(numbers, "init") + ": the model's first values against one device.\n\n"
+            + table(["random policy", "elements that differ", "of", "largest difference", "mean", "deviation"], init)
+            + "\n" + command_and_commit(numbers, "alone")
+            + f": each of the {len(ranks)} ranks, drawn alone, holds up to "
+            f"{held / 1e9:.2f} GB, at most {most / 1e9:.2f} GB at once, in up to {seconds:.0f} s; {different:.0f} "
+            "parameters differ from one device.\n\n")
+
+
+def scale_section(numbers):
+    if "scale" not in numbers:
+        return ""
+    scale = numbers["scale"]
+    rows = [[row["what"], f"{row['seconds']:.1f}", f"{row['mib']:.0f} MiB"] for row in scale["rows"]]
+    rows.append(["the dashboard's slowest page", f"{scale['slowest_page_ms'] / 1000:.2f}",
+                 f"{scale['server_mib']:.0f} MiB"])
+    return f"`ci/serve_bench`: a database of {scale['cases']:,} cases.\n\n" + table(
+        ["what", "seconds", "memory"], rows) + "\n"
+
+
+def render(numbers):
+    m = numbers["machine"]
+    return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
+            f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
+            + draws_section(numbers) + scale_section(numbers))
+
+
+def replace_section(page, section):
+    """@post between the markers of the page stands exactly a line end and the section."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise Missing(f"the page has no {BEGIN}{END}")
+    return before + begin + "\n" + section + end + after
+
+
+PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
+         "scale": measure_scale}
+
+
+def main(command="", *stores):
+    frozen, page = ROOT / "golden/numbers.json", ROOT / "README.md"
+    numbers, text = json.loads(frozen.read_text()), page.read_text()
+    if command == "check":
+        same = replace_section(text, render(numbers)) == text
+        if not same:
+            print("the numbers in README.md are not those of golden/numbers.json: run ci/numbers", file=sys.stderr)
+        return 0 if same else 1
+    if command in PARTS and len(stores) == PARTS[command].__code__.co_argcount:
+        numbers.update(PARTS[command](*stores))
+    elif command != "render":
+        print(__doc__, file=sys.stderr)
+        return 2
+    page.write_text(replace_section(text, render(numbers)))
+    frozen.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except (Missing, sqlite3.Error, OSError) as e:
+        print(f"readme.py: {e}", file=sys.stderr)
+        sys.exit(3)

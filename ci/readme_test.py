@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""From rows in a store to the text of the README."""
+import pathlib, struct, tempfile, unittest
+import readme
+from testing_store import insert, insert_run, new_store
+
+README = """a
+<!-- numbers:begin -->
+
+Measured by `ci/numbers` on 2 cores of Test CPU with libtorch 2.11.0, commit c0ffee.
+
+| what | number |
+|---|---|
+| `lockstep run --seed 7`, seed 7 | 3 generated cases over 1 operators in 90 s |
+| equal, bit for bit | 2 |
+| different, and explained by both proofs | 1 |
+| on the list of exceptions | 0 |
+| unexplained differences, crashes, hangs | 0 |
+| planted faults found | 2 of 2, each within 1,234 cases, shrunk to at most 3 operators |
+| `lockstep run --seed 7` | 321 cases a second and core |
+
+`ci/peers`: this engine and PyTorch's own DTensor of the same version, in turns on Test CPU. Dispatch is what an op \
+takes above the plain op, each in its own language; a small case is three ops against one device, with all ranks \
+hosted (LocalTensorMode there).
+
+| what | Lockstep | PyTorch | better by |
+|---|--:|--:|--:|
+| dispatch add, cached, 1 rank | 1 us | 8.25 us | 8.2 |
+| small cases, 4 ranks | 6,000 1/s | 150 1/s | 40.0 |
+
+`lockstep curves llama`: the loss against one device, plain libtorch on the same random stream. Equal bits and the \
+first difference are of loss and gradient norm together.
+
+| mesh | random policy | of | steps with equal bits | first difference | loss: largest ulp | largest difference | \
+gradient norm: largest ulp | largest difference |
+|---|---|---|--:|--:|--:|--:|--:|--:|
+| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 | 2 | 2.38e-07 |
+| tp:4 | single-device | init+dropout | 1 of 2 | step 2 | 1 | 2.38e-07 | 0 | 0 |
+
+`lockstep run --suite grid`: cases equal bit for bit, in 1 to 5 dimensions, each dimension cut and each pair, evenly \
+and not. Up to 128 KB whole, under devices of one and two blocks; beyond by samples, under 132x2048.
+
+| operator | to 128 KB | 262 KB | 64 MB | 1 GB | 16 GB |
+|---|--:|--:|--:|--:|--:|
+| `aten::uniform_` | 2 of 2 | 1 of 1 | 0 of 0 | 0 of 0 | 0 of 1 |
+
+`lockstep init llama --mesh tp:2`: the model's first values against one device.
+
+| random policy | elements that differ | of | largest difference | mean | deviation |
+|---|--:|--:|--:|--:|--:|
+| single-device | 0 | 1,234 | 0 | 0.25 | 1.5000 |
+
+`lockstep init llama --mesh tp:2`: each of the 2 ranks, drawn alone, holds up to 2.00 GB, at most 3.00 GB at once, in \
+up to 4 s; 0 parameters differ from one device.
+
+<!-- numbers:end -->
+b
+"""
+
+
+def bits(x):
+    return struct.unpack("<i", struct.pack("<f", x))[0]
+
+
+class Numbers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        readme.ROOT, root = self.folder, readme.ROOT  # where no picture lies
+        self.addCleanup(setattr, readme, "ROOT", root)
+        for write in (self.write_run, self.write_curves, self.write_grid, self.write_init, self.write_peers):
+            db = new_store(self.path(write.__name__.removeprefix("write_")))
+            write(db)
+            db.close()
+
+    def path(self, name):
+        return str(self.folder / f"{name}.db")
+
+    def write_run(self, db):
+        run = insert_run(db, command="lockstep run --seed 7", seed=7, ended_ms=90_000)
+        for i, verdict in enumerate(("equal", "equal", "explained")):
+            insert(db, "cases", run=run, key=bytes([i]), suite="ops", verdict=verdict)
+        insert(db, "coverage", run=run, op="aten::mm", verdict="equal", hits=1)
+        for name, cases, ops in (("lost_partial", 1234, 2), ("stale_offset", 7, 3)):
+            insert(db, "planted_fault", run=run, name=name, found=1, cases=cases, shrunk_ops=ops)
+        self.sample(db, run, "cases per second per core", "", 321.4)
+
+    def sample(self, db, run, series, arm, value, seq=0):
+        insert(db, "measurement", run=run, series=series, arm=arm, value=value, seq=seq, unit="1/s")
+
+    def write_curves(self, db):
+        run = insert_run(db, command="lockstep curves llama")
+        for mesh, loss, norm in (("", 2.25, 1), ("tp:2", 2.25, 1.0000002), ("tp:4", 2.2500002, 1)):
+            curve = insert(db, "curve", run=run, name=mesh, model="llama tiny", variant="init+dropout", mesh=mesh,
+                           policy="single-device", lane="exact", dtype="f32", reference=int(mesh == ""))
+            for step, values in ((1, (2.5, 0)), (2, (loss, norm))):
+                exact = [struct.unpack("<f", struct.pack("<f", x))[0] for x in values]
+                insert(db, "curve_point", curve=curve, step=step, loss_bits=bits(values[0]),
+                       grad_norm_bits=bits(values[1]), loss=exact[0], grad_norm=exact[1], chain=bytes(16))
+
+    def write_grid(self, db):
+        run = insert_run(db, command="lockstep run --suite grid")
+        for i, (shape, verdict) in enumerate((("256", "equal"), ("31x33x32", "equal"), ("65535", "equal"),
+                                              ("65536x65536", "different"))):
+            insert(db, "cases", run=run, key=bytes([i]), suite="grid", ops="aten::uniform_", verdict=verdict,
+                   token=f"v1:grid;mesh=2;x0=f32[{shape}]:zeros@[S0];v0=aten::uniform_(x0)#0")
+
+    def write_init(self, db):
+        run = insert_run(db, command="lockstep init llama --mesh tp:2 --db init.db")
+        values = {"single-device": {"elements": 1234, "elements that differ": 0, "largest difference": 0, "mean": 0.25,
+                                    "deviation": 1.5}}
+        values |= {f"rank {i} alone": {"held": 2e9, "most ever held": 3e9, "parameters that differ": 0, "time": 4}
+                   for i in range(2)}
+        for policy, quantities in values.items():
+            for quantity, value in quantities.items():
+                self.sample(db, run, f"init llama tiny tp:2 | {policy} | {quantity}", "", value)
+
+    def write_peers(self, db):
+        run = insert_run(db)
+        for name, area, better, unit in (("dispatch add, cached, 1 rank", "dispatch", "less", "us"),
+                                         ("small cases, 4 ranks", "harness", "more", "1/s")):
+            insert(db, "series", run=run, name=name, area=area, kind="timed", better=better, unit=unit)
+        for seq, noise in enumerate((0, 0.25, 9)):
+            for series, arm, value in (("dispatch add, cached, 1 rank", "candidate", 0.75 + noise),
+                                       ("dispatch add, cached, 1 rank", "again", 0.5),
+                                       ("dispatch add, cached, 1 rank", "baseline", 8 + noise),
+                                       ("small cases, 4 ranks", "candidate", 6000),
+                                       ("small cases, 4 ranks", "baseline", 150)):
+                self.sample(db, run, series, arm, value, seq)
+        db.execute("UPDATE measurement SET unit = (SELECT unit FROM series WHERE name = series)")
+
+    def measured(self):
+        return {**readme.measure_runs(self.path("run"), self.path("run")),
+                **readme.measure_draws(self.path("grid"), self.path("init"), self.path("init")),
+                **readme.measure_curves(self.path("curves")), **readme.measure_peers(self.path("peers"))}
+
+    def test_are_read_from_the_stores_and_rendered(self):
+        """Catches: a renamed view or column, a verdict class counted in the wrong row, a section that loses the
+        page."""
+        page = "a\n<!-- numbers:begin -->\nold\n<!-- numbers:end -->\nb\n"
+        self.maxDiff = None
+        self.assertEqual(readme.replace_section(page, readme.render(self.measured())), README)
+
+    def test_of_curves(self):
+        """Catches: indexed curves whose reader takes them for curves of the stock stream, a picture that is drawn and
+        not shown, a page of older numbers that can no longer be checked or shows columns of nothing."""
+        numbers = self.measured()
+        for row in numbers["curves"]["rows"]:
+            del row["max_grad_norm_ulp"], row["max_grad_norm_abs"]
+        self.assertIn("| loss: largest ulp | largest difference |\n|---|---|---|--:|--:|--:|--:|\n"
+                      "| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 |\n", readme.render(numbers))
+        numbers["curves"] |= {"commit": "0123456789abcdef", "picture": "golden/c.png"}
+        numbers["curves"]["rows"][1]["policy"] = "indexed"
+        text = readme.render(numbers)
+        self.assertIn("`lockstep curves llama`, commit 0123456789ab: the loss", text)
+        self.assertIn("; under the indexed policy, one device on the indexed numbers. Equal bits", text)
+        self.assertIn("](golden/c.png)\n\n| mesh |", text)
+
+    def test_of_a_large_store(self):
+        """Catches: a large store's numbers that are lost, or stand in the wrong column."""
+        numbers = self.measured()
+        without = readme.render(numbers)
+        numbers["scale"] = {"cases": 1000000, "rows": [{"what": "merge", "seconds": 7.26, "mib": 60}],
+                            "slowest_page_ms": 120, "server_mib": 99}
+        self.assertEqual(readme.render(numbers), without + "`ci/serve_bench`: a database of 1,000,000 cases.\n\n"
+                         "| what | seconds | memory |\n|---|--:|--:|\n| merge | 7.3 | 60 MiB |\n"
+                         "| the dashboard's slowest page | 0.12 | 99 MiB |\n\n")
+
+    def test_missing_ones_are_an_error(self):
+        """Catches: a README written from a store that does not hold the numbers."""
+        run, curves, grid, init = map(self.path, ("run", "curves", "grid", "init"))
+        for measure, stores in ((readme.measure_runs, (curves, run)), (readme.measure_runs, (run, curves)),
+                                (readme.measure_draws, (run, init, init)), (readme.measure_draws, (grid, run, init)),
+                                (readme.measure_draws, (grid, init, run)), (readme.measure_curves, (run,)),
+                                (readme.measure_peers, (run,)), (readme.replace_section, ("no markers", ""))):
+            self.assertRaises(readme.Missing, measure, *stores)
+
+
+if __name__ == "__main__":
+    unittest.main()

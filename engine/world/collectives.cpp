@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/world/collectives.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "engine/world/fold.h"
+
+namespace lockstep {
+namespace {
+
+// An exchange in which nothing is sent yet.
+Exchange named(const char* op, const Groups& groups) {
+  Exchange asked{op, PerRank<Part>(groups.size()), nullptr};
+  for (size_t i = 0; i < groups.size(); ++i) asked.parts[i].group = &groups[i];
+  return asked;
+}
+
+// For each place of the group, in order, a parcel.
+template <class F>
+void by_place(std::vector<Parcel>& parcels, const Group& group, F&& tensor) {
+  const auto m = static_cast<int64_t>(group.ranks.size());
+  parcels.reserve(group.ranks.size());
+  for (int64_t place = 0; place < m; ++place) parcels.push_back({place, tensor(static_cast<size_t>(place))});
+}
+
+// A parcel for each place, from `sent(i, place)`, and one from each, into `into(i, place)`.
+template <class Sent, class Into>
+Exchange among_all(const char* op, const Groups& groups, Sent&& sent, Into&& into) {
+  auto asked = named(op, groups);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    by_place(asked.parts[i].sent, groups[i], [&](size_t place) { return sent(i, place); });
+    by_place(asked.parts[i].received, groups[i], [&](size_t place) { return into(i, place); });
+  }
+  return asked;
+}
+
+// All of a group send tensors of one form.
+Exchange whole(const char* op, const Groups& groups, const PerRank<at::Tensor>& sent) {
+  const auto own = [&](size_t i, size_t) { return sent[i]; };
+  return among_all(op, groups, own, own);
+}
+
+void deliver(at::Tensor& into, const at::Tensor& value) {
+  if (into.defined())
+    into.copy_(value);
+  else
+    into = value;
+}
+
+}  // namespace
+
+Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
+                const PerRank<Buffers>& into) {
+  return world.exchange(among_all(
+      "all_gather", groups, [&](size_t i, size_t) { return sent[i]; },
+      [&](size_t i, size_t place) { return into[i][place]; }));
+}
+
+Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent, Arrived arrived) {
+  auto asked = whole("all_gather", groups, sent);
+  asked.arrived = [arrived = std::move(arrived)](size_t i, size_t, const at::Tensor& t) { arrived(i, t); };
+  return world.exchange(std::move(asked));
+}
+
+Work all_to_all(World& world, const Groups& groups, const PerRank<Buffers>& sent,
+                const PerRank<Buffers>& into) {
+  return world.exchange(among_all(
+      "all_to_all", groups, [&](size_t i, size_t place) { return sent[i][place]; },
+      [&](size_t i, size_t place) { return into[i][place]; }));
+}
+
+Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<at::Tensor>& sent,
+               const PerRank<at::Tensor>& into) {
+  auto asked = named("broadcast", groups);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    auto& part = asked.parts[i];
+    if (groups[i].place != root)
+      part.received.push_back({root, into[i]});
+    else
+      for (int64_t place = 0; place < static_cast<int64_t>(groups[i].ranks.size()); ++place)
+        if (place != root) part.sent.push_back({place, sent[i]});
+  }
+  return world.exchange(std::move(asked));
+}
+
+// What a group folds is the same for all its ranks: once for each group hosted here, then copied.
+Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& terms,
+                PerRank<at::Tensor>& into) {
+  auto folder = std::make_shared<std::vector<size_t>>();  // for each hosted rank, the one that folds for it
+  std::map<int64_t, size_t> firsts;
+  for (size_t i = 0; i < groups.size(); ++i)
+    folder->push_back(firsts.emplace(groups[i].ranks.front(), i).first->second);
+  auto folds = std::make_shared<PerRank<Fold>>(groups.size(), Fold(op));
+  auto asked = whole("all_reduce", groups, terms);
+  asked.arrived = [folds, folder](size_t i, size_t, const at::Tensor& term) {
+    if ((*folder)[i] == i) (*folds)[i].add(term);
+  };
+  return world.exchange(std::move(asked)).then([folds, folder, &into] {
+    for (size_t i = 0; i < folds->size(); ++i) {
+      const size_t from = (*folder)[i];
+      deliver(into[i], from == i ? (*folds)[i].result() : into[from].clone());
+    }
+  });
+}
+
+Work reduce_scatter(World& world, const Groups& groups, ReduceOp op, const PerRank<Buffers>& terms,
+                    PerRank<at::Tensor>& into) {
+  auto folds = std::make_shared<PerRank<Fold>>(groups.size(), Fold(op));
+  // What a rank receives has the form of what it sends itself.
+  auto asked = among_all(
+      "reduce_scatter", groups, [&](size_t i, size_t place) { return terms[i][place]; },
+      [&](size_t i, size_t) { return terms[i][static_cast<size_t>(groups[i].place)]; });
+  asked.arrived = [folds](size_t i, size_t, const at::Tensor& term) { (*folds)[i].add(term); };
+  return world.exchange(std::move(asked)).then([folds, &into] {
+    for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], (*folds)[i].result());
+  });
+}
+
+void barrier(World& world, const Groups& groups) {
+  world.exchange(named("barrier", groups)).wait();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/world/fold.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+// A NaN passes with its own bits, and the first of two: what arithmetic makes of two NaNs, and of a half's
+// payload, depends on where in the tensor an element stands.
+at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor value) {
+  // One read tells whether there is any.
+  if (!value.is_floating_point() || !std::isnan(value.sum().item<double>())) return value;
+  return at::where(at::isnan(a), a, at::where(at::isnan(b), b, value));
+}
+
+at::Tensor node(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return with_nans_of(value, term, value.add(term));
+    case ReduceOp::kProduct:
+      return with_nans_of(value, term, value.mul(term));
+    // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do
+    // not.
+    case ReduceOp::kMax:
+      return at::where(value.gt(term).logical_or_(value.isnan()), value, term);
+    case ReduceOp::kMin:
+      return at::where(value.lt(term).logical_or_(value.isnan()), value, term);
+  }
+  return value;
+}
+
+}  // namespace
+
+void Fold::add(const at::Tensor& term) {
+  value_ = terms_++ == 0 ? term.clone() : node(op_, value_, term);
+}
+
+at::Tensor Fold::result() const {
+  if (op_ != ReduceOp::kAvg) return value_;
+  return with_nans_of(value_, value_, value_.div(static_cast<double>(terms_)));
+}
+
+at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
+  Fold all(op);
+  for (const auto& term : terms) all.add(term);
+  return all.result();
+}
+
+}  // namespace lockstep

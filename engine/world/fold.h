@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fold that every reduction across ranks is: term after term, in rank order, each node rounded.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "engine/values/placement.h"
+
+namespace lockstep {
+
+// Takes terms as they come and keeps none of them.
+class Fold {
+ public:
+  explicit Fold(ReduceOp op) : op_(op) {}
+  void add(const at::Tensor& term);
+  // @pre at least one term. Avg divides the root by their number.
+  at::Tensor result() const;
+
+ private:
+  ReduceOp op_;
+  at::Tensor value_;
+  int64_t terms_ = 0;
+};
+
+// Terms folded from the left in the order given.
+at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms);
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which Worlds there are. world.h says what a World is.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace lockstep {
+
+class World;
+using WorldPtr = std::shared_ptr<World>;
+
+// Hosts all n ranks in the calling thread, in lockstep: no deadlock, no network, deterministic.
+WorldPtr local_world(int64_t n);
+
+}  // namespace lockstep

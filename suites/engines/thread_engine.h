@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lockstep's own engine with one rank a thread, each of which knows nothing of the others but what it
+// receives.
+#pragma once
+#include "suites/core/engine_under_test.h"
+#include "suites/engines/counting_world.h"
+
+namespace lockstep::suites {
+
+class ThreadEngine : public EngineUnderTest {
+ public:
+  std::string name() const override { return "lockstep, one rank a thread"; }
+  // @post what LockstepEngine gives: values, timeline, bytes.
+  EngineResult run(const oracle::Case& c, bool want_timeline) override;
+};
+
+// The same, and what each rank sent.
+EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic);
+
+// Lockstep's engine on the World of this name: "local" or "thread".
+std::unique_ptr<EngineUnderTest> engine_in(const std::string& world);
+
+}  // namespace lockstep::suites
