@@ -37,6 +37,20 @@ TEST(Gate, ABlessingHoldsForOneValue) {
   EXPECT_EQ(row.getColumn(0).getInt(), 1);
 }
 
+// Catches: a name that is struck off what a run must cover, and a gate that opens again by itself.
+TEST(Gate, OnlyABlessingLetsADemandGo) {
+  Story story;
+  story.base.run.plan = R"({"list":{"aten::mm":9}})";
+  story.candidate.run.plan = R"({"list":{}})";
+  record(story.judged(), 5);
+  EXPECT_EQ(story.again().codes, std::set<int>{5});
+  const std::string candidate = story.folder / "candidate.db";
+  EXPECT_THROW(bless(candidate, "lost_demand", "", "", "ann"), Error);
+  bless(candidate, "lost_demand", "coverage of aten::mm", "the op was removed", "ann");
+  EXPECT_EQ(told(story.again()), Lines{"lost_demand: coverage of aten::mm (note)"});
+  EXPECT_TRUE(story.again().codes.empty());
+}
+
 // Catches: a judgement that is stored in part, or twice by merging.
 TEST(Gate, AJudgementIsStoredWhole) {
   Story story;

@@ -116,6 +116,17 @@ const Change kVerdicts[] = {
      },
      {"lost_pair: aten::add/R (block)"},
      {5}},
+    {"a demand is struck off, another lowered",
+     [](Story& s) {
+       s.base.run.plan = R"({"list":{"aten::mm":9,"aten::add":4,"uneven":100}})";
+       s.candidate.run.plan = R"({"list":{"aten::add":4,"uneven":50}})";
+     },
+     {"lost_demand: coverage of aten::mm (block)", "lost_demand: coverage of uneven (block)"},
+     {5}},
+    {"a demand more, and a baseline without a list",
+     [](Story& s) { s.candidate.run.plan = R"({"list":{"aten::add":4}})"; },
+     {},
+     {}},
     {"a fault survives",
      [](Story& s) { s.candidate.faults[0].found = false; },
      {"fault_survived: lost_partial (block)"},

@@ -37,6 +37,7 @@ extern const char* const kFewerCases;
 extern const char* const kLostOps;
 extern const char* const kLostPairs;
 extern const char* const kLostLabels;
+extern const char* const kLostDemands;
 extern const char* const kLostFaults;
 extern const char* const kLostCurves;
 extern const char* const kLostSeries;

@@ -40,6 +40,19 @@ const char* const kLostLabels = R"(
       JOIN number n ON n.name = 'expected_hits'
   WHERE b.label NOT IN (SELECT label FROM c_labels) AND b.hits * (SELECT value FROM share) >= n.value)";
 
+// The whole list is in the plan of each run, also of one too small to be judged by it.
+const char* const kLostDemands = R"(
+  WITH b AS (SELECT e.key AS name, max(e.value) AS least FROM b_run, json_each(b_run.plan, '$.list') e
+             GROUP BY e.key),
+       c AS (SELECT e.key AS name, max(e.value) AS least FROM c_run, json_each(c_run.plan, '$.list') e
+             GROUP BY e.key)
+  SELECT 'coverage of ' || b.name AS subject, 'at least ' || b.least AS expected,
+         iif(c.least IS NULL, 'not asked for', 'at least ' || c.least) AS got,
+         'the list of what a run must cover (golden/coverage.txt) asks for less' AS detail, '' AS replay
+  FROM b LEFT JOIN c ON c.name = b.name
+  WHERE coalesce(c.least, 0) < b.least
+    AND EXISTS (SELECT 1 FROM c_run WHERE json_type(plan, '$.list') = 'object'))";
+
 // Where the candidate plants faults at all; a lost suite is told by lost_suite.
 const char* const kLostFaults = R"(
   SELECT 'fault ' || b.fault AS subject, 'planted' AS expected, 'not planted' AS got,

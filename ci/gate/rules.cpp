@@ -37,6 +37,8 @@ const Rule kRules[] = {
      "every op on a placement that the baseline covered often is covered", kLostPairs},
     {"lost_label", kNotMeasured, kBlock, true, "every label that the baseline had often is there",
      kLostLabels},
+    {"lost_demand", kNotMeasured, kBlock, true, "what a run must cover is not struck off its list",
+     kLostDemands},
     {"lost_fault", kNotMeasured, kBlock, true, "every fault that the baseline planted is planted",
      kLostFaults},
     {"lost_curve", kNotMeasured, kBlock, true, "every curve that the baseline trained is trained",

@@ -24,7 +24,7 @@ namespace lockstep::program {
 namespace {
 
 struct Flags {
-  std::string token, bucket, db = "lockstep.db", fault, numerics = "exact", log_hashes, world = "local";
+  std::string token, bucket, db = "lockstep.db", fault, numerics, log_hashes, world = "local";
   bool json = false;
 };
 
@@ -36,6 +36,12 @@ std::string token_of_bucket(const Flags& flags) {
   LOCKSTEP_CHECK(row.executeStep(), "[replay] ", flags.db, " has no failure in bucket '", flags.bucket,
                  "'; lockstep report lists the buckets");
   return row.getColumn(0).getString();
+}
+
+// The lane that was asked for, or that the token tells.
+Lane lane_of(const Flags& flags) {
+  if (!flags.numerics.empty()) return parse_lane(flags.numerics);
+  return flags.token.empty() ? Lane::kExact : oracle::parse_token(flags.token).numerics;
 }
 
 int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
@@ -110,10 +116,13 @@ int conclude(const Said& said, int code) {
 }
 
 // In a worker process, so that a case that crashes or hangs is told like any other.
-int replay(const Flags& flags) {
+int replay(const Flags& flags, Lane lane) {
   LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(),
                  "[replay] give a token, or --bucket with a signature");
-  const auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
+  auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
+  LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
+                 "[replay] the case is of the fast lane; add --numerics fast");
+  c.numerics = lane;
   const auto& suite = suites::find_suite(c.suite);
   check_world("replay", flags.world, std::nullopt, flags.fault, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
@@ -158,13 +167,13 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   add_world(*replay_app, flags->world);
   replay_app->add_option("--log-hashes", flags->log_hashes,
                          "Write the digests of every op on every rank (JSONL) for curves import --hashes");
-  replay_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
+  replay_app->add_option("--numerics", flags->numerics, "exact or fast (default: what the token says)");
   replay_app->add_flag("--json", flags->json, "Print JSON");
   replay_app->callback([&chosen, flags] {
     chosen.json = flags->json;
     chosen.needs_lane = true;
-    chosen.lane = parse_lane(flags->numerics);
-    chosen.action = [flags] { return replay(*flags); };
+    chosen.lane = lane_of(*flags);
+    chosen.action = [flags, lane = chosen.lane] { return replay(*flags, lane); };
   });
 }
 

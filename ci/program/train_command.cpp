@@ -205,7 +205,7 @@ void add_common(CLI::App& app, Flags& flags) {
 
 void choose(Chosen& chosen, const std::shared_ptr<Flags>& flags, int (*action)(const Flags&)) {
   chosen.needs_lane = true;
-  chosen.lane = parse_lane(flags->numerics);
+  chosen.lane = flags->train.numerics = parse_lane(flags->numerics);
   chosen.action = [flags, action] { return action(*flags); };
 }
 

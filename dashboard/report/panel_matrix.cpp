@@ -69,8 +69,8 @@ std::string missing_ops(const Source& source) {
       source.each("SELECT DISTINCT op FROM v_coverage_gaps WHERE kind = 'op' AND run_id IN shown ORDER BY op",
                   [&](const Row& r) { s += "<li>" + r.html(0) + "</li>"; });
   if (source.integer("SELECT count(*) FROM expected_op WHERE run IN shown") == 0) return "";
-  if (n == 0) return "<p class=\"empty good\">Every op that has a rule was reached.</p>";
-  return "<h3>" + plural(n, "op has a rule and was never reached", "ops have rules and were never reached") +
+  if (n == 0) return "<p class=\"empty good\">Every op that a run must reach was reached.</p>";
+  return "<h3>" + plural(n, "op had to be reached and was not", "ops had to be reached and were not") +
          "</h3><ul class=\"tags warn\">" + s + "</ul>";
 }
 

@@ -106,11 +106,6 @@ void enter_lane(Lane lane, char** argv) {
   apply_exact_settings();
 }
 
-Lane lane() {
-  static const bool exact = environment_is_exact();  // libraries read it once
-  return exact && !at::globalContext().userEnabledMkldnn() ? Lane::kExact : Lane::kFast;
-}
-
 std::string slice_probe() {
   for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     if (auto failed = probe_gemm(dtype); !failed.empty()) return failed;

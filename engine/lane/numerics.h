@@ -13,9 +13,6 @@ enum class Lane { kExact, kFast };
 // one thread, mkldnn off.
 void enter_lane(Lane lane, char** argv);
 
-// The lane of this process: exact if all that enter_lane sets stands.
-Lane lane();
-
 // The slice probe: for each GEMM dtype, elementwise op and convolution, a slice of the stock kernel's result
 // must be the kernel's result on the slice. Returns "" or the op that does not hold, with dtype and shape.
 // Costs about 0.1 s.

@@ -87,6 +87,8 @@ c10::IValue list_like(const c10::IValue& original, std::vector<at::Tensor> tenso
   return list;
 }
 
+// Each value begins with its kind and, where it has one, its length: two lists of values never have the words
+// of each other.
 void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
   if (value.isNone()) {
     words.push_back(-1);
@@ -99,12 +101,12 @@ void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
     words.append({3, static_cast<int64_t>(list.size())});
     for (const int64_t n : list) words.push_back(n);
   } else if (value.isString()) {
-    words.append({4, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
-  } else if (value.isBoolList()) {
-    words.push_back(5);
-    for (const bool b : value.toBoolList()) words.push_back(b);
+    const auto& text = value.toStringRef();
+    words.append({4, static_cast<int64_t>(text.size())});
+    for (const char letter : text) words.push_back(letter);
   } else if (value.isList()) {
-    words.append({6, static_cast<int64_t>(value.toListRef().size())});
+    words.append({5, static_cast<int64_t>(value.toListRef().size())});
+    for (const auto& element : value.toListRef()) add_words(words, element);
   } else {
     // The kind of a scalar decides dtypes, its sign which Partials pass; its value decides nothing.
     words.push_back(value.isDouble() ? (value.toDouble() > 0 ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
@@ -217,8 +219,7 @@ CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::
     if (resolved.kinds[i] == ArgKind::kConstant) add_words(key.words, args[i]);
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     const auto& meta = call.operands.metas[i];
-    key.words.push_back(static_cast<int64_t>(call.operands.arg[i]));
-    key.words.push_back(meta.constant);
+    key.words.push_back(static_cast<int64_t>(call.operands.arg[i] * 4) + 2 * meta.constant + meta.plain);
     if (!meta.plain) continue;
     key.words.append({static_cast<int64_t>(meta.dtype), call.tensors[i].dim(),
                       call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});

@@ -26,7 +26,7 @@ Case finished(Builder& b, const char* suite) {
 
 // A family that has ops the case allows, then one of its ops; families are equal, not ops.
 const OpTemplate* draw_op(Builder& b, bool before_backward) {
-  std::array<std::vector<const OpTemplate*>, 15> by_family;
+  std::array<std::vector<const OpTemplate*>, std::popcount(kAllFamilies)> by_family;
   std::vector<size_t> present;
   for (const auto& op : op_templates()) {
     if (!op.allowed(b.settings(), before_backward)) continue;
@@ -106,15 +106,14 @@ const OpTemplate& differentiable_op(uint64_t index) {
   return *table[index % table.size()];
 }
 
-}  // namespace
-
-Case op_case(Random random, const OpTemplate& op, bool backward) {
+// @param percent how often the integer lane is drawn where the op is exact.
+Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backward) {
   // A try that libtorch or the bound refuses is rare; the next one is drawn afresh.
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
     const bool lane = op.grow != Grow::kInexact && (!backward || (op.traits & kExactBackward));
-    auto settings =
-        draw_settings(own, {.integer_lane = lane ? 40 : 0, .backward = backward ? 100 : 0, .max_numel = 240});
+    auto settings = draw_settings(
+        own, {.integer_lane = lane ? percent : 0, .backward = backward ? 100 : 0, .max_numel = 240});
     settings.families = kAllFamilies;
     Builder b(own, settings);
     if (backward && op.in_place()) {
@@ -125,6 +124,16 @@ Case op_case(Random random, const OpTemplate& op, bool backward) {
     const bool made = op.make(b, op) && (!backward || b.backward());
     if (made || attempt == 19) return finished(b, backward ? "gradient" : "ops");
   }
+}
+
+}  // namespace
+
+Case op_case(Random random, const OpTemplate& op, bool backward) {
+  return op_case_in(40, random, op, backward);
+}
+
+Case exact_op_case(Random random, const OpTemplate& op) {
+  return op_case_in(100, random, op, false);
 }
 
 Case layout_case(Random random) {

@@ -13,6 +13,8 @@ oracle::Case generate(const std::string& suite, uint64_t run_seed, uint64_t inde
 
 // One op, its operands and where they lie. The suites `ops` and `gradient` go round the table of templates.
 oracle::Case op_case(Random random, const OpTemplate& op, bool backward = false);
+// The same in the integer lane, if the op is exact there.
+oracle::Case exact_op_case(Random random, const OpTemplate& op);
 // One input and nothing done with it.
 oracle::Case layout_case(Random random);
 // One input, redistributed one to four times, with or without a backward.

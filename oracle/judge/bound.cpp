@@ -250,11 +250,15 @@ at::Tensor lost_by_factors(const RecordedOp& op, const std::vector<Effect>& effe
   return lost;
 }
 
+bool is_norm(const OpFamily& family) {
+  return family.name == "linalg_vector_norm" || family.name == "norm";
+}
+
 // A norm adds |x|^p, p > 1: what lies below the smallest number vanishes from the sum, and its root may be
 // large.
 at::Tensor lost_by_powers(const RecordedOp& op, const at::Tensor& norm, int64_t roundings,
                           c10::ScalarType dtype) {
-  const double p = op.args.at(1).toScalar().toDouble();
+  const double p = op.args.at(1).isNone() ? 2 : op.args.at(1).toScalar().toDouble();
   if (!(p > 1) || std::isinf(p)) return {};
   const double lost = static_cast<double>(roundings) * smallest(accumulation(dtype));
   const at::Tensor sum = at::pow(norm, p);
@@ -314,7 +318,7 @@ at::Tensor range_of(const OpFamily& family, const RecordedOp& op, const std::vec
     case Bound::kLogSoftmaxBackward:
       return at::sum(finite_only(in[0].magnitude, 0), {dim_of(op)}, true);
     case Bound::kRelative:
-      return family.name == "linalg_vector_norm" ? reference.magnitude.square() : reference.magnitude;
+      return is_norm(family) ? reference.magnitude.square() : reference.magnitude;
     case Bound::kVariance:
     case Bound::kLayerNorm:
     case Bound::kRmsNorm:
@@ -399,7 +403,7 @@ std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
       r.factor = factor_of(family, roundings, dtype);
       r.floor = static_cast<double>(roundings) * smallest(dtype);
       if (family.bound == Bound::kLinear) r.lost = lost_by_factors(op, effects, inputs, i, dtype);
-      if (family.name == "linalg_vector_norm") r.lost = lost_by_powers(op, exact[i], roundings, dtype);
+      if (is_norm(family)) r.lost = lost_by_powers(op, exact[i], roundings, dtype);
       r.order_free = family.name == "prod";
       r.range = r.order_free ? product_range(op, effects, inputs[0], dtype)
                              : range_of(family, op, effects, inputs, i, r);

@@ -68,8 +68,8 @@ Timeline renamed(const Timeline& timeline) {
 
 class Checker {
  public:
-  Checker(const Recording& recording, const Timeline& timeline)
-      : recording_(recording), timeline_(renamed(timeline)), shadow_(recording) {}
+  Checker(const Recording& recording, const Timeline& timeline, Lane numerics)
+      : recording_(recording), timeline_(renamed(timeline)), shadow_(recording), numerics_(numerics) {}
 
   Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
     try {
@@ -210,7 +210,7 @@ class Checker {
   }
 
   void judge(const RecordedOp& op) {
-    OpInQuestion q{op, entry(), effects(op), {}, {}, {}};
+    OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_};
     const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()); };
     for (const std::string& problem :
          {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
@@ -329,6 +329,7 @@ class Checker {
   const Recording& recording_;
   const Timeline timeline_;
   Shadow shadow_;
+  const Lane numerics_;
   size_t next_ = 0;
   std::unordered_set<const c10::StorageImpl*> constants_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
@@ -381,11 +382,11 @@ std::string describe(const Judgement& j) {
 }
 
 Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,
-                std::span<const Final> finals) {
+                std::span<const Final> finals, Lane numerics) {
   const at::NoGradGuard no_grad;
   const at::DisableRecordFunctionGuard unseen;
   const at::AutoDispatchBelowADInplaceOrView below;
-  return Checker(recording, timeline).run(starts, finals);
+  return Checker(recording, timeline, numerics).run(starts, finals);
 }
 
 Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
@@ -401,7 +402,7 @@ Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
   }
   std::vector<Final> ends;
   for (size_t i = 0; i < finals.size(); ++i) ends.push_back({plain.values[i], finals[i]});
-  return check(plain.recording, timeline, starts, ends);
+  return check(plain.recording, timeline, starts, ends, c.numerics);
 }
 
 }  // namespace lockstep::oracle

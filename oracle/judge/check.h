@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/lane/numerics.h"
 #include "engine/values/timeline.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/plain/record.h"
@@ -73,8 +74,9 @@ struct Final {
   at::Tensor plain;
   TensorRecord record;  // no digests: undefined
 };
+// @param numerics the lane of the kernels that both ran.
 Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,
-                std::span<const Final> finals);
+                std::span<const Final> finals, Lane numerics);
 
 // Of a Case: `finals` has a record for each value of the Program.
 Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,

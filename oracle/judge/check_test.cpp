@@ -459,6 +459,10 @@ TEST(Families, SayWhy) {
   }
   EXPECT_EQ(find_family("aten::_foreach_add_.List"), find_family("aten::add.Tensor"));
   EXPECT_EQ(find_family("aten::sin"), nullptr);
+  for (const EqualOp& e : equal_ops()) {
+    EXPECT_TRUE(names.insert(e.name).second) << e.name;
+    EXPECT_FALSE(e.reason.empty()) << e.name;
+  }
   for (const Leniency& l : leniencies()) EXPECT_FALSE(l.reason.empty()) << l.op;
 }
 

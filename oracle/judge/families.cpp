@@ -200,15 +200,79 @@ constexpr auto kFamilies = std::to_array<OpFamily>({
     local("elu_backward", Bound::kTwoPaths, nullptr, kNanInTail),
     local("div_mode", Bound::kTwoPaths, nullptr, kRoundedInTail),
     local("linalg_vector_norm", Bound::kRelative, reduced, kInnerReduction),
+    local("norm", Bound::kRelative, reduced, kInnerReduction),
     local("var", Bound::kVariance, reduced, kInnerReduction),
     local("std", Bound::kVariance, reduced, kInnerReduction),
     local("var_mean", Bound::kVariance, reduced, kInnerReduction),
     local("logsumexp", Bound::kLogSoftmax, reduced, kInnerReduction),
     local("_softmax", Bound::kSoftmax, along, kInnerReduction),
+    local("_safe_softmax", Bound::kSoftmax, along, kInnerReduction),
     local("_log_softmax", Bound::kLogSoftmax, along, kInnerReduction),
     local("_softmax_backward_data", Bound::kSoftmaxBackward, along, kInnerReduction),
     local("_log_softmax_backward_data", Bound::kLogSoftmaxBackward, along, kInnerReduction),
     local("cumprod", Bound::kRelative, along, kInnerReduction),
+});
+
+constexpr std::string_view kChooses =
+    "each element of the result is one of the input, its place, or a constant";
+constexpr std::string_view kOneSlice = "its kernel goes over one slice after another, however many there are";
+constexpr std::string_view kElements =
+    "each element by itself, though libtorch does not tag each overload so";
+constexpr std::string_view kWhole = "no rule cuts what it reduces: it runs on whole tensors";
+
+constexpr auto kEqualOps = std::to_array<EqualOp>({
+    {"_adaptive_avg_pool2d", kOneSlice},
+    {"_adaptive_avg_pool2d_backward", kOneSlice},
+    {"_fused_rms_norm", kOneSlice},
+    {"_fused_sgd", kElements},
+    {"abs", kElements},
+    {"argmax", kChooses},
+    {"argmin", kChooses},
+    {"avg_pool2d", kOneSlice},
+    {"avg_pool2d_backward", kOneSlice},
+    {"constant_pad_nd", kChooses},
+    {"diagonal_backward", kChooses},
+    {"empty_like", kChooses},
+    {"eq", kElements},
+    {"fill", kElements},
+    {"floor_divide", kElements},
+    {"full_like", kChooses},
+    {"hardsigmoid_backward", kElements},
+    {"hardswish", kElements},
+    {"hardswish_backward", kElements},
+    {"hardtanh_backward", kElements},
+    {"index", kChooses},
+    {"index_add", kWhole},
+    {"index_fill", kChooses},
+    {"index_put", kWhole},
+    {"leaky_relu", kElements},
+    {"leaky_relu_backward", kElements},
+    {"linalg_qr", kWhole},
+    {"log_sigmoid_backward", kElements},
+    {"masked_fill", kElements},
+    {"max_pool2d_with_indices", kOneSlice},
+    {"max_pool2d_with_indices_backward", kOneSlice},
+    {"mish_backward", kElements},
+    {"mse_loss", kWhole},
+    {"mse_loss_backward", kElements},
+    {"native_layer_norm", kOneSlice},
+    {"new_empty", kChooses},
+    {"new_empty_strided", kChooses},
+    {"new_full", kChooses},
+    {"new_ones", kChooses},
+    {"new_zeros", kChooses},
+    {"nll_loss_backward", kElements},
+    {"nll_loss_forward", kWhole},
+    {"ones_like", kChooses},
+    {"rrelu_with_noise_backward", kElements},
+    {"rsub", kElements},
+    {"scatter", kChooses},
+    {"scatter_add", kOneSlice},
+    {"softplus_backward", kElements},
+    {"sort", kChooses},
+    {"topk", kChooses},
+    {"zero", kChooses},
+    {"zeros_like", kChooses},
 });
 
 constexpr auto kLeniencies = std::to_array<Leniency>({
@@ -253,6 +317,21 @@ const OpFamily* find_family(std::string_view name) {
 
 std::span<const OpFamily> families() {
   return kFamilies;
+}
+
+std::span<const EqualOp> equal_ops() {
+  return kEqualOps;
+}
+
+bool is_pointwise(const Operator& op) {
+  return op.handle.hasTag(at::Tag::pointwise) ||
+         (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm"));
+}
+
+bool is_known(const Operator& op) {
+  if (op.composite || op.random || is_pointwise(op) || find_family(op.name) != nullptr) return true;
+  const auto listed = [name = key(op.name)](const EqualOp& e) { return e.name == name; };
+  return std::any_of(kEqualOps.begin(), kEqualOps.end(), listed);
 }
 
 std::span<const Leniency> leniencies() {

@@ -48,6 +48,21 @@ struct OpFamily {
 const OpFamily* find_family(std::string_view name);
 std::span<const OpFamily> families();
 
+// Ops without a line there: their bits are the plain answer's, or there is a difference. What looks at
+// several elements at once has to be here or there, so that nobody forgets to ask whether a slice may round
+// otherwise.
+struct EqualOp {
+  std::string_view name;  // as in OpFamily
+  std::string_view reason;
+};
+std::span<const EqualOp> equal_ops();
+
+// It looks at each element alone. The list ops are not tagged: all but the norms apply a pointwise op to
+// each.
+bool is_pointwise(const Operator& op);
+// Whether these tables say what its bits may be: pointwise, random and composite ops need no line.
+bool is_known(const Operator& op);
+
 // Ops that may stand on one side only, because the plain run and the engine reach the same values by way of
 // other bookkeeping; each with its reason. See check.h.
 struct Leniency {

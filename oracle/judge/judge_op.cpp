@@ -6,7 +6,6 @@
 
 #include <cstring>
 
-#include "engine/lane/numerics.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
@@ -21,11 +20,6 @@ size_t u(int64_t i) {
 
 bool pending(const TensorRecord* record) {
   return record != nullptr && record->spec->has_partial();
-}
-
-// The list ops are not tagged: each is a pointwise op on each element.
-bool is_pointwise(const Operator& op) {
-  return op.handle.hasTag(at::Tag::pointwise) || op.name.starts_with("aten::_foreach_");
 }
 
 bool draws_values(const Operator& op) {
@@ -243,7 +237,7 @@ const OpFamily& family_that_allows(const OpInQuestion& q) {
   bool takes = false, leaves = false;
   for (const TensorRecord* r : q.inputs) takes |= pending(r);
   for (const TensorRecord* r : q.outputs) leaves |= pending(r);
-  const bool fast = lane() == Lane::kFast;
+  const bool fast = q.numerics == Lane::kFast;
   const bool allowed =
       family != nullptr && (takes    ? family->commutes
                             : leaves ? family->reduces

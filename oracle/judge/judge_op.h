@@ -31,6 +31,7 @@ struct OpInQuestion {
   std::vector<Effect> effects;
   std::vector<const TensorRecord*> inputs, outputs;  // of op.inputs and effects; see matching.h
   std::vector<RenditionPtr> renditions;              // of op.inputs
+  Lane numerics;
 };
 
 // How the entry differs from the plain answer on the same inputs; empty if it has its bits. The shadow learns

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/lane/numerics.h"
 #include "engine/stream/random_call.h"
 #include "engine/values/device_mesh.h"
 #include "engine/values/placement.h"
@@ -94,7 +95,8 @@ struct Case {
   DeviceMesh mesh;
   std::vector<Target> placements;  // one for each input
   DeviceModel device;
-  bool integer_lane = false;  // every difference is a bug
+  bool integer_lane = false;     // every difference is a bug
+  Lane numerics = Lane::kExact;  // that of the kernels that run: what may be explained depends on it
   bool operator==(const Case&) const = default;
 };
 

@@ -253,6 +253,7 @@ class Parser {
     begin(";dev=");
     c.device = part(until(";"), parse_device_model);
     if (skip(";lane=integer")) c.integer_lane = true;
+    if (skip(";numerics=fast")) c.numerics = Lane::kFast;
   }
 
   std::vector<int64_t> dotted() {
@@ -458,7 +459,7 @@ std::string to_token(const Case& c) {
   std::string text = concat(kVersion, ':', c.suite, ";mesh=", c.mesh);
   if (c.mesh.ranks() != row_major_ranks(c.mesh)) text += ";ranks=" + join(c.mesh.ranks(), '.');
   text += concat(";seed=", c.program.seed, ";dev=", to_string(c.device));
-  if (c.integer_lane) text += ";lane=integer";
+  text += concat(c.integer_lane ? ";lane=integer" : "", c.numerics == Lane::kFast ? ";numerics=fast" : "");
   for (size_t i = 0; i < c.program.inputs.size(); ++i) {
     text += concat(";x", i, '=', input_text(c.program.inputs[i], c.placements[i]));
   }

@@ -58,6 +58,7 @@ Case any_case() {
   c.mesh = DeviceMesh({*inRange<int64_t>(1, 5), *inRange<int64_t>(1, 5)});
   c.program.seed = *arbitrary<uint64_t>();
   c.integer_lane = *arbitrary<bool>();
+  c.numerics = *arbitrary<bool>() ? Lane::kFast : Lane::kExact;
   for (auto n = *inRange(1, 4); n > 0; --n) {
     Input input;
     input.shape = *rc::gen::container<std::vector<int64_t>>(inRange<int64_t>(0, 100));

@@ -80,8 +80,11 @@ const dashboard::KeptCase* CaseWorker::kept(const Planned& planned) const {
 }
 
 oracle::Case CaseWorker::case_of(const Planned& planned) const {
-  if (const auto* k = kept(planned)) return oracle::parse_token(k->token);
-  return planned.suite->generate(options_.seed, planned.index);
+  const auto* k = kept(planned);
+  auto c =
+      k != nullptr ? oracle::parse_token(k->token) : planned.suite->generate(options_.seed, planned.index);
+  c.numerics = options_.lane;  // a kept case of another lane is judged in that of this run
+  return c;
 }
 
 std::vector<Planned> CaseWorker::uncommitted(int worker) {

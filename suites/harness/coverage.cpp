@@ -4,6 +4,9 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "engine/values/error.h"
@@ -14,135 +17,16 @@
 namespace lockstep::suites {
 namespace {
 
-struct Least {
-  const char* name;
-  int64_t least;
-};
-
-// About half of what the default plan gives with any seed: a generator that loses a feature falls below,
-// chance does not.
-constexpr Least kDefaults[] = {
-    {"backward", 2500},
-    {"bf16", 1500},
-    {"bool", 1000},
-    {"empty-shard", 5000},
-    {"f16", 1500},
-    {"f32", 6500},
-    {"f64", 2400},
-    {"i16", 60},
-    {"i32", 80},
-    {"i64", 1600},
-    {"i8", 60},
-    {"in-place", 2600},
-    {"integer-lane", 3000},
-    {"interleaved", 1600},
-    {"list", 1300},
-    {"mesh-1d", 4700},
-    {"mesh-2d", 6000},
-    {"mesh-3d", 1200},
-    {"mixed-dtypes", 2300},
-    {"named-mesh", 2900},
-    {"nested-shard", 2000},
-    {"one-rank", 400},
-    {"optimizer", 100},
-    {"other-order", 1100},
-    {"partial-avg", 1100},
-    {"partial-max", 1300},
-    {"partial-min", 1300},
-    {"partial-product", 1300},
-    {"partial-sum", 2200},
-    {"ragged", 2100},
-    {"random", 1700},
-    {"redistribute", 3900},
-    {"reuse", 4400},
-    {"several-leaves", 750},
-    {"size-0", 1000},
-    {"size-1", 4400},
-    {"special-values", 650},
-    {"strided", 1300},
-    {"u8", 70},
-    {"unequal-mesh", 6000},
-    {"uneven", 7000},
-    {"view", 1300},
-    {"R/mesh-1d", 6000},
-    {"R/mesh-2d", 16000},
-    {"R/mesh-3d", 4500},
-    {"S/mesh-1d", 8000},
-    {"S/mesh-2d", 18000},
-    {"S/mesh-3d", 4500},
-    {"I/mesh-1d", 500},
-    {"I/mesh-2d", 1700},
-    {"I/mesh-3d", 500},
-    {"G/mesh-1d", 1000},
-    {"G/mesh-2d", 1700},
-    {"G/mesh-3d", 450},
-    {"P/mesh-1d", 1900},
-    {"P/mesh-2d", 5000},
-    {"P/mesh-3d", 1600},
-    {"S/even", 10000},
-    {"S/uneven", 6500},
-    {"S/empty", 14000},
-    {"I/even", 600},
-    {"I/uneven", 500},
-    {"I/empty", 1800},
-    {"G/even", 900},
-    {"G/uneven", 650},
-    {"G/empty", 1600},
-    {"P/even", 6500},
-    {"P/uneven", 1100},
-    {"P/empty", 1200},
-    {"mesh-1d/uneven", 1200},
-    {"mesh-1d/empty", 4000},
-    {"mesh-2d/uneven", 4500},
-    {"mesh-2d/empty", 8500},
-    {"mesh-3d/uneven", 1300},
-    {"mesh-3d/empty", 2000},
-};
-
-// Ops of each family that must meet every value of the other axes.
-constexpr const char* kOps[] = {"aten::add.Tensor",
-                                "aten::mul.Tensor",
-                                "aten::div.Tensor",
-                                "aten::_to_copy",
-                                "aten::clone",
-                                "aten::where.self",
-                                "aten::masked_fill.Scalar",
-                                "aten::rsqrt",
-                                "aten::mm",
-                                "aten::bmm",
-                                "aten::addmm",
-                                "aten::sum.dim_IntList",
-                                "aten::mean.dim",
-                                "aten::_softmax",
-                                "aten::_log_softmax",
-                                "aten::view",
-                                "aten::t",
-                                "aten::transpose.int",
-                                "aten::expand",
-                                "aten::unsqueeze",
-                                "aten::cat",
-                                "aten::stack",
-                                "aten::split.Tensor",
-                                "aten::gather",
-                                "aten::embedding",
-                                "aten::normal_",
-                                "aten::uniform_",
-                                "aten::native_dropout",
-                                "aten::add_.Scalar",
-                                "aten::_fused_adamw_",
-                                "aten::_foreach_add_.List",
-                                "lockstep::redistribute"};
-constexpr const char* kWith[] = {"R", "S", "mesh-1d", "mesh-2d", "mesh-3d", "even", "uneven", "empty"};
-constexpr int64_t kLeastOfOp = 5;
-
 bool is_axis_value(const std::string& text) {
   static const std::set<std::string> known = {"R",       "S",       "I",       "G",    "P",      "mesh-1d",
                                               "mesh-2d", "mesh-3d", "mesh-4d", "even", "uneven", "empty"};
-  if (text.starts_with("aten::")) oracle::find_operator(text);  // throws for one that does not exist
-  return text.starts_with("aten::") || oracle::is_own(text) || known.contains(text);
+  if (!is_op(text)) return known.contains(text);
+  if (!oracle::is_own(text)) oracle::find_operator(text);  // throws for one that does not exist
+  return true;
 }
 
 void check_name(const std::string& name) {
+  if (is_op(name) && is_axis_value(name)) return;
   if (is_pair(name)) {
     const auto sides = split(name, '/');
     const bool known =
@@ -157,11 +41,11 @@ void check_name(const std::string& name) {
   for (const auto& label : labels) names += (names.empty() ? "" : " ") + label;
   LOCKSTEP_CHECK(std::find(labels.begin(), labels.end(), name) != labels.end(),
                  "[run] --require-label: there is no label '", name, "'; there are: ", names,
-                 ", and pairs such as aten::mm/S");
+                 ", ops such as aten::mm, and pairs such as aten::mm/S");
 }
 
-// Hits of each pair that `leasts` names.
-Leasts pairs_met(SQLite::Database& db, const std::string& run, const Leasts& leasts) {
+// Hits of each op and each pair that `leasts` names.
+Leasts cells_met(SQLite::Database& db, const std::string& run, const Leasts& leasts) {
   SQLite::Statement row(db, "SELECT op, placement, mesh_rank, evenness, hits FROM v_coverage WHERE run = ?");
   row.bind(1, run);
   Leasts met;
@@ -172,10 +56,11 @@ Leasts pairs_met(SQLite::Database& db, const std::string& run, const Leasts& lea
                                     row.getColumn(3).getString()};
     for (const auto kind : split(kinds, '+')) values.emplace(kind);
     for (const auto& [name, least] : leasts) {
-      if (!is_pair(name)) continue;
       const auto slash = name.find('/');
-      if (values.contains(name.substr(0, slash)) && values.contains(name.substr(slash + 1)))
-        met[name] += row.getColumn(4).getInt64();
+      const bool meets =
+          is_pair(name) ? values.contains(name.substr(0, slash)) && values.contains(name.substr(slash + 1))
+                        : is_op(name) && values.contains(name);
+      if (meets) met[name] += row.getColumn(4).getInt64();
     }
   }
   return met;
@@ -191,13 +76,30 @@ Leasts labels_met(SQLite::Database& db, const std::string& run) {
 
 }  // namespace
 
+Leasts read_leasts(const std::string& file) {
+  std::ifstream in(file);
+  LOCKSTEP_CHECK(in, "[coverage] cannot read ", file, ", the list of what a run must cover");
+  Leasts leasts;
+  int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty() || line[0] == '#') continue;
+    try {
+      const auto [name, least] = parse_least(line);
+      LOCKSTEP_CHECK(least > 0 && leasts.emplace(name, least).second, name, " asks for nothing, or twice");
+    } catch (const Error& e) {
+      throw Error(concat("[coverage] ", file, ":", number, ": ", e.what()));
+    }
+  }
+  return leasts;
+}
+
 const Leasts& default_leasts() {
   static const Leasts all = [] {
-    Leasts leasts;
-    for (const auto& [name, least] : kDefaults) leasts[name] = least;
-    for (const std::string op : kOps)
-      for (const auto* with : kWith) leasts[op + "/" + with] = kLeastOfOp;
-    return leasts;
+    if (const char* named = std::getenv("LOCKSTEP_COVERAGE"); named != nullptr && *named != '\0')
+      return read_leasts(named);
+    return read_leasts(std::filesystem::exists(LOCKSTEP_COVERAGE_LIST) ? LOCKSTEP_COVERAGE_LIST
+                                                                       : LOCKSTEP_INSTALLED_COVERAGE_LIST);
   }();
   return all;
 }
@@ -215,9 +117,13 @@ bool is_pair(const std::string& name) {
   return name.find('/') != std::string::npos;
 }
 
+bool is_op(const std::string& name) {
+  return name.find("::") != std::string::npos && !is_pair(name);
+}
+
 std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts) {
   auto met = labels_met(store.database(), run);
-  met.merge(pairs_met(store.database(), run, leasts));
+  met.merge(cells_met(store.database(), run, leasts));
   std::vector<Lacking> result;
   for (const auto& [name, least] : leasts)
     if (met[name] < least) result.push_back({name, least, met[name]});

@@ -11,16 +11,20 @@
 
 namespace lockstep::suites {
 
-// Name -> least. A name is a label, "optimizer", or a pair of two axes of the ledger, "A/B", where each side
-// is an op ("aten::mm"), a kind of placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven, empty. A
-// case counts for a pair once for each op that it runs on both.
+// Name -> least. A name is a label, "optimizer", an op, "aten::mm", or a pair of two axes of the ledger,
+// "A/B", where each side is an op, a kind of placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven,
+// empty. A case counts for a pair once for each op that it runs on both.
 using Leasts = std::map<std::string, int64_t>;
 
-// What the default plan requires.
+// The list of a file, one "NAME=LEAST" a line. Throws Error that names file and line.
+Leasts read_leasts(const std::string& file);
+// What the default plan requires: the committed list golden/coverage.txt, or that which the environment's
+// LOCKSTEP_COVERAGE names. Nothing of the engine is asked what there is to cover.
 const Leasts& default_leasts();
 // "NAME=LEAST". Throws Error for a name that can never be met.
 std::pair<std::string, int64_t> parse_least(const std::string& text);
 bool is_pair(const std::string& name);
+bool is_op(const std::string& name);
 
 struct Lacking {
   std::string name;

@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "dashboard/store/recorder.h"
+#include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
+#include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
+#include "suites/harness/run.h"
 
 namespace lockstep::suites {
 namespace {
@@ -45,6 +49,8 @@ TEST(Coverage, CountsLabelsAndPairs) {
   EXPECT_EQ(text_of(lacking(temporary.store, "r", unmet)),
             "S/even 0 of 1, aten::mm/P 0 of 1, optimizer 0 of 1, uneven 3 of 4");
   EXPECT_EQ(lacking(temporary.store, "another run", met).size(), met.size() - 1);
+  EXPECT_EQ(text_of(lacking(temporary.store, "r", {{"aten::mm", 3}, {"aten::add", 4}, {"aten::mv", 1}})),
+            "aten::add 3 of 4, aten::mv 0 of 1");
 }
 
 // Catches: a requirement of the default plan that no case can meet, a label that the plan forgot.
@@ -56,10 +62,41 @@ TEST(Coverage, DefaultsNameEveryLabelAndNothingElse) {
   for (const auto& label : generators::all_labels()) EXPECT_TRUE(default_leasts().contains(label)) << label;
 }
 
+// One case of the suite program that calls an op which no stock rule knows.
+std::string renorm_corpus(const std::string& file) {
+  oracle::Case c;
+  c.mesh = DeviceMesh({2});
+  c.program.inputs.push_back({.shape = {4, 4}, .memory_order = {}, .values = {}});
+  c.placements.push_back({{Shard{0}}, {}});
+  c.program.calls.push_back({"aten::renorm", {oracle::Ref{0}, 2.0, int64_t{0}, 1.0}});
+  std::ofstream(file) << oracle::to_token(c) << "\n";
+  return file;
+}
+
+// Catches: an op whose rule was deleted, and which is then no longer asked for.
+TEST(Coverage, AnOpThatLosesItsRuleIsLost) {
+  TemporaryStore temporary;
+  RunOptions options;
+  options.suites = {"program"};
+  options.cases = options.jobs = 1;
+  options.db = temporary.path;
+  options.corpus = {renorm_corpus(temporary.path + ".txt")};
+  options.required = {{"aten::renorm", 1}};
+  const RunListener quiet{[](auto&...) {}, [](int64_t, int64_t, double) {}, [](const std::string&) {}};
+  register_sharding("aten::renorm", [](const OpCall&) { return Rows{}; });
+  const auto with = run(options, quiet);
+  unregister_sharding("aten::renorm");
+  const auto without = run(options, quiet);
+  std::filesystem::remove(options.corpus[0]);
+  EXPECT_TRUE(with.codes.empty()) << (with.lacking.empty() ? "" : with.lacking[0]);
+  EXPECT_TRUE(without.codes.contains(kNotMeasured));
+  EXPECT_EQ(without.lacking, std::vector<std::string>{"aten::renorm 0 of 1"});
+}
+
 // Catches: a mistyped requirement that is never met, or always.
 TEST(Coverage, RefusesWhatIsNoRequirement) {
   for (const auto* text : {"", "uneven", "uneven=", "uneven=x", "uneven=-1", "=3", "nosuch=1", "aten::mm/T=1",
-                           "aten::nosuch/S=1", "S/even/R=1", "/=1"})
+                           "aten::nosuch/S=1", "aten::nosuch=1", "S/even/R=1", "/=1"})
     EXPECT_THROW(parse_least(text), Error) << text;
 }
 

@@ -21,7 +21,7 @@ struct RunOptions {
   int64_t shard = 0, shards = 1;
   Lane lane = Lane::kExact;
   std::string db = "lockstep.db";
-  std::map<std::string, int64_t> required;  // labels and pairs, besides those of the default plan
+  std::map<std::string, int64_t> required;  // labels, ops and pairs, besides the default plan's
   std::string fault;                        // plants this fault in the engine
   std::string world = "local";              // or "thread": which World hosts the ranks of each case
   bool resume = false;

@@ -10,10 +10,8 @@
 #include "dashboard/store/clock.h"
 #include "dashboard/store/merge.h"
 #include "dashboard/store/read_back.h"
-#include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
-#include "generators/ops/ops.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/case_worker.h"
@@ -146,7 +144,7 @@ void judge_coverage(const Leasts& leasts, const dashboard::Store& store, RunSumm
   if (leasts.empty()) return;
   const auto missed = lacking(store, summary.run, leasts);
   for (const auto& l : missed) summary.lacking.push_back(text_of({l}));
-  recorder.record(dashboard::Gate{"coverage", concat(leasts.size(), " labels and pairs, each its least"),
+  recorder.record(dashboard::Gate{"coverage", concat(leasts.size(), " labels, ops and pairs, each its least"),
                                   concat("lacking: ", text_of(missed)), missed.empty()});
   if (!missed.empty()) summary.codes.insert(kNotMeasured);
 }
@@ -175,16 +173,11 @@ int64_t cases_in(const Recorded& recorded) {
   return cases;
 }
 
-// The ops that generated programs call and the engine has a rule for: coverage that lacks one has a gap.
-std::vector<std::string> expected_ops(const Plan& plan) {
-  std::vector<std::string> ops;
-  const auto runs_ops = [](const Suite* s) { return std::string_view(s->name) == "ops"; };
-  if (std::none_of(plan.chosen.begin(), plan.chosen.end(), runs_ops)) return ops;
-  for (const auto& t : generators::op_templates()) {
-    const std::string name = t.op;
-    if (find_op(name.substr(0, name.find('.'))) != nullptr) ops.push_back(name);
-  }
-  return ops;
+// A run of every suite may be asked for each op that the list names: coverage that lacks one has a gap.
+void expect_ops(const Plan& plan, dashboard::Recorder& recorder) {
+  if (plan.chosen.size() != suites().size()) return;
+  for (const auto& [name, least] : default_leasts())
+    if (is_op(name)) recorder.expect_op(name);
 }
 
 void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard::Recorder& recorder) {
@@ -232,7 +225,7 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   judge_rate(options.least_rate, summary, recorder);
   record_rates(store, summary, recorder);
   keep(options, plan, prepared, summary, store, recorder);
-  for (const auto& op : expected_ops(plan)) recorder.expect_op(op);
+  expect_ops(plan, recorder);
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
   return summary;

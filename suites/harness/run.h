@@ -18,7 +18,7 @@ struct Plan {
   std::vector<const Suite*> chosen;
   int64_t cases = 0;  // numbers of the whole sequence, all shards; kEndless: until the time is up
   std::map<std::string, int64_t> least;  // suite -> cases that must be measured in this shard
-  Leasts coverage;                       // labels and pairs that they must have had
+  Leasts coverage;                       // labels, ops and pairs that they must have had
   bool draws = false;                    // cases of the suite `random` are among them
   bool all_random_pairs = false;         // and so many that they must have every pair of its space
 };

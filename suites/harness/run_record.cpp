@@ -87,10 +87,17 @@ std::string digest_of(const std::vector<std::string>& outcomes) {
 }  // namespace
 
 std::string plan_json(const RunOptions& o, const Plan& plan) {
-  Json json = {{"suites", Json::array()}, {"labels", Json::array()}, {"pairs", Json::array()}};
+  Json json = {{"suites", Json::array()},
+               {"labels", Json::array()},
+               {"ops", Json::array()},
+               {"pairs", Json::array()},
+               {"list", default_leasts()}};
   for (const auto& [name, least] : plan.least) json["suites"].push_back({{"name", name}, {"least", least}});
   for (const auto& [name, least] : plan.coverage)
-    json[is_pair(name) ? "pairs" : "labels"].push_back({{"name", name}, {"least", least}});
+    json[is_pair(name) ? "pairs"
+         : is_op(name) ? "ops"
+                       : "labels"]
+        .push_back({{"name", name}, {"least", least}});
   json["request"] = {
       {"suites", o.suites},   {"cases", o.cases},       {"planned", std::to_string(plan.cases)},
       {"seconds", o.seconds}, {"shard", o.shard},       {"shards", o.shards},

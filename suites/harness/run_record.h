@@ -11,8 +11,9 @@
 
 namespace lockstep::suites {
 
-// {"suites":[{"name","least"}],"labels":[{"name","least"}],"pairs":[{"name","least"}],"request":{…}};
-// `request` is what resumed_options reads.
+// {"suites":[{"name","least"}],"labels":[…],"ops":[…],"pairs":[…],"list":{NAME:LEAST},"request":{…}}: what
+// this run must have; the whole list of what a default run must have, which the gate compares; what
+// resumed_options reads.
 std::string plan_json(const RunOptions& options, const Plan& plan);
 
 // The newest run of this database that did not finish. Throws Error if there is none.

@@ -84,11 +84,12 @@ oracle::Case fault_case(uint64_t, int64_t index) {
   return c;
 }
 
-Outcome look_for(const Fault& fault, EngineUnderTest& clean) {
+Outcome look_for(const Fault& fault, EngineUnderTest& clean, Lane numerics) {
   const auto& suite = find_suite(fault.suite);
   const Trial trial{suite, fault, clean};
   for (int64_t i = 0; i < fault.cases; ++i) {
-    const auto c = suite.generate(kSeed, i);
+    auto c = suite.generate(kSeed, i);
+    c.numerics = numerics;
     if (!fault.touches(c)) continue;
     if (const auto failure = trial.failure(c)) return found(trial, i + 1, c, *failure);
   }
@@ -99,7 +100,7 @@ Outcome look_for(const Fault& fault, EngineUnderTest& clean) {
 
 Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine) {
   LOCKSTEP_CHECK(c.program.seed < faults().size(), "[faults] there is no fault number ", c.program.seed);
-  return look_for(faults()[c.program.seed], engine);
+  return look_for(faults()[c.program.seed], engine, c.numerics);
 }
 
 }  // namespace lockstep::suites

@@ -31,7 +31,7 @@ oracle::Case golden_case(uint64_t run_seed, int64_t index);
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);
 
 // Plants one fault beside a clean engine, and looks for a case that tells them apart.
-Outcome look_for(const Fault& fault, EngineUnderTest& clean);
+Outcome look_for(const Fault& fault, EngineUnderTest& clean, Lane numerics = Lane::kExact);
 Outcome judge_fault(const oracle::Case& c, EngineUnderTest& engine);
 oracle::Case canary_case(uint64_t run_seed, int64_t index);
 Outcome judge_canary(const oracle::Case& c, EngineUnderTest& engine);

@@ -4,10 +4,12 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "engine/lane/numerics.h"
+#include "engine/values/digest.h"
 #include "engine/values/error.h"
+#include "oracle/judge/check.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
+#include "oracle/plain/record.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::suites {
@@ -39,23 +41,18 @@ std::vector<int64_t> operands_of(const oracle::Case& c, const std::string& op) {
   throw Error(concat("[rules] the case does not call ", op));
 }
 
-// The largest finite magnitude among what the ranks hold.
-double magnitude(const std::vector<at::Tensor>& locals) {
-  double most = 1;
-  for (const auto& local : locals)
-    if (local.numel() > 0)
-      most = std::max(most, at::nan_to_num(local.to(at::kDouble), 0, 0, 0).abs().max().item<double>());
-  return most;
+// The elements that are NaN; zero elsewhere.
+at::Tensor nans(const at::Tensor& t) {
+  return at::where(at::isnan(t), t, at::zeros({}, t.options()));
 }
 
-// Equal but for rounding, which is relative to the terms that are summed: they may cancel.
-bool close(const oracle::Difference& d, c10::ScalarType dtype, double terms) {
+// Rounding makes other numbers, never another zero or NaN: those are as exact as integers are.
+bool may_be_rounding(const at::Tensor& expected, const at::Tensor& actual) {
+  const auto d = oracle::compare(expected, actual);
   if (d.equal()) return true;
-  if (!at::isFloatingType(dtype) || d.bits == oracle::BitClass::kShape ||
-      d.bits == oracle::BitClass::kNanPayload)
-    return d.bits == oracle::BitClass::kNanPayload;
-  const double rounding = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-4 : 0.06;
-  return d.bits == oracle::BitClass::kZeroSign || d.max_abs < rounding * terms || d.max_rel < rounding;
+  const bool of_numbers = d.bits == oracle::BitClass::kUlp || d.bits == oracle::BitClass::kValue;
+  return of_numbers && at::isFloatingType(expected.scalar_type()) &&
+         oracle::compare(nans(expected), nans(actual)).equal();
 }
 
 // The stack of one rank: the logged arguments with the rank's tensors in their places.
@@ -98,23 +95,36 @@ std::vector<at::Tensor> tensors_of(const torch::jit::Stack& stack) {
   return all;
 }
 
+// The op on whole tensors, as one device runs it.
+struct Plain {
+  oracle::Recording recording;
+  std::vector<at::Tensor> inputs, answers;  // inputs: undefined where the op takes none
+};
+
+// The op on the slices of all ranks, as the engine runs it.
+struct Held {
+  std::vector<SpecPtr> in, out;                          // null: undefined
+  std::vector<std::vector<at::Tensor>> locals, results;  // [tensor][position]
+};
+
 }  // namespace
 
 struct RowCheck::Impl {
   oracle::Case c;
   SampleCall sample;
   std::optional<c10::OperatorHandle> op;
-  std::vector<int64_t> sources;     // for each input of the op, the case's; -1: undefined
-  std::vector<at::Tensor> answers;  // the plain results
+  std::vector<int64_t> sources;  // for each input of the op, the case's; -1: undefined
+  Plain unplaced;                // with every input Replicate
 
-  SpecPtr spec(const at::Tensor& tensor, const Placement& p) const {
-    return std::make_shared<const Spec>(c.mesh, Placements{p}, tensor.sizes().vec(),
-                                        contiguous_strides(tensor.sizes().vec()), tensor.scalar_type());
+  oracle::Case placed(size_t input, const Placement& p) const {
+    auto one = c;
+    one.placements[static_cast<size_t>(sources[input])] = {{p}, {}};
+    return one;
   }
-  std::vector<at::Tensor> plain() const;
-  std::vector<std::vector<at::Tensor>> placed(const Placements& inputs, std::vector<SpecPtr>& specs) const;
-  std::optional<std::vector<std::vector<at::Tensor>>> run(const Placements& inputs,
-                                                          const Placements& outputs) const;
+  Plain plain(const Placements& inputs) const;
+  Held place(const Row& row, const Plain& plain) const;
+  bool run(Held& held) const;
+  bool explained(const Plain& plain, const Held& held) const;
 };
 
 RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std::make_unique<Impl>()) {
@@ -133,8 +143,9 @@ RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample) : impl_(std:
                    " reads tensors that the case does not name");
     m.sources.back() = operands[next++];
   }
-  m.answers = m.plain();
-  LOCKSTEP_CHECK(m.answers.size() == call.outputs.size(), "[rules] ", call.name, " has undefined results");
+  m.unplaced = m.plain(Placements(m.sources.size(), Replicate{}));
+  LOCKSTEP_CHECK(m.unplaced.answers.size() == call.outputs.size(), "[rules] ", call.name,
+                 " has undefined results");
 }
 
 RowCheck::~RowCheck() = default;
@@ -143,7 +154,7 @@ size_t RowCheck::inputs() const {
   return impl_->sources.size();
 }
 size_t RowCheck::outputs() const {
-  return impl_->answers.size();
+  return impl_->unplaced.answers.size();
 }
 
 std::vector<Placement> RowCheck::candidates(size_t input) const {
@@ -155,87 +166,107 @@ std::vector<Placement> RowCheck::candidates(size_t input) const {
   return all;
 }
 
-// The stock op on the whole tensors.
-std::vector<at::Tensor> RowCheck::Impl::plain() const {
-  std::vector<at::Tensor> whole;
-  for (const auto source : sources)
-    whole.push_back(source < 0 ? at::Tensor() : oracle::make_global(c, source));
-  auto stack = stack_of(*op, *sample.logged, whole);
-  op->callBoxed(stack);
-  auto results = tensors_of(stack);
-  for (auto& r : results) r = r.clone();
-  return results;
-}
-
-// The locals of each input so placed, made by the oracle as those of a Program's inputs.
-std::vector<std::vector<at::Tensor>> RowCheck::Impl::placed(const Placements& inputs,
-                                                            std::vector<SpecPtr>& specs) const {
-  std::vector<std::vector<at::Tensor>> locals;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    locals.emplace_back(static_cast<size_t>(c.mesh.size()));
-    specs.emplace_back();
-    if (sources[i] < 0) continue;
-    auto one = c;
-    one.placements[static_cast<size_t>(sources[i])] = {{inputs[i]}, {}};
-    locals.back() = oracle::make_locals(one, sources[i]);
-    specs.back() = std::make_shared<const Spec>(oracle::spec_of(one, sources[i]));
+// Of inputs so placed: terms that round, or a product of them that is zero, come to another whole tensor than
+// they were made of.
+Plain RowCheck::Impl::plain(const Placements& inputs) const {
+  Plain result;
+  for (size_t i = 0; i < sources.size(); ++i)
+    result.inputs.push_back(sources[i] < 0 ? at::Tensor()
+                                           : oracle::make_global(placed(i, inputs[i]), sources[i]));
+  auto stack = stack_of(*op, *sample.logged, result.inputs);
+  {
+    const oracle::Recorder recorder(result.recording);
+    op->callBoxed(stack);
   }
-  return locals;
+  result.answers = tensors_of(stack);
+  return result;
 }
 
-std::optional<std::vector<std::vector<at::Tensor>>> RowCheck::Impl::run(const Placements& inputs,
-                                                                        const Placements& outputs) const {
-  std::vector<SpecPtr> in, out;
-  const auto locals = placed(inputs, in);
-  for (size_t k = 0; k < answers.size(); ++k) out.push_back(spec(answers[k], outputs[k]));
-  std::vector<std::vector<at::Tensor>> results(answers.size());
+// The locals of each input are made by the oracle, as those of a Program's inputs.
+Held RowCheck::Impl::place(const Row& row, const Plain& plain) const {
+  Held held;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    held.locals.emplace_back(static_cast<size_t>(c.mesh.size()));
+    held.in.emplace_back();
+    if (sources[i] < 0) continue;
+    const auto one = placed(i, row.inputs[i]);
+    held.locals.back() = oracle::make_locals(one, sources[i]);
+    held.in.back() = std::make_shared<const Spec>(oracle::spec_of(one, sources[i]));
+  }
+  for (size_t k = 0; k < plain.answers.size(); ++k) {
+    const auto& answer = plain.answers[k];
+    held.out.push_back(std::make_shared<const Spec>(c.mesh, Placements{row.outputs[k]}, answer.sizes().vec(),
+                                                    contiguous_strides(answer.sizes().vec()),
+                                                    answer.scalar_type()));
+  }
+  return held;
+}
+
+// False if a kernel refuses its slices.
+bool RowCheck::Impl::run(Held& held) const {
+  held.results.resize(held.out.size());
   try {
     for (int64_t position = 0; position < c.mesh.size(); ++position) {
       std::vector<at::Tensor> mine;
-      for (const auto& l : locals) mine.push_back(l[static_cast<size_t>(position)]);
+      for (const auto& l : held.locals) mine.push_back(l[static_cast<size_t>(position)]);
       auto stack = stack_of(*op, *sample.logged, mine);
-      sample.entry->run[lane()]({*op, sample.call, in, out, position}, stack);
+      sample.entry->run[c.numerics]({*op, sample.call, held.in, held.out, position}, stack);
       const auto got = tensors_of(stack);
-      for (size_t k = 0; k < results.size(); ++k) results[k].push_back(got.at(k).clone());
+      for (size_t k = 0; k < held.results.size(); ++k) held.results[k].push_back(got.at(k));
     }
   } catch (const std::exception&) {
-    return std::nullopt;
-  }
-  return results;
-}
-
-bool RowCheck::holds(const Row& row) const {
-  const auto results = impl_->run(row.inputs, row.outputs);
-  if (!results) return false;
-  for (size_t k = 0; k < results->size(); ++k) {
-    const auto& answer = impl_->answers[k];
-    const auto spec = impl_->spec(answer, row.outputs[k]);
-    const auto assembly = oracle::assemble((*results)[k], *spec);
-    if (assembly.disagreement || !assembly.global.defined()) return false;
-    const auto difference = oracle::compare(answer.contiguous(), assembly.global.contiguous());
-    const double terms = is_partial(row.outputs[k]) ? magnitude((*results)[k]) : 1;
-    if (!close(difference, answer.scalar_type(), terms)) return false;
+    return false;
   }
   return true;
 }
 
-std::vector<Placements> RowCheck::true_outputs(const Placements& inputs) const {
-  std::vector<Placements> found;
-  // Outputs are tried one at a time, the others Replicate: their local runs do not depend on them but for
-  // sizes.
-  for (size_t k = 0; k < impl_->answers.size(); ++k) {
-    found.emplace_back();
-    std::vector<Placement> tries{Replicate{}, Partial{}};
-    for (int64_t d = 0; d < impl_->answers[k].dim(); ++d) tries.emplace_back(Shard{d});
-    for (const auto& candidate : tries) {
-      Row row;
-      row.inputs = inputs;
-      for (size_t j = 0; j < impl_->answers.size(); ++j) row.outputs.push_back(candidate);
-      if (impl_->answers.size() > 1) continue;
-      if (is_partial(candidate) && !at::isFloatingType(impl_->answers[k].scalar_type())) continue;
-      if (holds(row)) found.back().push_back(candidate);
-    }
+// By the oracle's two proofs, of a timeline that holds this op alone. A row of nonsense may ask of a kernel
+// what it refuses.
+bool RowCheck::Impl::explained(const Plain& plain, const Held& held) const {
+  auto entry = *sample.logged;
+  std::vector<oracle::Start> starts;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (held.in[i] == nullptr) continue;
+    entry.inputs[i] = record(held.in[i], held.locals[i]);
+    starts.push_back({plain.inputs[i], held.in[i],
+                      held.in[i]->has_partial() ? held.locals[i] : std::vector<at::Tensor>()});
   }
+  std::vector<oracle::Final> finals;
+  for (size_t k = 0; k < held.out.size(); ++k) {
+    entry.outputs[k] = record(held.out[k], held.results[k]);
+    finals.push_back({plain.answers[k], entry.outputs[k]});
+  }
+  try {
+    return oracle::check(plain.recording, {entry}, starts, finals, c.numerics).passed();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool RowCheck::holds(const Row& row) const {
+  const auto& m = *impl_;
+  const Plain plain = m.plain(row.inputs);
+  auto held = m.place(row, plain);
+  if (!m.run(held)) return false;
+  bool equal = true;
+  for (size_t k = 0; k < held.results.size(); ++k) {
+    const auto assembly = oracle::assemble(held.results[k], *held.out[k]);
+    if (assembly.disagreement || !assembly.global.defined()) return false;
+    const auto expected = plain.answers[k].contiguous(), actual = assembly.global.contiguous();
+    equal = equal && oracle::compare(expected, actual).equal();
+    if (!may_be_rounding(expected, actual)) return false;
+  }
+  return equal || (!m.c.integer_lane && m.explained(plain, held));
+}
+
+std::vector<Placement> RowCheck::true_outputs(const Placements& inputs) const {
+  if (outputs() != 1) return {};
+  const auto& answer = impl_->unplaced.answers[0];
+  std::vector<Placement> tries{Replicate{}}, found;
+  if (at::isFloatingType(answer.scalar_type())) tries.emplace_back(Partial{});
+  for (int64_t d = 0; d < answer.dim(); ++d) tries.emplace_back(Shard{d});
+  for (const auto& candidate : tries)
+    if (holds({.outputs = {candidate}, .inputs = inputs})) found.push_back(candidate);
   return found;
 }
 

@@ -24,10 +24,11 @@ class RowCheck {
   // Input by input: those that a rule may name for it.
   std::vector<Placement> candidates(size_t input) const;
 
-  // What each output is when the inputs are placed so: the placements under which the ranks' results are the
-  // plain answer. Empty lists if a kernel refuses its slices.
-  std::vector<Placements> true_outputs(const Placements& inputs) const;
-  // True if the ranks' results, placed as the row says, are the plain answer (up to rounding).
+  // Of an op with one result: what it is when the inputs are placed so, each placement under which the ranks'
+  // results are the plain answer. Empty if there is none, or a kernel refuses its slices.
+  std::vector<Placement> true_outputs(const Placements& inputs) const;
+  // True if the ranks' results, placed as the row says, are the plain answer in every bit; outside of the
+  // integer lane also if numbers differ that the oracle explains (oracle/judge/check.h).
   bool holds(const Row& row) const;
 
  private:

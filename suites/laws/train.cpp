@@ -19,6 +19,7 @@ constexpr int64_t kSteps = 3;
 // Small enough for seconds; "odd" divides by neither 4 nor 8.
 TrainOptions options_of(const oracle::Case& c) {
   TrainOptions options;
+  options.numerics = c.numerics;
   options.preset = c.mesh.size() == 3 ? "odd" : "tiny";
   options.steps = kSteps;
   options.batch = 2;

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
@@ -14,17 +15,6 @@ namespace lockstep::suites {
 namespace {
 
 using dashboard::Verdict;
-
-class KeepGenerator {
- public:
-  KeepGenerator() : kept_(generator()) {}
-  ~KeepGenerator() { generator() = kept_; }
-  KeepGenerator(const KeepGenerator&) = delete;
-  KeepGenerator& operator=(const KeepGenerator&) = delete;
-
- private:
-  Generator kept_;
-};
 
 // Pairs of one device's tensor and the mesh's.
 struct Pairs {
@@ -81,7 +71,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
                          const TrainStep& measured) {
   StepJudgement result{measured.step, Verdict::kDifferent, before.disagreement};
   if (!before.disagreement.empty()) return result;
-  const KeepGenerator keep;
+  const ForkRng keep;
   auto one_device = options;
   one_device.mesh.reset();
   Trainer mesh(options), plain(one_device);
@@ -118,7 +108,8 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   finals.add(expected.loss, actual.loss);
   finals.add(expected.norm, actual.norm);
   finals.add_state(plain, mesh);
-  const auto judgement = oracle::check(recording, timeline, start_records, finals_of(finals));
+  const auto judgement =
+      oracle::check(recording, timeline, start_records, finals_of(finals), options.numerics);
   return {measured.step, verdict_of(judgement), oracle::describe(judgement)};
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/lane/numerics.h"
 #include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
 #include "engine/values/timeline.h"
@@ -32,7 +33,8 @@ struct TrainOptions {
   // under the indexed policy they are the indexed numbers of whole tensors.
   // Else dimensions named "tp" (tensor and sequence parallel) and "dp" (data parallel).
   std::optional<DeviceMesh> mesh;
-  WorldPtr world;  // of the mesh; null: this process hosts every rank
+  WorldPtr world;                // of the mesh; null: this process hosts every rank
+  Lane numerics = Lane::kExact;  // in which a step is judged; the process is in it
   RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
 };
 

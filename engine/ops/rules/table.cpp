@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "engine/ops/rules/families.h"
@@ -26,11 +27,22 @@ std::vector<OpEntry> build() {
   return table;
 }
 
-std::atomic<uint64_t> g_version = 0;  // of the user table
-
-std::map<std::string, OpEntry, std::less<>>& user_table() {
-  static std::map<std::string, OpEntry, std::less<>> table;
+// Whoever holds the mutex may look at the entries; the version is read on every call, without it.
+struct UserTable {
+  std::mutex mutex;
+  std::map<std::string, OpEntry, std::less<>> entries;
+  std::atomic<uint64_t> version = 0;
+};
+UserTable& user_table() {
+  static UserTable table;
   return table;
+}
+
+const OpEntry* find_stock(std::string_view name) {
+  const auto& table = op_table();
+  const auto it = std::lower_bound(table.begin(), table.end(), name,
+                                   [](const OpEntry& entry, std::string_view n) { return entry.name < n; });
+  return it != table.end() && it->name == name ? &*it : nullptr;
 }
 
 }  // namespace
@@ -41,12 +53,10 @@ const std::vector<OpEntry>& op_table() {
 }
 
 const OpEntry* find_op(std::string_view name) {
-  const auto& user = user_table();
-  if (const auto it = user.find(name); it != user.end()) return &it->second;
-  const auto& table = op_table();
-  const auto it = std::lower_bound(table.begin(), table.end(), name,
-                                   [](const OpEntry& entry, std::string_view n) { return entry.name < n; });
-  return it != table.end() && it->name == name ? &*it : nullptr;
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  const auto it = user.entries.find(name);
+  return it != user.entries.end() ? &it->second : find_stock(name);
 }
 
 void register_sharding(std::string name, RowsOf rows) {
@@ -54,18 +64,21 @@ void register_sharding(std::string name, RowsOf rows) {
   auto entry = stock != nullptr ? *stock : OpEntry{};
   entry.name = name;
   entry.rows = std::move(rows);
-  user_table()[std::move(name)] = std::move(entry);
-  ++g_version;
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  user.entries[std::move(name)] = std::move(entry);
+  ++user.version;
 }
 
 void unregister_sharding(std::string_view name) {
-  auto& table = user_table();
-  if (const auto it = table.find(name); it != table.end()) table.erase(it);
-  ++g_version;
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  if (const auto it = user.entries.find(name); it != user.entries.end()) user.entries.erase(it);
+  ++user.version;
 }
 
 bool rules_changed(uint64_t& seen) {
-  const uint64_t now = g_version;
+  const uint64_t now = user_table().version;
   return std::exchange(seen, now) != now;
 }
 
