@@ -29,6 +29,15 @@ struct Change {
   std::set<int> codes;
 };
 
+// So many more cases of `ops` that gave up, of 80 more cases.
+void refuse(Recorded& run, int64_t cases) {
+  for (int64_t i = 0; i < 80; ++i) {
+    CaseRow row = i < cases ? sample_case(2000 + i, Verdict::kGaveUp) : sample_case(1000 + i);
+    if (i < cases) row.refusal = {"aten::t", "view"};
+    run.cases.push_back(row);
+  }
+}
+
 const Change kFailures[] = {
     {"a new difference",
      [](Story& s) { s.candidate.cases[0] = failing(0); },
@@ -98,6 +107,31 @@ const Change kVerdicts[] = {
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kGaveUp); },
      {"no_longer_judged: ops | equal -> gave_up (block)"},
      {5}},
+    {"an op gives up one case more",
+     [](Story& s) { refuse(s.base, 2), refuse(s.candidate, 3); },
+     {"refuses_more: ops | aten::t | view (block)"},
+     {5}},
+    {"as many cases are given up", [](Story& s) { refuse(s.base, 3), refuse(s.candidate, 3); }, {}, {}},
+    {"fewer cases are given up", [](Story& s) { refuse(s.base, 3), refuse(s.candidate, 2); }, {}, {}},
+    {"another draw gives up some more",
+     [](Story& s) { s.candidate.run.seed = 8, refuse(s.base, 0), refuse(s.candidate, 14); },
+     {},
+     {}},
+    {"another draw gives up far more",
+     [](Story& s) { s.candidate.run.seed = 8, refuse(s.base, 0), refuse(s.candidate, 15); },
+     {"refuses_more: ops | aten::t | view (block)"},
+     {5}},
+    {"a larger draw gives up in proportion",
+     [](Story& s) {
+       refuse(s.base, 8), refuse(s.candidate, 24);
+       for (int64_t i = 200; i < 400; ++i) s.candidate.cases.push_back(sample_case(i));
+     },
+     {},
+     {}},
+    {"a baseline that did not count refusals",
+     [](Story& s) { s.base.run.version = "", refuse(s.candidate, 3); },
+     {},
+     {}},
     {"a suite is lost",
      [](Story& s) {
        std::erase_if(s.candidate.cases, [](const CaseRow& c) { return c.suite == "gradient"; });
@@ -179,6 +213,14 @@ const Change kMeasured[] = {
     {"another binary than claimed",
      [](Story& s) { s.claims.build = "other"; },
      {"wrong_binary: binary (block)"},
+     {5}},
+    {"runs of two engines",
+     [](Story& s) { s.other_engine = "other"; },
+     {"wrong_engine: engine (block)", "environment: engine (note)"},
+     {5}},
+    {"another engine than the baseline's",
+     [](Story& s) { s.candidate.run.engine = "other"; },
+     {"not_measured: baseline (block)"},
      {5}},
     {"uncommitted source",
      [](Story& s) { s.candidate.run.commit = "b+dirty"; },

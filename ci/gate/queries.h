@@ -18,6 +18,7 @@ extern const char* const kNondeterminismQuery;
 // queries_verdicts.cpp: cases that came out worse, curves, planted faults
 extern const char* const kWorseVerdicts;
 extern const char* const kNoLongerJudged;
+extern const char* const kRefusesMore;
 extern const char* const kCurveDivergence;
 extern const char* const kCurvesChanged;
 extern const char* const kFaultsSurvived;
@@ -27,6 +28,7 @@ extern const char* const kNotMeasuredQuery;
 extern const char* const kMissingShards;
 extern const char* const kWrongCommit;
 extern const char* const kWrongBinary;
+extern const char* const kWrongEngine;
 extern const char* const kDirtyCommit;
 extern const char* const kDemanded;
 extern const char* const kEnvironment;

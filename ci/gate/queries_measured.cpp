@@ -22,8 +22,10 @@ const char* const kNotMeasuredQuery = R"(
     AND NOT EXISTS (SELECT 1 FROM c_series)
   UNION ALL
   SELECT 'baseline', 'a run', 'nothing',
-      iif(EXISTS (SELECT 1 FROM base.run), 'its runs are those that are being judged',
-          'there is nothing to compare with') || '; pass the database of an earlier run', ''
+      CASE WHEN NOT EXISTS (SELECT 1 FROM base.run) THEN 'there is nothing to compare with'
+           WHEN EXISTS (SELECT 1 FROM base.run WHERE engine IN (SELECT engine FROM c_run))
+           THEN 'its runs are those that are being judged'
+           ELSE 'its runs are of another engine' END || '; pass the database of an earlier run', ''
   WHERE NOT EXISTS (SELECT 1 FROM b_run))";
 
 // Shards of one run: the same build, lane, seed and request but for the number of the shard.
@@ -60,6 +62,11 @@ const char* const kWrongBinary = R"(
   UNION ALL
   SELECT 'binary', 'one', group_concat(build_hash), 'the candidate mixes runs of several binaries', ''
   FROM (SELECT DISTINCT build_hash FROM c_run) HAVING count(*) > 1)";
+
+const char* const kWrongEngine = R"(
+  SELECT 'engine' AS subject, 'one' AS expected, group_concat(engine) AS got,
+         'the candidate mixes runs of several engines; judge each in a file of its own' AS detail, '' AS replay
+  FROM (SELECT DISTINCT engine FROM c_run ORDER BY engine) HAVING count(*) > 1)";
 
 const char* const kDirtyCommit = R"(
   SELECT 'run ' || name AS subject, 'a commit' AS expected, commit_id AS got,

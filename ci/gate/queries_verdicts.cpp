@@ -26,6 +26,28 @@ const char* const kNoLongerJudged = R"(
   WHERE (before = 'equal' OR before LIKE 'explained%') AND verdict IN ('gave_up', 'expected_exception')
   GROUP BY suite, before, verdict)";
 
+// c_refusals, b_refusals: cases that gave up, by suite, op and reason. Of one seed and as many cases, the
+// counts are compared; else they are draws: of all such refusals a part as large as the candidate's of the
+// cases should be the candidate's, and more than that is a finding if chance made it so at most once in e^10
+// times (Chernoff's bound on a binomial; expected_hits is the 10). A baseline of schema 2 did not count.
+const char* const kRefusesMore = R"(
+  WITH size AS (SELECT c.suite, c.n AS c, b.n AS b,
+                       c.n = b.n AND NOT EXISTS (SELECT seed, numerics FROM c_run EXCEPT
+                                                 SELECT seed, numerics FROM b_run) AS same
+                FROM (SELECT suite, sum(cases) AS n FROM c_verdicts GROUP BY suite) c
+                JOIN (SELECT suite, sum(cases) AS n FROM b_verdicts GROUP BY suite) b USING (suite)),
+  pair AS (SELECT c.suite, c.op, c.reason, c.hits AS c, coalesce(b.hits, 0) AS b, s.c AS c_cases, s.b AS b_cases,
+                  s.same, 1.0 * s.c / (s.c + s.b) AS share, 1.0 * c.hits / (c.hits + coalesce(b.hits, 0)) AS got
+           FROM c_refusals c JOIN size s USING (suite)
+           LEFT JOIN b_refusals b ON (b.suite, b.op, b.reason) = (c.suite, c.op, c.reason))
+  SELECT suite || ' | ' || op || ' | ' || reason AS subject, b || ' of ' || b_cases AS expected,
+         c || ' of ' || c_cases AS got, 'more cases give up than in the baseline' AS detail, '' AS replay
+  FROM pair JOIN number n ON n.name = 'expected_hits'
+  WHERE NOT EXISTS (SELECT 1 FROM b_run WHERE version = '')
+    AND iif(same, c > b,
+            got > share AND (c + b) * (got * ln(got / share)
+              + iif(got = 1, 0, (1 - got) * ln((1 - got) / (1 - share)))) >= n.value))";
+
 // c_curves, b_curves: v_curve_diff of either side. A curve that the baseline does not have may not have
 // unexplained steps.
 const char* const kCurveDivergence = R"(

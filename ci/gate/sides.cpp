@@ -28,11 +28,15 @@ void answer(sqlite3_context* context, const std::string& text) {
   sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
 }
 
-// case_key(build, numerics, seed, suite, law, variant, token)
+// case_key(build, engine, version, numerics, seed, suite, law, variant, token)
 void case_key(sqlite3_context* context, int, sqlite3_value** v) {
-  const auto key =
-      dashboard::case_key(text_of(v[0]), text_of(v[1]), static_cast<uint64_t>(sqlite3_value_int64(v[2])),
-                          text_of(v[3]), text_of(v[4]), text_of(v[5]), text_of(v[6]));
+  dashboard::Run run;
+  run.build_hash = text_of(v[0]);
+  run.engine = text_of(v[1]);
+  run.version = text_of(v[2]);
+  run.numerics = text_of(v[3]);
+  run.seed = static_cast<uint64_t>(sqlite3_value_int64(v[4]));
+  const auto key = dashboard::case_key(run, text_of(v[5]), text_of(v[6]), text_of(v[7]), text_of(v[8]));
   sqlite3_result_blob(context, key.data(), static_cast<int>(key.size()), SQLITE_TRANSIENT);
 }
 
@@ -57,7 +61,7 @@ void shell_quoted(sqlite3_context* context, int, sqlite3_value** v) {
 }
 
 void add_functions(SQLite::Database& db) {
-  db.createFunction("case_key", 7, true, nullptr, case_key, nullptr, nullptr, nullptr);
+  db.createFunction("case_key", 9, true, nullptr, case_key, nullptr, nullptr, nullptr);
   db.createFunction("first_line", 1, true, nullptr, first_line, nullptr, nullptr, nullptr);
   db.createFunction("shortened", 1, true, nullptr, shortened, nullptr, nullptr, nullptr);
   db.createFunction("shell_quoted", 1, true, nullptr, shell_quoted, nullptr, nullptr, nullptr);
@@ -69,14 +73,16 @@ void attach(SQLite::Database& db, const std::string& path) {
   attach.exec();
 }
 
-// The runs of a side: those of the commit whose runs began last.
+// The runs of a side: those of the commit whose runs began last; of the baseline, of the candidate's engine.
 void choose_runs(SQLite::Database& db) {
   db.exec(R"(
     CREATE TEMP TABLE c_run AS SELECT * FROM main.run WHERE commit_id =
       (SELECT commit_id FROM main.run ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1);
-    CREATE TEMP TABLE b_run AS SELECT * FROM base.run WHERE key NOT IN (SELECT key FROM c_run) AND commit_id =
-      (SELECT commit_id FROM base.run WHERE key NOT IN (SELECT key FROM c_run)
-       ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))");
+    CREATE TEMP TABLE b_all AS SELECT * FROM base.run
+      WHERE key NOT IN (SELECT key FROM c_run)
+        AND (engine IN (SELECT engine FROM c_run) OR NOT EXISTS (SELECT 1 FROM c_run));
+    CREATE TEMP TABLE b_run AS SELECT * FROM b_all WHERE commit_id =
+      (SELECT commit_id FROM b_all ORDER BY started_ms DESC, name DESC, key DESC LIMIT 1))");
 }
 
 // Everything of one side that several rules read, computed once.
@@ -97,6 +103,8 @@ void remember(SQLite::Database& db, const std::string& schema, const std::string
             schema + ".v_failures" + of_side + " GROUP BY bucket");
   table("coverage", "SELECT op, placement, sum(hits) AS hits FROM " + schema + ".coverage" + child +
                         " GROUP BY op, placement");
+  table("refusals", "SELECT suite, op, reason, sum(hits) AS hits FROM " + schema + ".v_refusals" + of_side +
+                        " GROUP BY suite, op, reason");
   table("labels", "SELECT label, sum(hits) AS hits FROM " + schema + ".label" + child + " GROUP BY label");
   table("curves", "SELECT * FROM " + schema + ".v_curve_diff" + of_side);
   table("points", "SELECT * FROM " + schema + ".v_curves" + of_side);
@@ -112,9 +120,10 @@ void relate(SQLite::Database& db) {
       SELECT c.suite, c.op, c.verdict, cv.severity, cv.failure, c.bucket, c.token, c.explanation,
              b.verdict AS before, bv.severity AS severity_before
       FROM main.cases c JOIN c_run ON c_run.id = c.run JOIN main.verdict cv ON cv.name = c.verdict
-      JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics
+      JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics AND b_run.engine = c_run.engine
       JOIN base.cases b ON b.run = b_run.id
-        AND b.key = case_key(b_run.build_hash, b_run.numerics, b_run.seed, c.suite, c.law, c.variant, c.token)
+        AND b.key = case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed, c.suite,
+                             c.law, c.variant, c.token)
       JOIN main.verdict bv ON bv.name = b.verdict
       WHERE c.verdict <> 'equal' AND NOT c.self_check)");
 }
@@ -180,7 +189,9 @@ Sides::Sides(const std::string& baseline, const std::string& candidate, const Po
     remember(db, "main", "c_");
     remember(db, "base", "b_");
     relate(db);
-    db.exec("CREATE TEMP TABLE b_buckets AS SELECT * FROM base.v_buckets");
+    db.exec(
+        "CREATE TEMP TABLE b_buckets AS SELECT * FROM base.v_buckets WHERE engine IN (SELECT engine FROM "
+        "c_run)");
     state_policy(db, policy, claims, today);
     judge_series(db, claims.speed);
   } catch (const SQLite::Exception&) {

@@ -16,14 +16,14 @@ struct Claims {
 };
 
 // The candidate is `main`, the baseline `base`; neither is changed. Of each, the runs of its newest commit
-// count (the baseline without runs that the candidate has too). Temporary tables hold, for both sides (c_ and
-// b_):
+// count (the baseline without runs that the candidate has too, or of another engine). Temporary tables hold,
+// for both sides (c_ and b_):
 //   run       columns of table run           verdicts  suite, self_check, verdict, severity, failure, cases
 //   measured  suite, cases (neither given up nor broken)   failures  columns of v_failures, one row a bucket
-//   coverage  op, placement, hits            labels    label, hits
+//   coverage  op, placement, hits            labels    label, hits       refusals  suite, op, reason, hits
 //   curves    columns of v_curve_diff        points    columns of v_curves        series  columns of v_series
-// and b_buckets: v_buckets of the baseline's whole file; number, demand, mute, claim: the policy; speed: the
-// measured series of the candidate, judged.
+// and b_buckets: v_buckets of the baseline's whole file, of that engine; number, demand, mute, claim: the
+// policy; speed: the measured series of the candidate, judged.
 class Sides {
  public:
   Sides(const std::string& baseline, const std::string& candidate, const Policy& policy, const Claims& claims,

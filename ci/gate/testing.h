@@ -36,6 +36,7 @@ inline Recorded healthy(const std::string& commit) {
   r.run.id = "run-of-" + commit;
   r.run.commit = commit;
   r.run.build_hash = "build-" + commit;
+  r.run.version = "1.0";
   r.run.started_ms += commit.back();  // "a" before "b"
   for (int64_t i = 0; i < 60; ++i) {
     CaseRow row = sample_case(i, i % 6 == 5 ? Verdict::kExplained : Verdict::kEqual);
@@ -97,10 +98,18 @@ struct Story {
   Recorded base = healthy("a"), candidate = healthy("b");
   Policy policy = default_policy();
   Claims claims;
+  std::string other_engine;  // of one more run of the candidate
 
   Judgement judged() const {
     write(base, folder / "base.db");
     write(candidate, folder / "candidate.db");
+    if (!other_engine.empty()) {
+      Recorded other;
+      other.run = candidate.run;
+      other.run.engine = other_engine;
+      other.run.plan = "{}";
+      write(other, folder / "candidate.db");
+    }
     return again();
   }
   Judgement again() const {

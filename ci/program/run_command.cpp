@@ -54,6 +54,9 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
                         {"verdict", f.verdict},
                         {"token", f.token},
                         {"cases", f.cases}});
+  Json refusals = Json::array();
+  for (const auto& r : s.refusals)
+    refusals.push_back({{"suite", r.suite}, {"op", r.op}, {"reason", r.reason}, {"cases", r.cases}});
   Json faults = Json::array();
   for (const auto& f : s.faults)
     faults.push_back({{"fault", f.name},
@@ -76,6 +79,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"cases_per_second_per_core", s.cases_per_second_per_core},
           {"verdicts", s.verdicts},
           {"failures", failures},
+          {"refusals", refusals},
           {"faults", faults},
           {"covered", s.covered},
           {"lacking", s.lacking},
@@ -102,6 +106,17 @@ void print_verdicts(const RunSummary& s) {
   std::string line;
   for (const auto& [verdict, count] : total) line += concat(line.empty() ? "" : ", ", count, " ", verdict);
   std::printf("  %-14s %s\n", "all", line.c_str());
+}
+
+// "gave up: 3 aten::view (view) in program"
+void print_refusals(const RunSummary& s) {
+  constexpr size_t kMost = 12;
+  for (size_t i = 0; i < std::min(kMost, s.refusals.size()); ++i) {
+    const auto& r = s.refusals[i];
+    std::printf("gave up: %ld %s (%s) in %s\n", r.cases, r.op.empty() ? "programs" : r.op.c_str(),
+                r.reason.c_str(), r.suite.c_str());
+  }
+  if (s.refusals.size() > kMost) std::printf("gave up: %zu more kinds\n", s.refusals.size() - kMost);
 }
 
 void print_goldens(const RunSummary& s) {
@@ -138,6 +153,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds,
               s.cases_per_second_per_core);
   print_verdicts(s);
+  print_refusals(s);
   print_goldens(s);
   print_faults(s, flags.each_fault);
   for (const auto& f : s.failures)

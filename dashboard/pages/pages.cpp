@@ -60,7 +60,9 @@ Page page_checks(const View& view) {
                                : "bad",
       .body = section("faults", "Planted faults", render_faults(view.source, view.charts)) +
               section("goldens", "Goldens of the random stream", render_goldens(view.source, view.charts)) +
-              section("exceptions", "Expected exceptions", render_exceptions(view.source, view.charts))};
+              section("exceptions", "Expected exceptions", render_exceptions(view.source, view.charts)) +
+              section("refusals", "What gave up, and what is forgiven",
+                      render_refusals(view.source, view.charts))};
 }
 
 Page page_environment(const View& view) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planted faults, expected exceptions, and where all this ran.
+// Planted faults, expected exceptions, refusals, what the judge forgave, and where all this ran.
 #include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
@@ -52,6 +52,43 @@ std::string render_exceptions(const Source& source, nlohmann::json&) {
          " of op and dtype may differ, each for a stated reason. A test fails when "
          "one of them no longer does.</p>" +
          table.html();
+}
+
+namespace {
+
+std::string refusal_table(const Source& source) {
+  html::Table table("Cases that gave up", {{"Op", "key"}, {"Reason"}, {"Suite"}, {"Cases", "num"}});
+  source.each(
+      "SELECT op, reason, suite, sum(hits) FROM v_refusals WHERE run_id IN shown GROUP BY op, reason, suite "
+      "ORDER BY 4 DESC, op, reason, suite",
+      [&](const Row& r) {
+        table.row({r.text(0).empty() ? "–" : r.html(0), r.html(1), r.html(2), r.grouped(3)});
+      });
+  return table.html_or("No case gave up with a reason that was counted.");
+}
+
+std::string forgiven_table(const Source& source) {
+  html::Table table("Forgiven", {{"Op", "key"}, {"Kind"}, {"Times", "num"}, {"Reason", "wide"}});
+  source.each(
+      "SELECT op, kind, sum(hits), reason FROM v_forgiven WHERE run_id IN shown GROUP BY op, kind, reason "
+      "ORDER BY kind, 3 DESC, op",
+      [&](const Row& r) {
+        table.row({r.html(0), r.html(1), r.grouped(2), r.html(3)});
+      });
+  return table.html_or("Nothing was forgiven.", "good");
+}
+
+}  // namespace
+
+std::string render_refusals(const Source& source, nlohmann::json&) {
+  return "<p>A case gives up where the engine refuses it by its documentation, or its form is not built: "
+         "neither a pass nor a failure. The gate compares these counts with its baseline's.</p>" +
+         refusal_table(source) +
+         "<h3>Forgiven</h3><p>Where the engine and one device reach the same values by way of other "
+         "bookkeeping, the judge lets their logs differ, each time for one of these reasons. Values are "
+         "never "
+         "forgiven.</p>" +
+         forgiven_table(source);
 }
 
 namespace {

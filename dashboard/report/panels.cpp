@@ -23,6 +23,7 @@ std::span<const Panel> panels() {
       {"goldens", "Goldens of the random stream", "Goldens", render_goldens},
       {"faults", "Planted faults", "Faults", render_faults},
       {"exceptions", "Expected exceptions", "Exceptions", render_exceptions},
+      {"refusals", "What gave up, and what is forgiven", "Refusals", render_refusals},
       {"environment", "Environment", "Environment", render_environment},
   };
   return kPanels;

@@ -69,6 +69,7 @@ std::string render_coverage(const Source& source, nlohmann::json& charts);
 std::string render_goldens(const Source& source, nlohmann::json& charts);
 std::string render_faults(const Source& source, nlohmann::json& charts);
 std::string render_exceptions(const Source& source, nlohmann::json& charts);
+std::string render_refusals(const Source& source, nlohmann::json& charts);
 std::string render_environment(const Source& source, nlohmann::json& charts);
 std::string render_buckets(const Source& source, nlohmann::json& charts);
 std::string render_judgement(const Source& source, nlohmann::json& charts);

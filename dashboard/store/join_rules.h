@@ -39,7 +39,7 @@ inline constexpr const char* kJoinCase = R"(ON CONFLICT (key, run, outcome) DO U
 
 // The row that ended last speaks for the run; a run that has not ended says the least.
 inline constexpr const char* kJoinRun = R"(ON CONFLICT (key) DO UPDATE SET
-  started_ms = min(started_ms, excluded.started_ms),
+  started_ms = min(started_ms, excluded.started_ms), version = max(version, excluded.version),
   (ended_ms, state, exit_code) = (
     SELECT e, s, x FROM (SELECT run.ended_ms AS e, run.state AS s, run.exit_code AS x
                          UNION ALL SELECT excluded.ended_ms, excluded.state, excluded.exit_code)

@@ -26,8 +26,7 @@ constexpr const char* kCurveMap = R"(CREATE TEMP TABLE curve_map AS
 
 constexpr const char* kRunColumns =
     "key, name, command, seed, numerics, plan, build_hash, commit_id, cpu, cores, compiler, libtorch, "
-    "started_ms, "
-    "ended_ms, state, exit_code";
+    "started_ms, ended_ms, state, exit_code, engine, version";
 constexpr const char* kCaseColumns =
     "key, outcome, number, suite, law, variant, self_check, token, ops, mesh, verdict, op, placement, "
     "mesh_rank, evenness, "
@@ -47,6 +46,8 @@ constexpr Child kChildren[] = {
     {"coverage", "worker, op, placement, mesh_rank, evenness, verdict, hits", kMaximum},
     {"label", "worker, label, hits", kMaximum},
     {"expected_exception", "worker, op, dtype, reason, hits", kMaximum},
+    {"refusal", "worker, suite, op, reason, hits", kMaximum},
+    {"forgiven", "worker, kind, op, reason, hits", kMaximum},
     {"expected_op", "op", kKeep},
     {"failure", "bucket, ops, token, suite, law, verdict, program, shrink_steps, budget_ended", kJoinFailure},
     {"curve", "name, model, variant, mesh, policy, lane, dtype, reference, digits, fields", kKeep},

@@ -11,7 +11,7 @@
 namespace lockstep::dashboard {
 
 Migrations released_migrations() {
-  static const std::array<std::string_view, 2> list = {kSchema1, kSchema2};
+  static const std::array<std::string_view, 3> list = {kSchema1, kSchema2, kSchema3};
   return list;
 }
 

@@ -19,6 +19,8 @@ std::optional<Run> unfinished_run(const Store& store) {
   run.build_hash = row.getColumn("build_hash").getString();
   run.commit = row.getColumn("commit_id").getString();
   run.cpu = row.getColumn("cpu").getString();
+  run.engine = row.getColumn("engine").getString();
+  run.version = row.getColumn("version").getString();
   run.cores = row.getColumn("cores").getInt64();
   run.compiler = row.getColumn("compiler").getString();
   run.libtorch = row.getColumn("libtorch").getString();

@@ -107,9 +107,7 @@ void Recorder::flush_if_due() {
 
 int64_t Recorder::record(const CaseRow& row) {
   const int64_t outcomes = write([&](Statements& s) {
-    const Key key = case_key(run_.build_hash, run_.numerics, run_.seed, row.suite, row.law, row.variant,
-                             row.token),
-              outcome = outcome_of(row);
+    const Key key = case_key(run_, row.suite, row.law, row.variant, row.token), outcome = outcome_of(row);
     if (const auto known = sql::find(s.find_case, key, run_id_, outcome)) {
       sql::run(s.touch_case, row.time_ns, *known);
     } else {
@@ -118,7 +116,7 @@ int64_t Recorder::record(const CaseRow& row) {
                row.mesh_rank, row.evenness, row.dtype, row.how, row.time_ns, row.bytes_moved, row.bucket,
                row.explanation);
       write_diffs(store_.database().getLastInsertRowid(), row);
-      if (!row.self_check) count_coverage(row);
+      if (!row.self_check) count(row);
     }
     ++batch_cases_;
     return *sql::find(s.count_outcomes, key, run_id_);
@@ -127,11 +125,15 @@ int64_t Recorder::record(const CaseRow& row) {
   return outcomes;
 }
 
-void Recorder::count_coverage(const CaseRow& row) {
+void Recorder::count(const CaseRow& row) {
   for (const Coverage& c : row.coverage) {
     sql::run(sql_->count_coverage, run_id_, worker_, c.op, c.placement, c.mesh_rank, c.evenness, c.verdict);
   }
   for (const std::string& label : row.labels) sql::run(sql_->count_label, run_id_, worker_, label);
+  if (row.refusal)
+    sql::run(sql_->count_refusal, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason);
+  for (const ForgivenRow& f : row.forgiven)
+    sql::run(sql_->count_forgiven, run_id_, worker_, f.kind, f.op, f.reason, f.count);
 }
 
 void Recorder::write_diffs(int64_t case_id, const CaseRow& row) {

@@ -74,7 +74,7 @@ class Recorder {
   auto write(Write&& action);
   void begin();
   void abandon();
-  void count_coverage(const CaseRow& row);
+  void count(const CaseRow& row);
   void write_diffs(int64_t case_id, const CaseRow& row);
 
   Store& store_;

@@ -154,12 +154,16 @@ TEST(Recorder, SameOutcomeIsOneRowAnotherOutcomeIsAFinding) {
   Store store = Store::open_writer(folder / "a.db");
   Recorder recorder(store, sample_run(), "w");
   CaseRow row = sample_case(1);
+  row.refusal = {"aten::t", "view"};
+  row.forgiven = {{"silent", "aten::detach", "it moves nothing", 3}};
   EXPECT_EQ(recorder.record(row), 1);
   row.time_ns = 5;
   EXPECT_EQ(recorder.record(row), 1);
   recorder.flush();
   EXPECT_EQ(count(store, "cases WHERE time_ns = 5"), 1);
   EXPECT_EQ(count(store, "v_coverage WHERE hits = 1"), 1);
+  EXPECT_EQ(count(store, "v_refusals WHERE suite = 'ops' AND op = 'aten::t' AND hits = 1"), 1);
+  EXPECT_EQ(count(store, "v_forgiven WHERE op = 'aten::detach' AND hits = 3"), 1);
   EXPECT_EQ(count(store, "v_nondeterminism"), 0);
   EXPECT_EQ(recorder.record(sample_case(1, Verdict::kDifferent)), 2);
   EXPECT_EQ(count(store, "v_nondeterminism WHERE outcomes = 2"), 1);
@@ -171,12 +175,15 @@ TEST(Recorder, AnUnfinishedRunReadsBackWhole) {
   const TemporaryFolder folder;
   Store store = Store::open_writer(folder / "a.db");
   EXPECT_FALSE(unfinished_run(store));
-  Recorder recorder(store, sample_run(), "w");
+  dashboard::Run of_another = sample_run();
+  of_another.engine = "other";
+  of_another.version = "2.11";
+  Recorder recorder(store, of_another, "w");
   recorder.record(sample_case(1));
   recorder.flush();
   const auto run = unfinished_run(store);
   ASSERT_TRUE(run);
-  EXPECT_EQ(key_of(*run), key_of(sample_run()));
+  EXPECT_EQ(key_of(*run), key_of(of_another));
   EXPECT_EQ(run->started_ms, sample_run().started_ms);
   EXPECT_EQ(outcomes(store, run->id).size(), 1u);
   EXPECT_TRUE(outcomes(store, "another").empty());
@@ -200,8 +207,12 @@ TEST(Recorder, EveryIngredientMakesAnotherCase) {
   lane.numerics = "fast";
   build.build_hash = "other";
   seed.seed = 8;
-  for (const dashboard::Run& run : {lane, build, seed}) Recorder(store, run, "w").record(rows[0]);
-  EXPECT_EQ(store.database().execAndGet("SELECT count(DISTINCT key) FROM cases").getInt(), 8);
+  dashboard::Run engine = sample_run(), newer = engine, own = engine;
+  engine.engine = newer.engine = "other";
+  newer.version = own.version = "2";  // of its own engine the build is the version
+  for (const dashboard::Run& run : {lane, build, seed, engine, newer, own})
+    Recorder(store, run, "w").record(rows[0]);
+  EXPECT_EQ(store.database().execAndGet("SELECT count(DISTINCT key) FROM cases").getInt(), 10);
 }
 
 // Catches: a failure that waits for its batch, a batch that never ends, a self-check counted as a

@@ -18,7 +18,7 @@ enum class Verdict : uint8_t {
   kExplainedLocalKernel,  // "explained_local_kernel": the kernel depends on the local shape
   kExplainedOverflow,     // "explained_overflow": the declared order overflows
   kExpectedException,     // "expected_exception": on the short, reasoned list
-  kGaveUp,                // "gave_up": too expensive or not applicable; neither pass nor fail
+  kGaveUp,                // "gave_up": refused or not applicable; neither pass nor fail
   kNondeterministic,      // "nondeterministic": one side does not repeat itself
   kDifferent,             // "different"
   kHung,                  // "hung": stopped by the supervisor
@@ -37,6 +37,9 @@ bool is_failure(Verdict v);
 
 using Key = std::array<uint8_t, 16>;
 
+// Lockstep's own engine, in whatever process.
+inline constexpr const char* kOwnEngine = "lockstep";
+
 // One invocation of the program. Every worker of it passes the same Run: all fields but the four last ones
 // make its identity, so two runs that share an id by accident stay two runs.
 struct Run {
@@ -48,6 +51,7 @@ struct Run {
       "{}";  // JSON: {"suites":[{"name":"ops","least":1000},...],"labels":[{"name":"2-D","least":50},...]}
   std::string build_hash{}, commit{};  // of the binary; of the source, with "+dirty" if so
   std::string cpu{}, compiler{}, libtorch{};
+  std::string engine = kOwnEngine, version{};  // under test; runs of several engines are never compared
   int64_t cores = 0;
   int64_t started_ms = 0;  // since the epoch, UTC
   std::optional<int64_t> ended_ms{};
@@ -80,6 +84,18 @@ struct Coverage {
   Verdict verdict = Verdict::kEqual;
 };
 
+// What the engine would not do: an op (empty: unknown), and why in few words ("view"). Counted by suite.
+struct RefusalRow {
+  std::string op{}, reason{};
+};
+
+// Where the timeline and the plain run need not agree: a kind, an op and the reason, and how often it was
+// used.
+struct ForgivenRow {
+  std::string kind{}, op{}, reason{};
+  int64_t count = 1;
+};
+
 struct CaseRow {
   std::string token{};  // the replay token: the case itself
   std::string suite{}, law{};
@@ -101,6 +117,8 @@ struct CaseRow {
   std::vector<std::string> labels{};
   std::vector<Coverage> coverage{};
   std::vector<TensorDiff> diffs{};
+  std::optional<RefusalRow> refusal{};  // of a case that gave up
+  std::vector<ForgivenRow> forgiven{};
 };
 
 // The minimal case of a bucket. When several are recorded, the smallest stays (ops, then token length).

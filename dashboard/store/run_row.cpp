@@ -9,34 +9,30 @@
 #include "dashboard/store/sql.h"
 
 namespace lockstep::dashboard {
+namespace {
 
-Key key_of(const Run& run) {
-  return Hasher()
-      .add(run.id)
-      .add(run.command)
-      .add(to_column(run.seed))
-      .add(run.numerics)
-      .add(run.plan)
-      .add(run.build_hash)
-      .add(run.commit)
-      .add(run.cpu)
-      .add(run.cores)
-      .add(run.compiler)
-      .add(run.libtorch)
-      .key();
+// Lockstep's own engine is in the build; another's name and version are part of what ran.
+void add_engine(Hasher& hash, const Run& run) {
+  if (run.engine != kOwnEngine) hash.add(run.engine).add(run.version);
 }
 
-Key case_key(std::string_view build_hash, std::string_view numerics, uint64_t seed, std::string_view suite,
-             std::string_view law, std::string_view variant, std::string_view token) {
-  return Hasher()
-      .add(build_hash)
-      .add(numerics)
-      .add(to_column(seed))
-      .add(suite)
-      .add(law)
-      .add(variant)
-      .add(token)
-      .key();
+}  // namespace
+
+Key key_of(const Run& run) {
+  Hasher hash;
+  hash.add(run.id).add(run.command).add(to_column(run.seed)).add(run.numerics).add(run.plan);
+  hash.add(run.build_hash).add(run.commit).add(run.cpu).add(run.cores).add(run.compiler).add(run.libtorch);
+  add_engine(hash, run);
+  return hash.key();
+}
+
+Key case_key(const Run& run, std::string_view suite, std::string_view law, std::string_view variant,
+             std::string_view token) {
+  Hasher hash;
+  hash.add(run.build_hash).add(run.numerics).add(to_column(run.seed));
+  hash.add(suite).add(law).add(variant).add(token);
+  add_engine(hash, run);
+  return hash.key();
 }
 
 std::vector<PlanItem> plan_of(const Run& run) {
@@ -58,12 +54,12 @@ std::vector<PlanItem> plan_of(const Run& run) {
 int64_t insert_run(SQLite::Database& db, const Run& run, const std::vector<PlanItem>& plan) {
   SQLite::Statement insert(
       db, R"(INSERT INTO run (key, name, command, seed, numerics, plan, build_hash, commit_id, cpu,
-      cores, compiler, libtorch, started_ms, ended_ms, state, exit_code)
-      VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
+      cores, compiler, libtorch, started_ms, ended_ms, state, exit_code, engine, version)
+      VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
       started_ms = min(started_ms, excluded.started_ms))");
   sql::run(insert, key_of(run), run.id, run.command, to_column(run.seed), run.numerics, run.plan,
            run.build_hash, run.commit, run.cpu, run.cores, run.compiler, run.libtorch, run.started_ms,
-           run.ended_ms, run.state, run.exit_code);
+           run.ended_ms, run.state, run.exit_code, run.engine, run.version);
   SQLite::Statement find(db, "SELECT id FROM run WHERE key = ?");
   const int64_t id = *sql::find(find, key_of(run));
   SQLite::Statement insert_item(db, "INSERT OR IGNORE INTO plan_item VALUES (?,?,?,?)");

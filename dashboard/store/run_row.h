@@ -14,9 +14,10 @@ namespace lockstep::dashboard {
 // Hash of everything but times, state and exit code: the same invocation, on whatever worker.
 Key key_of(const Run& run);
 
-// Hash of what makes two cases the same case of the same binary.
-Key case_key(std::string_view build_hash, std::string_view numerics, uint64_t seed, std::string_view suite,
-             std::string_view law, std::string_view variant, std::string_view token);
+// Hash of what makes two cases the same case of the same program: of build, engine, lane and seed of the run,
+// and what follows.
+Key case_key(const Run& run, std::string_view suite, std::string_view law, std::string_view variant,
+             std::string_view token);
 
 struct PlanItem {
   std::string kind, name;  // "suite" or "label"

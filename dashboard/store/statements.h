@@ -30,6 +30,10 @@ struct Statements {
       ON CONFLICT DO UPDATE SET hits = hits + 1)"};
   SQLite::Statement count_label{
       db, "INSERT INTO label VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET hits = hits + 1"};
+  SQLite::Statement count_refusal{
+      db, "INSERT INTO refusal VALUES (?,?,?,?,?,1) ON CONFLICT DO UPDATE SET hits = hits + 1"};
+  SQLite::Statement count_forgiven{db, R"(INSERT INTO forgiven VALUES (?,?,?,?,?,?)
+      ON CONFLICT DO UPDATE SET hits = hits + excluded.hits)"};
   SQLite::Statement count_exception{db, R"(INSERT INTO expected_exception VALUES (?,?,?,?,?,?)
       ON CONFLICT DO UPDATE SET hits = hits + excluded.hits)"};
   SQLite::Statement expect_op{db, "INSERT OR IGNORE INTO expected_op VALUES (?,?)"};

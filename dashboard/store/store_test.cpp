@@ -197,7 +197,7 @@ TEST(Store, ASecondWriterIsRefused) {
 
 const std::vector<std::string_view>& future_migrations() {
   static const std::vector<std::string_view> list = {
-      kSchema1, kSchema2, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
+      kSchema1, kSchema2, kSchema3, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
   return list;
 }
 
@@ -207,10 +207,15 @@ TEST(Migrations, DISABLED_WriteFixture) {
   const char* path = std::getenv("LOCKSTEP_FIXTURE");
   ASSERT_NE(path, nullptr);
   Store store = Store::open_writer(path);
-  Recorder recorder(store, sample_run(), "w");
+  dashboard::Run run = sample_run();
+  run.version = "0.1.0";
+  Recorder recorder(store, run, "w");
   for (int64_t i = 0; i < 12; ++i) {
     constexpr Verdict kCycle[] = {Verdict::kEqual, Verdict::kExplained, Verdict::kDifferent};
-    recorder.record(sample_case(i, kCycle[i % 3]));
+    CaseRow row = sample_case(i, i == 9 ? Verdict::kGaveUp : kCycle[i % 3]);
+    if (i == 9) row.refusal = {"aten::t", "view"}, row.diffs.clear();
+    if (i == 1) row.forgiven = {{"silent", "aten::detach", "it moves nothing", 2}};
+    recorder.record(row);
   }
   const CaseRow failed = sample_case(2, Verdict::kDifferent);
   recorder.record(Failure{failed.bucket, failed.suite, failed.law, failed.verdict, failed.token, "y = mm(x)",
@@ -260,6 +265,11 @@ TEST(Migrations, FixturesOfEveryVersionReachTheFreshSchema) {
     EXPECT_EQ(count(migrated, "v_diffs"), 8) << fixture;
     EXPECT_EQ(count(migrated, "v_curve_diff WHERE first_differing_step = 3 AND max_loss_ulp = 2"), 1)
         << fixture;
+    EXPECT_EQ(count(migrated, "v_summary WHERE engine = 'lockstep'"), 1) << fixture;
+    const int64_t counted = version < 3 ? 0 : 1;  // and never made up afterwards
+    EXPECT_EQ(count(migrated, "v_summary WHERE engine_version = '0.1.0'"), counted) << fixture;
+    EXPECT_EQ(count(migrated, "v_refusals WHERE suite = 'ops' AND reason = 'view' AND hits = 1"), counted);
+    EXPECT_EQ(count(migrated, "v_forgiven WHERE kind = 'silent' AND hits = 2"), counted) << fixture;
     for (const char* view : {"v_faults", "v_exceptions", "v_gates"})
       EXPECT_EQ(count(migrated, view), 1) << view;
   }
@@ -279,7 +289,7 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
   EXPECT_EQ(read_file(folder / "a.db"), before);
   for (int i = 0; i < 2; ++i) {
     const Store writer = Store::open_writer(folder / "a.db", future_migrations());
-    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 3);
+    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 4);
     EXPECT_EQ(count(writer, "cases"), 5);
   }
   EXPECT_EQ(error_of([&] { Store::open_writer(folder / "a.db"); }), Kind::kNewer);
@@ -289,7 +299,7 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
 TEST(Migrations, AFailingStepChangesNothing) {
   const TemporaryFolder folder;
   make_store(folder / "a.db", 5);
-  const std::vector<std::string_view> broken = {kSchema1, kSchema2,
+  const std::vector<std::string_view> broken = {kSchema1, kSchema2, kSchema3,
                                                 "DROP TABLE gate; CREATE TABLE nonsense ("};
   EXPECT_ANY_THROW(Store::open_writer(folder / "a.db", broken));
   EXPECT_EQ(count(Store::open_reader(folder / "a.db"), "gate"), 0);

@@ -62,6 +62,8 @@ inline void fill(Store& store, const std::string& name) {
     if (is_failure(v)) row.bucket = name + dashboard::name(v);
     row.labels = {name};
     row.coverage = {{name, name, 2, name, v}};
+    row.refusal = {name, name};
+    row.forgiven = {{name, name, name, 2}};
     for (TensorDiff& d : row.diffs) d.value = d.bit_class = d.dtype = d.explained_by = name;
     recorder.record(row);
     if (is_failure(v)) recorder.record(Failure{row.bucket, name, name, v, name, name, 1, 2, true});

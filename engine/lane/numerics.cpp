@@ -20,6 +20,8 @@ struct Setting {
 constexpr Setting kExact[] = {
     {"MKL_CBWR", "AVX2,STRICT"}, {"ATEN_CPU_CAPABILITY", "default"}, {"OMP_NUM_THREADS", "1"}};
 
+Lane entered = Lane::kFast;
+
 bool environment_is_exact() {
   for (const auto& s : kExact) {
     const char* now = std::getenv(s.name);
@@ -34,6 +36,7 @@ void apply_exact_settings() {
   // Attention decomposes, so that both sides run the same ops.
   at::globalContext().setSDPUseFlash(false);
   at::globalContext().setSDPUseMemEfficient(false);
+  entered = Lane::kExact;
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -104,6 +107,10 @@ void enter_lane(Lane lane, char** argv) {
         concat("[numerics] could not re-execute the program into the exact lane: ", std::strerror(errno)));
   }
   apply_exact_settings();
+}
+
+Lane entered_lane() {
+  return entered;
 }
 
 std::string slice_probe() {

@@ -13,6 +13,9 @@ enum class Lane { kExact, kFast };
 // one thread, mkldnn off.
 void enter_lane(Lane lane, char** argv);
 
+// The lane that this process has entered, by enter_lane or require_exact_lane; fast before.
+Lane entered_lane();
+
 // The slice probe: for each GEMM dtype, elementwise op and convolution, a slice of the stock kernel's result
 // must be the kernel's result on the slice. Returns "" or the op that does not hold, with dtype and shape.
 // Costs about 0.1 s.

@@ -6,6 +6,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -223,11 +224,12 @@ std::string describe(const Operands& operands) {
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const Resolved& resolved, const Operands& operands) {
   const bool aliases = resolved.entry->kind == OpKind::kView;
-  throw Error(
-      concat("[", op.operator_name(), "] cannot run on (", describe(operands), ") without moving ",
-             aliases ? "the tensor that it aliases" : "a tensor that it writes to",
-             ", and a view or in-place op never redistributes silently; call redistribute on it first",
-             aliases ? ", or use a copying op" : ""));
+  auto specs = describe(operands);
+  const auto problem = concat("cannot run on (", specs, ") without moving ",
+                              aliases ? "the tensor that it aliases" : "a tensor that it writes to",
+                              ", and a view or in-place op never redistributes silently; ");
+  throw Refused(aliases ? Refusal::kView : Refusal::kInPlace, concat(op.operator_name()), std::move(specs),
+                problem, concat("call redistribute on it first", aliases ? ", or use a copying op" : ""));
 }
 
 // For each input, whether it must not move: another name may show it.
@@ -373,8 +375,10 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
     const std::vector<TensorMeta> out =
         outputs.empty() ? std::vector<TensorMeta>{mine.metas[0]} : std::vector<TensorMeta>{outputs[element]};
     const bool any = std::any_of(mine.specs.begin(), mine.specs.end(), [](auto& s) { return s != nullptr; });
-    LOCKSTEP_CHECK(any, "[", op.operator_name(), "] element ", element,
-                   " of the list is a plain tensor among DTensors; distribute it first");
+    if (!any)
+      throw Refused(Refusal::kPlain, concat(op.operator_name()), describe(operands),
+                    concat("element ", element, " of the list is a plain tensor among DTensors; "),
+                    "distribute it first");
     const auto one = decide(op, resolved, mine, joined->args, out, {.viewed = true});
     for (size_t i = 0; i < from.size(); ++i) {
       joined->routes[from[i]] = one->routes[i];

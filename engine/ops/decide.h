@@ -38,7 +38,7 @@ struct MayMove {
 };
 
 // @param outputs metadata of the results of the op on global tensors, flattened.
-// Throws Error naming the op, the Specs and the remedy if no row is legal without moving what must stay.
+// Throws Refused if no row is legal without moving what must stay.
 std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
                                        const Operands& operands, std::vector<c10::IValue> args,
                                        const std::vector<TensorMeta>& outputs, MayMove may_move);

@@ -8,6 +8,10 @@ namespace lockstep {
 
 using torch::jit::Stack;
 
+void refuse(Refusal why, const Dispatched& d, const std::string& problem, std::string remedy) {
+  throw Refused(why, concat(d.op.operator_name()), specs_of(d.call), problem, std::move(remedy));
+}
+
 bool changes_metadata(const Resolved& resolved) {
   return resolved.variant == Variant::kInPlace && resolved.entry->kind == OpKind::kView;
 }
@@ -28,7 +32,7 @@ Stack local_stack(const Dispatched& d, size_t rank) {
 }
 
 std::vector<Stack> run_ranks(const Dispatched& d) {
-  const auto run = d.resolved.entry->run[lane()];
+  const auto run = d.resolved.entry->run[entered_lane()];
   const auto& decision = *d.decision;
   const auto& positions = d.call.comm->positions;
   std::vector<Stack> results;

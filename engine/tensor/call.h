@@ -6,6 +6,7 @@
 
 #include "engine/ops/hosted.h"
 #include "engine/tensor/operands.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 
@@ -18,6 +19,9 @@ struct Dispatched {
   const Decision* decision = nullptr;  // of hosted
   PerOperand<at::Tensor> placed = {};  // the inputs after their routes
 };
+
+// Throws Refused for this op and the Specs of its tensors.
+[[noreturn]] void refuse(Refusal why, const Dispatched& d, const std::string& problem, std::string remedy);
 
 // t_, squeeze_ and their like: views of the tensor that they are called on, which takes them over.
 bool changes_metadata(const Resolved& resolved);

@@ -12,7 +12,7 @@
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline.h"
 #include "engine/tensor/timeline_log.h"
-#include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -27,16 +27,17 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
   stack.back() = replicated(stack.back().toTensor(), factory_comm());
 }
 
-void no_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
-  std::string operands;
-  for (const auto& spec : call.operands.specs)
-    if (spec != nullptr) operands += concat(operands.empty() ? "" : ", ", to_string(*spec));
-  LOCKSTEP_CHECK(!op.hasTag(at::Tag::nondeterministic_seeded), "[", op.operator_name(),
-                 "] draws random numbers, and Lockstep has no stream for it on a DTensor (", operands,
-                 "); draw it on a plain tensor and distribute_tensor the result");
-  throw Error(concat("[", op.operator_name(), "] has no sharding rule for (", operands,
-                     "); add one with lockstep::register_sharding(\"", op.schema().name(),
-                     "\", rows), or call the op on full_tensor()"));
+[[noreturn]] void refuse_without_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
+  const auto specs = specs_of(call);
+  if (op.hasTag(at::Tag::nondeterministic_seeded))
+    throw Refused(
+        Refusal::kNoStream, concat(op.operator_name()), specs,
+        concat("draws random numbers, and Lockstep has no stream for it on a DTensor (", specs, "); "),
+        "draw it on a plain tensor and distribute_tensor the result");
+  throw Refused(Refusal::kNoRule, concat(op.operator_name()), specs,
+                concat("has no sharding rule for (", specs, "); "),
+                concat("add one with lockstep::register_sharding(\"", op.schema().name(),
+                       "\", rows), or call the op on full_tensor()"));
 }
 
 std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
@@ -56,7 +57,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
   const std::span given(stack->data() + stack->size() - n, n);
   auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(given.data(), n));
   if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
-  if (resolved.entry == nullptr) no_rule(op, call);
+  if (resolved.entry == nullptr) refuse_without_rule(op, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
                                               std::make_move_iterator(given.end()));
   torch::jit::drop(*stack, n);

@@ -15,6 +15,7 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 #include "engine/world/lone_world.h"
 
 namespace lockstep {
@@ -146,6 +147,58 @@ TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
                    {"aten::select", "[R,S1]", "redistribute"}));
   auto p = place(ramp({4, 6}), Partial{}, kR);
   EXPECT_TRUE(says(error_of([&] { p.relu_(); }), {"aten::relu_", "[P,R]", "redistribute"}));
+}
+
+// "op, reason, remedy" of the Refused that f throws; it names the Specs, and its text ends with the remedy.
+template <class F>
+std::string refusal_of(F&& f) {
+  try {
+    f();
+  } catch (const Refused& r) {
+    const std::string text = r.what();
+    EXPECT_TRUE(text.starts_with("[" + r.op + "] ") && text.ends_with(r.remedy) && !r.remedy.empty()) << text;
+    EXPECT_TRUE(r.specs.empty() || r.specs.find('[') != std::string::npos) << r.specs;
+    return r.op + ", " + name(r.why);
+  }
+  return "";
+}
+
+// Catches: a documented refusal that is thrown as any error, or under the reason of another.
+TEST_F(DispatchTest, EveryRefusalHasItsReason) {
+  const auto x = place(ramp({4, 6}), kR, Shard{1}), rows = place(ramp({4, 6}), Shard{0}, kR);
+  auto p = place(ramp({4, 6}), Partial{}, kR), drawn = place(ramp({4, 6}), kR, kR),
+       out = place(ramp({2}), kR, kR);
+  const auto elsewhere = distribute_tensor(ramp({4, 6}), init_device_mesh({2}), {kR});
+  const auto make = [&](Placement a, Placement b, at::ScalarType dtype) {
+    return Spec(mesh_.mesh, {a, b}, {4}, dtype);
+  };
+  const std::pair<std::string, std::function<void()>> table[] = {
+      {"aten::view, view",
+       [&] {
+         place(ramp({1, 4}), Shard{0}, kR).view({4});
+       }},
+      {"aten::select.int, view", [&] { x.select(1, 0); }},
+      {"aten::relu_, in place", [&] { p.relu_(); }},
+      {"aten::_foreach_add_.List, stale read",
+       [&] {
+         auto a = place(ramp({4, 6}), Shard{0}, kR), b = place(ramp({4, 6}), kR, Shard{1});
+         at::_foreach_add_({a, b}, {b, a});
+       }},
+      {"aten::add.Tensor, plain tensor",
+       [&] {
+         x + ramp({4, 6});
+       }},
+      {"aten::add.Tensor, two meshes", [&] { x + elsewhere; }},
+      {"aten::kthvalue, no rule", [&] { at::kthvalue(x, 1); }},
+      {"aten::poisson, no stream", [&] { at::poisson(rows); }},
+      {"aten::uniform_, generator", [&] { drawn.uniform_(0, 1, at::detail::createCPUGenerator()); }},
+      {"aten::neg.out, out", [&] { at::neg_out(out, rows); }},
+      {"spec, no reduction", [&] { make(Partial{ReduceOp::kAvg}, kR, at::kLong); }},
+      {"spec, mixed partial", [&] { make(Partial{ReduceOp::kSum}, Partial{ReduceOp::kMax}, at::kFloat); }},
+  };
+  for (const auto& [expected, call] : table) EXPECT_EQ(refusal_of(call), expected);
+  const ExplicitRedistribution forbid;
+  EXPECT_EQ(refusal_of([&] { x + rows; }), "aten::add.Tensor, explicit redistribution");
 }
 
 // Catches: a plain tensor taken for a replicated one.

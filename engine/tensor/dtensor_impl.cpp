@@ -8,6 +8,7 @@
 #include "engine/tensor/init.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -69,9 +70,10 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::Va
 
 void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) {
   const auto* source = dynamic_cast<const DTensorImpl*>(other.get());
-  LOCKSTEP_CHECK(source != nullptr,
-                 "[set_data] a DTensor cannot take the data of a plain tensor; use "
-                 "distribute_tensor and replace the parameter");
+  if (source == nullptr)
+    throw Refused(Refusal::kPlain, "set_data", to_string(*spec_),
+                  "a DTensor cannot take the data of a plain tensor; ",
+                  "use distribute_tensor and replace the parameter");
   TensorImpl::shallow_copy_from(other);
   spec_ = source->spec_;
   comm_ = source->comm_;

@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "engine/tensor/redistribute.h"
-#include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -25,9 +25,11 @@ bool made_by_autograd(const at::Tensor& tensor) {
 }
 
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm) {
-  LOCKSTEP_CHECK(is_dtensor(grad) || made_by_autograd(grad), "[backward] a plain tensor of shape ",
-                 grad.sizes(), " arrived as the gradient of the DTensor ", to_string(*of),
-                 "; a hook must return a DTensor");
+  if (!is_dtensor(grad) && !made_by_autograd(grad))
+    throw Refused(Refusal::kPlain, "backward", to_string(*of),
+                  concat("a plain tensor of shape ", grad.sizes(), " arrived as the gradient of the DTensor ",
+                         to_string(*of), "; "),
+                  "a hook must return a DTensor");
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
   const auto target = now.with_placements(dual(of->placements()), of->order());

@@ -7,9 +7,22 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
+
+[[noreturn]] void refuse_two_meshes(const c10::OperatorHandle& op, const std::string& specs, const Comm& one,
+                                    const Comm& other) {
+  const bool same = one.mesh == other.mesh;
+  throw Refused(
+      Refusal::kMeshes, concat(op.operator_name()), specs,
+      concat("DTensors of two meshes meet: ", to_string(one.mesh), " and ", to_string(other.mesh),
+             same ? " in two Worlds; init_device_mesh makes a World at each call unless it is given one: "
+                  : "; "),
+      same ? "call it once and use its result for both, or pass the first one's world to the second"
+           : "bring them to one mesh with full_tensor and distribute_tensor");
+}
 
 void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tensor& tensor, bool mutated,
                 size_t arg) {
@@ -26,15 +39,9 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   call.zeros.emplace_back();
   if (impl == nullptr) return;
   if (call.comm == nullptr) call.comm = impl->comm();
-  LOCKSTEP_CHECK(
-      call.comm == impl->comm() ||
-          (call.comm->mesh == impl->comm()->mesh && call.comm->world == impl->comm()->world),
-      "[", op.operator_name(), "] DTensors of two meshes meet: ", to_string(call.comm->mesh), " and ",
-      to_string(impl->comm()->mesh),
-      call.comm->mesh == impl->comm()->mesh
-          ? " in two Worlds; init_device_mesh makes a World at each call unless it is given one: call "
-            "it once and use its result for both, or pass the first one's world to the second"
-          : "; bring them to one mesh with full_tensor and distribute_tensor");
+  const Comm &one = *call.comm, &other = *impl->comm();
+  if (&one != &other && (one.mesh != other.mesh || one.world != other.world))
+    refuse_two_meshes(op, specs_of(call), one, other);
 }
 
 at::Tensor tensor_of(const c10::IValue& value) {
@@ -69,9 +76,11 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
       throw NotBuilt(concat("[", op.operator_name(),
                             "] autograd makes the gradient of a view without elements ",
                             "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
-    LOCKSTEP_CHECK(!call.operands.mutated[i] && made_by_autograd(call.tensors[i]), "[", op.operator_name(),
-                   "] a plain tensor of shape ", call.tensors[i].sizes(), " beside a DTensor on mesh ",
-                   to_string(call.comm->mesh), "; distribute_tensor it, or take full_tensor() of the other");
+    if (call.operands.mutated[i] || !made_by_autograd(call.tensors[i]))
+      throw Refused(Refusal::kPlain, concat(op.operator_name()), specs_of(call),
+                    concat("a plain tensor of shape ", call.tensors[i].sizes(), " beside a DTensor on mesh ",
+                           to_string(call.comm->mesh), "; "),
+                    "distribute_tensor it, or take full_tensor() of the other");
     call.zeros[i] = call.tensors[i];
     call.tensors[i] = replicated(call.tensors[i], call.comm);
     call.operands.specs[i] = dtensor_impl(call.tensors[i])->spec();
@@ -114,6 +123,13 @@ void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
 }
 
 }  // namespace
+
+std::string specs_of(const ParsedCall& call) {
+  std::string text;
+  for (const auto& spec : call.operands.specs)
+    if (spec != nullptr) text += concat(text.empty() ? "" : ", ", to_string(*spec));
+  return text;
+}
 
 ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args) {
   ParsedCall call;

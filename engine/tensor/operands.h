@@ -16,7 +16,11 @@ struct ParsedCall {
   CommPtr comm;                    // null: no DTensor among them
 };
 
-// Throws Error if DTensors of several meshes meet, or a DTensor and a plain tensor of more than one element.
+// The Specs of its DTensors, for errors.
+std::string specs_of(const ParsedCall& call);
+
+// Throws Refused if DTensors of several meshes meet, or a DTensor and a plain tensor of more than one
+// element.
 ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::ArrayRef<c10::IValue> args);
 // Fills in what only a new decision needs.
 void describe(ParsedCall& call);

@@ -2,7 +2,6 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
-#include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
@@ -13,9 +12,10 @@ void check_memory_of_out(const Dispatched& d, const at::Tensor& out) {
   if (order == OutMemory::kAny || out.numel() == 0) return;
   const bool fits =
       order == OutMemory::kContiguous ? out.is_contiguous() : out.strides() == d.call.tensors[0].strides();
-  LOCKSTEP_CHECK(fits, "[", d.op.operator_name(),
-                 "] draws in the order of out's memory, and out has strides ", out.strides(),
-                 "; pass an empty out, or copy_ the functional op's result");
+  if (!fits)
+    refuse(Refusal::kOut, d,
+           concat("draws in the order of out's memory, and out has strides ", out.strides(), "; "),
+           "pass an empty out, or copy_ the functional op's result");
 }
 
 // What out.copy_(value) does. In the result's own placements nothing is to be decided; a timeline wants the
@@ -37,8 +37,8 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
   const size_t n = d.args.size() - outs.size();
   check_memory_of_out(d, outs.back());
   const auto& functional = d.resolved.functional;
-  LOCKSTEP_CHECK(functional.has_value(), "[", d.op.operator_name(),
-                 "] has no functional overload to run; call the functional op");
+  if (!functional.has_value())
+    refuse(Refusal::kOut, d, "has no functional overload to run; ", "call the functional op");
   torch::jit::Stack inner(d.args.begin(), d.args.begin() + static_cast<int64_t>(n));
   functional->callBoxed(inner);
   for (size_t j = 0; j < outs.size(); ++j) {
@@ -47,9 +47,10 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
     if (outs[j].sizes() == value.sizes()) {
       write(outs[j], value);
     } else {
-      LOCKSTEP_CHECK(outs[j].numel() == 0 && outs[j].scalar_type() == value.scalar_type(), "[",
-                     d.op.operator_name(), "] out has shape ", outs[j].sizes(), " and the result ",
-                     value.sizes(), "; pass an empty out of the same dtype, or one of the result's shape");
+      if (outs[j].numel() != 0 || outs[j].scalar_type() != value.scalar_type())
+        refuse(Refusal::kOut, d,
+               concat("out has shape ", outs[j].sizes(), " and the result ", value.sizes(), "; "),
+               "pass an empty out of the same dtype, or one of the result's shape");
       out->reset(dtensor_impl(value)->spec(), dtensor_impl(value)->locals());
     }
     stack.emplace_back(outs[j]);

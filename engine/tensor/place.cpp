@@ -17,8 +17,8 @@ void refuse_implicit(const Dispatched& d) {
     if (!d.decision->routes[i].steps.empty())
       moves += concat("\n  input ", i, ": redistribute(", to_string(d.decision->inputs[i]->placements()),
                       ") of ", to_string(*d.call.operands.specs[i]));
-  throw Error(concat("[", d.op.operator_name(),
-                     "] would redistribute implicitly, which ExplicitRedistribution forbids:", moves));
+  refuse(Refusal::kExplicit, d,
+         "would redistribute implicitly, which ExplicitRedistribution forbids:", std::move(moves));
 }
 
 // A list op writes element by element, so that a later element may read what an earlier one wrote; a
@@ -28,11 +28,11 @@ void refuse_stale_reads(const Dispatched& d) {
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     for (size_t j = 0; j < d.placed.size(); ++j)
-      LOCKSTEP_CHECK(
-          !d.call.operands.mutated[j] || d.call.operands.specs[j] == nullptr ||
-              !local(i).is_alias_of(local(j)),
-          "[", d.op.operator_name(), "] reads ", to_string(*d.call.operands.specs[i]),
-          " in other placements than it writes it in; redistribute it first, into a tensor of its own");
+      if (d.call.operands.mutated[j] && d.call.operands.specs[j] != nullptr && local(i).is_alias_of(local(j)))
+        refuse(Refusal::kStaleRead, d,
+               concat("reads ", to_string(*d.call.operands.specs[i]),
+                      " in other placements than it writes it in; "),
+               "redistribute it first, into a tensor of its own");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/tensor/random_compound_ops.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -113,9 +114,10 @@ Metas of_randint_like(const Arguments& args) {
 
 void refuse_generators(const RandomOp& r) {
   for (const auto& arg : r.args)
-    LOCKSTEP_CHECK(!arg.isGenerator(), "[", r.op.operator_name(),
-                   "] got a torch::Generator for a DTensor, whose stream is lockstep::generator(); leave the "
-                   "argument out");
+    if (arg.isGenerator())
+      throw Refused(Refusal::kGenerator, concat(r.op.operator_name()), "",
+                    "got a torch::Generator for a DTensor, whose stream is lockstep::generator(); ",
+                    "leave the argument out");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
+#include "engine/values/refused.h"
 #include "engine/values/text.h"
 
 namespace lockstep {
@@ -95,13 +96,17 @@ void check_partials(const Placements& placements, c10::ScalarType dtype) {
   const Partial* first = nullptr;
   for (const auto& p : placements)
     if (const auto* partial = std::get_if<Partial>(&p)) {
-      LOCKSTEP_CHECK(has_reduction(partial->op, dtype), "[spec] ", p, " of ", dtype_name(dtype), " in ",
-                     placements,
-                     ": an average needs a floating dtype; use P (sum), or convert the tensor first");
+      if (!has_reduction(partial->op, dtype))
+        throw Refused(
+            Refusal::kNoReduction, "spec", to_string(placements),
+            concat(p, " of ", dtype_name(dtype), " in ", placements, ": an average needs a floating dtype; "),
+            "use P (sum), or convert the tensor first");
       if (first == nullptr) first = partial;
-      LOCKSTEP_CHECK(partial->op == first->op || (is_linear(partial->op) && is_linear(first->op)), "[spec] ",
-                     placements, " reduces by both ", name(first->op), " and ", name(partial->op),
-                     ", whose result depends on which comes first; redistribute one of them");
+      if (partial->op != first->op && !(is_linear(partial->op) && is_linear(first->op)))
+        throw Refused(Refusal::kMixedPartial, "spec", to_string(placements),
+                      concat(placements, " reduces by both ", name(first->op), " and ", name(partial->op),
+                             ", whose result depends on which comes first; "),
+                      "redistribute one of them");
     }
 }
 

@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
+#include "oracle/judge/forgiveness.h"
 #include "oracle/judge/judge_op.h"
 #include "oracle/judge/matching.h"
 #include "oracle/program/values.h"
@@ -19,39 +20,6 @@ namespace {
 
 constexpr const char* kRedistribute = "lockstep::redistribute";
 constexpr const char* kClone = "aten::clone";
-
-bool may_stand_alone(std::string_view op, bool on_engine) {
-  for (const Leniency& l : leniencies())
-    if (l.op == op) return on_engine ? l.engine_only : l.plain_only;
-  return false;
-}
-
-bool has_elements(const TensorRecord& record) {
-  return record.spec == nullptr || record.spec->numel() > 0;
-}
-
-// Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
-// from digests, and need not be.
-// An op that writes, be it beside its results (rrelu_with_noise), is none of these: it makes another state of
-// whatever memory it writes to.
-bool is_vacuous(const TimelineEntry& entry) {
-  const bool writes =
-      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; }) ||
-      (entry.op.starts_with("aten::") && find_operator(entry.op).writes);
-  return !writes && !entry.outputs.empty() &&
-         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
-}
-bool is_vacuous(const std::vector<Effect>& effects) {
-  return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
-    return !e.written && e.window.defined() && e.window.numel() == 0;
-  });
-}
-
-// Ops that the engine may log or not: they move no value.
-bool is_silent(const TimelineEntry& entry) {
-  return is_vacuous(entry) || entry.op == "aten::detach" || entry.op == "aten::alias" ||
-         entry.op == "aten::lift_fresh" || entry.outputs.empty();
-}
 
 // Views by the name that the recording gives them.
 Timeline renamed(const Timeline& timeline) {
@@ -124,7 +92,9 @@ class Checker {
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         note(judge_redistribution(entry(), recording_, shadow_));
         ++result_.redistributions;
-      } else if (!is_silent(entry()) && !is_factory(entry())) {
+      } else if (const auto why = passed_over(entry())) {
+        forgive(*why, entry().op);
+      } else {
         return;
       }
     }
@@ -139,18 +109,14 @@ class Checker {
   bool next_may_be(const RecordedOp& op) {
     for (size_t k = next_; k < timeline_.size(); ++k) {
       const TimelineEntry& e = timeline_[k];
-      if (e.op == kRedistribute || is_silent(e) || is_factory(e)) continue;
+      if (e.op == kRedistribute || passed_over(e)) continue;
       if (e.op == op.op->name) return e.inputs.empty() || reads(op, e.inputs[0]);
-      if (!may_stand_alone(e.op, true)) return false;
+      if (!alone(e.op)) return false;
     }
     return false;
   }
 
-  // Their values are looked at when an op reads them.
-  static bool is_factory(const TimelineEntry& e) { return e.inputs.empty() && may_stand_alone(e.op, true); }
-  static bool is_factory(const RecordedOp& op) {
-    return op.inputs.empty() && may_stand_alone(op.op->name, false);
-  }
+  void forgive(Forgiven kind, std::string_view op) { ++result_.forgiven[{kind, std::string(op)}]; }
 
   void note(std::optional<Explanation> explanation) {
     if (!explanation) return;
@@ -160,9 +126,10 @@ class Checker {
   }
 
   void step(const RecordedOp& op) {
-    if (is_factory(op)) return skip(op);
+    if (op.inputs.empty() && alone(op.op->name)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
       const bool constant = op.inputs.empty() || reads_constants(op);
+      forgive(Forgiven::kVacuous, op.op->name);
       for (const Effect& e : made) {
         if (e.input >= 0) continue;
         shadow_.set(e.window, Shadow::plain());
@@ -172,9 +139,9 @@ class Checker {
     }
     const bool constant = reads_constants(op);
     if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
-    const bool skippable = constant || may_stand_alone(op.op->name, false);
+    const bool skippable = constant || alone(op.op->name);
     pass_moves(skippable);
-    while (!at_end() && may_stand_alone(entry().op, true) && !is_out_of(op) && !may_be(op, entry())) {
+    while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {
       pass_copy();
       ++next_;
       pass_moves();
@@ -184,7 +151,8 @@ class Checker {
       ++next_;
       return;
     }
-    if (!at_end() && is_out_of(op)) {
+    if (!at_end() && is_out_of(op, entry())) {
+      forgive(Forgiven::kOut, op.op->name);
       expanded_.push_back(as_functional(op, recording_));
       for (const RecordedOp& part : expanded_.back()) step(part);
       return;
@@ -200,13 +168,6 @@ class Checker {
     if (e.op != op.op->name) return false;
     if (op.op->name != kClone || e.inputs.size() != 1) return true;
     return reads(op, e.inputs[0]);
-  }
-
-  // The engine runs out= variants as the functional op and a copy.
-  bool is_out_of(const RecordedOp& op) const {
-    const std::string_view mine = op.op->name, its = entry().op;
-    return mine.ends_with("out") && mine != its && !op.written.empty() &&
-           mine.substr(0, mine.find('.')) == its.substr(0, its.find('.'));
   }
 
   void judge(const RecordedOp& op) {
@@ -248,6 +209,7 @@ class Checker {
 
   // An op of the engine's alone: a copy has the renditions of its source.
   void pass_copy() {
+    forgive(*alone(entry().op), entry().op);
     if (entry().op != kClone || entry().inputs.size() != 1 || entry().outputs.size() != 1) return;
     const TensorRecord &in = entry().inputs[0], &out = entry().outputs[0];
     for (const auto& sighting : shadow_.recognise(in)) {
@@ -269,6 +231,7 @@ class Checker {
 
   // An op of the plain run's alone.
   void skip(const RecordedOp& op) {
+    forgive(alone(op.op->name).value_or(Forgiven::kFactory), op.op->name);
     if (op.inputs.empty() || reads_constants(op)) {
       for (const Window& w : op.results) {
         constants_.insert(w.id());
@@ -284,8 +247,7 @@ class Checker {
 
   void finish_timeline() {
     for (pass_moves(); !at_end(); ++next_, pass_moves()) {
-      if (!may_stand_alone(entry().op, true))
-        find_fault(Condition::kSequence, "the plain run has ended before this op");
+      if (!alone(entry().op)) find_fault(Condition::kSequence, "the plain run has ended before this op");
       pass_copy();
     }
   }

@@ -11,6 +11,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "engine/lane/numerics.h"
 #include "engine/values/timeline.h"
+#include "oracle/judge/forgiveness.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/plain/record.h"
 
@@ -57,6 +59,7 @@ struct Judgement {
   std::vector<Explanation> explained;   // why not, in the order of the timeline
   std::optional<Fault> fault;           // the first; then neither equal nor explained
   size_t ops = 0, redistributions = 0;  // that were judged
+  std::map<std::pair<Forgiven, std::string>, int64_t> forgiven;  // kind and op: how often
   std::vector<at::Tensor> finals;  // the oracle's own final values, pending sums folded; without a fault only
   bool passed() const { return !fault; }
 };

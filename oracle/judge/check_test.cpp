@@ -62,6 +62,24 @@ TEST(Check, ShardedRowsAreEqual) {
   EXPECT_TRUE(at::equal(j.finals[2], e.plain().values[2]));
 }
 
+// Would catch: forgiveness that nobody hears of, or that is booked on another row.
+TEST(Check, WhatIsForgivenIsCounted) {
+  HandEngine e(make_case({input({7}, 1)}, {"[S0]"}, {{"aten::neg", {Ref{0}}, 1}}));
+  const Held x = e.input(0);
+  const auto copied = [](const Locals& in) { return in[0].clone(); };
+  const Held copy = e.op("aten::clone", {x}, {c10::IValue()}, e.plain().values[0], "[S0]", copied);
+  const Held alias = e.op("aten::detach", {copy}, {}, e.plain().values[0], "[S0]", copied);
+  const Held y = e.op("aten::neg", {alias}, {}, e.plain().values[1], "[S0]",
+                      [](const Locals& in) { return in[0].neg(); });
+  const Judgement j = e.judge({x, y});
+  EXPECT_TRUE(j.equal) << describe(j);
+  const decltype(j.forgiven) expected = {{{Forgiven::kAlone, "aten::clone"}, 1},
+                                         {{Forgiven::kSilent, "aten::detach"}, 1}};
+  EXPECT_EQ(j.forgiven, expected);
+  EXPECT_EQ(row_of(Forgiven::kFactory, "aten::add").op, "");
+  EXPECT_EQ(row_of(Forgiven::kFactory, "aten::zeros").op, "aten::zeros");
+}
+
 // Would catch: a difference by the order of a reduction that is not explained, or not said to be one.
 TEST(Check, ContractionIsExplained) {
   for (const auto dtype : {ScalarType::Float, ScalarType::Double, ScalarType::BFloat16, ScalarType::Half}) {
@@ -463,7 +481,7 @@ TEST(Families, SayWhy) {
     EXPECT_TRUE(names.insert(e.name).second) << e.name;
     EXPECT_FALSE(e.reason.empty()) << e.name;
   }
-  for (const Leniency& l : leniencies()) EXPECT_FALSE(l.reason.empty()) << l.op;
+  for (const Forgiveness& f : forgiveness()) EXPECT_FALSE(f.reason.empty()) << name(f.kind) << f.op;
 }
 
 }  // namespace

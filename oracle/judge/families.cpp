@@ -275,20 +275,6 @@ constexpr auto kEqualOps = std::to_array<EqualOp>({
     {"zeros_like", kChooses},
 });
 
-constexpr auto kLeniencies = std::to_array<Leniency>({
-    {"aten::clone", true, true,
-     "whether autograd copies a gradient or keeps it depends on reference counts and strides; a copy changes "
-     "no value"},
-    {"aten::empty_like", true, true, "memory without values, made for the op that writes it next"},
-    {"aten::zeros", true, true,
-     "a factory without tensor arguments makes a plain tensor, which the engine may see only where an op "
-     "reads it"},
-    {"aten::ones", true, true, "as aten::zeros"},
-    {"aten::full", true, true, "as aten::zeros"},
-    {"aten::arange", true, true, "as aten::zeros"},
-    {"aten::scalar_tensor", true, true, "as aten::zeros"},
-});
-
 constexpr std::array<std::string_view, 5> kUnset = {
     "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
 
@@ -332,10 +318,6 @@ bool is_known(const Operator& op) {
   if (op.composite || op.random || is_pointwise(op) || find_family(op.name) != nullptr) return true;
   const auto listed = [name = key(op.name)](const EqualOp& e) { return e.name == name; };
   return std::any_of(kEqualOps.begin(), kEqualOps.end(), listed);
-}
-
-std::span<const Leniency> leniencies() {
-  return kLeniencies;
 }
 
 bool leaves_unset(std::string_view name) {

@@ -63,15 +63,6 @@ bool is_pointwise(const Operator& op);
 // Whether these tables say what its bits may be: pointwise, random and composite ops need no line.
 bool is_known(const Operator& op);
 
-// Ops that may stand on one side only, because the plain run and the engine reach the same values by way of
-// other bookkeeping; each with its reason. See check.h.
-struct Leniency {
-  std::string_view op;
-  bool plain_only = false, engine_only = false;
-  std::string_view reason;
-};
-std::span<const Leniency> leniencies();
-
 // Ops whose results are memory without values, to be written next.
 bool leaves_unset(std::string_view name);
 

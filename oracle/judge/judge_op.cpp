@@ -396,8 +396,7 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
       shadow.learn(e.window, q.renditions[u(e.input)], *q.outputs[i]);
     }
   }
-  // A dropout is replayed on other values only: on the plain ones its replay would stand in for the plain
-  // run.
+  // A dropout is replayed on other values only: on plain ones its replay would stand in for the plain run.
   const bool drawn = draws_values(*q.op.op) || (q.op.op->random && reads_plain_values(q));
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
     for (const size_t i : values)

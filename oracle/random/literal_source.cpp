@@ -96,7 +96,8 @@ at::Tensor scaled(const at::Tensor& input, const at::Tensor& mask, T scale) {
   const bool* keep = kept.const_data_ptr<bool>();
   T* to = y.template mutable_data_ptr<T>();
   for (int64_t i = 0; i < x.numel(); ++i) to[i] = from[i] * (keep[i] ? T(1) : T(0)) * scale;
-  return at::empty_like(input).copy_(y);
+  // Rounded in the order of memory: libtorch rounds a NaN to 16 bits otherwise where strides differ.
+  return at::empty_like(input).copy_(at::empty_like(input, x.options()).copy_(y));
 }
 
 // ---- multinomial ----

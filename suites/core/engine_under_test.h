@@ -36,7 +36,7 @@ class EngineUnderTest {
  public:
   virtual ~EngineUnderTest() = default;
   virtual std::string name() const = 0;
-  // Runs the Program on DTensors. Throws Error for a program that the engine refuses by its documentation,
+  // Runs the Program on DTensors. Throws Refused for a program that the engine refuses by its documentation,
   // NotBuilt for what it does not have yet; any other exception is a finding.
   // @post the locals are what the ranks hold at the end, so that an in-place op later in the Program shows.
   virtual EngineResult run(const oracle::Case& c, bool want_timeline) = 0;

@@ -7,6 +7,7 @@
 
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 #include "oracle/judge/check.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
@@ -192,25 +193,15 @@ dashboard::Verdict class_of(oracle::Why why) {
   }
 }
 
-Passed passed_with(const oracle::Judgement& judgement) {
-  Passed passed;
-  for (const auto& e : judgement.explained) {
-    passed.explained.emplace_back(e.op, class_of(e.why));
-    passed.verdict = std::max(passed.verdict, class_of(e.why));
-  }
-  if (judgement.equal) passed.verdict = dashboard::Verdict::kEqual;
-  if (passed.verdict != dashboard::Verdict::kEqual) passed.note = oracle::describe(judgement);
-  return passed;
-}
-
-// What the engine may say no to: forms that are not built, and moves that an alias or an in-place op would
-// need; the message then names redistribute as what to do first.
-bool is_refusal(const std::exception& e) {
-  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return true;
-  const std::string_view text = e.what();
-  const auto remedy = text.find("redistribute");
-  return dynamic_cast<const Error*>(&e) != nullptr && remedy != text.npos &&
-         text.find("first", remedy) != text.npos;
+// What the engine may say no to: forms that are not built, and moves that a view or an in-place op would
+// need.
+std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  if (dynamic_cast<const NotBuilt*>(&e) != nullptr)
+    return dashboard::RefusalRow{calls.size() == 1 ? calls[0].op : "", "not built"};
+  const auto* refused = dynamic_cast<const Refused*>(&e);
+  if (refused == nullptr || !by_placements(refused->why)) return std::nullopt;
+  return dashboard::RefusalRow{refused->op, name(refused->why)};
 }
 
 // Equal numbers, but for the signs of zeros.
@@ -253,13 +244,28 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
 
 }  // namespace
 
+Passed passed_with(const oracle::Judgement& judgement) {
+  Passed passed;
+  if (!judgement.equal) passed.verdict = dashboard::Verdict::kExplained;
+  for (const auto& e : judgement.explained) {
+    passed.explained.emplace_back(e.op, class_of(e.why));
+    if (!judgement.equal) passed.verdict = std::max(passed.verdict, class_of(e.why));
+  }
+  if (!judgement.equal) passed.note = oracle::describe(judgement);
+  for (const auto& [what, count] : judgement.forgiven) {
+    const auto& [kind, op] = what;
+    passed.forgiven.push_back({oracle::name(kind), op, std::string(oracle::row_of(kind, op).reason), count});
+  }
+  return passed;
+}
+
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed) {
   const auto plain = oracle::evaluate_recorded(c, *engine.plain_source());
   EngineResult got;
   try {
     got = engine.run(c, true);
   } catch (const std::exception& e) {
-    if (is_refusal(e)) return GaveUp{e.what()};
+    if (auto refusal = refusal_of(e, c)) return GaveUp{std::move(*refusal), e.what()};
     return failed(c.suite, "exception", "", placement_pattern(c), "", e.what());
   }
   auto outcome = judged(c, plain, got, allowed);

@@ -2,6 +2,7 @@
 // The judgement that most suites share: engine and oracle run the same Case, and every value on every rank is
 // compared.
 #pragma once
+#include "oracle/judge/check.h"
 #include "suites/core/outcome.h"
 #include "suites/core/suite.h"
 
@@ -15,6 +16,9 @@ enum class Allowed {
 // Every value of the Program, on every rank, against the oracle; the random stream ends where the oracle's
 // does. A case of the integer lane is never explained.
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed);
+
+// What the oracle's judgement comes to. @pre it passed.
+Passed passed_with(const oracle::Judgement& judgement);
 
 // Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.
 // Empty if they agree; else what differs first.

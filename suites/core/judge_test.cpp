@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "engine/values/error.h"
+#include "engine/values/refused.h"
 #include "suites/core/suite.h"
 #include "suites/engines/lockstep_engine.h"
 
@@ -87,14 +87,28 @@ TEST(Judge, SeesValuesWithoutATimeline) {
   EXPECT_FALSE(fails([](EngineResult& r) { r.has_timeline = false; }));
 }
 
-// Catches: a refusal by documentation taken for a difference, or another error taken for a refusal.
-TEST(Judge, TellsRefusalsFromErrors) {
-  const auto silent =
-      "[aten::add_] cannot run without moving …: an in-place op never redistributes silently; "
-      "call redistribute on it first";
-  EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([&](EngineResult&) { throw Error(silent); })));
-  EXPECT_TRUE(std::holds_alternative<GaveUp>(judge_changed([](EngineResult&) { throw NotBuilt("later"); })));
-  EXPECT_TRUE(fails([](EngineResult&) { throw Error("[aten::add] some other error"); }));
+// What the case gave up as: "op, reason"; empty if it did not.
+std::string gave_up(std::function<void(EngineResult&)> change) {
+  const auto outcome = judge_changed(std::move(change));
+  const auto* g = std::get_if<GaveUp>(&outcome);
+  return g == nullptr ? "" : g->refusal.op + ", " + g->refusal.reason;
+}
+
+// Catches: a refusal by documentation taken for a difference, another error taken for a refusal for its
+// words, a refusal that no Program should meet and that hides what the engine did to its tensors.
+TEST(Judge, TellsRefusalsFromErrorsByTheirType) {
+  const auto refuse = [](Refusal why) {
+    return [why](EngineResult&) { throw Refused(why, "aten::add_", "[S0]", "cannot; ", "do"); };
+  };
+  EXPECT_EQ(gave_up(refuse(Refusal::kView)), "aten::add_, view");
+  EXPECT_EQ(gave_up(refuse(Refusal::kInPlace)), "aten::add_, in place");
+  EXPECT_EQ(gave_up(refuse(Refusal::kStaleRead)), "aten::add_, stale read");
+  EXPECT_EQ(gave_up([](EngineResult&) { throw NotBuilt("later"); }), "aten::neg, not built");
+  for (const auto why : {Refusal::kPlain, Refusal::kNoRule, Refusal::kMeshes, Refusal::kMixedPartial})
+    EXPECT_TRUE(fails(refuse(why))) << name(why);
+  EXPECT_TRUE(fails([](EngineResult&) {
+    throw Error("[aten::add_] cannot run without moving …; call redistribute on it first");
+  }));
   EXPECT_TRUE(fails([](EngineResult&) { throw std::runtime_error("anything"); }));
 }
 

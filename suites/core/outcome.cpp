@@ -38,7 +38,7 @@ std::string explanation_of(const Outcome& outcome) {
   return std::visit(
       Overloaded{[](const Passed& p) { return p.note; }, [](const Failed& f) { return f.explanation; },
                  [](const Flaky& f) { return f.side + " is not deterministic: " + f.explanation; },
-                 [](const GaveUp& g) { return g.reason; }, [](const HarnessBroken& b) { return b.what; }},
+                 [](const GaveUp& g) { return g.text; }, [](const HarnessBroken& b) { return b.what; }},
       outcome);
 }
 

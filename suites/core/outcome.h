@@ -26,6 +26,7 @@ struct Passed {
   std::vector<dashboard::ExpectedException> exceptions;
   std::optional<dashboard::PlantedFault> fault;  // of the suite `faults`
   std::vector<std::string> labels;               // beside those of the case
+  std::vector<dashboard::ForgivenRow> forgiven;  // by the judgement that the verdict is of
   int64_t bytes_moved = 0;  // in Worlds of the suite's own; the engine's count themselves
 };
 
@@ -50,9 +51,11 @@ struct Flaky {
   std::string explanation;
 };
 
-// The engine refuses the program with a clear error, or the form is not built yet. Counted; never a pass.
+// The engine refuses the program by its documentation, or the form is not built yet. Counted by op and
+// reason; never a pass.
 struct GaveUp {
-  std::string reason;
+  dashboard::RefusalRow refusal;
+  std::string text;
 };
 
 // The harness or the oracle failed, not the engine.

@@ -217,8 +217,11 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
     r.diffs = passed->differences;
     r.labels.insert(r.labels.end(), passed->labels.begin(), passed->labels.end());
     r.bytes_moved += passed->bytes_moved;
+    r.forgiven = passed->forgiven;
     for (const auto& e : passed->exceptions) recorder_->record(e);
     if (passed->fault) recorder_->record(*passed->fault);
+  } else if (const auto* gave_up = std::get_if<GaveUp>(&judged.outcome)) {
+    r.refusal = gave_up->refusal;
   } else if (dashboard::is_failure(r.verdict)) {
     r.bucket = bucket(r.suite, dashboard::name(r.verdict), "", r.placement, r.dtype);
   }

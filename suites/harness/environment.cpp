@@ -58,6 +58,7 @@ void describe_environment(dashboard::Run& run) {
   run.cores = processors();
   run.compiler = "g++ " __VERSION__;
   run.libtorch = TORCH_VERSION;
+  run.version = LOCKSTEP_VERSION;
 }
 
 dashboard::Run run_without_plan(std::string command, std::string numerics, uint64_t seed) {

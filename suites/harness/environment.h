@@ -7,7 +7,7 @@
 
 namespace lockstep::suites {
 
-// Fills build_hash, commit, cpu, compiler, libtorch, cores, started_ms and a fresh id.
+// Fills build_hash, commit, cpu, compiler, libtorch, version (of Lockstep), cores, started_ms and a fresh id.
 void describe_environment(dashboard::Run& run);
 // A run that begins here and now and plans no suites: what train, curves, init and bench record.
 dashboard::Run run_without_plan(std::string command, std::string numerics, uint64_t seed = 0);

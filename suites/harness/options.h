@@ -38,6 +38,11 @@ struct FailureSummary {
   int64_t cases = 0;
 };
 
+struct RefusalSummary {
+  std::string suite, op, reason;
+  int64_t cases = 0;
+};
+
 struct RunSummary {
   std::string run;
   uint64_t seed = 0;
@@ -47,6 +52,7 @@ struct RunSummary {
   double cases_per_second_per_core = 0;
   std::map<std::string, std::map<std::string, int64_t>> verdicts;  // suite -> verdict -> cases
   std::vector<FailureSummary> failures;
+  std::vector<RefusalSummary> refusals;         // why cases gave up
   std::vector<dashboard::PlantedFault> faults;  // that the suite `faults` looked for, by class and name
   std::vector<std::string> covered;             // what there was to cover beyond labels and pairs, for people
   std::vector<std::string> lacking;             // what the plan required and the cases did not have

@@ -55,6 +55,16 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
                                 row.getColumn(4).getInt64()});
 }
 
+void read_refusals(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(
+      db,
+      "SELECT suite, op, reason, hits FROM v_refusals WHERE run = ? ORDER BY suite, hits DESC, op, reason");
+  row.bind(1, summary.run);
+  while (row.executeStep())
+    summary.refusals.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
+                                row.getColumn(2).getString(), row.getColumn(3).getInt64()});
+}
+
 void read_faults(SQLite::Database& db, RunSummary& summary) {
   SQLite::Statement row(db,
                         "SELECT fault, class, found, cases, shrunk_ops, suite, token, note FROM v_faults "
@@ -138,6 +148,7 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
   summary.run = run.id;
   read_verdicts(store.database(), summary);
   read_failures(store.database(), summary);
+  read_refusals(store.database(), summary);
   read_faults(store.database(), summary);
   read_goldens(store.database(), summary);
   summary.digest = digest_of(dashboard::outcomes(store, run.id));

@@ -46,7 +46,7 @@ oracle::Case canary_case(uint64_t run_seed, int64_t index) {
 Outcome judge_canary(const oracle::Case& c, EngineUnderTest& engine) {
   OneBitOff spoilt(engine);
   const auto outcome = judge_against_oracle(c, spoilt, Allowed::kExplained);
-  if (!spoilt.flipped()) return GaveUp{"no element whose bit could be flipped"};
+  if (!spoilt.flipped()) return GaveUp{{"", "nothing to flip"}, "no element whose bit could be flipped"};
   if (std::holds_alternative<Failed>(outcome)) {
     Passed passed;
     passed.note = "caught";

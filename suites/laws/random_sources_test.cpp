@@ -277,7 +277,7 @@ struct Fault {
   void (*after)(const at::Tensor&, RandomState&) = nullptr;
 };
 
-class Faulty : public RandomSource {
+class Faulty : public oracle::LiteralSource {
  public:
   Faulty(RandomSource& source, const Fault& fault) : source_(source), fault_(fault) {}
   void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel& device,

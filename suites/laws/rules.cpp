@@ -107,15 +107,16 @@ Case rules_case(uint64_t run_seed, int64_t index) {
 }
 
 Outcome judge_rules(const Case& c, EngineUnderTest&) {
-  if (c.program.calls.empty()) return GaveUp{"no call"};
+  if (c.program.calls.empty()) return GaveUp{{"", "no call"}, "no call"};
   const auto op = stem(c.program.calls.back().op);
   const auto sample = call_in(c, op);
-  if (!sample.logged || sample.entry == nullptr) return GaveUp{op + " does not reach the rules"};
+  if (!sample.logged || sample.entry == nullptr)
+    return GaveUp{{op, "not ruled"}, op + " does not reach the rules"};
   std::unique_ptr<RowCheck> check;
   try {
     check = std::make_unique<RowCheck>(c, sample);
   } catch (const Error& e) {
-    return GaveUp{e.what()};
+    return GaveUp{{op, "no sample"}, e.what()};
   }
   const auto rows = legal_rows(*sample.entry, sample.call);
   for (const auto& row : rows) {

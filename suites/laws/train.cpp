@@ -60,6 +60,7 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest&) {
     if (failure) return;
     const auto judgement = judge_step(options, text, before, step);
     passed.verdict = std::max(passed.verdict, judgement.verdict);
+    passed.forgiven.insert(passed.forgiven.end(), judgement.forgiven.begin(), judgement.forgiven.end());
     if (judgement.verdict >= dashboard::Verdict::kNondeterministic)
       failure = failed("train", dashboard::name(judgement.verdict), "", to_string(c.mesh),
                        dtype_name(options.dtype), concat("step ", judgement.step, ": ", judgement.text));

@@ -9,6 +9,7 @@
 #include "engine/values/error.h"
 #include "oracle/judge/check.h"
 #include "oracle/plain/record.h"
+#include "suites/core/judge.h"
 #include "suites/train/trainer.h"
 
 namespace lockstep::suites {
@@ -51,18 +52,6 @@ std::vector<oracle::Final> finals_of(const Pairs& pairs) {
   for (size_t i = 0; i < pairs.plain.size(); ++i)
     finals.push_back({pairs.plain[i], record(pairs.distributed[i])});
   return finals;
-}
-
-Verdict verdict_of(const oracle::Judgement& judgement) {
-  if (judgement.fault) return Verdict::kDifferent;
-  if (judgement.equal) return Verdict::kEqual;
-  auto worst = Verdict::kExplained;
-  for (const auto& e : judgement.explained) {
-    if (e.why == oracle::Why::kOverflow) worst = Verdict::kExplainedOverflow;
-    if (e.why == oracle::Why::kLocalKernel && worst == Verdict::kExplained)
-      worst = Verdict::kExplainedLocalKernel;
-  }
-  return worst;
 }
 
 }  // namespace
@@ -110,7 +99,9 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   finals.add_state(plain, mesh);
   const auto judgement =
       oracle::check(recording, timeline, start_records, finals_of(finals), options.numerics);
-  return {measured.step, verdict_of(judgement), oracle::describe(judgement)};
+  if (judgement.fault) return {measured.step, Verdict::kDifferent, oracle::describe(judgement)};
+  auto passed = passed_with(judgement);
+  return {measured.step, passed.verdict, oracle::describe(judgement), std::move(passed.forgiven)};
 }
 
 }  // namespace lockstep::suites

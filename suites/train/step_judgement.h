@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dashboard/store/rows.h"
 #include "suites/train/train.h"
@@ -18,6 +19,7 @@ struct StepJudgement {
   // equal, explained (three kinds), nondeterministic, different
   dashboard::Verdict verdict = dashboard::Verdict::kEqual;
   std::string text;  // what differs, or why it may
+  std::vector<dashboard::ForgivenRow> forgiven{};
 };
 
 // Runs step `measured.step` again from `before`, on options.mesh with a timeline and on one device with a

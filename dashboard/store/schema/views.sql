@@ -35,7 +35,8 @@ SELECT r.id AS run_id, r.name AS run, r.command, printf('%llu', r.seed) AS seed,
        (SELECT count(DISTINCT bucket) FROM cases WHERE run = r.id AND bucket <> '' AND NOT self_check) AS buckets,
        coalesce(sum(c.cases) FILTER (WHERE c.self_check), 0) AS self_checks,
        (SELECT count(DISTINCT op) FROM coverage WHERE run = r.id) AS ops,
-       coalesce(sum(c.bytes_moved) FILTER (WHERE NOT c.self_check), 0) AS bytes_moved
+       coalesce(sum(c.bytes_moved) FILTER (WHERE NOT c.self_check), 0) AS bytes_moved,
+       r.engine, r.version AS engine_version
 FROM run r LEFT JOIN v_verdicts c ON c.run_id = r.id
 GROUP BY r.id;
 
@@ -209,6 +210,15 @@ CREATE VIEW v_exceptions AS
 SELECT r.id AS run_id, r.name AS run, e.op, e.dtype, e.reason, sum(e.hits) AS hits
 FROM expected_exception e JOIN run r ON r.id = e.run GROUP BY r.id, e.op, e.dtype, e.reason;
 
+-- Why cases gave up; of a run that says which version of the engine it had, all of them.
+CREATE VIEW v_refusals AS
+SELECT r.id AS run_id, r.name AS run, f.suite, f.op, f.reason, sum(f.hits) AS hits
+FROM refusal f JOIN run r ON r.id = f.run GROUP BY r.id, f.suite, f.op, f.reason;
+
+CREATE VIEW v_forgiven AS
+SELECT r.id AS run_id, r.name AS run, f.kind, f.op, f.reason, sum(f.hits) AS hits
+FROM forgiven f JOIN run r ON r.id = f.run GROUP BY r.id, f.kind, f.op, f.reason;
+
 CREATE VIEW v_environment AS
 SELECT id AS run_id, name AS run, 'processor' AS name, cpu AS value FROM run
 UNION ALL SELECT id, name, 'cores', CAST(cores AS TEXT) FROM run
@@ -217,6 +227,8 @@ UNION ALL SELECT id, name, 'libtorch', libtorch FROM run
 UNION ALL SELECT id, name, 'build', build_hash FROM run
 UNION ALL SELECT id, name, 'commit', commit_id FROM run
 UNION ALL SELECT id, name, 'numerics', numerics FROM run
+UNION ALL SELECT id, name, 'engine', engine FROM run
+UNION ALL SELECT id, name, 'engine version', version FROM run WHERE version <> ''
 UNION ALL SELECT r.id, r.name, f.name, f.value FROM fact f JOIN run r ON r.id = f.run;
 
 
@@ -230,8 +242,8 @@ SELECT max(r.id) AS run_id, r.name AS run, r.commit_id,
 FROM run r JOIN v_summary s ON s.run_id = r.id
 GROUP BY r.commit_id;
 
--- The life of a bucket over the commits of this file. A commit is clean of it where its kept case was replayed
--- and did not fall into it; one that did not replay it says nothing.
+-- The life of a bucket over the commits of this file at which its engine ran. A commit is clean of it where its
+-- kept case was replayed and did not fall into it; one that did not replay it says nothing.
 --   new         fails at the newest commit and never before
 --   regressed   fails again at the newest commit, after 3 clean ones
 --   active      fails at the newest commit
@@ -242,33 +254,37 @@ CREATE VIEW v_buckets AS
 WITH place AS (SELECT commit_id, row_number() OVER (ORDER BY min(started_ms), commit_id) AS n,
                       min(started_ms) / 1000 AS time
                FROM run GROUP BY commit_id),
-newest AS (SELECT max(n) AS n FROM place),
-failing AS (SELECT c.bucket, p.n, count(DISTINCT c.key) AS cases, max(r.id) AS run_id
+newest AS (SELECT r.engine, max(p.n) AS n FROM run r JOIN place p ON p.commit_id = r.commit_id GROUP BY r.engine),
+failing AS (SELECT r.engine, c.bucket, p.n, count(DISTINCT c.key) AS cases, max(r.id) AS run_id
             FROM cases c JOIN verdict v ON v.name = c.verdict JOIN run r ON r.id = c.run
             JOIN place p ON p.commit_id = r.commit_id
-            WHERE c.bucket <> '' AND v.failure AND NOT c.self_check GROUP BY c.bucket, p.n),
-clean AS (SELECT DISTINCT y.bucket, p.n FROM replayed y JOIN run r ON r.id = y.run
+            WHERE c.bucket <> '' AND v.failure AND NOT c.self_check GROUP BY r.engine, c.bucket, p.n),
+clean AS (SELECT DISTINCT r.engine, y.bucket, p.n FROM replayed y JOIN run r ON r.id = y.run
           JOIN place p ON p.commit_id = r.commit_id
           WHERE y.now <> y.bucket
-          EXCEPT SELECT bucket, n FROM failing),
-life AS (SELECT bucket, min(n) AS first_n, max(n) AS last_n, sum(cases) AS cases, count(*) AS commits,
-                max(run_id) AS run_id FROM failing GROUP BY bucket),
-told AS (SELECT l.*, (SELECT max(n) FROM failing f WHERE f.bucket = l.bucket AND f.n < l.last_n) AS before_n,
-                (SELECT count(*) FROM clean k WHERE k.bucket = l.bucket AND k.n > l.last_n) AS clean_commits
+          EXCEPT SELECT engine, bucket, n FROM failing),
+life AS (SELECT engine, bucket, min(n) AS first_n, max(n) AS last_n, sum(cases) AS cases, count(*) AS commits,
+                max(run_id) AS run_id FROM failing GROUP BY engine, bucket),
+told AS (SELECT l.*, (SELECT max(n) FROM failing f
+                      WHERE (f.engine, f.bucket) = (l.engine, l.bucket) AND f.n < l.last_n) AS before_n,
+                (SELECT count(*) FROM clean k
+                 WHERE (k.engine, k.bucket) = (l.engine, l.bucket) AND k.n > l.last_n) AS clean_commits
          FROM life l),
 mute AS (SELECT * FROM muted WHERE judgement = (SELECT id FROM judgement ORDER BY judged_ms DESC, id DESC LIMIT 1))
 SELECT t.run_id, r.name AS run, t.bucket,
        CASE WHEN m.expires >= date((SELECT max(judged_ms) FROM judgement) / 1000, 'unixepoch') THEN 'muted'
             WHEN t.last_n = newest.n AND t.before_n IS NULL THEN 'new'
-            WHEN t.last_n = newest.n AND (SELECT count(*) FROM clean k WHERE k.bucket = t.bucket
-                                          AND k.n > t.before_n AND k.n < t.last_n) >= 3 THEN 'regressed'
+            WHEN t.last_n = newest.n AND (SELECT count(*) FROM clean k
+                                          WHERE (k.engine, k.bucket) = (t.engine, t.bucket)
+                                            AND k.n > t.before_n AND k.n < t.last_n) >= 3 THEN 'regressed'
             WHEN t.last_n = newest.n THEN 'active'
             WHEN t.clean_commits >= 3 THEN 'fixed'
             ELSE 'incubating' END AS state,
        a.commit_id AS first_commit, a.time AS first_time, z.commit_id AS last_commit, z.time AS last_time,
        t.commits, t.cases, t.clean_commits, m.owner, m.reason, m.expires,
-       f.suite, f.law, f.verdict, f.op, f.placement, f.mesh, f.dtype, f.token, f.program, f.explanation, f.replay
-FROM told t JOIN newest JOIN run r ON r.id = t.run_id
+       f.suite, f.law, f.verdict, f.op, f.placement, f.mesh, f.dtype, f.token, f.program, f.explanation, f.replay,
+       t.engine
+FROM told t JOIN newest ON newest.engine = t.engine JOIN run r ON r.id = t.run_id
 JOIN place a ON a.n = t.first_n JOIN place z ON z.n = t.last_n
 JOIN v_failures f ON f.run_id = t.run_id AND f.bucket = t.bucket
 LEFT JOIN mute m ON m.bucket = t.bucket;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refused: what one device would do and the engine, by its documentation, does not.
+#pragma once
+#include <string>
+#include <utility>
+
+#include "engine/values/error.h"
+
+namespace lockstep {
+
+enum class Refusal {
+  kView,          // a view would have to be of a copy
+  kInPlace,       // what an in-place op writes to would have to move
+  kStaleRead,     // a list op would read the older state of what it writes
+  kExplicit,      // a redistribution that ExplicitRedistribution forbids
+  kPlain,         // a plain tensor where a DTensor belongs
+  kMeshes,        // DTensors of two meshes, or of two Worlds
+  kNoRule,        // an op without a sharding rule
+  kNoStream,      // an op that draws and has no stream here
+  kOut,           // an `out` whose memory cannot take the result
+  kGenerator,     // a torch::Generator beside a DTensor
+  kNoReduction,   // a Partial whose reduction its dtype does not have
+  kMixedPartial,  // Partials of one tensor that do not commute
+};
+// "view", "in place", …: stable, the store counts by it.
+const char* name(Refusal why);
+// The op runs on other placements of the same tensors. A Program is written so that it meets no other
+// refusal.
+bool by_placements(Refusal why);
+
+struct Refused : Error {
+  // The message is "[op] problem" and the remedy; `problem` ends with what joins the two.
+  Refused(Refusal reason, std::string who, std::string placed, const std::string& problem,
+          std::string instead)
+      : Error(concat("[", who, "] ", problem, instead)),
+        why(reason),
+        op(std::move(who)),
+        specs(std::move(placed)),
+        remedy(std::move(instead)) {}
+  Refusal why;
+  std::string op;      // as it is dispatched, with overload
+  std::string specs;   // of its tensors, as far as they are known
+  std::string remedy;  // what to do instead
+};
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/forgiveness.h"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/values/error.h"
+#include "oracle/program/schema.h"
+
+namespace lockstep::oracle {
+namespace {
+
+constexpr std::string_view kMovesNothing = "it gives the tensor that it takes another name";
+constexpr std::string_view kPlainFactory =
+    "a factory without tensor arguments makes a plain tensor, which the engine may see only where an op "
+    "reads "
+    "it";
+
+constexpr auto kForgiveness = std::to_array<Forgiveness>({
+    {Forgiven::kAlone, "aten::clone",
+     "whether autograd copies a gradient or keeps it depends on reference counts and strides; a copy changes "
+     "no value"},
+    {Forgiven::kAlone, "aten::empty_like", "memory without values, made for the op that writes it next"},
+    {Forgiven::kFactory, "aten::zeros", kPlainFactory},
+    {Forgiven::kFactory, "aten::ones", kPlainFactory},
+    {Forgiven::kFactory, "aten::full", kPlainFactory},
+    {Forgiven::kFactory, "aten::arange", kPlainFactory},
+    {Forgiven::kFactory, "aten::scalar_tensor", kPlainFactory},
+    {Forgiven::kFactory, "",
+     "what is computed of such factories alone is plain on the engine too, which sees nothing of it"},
+    {Forgiven::kSilent, "aten::detach", kMovesNothing},
+    {Forgiven::kSilent, "aten::alias", kMovesNothing},
+    {Forgiven::kSilent, "aten::lift_fresh", kMovesNothing},
+    {Forgiven::kSilent, "", "an op without results makes no value"},
+    {Forgiven::kVacuous, "", "tensors without elements are equal if their shapes are"},
+    {Forgiven::kOut, "", "the engine runs out= variants as the functional op and a copy"},
+});
+
+bool has_row(Forgiven kind, std::string_view op) {
+  return std::any_of(kForgiveness.begin(), kForgiveness.end(),
+                     [&](const Forgiveness& f) { return f.kind == kind && f.op == op; });
+}
+
+}  // namespace
+
+const char* name(Forgiven kind) {
+  switch (kind) {
+    case Forgiven::kAlone:
+      return "alone";
+    case Forgiven::kFactory:
+      return "factory";
+    case Forgiven::kSilent:
+      return "silent";
+    case Forgiven::kVacuous:
+      return "vacuous";
+    case Forgiven::kOut:
+      return "out";
+  }
+  throw Broken("an unknown kind of forgiveness");
+}
+
+std::span<const Forgiveness> forgiveness() {
+  return kForgiveness;
+}
+
+const Forgiveness& row_of(Forgiven kind, std::string_view op) {
+  const Forgiveness* any = nullptr;
+  for (const Forgiveness& f : kForgiveness) {
+    if (f.kind == kind && f.op == op) return f;
+    if (f.kind == kind && f.op.empty()) any = &f;
+  }
+  if (any == nullptr) throw Broken(concat("nothing forgives ", op, " as ", name(kind)));
+  return *any;
+}
+
+std::optional<Forgiven> alone(std::string_view op) {
+  if (has_row(Forgiven::kAlone, op)) return Forgiven::kAlone;
+  if (has_row(Forgiven::kFactory, op)) return Forgiven::kFactory;
+  return std::nullopt;
+}
+
+bool has_elements(const TensorRecord& record) {
+  return record.spec == nullptr || record.spec->numel() > 0;
+}
+
+bool is_vacuous(const TimelineEntry& entry) {
+  const bool writes =
+      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; }) ||
+      (entry.op.starts_with("aten::") && find_operator(entry.op).writes);
+  return !writes && !entry.outputs.empty() &&
+         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+}
+
+bool is_vacuous(const std::vector<Effect>& effects) {
+  return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
+    return !e.written && e.window.defined() && e.window.numel() == 0;
+  });
+}
+
+std::optional<Forgiven> passed_over(const TimelineEntry& entry) {
+  if (is_vacuous(entry)) return Forgiven::kVacuous;
+  if (entry.outputs.empty() || has_row(Forgiven::kSilent, entry.op)) return Forgiven::kSilent;
+  return entry.inputs.empty() ? alone(entry.op) : std::nullopt;  // its value is looked at when an op reads it
+}
+
+bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
+  const std::string_view mine = op.op->name, its = entry.op;
+  return mine.ends_with("out") && mine != its && !op.written.empty() &&
+         mine.substr(0, mine.find('.')) == its.substr(0, its.find('.'));
+}
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What check() forgives a timeline: where it and the plain run need not go op by op, because they reach the
+// same values by way of other bookkeeping. One table, each row with its reason; each use is counted.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/values/timeline.h"
+#include "oracle/judge/replay.h"
+
+namespace lockstep::oracle {
+
+enum class Forgiven {
+  kAlone,    // the op stands on one side only
+  kFactory,  // so does one without tensor arguments, and what is computed of its results alone
+  kSilent,   // the engine logs it or not: it moves no value
+  kVacuous,  // its results have no elements
+  kOut,      // an out= variant runs as the functional op and a copy
+};
+const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out"
+
+struct Forgiveness {
+  Forgiven kind;
+  std::string_view op;  // empty: any op of the kind
+  std::string_view reason;
+};
+std::span<const Forgiveness> forgiveness();
+// The row of this op, or the one of its kind for any op.
+const Forgiveness& row_of(Forgiven kind, std::string_view op);
+
+// Why the op may stand on one side only, whatever it reads; empty: it may not.
+std::optional<Forgiven> alone(std::string_view op);
+
+// Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
+// from digests, and need not be. An op that writes, be it beside its results (rrelu_with_noise), is none of
+// these: it makes another state of whatever memory it writes to.
+bool is_vacuous(const TimelineEntry& entry);
+bool is_vacuous(const std::vector<Effect>& effects);
+bool has_elements(const TensorRecord& record);
+
+// Why the entry may stand in the timeline though the plain run has nothing like it; empty: it may not.
+std::optional<Forgiven> passed_over(const TimelineEntry& entry);
+// The engine's entry may be the functional op of the plain run's out= variant.
+bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
+
+}  // namespace lockstep::oracle
