@@ -16,6 +16,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
+#include "suites/engines/thread_engine.h"
 #include "suites/harness/run.h"
 
 namespace lockstep::program {
@@ -248,9 +249,10 @@ void add_world(CLI::App& app, std::string& world) {
 
 void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
                  const std::string& fault, const std::vector<std::string>& suites) {
-  const bool of_processes = world == "gloo" || world == "nccl";
-  LOCKSTEP_CHECK(of_processes || world == "local" || world == "thread", "[", command, "] --world ", world,
-                 ": write local or thread");
+  const auto built = suites::world_names();
+  const bool known = std::find(built.begin(), built.end(), world) != built.end();
+  const bool of_processes = !known && (world == "gloo" || world == "nccl");
+  LOCKSTEP_CHECK(known || of_processes, "[", command, "] --world ", world, ": write local or thread");
   const auto asked =
       concat(of_processes ? " --world " + world : "", ranks ? concat(" --ranks ", *ranks) : "");
   if (!asked.empty())
@@ -258,16 +260,15 @@ void check_world(const std::string& command, const std::string& world, std::opti
                           "; leave it out: one process hosts all ranks of each case's mesh"));
   if (world == "local") return;
   LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
-                 " is planted in the local world; leave out --world thread");
+                 " is planted in the local world; leave out --world");
   // The others build engines of their own, or are about one thread.
   const std::vector<std::string> judged{"redistribute", "ops",     "gradient",
                                         "random",       "program", "metamorphic"};
-  LOCKSTEP_CHECK(
-      !suites.empty(), "[", command,
-      "] --world thread: name suites of redistribute, ops, gradient, random, program and metamorphic");
+  LOCKSTEP_CHECK(!suites.empty(), "[", command, "] --world ", world,
+                 ": name suites of redistribute, ops, gradient, random, program and metamorphic");
   for (const auto& suite : suites)
     LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
-                   "] the suite ", suite, " does not run in the thread world; leave out --world thread");
+                   "] the suite ", suite, " runs in the local world only; leave out --world");
 }
 
 void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {

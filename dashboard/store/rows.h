@@ -172,7 +172,7 @@ struct ExpectedException {
 struct Measurement {
   std::string series{}, unit{};  // "program cases per second per core", "1/s"
   double value = 0;
-  std::string arm{};  // "candidate", "again", "baseline", see ci/perf/arms.h; empty in a plain run
+  std::string arm{};  // "candidate", "again", "baseline", see ci/perf/README.md; empty in a plain run
 };
 
 // What a measured series is. Counted work is compared exactly, timed work by statistics.

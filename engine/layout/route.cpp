@@ -4,7 +4,6 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/values/error.h"
 
@@ -233,18 +232,10 @@ int64_t Route::bytes() const {
 }
 
 ReductionOrder Route::order() const {
-  ReductionOrder result;
-  for (const auto& s : steps) {
-    if (s.kind != StepKind::kAllReduce && s.kind != StepKind::kReduceScatter) continue;
-    ReductionOrder::Level level;
-    level.mesh_dim = s.mesh_dim;
-    level.op = std::get<Partial>(s.from->placements()[u(s.mesh_dim)]).op;
-    level.dtype = s.from->dtype();
-    level.ranks.resize(u(s.from->mesh().size(s.mesh_dim)));
-    std::iota(level.ranks.begin(), level.ranks.end(), int64_t{0});
-    result.levels.push_back(std::move(level));
-  }
-  return result;
+  std::vector<int64_t> mesh_dims;
+  for (const auto& s : steps)
+    if (s.kind == StepKind::kAllReduce || s.kind == StepKind::kReduceScatter) mesh_dims.push_back(s.mesh_dim);
+  return fold_over(*from, mesh_dims);
 }
 
 Route route(const SpecPtr& from, const SpecPtr& to) {

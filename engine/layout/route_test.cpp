@@ -65,13 +65,14 @@ TEST(RouteTest, CountsBytesReceived) {
 
 // Catches: an order that is not declared, or declared for the wrong mesh dimension.
 TEST(RouteTest, DeclaresTheOrderOfItsReductions) {
-  const auto order = route(spec_of({2, 3}, {Partial{}, Partial{ReduceOp::kAvg}}, {4}),
-                           spec_of({2, 3}, {Replicate{}, Replicate{}}, {4}))
-                         .order();
-  ASSERT_EQ(order.levels.size(), 2u);
-  EXPECT_EQ(order.levels[1].mesh_dim, 1);
-  EXPECT_EQ(order.levels[1].op, ReduceOp::kAvg);
-  EXPECT_EQ(order.levels[1].ranks, (std::vector<int64_t>{0, 1, 2}));
+  const auto order = [](Placements from, Placements to) {
+    return to_string(route(spec_of({2, 3}, from, {4}), spec_of({2, 3}, to, {4})).order());
+  };
+  const Placement sum = Partial{}, average = Partial{ReduceOp::kAvg}, whole = Replicate{};
+  EXPECT_EQ(order({sum, average}, {whole, whole}),
+            "over 0.1: sum/3:f32(fold (fold 0 3) (fold 1 4) (fold 2 5))");
+  EXPECT_EQ(order({sum, average}, {sum, Shard{0}}), "over 1: sum/3:f32(fold 0 1 2)");
+  EXPECT_EQ(order({whole, Shard{0}}, {whole, whole}), "none");
 }
 
 // Every pair of placements on 2x3, both orders, an uneven shape: a round trip keeps the bits, and the fast

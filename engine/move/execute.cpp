@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
+#include "engine/world/bits.h"
 #include "engine/world/collectives.h"
 
 namespace lockstep {
@@ -109,7 +110,7 @@ Locals sliced(const Step& step, const Locals& locals, const Comm& comm) {
   for (size_t i = 0; i < locals.size(); ++i)
     for (const auto& t : moves.between(comm.positions[i], comm.positions[i])) {
       const auto from = views(locals[i], t.at_source), to = views(result[i], t.at_target);
-      for (size_t k = 0; k < to.size(); ++k) to[k].copy_(from[k]);
+      for (size_t k = 0; k < to.size(); ++k) copy_bits(to[k], from[k]);
     }
   return result;
 }

@@ -15,12 +15,6 @@ size_t u(int64_t i) {
   return static_cast<size_t>(i);
 }
 
-int64_t numel(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
-  for (const int64_t s : shape) n *= s;
-  return n;
-}
-
 // Bytes that each rank receives, roughly: `bytes` is the tensor at this mesh dimension's level, m its size.
 double move_cost(const Placement& from, const Placement& to, double bytes, double m) {
   if (from == to) return 0;
@@ -192,8 +186,7 @@ class Chooser {
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       if (!present(i) || row.inputs[i] == call_.current[i]) continue;
       const auto& spec = *operands_.specs[i];
-      auto bytes =
-          static_cast<double>(numel(spec.shape()) * static_cast<int64_t>(c10::elementSize(spec.dtype())));
+      auto bytes = static_cast<double>(spec.numel() * static_cast<int64_t>(c10::elementSize(spec.dtype())));
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
         if (e != d && distributes(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
       cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));

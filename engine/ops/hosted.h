@@ -2,6 +2,7 @@
 // What follows from a decision for the ranks that this process hosts, so that a cached op computes no layout.
 #pragma once
 #include "engine/ops/decide.h"
+#include "engine/values/per_rank.h"
 #include "engine/world/comm.h"
 
 namespace lockstep {

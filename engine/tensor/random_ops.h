@@ -2,6 +2,7 @@
 // Random ATen ops on DTensors: what each draws, and what it makes of the draw.
 #pragma once
 #include "engine/ops/rules/row.h"
+#include "engine/values/per_rank.h"
 #include "engine/world/comm.h"
 
 #include <ATen/core/Tensor.h>

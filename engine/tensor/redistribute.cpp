@@ -28,7 +28,7 @@ SpecPtr dense(const SpecPtr& spec) {
 }
 
 // Logs a redistribution and wraps its result.
-at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, ReductionOrder order,
+at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
   if (auto* timeline = current_timeline()) {
     TimelineEntry entry;
@@ -39,18 +39,18 @@ at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals
     entry.inputs = {record(from.spec(), from.locals())};
     entry.outputs = {record(to, locals)};
     entry.aliases = {-1};
-    entry.order = std::move(order);
+    entry.order = by.order();
     timeline->push_back(std::move(entry));
   }
   return make_dtensor(std::move(to), from.comm(), std::move(locals));
 }
 
 // A redistribution to where the tensor is: still a new tensor.
-at::Tensor copy_in_place(const DTensorImpl& impl) {
+at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere) {
   const auto to = dense(impl.spec());
   PerRank<at::Tensor> locals;
   for (const auto& local : impl.locals()) locals.push_back(conform(local.clone(), *to));
-  return moved(impl, to, std::move(locals), {}, false);
+  return moved(impl, to, std::move(locals), nowhere, false);
 }
 
 // Backward is the route of the duals: from the gradient's placement to the dual of the input's.
@@ -62,7 +62,7 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
     const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
-    return plan.steps.empty() ? copy_in_place(impl) : run_route(input, plan, false);
+    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held(ctx->saved_data["from"]);
@@ -80,7 +80,7 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   const auto to = dense(r.to);
   auto locals = execute(r, impl.locals(), *impl.comm());
   for (auto& local : locals) local = conform(local, *to);
-  return moved(impl, to, std::move(locals), r.order(), implicit);
+  return moved(impl, to, std::move(locals), r, implicit);
 }
 
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,

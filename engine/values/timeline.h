@@ -4,7 +4,6 @@
 // party recognise the values.
 #pragma once
 #include <ATen/core/ivalue.h>
-#include <c10/core/ScalarType.h>
 
 #include <array>
 #include <cstdint>
@@ -12,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/values/placement.h"
+#include "engine/values/reduction_order.h"
 #include "engine/values/spec.h"
 
 namespace lockstep {
@@ -22,23 +21,6 @@ struct Digest {
   uint64_t lo = 0, hi = 0;
   bool operator==(const Digest&) const = default;
   auto operator<=>(const Digest&) const = default;
-};
-
-// A reduction across ranks is a tree. Its leaves are the terms, one for each rank, in the slices that the
-// Specs give; its levels fold one mesh dimension after another. At each level the terms along `mesh_dim` are
-// folded from the left in the order of `ranks` (coordinates along that dimension), each node in `dtype`; avg
-// divides the root once by m. max is the left term if that is NaN or greater, else the right one; min
-// likewise.
-struct ReductionOrder {
-  struct Level {
-    int64_t mesh_dim = 0;
-    ReduceOp op = ReduceOp::kSum;
-    c10::ScalarType dtype = c10::ScalarType::Float;
-    std::vector<int64_t> ranks;
-    bool operator==(const Level&) const = default;
-  };
-  std::vector<Level> levels;
-  bool operator==(const ReductionOrder&) const = default;
 };
 
 // One distributed tensor as it was when an op read or wrote it: a digest for each position of the mesh.

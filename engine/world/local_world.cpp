@@ -60,7 +60,7 @@ class Flight {
         if (asked_.arrived)
           asked_.arrived(i, k, *from_[i][k]);
         else if (const auto& into = asked_.parts[i].received[k].tensor; !same_memory(into, *from_[i][k]))
-          into.copy_(*from_[i][k]);
+          copy_bits(into, *from_[i][k]);
       }
   }
 

@@ -11,6 +11,7 @@
 
 #include "engine/values/text.h"
 #include "engine/world/ask.h"
+#include "engine/world/bits.h"
 
 namespace lockstep {
 namespace {
@@ -155,7 +156,7 @@ class ThreadWorld final : public World {
       if (asked.arrived)
         asked.arrived(0, k, parcel);
       else
-        into.copy_(parcel);
+        copy_bits(into, parcel);
     }
   }
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
-#include "oracle/ownership/ownership.h"
+#include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -352,20 +352,6 @@ double unit_roundoff(c10::ScalarType dtype) {
     default:
       return std::ldexp(1.0, -24);
   }
-}
-
-at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
-                      const std::vector<int64_t>& sizes) {
-  for (size_t d = 0; d < ops.size(); ++d) {
-    const size_t n = u(sizes[d]), rest = terms.size() / n;
-    for (size_t i = 0; i < rest; ++i) {
-      Tensors line;
-      for (size_t c = 0; c < n; ++c) line.push_back(terms[c * rest + i]);
-      terms[i] = fold(line, ops[d], line[0].scalar_type());
-    }
-    terms.resize(rest);
-  }
-  return terms.at(0);
 }
 
 WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,

@@ -23,11 +23,6 @@ struct WideInput {
 WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
                 const std::vector<int64_t>& sizes);
 
-// Folds terms (one for each combination of coordinates, row-major) in their dtype in the default order: the
-// first Partial mesh dimension first, terms from the left.
-at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
-                      const std::vector<int64_t>& sizes);
-
 // The float64 answer of one effect and the bound of each element.
 struct Reference {
   at::Tensor value;      // double, or the exact result of integers

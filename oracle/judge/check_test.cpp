@@ -135,30 +135,27 @@ TEST(Check, DoubleCountedBiasAndMissingRankAreDifferences) {
 
 // Would catch: an order that is believed. It must be the one that was taken, and take every term once.
 TEST(Check, WrongOrdersAreDifferences) {
-  const auto with_order = [](const std::vector<int64_t>& folded, const std::vector<int64_t>& declared,
-                             ReduceOp op) {
+  const auto declared = [](const std::string& order) {
     HandEngine e(contraction());
     const Held x = e.input(0), w = e.input(1);
     const Held p = e.op("aten::mm", {x, w}, {}, e.plain().values[2], "[P]", mm);
-    const auto order = [](const std::vector<int64_t>& ranks, ReduceOp by) {
-      return ReductionOrder{{{0, by, ScalarType::Float, ranks}}};
-    };
-    const Held y = e.redistribute(p, "[R]", order(folded, ReduceOp::kSum), order(declared, op));
+    const auto& t = p.locals;
+    const Held y = e.redistribute(p, "[R]", (t[2] + t[0]) + t[1], parse_reduction_order(order));
     return e.judge({x, w, y});
   };
-  EXPECT_TRUE(with_order({2, 0, 1}, {2, 0, 1}, ReduceOp::kSum).passed());
-  expect_fault(with_order({2, 0, 1}, {0, 1, 2}, ReduceOp::kSum), Condition::kOp, 1,
-               "in the order that is declared");
-  expect_fault(with_order({0, 1, 2}, {0, 1}, ReduceOp::kSum), Condition::kOp, 1, "each of the 3 terms once");
-  expect_fault(with_order({0, 1, 2}, {0, 1, 1}, ReduceOp::kSum), Condition::kOp, 1,
-               "each of the 3 terms once");
-  expect_fault(with_order({0, 1, 2}, {0, 1, 2}, ReduceOp::kMax), Condition::kOp, 1, "pends as sum");
-
-  HandEngine e(contraction());
-  const Held x = e.input(0), w = e.input(1);
-  const Held p = e.op("aten::mm", {x, w}, {}, e.plain().values[2], "[P]", mm);
-  const Held y = e.redistribute(p, "[R]", default_order(*p.spec), {});
-  expect_fault(e.judge({x, w, y}), Condition::kOp, 1, "neither reduced by its order nor still pending");
+  EXPECT_TRUE(declared("over 0: sum:f32(fold 2 0 1)").passed());
+  const std::pair<const char*, const char*> wrong[] = {
+      {"over 0: sum:f32(fold 0 1 2)", "in the order that is declared: over 0: sum:f32(fold 0 1 2)"},
+      {"over 0: sum:f32(fold 2 0)", "each of the 3 terms once"},
+      {"over 0: sum:f32(fold 2 0 0)", "each of the 3 terms once"},
+      {"over 0: sum:f32(fold 2 0 1.m1)", "each of the 3 terms once"},
+      {"over 0: max:f32(fold 2 0 1)", "pends as sum"},
+      {"over 0: sum/3:f32(fold 2 0 1)", "divides a term by 3 where what pends is divided by 1"},
+      {"over 0: sum:i32(fold 2 0 1)", "reduces f32 in i32"},
+      {"over 1: sum:f32(fold 2 0 1)", "over mesh dimension 1, where nothing pends"},
+      {"sum:f32(fold 0)", "over no mesh dimension"},
+      {"none", "neither reduced by its order nor still pending"}};
+  for (const auto& [order, said] : wrong) expect_fault(declared(order), Condition::kOp, 1, said);
 }
 
 // v0 = x0 + x1; v1 = v0 * x0.

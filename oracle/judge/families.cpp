@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/judge/families.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,12 +11,6 @@
 namespace lockstep::oracle {
 namespace {
 
-int64_t numel(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
-  for (const int64_t s : shape) n *= s;
-  return n;
-}
-
 // ---- roundings ----
 
 int64_t few(Shapes, Shapes) {
@@ -22,10 +18,10 @@ int64_t few(Shapes, Shapes) {
 }
 // Every element of the input that falls to one of the output.
 int64_t reduced(Shapes in, Shapes out) {
-  return numel(in[0]) / std::max<int64_t>(1, numel(out[0])) + 4;
+  return c10::multiply_integers(in[0]) / std::max<int64_t>(1, c10::multiply_integers(out[0])) + 4;
 }
 int64_t all_elements(Shapes in, Shapes) {
-  return numel(in[0]) + 4;
+  return c10::multiply_integers(in[0]) + 4;
 }
 // The contraction of a product of matrices, its factors beginning at input `first`; and what is added.
 template <size_t kFirst>
@@ -33,16 +29,16 @@ int64_t inner(Shapes in, Shapes) {
   return (in[kFirst].empty() ? 1 : in[kFirst].back()) + 4;
 }
 int64_t second_numel(Shapes in, Shapes) {
-  return numel(in[1]) + 4;
+  return c10::multiply_integers(in[1]) + 4;
 }
 int64_t rows(Shapes in, Shapes out) {
-  return numel(in[0]) / std::max<int64_t>(1, numel(out[1])) + 8;
+  return c10::multiply_integers(in[0]) / std::max<int64_t>(1, c10::multiply_integers(out[1])) + 8;
 }
 int64_t convolution_terms(Shapes in, Shapes) {
-  return numel(in[0]) + numel(in[2]) + 4;
+  return c10::multiply_integers(in[0]) + c10::multiply_integers(in[2]) + 4;
 }
 int64_t filter_terms(Shapes in, Shapes) {
-  return numel(in[1]) + 4;
+  return c10::multiply_integers(in[1]) + 4;
 }
 int64_t along(Shapes in, Shapes) {
   int64_t most = 1;

@@ -71,17 +71,17 @@ class HandEngine {
     entry.aliases = {0};
     timeline.push_back(std::move(entry));
   }
-  // Folds in `folded`, declares `declared`.
-  Held redistribute(const Held& value, const std::string& placements, const ReductionOrder& folded,
+  // Reduces to `global`, declares `declared`.
+  Held redistribute(const Held& value, const std::string& placements, const at::Tensor& global,
                     const ReductionOrder& declared) {
-    const at::Tensor global = assemble(value.locals, *value.spec, folded).global;
     Held out = place(global, placements);
     add("lockstep::redistribute", {value}, {}, out, -1);
     timeline.back().order = declared;
     return out;
   }
   Held redistribute(const Held& value, const std::string& placements) {
-    return redistribute(value, placements, default_order(*value.spec), default_order(*value.spec));
+    return redistribute(value, placements, assemble(value.locals, *value.spec).global,
+                        fold_over(*value.spec));
   }
 
   // The judgement if the engine ends with these values.

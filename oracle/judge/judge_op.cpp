@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
+#include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {

@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/judge_op.h"
+#include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -28,37 +30,74 @@ struct Pending {
   }
 };
 
-bool is_permutation_of(std::vector<int64_t> ranks, int64_t n) {
-  std::sort(ranks.begin(), ranks.end());
-  for (size_t i = 0; i < ranks.size(); ++i)
-    if (ranks[i] != static_cast<int64_t>(i)) return false;
-  return static_cast<int64_t>(ranks.size()) == n;
+// Where the order's mesh dimensions stand among those that pend.
+std::vector<int64_t> places_of(const ReductionOrder& order, const Pending& p) {
+  std::vector<int64_t> places;
+  for (const int64_t mesh_dim : order.mesh_dims) {
+    const auto found = std::find(p.dims.begin(), p.dims.end(), mesh_dim);
+    if (found == p.dims.end())
+      find_fault(Condition::kOp, "its order reduces over mesh dimension ", mesh_dim, ", where nothing pends");
+    places.push_back(found - p.dims.begin());
+  }
+  return places;
 }
 
-void fold_level(Pending& p, const ReductionOrder::Level& level) {
-  const auto found = std::find(p.dims.begin(), p.dims.end(), level.mesh_dim);
-  if (found == p.dims.end())
-    find_fault(Condition::kOp, "its order reduces over mesh dimension ", level.mesh_dim,
-               ", where nothing pends");
-  const auto d = static_cast<size_t>(found - p.dims.begin());
-  if (p.ops[d] != level.op)
-    find_fault(Condition::kOp, "its order reduces by ", name(level.op), " what pends as ", name(p.ops[d]));
-  if (!is_permutation_of(level.ranks, p.sizes[d]))
-    find_fault(Condition::kOp, "its order does not take each of the ", p.sizes[d], " terms once");
-  const auto dtype = p.terms.front().scalar_type();
-  const size_t stride = p.stride(d), n = u(p.sizes[d]);
-  Tensors folded;
-  for (size_t outer = 0; outer < p.terms.size(); outer += n * stride) {
-    for (size_t inner = 0; inner < stride; ++inner) {
-      Tensors line;
-      for (const int64_t rank : level.ranks) line.push_back(p.terms[outer + u(rank) * stride + inner]);
-      folded.push_back(fold(line, level.op, level.dtype).to(dtype));
-    }
+// Numbers are reduced as numbers of their kind, and each term is divided, on its way to the root, by what the
+// averages that pend divide by.
+void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double above, double wanted) {
+  if (node.kind == ReductionOrder::Kind::kTerm) {
+    if (above != wanted)
+      find_fault(Condition::kOp, "its order divides a term by ", above, " where what pends is divided by ",
+                 wanted);
+    return;
   }
+  if (c10::isFloatingType(node.dtype) != c10::isFloatingType(dtype))
+    find_fault(Condition::kOp, "its order reduces ", dtype_name(dtype), " in ", dtype_name(node.dtype));
+  for (const auto& child : node.children)
+    check_node(child, dtype, above * static_cast<double>(node.divisor), wanted);
+}
+
+// Nothing of an order is believed: it reduces what pends, as it pends, each term once.
+void check_order(const ReductionOrder& order, const Pending& p) {
+  if (order.mesh_dims.empty() && !order.empty())
+    find_fault(Condition::kOp, "its order reduces over no mesh dimension");
+  ReduceOp op = ReduceOp::kSum;
+  int64_t ranks = 1;
+  double divisor = 1;
+  for (const int64_t d : places_of(order, p)) {
+    ranks *= p.sizes[u(d)];
+    if (p.ops[u(d)] == ReduceOp::kAvg)
+      divisor *= static_cast<double>(p.sizes[u(d)]);
+    else
+      op = p.ops[u(d)];
+  }
+  try {
+    validate(order, ranks, 1, p.terms.front().numel());
+  } catch (const Error& e) {
+    find_fault(Condition::kOp, "its order is malformed: ", e.what());
+  }
+  for (const auto& slice : order.slices) {
+    if (slice.root.op != op)
+      find_fault(Condition::kOp, "its order reduces by ", name(slice.root.op), " what pends as ", name(op));
+    check_node(slice.root, p.terms.front().scalar_type(), 1, divisor);
+  }
+}
+
+// The terms of each group become one. @param slice_of see reduce.h.
+void fold_groups(Pending& p, const ReductionOrder& order, const at::Tensor& slice_of) {
+  if (order.empty()) return;
+  const auto places = places_of(order, p);
+  Tensors folded;
+  for (const auto& group : groups_along(places, p.sizes))
+    folded.push_back(reduce(
+        order, [&](int64_t rank, int64_t) { return p.terms[group[u(rank)]]; }, slice_of,
+        p.terms.front().scalar_type()));
   p.terms = std::move(folded);
-  p.dims.erase(p.dims.begin() + static_cast<int64_t>(d));
-  p.ops.erase(p.ops.begin() + static_cast<int64_t>(d));
-  p.sizes.erase(p.sizes.begin() + static_cast<int64_t>(d));
+  for (auto d = places.rbegin(); d != places.rend(); ++d) {
+    p.dims.erase(p.dims.begin() + *d);
+    p.ops.erase(p.ops.begin() + *d);
+    p.sizes.erase(p.sizes.begin() + *d);
+  }
 }
 
 // A value becomes terms: coordinate 0 keeps it and the others hold the identity; the kinds for which that is
@@ -126,15 +165,36 @@ std::optional<Explanation> judge_against(const Reference& reference, const at::T
   return Explanation{why, 0, "", judged.worst};
 }
 
+double cost(const std::vector<FoldLevel>& levels) {
+  double sum = 0;
+  for (const FoldLevel& level : levels) sum += static_cast<double>(level.terms) * unit_roundoff(level.dtype);
+  return sum;
+}
+
+// The levels on the way from a term to the root that rounds most.
+std::vector<FoldLevel> levels_of(const ReductionOrder::Node& node) {
+  using Kind = ReductionOrder::Kind;
+  std::vector<FoldLevel> worst;
+  if (node.kind == Kind::kTerm) return worst;
+  for (const auto& child : node.children)
+    if (auto levels = levels_of(child); cost(levels) > cost(worst)) worst = std::move(levels);
+  const size_t n = node.children.size();
+  const size_t roundings = node.kind == Kind::kExact  ? 1
+                           : node.kind == Kind::kTree ? static_cast<size_t>(std::bit_width(n - 1)) + 1
+                                                      : n;
+  worst.push_back({node.op, static_cast<int64_t>(roundings), node.dtype});
+  return worst;
+}
+
 // The second proof of a reduction: against the terms folded in their default order, and in float64.
 std::optional<Explanation> judge_fold(const Pending& before, const Pending& after,
                                       const ReductionOrder& order) {
   const at::Tensor plain = fold_terms(before.terms, before.ops, before.sizes);
   const at::Tensor actual = fold_terms(after.terms, after.ops, after.sizes);
-  if (order.levels.empty() || (same_bits(plain, actual) && all_finite(actual))) return std::nullopt;
+  if (order.empty() || (same_bits(plain, actual) && all_finite(actual))) return std::nullopt;
   std::vector<FoldLevel> levels;
-  for (const auto& level : order.levels)
-    levels.push_back({level.op, static_cast<int64_t>(level.ranks.size()), level.dtype});
+  for (const auto& slice : order.slices)
+    if (auto mine = levels_of(slice.root); cost(mine) > cost(levels)) levels = std::move(mine);
   for (size_t d = 0; d < after.dims.size(); ++d)
     levels.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
   const Reference reference =
@@ -174,19 +234,20 @@ void paste_terms(Pending& whole, const Pending& part, const SlicePlan& slices, i
 // Whole terms, or slice by slice: which of two NaNs survives may depend on where the vector body of a kernel
 // ends, hence on the slices that the ranks fold.
 Steps take_steps(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
-  const auto run = [&](Pending p) {
-    for (const auto& level : entry.order.levels) fold_level(p, level);
+  const at::Tensor numbers = slice_numbers(entry.order, before.terms.front().sizes());
+  const auto run = [&](Pending p, const at::Tensor& slice_of) {
+    fold_groups(p, entry.order, slice_of);
     Steps steps{p, std::move(p)};
     meet_target(steps.placed, *entry.outputs[0].spec);
     return steps;
   };
-  if (slices == nullptr) return run(before);
+  if (slices == nullptr) return run(before, numbers);
   Steps whole;
   for (size_t i = 0; i < slices->shares.size(); ++i) {
     const auto position = static_cast<int64_t>(i);
     Pending part{before.dims, before.ops, before.sizes, {}};
     for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, position));
-    const Steps steps = run(std::move(part));
+    const Steps steps = run(std::move(part), numbers.defined() ? cut(numbers, *slices, position) : numbers);
     paste_terms(whole.reduced, steps.reduced, *slices, position, before.terms[0]);
     paste_terms(whole.placed, steps.placed, *slices, position, before.terms[0]);
   }
@@ -198,10 +259,11 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
   const TensorRecord& target = entry.outputs[0];
   const Rendition& r = *from.rendition;
   if (!r.pending() && !target.spec->has_partial()) {
-    if (!entry.order.levels.empty()) find_fault(Condition::kOp, "its order reduces where nothing pends");
+    if (!entry.order.empty()) find_fault(Condition::kOp, "its order reduces where nothing pends");
     return {from.rendition, std::nullopt};
   }
   const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
+  check_order(entry.order, before);
   const SlicePlanPtr source_plan = slice_plan(*entry.inputs[0].spec), target_plan = slice_plan(*target.spec);
   Steps steps = take_steps(before, entry, nullptr);
   for (const SlicePlan* slices : {target_plan.get(), source_plan.get()})
@@ -237,7 +299,8 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
       Fault fault;
       fault.position = position;
       fault.text = concat("the rank at position ", position, " does not hold its part of ", *out.spec,
-                          " of what was ", *in.spec, ", in the order that is declared");
+                          " of what was ", *in.spec, ", in the order that is declared",
+                          entry.order.empty() ? "" : ": ", entry.order.empty() ? "" : to_string(entry.order));
       throw Finding{std::move(fault)};
     }
     if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);

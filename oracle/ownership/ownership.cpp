@@ -9,6 +9,8 @@
 
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/reduce.h"
+#include "oracle/ownership/slicing.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -46,31 +48,6 @@ Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
   }
   const int64_t block = elements / all;
   return {before * block, (before + ragged.units[u(rank)]) * block};
-}
-
-// The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
-at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
-  if (!value.is_floating_point()) return value;
-  const at::Tensor of_a = at::ne(a, a), of_b = at::ne(b, b);
-  if (!at::logical_or(of_a, of_b).any().item<bool>()) return value;
-  return at::where(of_a, a, at::where(of_b, b, value));
-}
-
-// No NaN may depend on where in the tensor its element stands, nor may the sign of a zero: so not
-// at::maximum.
-at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-      return nan_of(a, b, at::add(a, b));
-    case ReduceOp::kMin:
-      return at::where(at::logical_or(at::lt(a, b), at::isnan(a)), a, b);
-    case ReduceOp::kMax:
-      return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
-    case ReduceOp::kProduct:
-      return nan_of(a, b, at::mul(a, b));
-  }
-  throw Broken("[ownership] a ReduceOp out of range");
 }
 
 std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
@@ -112,6 +89,36 @@ std::optional<Disagreement> compare_replicas(const std::vector<at::Tensor>& loca
     return found;
   }
   return std::nullopt;
+}
+
+// Each position's local with the terms of its group, which stand along `mesh_dims`, made one: the same tensor
+// at all positions of the group.
+template <class Value>
+std::vector<at::Tensor> fold_groups(std::vector<at::Tensor> locals, const Spec& spec,
+                                    const std::vector<int64_t>& mesh_dims, const Value& value) {
+  const at::NoGradGuard no_grad;
+  for (const auto& group : groups_along(mesh_dims, spec.mesh().shape())) {
+    std::vector<at::Tensor> terms;
+    for (const auto position : group) terms.push_back(locals[position]);
+    const at::Tensor folded = value(terms, static_cast<int64_t>(group.front()));
+    for (const auto position : group) locals[position] = folded;
+  }
+  return locals;
+}
+
+Assembly assembled(const std::vector<at::Tensor>& values, const Spec& spec) {
+  const at::NoGradGuard no_grad;
+  const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
+  Assembly result{at::empty_strided(spec.shape(), stride, at::TensorOptions(spec.dtype())), std::nullopt};
+  int64_t written = 0;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    if (first_replica(spec, p) != p) continue;
+    written += values[u(p)].numel();
+    copy_in(values[u(p)], owned(spec, p), result.global);
+  }
+  if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
+  result.disagreement = compare_replicas(values, spec);
+  return result;
 }
 
 }  // namespace
@@ -185,59 +192,29 @@ std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec) {
   return result;
 }
 
-at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype) {
-  at::Tensor value = terms.at(0).to(dtype);
-  for (size_t i = 1; i < terms.size(); ++i) value = combine(value, terms[i].to(dtype), op);
-  if (op != ReduceOp::kAvg) return value;
-  return nan_of(value, value, at::div(value, static_cast<double>(terms.size())));
-}
-
-ReductionOrder default_order(const Spec& spec) {
-  ReductionOrder order;
-  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
-    if (const auto* partial = std::get_if<Partial>(&spec.placements()[u(d)])) {
-      ReductionOrder::Level level{d, partial->op, spec.dtype(), Indices(u(spec.mesh().size(d)))};
-      std::iota(level.ranks.begin(), level.ranks.end(), 0);
-      order.levels.push_back(std::move(level));
-    }
-  return order;
-}
-
 std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec,
                                const ReductionOrder& order) {
   const at::NoGradGuard no_grad;
-  for (const auto& level : order.levels) {
-    for (int64_t p = 0; p < spec.mesh().size(); ++p) {
-      const auto line = spec.mesh().line(p, level.mesh_dim);
-      if (line.front() != p) continue;
-      std::vector<at::Tensor> terms;
-      for (const auto rank : level.ranks) terms.push_back(locals[u(line.at(u(rank)))]);
-      const auto value = fold(terms, level.op, level.dtype).to(spec.dtype());
-      for (const auto member : line) locals[u(member)] = value;
-    }
-  }
-  return locals;
+  const auto numbers = slice_numbers(order, spec.shape());
+  return fold_groups(std::move(locals), spec, order.mesh_dims, [&](const auto& terms, int64_t position) {
+    const auto slice_of = numbers.defined() ? slice(numbers, spec, position) : numbers;
+    return reduce(
+        order, [&](int64_t rank, int64_t) { return terms.at(u(rank)); }, slice_of, spec.dtype());
+  });
 }
 
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
-  return assemble(locals, spec, default_order(spec));
+  if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
+  const auto plan = slice_plan(spec);
+  return assembled(
+      fold_groups(locals, spec, plan->partial_dims,
+                  [&](const auto& terms, int64_t) { return fold_terms(terms, plan->ops, plan->sizes); }),
+      spec);
 }
 
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
-  const at::NoGradGuard no_grad;
-  const auto values = reduce(locals, spec, order);
-  const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
-  Assembly result{at::empty_strided(spec.shape(), stride, at::TensorOptions(spec.dtype())), std::nullopt};
-  int64_t written = 0;
-  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
-    if (first_replica(spec, p) != p) continue;
-    written += values[u(p)].numel();
-    copy_in(values[u(p)], owned(spec, p), result.global);
-  }
-  if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
-  result.disagreement = compare_replicas(values, spec);
-  return result;
+  return assembled(reduce(locals, spec, order), spec);
 }
 
 }  // namespace lockstep::oracle

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/values/reduction_order.h"
 #include "engine/values/spec.h"
-#include "engine/values/timeline.h"
 #include "oracle/ownership/share.h"
 
 namespace lockstep::oracle {
@@ -36,14 +36,8 @@ at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position);
 // One slice for each mesh position.
 std::vector<at::Tensor> slices(const at::Tensor& global, const Spec& spec);
 
-// Terms folded from the left in `dtype`, by plain operators: (t0 + t1) + t2 …; avg divides the root once by
-// their number.
-at::Tensor fold(const std::vector<at::Tensor>& terms, ReduceOp op, c10::ScalarType dtype);
-// The order for a Spec without one: Partial mesh dimensions from left to right, ranks ascending, in the
-// Spec's dtype.
-ReductionOrder default_order(const Spec& spec);
-// Each position's local with the Partial dimensions of `order` folded: the same tensor at all positions of a
-// line.
+// Each position's local with what pends along the order's mesh dimensions reduced: the same tensor at all
+// positions of a group. @pre the order is valid for these dimensions.
 std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec, const ReductionOrder& order);
 
 // Two positions that should hold the same bits and do not, or a local that does not fit.
@@ -58,7 +52,8 @@ struct Assembly {
 };
 
 // The global value of local tensors, one for each mesh position, for any placements; strides are the Spec's
-// (contiguous where those overlap). All replicas are compared as bits.
+// (contiguous where those overlap). All replicas are compared as bits. What pends is folded from left to
+// right, ranks ascending, in the Spec's dtype, or in the order given.
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec);
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order);
 

@@ -175,67 +175,40 @@ TEST(Ownership, EveryReplicaIsCompared) {
   EXPECT_THROW(assemble(locals, spec), Error);
 }
 
-// Would catch: a fold from the right or as a tree, an average divided at every node, a wider accumulation.
-TEST(Ownership, FoldGoesFromTheLeftInTheDtype) {
-  const auto t = [](double x, c10::ScalarType dtype) { return at::scalar_tensor(x, dtype); };
-  const auto terms = [&](std::vector<double> xs, c10::ScalarType dtype) {
-    std::vector<at::Tensor> result;
-    for (const double x : xs) result.push_back(t(x, dtype));
-    return result;
-  };
-  const auto folded = [&](std::vector<double> xs, ReduceOp op, c10::ScalarType dtype = at::kFloat) {
-    return fold(terms(xs, dtype), op, dtype).item<double>();
-  };
-  const double tiny = 1.0 / (1 << 24);
-  EXPECT_EQ(folded({1, tiny, tiny}, ReduceOp::kSum), 1);
-  EXPECT_EQ(folded({tiny, tiny, 1}, ReduceOp::kSum), 1 + 2 * tiny);
-  EXPECT_EQ(folded({256, 1, 1}, ReduceOp::kSum, at::kBFloat16), 256);
-  EXPECT_EQ(folded({1, 1, 1, 5}, ReduceOp::kAvg), 2);
-  EXPECT_EQ(folded({3e38, 3e38, -3e38}, ReduceOp::kAvg), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(folded({2, -3, 4}, ReduceOp::kProduct), -24);
-  EXPECT_EQ(folded({2, -3, 4}, ReduceOp::kMin), -3);
-  EXPECT_EQ(folded({2, -3, 4}, ReduceOp::kMax), 4);
-  EXPECT_TRUE(std::isnan(folded({2, std::nan(""), 4}, ReduceOp::kMax)));
-  EXPECT_TRUE(std::isnan(folded({2, 4, std::nan("")}, ReduceOp::kMin)));
-  EXPECT_EQ(fold(terms({256, 1, 1}, at::kBFloat16), ReduceOp::kSum, at::kFloat).item<double>(), 258);
-}
-
-// Would catch: a maximum whose NaN payload or sign of zero depends on the tensor's length, as at::maximum's
-// does.
-TEST(Ownership, FoldOfSpecialValuesIsTheSameInEverySlice) {
-  const float nan = std::nanf("0x123");
-  const auto a = at::tensor({-0.0F, 0.0F, nan, 1.0F, -0.0F, nan}).repeat({9});
-  const auto b = at::tensor({0.0F, -0.0F, 1.0F, nan, -1.0F, -nan}).repeat({9});
-  for (const auto op : {ReduceOp::kMax, ReduceOp::kMin}) {
-    const auto whole = fold({a, b}, op, at::kFloat);
-    for (int64_t i = 0; i < a.numel(); ++i)
-      EXPECT_TRUE(compare(whole.narrow(0, i, 1), fold({a.narrow(0, i, 1), b.narrow(0, i, 1)}, op, at::kFloat))
-                      .equal());
-    EXPECT_TRUE(compare(whole.narrow(0, 2, 1), a.narrow(0, 2, 1)).equal());
-  }
-}
-
-// Would catch: levels in the wrong order, the declared order of ranks ignored, replicas of partials not
+// Would catch: dimensions folded in the wrong order, the declared order ignored, replicas of partials not
 // folded alike.
 TEST(Ownership, PartialsFoldInTheDeclaredOrder) {
-  const auto spec = make("2x2", "[P,P]", {1});
-  const auto assembled = [&](std::vector<double> xs, std::optional<ReductionOrder> order = {}) {
+  const auto assembled = [&](const char* mesh, std::vector<float> xs, const std::string& order = "") {
+    const auto spec = make(mesh, xs.size() == 4 ? "[P,P]" : "[P]", {1});
     std::vector<at::Tensor> locals;
-    for (const double x : xs) locals.push_back(at::full({1}, x, at::kFloat));
-    const auto result = assemble(locals, spec, order ? *order : default_order(spec));
+    for (const float x : xs) locals.push_back(at::full({1}, x));
+    const auto result =
+        order.empty() ? assemble(locals, spec) : assemble(locals, spec, parse_reduction_order(order));
     EXPECT_FALSE(result.disagreement);
-    return result.global.item<double>();
+    return result.global.item<float>();
   };
-  EXPECT_EQ(assembled({1e8, 1, -1e8, 1}), 2);  // (1e8 - 1e8) + (1 + 1)
-  auto order = default_order(spec);
-  std::swap(order.levels[0], order.levels[1]);
-  EXPECT_EQ(assembled({1e8, 1, -1e8, 1}, order), 0);  // (1e8 + 1) + (-1e8 + 1)
-  const auto line = make("3", "[P]", {1});
-  auto reversed = default_order(line);
-  reversed.levels[0].ranks = {2, 1, 0};
-  const std::vector<at::Tensor> locals = {at::full({1}, 1.0F), at::full({1}, 1e8F), at::full({1}, -1e8F)};
-  EXPECT_EQ(assemble(locals, line).global.item<float>(), 0);
-  EXPECT_EQ(assemble(locals, line, reversed).global.item<float>(), 1);
+  EXPECT_EQ(assembled("2x2", {1e8, 1, -1e8, 1}), 2);  // (1e8 - 1e8) + (1 + 1)
+  EXPECT_EQ(assembled("2x2", {1e8, 1, -1e8, 1}, to_string(fold_over(make("2x2", "[P,P]", {1})))), 2);
+  EXPECT_EQ(assembled("2x2", {1e8, 1, -1e8, 1}, "over 0.1: sum:f32(fold (fold 0 1) (fold 2 3))"), 0);
+  EXPECT_EQ(assembled("3", {1, 1e8, -1e8}), 0);
+  EXPECT_EQ(assembled("3", {1, 1e8, -1e8}, "over 0: sum:f32(fold 2 1 0)"), 1);
+}
+
+// Slices are of the whole tensor, wherever their elements lie. Would catch: slices counted in the local
+// tensor.
+TEST(Ownership, SlicesOfAnOrderAreOfTheWholeTensor) {
+  const auto order = parse_reduction_order(
+      "over 0: [0:3]=sum:f32(fold 0 1 2); [3:7]=sum:f32(fold 2 1 0); [7:]=sum:f32(fold 0 2 1)");
+  for (const auto* placements : {"[P,R]", "[P,S0]", "[P,S1]"}) {
+    const auto spec = make("3x2", placements, {3, 4});
+    std::vector<at::Tensor> locals;
+    for (int64_t p = 0; p < 6; ++p)
+      locals.push_back(slice(at::full({3, 4}, std::vector<float>{1, 1e8, -1e8}[size_t(p) / 2]), spec, p));
+    const auto result = assemble(locals, spec, order);
+    EXPECT_FALSE(result.disagreement);
+    const auto wanted = at::tensor({0.F, 0.F, 0.F, 1.F, 1.F, 1.F, 1.F, 0.F, 0.F, 0.F, 0.F, 0.F});
+    EXPECT_TRUE(result.global.flatten().equal(wanted)) << placements << result.global;
+  }
 }
 
 // Would catch: a mix of partial and sharded dimensions that folds the wrong ranks together.

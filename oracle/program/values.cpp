@@ -7,6 +7,8 @@
 
 #include "engine/values/error.h"
 #include "oracle/ownership/ownership.h"
+#include "oracle/ownership/reduce.h"
+#include "oracle/ownership/slicing.h"
 #include "oracle/program/values_terms.h"
 
 namespace lockstep::oracle {
@@ -39,17 +41,9 @@ int64_t term_of(const Spec& spec, int64_t position) {
 }
 
 at::Tensor fold_all(std::vector<at::Tensor> terms, const Spec& spec) {
-  for (const auto& level : default_order(spec).levels) {
-    const auto ranks = u(spec.mesh().size(level.mesh_dim)), rest = terms.size() / ranks;
-    std::vector<at::Tensor> folded;
-    for (size_t i = 0; i < rest; ++i) {
-      std::vector<at::Tensor> line;
-      for (size_t r = 0; r < ranks; ++r) line.push_back(terms[r * rest + i]);
-      folded.push_back(fold(line, level.op, level.dtype).to(spec.dtype()));
-    }
-    terms = std::move(folded);
-  }
-  return terms.at(0);
+  if (!spec.has_partial()) return terms.at(0);
+  const auto plan = slice_plan(spec);
+  return fold_terms(std::move(terms), plan->ops, plan->sizes);
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ struct InputTensors {
 };
 
 // Sharded and replicated dimensions: locals are slices of the global. Partial: terms come first, locals are
-// slices of terms, and the global is the terms' declared fold (oracle/ownership/ownership.h, default_order),
-// so that assemble(locals, spec) == global in every bit.
+// slices of terms, and the global is the terms' fold in the default order, so that assemble(locals, spec) ==
+// global in every bit.
 InputTensors make_input(const Case& c, int64_t input);
 at::Tensor make_global(const Case& c, int64_t input);
 std::vector<at::Tensor> make_locals(const Case& c, int64_t input);

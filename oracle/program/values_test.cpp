@@ -69,14 +69,11 @@ TEST(Values, ExactSumsAndAveragesFoldInAnyOrder) {
   for (const auto& [placements, mesh] : placed) {
     const auto c = make(ValueKind::kIntegers, at::kDouble, placements, mesh);
     const Spec spec(c.mesh, c.placements[0].placements, {5, 7}, at::kDouble);
-    auto order = default_order(spec);
-    std::sort(order.levels.begin(), order.levels.end(),
-              [](auto& a, auto& b) { return a.mesh_dim < b.mesh_dim; });
+    auto dims = fold_over(spec).mesh_dims;
     do {
-      const auto folded = reduce(make_locals(c, 0), spec, order)[0];
+      const auto folded = reduce(make_locals(c, 0), spec, fold_over(spec, dims))[0];
       EXPECT_TRUE(folded.equal(make_global(c, 0))) << placements << folded;
-    } while (std::next_permutation(order.levels.begin(), order.levels.end(),
-                                   [](auto& a, auto& b) { return a.mesh_dim < b.mesh_dim; }));
+    } while (std::next_permutation(dims.begin(), dims.end()));
   }
 }
 
@@ -168,6 +165,13 @@ TEST(Values, LocalsAssembleToTheGlobal) {
       }
 }
 
+// The last terms first, in pairs.
+void mirror(ReductionOrder::Node& node) {
+  if (node.kind == ReductionOrder::Kind::kFold) node.kind = ReductionOrder::Kind::kTree;
+  std::reverse(node.children.begin(), node.children.end());
+  for (auto& child : node.children) mirror(child);
+}
+
 // Would catch: integer terms whose sum depends on the order or leaves the lane's bound; a global that the
 // terms lose.
 TEST(Values, IntegerTermsAreExactInAnyOrder) {
@@ -177,10 +181,11 @@ TEST(Values, IntegerTermsAreExactInAnyOrder) {
       const auto spec = spec_of(c, 0);
       const auto plain = make_global(make(ValueKind::kIntegers, dtype, "[R,R]"), 0);
       const auto locals = make_locals(c, 0);
-      auto order = default_order(spec);
+      auto order = fold_over(spec);
       EXPECT_TRUE(plain.equal(assemble(locals, spec, order).global)) << placements;
-      std::reverse(order.levels.begin(), order.levels.end());
-      for (auto& level : order.levels) std::reverse(level.ranks.begin(), level.ranks.end());
+      std::reverse(order.mesh_dims.begin(), order.mesh_dims.end());
+      order = fold_over(spec, order.mesh_dims);
+      mirror(order.slices[0].root);
       EXPECT_TRUE(plain.equal(assemble(locals, spec, order).global)) << placements;
       for (const auto& local : locals) EXPECT_TRUE(local.abs().le(term_bound(3, spec)).all().item<bool>());
     }

@@ -46,6 +46,17 @@ EngineResult merged(std::vector<Part> parts) {
   return all;
 }
 
+template <class Engine>
+std::unique_ptr<EngineUnderTest> make() {
+  return std::make_unique<Engine>();
+}
+
+struct NamedWorld {
+  const char* name;
+  std::unique_ptr<EngineUnderTest> (*engine)();
+};
+constexpr NamedWorld kWorlds[] = {{"local", make<LockstepEngine>}, {"thread", make<ThreadEngine>}};
+
 }  // namespace
 
 EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
@@ -64,11 +75,18 @@ EngineResult ThreadEngine::run(const oracle::Case& c, bool want_timeline) {
   return run_on_threads(c, want_timeline, traffic);
 }
 
-std::unique_ptr<EngineUnderTest> engine_in(const std::string& world) {
-  LOCKSTEP_CHECK(world == "local" || world == "thread", "[world] no World is called '", world,
-                 "'; there are local and thread");
-  if (world == "thread") return std::make_unique<ThreadEngine>();
-  return std::make_unique<LockstepEngine>();
+std::vector<std::string> world_names() {
+  std::vector<std::string> names;
+  for (const auto& world : kWorlds) names.emplace_back(world.name);
+  return names;
+}
+
+std::unique_ptr<EngineUnderTest> engine_in(const std::string& name) {
+  for (const auto& world : kWorlds)
+    if (name == world.name) return world.engine();
+  std::string names;
+  for (const auto& world : world_names()) names += concat(names.empty() ? "" : ", ", world);
+  throw Error(concat("[world] no World is called '", name, "'; there are: ", names));
 }
 
 }  // namespace lockstep::suites

@@ -17,7 +17,9 @@ class ThreadEngine : public EngineUnderTest {
 // The same, and what each rank sent.
 EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic);
 
-// Lockstep's engine on the World of this name: "local" or "thread".
+// The Worlds that Lockstep's engine is judged on: "local", "thread".
+std::vector<std::string> world_names();
+// The engine on one of them. Throws Error that lists the names.
 std::unique_ptr<EngineUnderTest> engine_in(const std::string& world);
 
 }  // namespace lockstep::suites

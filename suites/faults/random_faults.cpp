@@ -2,9 +2,9 @@
 // Faults of the random stream: offsets, lanes, the unroll, the geometry, vector widths. Each replaces how a
 // rank draws, or how far a call moves the offset; state between calls lives as long as one run.
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <map>
-#include <numeric>
 
 #include "engine/layout/layout.h"
 #include "engine/random/random.h"
@@ -14,10 +14,6 @@
 
 namespace lockstep::suites::plant {
 namespace {
-
-int64_t numel(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 // The call of a stock kernel on the local tensor alone.
 RandomCall on_local(const RandomCall& call, const Spec& spec, int64_t position) {
@@ -44,7 +40,7 @@ bool strides_a_grid(const RandomGeometry& geometry) {
 using Order = int64_t (*)(int64_t q);
 at::Tensor reordered(const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
                      const RandomGeometry& geometry, Order from) {
-  const auto threads = geometry.launches[0].threads, elements = numel(call.shape);
+  const auto threads = geometry.launches[0].threads, elements = c10::multiply_integers(call.shape);
   const auto rounds = (elements + threads - 1) / threads;
   IndexList taken;
   int64_t most = 0;
@@ -69,7 +65,7 @@ Drawing taking() {
   return {.local = [](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
                       const DeviceModel& device) {
     const auto geometry = random_geometry(call, device);
-    if (numel(call.shape) == 0 || !strides_a_grid(geometry) || call.kind == RandomKind::kRandperm)
+    if (c10::multiply_integers(call.shape) == 0 || !strides_a_grid(geometry) || call.kind == RandomKind::kRandperm)
       return filled(call, spec, position, state, geometry);
     return reordered(call, spec, position, state, geometry, From);
   }};
@@ -152,7 +148,7 @@ EnginePtr empty_ranks_stay() {
     drawing.advance = [behind](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
       const auto moved = advance(call, device);
       for (int64_t p = 0; p < spec.mesh().size(); ++p)
-        if (numel(local_shape(spec, p)) == 0) (*behind)[p] += moved;
+        if (c10::multiply_integers(local_shape(spec, p)) == 0) (*behind)[p] += moved;
       return moved;
     };
     return drawing;
@@ -171,7 +167,7 @@ EnginePtr local_geometry() {
     return with_geometry([](RandomGeometry& geometry, const RandomCall& call, const Spec& spec,
                             int64_t position, const DeviceModel& device) {
       const auto own = on_local(call, spec, position);
-      if (call.kind == RandomKind::kRandperm || numel(own.shape) == 0) return;
+      if (call.kind == RandomKind::kRandperm || c10::multiply_integers(own.shape) == 0) return;
       const auto local = random_geometry(own, device);
       for (size_t i = 0; i < std::min(geometry.launches.size(), local.launches.size()); ++i)
         geometry.launches[i].threads = local.launches[i].threads;

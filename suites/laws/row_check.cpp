@@ -11,13 +11,10 @@
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/record.h"
 #include "oracle/program/values.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep::suites {
 namespace {
-
-std::string stem(const std::string& op) {
-  return op.substr(0, op.find('.'));
-}
 
 // Inputs that a call's tensors come from, flattened in schema order; -1: undefined. Redistributions are
 // looked through.

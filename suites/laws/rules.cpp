@@ -16,10 +16,6 @@ namespace {
 
 using oracle::Case;
 
-std::string stem(const std::string& op) {
-  return op.substr(0, op.find('.'));
-}
-
 // Ops with a rule of their own that a plain kernel can answer.
 const std::vector<const generators::OpTemplate*>& ruled_ops() {
   static const auto all = [] {

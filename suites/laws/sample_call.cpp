@@ -12,10 +12,6 @@
 namespace lockstep::suites {
 namespace {
 
-std::string stem(const std::string& op) {
-  return op.substr(0, op.find('.'));
-}
-
 TensorMeta meta_of(const TensorRecord& record) {
   TensorMeta meta;
   if (!record.spec) return meta;
@@ -49,6 +45,10 @@ std::string why_without_rule(const std::string& name) {
 }
 
 }  // namespace
+
+std::string stem(const std::string& op) {
+  return op.substr(0, op.find('.'));
+}
 
 SampleCall call_in(const oracle::Case& c, const std::string& op) {
   SampleCall sample;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views: the result aliases the input, so the input never moves. Every Partial passes, since a view moves no
 // value.
+#include <c10/util/accumulate.h>
 #include <algorithm>
-#include <numeric>
 
 #include "engine/ops/rules/families.h"
 
@@ -119,16 +119,12 @@ void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group,
   }
 }
 
-int64_t numel(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 // The target shape is the output's.
 Rows reshape_view(const OpCall& call) {
   auto rows = mapped(call, {});
   const auto& from = call.inputs[0].shape;
   const auto& to = call.outputs[0].shape;
-  if (numel(from) == 0) {
+  if (c10::multiply_integers(from) == 0) {
     for (size_t d = 0; d < std::min(from.size(), to.size()) && from[d] == to[d]; ++d)
       rows.push_back(one_to_one(call, Shard{static_cast<int64_t>(d)}, Shard{static_cast<int64_t>(d)}));
     return rows;

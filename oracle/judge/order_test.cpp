@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines made by hand that reduce in every kind of order: each is explained in its own and in no other.
+#include <gtest/gtest.h>
+
+#include "oracle/judge/hand_engine.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using c10::ScalarType;
+using Locals = std::vector<at::Tensor>;
+
+// Engines that reduce what pends by plain operators of their own, each with the order in which it does.
+struct InOrder {
+  std::string order;
+  std::function<at::Tensor(const Locals&)> reduce;
+};
+struct Orders {
+  std::string placements, target;
+  ScalarType dtype;
+  std::vector<int64_t> mesh;
+  std::vector<InOrder> engines;
+
+  Judgement judge(const InOrder& engine, const std::string& declared) const {
+    Case c;
+    c.mesh = DeviceMesh(mesh);
+    c.device = {1, 256};
+    c.program.inputs = {{dtype, {5, 6}, {}, {ValueKind::kNormal, 1, 0, 0, {}}, false}};
+    c.program.calls = {{"aten::neg", {Ref{0}}, 1}};
+    c.placements = {{parse_placements(placements), {}}};
+    HandEngine e(c);
+    const Held x = e.input(0);
+    const Held y = e.redistribute(x, target, engine.reduce(x.locals), parse_reduction_order(declared));
+    const Held n = e.op("aten::neg", {y}, {}, e.plain().values[1], target,
+                        [](const Locals& in) { return at::neg(in[0]); });
+    return e.judge({x, n});
+  }
+  // Explained in its own order, a difference in any other.
+  void expect_told_apart() const {
+    for (const InOrder& engine : engines)
+      for (const InOrder& other : engines) {
+        const Judgement j = judge(engine, other.order);
+        EXPECT_EQ(j.passed(), &engine == &other) << engine.order << '\n' << other.order << describe(j);
+        if (j.passed()) continue;
+        EXPECT_EQ(j.fault->condition, Condition::kOp);
+        EXPECT_NE(j.fault->text.find("in the order that is declared: " + other.order), std::string::npos)
+            << describe(j);
+      }
+  }
+};
+
+// Of the first, the elements before this one, row-major; of the second, the others.
+at::Tensor joined(const at::Tensor& first, const at::Tensor& second, int64_t element) {
+  return at::cat({first.flatten().slice(0, 0, element), second.flatten().slice(0, element)})
+      .view(first.sizes());
+}
+
+// Would catch: a kind, a slice or a hop's dtype that the replay does not tell from another.
+TEST(Order, EveryKindOfOrderIsReplayedAndNoOtherPasses) {
+  const auto f32 = [](const at::Tensor& t) { return t.to(at::kFloat); };
+  const auto f64 = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const auto bf16 = [](const at::Tensor& t) { return t.to(at::kBFloat16); };
+  const auto down = [](const Locals& t) { return ((t[3] + t[2]) + t[1]) + t[0]; };
+  const auto next = [](const Locals& t) { return ((t[0] + t[3]) + t[2]) + t[1]; };
+  Orders{"[P]",
+         "[S0]",
+         ScalarType::BFloat16,
+         {4},
+         {{"over 0: sum:bf16(fold 0 1 2 3)", [](const Locals& t) { return ((t[0] + t[1]) + t[2]) + t[3]; }},
+          {"over 0: sum:bf16(tree 0 1 2 3)", [](const Locals& t) { return (t[0] + t[1]) + (t[2] + t[3]); }},
+          {"over 0: sum:bf16(exact 0 1 2 3)",
+           [&](const Locals& t) { return bf16(((f64(t[0]) + f64(t[1])) + f64(t[2])) + f64(t[3])); }},
+          {"over 0: sum:f32(fold sum:bf16(fold 0 3) (fold 2 1))",
+           [&](const Locals& t) { return bf16(f32(t[0] + t[3]) + (f32(t[2]) + f32(t[1]))); }},
+          {"over 0: [0:11]=sum:bf16(fold 3 2 1 0); [11:]=sum:bf16(fold 0 3 2 1)",
+           [&](const Locals& t) { return joined(down(t), next(t), 11); }},
+          {"over 0: [0:12]=sum:bf16(fold 3 2 1 0); [12:]=sum:bf16(fold 0 3 2 1)",
+           [&](const Locals& t) { return joined(down(t), next(t), 12); }}}}
+      .expect_told_apart();
+}
+
+// FSDP on two mesh dimensions: one before the other, an average divided once or on the way. Would catch: a
+// nested order taken for another, a division at another node.
+TEST(Order, TwoMeshDimensionsAreNested) {
+  Orders{"[P,P]",
+         "[R,S1]",
+         ScalarType::Float,
+         {2, 2},
+         {{"over 0.1: sum:f32(fold (fold 0 1) (fold 2 3))",
+           [](const Locals& t) { return (t[0] + t[1]) + (t[2] + t[3]); }},
+          {"over 0.1: sum:f32(fold (fold 0 2) (fold 1 3))",
+           [](const Locals& t) { return (t[0] + t[2]) + (t[1] + t[3]); }}}}
+      .expect_told_apart();
+  Orders{"[Pavg,Pavg]",
+         "[S0,R]",
+         ScalarType::Float,
+         {3, 3},
+         {{"over 0.1: sum/9:f32(fold (fold 0 1 2) (fold 3 4 5) (fold 6 7 8))",
+           [](const Locals& t) {
+             return (((t[0] + t[1]) + t[2]) + ((t[3] + t[4]) + t[5]) + ((t[6] + t[7]) + t[8])) / 9;
+           }},
+          {"over 0.1: sum/3:f32(fold sum/3:f32(fold 0 1 2) sum/3:f32(fold 3 4 5) sum/3:f32(fold 6 7 8))",
+           [](const Locals& t) {
+             const auto third = [&](size_t r) { return ((t[r] + t[r + 1]) + t[r + 2]) / 3; };
+             return (third(0) + third(3) + third(6)) / 3;
+           }}}}
+      .expect_told_apart();
+}
+
+}  // namespace
+}  // namespace lockstep::oracle

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/ownership/reduce.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/values/error.h"
+#include "oracle/ownership/exact_sum.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using Kind = ReductionOrder::Kind;
+using Node = ReductionOrder::Node;
+using Tensors = std::vector<at::Tensor>;
+
+size_t u(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
+at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
+  if (!value.is_floating_point()) return value;
+  const at::Tensor of_a = at::ne(a, a), of_b = at::ne(b, b);
+  if (!at::logical_or(of_a, of_b).any().item<bool>()) return value;
+  return at::where(of_a, a, at::where(of_b, b, value));
+}
+
+// No NaN may depend on where in the tensor its element stands, nor may the sign of a zero: so not
+// at::maximum.
+at::Tensor combine(const at::Tensor& a, const at::Tensor& b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return nan_of(a, b, at::add(a, b));
+    case ReduceOp::kMin:
+      return at::where(at::logical_or(at::lt(a, b), at::isnan(a)), a, b);
+    case ReduceOp::kMax:
+      return at::where(at::logical_or(at::gt(a, b), at::isnan(a)), a, b);
+    case ReduceOp::kProduct:
+      return nan_of(a, b, at::mul(a, b));
+  }
+  throw Broken("[ownership] a ReduceOp out of range");
+}
+
+at::Tensor folded(const Tensors& values, ReduceOp op) {
+  at::Tensor value = values.at(0);
+  for (size_t i = 1; i < values.size(); ++i) value = combine(value, values[i], op);
+  return value;
+}
+
+at::Tensor paired(Tensors values, ReduceOp op) {
+  while (values.size() > 1) {
+    Tensors next;
+    for (size_t i = 0; i < values.size(); i += 2)
+      next.push_back(i + 1 < values.size() ? combine(values[i], values[i + 1], op) : values[i]);
+    values = std::move(next);
+  }
+  return values.at(0);
+}
+
+at::Tensor divided(const at::Tensor& value, int64_t divisor) {
+  return divisor == 1 ? value : nan_of(value, value, at::div(value, static_cast<double>(divisor)));
+}
+
+// What the tree comes to, in the dtype of its root.
+at::Tensor value_of(const Node& node, const TermOf& term) {
+  if (node.kind == Kind::kTerm) return term(node.rank, node.microbatch);
+  Tensors values;
+  for (const Node& child : node.children) values.push_back(value_of(child, term));
+  if (node.kind == Kind::kExact) return exact_sum(values, node.divisor, node.dtype);
+  for (at::Tensor& v : values) v = v.to(node.dtype);
+  return divided(node.kind == Kind::kTree ? paired(std::move(values), node.op) : folded(values, node.op),
+                 node.divisor);
+}
+
+}  // namespace
+
+at::Tensor fold(const Tensors& terms, ReduceOp op, c10::ScalarType dtype) {
+  Tensors values;
+  for (const at::Tensor& t : terms) values.push_back(t.to(dtype));
+  return divided(folded(values, op), op == ReduceOp::kAvg ? static_cast<int64_t>(terms.size()) : 1);
+}
+
+at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
+                      const std::vector<int64_t>& sizes) {
+  for (size_t d = 0; d < ops.size(); ++d) {
+    const size_t n = u(sizes[d]), rest = terms.size() / n;
+    for (size_t i = 0; i < rest; ++i) {
+      Tensors line;
+      for (size_t c = 0; c < n; ++c) line.push_back(terms[c * rest + i]);
+      terms[i] = fold(line, ops[d], line[0].scalar_type());
+    }
+    terms.resize(rest);
+  }
+  return terms.at(0);
+}
+
+at::Tensor slice_numbers(const ReductionOrder& order, at::IntArrayRef shape) {
+  if (order.slices.size() <= 1) return {};
+  const at::Tensor numbers = at::zeros(shape, at::kLong), flat = numbers.view(-1);
+  for (size_t i = 1; i < order.slices.size(); ++i)
+    flat.narrow(0, order.slices[i].begin, flat.numel() - order.slices[i].begin)
+        .fill_(static_cast<int64_t>(i));
+  return numbers;
+}
+
+at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Tensor& slice_of,
+                  c10::ScalarType dtype) {
+  at::Tensor value = value_of(order.slices.at(0).root, term).to(dtype);
+  for (size_t i = 1; i < order.slices.size(); ++i)
+    value = at::where(at::eq(slice_of, static_cast<int64_t>(i)),
+                      value_of(order.slices[i].root, term).to(dtype), value);
+  return value;
+}
+
+std::vector<std::vector<size_t>> groups_along(const std::vector<int64_t>& dims,
+                                              const std::vector<int64_t>& sizes) {
+  size_t places = 1;
+  for (const int64_t n : sizes) places *= u(n);
+  std::map<size_t, std::vector<size_t>> groups;  // by their first places
+  for (size_t place = 0; place < places; ++place) {
+    size_t first = place, step = places;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      step /= u(sizes[d]);
+      const bool along = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
+      if (along) first -= place / step % u(sizes[d]) * step;
+    }
+    groups[first].push_back(place);
+  }
+  std::vector<std::vector<size_t>> result;
+  for (auto& [first, places_of_group] : groups) result.push_back(std::move(places_of_group));
+  return result;
+}
+
+}  // namespace lockstep::oracle
