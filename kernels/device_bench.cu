@@ -42,7 +42,7 @@ StreamImage image_of(const Shard& s) {
 }
 
 // The launch of this device.
-PhiloxPlan plan_of(const Shard& s) {
+PhiloxSweep plan_of(const Shard& s) {
   cudaDeviceProp device{};
   cudaGetDeviceProperties(&device, 0);
   const int64_t resident =
@@ -76,7 +76,7 @@ float middle(std::vector<float> values, double q) {
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-bool bits_are_right(const Distribution& d, const PhiloxPlan& plan, const StreamImage& image, int64_t n,
+bool bits_are_right(const Distribution& d, const PhiloxSweep& plan, const StreamImage& image, int64_t n,
                     float* memory) {
   std::vector<float> expected(static_cast<size_t>(n)), drawn(expected.size());
   fill(d, plan, image, expected.data());
@@ -92,7 +92,7 @@ int measure(int rounds) {
   std::printf("%-30s %-8s %9s %9s %22s  goal\n", "shard", "op", "ns/elem", "stock", "stock/ours [quartiles]");
   for (const Shard& s : kShards) {
     const StreamImage image = image_of(s);
-    const PhiloxPlan plan = plan_of(s);
+    const PhiloxSweep plan = plan_of(s);
     const int64_t n = elements(image[0]);
     const auto options = at::TensorOptions().device(c10::kCUDA).dtype(c10::kFloat);
     const at::Tensor ours = at::empty({n}, options), stock = at::empty({n}, options);

@@ -40,7 +40,7 @@ std::vector<NamedImage> images() {
 }
 
 // The default device, a small one, a tensor in two launches, no device at all, and vectors.
-std::vector<PhiloxPlan> plans() {
+std::vector<PhiloxSweep> plans() {
   const int64_t n = 1440000;
   return {{1234, {{0, n, 270336, 2, 0}}, 1},
           {7, {{0, n, 512, 0, 0}}, 1},
@@ -57,7 +57,7 @@ bool good(cudaError_t error) {
 }
 
 // Fills both with the same poison first, so that a write beside the image shows, and one left out too.
-bool same_bits(const Distribution& d, const PhiloxPlan& plan, const NamedImage& named) {
+bool same_bits(const Distribution& d, const PhiloxSweep& plan, const NamedImage& named) {
   const size_t bytes = value_bytes(d, {{}, 0}).size() * static_cast<size_t>(named.memory);
   std::vector<unsigned char> expected(bytes, 0x71), drawn(bytes);
   fill(d, plan, named.image, expected.data());
@@ -79,7 +79,7 @@ bool same_bits(const Distribution& d, const PhiloxPlan& plan, const NamedImage& 
 int check() {
   int count = 0, different = 0;
   for (const Distribution& d : every_distribution())
-    for (const PhiloxPlan& plan : plans())
+    for (const PhiloxSweep& plan : plans())
       for (const NamedImage& named : images()) {
         if (plan.width > 1 && lanes_of(d) != 4) continue;
         ++count;

@@ -12,14 +12,14 @@ struct DeviceFill {
 
 // Starts the fill of device memory on a CUDA stream (nullptr: the default one), and returns before it ends.
 // @pre out is aligned to 16 bytes, as fresh memory of CUDA is; a view's place belongs into the image's offset
-DeviceFill fill_device(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image,
+DeviceFill fill_device(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                        void* out, void* stream = nullptr);
 
 namespace detail {
 // The two halves of the list in distribution.h.
-DeviceFill fill_device_floats(const Distribution& distribution, const PhiloxPlan& plan,
+DeviceFill fill_device_floats(const Distribution& distribution, const PhiloxSweep& plan,
                               const StreamImage& image, void* out, void* stream);
-DeviceFill fill_device_counted(const Distribution& distribution, const PhiloxPlan& plan,
+DeviceFill fill_device_counted(const Distribution& distribution, const PhiloxSweep& plan,
                                const StreamImage& image, void* out, void* stream);
 }  // namespace detail
 

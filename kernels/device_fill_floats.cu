@@ -4,7 +4,7 @@
 
 namespace lockstep::detail {
 
-DeviceFill fill_device_floats(const Distribution& distribution, const PhiloxPlan& plan,
+DeviceFill fill_device_floats(const Distribution& distribution, const PhiloxSweep& plan,
                               const StreamImage& image, void* out, void* stream) {
   DeviceFill result;
   result.done = with_float_values(distribution, [&](const auto& values) {

@@ -14,14 +14,15 @@ constexpr int kDeviceBlock = 256;
 
 template <class G>
 __global__ void __launch_bounds__(kDeviceBlock)
-    fill_items(const __grid_constant__ DeviceBox box, const __grid_constant__ G values, typename G::Value* out) {
+    fill_items(const __grid_constant__ DeviceBox box, const __grid_constant__ G values,
+               typename G::Value* out) {
   const int64_t step = int64_t{gridDim.x} * kDeviceBlock;
   for (int64_t item = int64_t{blockIdx.x} * kDeviceBlock + threadIdx.x; item < box.items; item += step)
     write_item(box, item, values, out);
 }
 
 template <class G>
-const char* launch_boxes(const G& values, const PhiloxPlan& plan, const StreamImage& image, void* out,
+const char* launch_boxes(const G& values, const PhiloxSweep& plan, const StreamImage& image, void* out,
                          void* stream) {
   constexpr int64_t kMostBlocks = 1 << 16;
   for (const DeviceBox& box : device_boxes(plan, image, G::kLanes)) {

@@ -125,7 +125,7 @@ bool plan_draws(const Box& box, const PhiloxLaunch& launch, int64_t elements, in
   return true;
 }
 
-DeviceBox planned(const Box& box, const PhiloxLaunch& launch, const PhiloxPlan& plan, int lanes) {
+DeviceBox planned(const Box& box, const PhiloxLaunch& launch, const PhiloxSweep& plan, int lanes) {
   DeviceBox out;
   out.first = box.first;
   out.offset = box.offset;
@@ -162,7 +162,7 @@ Divider::Divider(int64_t by) : divisor(static_cast<uint64_t>(by)) {
   multiplier = static_cast<uint32_t>((((uint64_t{1} << shift) - divisor) << 32) / divisor + 1);
 }
 
-std::vector<DeviceBox> device_boxes(const PhiloxPlan& plan, const StreamImage& image, int lanes) {
+std::vector<DeviceBox> device_boxes(const PhiloxSweep& plan, const StreamImage& image, int lanes) {
   std::vector<Box> boxes;
   for (const StreamBox& box : image) expand(box, box.dims.size() - 1, {0, box.offset, {}}, boxes);
   std::vector<DeviceBox> result;

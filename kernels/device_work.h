@@ -176,6 +176,6 @@ LOCKSTEP_HOST_DEVICE DeviceWork work_of(const DeviceBox& box, int64_t item, int6
 
 // The boxes of an image, cut by launches. Each block once, where blocks so enumerated serve two elements or
 // more on average; else a block for each element.
-std::vector<DeviceBox> device_boxes(const PhiloxPlan& plan, const StreamImage& image, int lanes);
+std::vector<DeviceBox> device_boxes(const PhiloxSweep& plan, const StreamImage& image, int lanes);
 
 }  // namespace lockstep

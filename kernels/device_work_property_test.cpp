@@ -24,7 +24,7 @@ void write_all(const std::vector<DeviceBox>& boxes, const G& values, typename G:
 TEST(DeviceWorkProperty, WritesWhatTheCpuWrites) {
   EXPECT_TRUE(rc::check("words", [] {
     const Drawn drawn = any_image();
-    const PhiloxPlan plan = any_plan(drawn.numel);
+    const PhiloxSweep plan = any_plan(drawn.numel);
     log(drawn, plan);
     const bool two = plan.width == 1 && *rc::gen::arbitrary<bool>();
     const int64_t poison = 0x7171717171717171;
@@ -43,7 +43,7 @@ TEST(DeviceWorkProperty, WritesWhatTheCpuWrites) {
 // visits threads of which nothing is wanted.
 TEST(DeviceWork, BlocksAreSharedWhereThatPays) {
   const auto mode = [](int64_t rows, int64_t columns, StreamPiece r, StreamPiece c) {
-    const PhiloxPlan plan{1, {{0, rows * columns, 132 * 2048, 0, 0}}, 1};
+    const PhiloxSweep plan{1, {{0, rows * columns, 132 * 2048, 0, 0}}, 1};
     const StreamBox box{{{{c}, 1, 1}, {{r}, columns, c.length}}, 0};
     const auto boxes = device_boxes(plan, {box}, 4);
     return boxes.at(0).mode;
@@ -51,7 +51,7 @@ TEST(DeviceWork, BlocksAreSharedWhereThatPays) {
   EXPECT_EQ(mode(4096, 4096, {0, 4096, 0}, {512, 512, 0}), DeviceMode::kRows);
   EXPECT_EQ(mode(4096, 14336, {0, 4096, 0}, {512, 512, 0}), DeviceMode::kElements);
   EXPECT_EQ(mode(4096, 4096, {64, 64, 0}, {0, 4096, 0}), DeviceMode::kElements);
-  const PhiloxPlan plan{1, {{0, 4096 * 4096, 132 * 2048, 0, 0}}, 1};
+  const PhiloxSweep plan{1, {{0, 4096 * 4096, 132 * 2048, 0, 0}}, 1};
   EXPECT_EQ(device_boxes(plan, {{{{{{5, 4096 * 2048, 0}}, 1, 1}}, 0}}, 4).at(0).mode, DeviceMode::kInterval);
 }
 

@@ -60,8 +60,8 @@ inline Drawn any_image() {
   return result;
 }
 
-inline PhiloxPlan any_plan(int64_t numel) {
-  PhiloxPlan plan{*rc::gen::arbitrary<uint64_t>(), {}, *rc::gen::element<int64_t>(1, 1, 1, 2, 4, 8)};
+inline PhiloxSweep any_plan(int64_t numel) {
+  PhiloxSweep plan{*rc::gen::arbitrary<uint64_t>(), {}, *rc::gen::element<int64_t>(1, 1, 1, 2, 4, 8)};
   for (int64_t first = 0; first < numel;) {
     PhiloxLaunch launch{first, numel - first, *rc::gen::element<int64_t>(1, 2, 7, 32, 256, 4096), 0, 0};
     if (plan.launches.size() < 2) launch.count = *inRange<int64_t>(1, launch.count + 1);
@@ -74,7 +74,7 @@ inline PhiloxPlan any_plan(int64_t numel) {
   return plan;
 }
 
-inline void log(const Drawn& drawn, const PhiloxPlan& plan) {
+inline void log(const Drawn& drawn, const PhiloxSweep& plan) {
   std::ostringstream out;
   for (const StreamBox& box : drawn.image) {
     out << "box at " << box.offset << "\n";

@@ -3,7 +3,7 @@
 
 namespace lockstep {
 
-bool fill(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image, void* out,
+bool fill(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image, void* out,
           Simd simd) {
   return detail::fill_floats(distribution, plan, image, out, simd) ||
          detail::fill_counted(distribution, plan, image, out, simd);

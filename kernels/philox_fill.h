@@ -10,14 +10,14 @@ namespace lockstep {
 // Law: every element of the image is written once, at `out` plus its offset, with the value that the scalar
 // functor computes for its block and lane; nothing else is written. The bits do not depend on `simd`.
 // Returns false, and does nothing, where the distribution does not have the dtype.
-bool fill(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image, void* out,
+bool fill(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image, void* out,
           Simd simd = best_simd());
 
 namespace detail {
 // The two halves of fill, each with its half of the list in distribution.h.
-bool fill_floats(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image,
+bool fill_floats(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                  void* out, Simd simd);
-bool fill_counted(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image,
+bool fill_counted(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                   void* out, Simd simd);
 }  // namespace detail
 

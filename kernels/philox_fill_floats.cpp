@@ -5,7 +5,7 @@
 
 namespace lockstep::detail {
 
-bool fill_floats(const Distribution& distribution, const PhiloxPlan& plan, const StreamImage& image,
+bool fill_floats(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                  void* out, Simd simd) {
   return with_float_values(distribution,
                            [&](const auto& values) { fill_with(values, plan, image, out, simd); });

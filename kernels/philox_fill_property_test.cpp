@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 
 // Whether every path writes the words of the image's elements, each at its place, and nothing else.
-bool writes_the_words(const PhiloxPlan& plan, const StreamImage& image, int64_t memory, bool two) {
+bool writes_the_words(const PhiloxSweep& plan, const StreamImage& image, int64_t memory, bool two) {
   const int64_t poison = 0x7171717171717171;
   std::vector<int64_t> out(static_cast<size_t>(memory), poison), expected = out;
   for (const auto& [offset, j] : elements_of(image)) {
@@ -31,7 +31,7 @@ bool writes_the_words(const PhiloxPlan& plan, const StreamImage& image, int64_t 
 TEST(PhiloxFillProperty, EachElementIsWrittenOnceWithItsWords) {
   EXPECT_TRUE(rc::check("words", [] {
     const Drawn drawn = any_image();
-    const PhiloxPlan plan = any_plan(drawn.numel);
+    const PhiloxSweep plan = any_plan(drawn.numel);
     log(drawn, plan);
     const bool two = plan.width == 1 && *rc::gen::arbitrary<bool>();
     RC_ASSERT(writes_the_words(plan, drawn.image, drawn.memory, two));
@@ -50,7 +50,7 @@ TEST(PhiloxFill, ShortRowsAreWrittenOnceWithTheirWords) {
       for (const int64_t columns : {16, 37})
         for (const int64_t threads : {256, 4096})
           for (const bool two : {false, true}) {
-            const PhiloxPlan plan{7, {{0, rows * columns, threads, 5, 0xffffff80}}, 1};
+            const PhiloxSweep plan{7, {{0, rows * columns, threads, 5, 0xffffff80}}, 1};
             const StreamImage image{{{{{{3, width, 0}}, 1, stride}, {{{0, rows, 0}}, columns, row}}, 4}};
             const int64_t memory = 4 + width * stride + rows * row;
             EXPECT_TRUE(writes_the_words(plan, image, memory, two))
@@ -64,7 +64,7 @@ TEST(PhiloxFillProperty, DistinctBlocksAreCounted) {
   EXPECT_TRUE(rc::check("blocks", [] {
     Drawn drawn = any_image();
     drawn.image.resize(std::min<size_t>(drawn.image.size(), 1));
-    const PhiloxPlan plan = any_plan(drawn.numel);
+    const PhiloxSweep plan = any_plan(drawn.numel);
     log(drawn, plan);
     std::set<PhiloxBlock> blocks;
     for (const auto& [offset, j] : elements_of(drawn.image)) blocks.insert(block_lane(plan, j, 4).block);

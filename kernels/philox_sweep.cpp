@@ -14,7 +14,7 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 class Sweep {
  public:
-  Sweep(const PhiloxPlan& plan, int lanes, const std::function<void(PhiloxBatch&)>& flush)
+  Sweep(const PhiloxSweep& plan, int lanes, const std::function<void(PhiloxBatch&)>& flush)
       : plan_(plan), lanes_(lanes), flush_(flush) {
     batch_.segments.reserve(kPhiloxBatch);
     batch_.block_words = plan.width == 1 ? lanes : std::min<int64_t>(plan.width, 4);
@@ -356,7 +356,7 @@ class Sweep {
   // Elements of blocks of the batch, from word `at` on, counted over all blocks.
   void add_words(int64_t at, int64_t count, int64_t offset) { batch_.vectors.push_back({at, count, offset}); }
 
-  const PhiloxPlan& plan_;
+  const PhiloxSweep& plan_;
   const int lanes_;
   const std::function<void(PhiloxBatch&)>& flush_;
   bool by_element_ = false;
@@ -372,7 +372,7 @@ int64_t run_count(const StreamBox& box) {
 
 // Whether one block for each element is quicker than to look for those that serve several, judged by some
 // blocks in the middle of the chain; asked only where runs are so short that looking takes noticeable time.
-bool prefers_elements(const PhiloxPlan& plan, std::span<const StreamBox> boxes, int lanes) {
+bool prefers_elements(const PhiloxSweep& plan, std::span<const StreamBox> boxes, int lanes) {
   constexpr int64_t kShortRun = 512, kStretch = 16;  // to find a stretch takes the time of that many blocks
   int64_t outputs = 0, runs = 0;
   for (const StreamBox& box : boxes) {
@@ -400,7 +400,7 @@ void for_each_chain(const StreamImage& image, const F& f) {
 
 }  // namespace
 
-void sweep(const PhiloxPlan& plan, const StreamImage& image, int lanes,
+void sweep(const PhiloxSweep& plan, const StreamImage& image, int lanes,
            const std::function<void(PhiloxBatch&)>& flush) {
   if (image.empty()) return;
   for_each_chain(image, [&](std::span<const StreamBox> boxes) {
@@ -410,7 +410,7 @@ void sweep(const PhiloxPlan& plan, const StreamImage& image, int lanes,
   });
 }
 
-int64_t distinct_blocks(const PhiloxPlan& plan, const StreamImage& image, int lanes) {
+int64_t distinct_blocks(const PhiloxSweep& plan, const StreamImage& image, int lanes) {
   int64_t blocks = 0;
   const std::function<void(PhiloxBatch&)> count = [&](PhiloxBatch& batch) { blocks += batch.count; };
   if (!image.empty())

@@ -25,7 +25,7 @@ struct PhiloxLaunch {
 // at a time, and for them one block (two where the width is 8; words 2 and 3 of it unused where it is 2).
 // Width 1 is the grid-stride loop of TensorIterator: element j of a launch is lane (j / threads) % lanes of
 // block j / threads / lanes of thread j % threads.
-struct PhiloxPlan {
+struct PhiloxSweep {
   uint64_t seed = 0;
   std::vector<PhiloxLaunch> launches;
   int64_t width = 1;
@@ -58,10 +58,10 @@ struct PhiloxBatch {
 // blocks serve two or more of the image's elements (on average), each block occurs once; else some occur for
 // each of their elements. Time and memory are proportional to the image, not to the stream.
 // @pre lanes is 4 or 2; every element of the image lies in a launch
-void sweep(const PhiloxPlan& plan, const StreamImage& image, int lanes,
+void sweep(const PhiloxSweep& plan, const StreamImage& image, int lanes,
            const std::function<void(PhiloxBatch&)>& flush);
 
 // The number of different blocks that the image needs: what sharding costs, beside the outputs themselves.
-int64_t distinct_blocks(const PhiloxPlan& plan, const StreamImage& image, int lanes);
+int64_t distinct_blocks(const PhiloxSweep& plan, const StreamImage& image, int lanes);
 
 }  // namespace lockstep

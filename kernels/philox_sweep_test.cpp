@@ -19,7 +19,7 @@ StreamImage rows_and_columns(int64_t columns, StreamPiece rows, StreamPiece held
 
 // Blocks that `ranks` equal shards need together, over those of the whole.
 double cost(int64_t rows, int64_t columns, int dim, int64_t ranks) {
-  const PhiloxPlan plan{1, {{0, rows * columns, kThreads, 0, 0}}, 1};
+  const PhiloxSweep plan{1, {{0, rows * columns, kThreads, 0, 0}}, 1};
   const auto blocks = [&](const StreamImage& image) {
     return static_cast<double>(distinct_blocks(plan, image, 4));
   };
@@ -68,7 +68,7 @@ TEST(DistinctBlocks, AreThoseOfTheElementsOneByOne) {
 // are short and lanes apart. Catches: a choice that loses the sharing, or the time to look for it.
 TEST(Sweep, MakesFewBlocksOrOneForEachElement) {
   const auto made = [](int64_t rows, int64_t columns, int64_t held) {
-    const PhiloxPlan plan{1, {{0, rows * columns, kThreads, 0, 0}}, 1};
+    const PhiloxSweep plan{1, {{0, rows * columns, kThreads, 0, 0}}, 1};
     int64_t blocks = 0;
     sweep(plan, rows_and_columns(columns, {0, rows, 0}, {0, held, 0}), 4,
           [&](PhiloxBatch& batch) { blocks += batch.count; });

@@ -36,7 +36,7 @@ TEST(PhiloxWords, AreTheBlocksOneByOne) {
 // multiply-add that is not one.
 TEST(PhiloxWords, ValuesHaveTheScalarBitsOnEveryPath) {
   const int64_t n = 50000;
-  const PhiloxPlan plan{77, {{0, n, 8192, 3, 0}}, 1};
+  const PhiloxSweep plan{77, {{0, n, 8192, 3, 0}}, 1};
   const StreamImage image{{{{{{0, n, 0}}, 1, 1}}, 0}};
   for (const Distribution& d : every_distribution())
     for (const Simd simd : every_simd()) {

@@ -157,7 +157,7 @@ class PhiloxWriter {
 };
 
 template <class G>
-void fill_with(const G& distribution, const PhiloxPlan& plan, const StreamImage& image, void* out,
+void fill_with(const G& distribution, const PhiloxSweep& plan, const StreamImage& image, void* out,
                Simd simd) {
   PhiloxWriter<G> write(distribution, plan.seed, static_cast<typename G::Value*>(out), simd);
   sweep(plan, image, G::kLanes, std::ref(write));

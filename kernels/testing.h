@@ -15,7 +15,7 @@ struct BlockLane {
 };
 
 // Element j of the stream, as philox_sweep.h defines a plan.
-inline BlockLane block_lane(const PhiloxPlan& plan, int64_t j, int lanes) {
+inline BlockLane block_lane(const PhiloxSweep& plan, int64_t j, int lanes) {
   const PhiloxLaunch* launch = &plan.launches.front();
   for (const PhiloxLaunch& next : plan.launches)
     if (next.first <= j) launch = &next;

@@ -6,6 +6,7 @@
 #include "generators/cases/programs.h"
 #include "suites/core/facts.h"
 #include "suites/core/heartbeat.h"
+#include "suites/core/judge.h"
 #include "suites/faults/fault.h"
 #include "suites/laws/laws.h"
 
@@ -54,7 +55,7 @@ const std::vector<Suite>& table() {
       {"ops", "one op on any placements gives the oracle's bits", 24, kEndless, false, generated<ops>,
        judge_op},
       {"rules", "every row of an op's rule is true; true rows that are missing are named", 3, kEndless, false,
-       rules_case, judge_rules},
+       rules_case, judge_rules, Flag::kRules},
       {"gradient", "the gradient of one op gives the oracle's bits for each leaf", 10, kEndless, false,
        generated<gradient>, judge_gradient},
       {"random", "random ops draw the single device's stream whatever the sharding", 8, kEndless, false,
@@ -69,11 +70,11 @@ const std::vector<Suite>& table() {
       {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false, generated<cache>,
        judge_cache},
       {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),
-       false, train_case, judge_train},
+       false, train_case, judge_train, Flag::kTraining},
       {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
-       4, golden_cases(), false, golden_case, judge_golden},
+       4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
-       static_cast<int64_t>(faults().size()), true, fault_case, judge_fault},
+       static_cast<int64_t>(faults().size()), true, fault_case, judge_fault, Flag::kFaults},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},
   };
   return all;
@@ -97,7 +98,13 @@ const Suite& find_suite(std::string_view name) {
 Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
   beat();
   try {
+    if (!engine.profile().has(suite.needs)) return left_out(name(suite.needs));
+    if (const auto lacking = lacks(engine.profile(), c); !lacking.empty()) return left_out(lacking);
     return suite.judge(c, engine);
+  } catch (const EngineFailure& e) {
+    return failed_run(c, e);
+  } catch (const NotBuilt& e) {
+    return GaveUp{*refusal_of(e, c), e.what()};
   } catch (const std::exception& e) {
     return HarnessBroken{e.what()};
   }

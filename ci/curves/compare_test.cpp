@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "ci/curves/record.h"
+#include "ci/curves/store_curves.h"
 #include "ci/curves/testing.h"
 #include "dashboard/report/report.h"
 #include "dashboard/store/store.h"

@@ -3,16 +3,12 @@
 // data parallel along one dimension and tensor parallel along the other; every result is compared as bits.
 #include <ATen/ATen.h>
 
+#include <lockstep/lockstep.h>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "engine/lane/numerics.h"
-#include "engine/tensor/dtensor.h"
-#include "engine/values/placement.h"
-#include "oracle/ownership/compare.h"
 
 namespace {
 

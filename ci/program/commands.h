@@ -21,6 +21,8 @@ struct Chosen {
 
 void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line);
 void add_replay(CLI::App& app, Chosen& chosen);
+// `lockstep engine serve`.
+void add_engine(CLI::App& app, Chosen& chosen);
 void add_list(CLI::App& app, Chosen& chosen);
 void add_show(CLI::App& app, Chosen& chosen);
 void add_report(CLI::App& app, Chosen& chosen);
@@ -48,9 +50,9 @@ struct Ended : std::runtime_error {
 Lane parse_lane(const std::string& text);
 // --world of run and replay.
 void add_world(CLI::App& app, std::string& world);
-// Throws Error unless these suites can be judged in this World.
+// Throws Error unless these suites of this engine can be judged in this World.
 void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
-                 const std::string& fault, const std::vector<std::string>& suites);
+                 const std::string& engine, const std::string& fault, const std::vector<std::string>& suites);
 inline constexpr const char* kNotAvailable = " is not available in this version";
 
 }  // namespace lockstep::program

@@ -8,7 +8,7 @@
 #include "ci/curves/json_line.h"
 #include "ci/curves/localize.h"
 #include "ci/curves/read.h"
-#include "ci/curves/record.h"
+#include "ci/curves/store_curves.h"
 #include "ci/program/commands.h"
 #include "dashboard/report/report.h"
 #include "dashboard/store/output_file.h"

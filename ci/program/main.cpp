@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   const auto line = command_line(argc, argv);
   add_run(app, chosen, line);
   add_replay(app, chosen);
+  add_engine(app, chosen);
   add_list(app, chosen);
   add_show(app, chosen);
   add_report(app, chosen);

@@ -13,7 +13,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "suites/core/hash_log.h"
-#include "suites/engines/thread_engine.h"
+#include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
@@ -24,7 +24,8 @@ namespace lockstep::program {
 namespace {
 
 struct Flags {
-  std::string token, bucket, db = "lockstep.db", fault, numerics, log_hashes, world = "local";
+  std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
+                             world = "local";
   bool json = false;
 };
 
@@ -63,7 +64,8 @@ int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
 
 std::string answer(const Flags& flags, const oracle::Case& c, const suites::Suite& suite,
                    const suites::Outcome& outcome, int code) {
-  if (!flags.json) return suites::failure_text({&suite, -1}, c, outcome, flags.fault);
+  if (!flags.json)
+    return suites::failure_text({&suite, -1}, c, outcome, suites::replay_flags(flags.fault, flags.engine));
   const auto* failure = std::get_if<suites::Failed>(&outcome);
   return nlohmann::json{{"suite", c.suite},
                         {"verdict", dashboard::name(suites::verdict_of(outcome))},
@@ -124,8 +126,10 @@ int replay(const Flags& flags, Lane lane) {
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
   const auto& suite = suites::find_suite(c.suite);
-  check_world("replay", flags.world, std::nullopt, flags.fault, {c.suite});
+  check_world("replay", flags.world, std::nullopt, flags.engine, flags.fault, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
+  LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
+                 flags.engine, "; leave --engine or --fault out");
   if (c.suite == "golden") suites::golden_folder();
   suites::PoolWork work;
   work.begin = [](int) {};
@@ -135,8 +139,8 @@ int replay(const Flags& flags, Lane lane) {
     } catch (const Error& e) {
       throw suites::WorkerExit{kUsage, e.what()};
     }
-    auto engine = suites::engine_in(flags.world);
-    if (!flags.fault.empty()) engine = suites::find_fault(flags.fault).plant();
+    const auto engine = flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world})
+                                            : suites::find_fault(flags.fault).plant();
     if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
     const int code = exit_code_of(suite, outcome);
@@ -164,6 +168,7 @@ void add_replay(CLI::App& app, Chosen& chosen) {
                          "The minimal case of this bucket in the database instead");
   replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
   replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
+  replay_app->add_option("--engine", flags->engine, "The engine under test, as for lockstep run");
   add_world(*replay_app, flags->world);
   replay_app->add_option("--log-hashes", flags->log_hashes,
                          "Write the digests of every op on every rank (JSONL) for curves import --hashes");

@@ -16,8 +16,8 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
-#include "suites/engines/thread_engine.h"
 #include "suites/harness/run.h"
+#include "suites/harness/tell.h"
 
 namespace lockstep::program {
 namespace {
@@ -83,6 +83,8 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"refusals", refusals},
           {"faults", faults},
           {"covered", s.covered},
+          {"engine", flags.options.engine},
+          {"unmeasured", s.unmeasured},
           {"lacking", s.lacking},
           {"goldens", s.goldens},
           {"digest", s.digest},
@@ -160,8 +162,10 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 shell_quoted(f.token).c_str(),
-                flags.options.fault.empty() ? "" : (" --fault " + flags.options.fault).c_str());
+                suites::replay_flags(flags.options.fault, flags.options.engine).c_str());
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
+  for (const auto& [what, cases] : s.unmeasured)
+    std::printf("%s%s\n", what.c_str(), cases == 0 ? "" : concat(" (", cases, " cases)").c_str());
   if (!s.lacking.empty()) std::printf("not covered as the plan requires:\n");
   for (const auto& text : s.lacking) std::printf("  %s\n", text.c_str());
   std::printf("digest of the verdicts: %s\ndatabase: %s\n", s.digest.c_str(), flags.options.db.c_str());
@@ -205,7 +209,7 @@ int run(RunFlags& flags) {
   dashboard::check_output(flags.report, options.db, "--report");
   Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
   suites::RunListener listener;
-  listener.started = [&](const RunOptions& o, const suites::Plan& plan, const std::string& id) {
+  listener.started = [&](const RunOptions& o, const suites::RunPlan& plan, const std::string& id) {
     flags.each_fault = std::find(o.suites.begin(), o.suites.end(), "faults") != o.suites.end();
     if (flags.json) return;
     std::printf(
@@ -248,9 +252,9 @@ void add_world(CLI::App& app, std::string& world) {
 }
 
 void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
-                 const std::string& fault, const std::vector<std::string>& suites) {
-  const auto built = suites::world_names();
-  const bool known = std::find(built.begin(), built.end(), world) != built.end();
+                 const std::string& engine, const std::string& fault,
+                 const std::vector<std::string>& suites) {
+  const bool known = world == "local" || world == "thread";
   const bool of_processes = !known && (world == "gloo" || world == "nccl");
   LOCKSTEP_CHECK(known || of_processes, "[", command, "] --world ", world, ": write local or thread");
   const auto asked =
@@ -259,6 +263,8 @@ void check_world(const std::string& command, const std::string& world, std::opti
     throw NotBuilt(concat("[", command, "]", asked, kNotAvailable,
                           "; leave it out: one process hosts all ranks of each case's mesh"));
   if (world == "local") return;
+  LOCKSTEP_CHECK(engine == "lockstep", "[", command, "] --world ", world,
+                 " is of Lockstep's own engine, not of ", engine, "; leave out --world or --engine");
   LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
                  " is planted in the local world; leave out --world");
   // The others build engines of their own, or are about one thread.
@@ -300,6 +306,10 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
       "NAME=LEAST (repeat): cases must have had this label, or this pair such as aten::mm/S, so "
       "often; the default plan has its own");
   run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
+  run_app->add_option(
+      "--engine", o.engine,
+      "The engine under test: lockstep (default), lockstep-process, or the command of one that "
+      "speaks the wire (suites/engines/WIRE.md)");
   run_app->add_option("--commit", o.commit,
                       "Commit of the program under test (default: the one this binary was built from)");
   run_app->add_option("--corpus", o.corpus,
@@ -313,7 +323,7 @@ void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
   run_app->callback([&chosen, flags] {
     chosen.json = flags->json;
     const auto& asked = flags->options;
-    check_world("run", asked.world, flags->ranks, asked.fault, asked.suites);
+    check_world("run", asked.world, flags->ranks, asked.engine, asked.fault, asked.suites);
     chosen.needs_lane = true;
     chosen.lane = flags->options.lane = parse_lane(flags->numerics);
     chosen.action = [flags] { return run(*flags); };

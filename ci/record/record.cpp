@@ -7,8 +7,8 @@
 
 namespace lockstep::record {
 
-Recording record_cells(const Device& device, const std::vector<suites::RandomCell>& cells) {
-  Recording recording;
+GoldenFile record_cells(const Device& device, const std::vector<suites::RandomCell>& cells) {
+  GoldenFile recording;
   std::vector<suites::Golden> goldens;
   ClosedFormSource closed_form;
   for (const auto& cell : cells) {

@@ -12,12 +12,12 @@ struct Device {
   std::vector<std::pair<std::string, std::string>> provenance;
 };
 
-struct Recording {
+struct GoldenFile {
   std::string text;  // of the file
   int64_t equal = 0, to_digits = 0;
   std::vector<std::string> different;  // from what the closed form draws: findings
 };
-Recording record_cells(const Device& device, const std::vector<suites::RandomCell>& cells);
+GoldenFile record_cells(const Device& device, const std::vector<suites::RandomCell>& cells);
 
 // "NVIDIA H200" -> "nvidia-h200.json".
 std::string file_name(const std::string& device_name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording, with the CPU in the device's place: its generator is the thread's, its operators draw by the
+// GoldenFile, with the CPU in the device's place: its generator is the thread's, its operators draw by the
 // simulation. Nothing is written to golden/.
 #include "ci/record/record.h"
 

@@ -12,7 +12,7 @@ constexpr std::string_view kSections[] = {"## Context", "## Decision", "## Alter
                                           "## Consequences", "## How we would notice it is wrong"};
 constexpr size_t kRecordLines = 60;
 
-void check_licence(const File& file, std::vector<Finding>& found) {
+void check_licence(const File& file, std::vector<Violation>& found) {
   if (!is_code(file) || file.path.ends_with("CMakeLists.txt") || file.path.starts_with(".ci/")) return;
   const auto lines = lines_of(file.text);
   const size_t at = file.text.starts_with("#!") ? 1 : 0;
@@ -32,7 +32,7 @@ std::string_view next_link(std::string_view line, size_t& at) {
 }
 
 void check_link(const File& file, size_t number, std::string_view target, const std::set<std::string>& paths,
-                std::vector<Finding>& found) {
+                std::vector<Violation>& found) {
   target = target.substr(0, target.find('#'));
   if (target.empty() || target.find("://") != std::string_view::npos) return;
   auto path = (std::filesystem::path(file.path).parent_path() / target).lexically_normal().generic_string();
@@ -40,7 +40,7 @@ void check_link(const File& file, size_t number, std::string_view target, const 
   if (!paths.contains(path)) found.push_back({file.path, number, "the link to " + path + " leads nowhere"});
 }
 
-void check_markdown(const File& file, const std::set<std::string>& paths, std::vector<Finding>& found) {
+void check_markdown(const File& file, const std::set<std::string>& paths, std::vector<Violation>& found) {
   size_t number = 0, titles = 0;
   bool fenced = false;
   for (const auto line : lines_of(file.text)) {
@@ -56,7 +56,7 @@ void check_markdown(const File& file, const std::set<std::string>& paths, std::v
     found.push_back({file.path, 1, "a page has exactly one title, on its first line"});
 }
 
-void check_decision(const File& file, std::vector<Finding>& found) {
+void check_decision(const File& file, std::vector<Violation>& found) {
   for (const auto section : kSections)
     if (file.text.find("\n" + std::string(section)) == std::string::npos)
       found.push_back({file.path, 0, "a decision record has the section \"" + std::string(section) + "\""});
@@ -67,7 +67,7 @@ void check_decision(const File& file, std::vector<Finding>& found) {
 
 }  // namespace
 
-void check_documents(const std::vector<File>& files, std::vector<Finding>& found) {
+void check_documents(const std::vector<File>& files, std::vector<Violation>& found) {
   std::set<std::string> paths;
   for (const auto& file : files)
     for (std::filesystem::path path = file.path; !path.empty(); path = path.parent_path())

@@ -82,7 +82,7 @@ size_t width(std::string_view line) {
       line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-void check_code_line(const File& file, size_t number, std::string_view line, std::vector<Finding>& found) {
+void check_code_line(const File& file, size_t number, std::string_view line, std::vector<Violation>& found) {
   const size_t limit = is_cpp(file.path) ? kWidth : kScriptWidth;
   if (width(line) > limit && line.find("://") == std::string_view::npos)
     found.push_back({file.path, number, "wider than " + std::to_string(limit) + " columns"});
@@ -102,7 +102,7 @@ bool is_data(const File& file) {
 
 }  // namespace
 
-void check_lines(const std::vector<File>& files, std::vector<Finding>& found) {
+void check_lines(const std::vector<File>& files, std::vector<Violation>& found) {
   for (const auto& file : files) {
     if (is_data(file) || file.path == "LICENSE") continue;
     size_t number = 0;

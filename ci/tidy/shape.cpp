@@ -21,7 +21,7 @@ const std::set<std::string_view> kFolders = {"kernels", "engine", "oracle",    "
 const std::set<std::string_view> kTopFiles = {"CMakeLists.txt", "README.md", "LICENSE", "CMakePresets.json",
                                               "CHANGELOG.md"};
 
-void check_top_level(const std::vector<File>& files, std::vector<Finding>& found) {
+void check_top_level(const std::vector<File>& files, std::vector<Violation>& found) {
   std::set<std::string_view> folders, paths;
   for (const auto& file : files) {
     const std::string_view path = file.path;
@@ -50,7 +50,7 @@ size_t indent_of(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-void check_lengths(const File& file, std::vector<Finding>& found) {
+void check_lengths(const File& file, std::vector<Violation>& found) {
   const size_t length = lines_of(file.text).size();
   const auto allowed = kRatchet.find(file.path);
   const size_t limit = allowed == kRatchet.end() ? kFileLines : allowed->second;
@@ -87,7 +87,7 @@ std::vector<FunctionLength> functions_of(const File& file) {
   return functions;
 }
 
-void check_shape(const std::vector<File>& files, std::vector<Finding>& found) {
+void check_shape(const std::vector<File>& files, std::vector<Violation>& found) {
   check_top_level(files, found);
   for (const auto& file : files)
     if (is_code(file)) check_lengths(file, found);

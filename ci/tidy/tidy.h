@@ -15,7 +15,7 @@ struct File {
   std::string text;
 };
 
-struct Finding {
+struct Violation {
   std::string path;
   size_t line = 0;      // 1-based; 0: the file as a whole
   std::string message;  // says what to do instead
@@ -25,14 +25,14 @@ struct Finding {
 std::vector<File> read_repository(const std::filesystem::path& root);
 
 // All checks on all files, in order of path and line.
-std::vector<Finding> check(const std::vector<File>& files);
-std::string to_string(const std::vector<Finding>& findings);  // "path:line: message\n" each
+std::vector<Violation> check(const std::vector<File>& files);
+std::string to_string(const std::vector<Violation>& findings);  // "path:line: message\n" each
 
 // One family of checks each; `check` runs them all.
-void check_layers(const std::vector<File>& files, std::vector<Finding>& found);
-void check_lines(const std::vector<File>& files, std::vector<Finding>& found);
-void check_documents(const std::vector<File>& files, std::vector<Finding>& found);
-void check_shape(const std::vector<File>& files, std::vector<Finding>& found);
+void check_layers(const std::vector<File>& files, std::vector<Violation>& found);
+void check_lines(const std::vector<File>& files, std::vector<Violation>& found);
+void check_documents(const std::vector<File>& files, std::vector<Violation>& found);
+void check_shape(const std::vector<File>& files, std::vector<Violation>& found);
 
 // Shared by the checks.
 bool is_cpp(std::string_view path);  // C, C++ or CUDA source

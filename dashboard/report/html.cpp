@@ -131,11 +131,12 @@ std::string time(int64_t epoch_seconds) {
 }
 
 std::string verdict_words(std::string_view verdict) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kWords = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kWords = {{
       {"equal", "equal"},
       {"explained", "explained: order"},
       {"explained_local_kernel", "explained: local kernel"},
       {"explained_overflow", "explained: overflow"},
+      {"bounded", "bounded"},
       {"expected_exception", "listed exception"},
       {"gave_up", "gave up"},
       {"nondeterministic", "not deterministic"},

@@ -17,6 +17,7 @@ enum class Verdict : uint8_t {
   kExplained,             // "explained": the declared reduction order gives the same bits, within the bound
   kExplainedLocalKernel,  // "explained_local_kernel": the kernel depends on the local shape
   kExplainedOverflow,     // "explained_overflow": the declared order overflows
+  kBounded,               // "bounded": not explained, but within the bounds of the float64 answer
   kExpectedException,     // "expected_exception": on the short, reasoned list
   kGaveUp,                // "gave_up": refused or not applicable; neither pass nor fail
   kNondeterministic,      // "nondeterministic": one side does not repeat itself
@@ -25,7 +26,7 @@ enum class Verdict : uint8_t {
   kCrashed,               // "crashed": took its process along
   kBroken,                // "broken": the harness itself failed
 };
-inline constexpr int kVerdicts = 11;
+inline constexpr int kVerdicts = 12;
 
 // @post verdict_from(name(v)) == v for every v; verdict_from of another text is empty.
 const char* name(Verdict v);

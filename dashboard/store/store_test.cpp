@@ -263,6 +263,7 @@ TEST(Migrations, FixturesOfEveryVersionReachTheFreshSchema) {
     EXPECT_EQ(schema(migrated), schema(fresh)) << fixture;
     EXPECT_EQ(count(migrated, "v_summary WHERE cases = 12 AND failures = 4"), 1) << fixture;
     EXPECT_EQ(count(migrated, "v_diffs"), 8) << fixture;
+    EXPECT_EQ(count(migrated, "verdict"), kVerdicts) << fixture;
     EXPECT_EQ(count(migrated, "v_curve_diff WHERE first_differing_step = 3 AND max_loss_ulp = 2"), 1)
         << fixture;
     EXPECT_EQ(count(migrated, "v_summary WHERE engine = 'lockstep'"), 1) << fixture;

@@ -5,14 +5,11 @@
 
 #include <algorithm>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 int64_t element_size(const Spec& spec) {
   return static_cast<int64_t>(c10::elementSize(spec.dtype()));
@@ -35,12 +32,12 @@ std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_d
 // No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
 // locals.
 bool is_innermost(const Spec& spec, int64_t mesh_dim) {
-  const int64_t dim = shard_dim(spec.placements()[u(mesh_dim)]);
+  const int64_t dim = shard_dim(spec.placements()[as_size(mesh_dim)]);
   bool after = false;
   for (const int64_t d : spec.order()) {
     if (d == mesh_dim)
       after = true;
-    else if (after && shard_dim(spec.placements()[u(d)]) == dim)
+    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
       return false;
   }
   return true;
@@ -64,8 +61,8 @@ class Planner {
   }
 
  private:
-  const Placement& now(int64_t d) const { return now_->placements()[u(d)]; }
-  const Placement& target(int64_t d) const { return to_->placements()[u(d)]; }
+  const Placement& now(int64_t d) const { return now_->placements()[as_size(d)]; }
+  const Placement& target(int64_t d) const { return to_->placements()[as_size(d)]; }
 
   void check() const {
     LOCKSTEP_CHECK(
@@ -81,7 +78,7 @@ class Planner {
 
   SpecPtr with(int64_t mesh_dim, const Placement& placement, std::vector<int64_t> order) const {
     auto placements = now_->placements();
-    placements[u(mesh_dim)] = placement;
+    placements[as_size(mesh_dim)] = placement;
     return std::make_shared<const Spec>(now_->with_placements(std::move(placements), std::move(order)));
   }
 
@@ -101,11 +98,11 @@ class Planner {
   // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and
   // come first among those that cut it.
   bool nests_like_target(const Spec& spec, int64_t d) const {
-    const int64_t dim = shard_dim(spec.placements()[u(d)]);
+    const int64_t dim = shard_dim(spec.placements()[as_size(d)]);
     const auto cutters = [dim](const Spec& s) {
       std::vector<int64_t> dims;
       for (const int64_t i : s.order())
-        if (shard_dim(s.placements()[u(i)]) == dim) dims.push_back(i);
+        if (shard_dim(s.placements()[as_size(i)]) == dim) dims.push_back(i);
       return dims;
     };
     return cutters(spec) == cutters(*to_);
@@ -126,11 +123,11 @@ class Planner {
     if (bytes == 0) return step(StepKind::kSlice, -1, next, 0);
     std::vector<int64_t> changed;
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
-      if (now(d) != next->placements()[u(d)]) changed.push_back(d);
+      if (now(d) != next->placements()[as_size(d)]) changed.push_back(d);
     if (changed.size() == 1 && std::holds_alternative<Shard>(now(changed[0])) && !is_flat(*now_) &&
         is_innermost(*now_, changed[0])) {
       const int64_t d = changed[0];
-      const auto& after = next->placements()[u(d)];
+      const auto& after = next->placements()[as_size(d)];
       if (*next == *with(d, after, now_->order())) {
         if (is_replicate(after)) return step(StepKind::kAllGather, d, next, bytes);
         if (std::holds_alternative<Shard>(after) && is_innermost(*next, d))
@@ -267,7 +264,7 @@ std::vector<int64_t> Moves::peers(int64_t position) const {
   const auto& mesh = from_.mesh();
   std::vector<int64_t> found{position};
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
-    if (!distributes(from_.placements()[u(d)])) continue;
+    if (!distributes(from_.placements()[as_size(d)])) continue;
     std::vector<int64_t> more;
     for (const int64_t p : found)
       for (const int64_t q : mesh.line(p, d)) more.push_back(q);
@@ -332,7 +329,8 @@ std::string to_string(const Step& s) {
     const auto text = to_string(spec);
     return text.substr(text.find('@') + 1);
   };
-  const std::string along = s.mesh_dim < 0 ? "" : concat(" along ", s.from->mesh().names()[u(s.mesh_dim)]);
+  const std::string along =
+      s.mesh_dim < 0 ? "" : concat(" along ", s.from->mesh().names()[as_size(s.mesh_dim)]);
   return concat(name(s.kind), along, " ", placed(*s.from), " -> ", placed(*s.to), " (", s.bytes, " bytes)");
 }
 

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
@@ -12,22 +13,18 @@
 namespace lockstep {
 namespace {
 
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
-
 using Locals = PerRank<at::Tensor>;
 
 const std::vector<Group>& groups_of(const Step& step, const Comm& comm) {
-  return comm.along[u(step.mesh_dim)];
+  return comm.along[as_size(step.mesh_dim)];
 }
 
 ReduceOp reduction(const Step& step) {
-  return std::get<Partial>(step.from->placements()[u(step.mesh_dim)]).op;
+  return std::get<Partial>(step.from->placements()[as_size(step.mesh_dim)]).op;
 }
 
 int64_t cut_by(const Step& step, const Spec& spec) {
-  return shard_dim(spec.placements()[u(step.mesh_dim)]);
+  return shard_dim(spec.placements()[as_size(step.mesh_dim)]);
 }
 
 Locals conformed(Locals locals, const Spec& spec) {
@@ -135,11 +132,11 @@ Locals exchanged(const Step& step, const Locals& locals, const Comm& comm) {
 }
 
 Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto op = std::get<Partial>(step.to->placements()[u(step.mesh_dim)]).op;
+  const auto op = std::get<Partial>(step.to->placements()[as_size(step.mesh_dim)]).op;
   const bool same_everywhere = op == ReduceOp::kAvg || op == ReduceOp::kMin || op == ReduceOp::kMax;
   Locals result;
   for (size_t i = 0; i < locals.size(); ++i) {
-    const bool owner = comm.along[u(step.mesh_dim)][i].place == 0;
+    const bool owner = comm.along[as_size(step.mesh_dim)][i].place == 0;
     result.push_back(owner || same_everywhere ? locals[i].clone()
                                               : at::full_like(locals[i], identity(op, step.to->dtype())));
   }

@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
 #include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // Bytes that each rank receives, roughly: `bytes` is the tensor at this mesh dimension's level, m its size.
 double move_cost(const Placement& from, const Placement& to, double bytes, double m) {
@@ -46,7 +43,7 @@ class Chooser {
       : resolved_(resolved), operands_(operands), call_(call), stays_(stays), aliases_(aliases) {
     for (const auto& spec : operands.specs)
       if (spec != nullptr) mesh_ = &spec->mesh();
-    chosen_.resize(u(mesh_->ndim()));
+    chosen_.resize(as_size(mesh_->ndim()));
     for (const auto& meta : operands.metas) call_.input_extents.push_back(meta.shape);
     if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
   }
@@ -58,7 +55,7 @@ class Chooser {
       call_.mesh_size = mesh_->size(d);
       call_.current.clear();
       for (const auto& spec : operands_.specs)
-        call_.current.push_back(spec == nullptr ? Placement(Replicate{}) : spec->placements()[u(d)]);
+        call_.current.push_back(spec == nullptr ? Placement(Replicate{}) : spec->placements()[as_size(d)]);
       const Row* best = nullptr;
       auto best_cost = std::pair(std::numeric_limits<double>::infinity(), size_t{0});
       const auto rows = legal_rows(*resolved_.entry, call_);
@@ -72,7 +69,7 @@ class Chooser {
       }
       if (best == nullptr) return false;
       cut(*best, d);
-      chosen_[u(d)] = *best;
+      chosen_[as_size(d)] = *best;
     }
     return true;
   }
@@ -101,7 +98,7 @@ class Chooser {
     }
     for (size_t j = 0; j < row.outputs.size(); ++j) {
       if (!call_.outputs[j].defined) continue;
-      if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[u(aliases_[j])]) return false;
+      if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[as_size(aliases_[j])]) return false;
       if (!mixes(row, &Row::outputs, j)) return false;
     }
     return divides(row, d) && has_whole_blocks(row, d);
@@ -128,8 +125,8 @@ class Chooser {
     if (ragged != 1) return ragged == 0;
     Placements placements;
     for (const auto& other : chosen_) placements.push_back(other ? ((*other).*side)[tensor] : Replicate{});
-    placements[u(d)] = (row.*side)[tensor];
-    const auto& blocks = std::get<RaggedShard>(placements[u(ragged_dim(placements))]);
+    placements[as_size(d)] = (row.*side)[tensor];
+    const auto& blocks = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
     return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
   }
 
@@ -151,7 +148,7 @@ class Chooser {
     const auto factor = [&](auto placement_in, int64_t dim) {
       int64_t pieces = mesh_->size(d);
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
-        if (chosen_[u(e)].has_value() && shard_dim(placement_in(*chosen_[u(e)])) == dim)
+        if (chosen_[as_size(e)].has_value() && shard_dim(placement_in(*chosen_[as_size(e)])) == dim)
           pieces *= mesh_->size(e);
       return pieces;
     };
@@ -160,11 +157,11 @@ class Chooser {
       // Interleaving cuts each of its parts, so each of them has to divide.
       const auto* strided = std::get_if<InterleavedShard>(&row.inputs[input]);
       const int64_t parts = strided == nullptr ? 1 : strided->parts;
-      if (operands_.metas[input].shape[u(dim)] % (factor(in, dim) * parts) != 0) return false;
+      if (operands_.metas[input].shape[as_size(dim)] % (factor(in, dim) * parts) != 0) return false;
     }
     for (const int64_t dim : row.even_outputs) {
       const auto out = [](const Row& r) { return r.outputs[0]; };
-      if (call_.outputs[0].shape[u(dim)] % factor(out, dim) != 0) return false;
+      if (call_.outputs[0].shape[as_size(dim)] % factor(out, dim) != 0) return false;
     }
     return true;
   }
@@ -174,7 +171,7 @@ class Chooser {
     const auto shorten = [m](std::vector<int64_t>& extents, const Placement& p) {
       const int64_t dim = shard_dim(p);
       if (dim >= 0 && dim < static_cast<int64_t>(extents.size()))
-        extents[u(dim)] = (extents[u(dim)] + m - 1) / m;
+        extents[as_size(dim)] = (extents[as_size(dim)] + m - 1) / m;
     };
     for (size_t i = 0; i < row.inputs.size(); ++i) shorten(call_.input_extents[i], row.inputs[i]);
     if (!row.outputs.empty()) shorten(call_.output_extents, row.outputs[0]);
@@ -188,7 +185,8 @@ class Chooser {
       const auto& spec = *operands_.specs[i];
       auto bytes = static_cast<double>(spec.numel() * static_cast<int64_t>(c10::elementSize(spec.dtype())));
       for (int64_t e = 0; e < mesh_->ndim(); ++e)
-        if (e != d && distributes(spec.placements()[u(e)])) bytes /= static_cast<double>(mesh_->size(e));
+        if (e != d && distributes(spec.placements()[as_size(e)]))
+          bytes /= static_cast<double>(mesh_->size(e));
       cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));
       ++cost.second;
     }

@@ -61,8 +61,8 @@ Distribution distribution_of(const RandomCall& call) {
   return d;
 }
 
-PhiloxPlan philox_plan(const RandomState& state, const RandomGeometry& geometry) {
-  PhiloxPlan plan{state.seed, {}, geometry.vector_width};
+PhiloxSweep philox_plan(const RandomState& state, const RandomGeometry& geometry) {
+  PhiloxSweep plan{state.seed, {}, geometry.vector_width};
   for (const RandomLaunch& launch : geometry.launches) {
     PhiloxLaunch& to = plan.launches.emplace_back(PhiloxLaunch{launch.first, launch.count, launch.threads});
     to.counter = geometry.indexed ? 0 : (state.offset + launch.offset) / 4;

@@ -37,7 +37,7 @@ uint64_t advance(const RandomCall& call, const DeviceModel& device);
 
 // What the kernels are told: which values, and which block and lane each element gets. Not for kRandperm.
 Distribution distribution_of(const RandomCall& call);
-PhiloxPlan philox_plan(const RandomState& state, const RandomGeometry& geometry);
+PhiloxSweep philox_plan(const RandomState& state, const RandomGeometry& geometry);
 
 // Everything along each dimension: what a rank owns of a replicated tensor.
 std::vector<IndexList> owned_whole(const std::vector<int64_t>& shape);

@@ -10,6 +10,7 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
@@ -19,10 +20,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 CommPtr comm_of(const MeshInWorld& mesh) {
   if (mesh.comm != nullptr) return mesh.comm;
@@ -52,10 +49,10 @@ std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mes
   LOCKSTEP_CHECK(std::none_of(placements.begin(), placements.end(), is_ragged), "[from_local] ", placements,
                  " makes locals flat, which tells nothing of the global shape; pass it");
   for (int64_t d = 0; d < mesh.ndim(); ++d)
-    if (const int64_t dim = shard_dim(placements[u(d)]); dim >= 0) {
-      LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[u(d)],
+    if (const int64_t dim = shard_dim(placements[as_size(d)]); dim >= 0) {
+      LOCKSTEP_CHECK(dim < static_cast<int64_t>(shape.size()), "[from_local] ", placements[as_size(d)],
                      " needs dimension ", dim, ", but the local tensor has shape ", local.sizes());
-      shape[u(dim)] *= mesh.size(d);
+      shape[as_size(dim)] *= mesh.size(d);
     }
   return shape;
 }
@@ -73,11 +70,11 @@ void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
 
 void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
-    if (!is_replicate(spec.placements()[u(d)])) continue;
-    all_gather(*comm.world, comm.along[u(d)], locals, [&](size_t i, const at::Tensor& copy) {
+    if (!is_replicate(spec.placements()[as_size(d)])) continue;
+    all_gather(*comm.world, comm.along[as_size(d)], locals, [&](size_t i, const at::Tensor& copy) {
       LOCKSTEP_CHECK(
           same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
-          spec.mesh().names()[u(d)], ", but rank ", comm.ranks[i],
+          spec.mesh().names()[as_size(d)], ", but rank ", comm.ranks[i],
           " holds other bits than its group; broadcast first, or name the placement that is meant");
     }).wait();
   }
@@ -165,7 +162,7 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
   LOCKSTEP_CHECK(why.empty(), "[distribute_tensor] the tensor ", why);
   const auto comm = comm_of(mesh);
   const auto replicated = std::make_shared<const Spec>(
-      Spec(mesh.mesh, Placements(u(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(),
+      Spec(mesh.mesh, Placements(as_size(mesh.mesh.ndim()), Replicate{}), tensor.sizes().vec(),
            tensor.scalar_type())
           .with_tensor(tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()));
   PerRank<at::Tensor> locals(comm->ranks.size(), tensor.detach());
@@ -202,7 +199,7 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
     const auto why = is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i]);
     LOCKSTEP_CHECK(why.empty(), "[from_local] the tensor of rank ", comm->ranks[i], " ", why);
   }
-  LOCKSTEP_CHECK(placements.size() == u(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
+  LOCKSTEP_CHECK(placements.size() == as_size(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
                  placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
                  to_string(mesh.mesh));
   auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
@@ -240,7 +237,7 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor) {
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
   const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
-  return to_local(redistribute(tensor, Placements(u(ndim), Replicate{}))).front();
+  return to_local(redistribute(tensor, Placements(as_size(ndim), Replicate{}))).front();
 }
 
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {

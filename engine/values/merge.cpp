@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/values/merge.h"
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 bool same_spec(const TensorRecord& a, const TensorRecord& b) {
   if (a.spec == nullptr || b.spec == nullptr) return a.spec == b.spec;
@@ -42,7 +39,7 @@ std::string difference(const TimelineEntry& a, const TimelineEntry& b) {
 // Makes room for a digest of every position.
 void widen(TensorRecord& record) {
   if (record.digests.empty()) return;
-  record.digests.assign(u(record.spec->mesh().size()), {});
+  record.digests.assign(as_size(record.spec->mesh().size()), {});
   record.strides.clear();
 }
 
@@ -51,8 +48,8 @@ void place(TensorRecord& into, const TensorRecord& from, const std::vector<int64
   if (from.digests.empty()) return;
   if (!from.strides.empty()) into.strides.resize(into.digests.size());
   for (size_t i = 0; i < positions.size(); ++i) {
-    into.digests[u(positions[i])] = from.digests[i];
-    if (!from.strides.empty()) into.strides[u(positions[i])] = from.strides[i];
+    into.digests[as_size(positions[i])] = from.digests[i];
+    if (!from.strides.empty()) into.strides[as_size(positions[i])] = from.strides[i];
   }
 }
 

@@ -9,16 +9,13 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/values/as_size.h"
 #include "engine/values/text.h"
 #include "engine/world/ask.h"
 #include "engine/world/bits.h"
 
 namespace lockstep {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // Exchanges are counted for each group, which is the same for all of its ranks.
 struct Key {
@@ -46,15 +43,15 @@ Post post_of(const char* op, const Part& part) {
 // Where ranks meet. Safe to use from all of their threads.
 class Board {
  public:
-  Board(int64_t n, std::chrono::milliseconds patience) : patience_(patience), ranks_(u(n)) {}
+  Board(int64_t n, std::chrono::milliseconds patience) : patience_(patience), ranks_(as_size(n)) {}
   int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
 
   void post(const Key& key, const char* op, int64_t place, Post post) {
     const std::lock_guard lock(mutex_);
     auto& meeting = meetings_[key];
     meeting.posts.resize(key.ranks.size());
-    meeting.posts[u(place)] = std::make_shared<const Post>(std::move(post));
-    ranks_[u(key.ranks[u(place)])].last = concat(op, ", ", key.text());
+    meeting.posts[as_size(place)] = std::make_shared<const Post>(std::move(post));
+    ranks_[as_size(key.ranks[as_size(place)])].last = concat(op, ", ", key.text());
     changed_.notify_all();
   }
 
@@ -67,7 +64,7 @@ class Board {
     const auto settled = [&] { return missing(key, meeting) < 0 || ended_among(key, meeting) >= 0; };
     changed_.wait_until(lock, deadline, settled);
     if (const int64_t rank = ended_among(key, meeting); rank >= 0)
-      lost(key, op, place, rank, concat("has ended: ", *ranks_[u(rank)].ended));
+      lost(key, op, place, rank, concat("has ended: ", *ranks_[as_size(rank)].ended));
     if (const int64_t rank = missing(key, meeting); rank >= 0)
       lost(key, op, place, rank, concat("did not come within ", patience_.count(), " ms"));
     auto posts = meeting.posts;
@@ -77,7 +74,7 @@ class Board {
 
   void end(int64_t rank, std::string why) {
     const std::lock_guard lock(mutex_);
-    ranks_[u(rank)].ended = std::move(why);
+    ranks_[as_size(rank)].ended = std::move(why);
     changed_.notify_all();
   }
 
@@ -99,13 +96,14 @@ class Board {
   }
   int64_t ended_among(const Key& key, const Meeting& meeting) const {
     for (size_t place = 0; place < key.ranks.size(); ++place)
-      if (meeting.posts[place] == nullptr && ranks_[u(key.ranks[place])].ended) return key.ranks[place];
+      if (meeting.posts[place] == nullptr && ranks_[as_size(key.ranks[place])].ended) return key.ranks[place];
     return -1;
   }
   [[noreturn]] void lost(const Key& key, const char* op, int64_t place, int64_t rank,
                          const std::string& why) const {
-    throw RankLost(concat("[", op, "] ", key.text(), ": rank ", key.ranks[u(place)], " waits for rank ", rank,
-                          ", which ", why, "; the last that it came to is ", ranks_[u(rank)].last));
+    throw RankLost(concat("[", op, "] ", key.text(), ": rank ", key.ranks[as_size(place)], " waits for rank ",
+                          rank, ", which ", why, "; the last that it came to is ",
+                          ranks_[as_size(rank)].last));
   }
 
   const std::chrono::milliseconds patience_;
@@ -145,12 +143,12 @@ class ThreadWorld final : public World {
     const auto& part = asked.parts[0];
     const int64_t own = part.group->place;
     for (size_t place = 0; place < posts.size(); ++place)
-      agree(key.text(), part.group->self(), asks[place], key.ranks[place], posts[place]->asks[u(own)]);
+      agree(key.text(), part.group->self(), asks[place], key.ranks[place], posts[place]->asks[as_size(own)]);
     std::vector<size_t> next(posts.size());
     for (size_t k = 0; k < part.received.size(); ++k) {
       const auto& [place, into] = part.received[k];
-      const auto& sent = posts[u(place)]->sent;
-      auto& i = next[u(place)];
+      const auto& sent = posts[as_size(place)]->sent;
+      auto& i = next[as_size(place)];
       while (sent[i].place != own) ++i;
       const auto& parcel = sent[i++].tensor;
       if (asked.arrived)
@@ -198,16 +196,16 @@ void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>&
                     std::chrono::milliseconds patience) {
   LOCKSTEP_CHECK(n >= 1, "[run_on_threads] a world needs at least one rank, not ", n);
   const auto board = std::make_shared<Board>(n, patience);
-  std::vector<std::exception_ptr> errors(u(n));
+  std::vector<std::exception_ptr> errors(as_size(n));
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
       try {
         body(std::make_shared<ThreadWorld>(board, rank));
       } catch (...) {
-        errors[u(rank)] = std::current_exception();
+        errors[as_size(rank)] = std::current_exception();
       }
-      board->end(rank, errors[u(rank)] ? what(errors[u(rank)]) : "its program is done");
+      board->end(rank, errors[as_size(rank)] ? what(errors[as_size(rank)]) : "its program is done");
     });
   threads.clear();
   rethrow_first(errors);

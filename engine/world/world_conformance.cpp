@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
@@ -11,10 +12,6 @@
 
 namespace lockstep {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 constexpr c10::ScalarType kTypes[] = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf, at::kLong,
                                       at::kInt,    at::kShort, at::kChar,     at::kByte, at::kBool};
@@ -95,7 +92,7 @@ class Conformance {
  private:
   int64_t members(size_t i) const { return static_cast<int64_t>(groups_[i].ranks.size()); }
   int64_t rank(size_t i) const { return groups_[i].self(); }
-  int64_t rank(size_t i, int64_t place) const { return groups_[i].ranks[u(place)]; }
+  int64_t rank(size_t i, int64_t place) const { return groups_[i].ranks[as_size(place)]; }
 
   template <class... Text>
   void expect(bool holds, const char* collective, size_t i, const Text&... text) {
@@ -126,11 +123,11 @@ class Conformance {
 
   void gathers(c10::ScalarType dtype) {
     const auto expected = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), kWhole); });
-    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][u(k)]); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)]); });
     const auto sent = by_rank([&](size_t i) { return sample(dtype, rank(i), kWhole); });
     all_gather(world_, groups_, sent, into).wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("all_gather", i, k, into[i][u(k)], expected[i][u(k)]);
+      expect_bits("all_gather", i, k, into[i][as_size(k)], expected[i][as_size(k)]);
       return at::Tensor();
     });
   }
@@ -155,10 +152,10 @@ class Conformance {
     const auto sent = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i), k); });
     const auto expected =
         by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), groups_[i].place); });
-    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][u(k)]); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)]); });
     all_to_all(world_, groups_, sent, into).wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("all_to_all", i, k, into[i][u(k)], expected[i][u(k)]);
+      expect_bits("all_to_all", i, k, into[i][as_size(k)], expected[i][as_size(k)]);
       return at::Tensor();
     });
   }
@@ -204,9 +201,9 @@ class Conformance {
     two.wait();
     one.wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("the first of two all_gathers", i, k, into_first[i][u(k)],
+      expect_bits("the first of two all_gathers", i, k, into_first[i][as_size(k)],
                   at::full({2}, 10 * rank(i, k) + 1, at::kLong));
-      expect_bits("the second of two all_gathers", i, k, into_second[i][u(k)],
+      expect_bits("the second of two all_gathers", i, k, into_second[i][as_size(k)],
                   at::full({2}, 10 * rank(i, k) + 2, at::kLong));
       return at::Tensor();
     });

@@ -8,15 +8,12 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 bool is_float(const at::Tensor& t) {
   return t.defined() && t.is_floating_point();
@@ -91,7 +88,7 @@ const WideInput& named(const RecordedOp& op, const std::vector<WideInput>& input
   size_t at = 0;
   for (size_t i = 0; i < op.args.size(); ++i) {
     if (op.op->args[i].name == name) return inputs.at(at);
-    at += u(std::max<int64_t>(op.tensors_per_arg[i], 0));
+    at += as_size(std::max<int64_t>(op.tensors_per_arg[i], 0));
   }
   throw Broken(concat("[bound] ", op.op->name, " has no argument ", name));
 }

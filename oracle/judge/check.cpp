@@ -46,10 +46,10 @@ class Checker {
       finish_timeline();
       result_.equal = true;
       for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
-    } catch (Finding& finding) {
-      Fault& fault = result_.fault.emplace(std::move(finding.fault));
-      fault.entry = next_;
-      if (next_ < timeline_.size() && fault.op.empty()) fault.op = timeline_[next_].op;
+    } catch (Mismatched& mismatched) {
+      Mismatch& mismatch = result_.mismatch.emplace(std::move(mismatched.mismatch));
+      mismatch.entry = next_;
+      if (next_ < timeline_.size() && mismatch.op.empty()) mismatch.op = timeline_[next_].op;
       result_.equal = false;
     }
     return std::move(result_);
@@ -61,7 +61,7 @@ class Checker {
     const bool empty = window.numel() == 0 && !has_elements(record) && window.dtype == record.spec->dtype() &&
                        at::IntArrayRef(window.shape) == record.spec->shape();
     if (!empty) return shadow_.find(window, record);
-    const SlicePlanPtr plan = slice_plan(*record.spec);
+    const SlicingPtr plan = slicing_of(*record.spec);
     return shadow_.rendition(window, Tensors(static_cast<size_t>(plan->terms), recording_.read(window)),
                              *plan);
   }
@@ -74,7 +74,7 @@ class Checker {
     Window window = recording_.window(s.plain);
     window.epoch = 0;
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
-    const SlicePlanPtr plan = slice_plan(*s.spec);
+    const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
     for (int64_t t = 0; t < plan->terms; ++t)
       terms.push_back(at::empty_strided(window.shape, window.stride, s.plain.options().requires_grad(false)));
@@ -159,8 +159,9 @@ class Checker {
     }
     if (skippable) return skip(op);
     if (at_end())
-      find_fault(Condition::kSequence, "the plain run does ", op.op->name, " next, and the engine nothing");
-    find_fault(Condition::kSequence, "the plain run does ", op.op->name, " here");
+      report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
+                      " next, and the engine nothing");
+    report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
   }
 
   // Of two copies, the one of the same value.
@@ -176,12 +177,12 @@ class Checker {
     for (const std::string& problem :
          {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})
-      if (!problem.empty()) find_fault(Condition::kSequence, problem);
+      if (!problem.empty()) report_mismatch(Condition::kSequence, problem);
     if (op.random_offset != entry().random_offset)
-      find_fault(Condition::kOp, "it draws at offset ", entry().random_offset.value_or(0),
-                 " of the stream, where the "
-                 "single device is at ",
-                 op.random_offset.value_or(0));
+      report_mismatch(Condition::kOp, "it draws at offset ", entry().random_offset.value_or(0),
+                      " of the stream, where the "
+                      "single device is at ",
+                      op.random_offset.value_or(0));
     for (size_t i = 0; i < op.inputs.size(); ++i) q.renditions.push_back(rendition_of(op, i, q.inputs[i]));
     ++result_.ops;
     for (const size_t i : op.written) constants_.erase(op.inputs[i].id());
@@ -197,14 +198,14 @@ class Checker {
     if (record == nullptr) return Shadow::plain();
     if (RenditionPtr found = known(op.inputs[i], *record)) return found;
     const bool recognised = !shadow_.recognise(*record).empty();
-    Fault fault;
-    fault.condition = Condition::kClosed;
-    fault.position = first_mismatch({recording_.read(op.inputs[i])}, *record);
-    fault.text = concat("input ", i, ", placed as ", *record->spec,
-                        ", is not the value that the plain run reads here: it is ",
-                        recognised ? "another value of the Program, or an older state of this one"
-                                   : "no value of the Program at all; it was changed or lost on the way");
-    throw Finding{std::move(fault)};
+    Mismatch mismatch;
+    mismatch.condition = Condition::kClosed;
+    mismatch.position = first_mismatch({recording_.read(op.inputs[i])}, *record);
+    mismatch.text = concat("input ", i, ", placed as ", *record->spec,
+                           ", is not the value that the plain run reads here: it is ",
+                           recognised ? "another value of the Program, or an older state of this one"
+                                      : "no value of the Program at all; it was changed or lost on the way");
+    throw Mismatched{std::move(mismatch)};
   }
 
   // An op of the engine's alone: a copy has the renditions of its source.
@@ -214,7 +215,8 @@ class Checker {
     const TensorRecord &in = entry().inputs[0], &out = entry().outputs[0];
     for (const auto& sighting : shadow_.recognise(in)) {
       const int64_t position = first_mismatch(shadow_.terms(sighting.window, *sighting.rendition), out);
-      if (position >= 0) find_fault(Condition::kOp, "a copy differs from its source at position ", position);
+      if (position >= 0)
+        report_mismatch(Condition::kOp, "a copy differs from its source at position ", position);
       shadow_.learn(sighting.window, sighting.rendition, out);
     }
   }
@@ -247,7 +249,7 @@ class Checker {
 
   void finish_timeline() {
     for (pass_moves(); !at_end(); ++next_, pass_moves()) {
-      if (!alone(entry().op)) find_fault(Condition::kSequence, "the plain run has ended before this op");
+      if (!alone(entry().op)) report_mismatch(Condition::kSequence, "the plain run has ended before this op");
       pass_copy();
     }
   }
@@ -255,19 +257,19 @@ class Checker {
   void finish(const Final& f, size_t i) {
     const bool defined = f.record.spec != nullptr && !f.record.digests.empty();
     if (defined != f.plain.defined())
-      find_fault(Condition::kFinal, "value ", i, " is ", defined ? "defined" : "undefined",
-                 ", unlike the plain run's");
+      report_mismatch(Condition::kFinal, "value ", i, " is ", defined ? "defined" : "undefined",
+                      ", unlike the plain run's");
     result_.finals.emplace_back();
     if (!defined) return;
     const Window window = recording_.window(f.plain);
     const RenditionPtr rendition = known(window, f.record);
     if (!rendition) {
-      Fault fault;
-      fault.condition = Condition::kFinal;
-      fault.position = first_mismatch({recording_.read(window)}, f.record);
-      fault.text = concat("value ", i, ", placed as ", *f.record.spec,
-                          ", is not what the oracle's own values come to");
-      throw Finding{std::move(fault)};
+      Mismatch mismatch;
+      mismatch.condition = Condition::kFinal;
+      mismatch.position = first_mismatch({recording_.read(window)}, f.record);
+      mismatch.text = concat("value ", i, ", placed as ", *f.record.spec,
+                             ", is not what the oracle's own values come to");
+      throw Mismatched{std::move(mismatch)};
     }
     const at::Tensor plain = recording_.read(window);
     result_.finals.back() = plain;
@@ -281,7 +283,7 @@ class Checker {
   at::Tensor whole(const Window& window, const Rendition& rendition, const Spec& spec) const {
     const Tensors terms = shadow_.terms(window, rendition);
     if (!rendition.pending()) return terms[0];
-    const SlicePlanPtr plan = slice_plan(spec);
+    const SlicingPtr plan = slicing_of(spec);
     Tensors locals;
     for (size_t p = 0; p < plan->term.size(); ++p)
       locals.push_back(cut(terms[static_cast<size_t>(plan->term[p])], *plan, static_cast<int64_t>(p)));
@@ -327,8 +329,8 @@ const char* name(Condition condition) {
 }
 
 std::string describe(const Judgement& j) {
-  if (j.fault) {
-    const Fault& f = *j.fault;
+  if (j.mismatch) {
+    const Mismatch& f = *j.mismatch;
     std::string text = concat("difference (", name(f.condition), ") at op ", f.entry, f.op.empty() ? "" : " ",
                               f.op, ": ", f.text);
     if (f.position >= 0) text += concat("; position ", f.position);

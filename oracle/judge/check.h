@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a timeline of the engine against the recording of the plain run. Bits that differ are explained by
 // two proofs for each op (DESIGN: the oracle gets the same bits in the declared order on its own slices, and
-// they are within the bound of the float64 answer), or are a fault with its place.
+// they are within the bound of the float64 answer), or are a mismatch with its place.
 //
 // One pass. Each op of the timeline is matched with the op of the recording that stands at its place
 // (redistributions aside), so every tensor that it reads has a name: the plain memory at that time. The
@@ -21,7 +21,7 @@
 #include "engine/values/timeline.h"
 #include "oracle/judge/forgiveness.h"
 #include "oracle/plain/evaluate.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 
 namespace lockstep::oracle {
 
@@ -44,7 +44,7 @@ enum class Condition {
 };
 const char* name(Condition condition);
 
-struct Fault {
+struct Mismatch {
   Condition condition = Condition::kOp;
   size_t entry = 0;  // of the timeline; its size for a final value
   std::string op;
@@ -57,11 +57,12 @@ struct Fault {
 struct Judgement {
   bool equal = false;                   // every final value is the plain run's in every bit
   std::vector<Explanation> explained;   // why not, in the order of the timeline
-  std::optional<Fault> fault;           // the first; then neither equal nor explained
+  std::optional<Mismatch> mismatch;     // the first; then neither equal nor explained
   size_t ops = 0, redistributions = 0;  // that were judged
   std::map<std::pair<Forgiven, std::string>, int64_t> forgiven;  // kind and op: how often
-  std::vector<at::Tensor> finals;  // the oracle's own final values, pending sums folded; without a fault only
-  bool passed() const { return !fault; }
+  std::vector<at::Tensor>
+      finals;  // the oracle's own final values, pending sums folded; without a mismatch only
+  bool passed() const { return !mismatch; }
 };
 std::string describe(const Judgement& judgement);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timelines made by hand, right ones and wrong ones: what is right passes with its reason, and each fault is
-// named with its place.
+// Timelines made by hand, right ones and wrong ones: what is right passes with its reason, and each mismatch
+// is named with its place.
 #include "oracle/judge/check.h"
 
 #include <gtest/gtest.h>
@@ -43,9 +43,9 @@ Case contraction(ScalarType dtype = ScalarType::Float) {
 }
 
 void expect_fault(const Judgement& j, Condition condition, size_t entry, const std::string& text) {
-  ASSERT_TRUE(j.fault) << describe(j);
-  EXPECT_EQ(j.fault->condition, condition) << describe(j);
-  EXPECT_EQ(j.fault->entry, entry) << describe(j);
+  ASSERT_TRUE(j.mismatch) << describe(j);
+  EXPECT_EQ(j.mismatch->condition, condition) << describe(j);
+  EXPECT_EQ(j.mismatch->entry, entry) << describe(j);
   EXPECT_NE(describe(j).find(text), std::string::npos) << describe(j);
   EXPECT_FALSE(j.equal);
   EXPECT_FALSE(j.passed());
@@ -107,10 +107,10 @@ TEST(Check, WrongKindOfPartialIsADifference) {
   const Held y = e.redistribute(p, "[R]");
   const Judgement j = e.judge({x, w, y});
   expect_fault(j, Condition::kOp, 0, "aten::mm");
-  EXPECT_EQ(j.fault->index.size(), 2u);
-  EXPECT_GT(std::abs(j.fault->actual - j.fault->expected), j.fault->bound);
-  EXPECT_GT(j.fault->bound, 0);
-  EXPECT_LT(j.fault->bound, 1e-3);
+  EXPECT_EQ(j.mismatch->index.size(), 2u);
+  EXPECT_GT(std::abs(j.mismatch->actual - j.mismatch->expected), j.mismatch->bound);
+  EXPECT_GT(j.mismatch->bound, 0);
+  EXPECT_LT(j.mismatch->bound, 1e-3);
 }
 
 // Would catch: a bound so wide that a bias counted three times, or a rank that is left out, fits in.

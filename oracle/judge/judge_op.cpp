@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "engine/values/as_size.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
@@ -14,10 +15,6 @@
 
 namespace lockstep::oracle {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 bool pending(const TensorRecord* record) {
   return record != nullptr && record->spec->has_partial();
@@ -31,17 +28,17 @@ bool draws_values(const Operator& op) {
 
 void judge_view(const OpInQuestion& q, size_t i, const Shadow& shadow) {
   const Effect& e = q.effects[i];
-  const RenditionPtr& r = q.renditions[u(e.input)];
+  const RenditionPtr& r = q.renditions[as_size(e.input)];
   if (r->unset) return;
-  const SlicePlanPtr plan = slice_plan(*q.outputs[i]->spec);
+  const SlicingPtr plan = slicing_of(*q.outputs[i]->spec);
   const bool same_terms = plan->partial_dims == r->partial_dims && plan->ops == r->ops;
   const int64_t position = same_terms ? first_mismatch(shadow.terms(e.window, *r), *q.outputs[i]) : 0;
   if (position < 0) return;
-  Fault fault;
-  fault.text =
+  Mismatch mismatch;
+  mismatch.text =
       concat("result ", i, ", a view placed as ", *q.outputs[i]->spec, ", is not the view of what it reads");
-  fault.position = position;
-  throw Finding{std::move(fault)};
+  mismatch.position = position;
+  throw Mismatched{std::move(mismatch)};
 }
 
 // ---- the whole op on whole values ----
@@ -89,11 +86,11 @@ Tensors whole_inputs(const OpInQuestion& q, const Recording& recording, const Sh
   return with_mask(q, recording, fresh_where_written(q.op, std::move(inputs)));
 }
 
-RenditionPtr own_or_plain(const OpInQuestion& q, size_t i, const Tensors& terms, const SlicePlan& signature,
+RenditionPtr own_or_plain(const OpInQuestion& q, size_t i, const Tensors& terms, const Slicing& signature,
                           const Recording& recording, const Shadow& shadow) {
   const Effect& e = q.effects[i];
   const bool one = terms.size() == 1 && signature.partial_dims.empty();
-  const RenditionPtr base = e.input >= 0 ? q.renditions[u(e.input)] : nullptr;
+  const RenditionPtr base = e.input >= 0 ? q.renditions[as_size(e.input)] : nullptr;
   const bool beside = base != nullptr && !base->plain() && e.written;
   if (one && !beside && same_bits(terms[0], recording.read(e.window))) return Shadow::plain();
   return shadow.rendition(e.window, terms, signature, base.get());
@@ -111,7 +108,7 @@ struct Replay {
   const Recording& recording;
   const Shadow& shadow;
   std::vector<SpecPtr> input_specs, output_specs;
-  std::vector<SlicePlanPtr> input_plans, output_plans;
+  std::vector<SlicingPtr> input_plans, output_plans;
   std::vector<Tensors> input_terms;
 
   // An earlier position with the same slices of everything; -1 if there is none.
@@ -120,12 +117,11 @@ struct Replay {
       bool same = true;
       for (size_t i = 0; i < input_plans.size(); ++i) {
         const auto& plan = input_plans[i];
-        same =
-            same &&
-            (!plan || (plan->first[u(p)] == plan->first[u(position)] && stride(i, p) == stride(i, position)));
+        same = same && (!plan || (plan->first[as_size(p)] == plan->first[as_size(position)] &&
+                                  stride(i, p) == stride(i, position)));
       }
       for (const auto& plan : output_plans)
-        same = same && (!plan || plan->shapes[u(p)] == plan->shapes[u(position)]);
+        same = same && (!plan || plan->shapes[as_size(p)] == plan->shapes[as_size(position)]);
       if (same) return p;
     }
     return -1;
@@ -143,13 +139,13 @@ struct Replay {
   // Of the rank's part of an input in its memory; none: dense.
   std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const {
     const auto& all = q.inputs[i]->strides;
-    if (all.empty() || all.at(u(position)).empty()) return std::nullopt;
-    return all[u(position)];
+    if (all.empty() || all.at(as_size(position)).empty()) return std::nullopt;
+    return all[as_size(position)];
   }
 
   at::Tensor part(size_t i, int64_t position) const {
-    const SlicePlan& plan = *input_plans[i];
-    const at::Tensor& term = input_terms[i][u(plan.term[u(position)])];
+    const Slicing& plan = *input_plans[i];
+    const at::Tensor& term = input_terms[i][as_size(plan.term[as_size(position)])];
     const auto own = stride(i, position);
     return own ? cut(term, plan, position, *own) : cut(term, plan, position);
   }
@@ -176,13 +172,13 @@ Replay make_replay(const OpInQuestion& q, const Recording& recording, const Shad
   Replay replay{q, recording, shadow, {}, {}, {}, {}, {}};
   for (size_t i = 0; i < q.op.inputs.size(); ++i) {
     replay.input_specs.push_back(q.inputs[i] != nullptr ? q.inputs[i]->spec : nullptr);
-    replay.input_plans.push_back(q.inputs[i] != nullptr ? slice_plan(*q.inputs[i]->spec) : nullptr);
+    replay.input_plans.push_back(q.inputs[i] != nullptr ? slicing_of(*q.inputs[i]->spec) : nullptr);
     replay.input_terms.push_back(q.renditions[i] ? shadow.terms(q.op.inputs[i], *q.renditions[i])
                                                  : Tensors());
   }
   for (const TensorRecord* record : q.outputs) {
     replay.output_specs.push_back(record != nullptr ? record->spec : nullptr);
-    replay.output_plans.push_back(record != nullptr ? slice_plan(*record->spec) : nullptr);
+    replay.output_plans.push_back(record != nullptr ? slicing_of(*record->spec) : nullptr);
   }
   return replay;
 }
@@ -195,20 +191,22 @@ Tensors empty_terms(const Window& window, int64_t count) {
 }
 
 void check_bits(const OpInQuestion& q, size_t i, int64_t position, const at::Tensor& own,
-                const SlicePlan& plan) {
+                const Slicing& plan) {
   const TensorRecord& record = *q.outputs[i];
-  const Digest& engine = record.digests.at(u(position));
-  const bool replicas_agree = engine == record.digests[u(plan.first[u(position)])];
-  if (replicas_agree && own.sizes() == at::IntArrayRef(plan.shapes[u(position)]) && digest(own) == engine)
+  const Digest& engine = record.digests.at(as_size(position));
+  const bool replicas_agree = engine == record.digests[as_size(plan.first[as_size(position)])];
+  if (replicas_agree && own.sizes() == at::IntArrayRef(plan.shapes[as_size(position)]) &&
+      digest(own) == engine)
     return;
-  Fault fault;
-  fault.position = position;
-  fault.text = replicas_agree
-                   ? concat("result ", i, " of the rank at position ", position, ", placed as ", *record.spec,
-                            ", is neither its part of the plain answer nor the op on its own slices")
-                   : concat("the replicas of result ", i, " at positions ", plan.first[u(position)], " and ",
-                            position, " differ, placed as ", *record.spec);
-  throw Finding{std::move(fault)};
+  Mismatch mismatch;
+  mismatch.position = position;
+  mismatch.text =
+      replicas_agree
+          ? concat("result ", i, " of the rank at position ", position, ", placed as ", *record.spec,
+                   ", is neither its part of the plain answer nor the op on its own slices")
+          : concat("the replicas of result ", i, " at positions ", plan.first[as_size(position)], " and ",
+                   position, " differ, placed as ", *record.spec);
+  throw Mismatched{std::move(mismatch)};
 }
 
 // The first proof. Returns the terms of each effect in `wanted`.
@@ -218,14 +216,15 @@ std::vector<Tensors> replay_all(const OpInQuestion& q, const std::vector<size_t>
   std::vector<Tensors> terms(q.effects.size());
   for (const size_t i : wanted) terms[i] = empty_terms(q.effects[i].window, replay.output_plans[i]->terms);
   const auto positions = static_cast<int64_t>(q.outputs.at(wanted.front())->digests.size());
-  std::vector<Tensors> results(u(positions));
+  std::vector<Tensors> results(as_size(positions));
   for (int64_t p = 0; p < positions; ++p) {
     const int64_t twin = replay.twin(p);
-    results[u(p)] = twin >= 0 ? results[u(twin)] : replay.run(p);
+    results[as_size(p)] = twin >= 0 ? results[as_size(twin)] : replay.run(p);
     for (const size_t i : wanted) {
-      const SlicePlan& plan = *replay.output_plans[i];
-      check_bits(q, i, p, results[u(p)].at(i), plan);
-      if (plan.first[u(p)] == p) paste(results[u(p)][i], plan, p, terms[i][u(plan.term[u(p)])]);
+      const Slicing& plan = *replay.output_plans[i];
+      check_bits(q, i, p, results[as_size(p)].at(i), plan);
+      if (plan.first[as_size(p)] == p)
+        paste(results[as_size(p)][i], plan, p, terms[i][as_size(plan.term[as_size(p)])]);
     }
   }
   return terms;
@@ -253,10 +252,10 @@ const OpFamily& family_that_allows(const OpInQuestion& q) {
                                            .local_kernel = "the vector body of a kernel or its scalar tail"};
   if (!allowed && !takes && !leaves) return fast && is_pointwise(*q.op.op) ? kEitherPath : kEqualValues;
   if (!allowed)
-    find_fault(Condition::kOp, "its bits differ from the plain answer, and no bound explains how an op ",
-               takes    ? "may pass a pending reduction on"
-               : leaves ? "may leave a pending reduction"
-                        : "may round otherwise on a slice");
+    report_mismatch(Condition::kOp, "its bits differ from the plain answer, and no bound explains how an op ",
+                    takes    ? "may pass a pending reduction on"
+                    : leaves ? "may leave a pending reduction"
+                             : "may round otherwise on a slice");
   return *family;
 }
 
@@ -319,15 +318,15 @@ Reference exactly(const at::Tensor& plain) {
 }
 
 [[noreturn]] void out_of_bound(const Judged& judged, size_t i, const Spec& spec) {
-  Fault fault;
-  fault.index = judged.index;
-  fault.actual = judged.actual;
-  fault.expected = judged.expected;
-  fault.bound = judged.bound;
-  fault.text = concat("result ", i, ", placed as ", spec,
-                      ", is farther from the float64 answer than rounding in any order "
-                      "can bring it");
-  throw Finding{std::move(fault)};
+  Mismatch mismatch;
+  mismatch.index = judged.index;
+  mismatch.actual = judged.actual;
+  mismatch.expected = judged.expected;
+  mismatch.bound = judged.bound;
+  mismatch.text = concat("result ", i, ", placed as ", spec,
+                         ", is farther from the float64 answer than rounding in any order "
+                         "can bring it");
+  throw Mismatched{std::move(mismatch)};
 }
 
 Why why_of(const OpInQuestion& q, Within within) {
@@ -346,15 +345,15 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
   std::optional<Explanation> explanation;
   std::vector<Reference> references;
   for (const size_t i : wanted) {
-    const SlicePlanPtr plan = slice_plan(*q.outputs[i]->spec);
+    const SlicingPtr plan = slicing_of(*q.outputs[i]->spec);
     const at::Tensor folded = fold_terms(terms[i], plan->ops, plan->sizes);
     if (same_bits(folded, whole[i])) continue;
     if (!whole[i].is_floating_point()) {
-      Fault fault;
-      fault.text =
+      Mismatch mismatch;
+      mismatch.text =
           concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", is not the plain answer, and ",
                  dtype_name(whole[i].scalar_type()), " does not round");
-      throw Finding{std::move(fault)};
+      throw Mismatched{std::move(mismatch)};
     }
     const OpFamily& family = family_that_allows(q);
     const bool computes = family.bound != Bound::kExact && family.bound != Bound::kTwoPaths;
@@ -394,18 +393,18 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
       values.push_back(i);
     } else if (q.outputs[i] != nullptr) {
       judge_view(q, i, shadow);
-      shadow.learn(e.window, q.renditions[u(e.input)], *q.outputs[i]);
+      shadow.learn(e.window, q.renditions[as_size(e.input)], *q.outputs[i]);
     }
   }
   // A dropout is replayed on other values only: on plain ones its replay would stand in for the plain run.
   const bool drawn = draws_values(*q.op.op) || (q.op.op->random && reads_plain_values(q));
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
     for (const size_t i : values)
-      learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, SlicePlan(), recording, shadow),
+      learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, Slicing(), recording, shadow),
             shadow);
     return std::nullopt;
   }
-  if (drawn) find_fault(Condition::kOp, "what it drew is not what the single device draws");
+  if (drawn) report_mismatch(Condition::kOp, "what it drew is not what the single device draws");
 
   const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
   std::vector<size_t> wanted;
@@ -414,14 +413,14 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
     if (record != nullptr && (pending(record) || first_mismatch({whole[i]}, *record) >= 0)) {
       wanted.push_back(i);
     } else {
-      learn(q, i, own_or_plain(q, i, {whole[i]}, SlicePlan(), recording, shadow), shadow);
+      learn(q, i, own_or_plain(q, i, {whole[i]}, Slicing(), recording, shadow), shadow);
     }
   }
   if (wanted.empty()) return std::nullopt;
   const std::vector<Tensors> terms = replay_all(q, wanted, recording, shadow);
   auto explanation = judge_terms(q, wanted, terms, whole, recording, shadow);
   for (const size_t i : wanted)
-    learn(q, i, own_or_plain(q, i, terms[i], *slice_plan(*q.outputs[i]->spec), recording, shadow), shadow);
+    learn(q, i, own_or_plain(q, i, terms[i], *slicing_of(*q.outputs[i]->spec), recording, shadow), shadow);
   return explanation;
 }
 

@@ -13,15 +13,15 @@
 namespace lockstep::oracle {
 
 // Thrown by what judges an entry; check() adds where.
-struct Finding {
-  Fault fault;
+struct Mismatched {
+  Mismatch mismatch;
 };
 template <class... Parts>
-[[noreturn]] void find_fault(Condition condition, const Parts&... parts) {
-  Fault fault;
-  fault.condition = condition;
-  fault.text = concat(parts...);
-  throw Finding{std::move(fault)};
+[[noreturn]] void report_mismatch(Condition condition, const Parts&... parts) {
+  Mismatch mismatch;
+  mismatch.condition = condition;
+  mismatch.text = concat(parts...);
+  throw Mismatched{std::move(mismatch)};
 }
 
 // One op of the recording and the entry that stands for it.
@@ -35,7 +35,7 @@ struct OpInQuestion {
 };
 
 // How the entry differs from the plain answer on the same inputs; empty if it has its bits. The shadow learns
-// the results. Throws Finding.
+// the results. Throws Mismatched.
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow);

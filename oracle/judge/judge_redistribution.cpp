@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/judge_op.h"
@@ -11,10 +12,6 @@
 
 namespace lockstep::oracle {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // Terms with their Partial mesh dimensions, as they are folded one after another.
 struct Pending {
@@ -25,7 +22,7 @@ struct Pending {
 
   size_t stride(size_t d) const {
     size_t n = 1;
-    for (size_t i = d + 1; i < sizes.size(); ++i) n *= u(sizes[i]);
+    for (size_t i = d + 1; i < sizes.size(); ++i) n *= as_size(sizes[i]);
     return n;
   }
 };
@@ -36,7 +33,8 @@ std::vector<int64_t> places_of(const ReductionOrder& order, const Pending& p) {
   for (const int64_t mesh_dim : order.mesh_dims) {
     const auto found = std::find(p.dims.begin(), p.dims.end(), mesh_dim);
     if (found == p.dims.end())
-      find_fault(Condition::kOp, "its order reduces over mesh dimension ", mesh_dim, ", where nothing pends");
+      report_mismatch(Condition::kOp, "its order reduces over mesh dimension ", mesh_dim,
+                      ", where nothing pends");
     places.push_back(found - p.dims.begin());
   }
   return places;
@@ -47,12 +45,12 @@ std::vector<int64_t> places_of(const ReductionOrder& order, const Pending& p) {
 void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double above, double wanted) {
   if (node.kind == ReductionOrder::Kind::kTerm) {
     if (above != wanted)
-      find_fault(Condition::kOp, "its order divides a term by ", above, " where what pends is divided by ",
-                 wanted);
+      report_mismatch(Condition::kOp, "its order divides a term by ", above,
+                      " where what pends is divided by ", wanted);
     return;
   }
   if (c10::isFloatingType(node.dtype) != c10::isFloatingType(dtype))
-    find_fault(Condition::kOp, "its order reduces ", dtype_name(dtype), " in ", dtype_name(node.dtype));
+    report_mismatch(Condition::kOp, "its order reduces ", dtype_name(dtype), " in ", dtype_name(node.dtype));
   for (const auto& child : node.children)
     check_node(child, dtype, above * static_cast<double>(node.divisor), wanted);
 }
@@ -60,25 +58,26 @@ void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double 
 // Nothing of an order is believed: it reduces what pends, as it pends, each term once.
 void check_order(const ReductionOrder& order, const Pending& p) {
   if (order.mesh_dims.empty() && !order.empty())
-    find_fault(Condition::kOp, "its order reduces over no mesh dimension");
+    report_mismatch(Condition::kOp, "its order reduces over no mesh dimension");
   ReduceOp op = ReduceOp::kSum;
   int64_t ranks = 1;
   double divisor = 1;
   for (const int64_t d : places_of(order, p)) {
-    ranks *= p.sizes[u(d)];
-    if (p.ops[u(d)] == ReduceOp::kAvg)
-      divisor *= static_cast<double>(p.sizes[u(d)]);
+    ranks *= p.sizes[as_size(d)];
+    if (p.ops[as_size(d)] == ReduceOp::kAvg)
+      divisor *= static_cast<double>(p.sizes[as_size(d)]);
     else
-      op = p.ops[u(d)];
+      op = p.ops[as_size(d)];
   }
   try {
     validate(order, ranks, 1, p.terms.front().numel());
   } catch (const Error& e) {
-    find_fault(Condition::kOp, "its order is malformed: ", e.what());
+    report_mismatch(Condition::kOp, "its order is malformed: ", e.what());
   }
   for (const auto& slice : order.slices) {
     if (slice.root.op != op)
-      find_fault(Condition::kOp, "its order reduces by ", name(slice.root.op), " what pends as ", name(op));
+      report_mismatch(Condition::kOp, "its order reduces by ", name(slice.root.op), " what pends as ",
+                      name(op));
     check_node(slice.root, p.terms.front().scalar_type(), 1, divisor);
   }
 }
@@ -90,7 +89,7 @@ void fold_groups(Pending& p, const ReductionOrder& order, const at::Tensor& slic
   Tensors folded;
   for (const auto& group : groups_along(places, p.sizes))
     folded.push_back(reduce(
-        order, [&](int64_t rank, int64_t) { return p.terms[group[u(rank)]]; }, slice_of,
+        order, [&](int64_t rank, int64_t) { return p.terms[group[as_size(rank)]]; }, slice_of,
         p.terms.front().scalar_type()));
   p.terms = std::move(folded);
   for (auto d = places.rbegin(); d != places.rend(); ++d) {
@@ -122,12 +121,13 @@ void add_pending(Pending& p, size_t d, int64_t mesh_dim, ReduceOp op, int64_t n)
 
 // What pends and is not folded must pend in the target; what pends there anew is made of the value.
 void meet_target(Pending& p, const Spec& target) {
-  const SlicePlanPtr plan = slice_plan(target);
+  const SlicingPtr plan = slicing_of(target);
   for (size_t d = 0; d < p.dims.size(); ++d) {
     const auto found = std::find(plan->partial_dims.begin(), plan->partial_dims.end(), p.dims[d]);
-    if (found == plan->partial_dims.end() || plan->ops[u(found - plan->partial_dims.begin())] != p.ops[d])
-      find_fault(Condition::kOp, "a pending ", name(p.ops[d]), " over mesh dimension ", p.dims[d],
-                 " is neither reduced by its order nor still pending");
+    if (found == plan->partial_dims.end() ||
+        plan->ops[as_size(found - plan->partial_dims.begin())] != p.ops[d])
+      report_mismatch(Condition::kOp, "a pending ", name(p.ops[d]), " over mesh dimension ", p.dims[d],
+                      " is neither reduced by its order nor still pending");
   }
   for (size_t d = 0; d < plan->partial_dims.size(); ++d)
     if (d >= p.dims.size() || p.dims[d] != plan->partial_dims[d])
@@ -146,19 +146,19 @@ bool all_finite(const at::Tensor& t) {
 // `actual` against the float64 answer in `reference`; nothing to explain if it has the bits of `plain`,
 // unless both left the range of the dtype.
 std::optional<Explanation> judge_against(const Reference& reference, const at::Tensor& plain,
-                                         const at::Tensor& actual, const char* fault) {
+                                         const at::Tensor& actual, const char* mismatch) {
   const bool same = same_bits(plain, actual);
   if (same && all_finite(actual)) return std::nullopt;
-  if (!plain.is_floating_point()) find_fault(Condition::kOp, "it reduces integers to another value");
+  if (!plain.is_floating_point()) report_mismatch(Condition::kOp, "it reduces integers to another value");
   const Judged judged = judge(actual, plain, reference);
   if (judged.within == Within::kNo) {
-    Fault found;
+    Mismatch found;
     found.index = judged.index;
     found.actual = judged.actual;
     found.expected = judged.expected;
     found.bound = judged.bound;
-    found.text = fault;
-    throw Finding{std::move(found)};
+    found.text = mismatch;
+    throw Mismatched{std::move(found)};
   }
   if (same && judged.within == Within::kYes) return std::nullopt;
   const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
@@ -222,7 +222,7 @@ struct Steps {
   Pending placed;   // as the target has it
 };
 
-void paste_terms(Pending& whole, const Pending& part, const SlicePlan& slices, int64_t position,
+void paste_terms(Pending& whole, const Pending& part, const Slicing& slices, int64_t position,
                  const at::Tensor& like) {
   if (whole.terms.empty()) {
     whole = {part.dims, part.ops, part.sizes, {}};
@@ -233,7 +233,7 @@ void paste_terms(Pending& whole, const Pending& part, const SlicePlan& slices, i
 
 // Whole terms, or slice by slice: which of two NaNs survives may depend on where the vector body of a kernel
 // ends, hence on the slices that the ranks fold.
-Steps take_steps(const Pending& before, const TimelineEntry& entry, const SlicePlan* slices) {
+Steps take_steps(const Pending& before, const TimelineEntry& entry, const Slicing* slices) {
   const at::Tensor numbers = slice_numbers(entry.order, before.terms.front().sizes());
   const auto run = [&](Pending p, const at::Tensor& slice_of) {
     fold_groups(p, entry.order, slice_of);
@@ -259,14 +259,14 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
   const TensorRecord& target = entry.outputs[0];
   const Rendition& r = *from.rendition;
   if (!r.pending() && !target.spec->has_partial()) {
-    if (!entry.order.empty()) find_fault(Condition::kOp, "its order reduces where nothing pends");
+    if (!entry.order.empty()) report_mismatch(Condition::kOp, "its order reduces where nothing pends");
     return {from.rendition, std::nullopt};
   }
   const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
   check_order(entry.order, before);
-  const SlicePlanPtr source_plan = slice_plan(*entry.inputs[0].spec), target_plan = slice_plan(*target.spec);
+  const SlicingPtr source_plan = slicing_of(*entry.inputs[0].spec), target_plan = slicing_of(*target.spec);
   Steps steps = take_steps(before, entry, nullptr);
-  for (const SlicePlan* slices : {target_plan.get(), source_plan.get()})
+  for (const Slicing* slices : {target_plan.get(), source_plan.get()})
     if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
   auto explanation = judge_fold(before, steps.reduced, entry.order);
   const Pending& after = steps.placed;
@@ -283,25 +283,26 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow) {
   if (entry.inputs.size() != 1 || entry.outputs.size() != 1)
-    find_fault(Condition::kSequence, "a redistribution has one input and one result");
+    report_mismatch(Condition::kSequence, "a redistribution has one input and one result");
   const TensorRecord &in = entry.inputs[0], &out = entry.outputs[0];
   if (in.spec == nullptr || out.spec == nullptr)
-    find_fault(Condition::kClosed, "it moves an undefined tensor");
+    report_mismatch(Condition::kClosed, "it moves an undefined tensor");
   const auto sightings = shadow.recognise(in);
   if (sightings.empty())
-    find_fault(Condition::kClosed, "it reads a value, placed as ", *in.spec,
-               ", that is neither an input of the Program nor the result of an earlier op");
+    report_mismatch(Condition::kClosed, "it reads a value, placed as ", *in.spec,
+                    ", that is neither an input of the Program nor the result of an earlier op");
   std::optional<Explanation> explanation;
   for (const auto& sighting : sightings) {
     Moved moved = move(sighting, entry, recording, shadow);
     const int64_t position = first_mismatch(shadow.terms(sighting.window, *moved.rendition), out);
     if (position >= 0) {
-      Fault fault;
-      fault.position = position;
-      fault.text = concat("the rank at position ", position, " does not hold its part of ", *out.spec,
-                          " of what was ", *in.spec, ", in the order that is declared",
-                          entry.order.empty() ? "" : ": ", entry.order.empty() ? "" : to_string(entry.order));
-      throw Finding{std::move(fault)};
+      Mismatch mismatch;
+      mismatch.position = position;
+      mismatch.text =
+          concat("the rank at position ", position, " does not hold its part of ", *out.spec, " of what was ",
+                 *in.spec, ", in the order that is declared", entry.order.empty() ? "" : ": ",
+                 entry.order.empty() ? "" : to_string(entry.order));
+      throw Mismatched{std::move(mismatch)};
     }
     if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
     shadow.learn(sighting.window, moved.rendition, out);

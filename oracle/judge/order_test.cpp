@@ -42,8 +42,8 @@ struct Orders {
         const Judgement j = judge(engine, other.order);
         EXPECT_EQ(j.passed(), &engine == &other) << engine.order << '\n' << other.order << describe(j);
         if (j.passed()) continue;
-        EXPECT_EQ(j.fault->condition, Condition::kOp);
-        EXPECT_NE(j.fault->text.find("in the order that is declared: " + other.order), std::string::npos)
+        EXPECT_EQ(j.mismatch->condition, Condition::kOp);
+        EXPECT_NE(j.mismatch->text.find("in the order that is declared: " + other.order), std::string::npos)
             << describe(j);
       }
   }

@@ -6,16 +6,13 @@
 #include <array>
 #include <limits>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep::oracle {
 namespace {
 
 using torch::jit::Stack;
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 bool same_memory(const Window& a, const Window& b) {
   return a.defined() && b.defined() && a.id() == b.id();
@@ -41,7 +38,7 @@ Stack stack_of(const RecordedOp& op, const Tensors& inputs) {
     } else {
       stack.emplace_back(Tensors(inputs.begin() + static_cast<int64_t>(next),
                                  inputs.begin() + static_cast<int64_t>(next) + count));
-      next += u(count);
+      next += as_size(count);
     }
   }
   return stack;
@@ -60,7 +57,7 @@ Tensors returned(const Stack& stack) {
 Tensors collect(const std::vector<Effect>& effects, const Tensors& results, const Tensors& inputs) {
   Tensors tensors;
   for (const Effect& e : effects)
-    tensors.push_back(e.result >= 0 ? results.at(u(e.result)) : inputs.at(u(e.input)));
+    tensors.push_back(e.result >= 0 ? results.at(as_size(e.result)) : inputs.at(as_size(e.input)));
   return tensors;
 }
 

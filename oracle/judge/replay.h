@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "oracle/ownership/slicing.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 
 namespace lockstep::oracle {
 

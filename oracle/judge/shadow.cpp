@@ -51,7 +51,7 @@ std::vector<at::Tensor> Shadow::terms(const Window& window, const Rendition& ren
 }
 
 RenditionPtr Shadow::rendition(const Window& window, const std::vector<at::Tensor>& terms,
-                               const SlicePlan& signature, const Rendition* base) const {
+                               const Slicing& signature, const Rendition* base) const {
   auto made = std::make_shared<Rendition>();
   made->partial_dims = signature.partial_dims;
   made->ops = signature.ops;
@@ -115,7 +115,7 @@ RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
 }
 
 RenditionPtr Shadow::find_empty(const Window& window, const TensorRecord& record) {
-  const SlicePlanPtr plan = slice_plan(*record.spec);
+  const SlicingPtr plan = slicing_of(*record.spec);
   const std::vector<at::Tensor> nothing(static_cast<size_t>(plan->terms), recording_.read(window));
   if (first_mismatch(nothing, record) >= 0) return nullptr;
   const RenditionPtr made = plan->partial_dims.empty() ? plain() : rendition(window, nothing, *plan);
@@ -160,7 +160,7 @@ void Shadow::add_copy(const Window& from, const Window& to, size_t first) {
   const auto originals = renditions(from);
   for (size_t i = first; i < originals.size(); ++i) {
     if (originals[i]->plain()) continue;
-    SlicePlan signature;
+    Slicing signature;
     signature.partial_dims = originals[i]->partial_dims;
     signature.ops = originals[i]->ops;
     signature.sizes = originals[i]->sizes;

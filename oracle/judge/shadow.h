@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oracle/ownership/slicing.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 
 namespace lockstep::oracle {
 
@@ -34,8 +34,8 @@ class Shadow {
   // The terms of a rendition, as the window sees them.
   std::vector<at::Tensor> terms(const Window& window, const Rendition& rendition) const;
   // A rendition of the window's storage that holds these terms where the window stands, and elsewhere `base`.
-  RenditionPtr rendition(const Window& window, const std::vector<at::Tensor>& terms,
-                         const SlicePlan& signature, const Rendition* base = nullptr) const;
+  RenditionPtr rendition(const Window& window, const std::vector<at::Tensor>& terms, const Slicing& signature,
+                         const Rendition* base = nullptr) const;
   static RenditionPtr plain();
   static RenditionPtr unset();
 

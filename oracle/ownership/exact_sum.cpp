@@ -8,14 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep::oracle {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 struct Format {
   int precision, least;  // bits of a number; the exponent of the smallest
@@ -54,7 +51,7 @@ class FixedPoint {
     const int place = exponent - 53 - kLeast, shift = place % 32;
     const uint64_t low = (mantissa & kLimb) << shift, high = (mantissa >> 32) << shift;
     const int64_t sign = std::signbit(x) ? -1 : 1;
-    auto* limb = &limbs_[u(place / 32)];
+    auto* limb = &limbs_[as_size(place / 32)];
     limb[0] += sign * static_cast<int64_t>(low & kLimb);
     limb[1] += sign * static_cast<int64_t>((low >> 32) + (high & kLimb));
     limb[2] += sign * static_cast<int64_t>(high >> 32);
@@ -99,7 +96,7 @@ class FixedPoint {
     }
   }
 
-  bool bit(int i) const { return (limbs_[u(i / 32)] >> (i % 32) & 1) != 0; }
+  bool bit(int i) const { return (limbs_[as_size(i / 32)] >> (i % 32) & 1) != 0; }
 
   double round(const Format& f) const {
     int top = 32 * kLimbs - 1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/reduce.h"
@@ -14,10 +15,6 @@
 
 namespace lockstep::oracle {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // Each of `parts` pieces is cut over the mesh dimension; the shares are concatenated.
 Indices interleaved(const Indices& list, int64_t parts, int64_t ranks, int64_t rank) {
@@ -47,14 +44,14 @@ Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
     if (static_cast<int64_t>(r) < rank) before += ragged.units[r];
   }
   const int64_t block = elements / all;
-  return {before * block, (before + ragged.units[u(rank)]) * block};
+  return {before * block, (before + ragged.units[as_size(rank)]) * block};
 }
 
 std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
   LOCKSTEP_CHECK(static_cast<int64_t>(locals.size()) == spec.mesh().size(), "[assemble] ", locals.size(),
                  " local tensors for the ", spec.mesh().size(), " ranks of mesh ", spec.mesh());
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
-    const auto& local = locals[u(p)];
+    const auto& local = locals[as_size(p)];
     if (!local.defined()) return Disagreement{p, p, {}, concat("position ", p, " holds no tensor")};
     const auto shape = local_shape(spec, p);
     if (local.sizes().vec() != shape || local.scalar_type() != spec.dtype())
@@ -80,8 +77,8 @@ int64_t first_replica(const Spec& spec, int64_t position) {
 std::optional<Disagreement> compare_replicas(const std::vector<at::Tensor>& locals, const Spec& spec) {
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
     const auto reference = first_replica(spec, p);
-    if (locals[u(p)].is_same(locals[u(reference)])) continue;
-    const auto difference = compare(locals[u(reference)], locals[u(p)]);
+    if (locals[as_size(p)].is_same(locals[as_size(reference)])) continue;
+    const auto difference = compare(locals[as_size(reference)], locals[as_size(p)]);
     if (difference.equal()) continue;
     Disagreement found{p, reference, owned(spec, p).global_index(difference.first_index), ""};
     found.text = concat("replicas at positions ", reference, " and ", p,
@@ -113,8 +110,8 @@ Assembly assembled(const std::vector<at::Tensor>& values, const Spec& spec) {
   int64_t written = 0;
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
     if (first_replica(spec, p) != p) continue;
-    written += values[u(p)].numel();
-    copy_in(values[u(p)], owned(spec, p), result.global);
+    written += values[as_size(p)].numel();
+    copy_in(values[as_size(p)], owned(spec, p), result.global);
   }
   if (written != spec.numel()) throw Broken(concat("[assemble] ", written, " elements written of ", spec));
   result.disagreement = compare_replicas(values, spec);
@@ -128,7 +125,7 @@ Indices chunk_of(const Indices& list, int64_t pieces, int64_t which) {
   const int64_t piece_size = (n + pieces - 1) / pieces;
   Indices held;
   for (int64_t i = 0; i < n; ++i)
-    if (i / piece_size == which) held.push_back(list[u(i)]);
+    if (i / piece_size == which) held.push_back(list[as_size(i)]);
   return held;
 }
 
@@ -136,22 +133,22 @@ Share owned(const Spec& spec, int64_t position) {
   Share share;
   auto& lists = share.lists;
   for (const auto n : spec.shape()) {
-    lists.emplace_back(u(n));
+    lists.emplace_back(as_size(n));
     std::iota(lists.back().begin(), lists.back().end(), 0);
   }
   const auto coordinate = spec.mesh().coordinate(position);
   for (const auto mesh_dim : spec.order()) {
-    const auto& placement = spec.placements()[u(mesh_dim)];
-    const auto ranks = spec.mesh().size(mesh_dim), rank = coordinate[u(mesh_dim)];
+    const auto& placement = spec.placements()[as_size(mesh_dim)];
+    const auto ranks = spec.mesh().size(mesh_dim), rank = coordinate[as_size(mesh_dim)];
     if (const auto* s = std::get_if<Shard>(&placement))
-      lists[u(s->dim)] = chunk_of(lists[u(s->dim)], ranks, rank);
+      lists[as_size(s->dim)] = chunk_of(lists[as_size(s->dim)], ranks, rank);
     if (const auto* s = std::get_if<InterleavedShard>(&placement))
-      lists[u(s->dim)] = interleaved(lists[u(s->dim)], s->parts, ranks, rank);
+      lists[as_size(s->dim)] = interleaved(lists[as_size(s->dim)], s->parts, ranks, rank);
   }
   int64_t mesh_dim = 0, elements = 1;
   for (const auto& list : lists) elements *= static_cast<int64_t>(list.size());
   if (const auto* ragged = ragged_of(spec, &mesh_dim))
-    share.run = blocks_of(*ragged, elements, coordinate[u(mesh_dim)]);
+    share.run = blocks_of(*ragged, elements, coordinate[as_size(mesh_dim)]);
   return share;
 }
 
@@ -199,13 +196,13 @@ std::vector<at::Tensor> reduce(std::vector<at::Tensor> locals, const Spec& spec,
   return fold_groups(std::move(locals), spec, order.mesh_dims, [&](const auto& terms, int64_t position) {
     const auto slice_of = numbers.defined() ? slice(numbers, spec, position) : numbers;
     return reduce(
-        order, [&](int64_t rank, int64_t) { return terms.at(u(rank)); }, slice_of, spec.dtype());
+        order, [&](int64_t rank, int64_t) { return terms.at(as_size(rank)); }, slice_of, spec.dtype());
   });
 }
 
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
-  const auto plan = slice_plan(spec);
+  const auto plan = slicing_of(spec);
   return assembled(
       fold_groups(locals, spec, plan->partial_dims,
                   [&](const auto& terms, int64_t) { return fold_terms(terms, plan->ops, plan->sizes); }),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/exact_sum.h"
 
@@ -15,10 +16,6 @@ namespace {
 using Kind = ReductionOrder::Kind;
 using Node = ReductionOrder::Node;
 using Tensors = std::vector<at::Tensor>;
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
 at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
@@ -87,7 +84,7 @@ at::Tensor fold(const Tensors& terms, ReduceOp op, c10::ScalarType dtype) {
 at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
                       const std::vector<int64_t>& sizes) {
   for (size_t d = 0; d < ops.size(); ++d) {
-    const size_t n = u(sizes[d]), rest = terms.size() / n;
+    const size_t n = as_size(sizes[d]), rest = terms.size() / n;
     for (size_t i = 0; i < rest; ++i) {
       Tensors line;
       for (size_t c = 0; c < n; ++c) line.push_back(terms[c * rest + i]);
@@ -119,14 +116,14 @@ at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Ten
 std::vector<std::vector<size_t>> groups_along(const std::vector<int64_t>& dims,
                                               const std::vector<int64_t>& sizes) {
   size_t places = 1;
-  for (const int64_t n : sizes) places *= u(n);
+  for (const int64_t n : sizes) places *= as_size(n);
   std::map<size_t, std::vector<size_t>> groups;  // by their first places
   for (size_t place = 0; place < places; ++place) {
     size_t first = place, step = places;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      step /= u(sizes[d]);
+      step /= as_size(sizes[d]);
       const bool along = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-      if (along) first -= place / step % u(sizes[d]) * step;
+      if (along) first -= place / step % as_size(sizes[d]) * step;
     }
     groups[first].push_back(place);
   }

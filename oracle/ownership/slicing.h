@@ -15,7 +15,7 @@ namespace lockstep::oracle {
 // A value placed with Partial is several tensors of its shape, its terms: one for each combination of
 // coordinates along the Partial mesh dimensions, row-major. Any other value is one term. Every rank holds a
 // slice of one term.
-struct SlicePlan {
+struct Slicing {
   std::vector<int64_t> partial_dims;  // mesh dimensions, ascending
   std::vector<ReduceOp> ops;          // for each of them
   std::vector<int64_t> sizes;         // of these mesh dimensions
@@ -25,19 +25,19 @@ struct SlicePlan {
   std::vector<Share> shares;   // of each position: what it holds of its term
   std::vector<std::vector<int64_t>> shapes;  // of each position
 };
-using SlicePlanPtr = std::shared_ptr<const SlicePlan>;
-SlicePlanPtr slice_plan(const Spec& spec);  // cached in the thread
+using SlicingPtr = std::shared_ptr<const Slicing>;
+SlicingPtr slicing_of(const Spec& spec);  // cached in the thread
 
 // The slice of `term` that the position holds: fresh, dense, dimensions in the order of the term's strides;
 // flat under RaggedShard.
-at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position);
+at::Tensor cut(const at::Tensor& term, const Slicing& plan, int64_t position);
 // The same slice in memory of these strides, gaps and overlaps included.
-at::Tensor cut(const at::Tensor& term, const SlicePlan& plan, int64_t position, at::IntArrayRef stride);
+at::Tensor cut(const at::Tensor& term, const Slicing& plan, int64_t position, at::IntArrayRef stride);
 // Elements of an expanded dimension are one.
 void write(at::Tensor target, at::Tensor values);
 // The inverse: writes a slice to where it stands in `term`.
-void paste(const at::Tensor& local, const SlicePlan& plan, int64_t position, const at::Tensor& term);
-Digest digest_of_slice(const at::Tensor& term, const SlicePlan& plan, int64_t position);
+void paste(const at::Tensor& local, const Slicing& plan, int64_t position, const at::Tensor& term);
+Digest digest_of_slice(const at::Tensor& term, const Slicing& plan, int64_t position);
 
 // The first position whose digest is not that of its slice of its term; -1 if all are.
 int64_t first_mismatch(const std::vector<at::Tensor>& terms, const TensorRecord& record);

@@ -287,17 +287,20 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
     result.recording.add_copy(value, copied);
     return copied;
   };
-  const Recorder recorder(result.recording);
+  const RecordingScope recorder(result.recording);
   result.values = run(c.program, inputs, copy);
   result.random_after = generator().state;
   return result;
 }
 
-Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain) {
+Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, const Float64Run& how) {
   pin_attention();
   const Stream stream(c, random);
   Tensors inputs = global_inputs(c);
   for (at::Tensor& t : inputs) t = wide(t);
+  if (how.change) how.change(inputs);
+  std::optional<RecordingScope> recorder;
+  if (how.recording != nullptr) recorder.emplace(*how.recording);
   const Redistribute copy = copy_of;
   Interpreter interpreter(c.program, std::move(inputs), copy);
   return interpreter.run([&](const Operator& op, Stack& stack) {

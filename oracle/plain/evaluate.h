@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/stream/random_source.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 #include "oracle/program/program.h"
 
 namespace lockstep::oracle {
@@ -36,8 +36,12 @@ struct PlainRun {
 PlainRun evaluate_recorded(const Case& c, RandomSource& random);
 
 // The same in float64: floating inputs and dtype arguments are double; random ops draw what they drew in the
-// plain run, whose values give the dtypes. For showing what a value ought to be, never for a verdict.
+// plain run, whose values give the dtypes. For showing what a value ought to be.
+struct Float64Run {
+  std::function<void(std::vector<at::Tensor>& inputs)> change = nullptr;  // of the inputs, before it begins
+  Recording* recording = nullptr;                                         // of its ops
+};
 std::vector<at::Tensor> evaluate_f64(const Case& c, RandomSource& random,
-                                     const std::vector<at::Tensor>& plain);
+                                     const std::vector<at::Tensor>& plain, const Float64Run& how = {});
 
 }  // namespace lockstep::oracle

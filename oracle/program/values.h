@@ -24,6 +24,7 @@ struct InputTensors {
 // slices of terms, and the global is the terms' fold in the default order, so that assemble(locals, spec) ==
 // global in every bit.
 InputTensors make_input(const Case& c, int64_t input);
+std::vector<InputTensors> make_inputs(const Case& c);  // all of them
 at::Tensor make_global(const Case& c, int64_t input);
 std::vector<at::Tensor> make_locals(const Case& c, int64_t input);
 

@@ -105,8 +105,8 @@ bool is_dense(const RandomCall& call) {
   return numel(call) == 0 || axes.empty() || (axes.size() == 1 && axes[0].stride == 1);
 }
 
-LaunchPlan plan_launches(const RandomCall& call, const DeviceModel& device) {
-  LaunchPlan plan;
+Launches plan_launches(const RandomCall& call, const DeviceModel& device) {
+  Launches plan;
   if (numel(call) == 0) return plan;
   const auto bytes = static_cast<int64_t>(c10::elementSize(call.dtype));
   const auto unroll = unroll_of(call);

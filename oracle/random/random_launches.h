@@ -24,7 +24,7 @@ struct Launch {
   int64_t memory_of(int64_t index) const;
 };
 
-struct LaunchPlan {
+struct Launches {
   std::vector<Launch> launches;  // more than one where a tensor is too large for 32-bit indexing
   uint64_t advance = 0;          // of the generator by the whole call; 0 for a tensor without elements
 };
@@ -44,7 +44,7 @@ uint64_t reserved(int64_t count, int64_t unroll, const DeviceModel& device);
 
 // The launches of an ordinary distribution kernel (uniform, normal, random integers, …): by TensorIterator,
 // in memory order, merged where memory is continuous, split where it is too large.
-LaunchPlan plan_launches(const RandomCall& call, const DeviceModel& device);
+Launches plan_launches(const RandomCall& call, const DeviceModel& device);
 // The one launch of a kernel that numbers elements as in a contiguous tensor.
 Launch logical_launch(const RandomCall& call);
 // The one launch of bernoulli_(Tensor): row-major, after its dimensions were exchanged towards falling

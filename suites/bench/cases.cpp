@@ -5,7 +5,7 @@
 #include "suites/bench/body.h"
 #include "suites/bench/clock.h"
 #include "suites/core/suite.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/make_engine.h"
 
 namespace lockstep::suites {
 namespace {
@@ -19,7 +19,7 @@ bool holds(const Suite& suite, int64_t index, EngineUnderTest& engine) {
 }
 
 Prepared prepare(const Suite& suite) {
-  auto engine = std::make_shared<LockstepEngine>();
+  std::shared_ptr<EngineUnderTest> engine = make_engine("lockstep");
   return {[&suite, engine] {
             for (int64_t i = 0; i < kFirst; ++i)
               if (!holds(suite, i, *engine))

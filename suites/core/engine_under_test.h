@@ -5,15 +5,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "engine/stream/random_call.h"
+#include "engine/values/error.h"
 #include "engine/values/per_rank.h"
 #include "engine/values/spec.h"
 #include "engine/values/timeline.h"
 #include "oracle/program/program.h"
 #include "oracle/random/random_simulation.h"
+#include "suites/core/profile.h"
 
 namespace lockstep::suites {
 
@@ -32,17 +35,41 @@ struct EngineResult {
   int64_t bytes_moved = 0;
 };
 
+// What an engine in another process did instead of answering.
+struct EngineFailure : std::runtime_error {
+  enum class Kind {
+    kError,  // it answered that it failed
+    kWire,   // what it sent cannot be read
+    kDied,
+    kHung,
+  };
+  EngineFailure(Kind k, std::string e, const std::string& what)
+      : std::runtime_error(what), kind(k), end(std::move(e)) {}
+  Kind kind;
+  std::string end;  // of kDied: "signal 11 (Segmentation fault)"
+};
+
+// What an engine in another process said no to: the op, "" if it named none, and why in few words.
+struct EngineRefusal : NotBuilt {
+  EngineRefusal(std::string o, std::string w, const std::string& text)
+      : NotBuilt(text), op(std::move(o)), why(std::move(w)) {}
+  std::string op, why;
+};
+
 class EngineUnderTest {
  public:
   virtual ~EngineUnderTest() = default;
-  virtual std::string name() const = 0;
+  // Who it is and what it can do. A decorator's is that of the engine which it wraps.
+  virtual const EngineProfile& profile() const = 0;
   // Runs the Program on DTensors. Throws Refused for a program that the engine refuses by its documentation,
-  // NotBuilt for what it does not have yet; any other exception is a finding.
+  // NotBuilt for what it does not have yet, and from another process EngineRefusal for both; any other
+  // exception is a finding.
   // @post the locals are what the ranks hold at the end, so that an in-place op later in the Program shows.
   virtual EngineResult run(const oracle::Case& c, bool want_timeline) = 0;
   // Who draws in the plain run that judges it: the oracle's simulation, unless a planted fault is on that
   // side.
   virtual std::unique_ptr<RandomSource> plain_source() { return std::make_unique<oracle::SimulatedSource>(); }
 };
+using EnginePtr = std::unique_ptr<EngineUnderTest>;
 
 }  // namespace lockstep::suites

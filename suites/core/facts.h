@@ -30,7 +30,7 @@ std::vector<std::string> op_names(const oracle::Program& program);
 class Observing : public EngineUnderTest {
  public:
   Observing(EngineUnderTest& engine, Facts& facts) : engine_(engine), facts_(facts) {}
-  std::string name() const override { return engine_.name(); }
+  const EngineProfile& profile() const override { return engine_.profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
   std::unique_ptr<RandomSource> plain_source() override { return engine_.plain_source(); }
 

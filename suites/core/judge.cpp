@@ -12,6 +12,7 @@
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
+#include "suites/core/bounded.h"
 #include "suites/core/facts.h"
 
 namespace lockstep::suites {
@@ -161,7 +162,7 @@ Failed failure_at(const oracle::Case& c, const Divergence& d) {
 // The oracle's finding, with the op that it names; what the values at the end look like is shown beside it.
 Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, const EngineResult& got,
                   const std::optional<Divergence>& divergence) {
-  const auto& fault = *judgement.fault;
+  const auto& fault = *judgement.mismatch;
   std::vector<Placements> placements;
   std::string dtype;
   if (fault.entry < got.timeline.size()) {
@@ -193,17 +194,6 @@ dashboard::Verdict class_of(oracle::Why why) {
   }
 }
 
-// What the engine may say no to: forms that are not built, and moves that a view or an in-place op would
-// need.
-std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c) {
-  const auto& calls = c.program.calls;
-  if (dynamic_cast<const NotBuilt*>(&e) != nullptr)
-    return dashboard::RefusalRow{calls.size() == 1 ? calls[0].op : "", "not built"};
-  const auto* refused = dynamic_cast<const Refused*>(&e);
-  if (refused == nullptr || !by_placements(refused->why)) return std::nullopt;
-  return dashboard::RefusalRow{refused->op, name(refused->why)};
-}
-
 // Equal numbers, but for the signs of zeros.
 bool same_numbers(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   bool same = a.size() == b.size();
@@ -220,17 +210,38 @@ bool must_be_equal(const oracle::Case& c, const std::vector<at::Tensor>& plain,
   return c.integer_lane && !(c.numerics == Lane::kFast && same_numbers(plain, finals));
 }
 
+// Whether a rounding may make such a difference.
+bool may_be_rounding(const Divergence& d) {
+  return d.difference.has_value() && d.verdict != oracle::name(oracle::BitClass::kShape);
+}
+
+// Of an engine that does not say what it did.
+Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+                         EngineUnderTest& engine, Allowed allowed) {
+  if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
+  const auto d = first_divergence(c, plain.values, got);
+  if (!d) return Passed{};
+  const bool signs = c.numerics == Lane::kFast && d->verdict == oracle::name(oracle::BitClass::kZeroSign);
+  if (allowed == Allowed::kEqual || (c.integer_lane && !signs) || !may_be_rounding(*d))
+    return failure_at(c, *d);
+  const auto bounded = judge_bounded(c, plain, got, engine);
+  if (bounded.outside) return failure_at(c, {bounded.outside->value, "bound", bounded.outside->text, {}});
+  if (!bounded.open.empty()) return not_judged(bounded.open, bounded.note);
+  Passed passed;
+  passed.verdict = dashboard::Verdict::kBounded;
+  if (const auto* call = call_of(c, d->value)) passed.explained.emplace_back(call->op, passed.verdict);
+  passed.note = "bounded: " + d->text;
+  return passed;
+}
+
 Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
-               Allowed allowed) {
-  if (!got.has_timeline) {
-    if (auto d = first_divergence(c, plain.values, got)) return failure_at(c, *d);
-    return Passed{};
-  }
+               EngineUnderTest& engine, Allowed allowed) {
+  if (!got.has_timeline) return judged_by_bounds(c, plain, got, engine, allowed);
   if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
   std::vector<TensorRecord> finals;
   for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);
-  if (judgement.fault) return failure_of(c, judgement, got, first_divergence(c, plain.values, got));
+  if (judgement.mismatch) return failure_of(c, judgement, got, first_divergence(c, plain.values, got));
   if (!judgement.equal && must_be_equal(c, plain.values, judgement.finals, allowed)) {
     const auto d = first_divergence(c, plain.values, got);
     auto f = failure_at(c, d ? *d : Divergence{0, "inexact", "", {}});
@@ -240,6 +251,17 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
     return f;
   }
   return passed_with(judgement);
+}
+
+// The values, then the stream.
+Outcome judged_at_end(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+                      EngineUnderTest& engine, Allowed allowed) {
+  auto outcome = judged(c, plain, got, engine, allowed);
+  if (std::holds_alternative<Passed>(outcome) && got.random_after != plain.random_after)
+    return failed(c.suite, "random offset", "", "-", "",  // of no tensor, so of no placement
+                  concat("the stream ends at offset ", got.random_after.offset, ", on one device at ",
+                         plain.random_after.offset));
+  return outcome;
 }
 
 }  // namespace
@@ -259,21 +281,46 @@ Passed passed_with(const oracle::Judgement& judgement) {
   return passed;
 }
 
+std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  const auto only = calls.size() == 1 ? calls[0].op : "";
+  if (const auto* said = dynamic_cast<const EngineRefusal*>(&e))
+    return dashboard::RefusalRow{said->op.empty() ? only : said->op,
+                                 said->why.empty() ? "refused" : said->why};
+  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return dashboard::RefusalRow{only, "not built"};
+  const auto* refused = dynamic_cast<const Refused*>(&e);
+  if (refused == nullptr || !by_placements(refused->why)) return std::nullopt;
+  return dashboard::RefusalRow{refused->op, name(refused->why)};
+}
+
+Failed failed_run(const oracle::Case& c, const EngineFailure& e) {
+  using Kind = EngineFailure::Kind;
+  const auto verdict = e.kind == Kind::kError  ? "exception"
+                       : e.kind == Kind::kWire ? "wire"
+                       : e.kind == Kind::kHung ? "hang"
+                                               : e.end;
+  auto f = failed(c.suite, verdict, "", placement_pattern(c), "", e.what());
+  if (e.kind == Kind::kHung) f.kind = dashboard::Verdict::kHung;
+  if (e.kind == Kind::kDied) f.kind = dashboard::Verdict::kCrashed;
+  return f;
+}
+
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed) {
   const auto plain = oracle::evaluate_recorded(c, *engine.plain_source());
   EngineResult got;
   try {
     got = engine.run(c, true);
+  } catch (const EngineFailure& e) {
+    return failed_run(c, e);
   } catch (const std::exception& e) {
     if (auto refusal = refusal_of(e, c)) return GaveUp{std::move(*refusal), e.what()};
     return failed(c.suite, "exception", "", placement_pattern(c), "", e.what());
   }
-  auto outcome = judged(c, plain, got, allowed);
-  if (std::holds_alternative<Passed>(outcome) && got.random_after != plain.random_after)
-    return failed(c.suite, "random offset", "", "-", "",  // of no tensor, so of no placement
-                  concat("the stream ends at offset ", got.random_after.offset, ", on one device at ",
-                         plain.random_after.offset));
-  return outcome;
+  try {
+    return judged_at_end(c, plain, got, engine, allowed);
+  } catch (const EngineFailure& e) {  // of its float64 twin
+    return failed_run(c, e);
+  }
 }
 
 std::string first_disagreement(const EngineResult& a, const EngineResult& b) {

@@ -19,6 +19,11 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
 
 // What the oracle's judgement comes to. @pre it passed.
 Passed passed_with(const oracle::Judgement& judgement);
+// What the engine may say no to: forms that are not built, and moves that a view or an in-place op would
+// need.
+std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c);
+// A run that an engine in another process did not answer.
+Failed failed_run(const oracle::Case& c, const EngineFailure& e);
 
 // Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.
 // Empty if they agree; else what differs first.

@@ -17,14 +17,15 @@ namespace {
 class Changed : public EngineUnderTest {
  public:
   explicit Changed(std::function<void(EngineResult&)> change) : change_(std::move(change)) {}
-  std::string name() const override { return "changed"; }
+  const EngineProfile& profile() const override { return engine_.profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
-    auto result = LockstepEngine().run(c, want_timeline);
+    auto result = engine_.run(c, want_timeline);
     change_(result);
     return result;
   }
 
  private:
+  LockstepEngine engine_;
   std::function<void(EngineResult&)> change_;
 };
 

@@ -42,6 +42,14 @@ std::string explanation_of(const Outcome& outcome) {
       outcome);
 }
 
+GaveUp left_out(const std::string& lacking) {
+  return {{"", concat(kLeftOut, lacking)}, "the engine lacks: " + lacking};
+}
+
+GaveUp not_judged(const std::string& why, const std::string& text) {
+  return {{"", concat(kNotJudged, why)}, concat(kNotJudged, why, " (", text, ")")};
+}
+
 Failed failed(const std::string& suite, std::string verdict, std::string op, std::string pattern,
               std::string dtype, std::string explanation) {
   Failed f;

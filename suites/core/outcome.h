@@ -68,6 +68,12 @@ using Outcome = std::variant<Passed, Failed, Flaky, GaveUp, HarnessBroken>;
 // The class under which the store counts it.
 dashboard::Verdict verdict_of(const Outcome& outcome);
 std::string explanation_of(const Outcome& outcome);
+// Reasons of what was not measured but refused by nobody begin so.
+inline constexpr std::string_view kLeftOut = "left out: ", kNotJudged = "not judged: ";
+// A case that the engine cannot run, since it lacks this.
+GaveUp left_out(const std::string& lacking);
+// A case of which no bound would have told.
+GaveUp not_judged(const std::string& why, const std::string& text);
 // A Failed with its bucket filled in.
 Failed failed(const std::string& suite, std::string verdict, std::string op, std::string pattern,
               std::string dtype, std::string explanation);

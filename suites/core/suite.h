@@ -23,13 +23,15 @@ struct Suite {
   oracle::Case (*generate)(uint64_t run_seed, int64_t index);
   // Whether the law holds for this case. A pure function of the case, as far as the engine is deterministic.
   Outcome (*judge)(const oracle::Case& c, EngineUnderTest& engine);
+  Flag needs = Flag::kNone;  // what an engine must have
 };
 
 std::span<const Suite> suites();
 // Throws Error that lists the names.
 const Suite& find_suite(std::string_view name);
 
-// judge(), with everything the engine, the oracle or libtorch throws turned into an Outcome.
+// judge(), with everything the engine, the oracle or libtorch throws turned into an Outcome; a case that the
+// engine cannot run, by its profile, is left out.
 Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine);
 
 }  // namespace lockstep::suites

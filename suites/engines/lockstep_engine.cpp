@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/lockstep_engine.h"
 
+#include "dashboard/store/rows.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
@@ -18,9 +19,8 @@ bool any_partial(const oracle::Target& target) {
 }
 
 // A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
-at::Tensor input_on(const MeshInWorld& mesh, const oracle::Case& c, size_t i) {
-  const auto& target = c.placements[i];
-  const auto input = oracle::make_input(c, static_cast<int64_t>(i));
+at::Tensor input_on(const MeshInWorld& mesh, const oracle::InputTensors& input,
+                    const oracle::Target& target) {
   if (!any_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
   PerRank<at::Tensor> hosted;
   for (const int64_t p : mesh.comm->positions) hosted.push_back(input.locals[static_cast<size_t>(p)]);
@@ -93,19 +93,33 @@ EngineValue value_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
-  auto world = local_world(c.mesh.size());
-  Traffic traffic;
-  return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, want_timeline, traffic);
+const EngineProfile& own_profile() {
+  static const EngineProfile profile = {
+      .name = dashboard::kOwnEngine,
+      .version = LOCKSTEP_VERSION,
+      .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults,
+      .random_policies = {"single-device"},
+  };
+  return profile;
 }
 
-EngineResult run_in(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic) {
+EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
+                                    bool want_timeline) {
+  auto world = local_world(c.mesh.size());
+  Traffic traffic;
+  return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline,
+                traffic);
+}
+
+EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
+                    const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic) {
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator().device = c.device;
   manual_seed(c.program.seed);
   std::vector<at::Tensor> inputs;
-  for (size_t i = 0; i < c.program.inputs.size(); ++i) inputs.push_back(input_on(mesh, c, i));
+  for (size_t i = 0; i < c.program.inputs.size(); ++i)
+    inputs.push_back(input_on(mesh, given[i], c.placements[i]));
 
   EngineResult result;
   traffic = {};

@@ -4,10 +4,14 @@
 #include <functional>
 
 #include "engine/world/worlds.h"
+#include "oracle/program/values.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/counting_world.h"
 
 namespace lockstep::suites {
+
+// Of Lockstep's own engine, on whatever World.
+const EngineProfile& own_profile();
 
 class LockstepEngine : public EngineUnderTest {
  public:
@@ -15,15 +19,21 @@ class LockstepEngine : public EngineUnderTest {
   using Decorate = std::function<WorldPtr(WorldPtr)>;
   explicit LockstepEngine(Decorate decorate = nullptr) : decorate_(std::move(decorate)) {}
 
-  std::string name() const override { return "lockstep"; }
-  EngineResult run(const oracle::Case& c, bool want_timeline) override;
+  const EngineProfile& profile() const override { return own_profile(); }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override {
+    return run_on(c, oracle::make_inputs(c), want_timeline);
+  }
+  // On these values, whatever the Case says of them; only of what pends the locals are read.
+  EngineResult run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
+                      bool want_timeline);
 
  private:
   Decorate decorate_;
 };
 
-// Runs the Program in this thread, on the ranks of the Case's mesh that `world` hosts.
+// Runs the Program on these inputs in this thread, on the ranks of the Case's mesh that `world` hosts.
 // @post values, timeline and traffic, that of the Program without its inputs, tell of those ranks alone.
-EngineResult run_in(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic);
+EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
+                    const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic);
 
 }  // namespace lockstep::suites

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/thread_engine.h"
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/merge.h"
 #include "engine/world/thread_world.h"
@@ -9,10 +10,6 @@
 
 namespace lockstep::suites {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // What one rank gave.
 struct Part {
@@ -23,7 +20,7 @@ struct Part {
 void place(EngineValue& into, const EngineValue& from, int64_t position) {
   LOCKSTEP_CHECK(into.defined() == from.defined() && (!into.defined() || *into.spec == *from.spec),
                  "[merge] position ", position, " has a value of another Spec than position 0");
-  if (into.defined()) into.locals[u(position)] = from.locals.at(0);
+  if (into.defined()) into.locals[as_size(position)] = from.locals.at(0);
 }
 
 // As one result, by mesh position. Throws Error where ranks part.
@@ -46,47 +43,26 @@ EngineResult merged(std::vector<Part> parts) {
   return all;
 }
 
-template <class Engine>
-std::unique_ptr<EngineUnderTest> make() {
-  return std::make_unique<Engine>();
-}
-
-struct NamedWorld {
-  const char* name;
-  std::unique_ptr<EngineUnderTest> (*engine)();
-};
-constexpr NamedWorld kWorlds[] = {{"local", make<LockstepEngine>}, {"thread", make<ThreadEngine>}};
-
 }  // namespace
 
 EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
-  std::vector<Part> parts(u(c.mesh.size()));
+  std::vector<Part> parts(as_size(c.mesh.size()));
   lockstep::run_on_threads(c.mesh.size(), [&](const WorldPtr& world) {
     const auto& ranks = c.mesh.ranks();
-    auto& part = parts[u(std::find(ranks.begin(), ranks.end(), world->hosted()[0]) - ranks.begin())];
-    part.result = run_in(world, c, want_timeline, part.traffic);
+    auto& part = parts[as_size(std::find(ranks.begin(), ranks.end(), world->hosted()[0]) - ranks.begin())];
+    part.result = run_in(world, c, oracle::make_inputs(c), want_timeline, part.traffic);
   });
   for (const auto& part : parts) traffic += part.traffic;
   return merged(std::move(parts));
 }
 
+const EngineProfile& ThreadEngine::profile() const {
+  return own_profile();
+}
+
 EngineResult ThreadEngine::run(const oracle::Case& c, bool want_timeline) {
   Traffic traffic;
   return run_on_threads(c, want_timeline, traffic);
-}
-
-std::vector<std::string> world_names() {
-  std::vector<std::string> names;
-  for (const auto& world : kWorlds) names.emplace_back(world.name);
-  return names;
-}
-
-std::unique_ptr<EngineUnderTest> engine_in(const std::string& name) {
-  for (const auto& world : kWorlds)
-    if (name == world.name) return world.engine();
-  std::string names;
-  for (const auto& world : world_names()) names += concat(names.empty() ? "" : ", ", world);
-  throw Error(concat("[world] no World is called '", name, "'; there are: ", names));
 }
 
 }  // namespace lockstep::suites

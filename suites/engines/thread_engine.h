@@ -9,17 +9,12 @@ namespace lockstep::suites {
 
 class ThreadEngine : public EngineUnderTest {
  public:
-  std::string name() const override { return "lockstep, one rank a thread"; }
+  const EngineProfile& profile() const override;
   // @post what LockstepEngine gives: values, timeline, bytes.
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
 };
 
 // The same, and what each rank sent.
 EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic);
-
-// The Worlds that Lockstep's engine is judged on: "local", "thread".
-std::vector<std::string> world_names();
-// The engine on one of them. Throws Error that lists the names.
-std::unique_ptr<EngineUnderTest> engine_in(const std::string& world);
 
 }  // namespace lockstep::suites

@@ -57,8 +57,9 @@ void expect_same(const char* suite) {
   int64_t compared = 0;
   for (uint64_t i = 0; i < kCases; ++i) {
     const auto c = generators::generate(suite, 13, i);
-    const auto a =
-        ran([&](Traffic& traffic) { return run_in(local_world(c.mesh.size()), c, true, traffic); });
+    const auto a = ran([&](Traffic& traffic) {
+      return run_in(local_world(c.mesh.size()), c, oracle::make_inputs(c), true, traffic);
+    });
     const auto b = ran([&](Traffic& traffic) { return run_on_threads(c, true, traffic); });
     const auto what = oracle::to_token(c);
     ASSERT_EQ(a.refused, b.refused) << what;

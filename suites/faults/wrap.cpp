@@ -9,7 +9,7 @@
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/make_engine.h"
 
 namespace lockstep::suites {
 namespace {
@@ -116,14 +116,15 @@ class Around : public EngineUnderTest {
  public:
   using Run = std::function<EngineResult(EngineUnderTest&, const oracle::Case&, bool)>;
   Around(Run around, LockstepEngine::Decorate decorate = nullptr)
-      : engine_(std::move(decorate)), around_(std::move(around)) {}
-  std::string name() const override { return "lockstep with a planted fault"; }
+      : engine_(make_engine("lockstep", {.decorate = std::move(decorate)})), around_(std::move(around)) {}
+  const EngineProfile& profile() const override { return engine_->profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
-    return around_(engine_, c, want_timeline);
+    return around_(*engine_, c, want_timeline);
   }
+  std::unique_ptr<RandomSource> plain_source() override { return engine_->plain_source(); }
 
  private:
-  LockstepEngine engine_;
+  EnginePtr engine_;
   Run around_;
 };
 

@@ -15,8 +15,6 @@
 
 namespace lockstep::suites {
 
-using EnginePtr = std::unique_ptr<EngineUnderTest>;
-
 // What a rank received: one tensor for each member of its group, in group order; of a general exchange flat
 // ones.
 using Received = std::vector<at::Tensor>;

@@ -7,7 +7,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
-#include "suites/engines/thread_engine.h"
+#include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/tell.h"
@@ -114,8 +114,9 @@ void CaseWorker::begin(int worker) {
     again = uncommitted(worker);
     journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
   });
-  engine_ = engine_in(options_.world);
-  if (!options_.fault.empty()) engine_ = find_fault(options_.fault).plant();
+  engine_ = options_.fault.empty()
+                ? make_engine(options_.engine, {.world = options_.world, .seconds = options_.hang_seconds})
+                : find_fault(options_.fault).plant();
   for (const auto& p : again) run(p);
 }
 
@@ -252,16 +253,19 @@ void CaseWorker::record_minimal(const Planned& planned, const Failed& failure, c
 }
 
 void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure) {
-  if (planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket)
+  const bool waits = failure.kind == dashboard::Verdict::kHung;  // each candidate would, too
+  if (waits || planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket)
     return tell(planned, c, failure);
-  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_);
+  // An engine that dies is started anew for each candidate.
+  const int64_t budget = failure.kind == dashboard::Verdict::kCrashed ? kCrashBudget : kShrinkBudget;
+  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_, budget);
   record_minimal(planned, failure, minimal);
   auto again = judge_safely(*planned.suite, minimal.c, *engine_);
   tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
 }
 
 void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {
-  say(failure_text(planned, c, outcome, options_.fault));
+  say(failure_text(planned, c, outcome, replay_flags(options_.fault, options_.engine)));
 }
 
 }  // namespace lockstep::suites

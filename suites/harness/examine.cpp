@@ -63,7 +63,7 @@ bool crashes(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine)
 Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
   auto outcome = judge_safely(suite, c, engine);
   const auto* failure = std::get_if<Failed>(&outcome);
-  if (failure == nullptr || suite.self_check) return outcome;
+  if (failure == nullptr || suite.self_check || failure->kind == dashboard::Verdict::kHung) return outcome;
   if (failed_in(judge_safely(suite, c, engine), failure->bucket) != nullptr) return outcome;
   try {
     return flaky(c, engine);

@@ -16,6 +16,8 @@ Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderT
 // The outcome of a case that took its process along.
 Failed lost_outcome(const oracle::Case& c, const Lost& lost);
 
+inline constexpr int64_t kShrinkBudget = 400, kCrashBudget = 60;  // cases
+
 struct Minimal {
   oracle::Case c;
   int64_t steps = 0;  // improvements taken
@@ -24,9 +26,10 @@ struct Minimal {
 
 // @post judging result.c fails in `failure`'s bucket; no more than `budget` cases were judged.
 Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure,
-                       EngineUnderTest& engine, int64_t budget = 400);
+                       EngineUnderTest& engine, int64_t budget = kShrinkBudget);
 
 // The same for a case that crashed: candidates are judged in child processes, one each.
-Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, int64_t budget = 60);
+Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine,
+                     int64_t budget = kCrashBudget);
 
 }  // namespace lockstep::suites

@@ -12,7 +12,7 @@ namespace {
 // An engine that has a fault in every other run.
 class Moody : public EngineUnderTest {
  public:
-  std::string name() const override { return "moody"; }
+  const EngineProfile& profile() const override { return clean_.profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
     return (++runs_ % 2 ? *faulty_ : clean_).run(c, want_timeline);
   }

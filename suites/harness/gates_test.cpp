@@ -11,7 +11,7 @@ TEST(Gates, EachVerdictHasItsCode) {
   const auto& program = find_suite("program");
   const auto& faults = find_suite("faults");
   using Codes = std::set<int>;
-  for (const auto* pass : {"equal", "explained", "explained_local_kernel", "explained_overflow",
+  for (const auto* pass : {"equal", "explained", "explained_local_kernel", "explained_overflow", "bounded",
                            "expected_exception", "gave_up"})
     EXPECT_EQ(codes_of(program, {{pass, 3}}), Codes{}) << pass;
   for (const auto* difference : {"different", "hung", "crashed"}) {

@@ -23,7 +23,8 @@ struct RunOptions {
   std::string db = "lockstep.db";
   std::map<std::string, int64_t> required;  // labels, ops and pairs, besides the default plan's
   std::string fault;                        // plants this fault in the engine
-  std::string world = "local";              // or "thread": which World hosts the ranks of each case
+  std::string engine = "lockstep";          // by name, or its command (engines/make_engine.h)
+  std::string world = "local";  // of "lockstep": which World hosts the ranks of each case; or "thread"
   bool resume = false;
   double hang_seconds = 120;
   std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too
@@ -55,6 +56,7 @@ struct RunSummary {
   std::vector<RefusalSummary> refusals;         // why cases gave up
   std::vector<dashboard::PlantedFault> faults;  // that the suite `faults` looked for, by class and name
   std::vector<std::string> covered;             // what there was to cover beyond labels and pairs, for people
+  std::map<std::string, int64_t> unmeasured;    // "left out of SUITE: FLAG", "not judged in …" -> cases
   std::vector<std::string> lacking;             // what the plan required and the cases did not have
   std::map<std::string, int64_t> goldens;       // of the suite golden: recorded, published, … -> cases
   std::string digest;                           // of all verdicts, whatever their order

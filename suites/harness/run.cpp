@@ -12,6 +12,7 @@
 #include "dashboard/store/read_back.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/case_worker.h"
@@ -19,7 +20,7 @@
 #include "suites/harness/gates.h"
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
-#include "suites/harness/run_record.h"
+#include "suites/harness/run_rows.h"
 #include "suites/harness/witnesses.h"
 
 namespace lockstep::suites {
@@ -42,7 +43,11 @@ void check(const RunOptions& o) {
                  "[run] --hang must be above 0, and --least-rate must not be negative");
   LOCKSTEP_CHECK(o.shards >= 1 && o.shard >= 0 && o.shard < o.shards,
                  "[run] --shard takes i/n with 1 <= i <= n");
-  if (!o.fault.empty()) find_fault(o.fault);
+  if (!o.fault.empty()) {
+    find_fault(o.fault);
+    LOCKSTEP_CHECK(o.engine == "lockstep", "[run] --fault ", o.fault, ": no fault can be planted in ",
+                   o.engine, "; leave --engine out");
+  }
   if (o.suites.empty() || std::find(o.suites.begin(), o.suites.end(), "golden") != o.suites.end())
     golden_folder();
 }
@@ -62,7 +67,7 @@ struct Prepared {
 };
 
 // Opens the database first, so that an unusable one is told before any case runs.
-Prepared prepare(RunOptions& options, const Plan& plan, const std::vector<dashboard::KeptCase>& named,
+Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<dashboard::KeptCase>& named,
                  const RunListener& listener) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
@@ -72,6 +77,8 @@ Prepared prepare(RunOptions& options, const Plan& plan, const std::vector<dashbo
   p.run.numerics = options.lane == Lane::kExact ? "exact" : "fast";
   p.run.plan = plan_json(options, plan);
   describe_environment(p.run);
+  p.run.engine = plan.engine.name;
+  p.run.version = plan.engine.version;
   if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
   p.known = known_cases(named, store);
@@ -104,8 +111,9 @@ int64_t count_of(const std::vector<dashboard::KeptCase>& kept) {
   return static_cast<int64_t>(kept.size());
 }
 
-PoolResult run_workers(const RunOptions& options, const Plan& plan, const Prepared& prepared,
+PoolResult run_workers(const RunOptions& options, const RunPlan& plan, const Prepared& prepared,
                        const RunListener& listener) {
+  if (plan.chosen.empty()) return {};
   CaseWorker worker(options, prepared.run, prepared.kept, Sequence(plan.chosen), prepared.recorded);
   PoolOptions pool;
   pool.jobs = options.jobs;
@@ -124,16 +132,28 @@ PoolResult run_workers(const RunOptions& options, const Plan& plan, const Prepar
   return run_pool(pool, work);
 }
 
+// "left out of SUITE: …" -> cases of the suite that the engine could not run.
+int64_t left_out_of(const std::string& suite, const RunSummary& summary) {
+  int64_t cases = 0;
+  for (const auto& [what, count] : summary.unmeasured)
+    if (what.starts_with(unmeasured(suite, std::string(kLeftOut)))) cases += count;
+  return cases;
+}
+
 // The rules that decide the exit code, each recorded with what it asked for and what it found.
-void judge_run(const Plan& plan, RunSummary& summary, dashboard::Recorder& recorder) {
+void judge_run(const RunPlan& plan, RunSummary& summary, dashboard::Recorder& recorder) {
+  bool any = false;
   for (const auto* suite : plan.chosen) {
     const auto& verdicts = summary.verdicts[suite->name];
     summary.codes.merge(codes_of(*suite, verdicts));
-    const int64_t least = plan.least.at(suite->name), got = measured(verdicts);
+    const int64_t left_out = left_out_of(suite->name, summary), got = measured(verdicts);
+    const int64_t least = std::max<int64_t>(0, plan.least.at(suite->name) - left_out);
     recorder.record(dashboard::Gate{concat("measured ", suite->name), concat("at least ", least),
                                     std::to_string(got), got >= least});
     if (got < least) summary.codes.insert(kNotMeasured);
+    any |= got > 0;
   }
+  if (!any) summary.codes.insert(kNotMeasured);
   const bool agreed = !summary.codes.contains(kDifference) && !summary.codes.contains(kNondeterminism);
   recorder.record(dashboard::Gate{"no unexplained difference", "0 failures",
                                   concat(summary.failures.size(), " buckets"), agreed});
@@ -149,7 +169,7 @@ void judge_coverage(const Leasts& leasts, const dashboard::Store& store, RunSumm
   if (!missed.empty()) summary.codes.insert(kNotMeasured);
 }
 
-void judge_random_pairs(const Plan& plan, const dashboard::Store& store, RunSummary& summary,
+void judge_random_pairs(const RunPlan& plan, const dashboard::Store& store, RunSummary& summary,
                         dashboard::Recorder& recorder) {
   if (!plan.draws) return;
   const auto coverage = random_coverage(store, summary.run);
@@ -174,7 +194,7 @@ int64_t cases_in(const Recorded& recorded) {
 }
 
 // A run of every suite may be asked for each op that the list names: coverage that lacks one has a gap.
-void expect_ops(const Plan& plan, dashboard::Recorder& recorder) {
+void expect_ops(const RunPlan& plan, dashboard::Recorder& recorder) {
   if (plan.chosen.size() != suites().size()) return;
   for (const auto& [name, least] : default_leasts())
     if (is_op(name)) recorder.expect_op(name);
@@ -188,7 +208,7 @@ void record_rates(dashboard::Store& store, const RunSummary& summary, dashboard:
 }
 
 // From now on the next runs replay these first. With a fault planted, what passes says nothing.
-void keep(const RunOptions& options, const Plan& plan, const Prepared& prepared, RunSummary& summary,
+void keep(const RunOptions& options, const RunPlan& plan, const Prepared& prepared, RunSummary& summary,
           const dashboard::Store& store, dashboard::Recorder& recorder) {
   if (!prepared.kept.empty()) {
     SQLite::Statement row(store.database(), "SELECT count(*) FROM v_replayed WHERE run = ? AND now <> ''");
@@ -205,7 +225,7 @@ void keep(const RunOptions& options, const Plan& plan, const Prepared& prepared,
   for (const auto& k : new_witnesses(store, prepared.run, plan.chosen, prepared.known)) recorder.keep(k);
 }
 
-RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared& prepared,
+RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepared& prepared,
                     const PoolResult& pool, double seconds) {
   auto store = dashboard::Store::open_writer(options.db);
   collect_shards(store, options.db);
@@ -219,6 +239,8 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
   if (pool.worker_code != 0) summary.codes.insert(pool.worker_code);
   if (pool.interrupted) summary.codes.insert(kNotMeasured);
   dashboard::Recorder recorder(store, prepared.run, "supervisor");
+  for (const auto* suite : plan.left_out)
+    summary.unmeasured[unmeasured(suite->name, left_out(name(suite->needs)).refusal.reason)];
   judge_run(plan, summary, recorder);
   judge_coverage(plan.coverage, store, summary, recorder);
   judge_random_pairs(plan, store, summary, recorder);
@@ -233,11 +255,15 @@ RunSummary conclude(const RunOptions& options, const Plan& plan, const Prepared&
 
 }  // namespace
 
-Plan plan(const RunOptions& options) {
-  Plan p;
+RunPlan plan(const RunOptions& options) {
+  RunPlan p;
+  p.engine =
+      make_engine(options.engine, {.world = options.world, .seconds = options.hang_seconds})->profile();
+  const auto choose = [&](const Suite& s) { (p.engine.has(s.needs) ? p.chosen : p.left_out).push_back(&s); };
   if (options.suites.empty())
-    for (const auto& s : suites()) p.chosen.push_back(&s);
-  for (const auto& name : options.suites) p.chosen.push_back(&find_suite(name));
+    for (const auto& s : suites()) choose(s);
+  for (const auto& name : options.suites) choose(find_suite(name));
+  if (p.chosen.empty()) return p;
   Sequence sequence(p.chosen);
   const bool counted = options.cases > 0 || options.seconds <= 0;
   const int64_t wanted = options.cases > 0 ? options.cases : sequence.rounds(kDefaultRounds);
@@ -247,7 +273,8 @@ Plan plan(const RunOptions& options) {
     p.draws = p.draws || std::string_view(s->name) == "random";
   }
   p.coverage = options.required;
-  if (is_default(options)) p.coverage.insert(default_leasts().begin(), default_leasts().end());
+  if (is_default(options) && p.left_out.empty())
+    p.coverage.insert(default_leasts().begin(), default_leasts().end());
   if (!counted || options.seconds > 0) return p;  // the clock decides how many: at least one of each
   std::map<std::string, int64_t> share;
   for (int64_t n = options.shard; n < p.cases; n += options.shards) ++share[sequence.at(n).suite->name];

@@ -19,15 +19,20 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
+std::string replay_flags(const std::string& fault, const std::string& engine) {
+  return concat(fault.empty() ? "" : " --fault " + fault,
+                engine == "lockstep" ? "" : " --engine " + shell_quoted(engine));
+}
+
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
-                         const std::string& fault) {
+                         const std::string& flags) {
   const auto word = dashboard::name(verdict_of(outcome));
   const auto number = planned.index < 0 ? "a case" : concat("case ", planned.index);
   std::string text = concat(word, ": ", number, " of suite ", planned.suite->name, "\n");
   if (const auto* f = std::get_if<Failed>(&outcome)) text += concat("  bucket: ", f->bucket, "\n");
   if (c.mesh.size() > 0) {
-    text += concat("  replay: lockstep replay ", shell_quoted(oracle::to_token(c)),
-                   fault.empty() ? "" : " --fault " + fault, "\n  program:\n", indented(oracle::describe(c)));
+    text += concat("  replay: lockstep replay ", shell_quoted(oracle::to_token(c)), flags, "\n  program:\n",
+                   indented(oracle::describe(c)));
   }
   const auto explanation = explanation_of(outcome);
   return explanation.empty() ? text : text + "  explanation:\n" + indented(explanation);

@@ -7,9 +7,11 @@
 
 namespace lockstep::suites {
 
-// Verdict, bucket, the command that replays it, shrunk program and explanation. A negative index: no case of
-// a run, only a token.
+// Verdict, bucket, the command that replays it with these flags, shrunk program and explanation. A negative
+// index: no case of a run, only a token.
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
-                         const std::string& fault = "");
+                         const std::string& flags = "");
+// What `lockstep replay` must be told of the engine, with a space before it; "": nothing.
+std::string replay_flags(const std::string& fault, const std::string& engine);
 
 }  // namespace lockstep::suites

@@ -14,7 +14,8 @@ namespace {
 class OneBitOff : public EngineUnderTest {
  public:
   explicit OneBitOff(EngineUnderTest& engine) : engine_(engine) {}
-  std::string name() const override { return engine_.name() + ", one bit off"; }
+  const EngineProfile& profile() const override { return engine_.profile(); }
+  std::unique_ptr<RandomSource> plain_source() override { return engine_.plain_source(); }
   bool flipped() const { return flipped_; }
 
   EngineResult run(const oracle::Case& c, bool want_timeline) override {

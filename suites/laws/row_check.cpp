@@ -9,7 +9,7 @@
 #include "oracle/judge/check.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 #include "oracle/program/values.h"
 #include "suites/laws/sample_call.h"
 
@@ -172,7 +172,7 @@ Plain RowCheck::Impl::plain(const Placements& inputs) const {
                                            : oracle::make_global(placed(i, inputs[i]), sources[i]));
   auto stack = stack_of(*op, *sample.logged, result.inputs);
   {
-    const oracle::Recorder recorder(result.recording);
+    const oracle::RecordingScope recorder(result.recording);
     op->callBoxed(stack);
   }
   result.answers = tensors_of(stack);

@@ -102,10 +102,10 @@ Case rules_case(uint64_t run_seed, int64_t index) {
   return c;
 }
 
-Outcome judge_rules(const Case& c, EngineUnderTest&) {
+Outcome judge_rules(const Case& c, EngineUnderTest& engine) {
   if (c.program.calls.empty()) return GaveUp{{"", "no call"}, "no call"};
   const auto op = stem(c.program.calls.back().op);
-  const auto sample = call_in(c, op);
+  const auto sample = call_in(c, op, engine);
   if (!sample.logged || sample.entry == nullptr)
     return GaveUp{{op, "not ruled"}, op + " does not reach the rules"};
   std::unique_ptr<RowCheck> check;

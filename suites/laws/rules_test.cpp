@@ -55,7 +55,8 @@ Case unary(const char* op, ValueKind kind) {
 // With another way to run on a rank, if one is given.
 bool holds(const Case& c, const Row& row, LocalRun run = nullptr) {
   const auto& op = c.program.calls[0].op;
-  auto sample = call_in(c, op);
+  LockstepEngine engine;
+  auto sample = call_in(c, op, engine);
   auto entry = *sample.entry;
   if (run != nullptr) entry.run = run;
   sample.entry = &entry;

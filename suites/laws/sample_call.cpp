@@ -7,7 +7,7 @@
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
 #include "oracle/program/schema.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/make_engine.h"
 
 namespace lockstep::suites {
 namespace {
@@ -50,9 +50,8 @@ std::string stem(const std::string& op) {
   return op.substr(0, op.find('.'));
 }
 
-SampleCall call_in(const oracle::Case& c, const std::string& op) {
+SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest& engine) {
   SampleCall sample;
-  LockstepEngine engine;
   const auto run = engine.run(c, true);
   for (const auto& entry : run.timeline) {
     if (stem(entry.op) != stem(op)) continue;
@@ -78,6 +77,7 @@ SampleCall call_in(const oracle::Case& c, const std::string& op) {
 
 SampleCall sample_call(const std::string& op) {
   LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op, why_without_rule(stem(op)));
+  const auto engine = make_engine("lockstep");
   for (const auto& candidate : generators::op_templates()) {
     if (stem(candidate.op) != stem(op)) continue;
     for (uint64_t i = 0; i < 20; ++i) {
@@ -87,7 +87,7 @@ SampleCall sample_call(const std::string& op) {
       for (auto& call : c.program.calls)
         for (auto& arg : call.args)
           if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
-      auto sample = call_in(c, op);
+      auto sample = call_in(c, op, *engine);
       if (sample.logged && sample.call.inputs.size() > 0) return sample;
     }
   }

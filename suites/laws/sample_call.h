@@ -7,6 +7,7 @@
 #include "engine/ops/rules/table.h"
 #include "engine/values/timeline.h"
 #include "oracle/program/program.h"
+#include "suites/core/engine_under_test.h"
 
 namespace lockstep::suites {
 
@@ -22,7 +23,8 @@ std::string stem(const std::string& op);
 
 // `op` with or without overload. Throws Error if there is no rule for it, or no generated case calls it.
 SampleCall sample_call(const std::string& op);
-// The call of `op`'s stem that this case makes, if it makes one.
-SampleCall call_in(const oracle::Case& c, const std::string& op);
+// The call of `op`'s stem that this case makes, if it makes one. @pre engine.profile().has(kTimeline |
+// kRules)
+SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest& engine);
 
 }  // namespace lockstep::suites

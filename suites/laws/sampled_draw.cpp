@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/random/random.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "generators/space/random.h"
 #include "oracle/ownership/compare.h"
@@ -14,10 +15,6 @@
 
 namespace lockstep::suites {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 std::vector<int64_t> coordinates_of(int64_t place, const std::vector<int64_t>& shape) {
   std::vector<int64_t> at(shape.size());
@@ -34,13 +31,13 @@ struct Home {
 // By torch.chunk along each mesh dimension in turn: pieces of the rounded-up size, the last ones shorter.
 Home home_of(std::vector<int64_t> at, const Spec& spec) {
   auto size = spec.shape();
-  std::vector<int64_t> coordinate(u(spec.mesh().ndim()));
+  std::vector<int64_t> coordinate(as_size(spec.mesh().ndim()));
   for (int64_t m = 0; m < spec.mesh().ndim(); ++m) {
-    const auto* shard = std::get_if<Shard>(&spec.placements()[u(m)]);
+    const auto* shard = std::get_if<Shard>(&spec.placements()[as_size(m)]);
     if (shard == nullptr) continue;
-    const auto d = u(shard->dim);
+    const auto d = as_size(shard->dim);
     const int64_t ranks = spec.mesh().size(m), chunk = (size[d] + ranks - 1) / ranks, which = at[d] / chunk;
-    coordinate[u(m)] = which;
+    coordinate[as_size(m)] = which;
     at[d] -= which * chunk;
     size[d] = std::min(chunk, size[d] - which * chunk);
   }
@@ -96,7 +93,7 @@ std::optional<std::string> first_wrong_sample(const RandomCall& call, const Spec
   const auto last = std::max_element(writes.places.begin(), writes.places.end()) - writes.places.begin();
   for (int64_t i = 0; i < std::min(count, kSamples); ++i) {
     const auto k = i == 0 ? last : random.between(0, count - 1);
-    const auto at = coordinates_of(writes.places[u(k)], spec.shape());
+    const auto at = coordinates_of(writes.places[as_size(k)], spec.shape());
     const auto home = home_of(at, spec);
     const auto wrong_place = misplaced(home, at, owned_by(spec, home.position).lists);
     std::vector<IndexList> one;

@@ -8,7 +8,7 @@
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
 #include "oracle/judge/check.h"
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 #include "suites/core/judge.h"
 #include "suites/train/trainer.h"
 
@@ -76,7 +76,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   oracle::Recording recording;
   Trainer::Result expected, actual;
   {
-    const oracle::Recorder recorder(recording);
+    const oracle::RecordingScope recorder(recording);
     expected = plain.step(whole);
   }
   const auto random_after = generator().state;
@@ -99,7 +99,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   finals.add_state(plain, mesh);
   const auto judgement =
       oracle::check(recording, timeline, start_records, finals_of(finals), options.numerics);
-  if (judgement.fault) return {measured.step, Verdict::kDifferent, oracle::describe(judgement)};
+  if (judgement.mismatch) return {measured.step, Verdict::kDifferent, oracle::describe(judgement)};
   auto passed = passed_with(judgement);
   return {measured.step, passed.verdict, oracle::describe(judgement), std::move(passed.forgiven)};
 }

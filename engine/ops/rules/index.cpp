@@ -3,13 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "engine/ops/rules/families.h"
+#include "engine/values/as_size.h"
 
 namespace lockstep::rules {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // Every dimension but `whole` keeps its shard, in all tensors that have that many dimensions.
 Rows all_but(const OpCall& call, int64_t whole) {
@@ -62,7 +59,7 @@ Rows gather(const OpCall& call) {
     row.outputs[0] = Shard{d};
     // The index may be smaller than the tensor: then a shard of one is not the shard of the other.
     if (d != dim) {
-      if (self.shape[u(d)] != index.shape[u(d)]) continue;
+      if (self.shape[as_size(d)] != index.shape[as_size(d)]) continue;
       row.inputs[0] = Shard{d};
     }
     rows.push_back(std::move(row));
@@ -78,7 +75,7 @@ Rows scatter(const OpCall& call) {
   for (int64_t d = 0; d < self.ndim(); ++d) {
     bool same = d != dim;
     for (const auto& input : call.inputs)
-      if (!input.plain && (input.ndim() != self.ndim() || input.shape[u(d)] != self.shape[u(d)]))
+      if (!input.plain && (input.ndim() != self.ndim() || input.shape[as_size(d)] != self.shape[as_size(d)]))
         same = false;
     if (!same || index.ndim() == 0) continue;
     auto row = replicate_row(call);
@@ -166,7 +163,8 @@ Rows embedding_dense_backward(const OpCall& call) {
 Metas of_index_select(const Arguments& args) {
   const auto self = args.tensor("self");
   auto shape = self.sizes().vec();
-  if (!shape.empty()) shape[u(wrap_dim(args.integer("dim"), self.dim()))] = args.tensor("index").numel();
+  if (!shape.empty())
+    shape[as_size(wrap_dim(args.integer("dim"), self.dim()))] = args.tensor("index").numel();
   return {{sized(self, shape)}};
 }
 Metas of_embedding(const Arguments& args) {

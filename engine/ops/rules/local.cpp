@@ -7,16 +7,13 @@
 
 #include "engine/layout/layout.h"
 #include "engine/move/execute.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep::local {
 namespace {
 
 using torch::jit::Stack;
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 void set_results(Stack& stack, at::Tensor result) {
   stack.clear();
@@ -49,7 +46,7 @@ void stock(const LocalCall& c, Stack& stack) {
   // A flat local has no dimensions to put in another memory order.
   if (flat_output(c))
     if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
-      stack[u(*format)] = c10::IValue();
+      stack[as_size(*format)] = c10::IValue();
   c.op.callBoxed(stack);
 }
 

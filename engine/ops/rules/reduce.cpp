@@ -6,13 +6,10 @@
 #include <algorithm>
 
 #include "engine/ops/rules/families.h"
+#include "engine/values/as_size.h"
 
 namespace lockstep::rules {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // The reduced dimensions (absent, None or empty: all), and whether they stay as size 1.
 struct Reduced {
@@ -27,20 +24,20 @@ struct Reduced {
 
 Reduced reduced(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
-  Reduced result{std::vector<bool>(u(ndim), true), call.outputs[0].ndim() == ndim && ndim > 0};
+  Reduced result{std::vector<bool>(as_size(ndim), true), call.outputs[0].ndim() == ndim && ndim > 0};
   const bool named = call.args.find("dim") != nullptr;
   const auto dims = named ? call.integers("dim") : std::vector<int64_t>{};
   if (dims.empty()) return result;
-  result.dims.assign(u(ndim), false);
+  result.dims.assign(as_size(ndim), false);
   for (const int64_t d : dims)
-    if (ndim > 0) result.dims[u(wrap_dim(d, ndim))] = true;
+    if (ndim > 0) result.dims[as_size(wrap_dim(d, ndim))] = true;
   return result;
 }
 
 Rows kept_dims(const OpCall& call, const Reduced& by) {
   Rows rows;
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
-    if (by.dims[u(d)]) continue;
+    if (by.dims[as_size(d)]) continue;
     auto row = replicate_row(call);
     row.inputs[0] = Shard{d};
     for (auto& output : row.outputs) output = Shard{by.output_dim(d)};
@@ -51,7 +48,7 @@ Rows kept_dims(const OpCall& call, const Reduced& by) {
 
 void add_pending(Rows& rows, const OpCall& call, const Reduced& by, ReduceOp op, bool even) {
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
-    if (!by.dims[u(d)]) continue;
+    if (!by.dims[as_size(d)]) continue;
     auto row = replicate_row(call);
     row.inputs[0] = Shard{d};
     for (auto& output : row.outputs) output = Partial{op};

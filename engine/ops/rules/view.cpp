@@ -5,13 +5,10 @@
 #include <algorithm>
 
 #include "engine/ops/rules/families.h"
+#include "engine/values/as_size.h"
 
 namespace lockstep::rules {
 namespace {
-
-size_t u(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 constexpr std::initializer_list<ReduceOp> kAll = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin,
                                                   ReduceOp::kMax, ReduceOp::kProduct};
@@ -20,10 +17,10 @@ constexpr std::initializer_list<ReduceOp> kAll = {ReduceOp::kSum, ReduceOp::kAvg
 Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
   Rows rows;
   for (int64_t d = 0; d < static_cast<int64_t>(to.size()); ++d) {
-    if (to[u(d)] < 0) continue;
+    if (to[as_size(d)] < 0) continue;
     auto row = replicate_row(call);
     row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{to[u(d)]};
+    for (auto& output : row.outputs) output = Shard{to[as_size(d)]};
     rows.push_back(std::move(row));
   }
   add_partials(rows, call, kAll);
@@ -31,7 +28,7 @@ Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
 }
 
 std::vector<int64_t> identity(int64_t ndim) {
-  std::vector<int64_t> to(u(ndim));
+  std::vector<int64_t> to(as_size(ndim));
   std::iota(to.begin(), to.end(), int64_t{0});
   return to;
 }
@@ -55,15 +52,15 @@ std::vector<DimGroup> groups(const std::vector<int64_t>& from, const std::vector
   size_t i = 0, j = 0;
   while (i < in.size() && j < out.size()) {
     DimGroup group{{in[i]}, {out[j]}};
-    int64_t a = from[u(in[i++])], b = to[u(out[j++])];
+    int64_t a = from[as_size(in[i++])], b = to[as_size(out[j++])];
     while (a != b) {
       if (a < b) {
         if (i == in.size()) return {};
-        a *= from[u(in[i])];
+        a *= from[as_size(in[i])];
         group.in.push_back(in[i++]);
       } else {
         if (j == out.size()) return {};
-        b *= to[u(out[j])];
+        b *= to[as_size(out[j])];
         group.out.push_back(out[j++]);
       }
     }
@@ -93,7 +90,7 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   } else if (group.out.size() == 1) {
     // A shard of an inner dimension is a share of every one of the outer pieces.
     int64_t pieces = 1;
-    for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][u(group.in[i])];
+    for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][as_size(group.in[i])];
     auto row = one_to_one(call, Shard{d}, InterleavedShard{group.out[0], pieces});
     row.even = {{0, d}};
     rows.push_back(std::move(row));
@@ -115,7 +112,7 @@ void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group,
       row.even_outputs = {d};
       rows.push_back(std::move(row));
     }
-    pieces *= call.output_extents[u(d)];
+    pieces *= call.output_extents[as_size(d)];
   }
 }
 
@@ -141,7 +138,8 @@ Rows transpose(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
   auto to = identity(ndim);
   if (ndim > 0)
-    std::swap(to[u(wrap_dim(call.integer("dim0"), ndim))], to[u(wrap_dim(call.integer("dim1"), ndim))]);
+    std::swap(to[as_size(wrap_dim(call.integer("dim0"), ndim))],
+              to[as_size(wrap_dim(call.integer("dim1"), ndim))]);
   return mapped(call, to);
 }
 
@@ -154,7 +152,7 @@ Rows permute(const OpCall& call) {
   const auto dims = call.integers("dims");
   auto to = identity(call.inputs[0].ndim());
   for (size_t i = 0; i < dims.size(); ++i)
-    to[u(wrap_dim(dims[i], static_cast<int64_t>(dims.size())))] = static_cast<int64_t>(i);
+    to[as_size(wrap_dim(dims[i], static_cast<int64_t>(dims.size())))] = static_cast<int64_t>(i);
   return mapped(call, to);
 }
 
@@ -164,7 +162,7 @@ Rows expand(const OpCall& call) {
   auto to = identity(in.ndim());
   for (int64_t d = 0; d < in.ndim(); ++d) {
     const int64_t o = d + out.ndim() - in.ndim();
-    to[u(d)] = in.shape[u(d)] == out.shape[u(o)] && in.shape[u(d)] != 1 ? o : -1;
+    to[as_size(d)] = in.shape[as_size(d)] == out.shape[as_size(o)] && in.shape[as_size(d)] != 1 ? o : -1;
   }
   return mapped(call, to);
 }
@@ -178,8 +176,8 @@ Rows squeeze(const OpCall& call) {
   for (int64_t d = 0; d < in.ndim(); ++d) {
     const bool meant = every || std::any_of(named.begin(), named.end(),
                                             [&](int64_t n) { return wrap_dim(n, in.ndim()) == d; });
-    const bool gone = meant && in.shape[u(d)] == 1;
-    to[u(d)] = gone ? -1 : next++;
+    const bool gone = meant && in.shape[as_size(d)] == 1;
+    to[as_size(d)] = gone ? -1 : next++;
   }
   return mapped(call, to);
 }
@@ -210,13 +208,13 @@ Rows slice(const OpCall& call) {
   auto to = identity(call.inputs[0].ndim());
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer("step") == 1;
-  if (!everything) to[u(at)] = -1;
+  if (!everything) to[as_size(at)] = -1;
   return mapped(call, to);
 }
 
 Rows split(const OpCall& call) {
   auto to = identity(call.inputs[0].ndim());
-  to[u(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
+  to[as_size(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
   return mapped(call, to);
 }
 
@@ -225,7 +223,7 @@ Rows diagonal(const OpCall& call) {
   const int64_t a = wrap_dim(call.integer("dim1"), ndim), b = wrap_dim(call.integer("dim2"), ndim);
   auto to = identity(ndim);
   int64_t next = 0;
-  for (int64_t d = 0; d < ndim; ++d) to[u(d)] = d == a || d == b ? -1 : next++;
+  for (int64_t d = 0; d < ndim; ++d) to[as_size(d)] = d == a || d == b ? -1 : next++;
   return mapped(call, to);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ci/curves/record.h"
+#include "ci/curves/store_curves.h"
 
 #include <cmath>
 #include <filesystem>

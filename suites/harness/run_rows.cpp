@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/harness/run_record.h"
+#include "suites/harness/run_rows.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -55,14 +55,20 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
                                 row.getColumn(4).getInt64()});
 }
 
+// What was refused, and apart from it what was not even asked or could not be judged.
 void read_refusals(SQLite::Database& db, RunSummary& summary) {
   SQLite::Statement row(
       db,
       "SELECT suite, op, reason, hits FROM v_refusals WHERE run = ? ORDER BY suite, hits DESC, op, reason");
   row.bind(1, summary.run);
-  while (row.executeStep())
-    summary.refusals.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
-                                row.getColumn(2).getString(), row.getColumn(3).getInt64()});
+  while (row.executeStep()) {
+    const auto suite = row.getColumn(0).getString(), reason = row.getColumn(2).getString();
+    const int64_t cases = row.getColumn(3).getInt64();
+    if (const auto what = unmeasured(suite, reason); !what.empty())
+      summary.unmeasured[what] += cases;
+    else
+      summary.refusals.push_back({suite, row.getColumn(1).getString(), reason, cases});
+  }
 }
 
 void read_faults(SQLite::Database& db, RunSummary& summary) {
@@ -96,7 +102,15 @@ std::string digest_of(const std::vector<std::string>& outcomes) {
 
 }  // namespace
 
-std::string plan_json(const RunOptions& o, const Plan& plan) {
+std::string unmeasured(const std::string& suite, const std::string& reason) {
+  if (reason.starts_with(kLeftOut))
+    return concat("left out of ", suite, ": ", reason.substr(kLeftOut.size()));
+  if (reason.starts_with(kNotJudged))
+    return concat("not judged in ", suite, ": ", reason.substr(kNotJudged.size()));
+  return "";
+}
+
+std::string plan_json(const RunOptions& o, const RunPlan& plan) {
   Json json = {{"suites", Json::array()},
                {"labels", Json::array()},
                {"ops", Json::array()},
@@ -108,10 +122,16 @@ std::string plan_json(const RunOptions& o, const Plan& plan) {
          : is_op(name) ? "ops"
                        : "labels"]
         .push_back({{"name", name}, {"least", least}});
-  json["request"] = {
-      {"suites", o.suites},   {"cases", o.cases},       {"planned", std::to_string(plan.cases)},
-      {"seconds", o.seconds}, {"shard", o.shard},       {"shards", o.shards},
-      {"fault", o.fault},     {"required", o.required}, {"world", o.world}};
+  json["request"] = {{"engine", o.engine},
+                     {"world", o.world},
+                     {"suites", o.suites},
+                     {"cases", o.cases},
+                     {"planned", std::to_string(plan.cases)},
+                     {"seconds", o.seconds},
+                     {"shard", o.shard},
+                     {"shards", o.shards},
+                     {"fault", o.fault},
+                     {"required", o.required}};
   return json.dump();
 }
 
@@ -137,6 +157,7 @@ RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   now.fault = request.at("fault").get<std::string>();
   now.world = request.value("world", "local");
   now.required = request.at("required").get<std::map<std::string, int64_t>>();
+  now.engine = request.value("engine", "lockstep");
   now.seed = run.seed;
   LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,
                  " was made with --numerics ", run.numerics, "; pass the same");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracle/plain/record.h"
+#include "oracle/plain/recording.h"
 
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -135,6 +135,7 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (!frame.op->composite) --state.blocked;
   if (!frame.counted) return;
   add_results(frame.entry, *state.recording, fn.outputs());
+  if (state.recording->done) state.recording->done(frame.entry);
   state.recording->ops.push_back(std::move(frame.entry));
 }
 
@@ -201,8 +202,8 @@ void Recording::add_copy(const at::Tensor& from, const at::Tensor& to) {
   copies_.insert_or_assign(to.storage().unsafeGetStorageImpl(), Copy{window(from), window(to)});
 }
 
-Recorder::Recorder(Recording& recording) {
-  if (tls_state != nullptr) throw Broken("[record] a Recorder within a Recorder");
+RecordingScope::RecordingScope(Recording& recording) {
+  if (tls_state != nullptr) throw Broken("[record] a RecordingScope within a RecordingScope");
   tls_state = std::make_unique<State>();
   tls_state->recording = &recording;
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
@@ -211,7 +212,7 @@ Recorder::Recorder(Recording& recording) {
                                            .scopes({at::RecordScope::FUNCTION}));
 }
 
-Recorder::~Recorder() {
+RecordingScope::~RecordingScope() {
   at::removeCallback(handle_);
   tls_state.reset();
 }

@@ -14,7 +14,10 @@ namespace lockstep::suites {
 // {"suites":[{"name","least"}],"labels":[…],"ops":[…],"pairs":[…],"list":{NAME:LEAST},"request":{…}}: what
 // this run must have; the whole list of what a default run must have, which the gate compares; what
 // resumed_options reads.
-std::string plan_json(const RunOptions& options, const Plan& plan);
+std::string plan_json(const RunOptions& options, const RunPlan& plan);
+
+// "left out of SUITE: FLAG", "not judged in SUITE: WHY" for such a reason of giving up; "" for a refusal.
+std::string unmeasured(const std::string& suite, const std::string& reason);
 
 // The newest run of this database that did not finish. Throws Error if there is none.
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);

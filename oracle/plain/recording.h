@@ -65,6 +65,7 @@ struct RecordedOp {
 class Recording {
  public:
   std::vector<RecordedOp> ops;
+  std::function<void(const RecordedOp&)> done;  // called after each op, before it stands in `ops`
 
   // The window of a tensor as it is now; of a tensor that was written to, at the last epoch.
   Window window(const at::Tensor& tensor) const;
@@ -87,12 +88,12 @@ class Recording {
 
 // While alive, the plain ops of this thread are recorded, nested ones only within ops that decompose above
 // autograd.
-class Recorder {
+class RecordingScope {
  public:
-  explicit Recorder(Recording& recording);
-  ~Recorder();
-  Recorder(const Recorder&) = delete;
-  Recorder& operator=(const Recorder&) = delete;
+  explicit RecordingScope(Recording& recording);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
 
  private:
   uint64_t handle_;

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# The public headers: what suites/lockstep.h includes, and what those need. Only these are installed, under lockstep/;
+# program.example builds against them alone, so one that is missing here fails it.
+set(_public
+  engine/lane/numerics.h
+  engine/nn/blocks.h
+  engine/nn/deferred.h
+  engine/nn/init.h
+  engine/nn/layers.h
+  engine/nn/module.h
+  engine/nn/parallel.h
+  engine/ops/rules/local.h
+  engine/ops/rules/record.h
+  engine/ops/rules/row.h
+  engine/ops/rules/table.h
+  engine/optim/optimizer.h
+  engine/random/random_policy.h
+  engine/random/tensor_source.h
+  engine/stream/random_call.h
+  engine/stream/random_source.h
+  engine/tensor/dtensor.h
+  engine/tensor/dtensor_impl.h
+  engine/tensor/timeline_log.h
+  engine/values/device_mesh.h
+  engine/values/per_rank.h
+  engine/values/placement.h
+  engine/values/reduction_order.h
+  engine/values/spec.h
+  engine/values/timeline.h
+  engine/world/comm.h
+  engine/world/group.h
+  engine/world/worlds.h
+  oracle/judge/check.h
+  oracle/judge/forgiveness.h
+  oracle/judge/replay.h
+  oracle/ownership/compare.h
+  oracle/ownership/ownership.h
+  oracle/ownership/share.h
+  oracle/ownership/slicing.h
+  oracle/plain/evaluate.h
+  oracle/plain/recording.h
+  oracle/program/program.h
+  oracle/program/schema.h
+)
+foreach(header ${_public})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder})
+endforeach()
+install(FILES ${CMAKE_SOURCE_DIR}/suites/lockstep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/profile.h"
+
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
+#include "oracle/program/schema.h"
+
+namespace lockstep::suites {
+namespace {
+
+// What the case asks for, as the lists of a profile name it.
+struct Asked {
+  std::set<std::string> placements, dtypes, ops;
+  bool draws = false;
+
+  void add(const oracle::Target& target) {
+    for (const auto& p : target.placements) {
+      const auto text = to_string(p);
+      placements.insert(is_partial(p) ? text : text.substr(0, 1));
+    }
+    if (!target.order.empty()) placements.insert("@");
+  }
+  void add(const oracle::Call& call) {
+    ops.insert(call.op);
+    draws |= !oracle::is_own(call.op) && oracle::find_operator(call.op).random;
+    for (const auto& arg : call.args) {
+      if (const auto* target = std::get_if<oracle::Target>(&arg)) add(*target);
+      if (const auto* dtype = std::get_if<c10::ScalarType>(&arg)) dtypes.insert(dtype_name(*dtype));
+    }
+  }
+};
+
+Asked asked_by(const oracle::Case& c) {
+  Asked asked;
+  for (const auto& input : c.program.inputs) asked.dtypes.insert(dtype_name(input.dtype));
+  for (const auto& target : c.placements) asked.add(target);
+  for (const auto& call : c.program.calls) asked.add(call);
+  return asked;
+}
+
+std::string first_missing(const char* word, const std::set<std::string>& has,
+                          const std::set<std::string>& asked) {
+  if (has.empty()) return "";
+  for (const auto& one : asked)
+    if (!has.contains(one)) return concat(word, " ", one);
+  return "";
+}
+
+}  // namespace
+
+const char* name(Flag flag) {
+  switch (flag) {
+    case Flag::kTimeline:
+      return "timeline";
+    case Flag::kRules:
+      return "rules";
+    case Flag::kClosedForm:
+      return "closed form";
+    case Flag::kTraining:
+      return "training";
+    case Flag::kFaults:
+      return "faults";
+    case Flag::kNone:
+      break;
+  }
+  return "";
+}
+
+std::string lacks(const EngineProfile& profile, const oracle::Case& c) {
+  const auto asked = asked_by(c);
+  if (c.mesh.ndim() > profile.most_mesh_dims) return concat("mesh of ", c.mesh.ndim(), " dimensions");
+  if (profile.most_ranks > 0 && c.mesh.size() > profile.most_ranks) return concat(c.mesh.size(), " ranks");
+  for (const auto& missing :
+       {first_missing("placement", profile.placements, asked.placements),
+        first_missing("dtype", profile.dtypes, asked.dtypes), first_missing("op", profile.ops, asked.ops)})
+    if (!missing.empty()) return missing;
+  return asked.draws && !profile.random_policies.contains("single-device") ? "random policy single-device"
+                                                                           : "";
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessEngine: an engine in another process, behind the wire of WIRE.md. Whatever that process does, run()
+// returns or throws within its time, and the next run meets a process that works.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "suites/core/engine_under_test.h"
+#include "suites/engines/wire.h"
+
+namespace lockstep::suites {
+
+class ProcessEngine : public EngineUnderTest {
+ public:
+  // @param seconds for one answer, and for the first word. Starts it; throws Error if it does not speak the
+  // wire.
+  ProcessEngine(std::vector<std::string> command, double seconds);
+  ~ProcessEngine() override;
+
+  const EngineProfile& profile() const override { return profile_; }
+  // Throws what EngineUnderTest says: EngineRefusal for what the engine refuses, EngineFailure for the rest.
+  EngineResult run(const oracle::Case& c, bool want_timeline) override;
+
+ private:
+  void start();
+  void greet();
+  wire::Message ask(wire::Message message);
+  [[noreturn]] void fail(EngineFailure::Kind kind, const std::string& what);
+  std::string stop();
+  wire::Deadline deadline() const;
+
+  std::vector<std::string> command_;
+  double seconds_;
+  EngineProfile profile_;
+  pid_t child_ = -1, owner_ = -1;  // owner: who started it; a fork of that must not share its wire
+  int socket_ = -1;
+  uint64_t id_ = 0;
+  std::optional<wire::Channel> channel_;
+};
+
+}  // namespace lockstep::suites

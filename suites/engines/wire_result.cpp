@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/engines/wire_result.h"
+
+#include <array>
+#include <charconv>
+
+#include "engine/values/error.h"
+#include "suites/engines/wire_values.h"
+
+namespace lockstep::suites::wire {
+namespace {
+
+// ---- digests ----
+
+std::string write_digest(const Digest& digest) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%016lx%016lx", digest.hi, digest.lo);
+  return text.data();
+}
+
+Digest read_digest(const Json& json) {
+  const auto& text = json.get_ref<const std::string&>();
+  const auto word = [&](size_t at) {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 16, value, 16);
+    if (error != std::errc() || end != text.data() + at + 16) throw Malformed("'" + text + "' is no digest");
+    return value;
+  };
+  if (text.size() != 32) throw Malformed("'" + text + "' is no digest of 32 hex digits");
+  return {word(16), word(0)};
+}
+
+// ---- timelines ----
+
+Json write_record(const TensorRecord& record, const DeviceMesh& mesh) {
+  if (!record.spec) return nullptr;
+  auto json = write_spec(*record.spec, mesh);
+  json["digests"] = write_list(record.digests, write_digest);
+  if (!record.strides.empty()) json["strides"] = record.strides;
+  return json;
+}
+
+TensorRecord read_record(const Json& json, const DeviceMesh& mesh) {
+  TensorRecord record;
+  if (json.is_null()) return record;
+  record.spec = read_spec(json, mesh);
+  for (const auto& digest : json.at("digests")) record.digests.push_back(read_digest(digest));
+  record.strides = json.value("strides", std::vector<std::vector<int64_t>>());
+  const auto positions = static_cast<size_t>(record.spec->mesh().size());
+  const bool fits = (record.digests.empty() || record.digests.size() == positions) &&
+                    (record.strides.empty() || record.strides.size() == positions);
+  if (!fits) throw Malformed(concat("a record has other than ", positions, " digests or strides"));
+  for (const auto& stride : record.strides)
+    if (stride.size() != record.spec->shape().size() && stride.size() > 1)
+      throw Malformed("a record's strides do not fit its shape");
+  return record;
+}
+
+Json write_entry(const TimelineEntry& entry, const DeviceMesh& mesh) {
+  const auto records = [&](const std::vector<TensorRecord>& list) {
+    return write_list(list, [&](const TensorRecord& r) { return write_record(r, mesh); });
+  };
+  Json json = {{"op", entry.op},
+               {"implicit", entry.implicit},
+               {"args", write_list(entry.args, write_plain)},
+               {"tensors_per_arg", entry.tensors_per_arg},
+               {"inputs", records(entry.inputs)},
+               {"outputs", records(entry.outputs)},
+               {"aliases", entry.aliases},
+               {"order", to_string(entry.order)}};
+  if (entry.random_offset) json["random_offset"] = *entry.random_offset;
+  return json;
+}
+
+TimelineEntry read_entry(const Json& json, const DeviceMesh& mesh) {
+  TimelineEntry entry;
+  entry.op = json.at("op").get<std::string>();
+  entry.implicit = json.value("implicit", false);
+  for (const auto& arg : json.at("args")) entry.args.push_back(read_plain(arg));
+  entry.tensors_per_arg = json.at("tensors_per_arg").get<std::vector<int64_t>>();
+  for (const auto& record : json.at("inputs")) entry.inputs.push_back(read_record(record, mesh));
+  for (const auto& record : json.at("outputs")) entry.outputs.push_back(read_record(record, mesh));
+  entry.aliases = json.value("aliases", std::vector<int64_t>(entry.outputs.size(), -1));
+  entry.order = parse_reduction_order(json.value("order", std::string("none")));
+  if (json.contains("random_offset")) entry.random_offset = json.at("random_offset").get<uint64_t>();
+  const bool fits =
+      entry.args.size() == entry.tensors_per_arg.size() && entry.aliases.size() == entry.outputs.size();
+  if (!fits) throw Malformed("an entry of " + entry.op + " has lists of different lengths");
+  for (const auto alias : entry.aliases)
+    if (alias < -1 || alias >= static_cast<int64_t>(entry.inputs.size()))
+      throw Malformed("an entry of " + entry.op + " has an alias of no input");
+  return entry;
+}
+
+// ---- values ----
+
+Json write_value(const EngineValue& value, const DeviceMesh& mesh, std::string& payload) {
+  if (!value.defined()) return nullptr;
+  auto json = write_spec(*value.spec, mesh);
+  json["locals"] = write_list(value.locals, [&](const at::Tensor& local) {
+    auto tensor = write_tensor(local, payload);
+    tensor.erase("stride");
+    return tensor;
+  });
+  return json;
+}
+
+EngineValue read_value(const Json& json, const DeviceMesh& mesh, Payload& payload) {
+  EngineValue value;
+  if (json.is_null()) return value;
+  value.spec = read_spec(json, mesh);
+  for (const auto& local : json.at("locals")) value.locals.push_back(read_tensor(local, payload));
+  if (static_cast<int64_t>(value.locals.size()) != value.spec->mesh().size())
+    throw Malformed(
+        concat("a value on the mesh ", value.spec->mesh(), " has ", value.locals.size(), " locals"));
+  return value;
+}
+
+}  // namespace
+
+Message write_result(const EngineResult& result, const DeviceMesh& mesh) {
+  Message message;
+  auto& h = message.header = {{"type", "result"}, {"bytes_moved", result.bytes_moved}};
+  h["random_after"] = {{"seed", result.random_after.seed}, {"offset", result.random_after.offset}};
+  h["values"] = write_list(
+      result.values, [&](const EngineValue& value) { return write_value(value, mesh, message.payload); });
+  if (result.has_timeline)
+    h["timeline"] =
+        write_list(result.timeline, [&](const TimelineEntry& entry) { return write_entry(entry, mesh); });
+  return message;
+}
+
+EngineResult read_result(const Message& message, const oracle::Case& c) {
+  const auto& h = message.header;
+  EngineResult result;
+  Payload payload(message.payload);
+  for (const auto& value : h.at("values")) result.values.push_back(read_value(value, c.mesh, payload));
+  payload.finish();
+  if (static_cast<int64_t>(result.values.size()) != c.program.value_count())
+    throw Malformed(concat("it answers with ", result.values.size(), " values, where the Program has ",
+                           c.program.value_count()));
+  const Json stream = h.value("random_after", Json::object());
+  result.random_after = {stream.value("seed", c.program.seed), stream.value("offset", uint64_t{0})};
+  result.bytes_moved = h.value("bytes_moved", int64_t{0});
+  result.has_timeline = h.contains("timeline");
+  if (result.has_timeline)
+    for (const auto& entry : h.at("timeline")) result.timeline.push_back(read_entry(entry, c.mesh));
+  return result;
+}
+
+Json write_profile(const EngineProfile& profile) {
+  return {{"timeline", profile.has(Flag::kTimeline)},
+          {"placements", profile.placements},
+          {"dtypes", profile.dtypes},
+          {"ops", profile.ops},
+          {"random_policies", profile.random_policies},
+          {"mesh_dims", profile.most_mesh_dims},
+          {"ranks", profile.most_ranks}};
+}
+
+EngineProfile read_profile(const Json& json) {
+  EngineProfile profile;
+  if (json.value("timeline", false)) profile.flags = static_cast<unsigned>(Flag::kTimeline);
+  profile.placements = json.value("placements", std::set<std::string>());
+  profile.dtypes = json.value("dtypes", std::set<std::string>());
+  profile.ops = json.value("ops", std::set<std::string>());
+  profile.random_policies = json.value("random_policies", std::set<std::string>());
+  profile.most_mesh_dims = json.value("mesh_dims", int64_t{4});
+  profile.most_ranks = json.value("ranks", int64_t{0});
+  return profile;
+}
+
+}  // namespace lockstep::suites::wire

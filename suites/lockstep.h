@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of Lockstep that a program of your own may include: <lockstep/lockstep.h>. DTensors with what trains
+// them, and the oracle's answer and comparison.
+#pragma once
+#include "engine/lane/numerics.h"
+#include "engine/nn/blocks.h"
+#include "engine/nn/deferred.h"
+#include "engine/nn/init.h"
+#include "engine/nn/layers.h"
+#include "engine/nn/parallel.h"
+#include "engine/ops/rules/table.h"
+#include "engine/optim/optimizer.h"
+#include "engine/random/random_policy.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/world/worlds.h"
+#include "oracle/judge/check.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
