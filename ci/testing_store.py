@@ -2,7 +2,7 @@
 """For tests of scripts that read a store: one with the released schema, and rows whose other columns are empty."""
 import pathlib, sqlite3
 
-SCHEMA = pathlib.Path(__file__).resolve().parents[1] / "dashboard/schema"
+SCHEMA = pathlib.Path(__file__).resolve().parents[1] / "dashboard/store/schema"
 
 
 def new_store(path):

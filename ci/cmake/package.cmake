@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: the files that find_package(Lockstep) reads. Each folder installs its library; public_headers.cmake the headers.
+# cmake --install: the files that find_package(Lockstep) reads. Each folder installs its
+# library; public_headers.cmake the headers.
 include(CMakePackageConfigHelpers)
 set(_package ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/ci/cmake/LockstepConfig.cmake.in

@@ -90,7 +90,7 @@ const Change kFailures[] = {
      {1}},
 };
 
-// Cases that come out worse, coverage, faults.
+// Cases that come out worse.
 const Change kVerdicts[] = {
     {"equal becomes explained",
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kExplained); },
@@ -107,6 +107,10 @@ const Change kVerdicts[] = {
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kGaveUp); },
      {"no_longer_judged: ops | equal -> gave_up (block)"},
      {5}},
+};
+
+// Cases that are given up.
+const Change kRefusals[] = {
     {"an op gives up one case more",
      [](Story& s) { refuse(s.base, 2), refuse(s.candidate, 3); },
      {"refuses_more: ops | aten::t | view (block)"},
@@ -132,6 +136,10 @@ const Change kVerdicts[] = {
      [](Story& s) { s.base.run.version = "", refuse(s.candidate, 3); },
      {},
      {}},
+};
+
+// Coverage, faults.
+const Change kLosses[] = {
     {"a suite is lost",
      [](Story& s) {
        std::erase_if(s.candidate.cases, [](const CaseRow& c) { return c.suite == "gradient"; });
@@ -369,6 +377,7 @@ const std::vector<Change>& changes() {
     std::vector<Change> all;
     for (const std::span<const Change> part :
          {std::span<const Change>(kFailures), std::span<const Change>(kVerdicts),
+          std::span<const Change>(kRefusals), std::span<const Change>(kLosses),
           std::span<const Change>(kMeasured), std::span<const Change>(kMutes),
           std::span<const Change>(kSeries), std::span<const Change>(kOthers)})
       all.insert(all.end(), part.begin(), part.end());

@@ -65,7 +65,8 @@ const char* const kWrongBinary = R"(
 
 const char* const kWrongEngine = R"(
   SELECT 'engine' AS subject, 'one' AS expected, group_concat(engine) AS got,
-         'the candidate mixes runs of several engines; judge each in a file of its own' AS detail, '' AS replay
+         'the candidate mixes runs of several engines; judge each in a file of its own' AS detail,
+         '' AS replay
   FROM (SELECT DISTINCT engine FROM c_run ORDER BY engine) HAVING count(*) > 1)";
 
 const char* const kDirtyCommit = R"(

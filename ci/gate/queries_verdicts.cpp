@@ -36,8 +36,9 @@ const char* const kRefusesMore = R"(
                                                  SELECT seed, numerics FROM b_run) AS same
                 FROM (SELECT suite, sum(cases) AS n FROM c_verdicts GROUP BY suite) c
                 JOIN (SELECT suite, sum(cases) AS n FROM b_verdicts GROUP BY suite) b USING (suite)),
-  pair AS (SELECT c.suite, c.op, c.reason, c.hits AS c, coalesce(b.hits, 0) AS b, s.c AS c_cases, s.b AS b_cases,
-                  s.same, 1.0 * s.c / (s.c + s.b) AS share, 1.0 * c.hits / (c.hits + coalesce(b.hits, 0)) AS got
+  pair AS (SELECT c.suite, c.op, c.reason, c.hits AS c, coalesce(b.hits, 0) AS b, s.c AS c_cases,
+                  s.b AS b_cases, s.same, 1.0 * s.c / (s.c + s.b) AS share,
+                  1.0 * c.hits / (c.hits + coalesce(b.hits, 0)) AS got
            FROM c_refusals c JOIN size s USING (suite)
            LEFT JOIN b_refusals b ON (b.suite, b.op, b.reason) = (c.suite, c.op, c.reason))
   SELECT suite || ' | ' || op || ' | ' || reason AS subject, b || ' of ' || b_cases AS expected,

@@ -120,10 +120,11 @@ void relate(SQLite::Database& db) {
       SELECT c.suite, c.op, c.verdict, cv.severity, cv.failure, c.bucket, c.token, c.explanation,
              b.verdict AS before, bv.severity AS severity_before
       FROM main.cases c JOIN c_run ON c_run.id = c.run JOIN main.verdict cv ON cv.name = c.verdict
-      JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics AND b_run.engine = c_run.engine
+      JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics
+        AND b_run.engine = c_run.engine
       JOIN base.cases b ON b.run = b_run.id
-        AND b.key = case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed, c.suite,
-                             c.law, c.variant, c.token)
+        AND b.key = case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed,
+                             c.suite, c.law, c.variant, c.token)
       JOIN main.verdict bv ON bv.name = b.verdict
       WHERE c.verdict <> 'equal' AND NOT c.self_check)");
 }

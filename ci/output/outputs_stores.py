@@ -154,6 +154,16 @@ def add_samples(path, rows):
     db.close()
 
 
+def explain_each_case(path, text):
+    """A copy in which the failures that every output shows say this."""
+    copy = shutil.copyfile(path, path + ".explained")
+    db = connect(copy)
+    db.execute("UPDATE cases SET explanation = ?", (text,))
+    db.commit()
+    db.close()
+    return copy
+
+
 def rows_of(path, view):
     db = connect(path)
     cursor = db.execute(f"SELECT * FROM {view}")

@@ -384,6 +384,15 @@ at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow
   return fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
 }
 
+// A dropout is replayed by a formula of its own, which must not stand in for the plain run: on the same
+// values it gives the same bits.
+static void check_replay(const OpInQuestion& q, const Tensors& whole, const std::vector<size_t>& values,
+                         const Recording& recording) {
+  for (const size_t i : values)
+    if (!same_bits(whole[i], recording.read(q.effects[i].window)))
+      report_mismatch(Condition::kOp, "what it drew is not what the single device draws");
+}
+
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow) {
   std::vector<size_t> values;  // effects that are no views
   for (size_t i = 0; i < q.effects.size(); ++i) {
@@ -396,8 +405,7 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
       shadow.learn(e.window, q.renditions[as_size(e.input)], *q.outputs[i]);
     }
   }
-  // A dropout is replayed on other values only: on plain ones its replay would stand in for the plain run.
-  const bool drawn = draws_values(*q.op.op) || (q.op.op->random && reads_plain_values(q));
+  const bool drawn = draws_values(*q.op.op);
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
     for (const size_t i : values)
       learn(q, i, own_or_plain(q, i, {recording.read(q.effects[i].window)}, Slicing(), recording, shadow),
@@ -407,6 +415,7 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
   if (drawn) report_mismatch(Condition::kOp, "what it drew is not what the single device draws");
 
   const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
+  if (q.op.op->random && reads_plain_values(q)) check_replay(q, whole, values, recording);
   std::vector<size_t> wanted;
   for (const size_t i : values) {
     const TensorRecord* record = q.outputs[i];

@@ -13,7 +13,7 @@ namespace lockstep::suites {
 enum class Flag : unsigned {
   kNone = 0,
   kTimeline = 1,    // logs what it did, so that a difference can be explained
-  kRules = 2,       // its rules are the table of this process (engine/rules)
+  kRules = 2,       // its rules are the table of this process (engine/ops/rules)
   kClosedForm = 4,  // its random stream is the closed form of this process: single elements can be asked for
   kTraining = 8,    // trains the models of engine/nn in this process
   kFaults = 16,     // faults can be planted in it

@@ -65,7 +65,8 @@ Drawing taking() {
   return {.local = [](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
                       const DeviceModel& device) {
     const auto geometry = random_geometry(call, device);
-    if (c10::multiply_integers(call.shape) == 0 || !strides_a_grid(geometry) || call.kind == RandomKind::kRandperm)
+    if (c10::multiply_integers(call.shape) == 0 || !strides_a_grid(geometry) ||
+        call.kind == RandomKind::kRandperm)
       return filled(call, spec, position, state, geometry);
     return reordered(call, spec, position, state, geometry, From);
   }};

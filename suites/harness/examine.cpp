@@ -35,11 +35,11 @@ const Failed* failed_in(const Outcome& outcome, const std::string& bucket) {
 }
 
 // The side that gave other bits when it ran again.
-Outcome flaky(const oracle::Case& c, EngineUnderTest& engine) {
+Outcome flaky(const oracle::Case& c, EngineUnderTest& engine, const Failed& failure) {
   const auto plain = oracle_repeats(c);
   if (!plain.empty()) return Flaky{"oracle", plain};
   const auto text = first_disagreement(engine.run(c, false), engine.run(c, false));
-  return Flaky{"engine", text.empty() ? "the failure did not repeat itself" : text};
+  return Flaky{"engine", text.empty() ? "the failure did not repeat itself: " + failure.explanation : text};
 }
 
 // Judges in a child process that shares nothing back; true if it died. Files that are open here are not
@@ -66,7 +66,7 @@ Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderT
   if (failure == nullptr || suite.self_check || failure->kind == dashboard::Verdict::kHung) return outcome;
   if (failed_in(judge_safely(suite, c, engine), failure->bucket) != nullptr) return outcome;
   try {
-    return flaky(c, engine);
+    return flaky(c, engine, *failure);
   } catch (const std::exception& e) {
     return Flaky{"engine", e.what()};
   }

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Version 3 of the store: which engine a run was of, what gave up by op and reason, what the judge forgave, a verdict of
--- engines without a timeline.
+-- Version 3 of the store: which engine a run was of, what gave up by op and reason, what the judge forgave, a
+-- verdict of engines without a timeline.
 -- Released: never change this file, add 004.sql.
 
 -- The engine under test and its version, '' where it was not recorded. A run of Lockstep's own has no other
