@@ -132,10 +132,9 @@ Bounded judge_bounded(const oracle::Case& c, const oracle::PlainRun& plain, cons
     if (own.outside) return own;
     const auto twin = judge_twin(c, engine, differs);
     return twin.outside || own.open.empty() ? twin : own;
-  } catch (const EngineFailure& e) {
-    if (e.kind != EngineFailure::Kind::kError) throw;
-    return {std::nullopt, "no float64 twin", e.what()};
   } catch (const std::exception& e) {
+    const auto* failure = dynamic_cast<const EngineFailure*>(&e);
+    if (failure != nullptr && failure->kind != EngineFailure::Kind::kError) throw;
     return {std::nullopt, "no float64 twin", e.what()};
   }
 }

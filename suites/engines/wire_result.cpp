@@ -2,7 +2,6 @@
 #include "suites/engines/wire_result.h"
 
 #include <array>
-#include <charconv>
 
 #include "engine/values/error.h"
 #include "suites/engines/wire_values.h"
@@ -19,15 +18,9 @@ std::string write_digest(const Digest& digest) {
 }
 
 Digest read_digest(const Json& json) {
-  const auto& text = json.get_ref<const std::string&>();
-  const auto word = [&](size_t at) {
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 16, value, 16);
-    if (error != std::errc() || end != text.data() + at + 16) throw Malformed("'" + text + "' is no digest");
-    return value;
-  };
-  if (text.size() != 32) throw Malformed("'" + text + "' is no digest of 32 hex digits");
-  return {word(16), word(0)};
+  const std::string_view text = json.get_ref<const std::string&>();
+  if (text.size() != 32) throw Malformed(concat("'", text, "' is no digest of 32 hex digits"));
+  return {read_hex(text.substr(16)), read_hex(text.substr(0, 16))};
 }
 
 // ---- timelines ----

@@ -41,14 +41,6 @@ bool is_dense(const Sizes& shape, const Sizes& stride) {
   return elements == 0 || last < elements;
 }
 
-uint64_t read_hex(std::string_view text) {
-  uint64_t bits = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw Malformed(concat("'", text, "' is not a number in hex"));
-  return bits;
-}
-
 template <class T>
 c10::List<T> list_of(const Json& json) {
   c10::List<T> list;
@@ -72,6 +64,14 @@ c10::IValue read_scalars(const Json& json) {
 }
 
 }  // namespace
+
+uint64_t read_hex(std::string_view text) {
+  uint64_t bits = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Malformed(concat("'", text, "' is not a number in hex"));
+  return bits;
+}
 
 std::string_view Payload::take(size_t bytes) {
   if (bytes > left_.size())

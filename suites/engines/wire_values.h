@@ -40,6 +40,9 @@ SpecPtr read_spec(const Json& json, const DeviceMesh& mesh);
 Json write_mesh(const DeviceMesh& mesh);  // {"shape","ranks"}, "names" if it has them
 DeviceMesh read_mesh(const Json& json);
 
+// All of the text is one number. Throws Malformed.
+uint64_t read_hex(std::string_view text);
+
 // A number that JSON has, or {"float":"inf"}, "-inf", "nan", "nan:<bits in hex>".
 Json write_double(double value);
 double read_double(const Json& json);

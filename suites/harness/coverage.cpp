@@ -55,12 +55,12 @@ Leasts cells_met(SQLite::Database& db, const std::string& run, const Leasts& lea
                                     concat("mesh-", row.getColumn(2).getInt64(), "d"),
                                     row.getColumn(3).getString()};
     for (const auto kind : split(kinds, '+')) values.emplace(kind);
-    for (const auto& [name, least] : leasts) {
-      const auto slash = name.find('/');
-      const bool meets =
-          is_pair(name) ? values.contains(name.substr(0, slash)) && values.contains(name.substr(slash + 1))
-                        : is_op(name) && values.contains(name);
-      if (meets) met[name] += row.getColumn(4).getInt64();
+    const auto meet = [&](const std::string& name) {
+      if (leasts.contains(name)) met[name] += row.getColumn(4).getInt64();
+    };
+    for (const auto& one : values) {
+      if (is_op(one)) meet(one);
+      for (const auto& other : values) meet(concat(one, "/", other));
     }
   }
   return met;
