@@ -206,7 +206,7 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
 }
 
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
-  return at::empty_strided(shape, local_stride(spec, shape), at::TensorOptions().dtype(spec.dtype()));
+  return at::empty_strided(shape, local_stride(spec, shape), local_options(spec));
 }
 
 namespace {

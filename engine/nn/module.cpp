@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {
@@ -153,20 +154,21 @@ void Module::add_buffer(std::string name, MakeBuffer make) {
   buffer_makers_.emplace_back(std::move(name), std::move(make));
 }
 
-at::Tensor Module::make_buffer(std::string_view path) {
+at::Tensor Module::make_buffer(std::string_view path, c10::Device device) {
   const auto [owner, name] = split_last(path);
-  return find_or_throw(child(owner).buffer_makers_, name, "buffer", path)(at::kCPU);
+  return find_or_throw(child(owner).buffer_makers_, name, "buffer", path)(device);
 }
 
-void make_buffers(Module& module) {
+void make_buffers(Module& module, c10::Device device) {
   for (const auto& [path, buffer] : module.named_buffers())
-    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path));
+    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path, device));
 }
 
-void reset_parameters(Module& module) {
+void reset_parameters(Module& module, c10::Device device) {
   for (const auto& [path, parameter] : module.named_parameters())
-    if (parameter.is_meta()) module.set_parameter(path, at::empty_like(parameter, at::kCPU).requires_grad_());
-  make_buffers(module);
+    if (parameter.is_meta() && !is_dtensor(parameter))
+      module.set_parameter(path, at::empty_like(parameter, device).requires_grad_());
+  make_buffers(module, device);
   const at::NoGradGuard no_grad;
   for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();
 }

@@ -63,7 +63,7 @@ class Module {
   void set_parameter(std::string_view path, at::Tensor value);
   void set_buffer(std::string_view path, at::Tensor value);
   // The first values of a buffer, computed anew as a plain tensor.
-  at::Tensor make_buffer(std::string_view path);
+  at::Tensor make_buffer(std::string_view path, c10::Device device);
 
   void train(bool on = true);
   void eval() { train(false); }
@@ -98,8 +98,8 @@ class Module {
 // Materialises what is still on the meta device, then draws all parameters in the order of named_modules:
 // under a RandomScope, or on distributed parameters, these are the single device's values whatever the
 // placements.
-void reset_parameters(Module& module);
+void reset_parameters(Module& module, c10::Device device = c10::kCPU);
 // Just the buffers that are still on the meta device: for a model whose parameters come from elsewhere.
-void make_buffers(Module& module);
+void make_buffers(Module& module, c10::Device device = c10::kCPU);
 
 }  // namespace lockstep::nn

@@ -72,9 +72,10 @@ void distribute_module(Module& module, const MeshInWorld& mesh,
   for (const auto& [path, value] : module.named_buffers()) {
     const auto placements = placements_of(path, mesh, table, used);
     // What is computed anew is the same on every rank, and need not come from one.
-    module.set_buffer(path, value.is_meta() ? distribute_tensor(module.make_buffer(path), mesh, placements,
-                                                                {}, std::nullopt)
-                                            : distribute_tensor(value, mesh, placements));
+    module.set_buffer(path, value.is_meta()
+                                ? distribute_tensor(module.make_buffer(path, mesh.mesh.device_type()), mesh,
+                                                    placements, {}, std::nullopt)
+                                : distribute_tensor(value, mesh, placements));
   }
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,

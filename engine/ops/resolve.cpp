@@ -4,9 +4,16 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "engine/context/context.h"
 #include "engine/ops/rules/table.h"
 
 namespace lockstep {
+
+struct Resolutions {
+  std::unordered_map<const c10::FunctionSchema*, Resolved> map;
+  uint64_t version = 0;  // of the users' rules
+};
+
 namespace {
 
 constexpr std::string_view kForeach = "aten::_foreach_";
@@ -82,9 +89,9 @@ Resolved compute(const c10::OperatorHandle& op) {
   return result;
 }
 
-std::unordered_map<const c10::FunctionSchema*, Resolved>& cache() {
-  thread_local std::unordered_map<const c10::FunctionSchema*, Resolved> map;
-  thread_local uint64_t version = 0;
+auto& resolutions_of(Context& context) {
+  if (context.resolutions == nullptr) context.resolutions = std::make_shared<Resolutions>();
+  auto& [map, version] = *context.resolutions;
   if (rules_changed(version)) map.clear();
   return map;
 }
@@ -92,7 +99,7 @@ std::unordered_map<const c10::FunctionSchema*, Resolved>& cache() {
 }  // namespace
 
 const Resolved& resolve(const c10::OperatorHandle& op) {
-  auto& map = cache();
+  auto& map = resolutions_of(*current_context());
   const auto* key = &op.schema();
   const auto it = map.find(key);
   return it != map.end() ? it->second : map.emplace(key, compute(op)).first->second;

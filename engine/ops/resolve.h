@@ -24,7 +24,7 @@ struct Resolved {
   std::vector<ArgKind> kinds;                     // of the arguments
 };
 
-// Computed once for each operator in each thread, until user rules change.
+// Computed once for each operator in each Context, until user rules change.
 const Resolved& resolve(const c10::OperatorHandle& op);
 
 }  // namespace lockstep

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/random/draw.h"
 
-#include <utility>
-
 #include "engine/random/random_policy.h"
 
 namespace lockstep {
-namespace {
-
-thread_local const Drawing* current = nullptr;
-
-}  // namespace
 
 at::Tensor local_by_policy(const RandomCall& call, const Spec& spec, int64_t position,
                            const RandomState& state, const DeviceModel& device) {
@@ -22,12 +15,8 @@ uint64_t advance_by_policy(const RandomCall& call, const Spec& spec, const Devic
 
 const Drawing& drawing() {
   static const Drawing by_policy;
-  return current == nullptr ? by_policy : *current;
-}
-
-DrawingScope::DrawingScope(const Drawing& drawing) : previous_(std::exchange(current, &drawing)) {}
-DrawingScope::~DrawingScope() {
-  current = previous_;
+  const auto* given = current_context()->drawing;
+  return given == nullptr ? by_policy : *given;
 }
 
 PerRank<at::Tensor> draw(const RandomCall& call, const Spec& values, const Comm& comm) {

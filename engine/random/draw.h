@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random ops on DTensors: the hosted ranks' parts of one draw from the thread's generator.
+// Random ops on DTensors: the hosted ranks' parts of one draw from the generator.
 #pragma once
 #include <functional>
 
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// As the thread's RandomPolicy says: what the rank at a position draws, and how far a call moves the offset.
+// As the RandomPolicy says: what the rank at a position draws, and how far a call moves the offset.
 at::Tensor local_by_policy(const RandomCall& call, const Spec& spec, int64_t position,
                            const RandomState& state, const DeviceModel& device);
 uint64_t advance_by_policy(const RandomCall& call, const Spec& spec, const DeviceModel& device);
@@ -32,19 +32,12 @@ struct Drawing {
   at::Tensor (*dropout)(const at::Tensor& x, const at::Tensor& keep, double p) = dropped;
 };
 
-// The thread's.
+// The current Context's.
 const Drawing& drawing();
 
-// While alive, DTensors of this thread draw in this way.
-class DrawingScope {
- public:
-  explicit DrawingScope(const Drawing& drawing);
-  ~DrawingScope();
-  DrawingScope(const DrawingScope&) = delete;
-  DrawingScope& operator=(const DrawingScope&) = delete;
-
- private:
-  const Drawing* previous_;
+// While alive, DTensors draw in this way.
+struct DrawingScope : Within<const Drawing*> {
+  explicit DrawingScope(const Drawing& drawing) : Within(&Context::drawing, &drawing) {}
 };
 
 // @pre values is not Partial. @post locals hold the elements that `values` places there of the single

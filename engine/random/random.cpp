@@ -85,7 +85,13 @@ void fill_local(const RandomCall& call, const Owned& owned, const RandomState& s
   LOCKSTEP_CHECK(state.offset % 4 == 0, "[random] the generator's offset must be a multiple of 4, but is ",
                  state.offset, ".");
   check_local(call, owned, out);
-  if (out.numel() == 0) return;
+  if (out.numel() == 0 || out.is_meta()) return;
+  if (!out.is_cpu()) {  // the device's own kernels are not linked: drawn in the host's memory
+    const at::Tensor drawn = at::detail::empty_strided_cpu(out.sizes(), out.strides(), out.scalar_type());
+    fill_local(call, owned, state, geometry, drawn, simd);
+    out.copy_(drawn);
+    return;
+  }
   if (call.kind == RandomKind::kRandperm) return fill_permutation(call, owned, state, geometry, out);
   const StreamImage image = stream_image(owned, call.shape, geometry.rank_stride, out.strides().vec());
   const Distribution distribution = distribution_of(call);

@@ -2,7 +2,8 @@
 // The policies, each a choice of what to draw, from which seed and offset.
 #include "engine/random/random_policy.h"
 
-#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <array>
@@ -25,8 +26,6 @@ constexpr std::array<std::pair<RandomPolicy, const char*>, 4> kNames{{
     {RandomPolicy::kIndexed, "indexed"},
 }};
 constexpr uint64_t kMegatronSeedOffset = 2718;
-
-thread_local RandomPolicy current_policy = RandomPolicy::kSingleDevice;
 
 int64_t product(const std::vector<int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
@@ -106,15 +105,8 @@ RandomPolicy parse_random_policy(std::string_view text) {
 }
 
 RandomPolicy random_policy() {
-  return current_policy;
+  return current_context()->policy;
 }
-RandomPolicyScope::RandomPolicyScope(RandomPolicy policy) : previous_(current_policy) {
-  current_policy = policy;
-}
-RandomPolicyScope::~RandomPolicyScope() {
-  current_policy = previous_;
-}
-
 void fill_local(const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
                 const DeviceModel& device, const at::Tensor& out, RandomPolicy policy) {
   if (policy == RandomPolicy::kSingleDevice) {
@@ -133,8 +125,10 @@ void fill_local(const RandomCall& call, const Spec& spec, int64_t position, cons
 at::Tensor draw_local(const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
                       const DeviceModel& device, RandomPolicy policy) {
   const std::vector<int64_t> shape = local_shape(spec, position);
-  // Below the dispatcher: factories on this thread may be routed to distributed tensors.
-  const at::Tensor out = at::detail::empty_strided_cpu(shape, local_stride(spec, shape), value_dtype(call));
+  // Past the engine's fallback, to which factories may be routed here.
+  const c10::impl::ExcludeDispatchKeyGuard plain(c10::DispatchKey::Fake);
+  const at::Tensor out =
+      at::empty_strided(shape, local_stride(spec, shape), local_options(spec).dtype(value_dtype(call)));
   fill_local(call, spec, position, state, device, out, policy);
   return out;
 }

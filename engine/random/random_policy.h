@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/context/context.h"
 #include "engine/random/tensor_source.h"
 #include "engine/stream/random_call.h"
 #include "engine/values/spec.h"
@@ -15,7 +16,7 @@
 namespace lockstep {
 
 enum class RandomPolicy {
-  kSingleDevice,  // each rank draws its elements of the one stream
+  kSingleDevice = 0,  // each rank draws its elements of the one stream
   // Megatron, DeepSpeed: a stock kernel on the local tensor, seeded with seed + 2718 + the rank's index among
   // the mesh dimensions that shard the tensor. Replicas agree; a tensor that is not sharded keeps the common
   // seed. Such systems keep one offset for each rank; here all ranks share one, which moves as on the rank
@@ -34,18 +35,11 @@ const char* name(RandomPolicy policy);  // "single-device", "per-rank-seeds", "o
                                         // "indexed"
 RandomPolicy parse_random_policy(std::string_view text);
 
-// The thread's policy: kSingleDevice outside every scope.
+// The current Context's: kSingleDevice outside every scope.
 RandomPolicy random_policy();
 
-class RandomPolicyScope {
- public:
-  explicit RandomPolicyScope(RandomPolicy policy);
-  ~RandomPolicyScope();
-  RandomPolicyScope(const RandomPolicyScope&) = delete;
-  RandomPolicyScope& operator=(const RandomPolicyScope&) = delete;
-
- private:
-  RandomPolicy previous_;
+struct RandomPolicyScope : Within<RandomPolicy> {
+  explicit RandomPolicyScope(RandomPolicy policy) : Within(&Context::policy, policy) {}
 };
 
 // The local tensor of the rank at `position` of spec's mesh, with local_stride(spec, …). `call` describes the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RandomCall and DeviceModel: what a random operator draws and on which device, as values. No arithmetic.
+// RandomCall: what a random operator draws, as a value. No arithmetic.
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -8,15 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/context/generator.h"
+
 namespace lockstep {
 
-// The device whose stream is reproduced: the launch geometry of stock CUDA kernels depends on these two
-// numbers.
-struct DeviceModel {
-  int64_t sm_count = 132;  // H100 and H200 SXM
-  int64_t threads_per_sm = 2048;
-  bool operator==(const DeviceModel&) const = default;
-};
 std::string to_string(const DeviceModel& device);  // "132x2048"
 DeviceModel parse_device_model(std::string_view text);
 
@@ -50,13 +45,6 @@ struct RandomCall {
   // in double, else Float.
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::vector<int64_t> shape, stride;
-};
-
-// Seed and offset of the one stream; the offset counts 32-bit words per thread and is a multiple of 4.
-struct RandomState {
-  uint64_t seed = 0;
-  uint64_t offset = 0;
-  bool operator==(const RandomState&) const = default;
 };
 
 }  // namespace lockstep

@@ -9,12 +9,19 @@
 #include "engine/values/spec.h"
 
 namespace lockstep {
+namespace {
+
+// What is true of no values is true; a tensor on the meta device has none.
+bool holds(const at::Tensor& condition) {
+  return condition.is_meta() || condition.all().item<bool>();
+}
+
+}  // namespace
 
 void check_probabilities(const at::Tensor& p) {
   LOCKSTEP_CHECK(p.is_floating_point(), "[aten::bernoulli_] probabilities of ", dtype_name(p.scalar_type()),
                  "; a floating dtype is needed");
-  LOCKSTEP_CHECK(p.ge(0).logical_and(p.le(1)).all().item<bool>(),
-                 "[aten::bernoulli_] a probability is not in [0, 1]");
+  LOCKSTEP_CHECK(holds(p.ge(0).bitwise_and(p.le(1))), "[aten::bernoulli_] a probability is not in [0, 1]");
 }
 
 void check_std(const char* op, double std) {
@@ -22,8 +29,7 @@ void check_std(const char* op, double std) {
 }
 
 void check_stds(const at::Tensor& std) {
-  LOCKSTEP_CHECK(std.numel() == 0 || std.min().ge(0).item<bool>(),
-                 "[aten::normal] a standard deviation is negative; std >= 0 is needed");
+  LOCKSTEP_CHECK(holds(std.ge(0)), "[aten::normal] a standard deviation is negative; std >= 0 is needed");
 }
 
 void check_slopes(double lower, double upper) {
@@ -41,9 +47,9 @@ void check_multinomial(const at::Tensor& weights, int64_t samples, bool replacem
   LOCKSTEP_CHECK(weights.size(-1) <= 1 << 24, op, weights.size(-1), " categories are more than 2^24");
   if (weights.numel() == 0) return;
   const auto largest = std::numeric_limits<double>::infinity();
-  LOCKSTEP_CHECK(weights.max().lt(largest).item<bool>() && weights.min().ge(0).item<bool>(), op,
+  LOCKSTEP_CHECK(holds(weights.lt(largest).bitwise_and(weights.ge(0))), op,
                  "a weight is infinite, NaN or negative");
-  LOCKSTEP_CHECK(weights.sum(-1).ne(0).all().item<bool>(), op, "the weights of a distribution sum to 0");
+  LOCKSTEP_CHECK(holds(weights.sum(-1).ne(0)), op, "the weights of a distribution sum to 0");
 }
 
 void check_permutation(int64_t n) {

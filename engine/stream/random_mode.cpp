@@ -7,15 +7,10 @@
 
 namespace lockstep::random_mode {
 
-RandomSource*& current_source() {
-  thread_local RandomSource* current = nullptr;
-  return current;
-}
-
 RandomSource& source() {
-  if (current_source() == nullptr)
-    throw Broken("[random] the random mode is on in a thread without a RandomScope");
-  return *current_source();
+  auto* source = current_context()->source;
+  if (source == nullptr) throw Broken("[random] the random mode is on in a thread without a RandomScope");
+  return *source;
 }
 
 bool passes(c10::DispatchKeySet keys) {

@@ -15,9 +15,7 @@ namespace lockstep::random_mode {
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
 
-// The source of this thread's scope; null outside of any.
-RandomSource*& current_source();
-// The same. Throws Broken outside of any.
+// Who serves the current Context. Throws Broken outside of any RandomScope.
 RandomSource& source();
 
 // DTensors draw in the engine, and a tensor without values has none to draw.

@@ -19,8 +19,6 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-thread_local Generator tls_generator;
-
 // An operator that carries the tag but draws nothing with these arguments.
 bool draws_nothing(const OperatorHandle& op, const Stack& stack) {
   const auto& arguments = op.schema().arguments();
@@ -100,15 +98,15 @@ TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, library) {
 }
 
 Generator& generator() {
-  return tls_generator;
+  return current_context()->generator;
 }
 
 void manual_seed(uint64_t seed) {
-  tls_generator.state = {seed, 0};
+  generator().state = {seed, 0};
 }
 
 std::array<uint8_t, 16> get_rng_state() {
-  const RandomState& state = tls_generator.state;
+  const RandomState& state = generator().state;
   std::array<uint8_t, 16> bytes{};
   for (size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<uint8_t>(state.seed >> (8 * i));
@@ -127,21 +125,20 @@ void set_rng_state(std::span<const uint8_t> bytes) {
   }
   LOCKSTEP_CHECK(state.offset % 4 == 0, "[set_rng_state] the offset must be a multiple of 4, but is ",
                  state.offset);
-  tls_generator.state = state;
+  generator().state = state;
 }
 
 RandomScope::RandomScope(RandomSource& source)
-    : previous_(random_mode::current_source()),
+    : carried_(current_context()),
+      source_(&Context::source, &source),
       was_included_(c10::impl::tls_is_dispatch_key_included(random_mode::kKey)) {
   static std::once_flag once;
   std::call_once(once, register_refusals);
-  random_mode::current_source() = &source;
   c10::impl::tls_set_dispatch_key_included(random_mode::kKey, true);
 }
 
 RandomScope::~RandomScope() {
   c10::impl::tls_set_dispatch_key_included(random_mode::kKey, was_included_);
-  random_mode::current_source() = previous_;
 }
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RandomSource: who serves random operators on plain tensors within a scope. The engine installs its closed
 // form, the oracle its simulation; neither calls the other, and each writes every operator for itself, since
-// a formula that both share is one that no comparison can find wrong. The thread's generator (seed, offset,
-// device) is shared by both plain and distributed tensors, so that they draw from one stream.
+// a formula that both share is one that no comparison can find wrong. The generator (seed, offset, device) is
+// shared by both plain and distributed tensors, so that they draw from one stream.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -11,15 +11,12 @@
 #include <span>
 #include <variant>
 
+#include "engine/context/context.h"
 #include "engine/stream/random_call.h"
 
 namespace lockstep {
 
-// The thread's generator.
-struct Generator {
-  RandomState state;
-  DeviceModel device;
-};
+// The current Context's.
 Generator& generator();
 // torch.manual_seed: sets the seed, resets the offset to 0.
 void manual_seed(uint64_t seed);
@@ -30,7 +27,7 @@ std::array<uint8_t, 16> get_rng_state();
 // that is not a multiple of 4.
 void set_rng_state(std::span<const uint8_t> state);
 
-// torch.random.fork_rng: what is drawn within the scope moves the thread's generator only until its end.
+// torch.random.fork_rng: what is drawn within the scope moves the generator only until its end.
 class ForkRng {
  public:
   ForkRng() : before_(generator()) {}
@@ -96,7 +93,8 @@ class RandomScope {
   RandomScope& operator=(const RandomScope&) = delete;
 
  private:
-  RandomSource* previous_;
+  ContextScope carried_;  // to the threads on which libtorch runs a backward pass, as the mode is
+  Within<RandomSource*> source_;
   bool was_included_;
 };
 

@@ -5,19 +5,23 @@
 
 #include "engine/ops/infer.h"
 #include "engine/ops/rules/table.h"
-#include "engine/tensor/composites.h"
-#include "engine/tensor/dispatch.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 
 namespace lockstep {
+
+struct Decisions {
+  std::unordered_map<CacheKey, HostedPtr, CacheKeyHash> map;
+  uint64_t version = 0;  // of the users' rules
+};
+
 namespace {
 
 constexpr size_t kLimit = 16384;  // decisions; then the cache starts anew
 
-std::unordered_map<CacheKey, HostedPtr, CacheKeyHash>& decisions() {
-  thread_local std::unordered_map<CacheKey, HostedPtr, CacheKeyHash> map;
-  thread_local uint64_t version = 0;
+auto& decisions_of(Context& context) {
+  if (context.decisions == nullptr) context.decisions = std::make_shared<Decisions>();
+  auto& [map, version] = *context.decisions;
   if (rules_changed(version)) map.clear();
   return map;
 }
@@ -46,8 +50,9 @@ std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove ma
 // backward pass only what some ops write is known to be such.
 MayMove may_move(const Dispatched& d) {
   const bool made_now = in_backward_pass() && d.resolved.entry->may_write_own && !d.call.tensors[0].is_view();
-  const bool own = in_composite() || made_now;
-  return {.viewed = in_composite() || in_backward_pass(),
+  const bool in_composite = d.call.comm->context->in_composite;
+  const bool own = in_composite || made_now;
+  return {.viewed = in_composite || in_backward_pass(),
           .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
 }
 
@@ -57,14 +62,15 @@ MayMove may_move(const Dispatched& d) {
 void find_decision(Dispatched& d) {
   const auto may = may_move(d);
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
-  auto& cache = decisions();
+  auto& context = *d.call.comm->context;
+  auto& cache = decisions_of(context);
   if (const auto it = cache.find(key); it != cache.end()) {
-    ++dispatch_counters().cache_hits;
+    ++context.counters.cache_hits;
     if (it->second->positions != d.call.comm->positions)
       it->second = host(it->second->decision, *d.call.comm);
     d.hosted = it->second;
   } else {
-    ++dispatch_counters().cache_misses;
+    ++context.counters.cache_misses;
     describe(d.call);
     d.hosted = host(compute_decision(d, may), *d.call.comm);
     if (cache.size() >= kLimit) cache.clear();

@@ -13,9 +13,6 @@ namespace {
 
 using torch::jit::Stack;
 
-thread_local bool g_in_composite = false;
-thread_local CommPtr g_factory_comm;
-
 // CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls
 // native_dropout.
 at::Tensor dropout(const at::Tensor& input, double p, bool train) {
@@ -116,33 +113,18 @@ void add_composites(torch::Library& m) {
 
 }  // namespace
 
-CompositeScope::CompositeScope() : previous_(std::exchange(g_in_composite, true)) {}
-CompositeScope::~CompositeScope() {
-  g_in_composite = previous_;
-}
-bool in_composite() {
-  return g_in_composite;
-}
-
-FactoryScope::FactoryScope(CommPtr comm) : include_(c10::DispatchKey::Fake), comm_(std::move(comm)) {
-  std::swap(g_factory_comm, comm_);
-}
-FactoryScope::~FactoryScope() {
-  std::swap(g_factory_comm, comm_);
-}
-const CommPtr& factory_comm() {
-  return g_factory_comm;
-}
-
 void register_composites() {
   static torch::Library fake(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
-  static torch::Library autograd(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__,
-                                 __LINE__);
   add_composites(fake);
-  add_composites(autograd);
   fake.impl("is_same_size", torch::CppFunction::makeFallthrough());
   fake.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
-  autograd.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
+  using c10::DispatchKey;
+  static std::vector<torch::Library> of_devices;
+  for (const auto key : {DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA, DispatchKey::AutogradMeta}) {
+    auto& autograd = of_devices.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    add_composites(autograd);
+    autograd.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
+  }
 }
 
 }  // namespace lockstep

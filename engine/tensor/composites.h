@@ -9,31 +9,19 @@ namespace lockstep {
 
 // Within it, the tensors that ops view and write are a composite op's own, which nobody else sees: they may
 // move.
-class CompositeScope {
- public:
-  CompositeScope();
-  ~CompositeScope();
-  CompositeScope(const CompositeScope&) = delete;
-  CompositeScope& operator=(const CompositeScope&) = delete;
-
- private:
-  bool previous_;
+struct CompositeScope : Within<bool> {
+  CompositeScope() : Within(&Context::in_composite, true) {}
 };
-bool in_composite();
 
 // Within it, factories that composite ops call make replicated DTensors of this mesh.
 class FactoryScope {
  public:
-  explicit FactoryScope(CommPtr comm);
-  ~FactoryScope();
-  FactoryScope(const FactoryScope&) = delete;
-  FactoryScope& operator=(const FactoryScope&) = delete;
+  explicit FactoryScope(CommPtr comm)
+      : include_(c10::DispatchKey::Fake), comm_(&Context::factories, std::move(comm)) {}
 
  private:
   c10::impl::IncludeDispatchKeyGuard include_;
-  CommPtr comm_;
+  Within<CommPtr> comm_;
 };
-// Null outside of any.
-const CommPtr& factory_comm();
 
 }  // namespace lockstep

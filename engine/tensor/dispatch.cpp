@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/dispatch.h"
-
+// The fallback behind DispatchKey::Fake: unwrap, decide (cached), redistribute, run on every hosted rank,
+// wrap.
 #include <torch/library.h>
 
 #include <span>
 
 #include "engine/tensor/cache.h"
-#include "engine/tensor/composites.h"
+#include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 #include "engine/tensor/place.h"
 #include "engine/tensor/run.h"
@@ -19,12 +19,16 @@ namespace {
 
 using torch::jit::Stack;
 
-// Reached only while Fake is included by thread: a factory within a FactoryScope makes replicated DTensors.
+// Reached only while Fake is included by thread: a factory within a FactoryScope makes replicated DTensors,
+// one within a node of a backward pass what is autograd's own.
 void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call, Stack& stack) {
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
   op.callBoxed(stack);
-  if (factory_comm() == nullptr || !call.tensors.empty() || !stack.back().isTensor()) return;
-  stack.back() = replicated(stack.back().toTensor(), factory_comm());
+  const auto& comm = current_context()->factories;
+  if (comm != nullptr && call.tensors.empty() && stack.back().isTensor())
+    stack.back() = replicated(stack.back().toTensor(), comm);
+  else
+    mark_if_autograds(op, call.tensors, stack);
 }
 
 [[noreturn]] void refuse_without_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
@@ -47,7 +51,7 @@ std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
   return in_place ? run_in_place(d, stack) : run_values(d, stack);
 }
 
-void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto& resolved = resolve(op);
   if (resolved.composite) {
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
@@ -57,11 +61,16 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
   const std::span given(stack->data() + stack->size() - n, n);
   auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(given.data(), n));
   if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
+  if (const auto& its = call.comm->context; its != current_context()) {
+    const ContextScope scope(its);
+    return dispatch(op, keys, stack);
+  }
+  const ContextUse use(*call.comm->context);
   if (resolved.entry == nullptr) refuse_without_rule(op, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
                                               std::make_move_iterator(given.end()));
   torch::jit::drop(*stack, n);
-  ++dispatch_counters().ops;
+  ++call.comm->context->counters.ops;
   Dispatched d{op, resolved, args, std::move(call)};
   if (resolved.variant == Variant::kOut) return run_out(d, *stack);
   find_decision(d);
@@ -73,11 +82,6 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
 }
 
 }  // namespace
-
-DispatchCounters& dispatch_counters() {
-  thread_local DispatchCounters counters;
-  return counters;
-}
 
 void register_dispatch() {
   static torch::Library fake(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);

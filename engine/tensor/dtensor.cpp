@@ -27,14 +27,16 @@ CommPtr comm_of(const MeshInWorld& mesh) {
 }
 
 // Why this tensor can neither be cut nor be a part; empty: it can.
-std::string unfit(const at::Tensor& tensor) {
+std::string unfit(const at::Tensor& tensor, const DeviceMesh& mesh) {
   if (!tensor.defined()) return "is undefined; give it a value first";
   if (tensor.layout() != at::kStrided)
     return concat("has layout ", tensor.layout(), "; make it dense first, with to_dense()");
-  if (tensor.is_meta())
+  if (tensor.is_meta() && mesh.device_type() != c10::kMeta)
     return "is on the meta device and has no values; make it with lockstep::empty, or see "
            "engine/nn/deferred.h";
-  if (!tensor.is_cpu()) return concat("is on device ", tensor.device(), "; move it with cpu() first");
+  if (const auto type = mesh.device_type(); tensor.device().type() != type)
+    return concat("is on device ", tensor.device(), ", and the mesh on ", c10::Device(type),
+                  "; move it with to()");
   if (tensor.is_complex() || tensor.is_quantized())
     return concat("has dtype ", tensor.scalar_type(),
                   ", which no placement is defined for; use view_as_real() or dequantize()");
@@ -132,13 +134,14 @@ at::Tensor filled(std::vector<int64_t> shape, const at::Scalar& value, const Mes
   const auto values = spec_for(mesh, dual(placements), std::move(shape), dtype);
   PerRank<at::Tensor> locals;
   for (const int64_t p : comm->positions)
-    locals.push_back(at::full(local_shape(*values, p), value, at::TensorOptions().dtype(dtype)));
+    locals.push_back(at::full(local_shape(*values, p), value, local_options(*values)));
   return move_to(make_dtensor(values, comm, std::move(locals)), placements, {}, false);
 }
 
 at::Tensor drawn(RandomCall call, const MeshInWorld& mesh, const Placements& placements) {
   const PlainGuard guard;
   const auto comm = comm_of(mesh);
+  const ContextScope its(comm->context);
   const auto values = spec_for(mesh, dual(placements), call.shape, call.dtype);
   call.stride = values->stride();
   auto locals = draw(call, *values, *comm);
@@ -148,17 +151,22 @@ at::Tensor drawn(RandomCall call, const MeshInWorld& mesh, const Placements& pla
 }  // namespace
 
 MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names, WorldPtr world) {
-  DeviceMesh mesh(std::move(shape), std::move(names));
-  if (world == nullptr) world = local_world(mesh.size());
+  return init_device_mesh(c10::kCPU, std::move(shape), std::move(names), std::move(world));
+}
+
+MeshInWorld init_device_mesh(c10::DeviceType device_type, std::vector<int64_t> shape,
+                             std::vector<std::string> names, WorldPtr world) {
+  const auto mesh = DeviceMesh(std::move(shape), std::move(names)).on(device_type);
+  if (world == nullptr) world = local_world(mesh.size(), device_type);
   auto comm = std::make_shared<const Comm>(mesh, world);
-  return {std::move(mesh), std::move(world), std::move(comm)};
+  return {mesh, std::move(world), std::move(comm)};
 }
 
 at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                              const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
   LOCKSTEP_CHECK(!is_dtensor(tensor),
                  "[distribute_tensor] the tensor is a DTensor already; use redistribute");
-  const auto why = unfit(tensor);
+  const auto why = unfit(tensor, mesh.mesh);
   LOCKSTEP_CHECK(why.empty(), "[distribute_tensor] the tensor ", why);
   const auto comm = comm_of(mesh);
   const auto replicated = std::make_shared<const Spec>(
@@ -196,7 +204,8 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
                  comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
   for (size_t i = 0; i < locals.size(); ++i) {
-    const auto why = is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i]);
+    const auto why =
+        is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i], mesh.mesh);
     LOCKSTEP_CHECK(why.empty(), "[from_local] the tensor of rank ", comm->ranks[i], " ", why);
   }
   LOCKSTEP_CHECK(placements.size() == as_size(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
@@ -208,7 +217,7 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
   check_shapes(locals, *spec, *comm);
-  if (run_check) check_replicas(locals, *spec, *comm);
+  if (run_check && mesh.mesh.device_type() != c10::kMeta) check_replicas(locals, *spec, *comm);
   return FromLocal::apply(at::TensorList(locals), spec, comm);
 }
 

@@ -25,6 +25,9 @@ struct MeshInWorld {
 
 // torch.distributed.init_device_mesh. Without a world: a local_world(product of shape) of its own, so that
 // DTensors of two such calls never meet: call it once, or pass the first one's world to the second.
+MeshInWorld init_device_mesh(c10::DeviceType device_type, std::vector<int64_t> shape,
+                             std::vector<std::string> names = {}, WorldPtr world = nullptr);
+// On the CPU.
 MeshInWorld init_device_mesh(std::vector<int64_t> shape, std::vector<std::string> names = {},
                              WorldPtr world = nullptr);
 
@@ -94,17 +97,10 @@ at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const 
 at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& placements,
                     c10::ScalarType dtype = c10::ScalarType::Long);
 
-// While alive on this thread, an implicit redistribution is an Error that names the op, the Specs and the
-// remedy (torch: ExplicitRedistributionContext).
-class ExplicitRedistribution {
- public:
-  ExplicitRedistribution();
-  ~ExplicitRedistribution();
-  ExplicitRedistribution(const ExplicitRedistribution&) = delete;
-  ExplicitRedistribution& operator=(const ExplicitRedistribution&) = delete;
-
- private:
-  bool previous_;
+// While alive, an implicit redistribution is an Error that names the op, the Specs and the remedy (torch:
+// ExplicitRedistributionContext).
+struct ExplicitRedistribution : Within<bool> {
+  ExplicitRedistribution() : Within(&Context::explicit_redistribution, true) {}
 };
 
 }  // namespace lockstep

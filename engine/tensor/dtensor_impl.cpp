@@ -9,13 +9,20 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
 
-// No dense backend key: with it, set_data between plain and distributed tensors corrupts memory.
-const c10::DispatchKeySet kKeys{c10::DispatchKey::Fake, c10::DispatchKey::AutogradCPU,
-                                c10::DispatchKey::ADInplaceOrView};
+// Autograd's of the device, but not its dense backend key: with that, set_data between plain and distributed
+// tensors corrupts memory.
+c10::DispatchKeySet keys_on(c10::DeviceType type) {
+  using c10::DispatchKey;
+  const auto autograd = type == c10::kCUDA   ? DispatchKey::AutogradCUDA
+                        : type == c10::kMeta ? DispatchKey::AutogradMeta
+                                             : DispatchKey::AutogradCPU;
+  return c10::DispatchKeySet({DispatchKey::Fake, autograd, DispatchKey::ADInplaceOrView});
+}
 
 [[maybe_unused]] const bool kRegistered = (engine_init(), true);
 
@@ -27,7 +34,8 @@ const std::optional<std::string> kNoStorage =
 }  // namespace
 
 DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals)
-    : TensorImpl(kKeys, c10::scalarTypeToTypeMeta(spec->dtype()), c10::Device(c10::kCPU)),
+    : TensorImpl(keys_on(spec->mesh().device_type()), c10::scalarTypeToTypeMeta(spec->dtype()),
+                 comm->world->device()),
       spec_(std::move(spec)),
       comm_(std::move(comm)),
       locals_(std::move(locals)) {

@@ -2,16 +2,72 @@
 #include "engine/tensor/gradients.h"
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
+
+#include "engine/tensor/init.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
 
-bool all_same(const at::Tensor& tensor, int64_t value) {
-  return at::count_nonzero(tensor.ne(value)).item<int64_t>() == 0;
+// On a tensor that is autograd's own, and was as it is now at this version.
+struct Own : c10::BackendMeta {
+  explicit Own(int64_t v) : version(v) {}
+  int64_t version;
+};
+
+bool is_ours(const c10::IValue& value) {
+  return value.isTensor() && (is_dtensor(value.toTensor()) || made_by_autograd(value.toTensor()));
+}
+
+[[noreturn]] void refuse_plain(const at::Tensor& grad, const std::string& of) {
+  throw Refused(
+      Refusal::kPlain, "backward", of,
+      concat("a plain tensor of shape ", grad.sizes(), " arrived as the gradient of a DTensor ", of, "; "),
+      "a hook must return a DTensor");
+}
+
+// While a node of the graph is applied to a gradient of a DTensor, plain operators pass by the engine.
+struct Applied : at::ObserverContext {
+  explicit Applied(BackwardNode node) : node_(&Context::node, node), include_(c10::DispatchKey::Fake) {}
+
+ private:
+  Within<BackwardNode> node_;
+  c10::impl::IncludeDispatchKeyGuard include_;
+};
+
+bool is_users(const at::RecordFunction& node) {
+  return std::string_view(node.name()).starts_with("torch::autograd::CppNode<");
+}
+
+// A result's, when libtorch has done above the engine what it does: raised what was written in place, and
+// given a view the version of its base.
+int64_t coming_version(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
+                        const at::Tensor& result) {
+  if (op.schema().is_mutable()) return result._version() + 1;
+  const auto& returns = op.schema().returns();
+  const bool view = !returns.empty() && returns[0].alias_info() != nullptr && !given.empty();
+  return view ? given[0]._version() : result._version();
+}
+
+bool ends_in_dtensor() {
+  const auto node = torch::autograd::get_current_node();
+  const auto* end = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get());
+  return end != nullptr && is_dtensor(end->variable);
+}
+
+// Called by libtorch, which swallows what is thrown here.
+std::unique_ptr<at::ObserverContext> begin_node(const at::RecordFunction& node) {
+  const auto inputs = node.inputs();
+  if (std::none_of(inputs.begin(), inputs.end(), is_ours))
+    return ends_in_dtensor() ? std::make_unique<Applied>(BackwardNode::kForeign) : nullptr;
+  return std::make_unique<Applied>(is_users(node) ? BackwardNode::kFunction : BackwardNode::kFormula);
 }
 
 }  // namespace
@@ -21,15 +77,33 @@ bool in_backward_pass() {
 }
 
 bool made_by_autograd(const at::Tensor& tensor) {
-  return in_backward_pass() && (all_same(tensor, 0) || all_same(tensor, 1));
+  if (!tensor.defined()) return false;
+  const auto* own = dynamic_cast<const Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
+  return own != nullptr && own->version == tensor._version();
+}
+
+void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
+                       torch::jit::Stack& stack) {
+  const auto node = current_context()->node;
+  if (node == BackwardNode::kForeign && !given.empty()) refuse_plain(given[0], "");
+  if (node == BackwardNode::kNone || op.hasTag(at::Tag::nondeterministic_seeded)) return;
+  const bool from_nothing = std::none_of(given.begin(), given.end(), [](auto& t) { return t.defined(); });
+  if (from_nothing && node == BackwardNode::kFunction && op.schema().name() != "aten::zeros") return;
+  if (!std::all_of(given.begin(), given.end(), [](auto& t) { return !t.defined() || made_by_autograd(t); }))
+    return;
+  const auto mark = [&](const at::Tensor& t) {
+    if (t.defined() && !is_dtensor(t))
+      t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Own>(coming_version(op, given, t)));
+  };
+  for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+    if (stack[i].isTensor()) mark(stack[i].toTensor());
+    if (stack[i].isTensorList())
+      for (const at::Tensor& t : stack[i].toTensorList()) mark(t);
+  }
 }
 
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm) {
-  if (!is_dtensor(grad) && !made_by_autograd(grad))
-    throw Refused(Refusal::kPlain, "backward", to_string(*of),
-                  concat("a plain tensor of shape ", grad.sizes(), " arrived as the gradient of the DTensor ",
-                         to_string(*of), "; "),
-                  "a hook must return a DTensor");
+  if (!is_dtensor(grad) && !made_by_autograd(grad)) refuse_plain(grad, to_string(*of));
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
   const auto target = now.with_placements(dual(of->placements()), of->order());
@@ -42,6 +116,11 @@ c10::IValue hold(SpecPtr spec, CommPtr comm) {
 
 c10::intrusive_ptr<Held> held(const c10::IValue& capsule) {
   return c10::static_intrusive_pointer_cast<Held>(capsule.toCapsule());
+}
+
+void register_gradients() {
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(begin_node).scopes({at::RecordScope::BACKWARD_FUNCTION}).needsInputs(true));
 }
 
 }  // namespace lockstep

@@ -10,8 +10,12 @@ namespace lockstep {
 bool in_backward_pass();
 
 // Whether a plain tensor is one of those that autograd's formulas make from a gradient's options, which say
-// nothing of a mesh: all zeros or all ones. Such a tensor is replicated.
+// nothing of a mesh, or from such: the same on every rank, so that it stands for a replicated one. Known by
+// where it was made, whatever its values; one that was written since is so no more.
 bool made_by_autograd(const at::Tensor& tensor);
+// Of an operator on plain tensors that has run: marks its results if they are autograd's own.
+void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
+                       torch::jit::Stack& stack);
 
 // A gradient in the placements that the gradient of the tensor has; the gradient itself if it is there.
 // Throws Error if it is a plain tensor that autograd did not make.

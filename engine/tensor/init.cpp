@@ -6,6 +6,7 @@ namespace lockstep {
 void engine_init() {
   register_dispatch();
   register_composites();
+  register_gradients();
 }
 
 }  // namespace lockstep

@@ -10,5 +10,6 @@ void engine_init();
 // Each file's, for engine_init().
 void register_dispatch();    // dispatch.cpp: the fallback behind DispatchKey::Fake
 void register_composites();  // composites.cpp
+void register_gradients();   // gradients.cpp: what autograd makes itself
 
 }  // namespace lockstep

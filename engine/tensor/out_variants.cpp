@@ -2,6 +2,7 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/world/bits.h"
 
 namespace lockstep {
 namespace {
@@ -27,7 +28,7 @@ void write(const at::Tensor& out, const at::Tensor& value) {
     return;
   }
   const PlainGuard guard;
-  for (size_t r = 0; r < to.locals().size(); ++r) to.locals()[r].copy_(from.locals()[r]);
+  for (size_t r = 0; r < to.locals().size(); ++r) copy_bits(to.locals()[r], from.locals()[r]);
 }
 
 }  // namespace

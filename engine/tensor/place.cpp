@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/tensor/place.h"
 
-#include "engine/tensor/dispatch.h"
-#include "engine/tensor/explicit_redistribution.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
@@ -44,14 +42,15 @@ bool moves_itself(const Dispatched& d, size_t input) {
 }  // namespace
 
 void place_inputs(Dispatched& d) {
-  if (d.decision->redistributes && explicit_redistribution_required()) refuse_implicit(d);
+  auto& context = *d.call.comm->context;
+  if (d.decision->redistributes && context.explicit_redistribution) refuse_implicit(d);
   d.placed = d.call.tensors;
   if (!d.decision->redistributes) return;
   if (d.resolved.variant == Variant::kList) refuse_stale_reads(d);
   PlainGuard guard;
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
-    ++dispatch_counters().redistributions;
+    ++context.counters.redistributions;
     d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
     if (moves_itself(d, i))
       dtensor_impl(d.call.tensors[i])

@@ -6,7 +6,6 @@
 
 #include "engine/optim/optimizer.h"
 #include "engine/stream/random_source.h"
-#include "engine/tensor/dispatch.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
@@ -98,12 +97,12 @@ TEST_F(RaggedTest, GradientsArriveRagged) {
 TEST_F(RaggedTest, ElementwiseOpsStayOnFlatLocals) {
   const auto a = ramp({6, 4}), b = ramp({6, 4}).t().contiguous().t() + 3;
   auto x = place(a, Shard{1}, kRagged), y = place(b, Shard{1}, kRagged);
-  const auto before = dispatch_counters().redistributions;
+  const auto before = current_context()->counters.redistributions;
   auto z = at::where(x.gt(y), (x * y).relu() + 2.5, at::zeros_like(x)).clone(at::MemoryFormat::Contiguous);
   z.mul_(y).add_(place(at::tensor(0.5f), kR, kR));
   at::_foreach_add_({z, x}, {y, y});
   z.copy_(z.to(at::kDouble).detach());
-  EXPECT_EQ(dispatch_counters().redistributions, before);
+  EXPECT_EQ(current_context()->counters.redistributions, before);
   const auto expected = at::where(a.gt(b), (a * b).relu() + 2.5, at::zeros_like(a)) * b + 0.5 + b;
   EXPECT_EQ(placements(z), placements(x));
   EXPECT_TRUE(full_tensor(z).equal(expected));
@@ -206,13 +205,13 @@ TEST_F(RaggedTest, AdamWStepsOnFlatLocals) {
   x.mutable_grad() = place(grad, Shard{1}, kRagged);
   auto plain = value.clone().requires_grad_();
   plain.mutable_grad() = grad;
-  const auto before = dispatch_counters().redistributions;
+  const auto before = current_context()->counters.redistributions;
   optim::AdamW ours({x}, {}), reference({plain}, {});
   for (int step = 0; step < 3; ++step) {
     ours.step();
     reference.step();
   }
-  EXPECT_EQ(dispatch_counters().redistributions, before);
+  EXPECT_EQ(current_context()->counters.redistributions, before);
   EXPECT_TRUE(full_tensor(x).detach().equal(plain.detach()));
 }
 

@@ -6,7 +6,6 @@
 #include "engine/move/execute.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
-#include "engine/tensor/timeline_log.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 
@@ -30,7 +29,7 @@ SpecPtr dense(const SpecPtr& spec) {
 // Logs a redistribution and wraps its result.
 at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
-  if (auto* timeline = current_timeline()) {
+  if (auto* timeline = from.comm()->context->timeline) {
     TimelineEntry entry;
     entry.op = "lockstep::redistribute";
     entry.implicit = implicit;

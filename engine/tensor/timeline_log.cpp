@@ -4,26 +4,9 @@
 #include "engine/values/digest.h"
 
 namespace lockstep {
-namespace {
-thread_local Timeline* g_timeline = nullptr;
-}
-
-TimelineScope::TimelineScope(Timeline& timeline) : previous_(g_timeline) {
-  g_timeline = &timeline;
-}
-TimelineScope::~TimelineScope() {
-  g_timeline = previous_;
-}
 
 Timeline* current_timeline() {
-  return g_timeline;
-}
-
-TimelinePause::TimelinePause() : previous_(g_timeline) {
-  g_timeline = nullptr;
-}
-TimelinePause::~TimelinePause() {
-  g_timeline = previous_;
+  return current_context()->timeline;
 }
 
 TensorRecord record(const at::Tensor& tensor) {

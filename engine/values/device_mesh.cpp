@@ -50,6 +50,36 @@ std::vector<int64_t> row_major_ranks(const std::vector<int64_t>& shape) {
   return ranks;
 }
 
+constexpr std::pair<c10::DeviceType, std::string_view> kDeviceTypes[] = {
+    {c10::kCPU, "cpu"}, {c10::kCUDA, "cuda"}, {c10::kMeta, "meta"}};
+constexpr auto kTheTypes = "there are cpu, cuda and meta";
+
+std::string_view name_of(c10::DeviceType type) {
+  for (const auto& [one, name] : kDeviceTypes)
+    if (one == type) return name;
+  throw Error(concat("[mesh] no mesh is on a ", c10::DeviceTypeName(type, true), "; ", kTheTypes));
+}
+
+// Sizes, with names or without. `whole` is for the error.
+DeviceMesh parse_grid(std::string_view text, std::string_view whole) {
+  constexpr auto kForms = "' is not a mesh; write sizes, 2x4, or named sizes, dp:2,tp:4";
+  if (text.find(':') == std::string_view::npos) {
+    auto shape = parse_integers(text, 'x');
+    LOCKSTEP_CHECK(shape, "[mesh] '", whole, kForms);
+    return DeviceMesh(std::move(*shape));
+  }
+  std::vector<int64_t> shape;
+  std::vector<std::string> names;
+  for (const auto part : split(text, ',')) {
+    const auto halves = split(part, ':');
+    const auto size = halves.size() == 2 ? parse_integer(halves[1]) : std::nullopt;
+    LOCKSTEP_CHECK(size, "[mesh] '", whole, kForms);
+    names.emplace_back(halves[0]);
+    shape.push_back(*size);
+  }
+  return DeviceMesh(std::move(shape), std::move(names));
+}
+
 }  // namespace
 
 DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names)
@@ -66,6 +96,13 @@ DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> name
   if (!named_)
     for (size_t i = 0; i < shape_.size(); ++i) names_.push_back(concat("dim", i));
   check_names(names_, shape_.size());
+}
+
+DeviceMesh DeviceMesh::on(c10::DeviceType type) const {
+  name_of(type);
+  auto there = *this;
+  there.device_type_ = type;
+  return there;
 }
 
 int64_t DeviceMesh::size(int64_t dim) const {
@@ -134,45 +171,37 @@ DeviceMesh DeviceMesh::sub_mesh(const std::vector<std::string>& dims, int64_t ra
     for (size_t i = 0; i < kept.size(); ++i) at[static_cast<size_t>(kept[i])] = inner[i];
     ranks.push_back(ranks_[static_cast<size_t>(position(at))]);
   }
-  return DeviceMesh(std::move(shape), dims, std::move(ranks));
+  return DeviceMesh(std::move(shape), dims, std::move(ranks)).on(device_type_);
 }
 
 DeviceMesh DeviceMesh::flatten(std::string name) const {
   if (name.empty() && named_)
     for (const auto& part : names_) name += (name.empty() ? "" : "_") + part;
   const auto names = name.empty() ? std::vector<std::string>{} : std::vector<std::string>{name};
-  return DeviceMesh({size()}, names, ranks_);
+  return DeviceMesh({size()}, names, ranks_).on(device_type_);
 }
 
 std::string to_string(const DeviceMesh& mesh) {
-  if (!mesh.has_names()) return join(mesh.shape(), 'x');
-  std::string text;
-  for (int64_t d = 0; d < mesh.ndim(); ++d)
+  std::string text = mesh.has_names() ? "" : join(mesh.shape(), 'x');
+  for (int64_t d = 0; mesh.has_names() && d < mesh.ndim(); ++d)
     text += concat(d ? "," : "", mesh.names()[static_cast<size_t>(d)], ":", mesh.size(d));
-  return text;
+  return mesh.device_type() == c10::kCPU ? text : concat(text, '@', name_of(mesh.device_type()));
 }
 
 std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
   return out << to_string(mesh);
 }
 
+c10::DeviceType parse_device_type(std::string_view text) {
+  for (const auto& [type, name] : kDeviceTypes)
+    if (text == name) return type;
+  throw Error(concat("[mesh] '", text, "' is not a device of a mesh; ", kTheTypes));
+}
+
 DeviceMesh parse_mesh(std::string_view text) {
-  constexpr auto kForms = "' is not a mesh; write sizes, 2x4, or named sizes, dp:2,tp:4";
-  if (text.find(':') == std::string_view::npos) {
-    auto shape = parse_integers(text, 'x');
-    LOCKSTEP_CHECK(shape, "[mesh] '", text, kForms);
-    return DeviceMesh(std::move(*shape));
-  }
-  std::vector<int64_t> shape;
-  std::vector<std::string> names;
-  for (const auto part : split(text, ',')) {
-    const auto halves = split(part, ':');
-    const auto size = halves.size() == 2 ? parse_integer(halves[1]) : std::nullopt;
-    LOCKSTEP_CHECK(size, "[mesh] '", text, kForms);
-    names.emplace_back(halves[0]);
-    shape.push_back(*size);
-  }
-  return DeviceMesh(std::move(shape), std::move(names));
+  const auto at = text.find('@');
+  const auto grid = parse_grid(text.substr(0, at), text);
+  return at == std::string_view::npos ? grid : grid.on(parse_device_type(text.substr(at + 1)));
 }
 
 }  // namespace lockstep

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceMesh: an N-D grid of ranks with named dimensions. A value; communicates nothing.
-//   text: 2x4, or dp:2,tp:4
+// DeviceMesh: an N-D grid of ranks with named dimensions, all on one type of device. A value; communicates
+// nothing.
+//   text: 2x4, or dp:2,tp:4; 2x4@cuda on another device than the CPU
 #pragma once
+#include <c10/core/DeviceType.h>
+
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -26,6 +29,11 @@ class DeviceMesh {
   bool has_names() const { return named_; }
   // The rank at each row-major position of the grid.
   const std::vector<int64_t>& ranks() const { return ranks_; }
+  // Of local tensors: cpu, cuda, or meta for a program that is only tried out. Where a process sees several
+  // devices of the type, its current one (as in torch).
+  c10::DeviceType device_type() const { return device_type_; }
+  // The same mesh there. Throws Error for other types.
+  DeviceMesh on(c10::DeviceType type) const;
 
   // Row-major position -> coordinate, and back. These and size(dim) throw Error naming the range that exists.
   std::vector<int64_t> coordinate(int64_t position) const;
@@ -39,17 +47,22 @@ class DeviceMesh {
   // The same ranks as one dimension (torch: mesh._flatten).
   DeviceMesh flatten(std::string name = "") const;
 
-  bool operator==(const DeviceMesh& other) const { return shape_ == other.shape_ && ranks_ == other.ranks_; }
+  bool operator==(const DeviceMesh& other) const {
+    return shape_ == other.shape_ && ranks_ == other.ranks_ && device_type_ == other.device_type_;
+  }
 
  private:
   std::vector<int64_t> shape_;
   std::vector<std::string> names_;
   std::vector<int64_t> ranks_;
   bool named_ = false;
+  c10::DeviceType device_type_ = c10::DeviceType::CPU;
 };
 
-std::string to_string(const DeviceMesh& mesh);  // "2x4" or "dp:2,tp:4"
+std::string to_string(const DeviceMesh& mesh);  // "2x4" or "dp:2,tp:4", "2x4@cuda"
 std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh);
 DeviceMesh parse_mesh(std::string_view text);
+// "cpu", "cuda" or "meta". Throws Error for others.
+c10::DeviceType parse_device_type(std::string_view text);
 
 }  // namespace lockstep

@@ -192,6 +192,7 @@ void Spec::finish() {
   Hasher hash;
   hash.add(mesh_->shape());
   hash.add(mesh_->ranks());
+  hash.add(static_cast<uint64_t>(mesh_->device_type()));
   for (const auto& p : placements_) {
     hash.add(p.index());
     std::visit(hash, p);
@@ -251,6 +252,10 @@ Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, 
   result.dtype_ = dtype;
   result.finish();
   return result;
+}
+
+c10::TensorOptions local_options(const Spec& spec) {
+  return c10::TensorOptions().dtype(spec.dtype()).device(spec.mesh().device_type());
 }
 
 bool Spec::operator==(const Spec& other) const {

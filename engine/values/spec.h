@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spec: mesh + placements + global shape, stride and dtype of one distributed tensor. An immutable value.
 #pragma once
-#include <c10/core/ScalarType.h>
+#include <c10/core/TensorOptions.h>
 
 #include <memory>
 
@@ -57,6 +57,9 @@ class Spec {
 };
 
 using SpecPtr = std::shared_ptr<const Spec>;
+
+// Of a rank's part: on the mesh's device. The one place that says where local tensors are.
+c10::TensorOptions local_options(const Spec& spec);
 
 // Whether terms of this dtype can be reduced so: an average needs a floating dtype.
 bool has_reduction(ReduceOp op, c10::ScalarType dtype);

@@ -8,7 +8,11 @@
 
 namespace lockstep {
 
-Comm::Comm(DeviceMesh mesh_, WorldPtr world_) : mesh(std::move(mesh_)), world(std::move(world_)) {
+Comm::Comm(DeviceMesh mesh_, WorldPtr world_)
+    : mesh(std::move(mesh_)), world(std::move(world_)), context(current_context()) {
+  LOCKSTEP_CHECK(world->device().type() == mesh.device_type(), "[init_device_mesh] mesh ", to_string(mesh),
+                 " has its local tensors on ", c10::Device(mesh.device_type()), ", and a world that is ",
+                 world->name(), " has them on ", world->device(), "; give both the same device");
   const auto& hosted = world->hosted();
   for (int64_t p = 0; p < mesh.size(); ++p) {
     const int64_t rank = mesh.ranks()[static_cast<size_t>(p)];

@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 
+#include "engine/context/context.h"
 #include "engine/values/device_mesh.h"
 #include "engine/world/group.h"
 #include "engine/world/worlds.h"
@@ -15,6 +16,7 @@ struct Comm {
 
   DeviceMesh mesh;
   WorldPtr world;
+  ContextPtr context;                     // the one that was current when this was made
   std::vector<int64_t> positions;         // hosted mesh positions, ascending
   std::vector<int64_t> ranks;             // their ranks
   std::vector<std::vector<Group>> along;  // [mesh dim][hosted index]

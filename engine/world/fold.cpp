@@ -11,12 +11,14 @@ namespace {
 // A NaN passes with its own bits, and the first of two: what arithmetic makes of two NaNs, and of a half's
 // payload, depends on where in the tensor an element stands.
 at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor value) {
-  // One read tells whether there is any.
-  if (!value.is_floating_point() || !std::isnan(value.sum().item<double>())) return value;
-  return at::where(at::isnan(a), a, at::where(at::isnan(b), b, value));
+  if (!value.is_floating_point()) return value;
+  // In the host's memory one read tells whether there is any; a device is not waited for.
+  if (value.is_cpu() && !std::isnan(value.sum().item<double>())) return value;
+  return at::where(a.ne(a), a, at::where(b.ne(b), b, value));
 }
 
 at::Tensor node(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
+  if (value.is_meta()) return value;  // no values, and no kernel of libtorch's for some of these
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
@@ -26,9 +28,9 @@ at::Tensor node(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
     // at::maximum's NaN payload and sign of zero depend on where in the tensor an element stands; these do
     // not.
     case ReduceOp::kMax:
-      return at::where(value.gt(term).logical_or_(value.isnan()), value, term);
+      return at::where(value.gt(term).bitwise_or_(value.ne(value)), value, term);
     case ReduceOp::kMin:
-      return at::where(value.lt(term).logical_or_(value.isnan()), value, term);
+      return at::where(value.lt(term).bitwise_or_(value.ne(value)), value, term);
   }
   return value;
 }

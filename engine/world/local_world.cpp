@@ -158,14 +158,14 @@ class Flight {
 
 class LocalWorld final : public World {
  public:
-  explicit LocalWorld(int64_t n) : hosted_(static_cast<size_t>(n)) {
+  LocalWorld(int64_t n, c10::Device device) : hosted_(static_cast<size_t>(n)), device_(device) {
     std::iota(hosted_.begin(), hosted_.end(), int64_t{0});
   }
 
   std::string name() const override { return "local"; }
   int64_t size() const override { return static_cast<int64_t>(hosted_.size()); }
   const std::vector<int64_t>& hosted() const override { return hosted_; }
-  c10::Device device() const override { return c10::kCPU; }
+  c10::Device device() const override { return device_; }
 
   Work exchange(Exchange asked) override {
     std::erase_if(flights_, [](const auto& flight) { return flight.expired(); });
@@ -178,14 +178,15 @@ class LocalWorld final : public World {
 
  private:
   std::vector<int64_t> hosted_;
+  c10::Device device_;
   std::vector<std::weak_ptr<const Flight>> flights_;  // some of them have landed
 };
 
 }  // namespace
 
-WorldPtr local_world(int64_t n) {
+WorldPtr local_world(int64_t n, c10::Device device) {
   LOCKSTEP_CHECK(n >= 1, "[local_world] a world needs at least one rank, not ", n);
-  return std::make_shared<LocalWorld>(n);
+  return std::make_shared<LocalWorld>(n, device);
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/context/context.h"
 #include "engine/values/as_size.h"
 #include "engine/values/text.h"
 #include "engine/world/ask.h"
@@ -201,9 +202,11 @@ void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>&
   at::set_num_threads(at::get_num_threads());
   const auto board = std::make_shared<Board>(n, patience);
   std::vector<std::exception_ptr> errors(as_size(n));
+  const auto parent = current_context();
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
+      const ContextScope own(child_of(*parent));
       try {
         body(std::make_shared<ThreadWorld>(board, rank));
       } catch (...) {

@@ -4,7 +4,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include "engine/tensor/dispatch.h"
+#include "engine/context/context.h"
 
 namespace lockstep::suites {
 namespace {
@@ -51,9 +51,9 @@ double tensor_allocations(const std::function<void()>& action) {
 }
 
 double decisions(const std::function<void()>& action) {
-  const auto before = dispatch_counters().cache_misses;
+  const auto before = current_context()->counters.cache_misses;
   action();
-  return static_cast<double>(dispatch_counters().cache_misses - before);
+  return static_cast<double>(current_context()->counters.cache_misses - before);
 }
 
 }  // namespace lockstep::suites

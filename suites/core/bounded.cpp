@@ -46,6 +46,13 @@ struct Side {
         at::logical_or(at::eq(global, wide), at::logical_and(at::isnan(global), at::isnan(wide))));
   }
 
+  // Where no number came out, and terms of all ranks, as great as the answer, have a sum that is none: on the
+  // way to an average it overflows, though its end does not.
+  at::Tensor may_overflow(size_t v, const at::Tensor& global) const {
+    const auto sum = at::mul(reach.values[v].answer, c.mesh.size()).to(plain[v].scalar_type());
+    return at::logical_and(at::logical_not(at::isfinite(global)), at::logical_not(at::isfinite(sum)));
+  }
+
   Bounded judge(size_t v) const {
     const auto& expected = reach.values[v];
     const auto name = concat(v < c.program.inputs.size() ? "x" : "v",
@@ -59,7 +66,9 @@ struct Side {
     // Where the plain answer itself is out of reach, something overflowed on the way, and the reach says
     // nothing.
     const auto plainly = at::sub(plain[v].to(at::kDouble), expected.answer).abs();
-    const auto known = at::logical_and(at::isfinite(expected.reach), at::le(plainly, expected.reach));
+    const auto known =
+        at::logical_and(at::logical_and(at::isfinite(expected.reach), at::le(plainly, expected.reach)),
+                        at::logical_not(may_overflow(v, global)));
     const auto distance = at::sub(global, expected.answer).abs();
     const auto outside =
         at::logical_and(at::logical_and(open, known), at::logical_not(at::le(distance, expected.reach)));

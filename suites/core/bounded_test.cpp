@@ -48,6 +48,18 @@ TEST(Bounded, TheRightEngineStaysWithin) {
   EXPECT_LT(counts["gave_up"], counts["bounded"]);
 }
 
+// Catches: a sum that overflows on the way to an average, called wrong.
+TEST(Bounded, AnOverflowOnTheWayIsNotJudged) {
+  Withheld engine(make_engine("lockstep"));
+  const auto c = oracle::parse_token(
+      "v1:redistribute;mesh=2;seed=0;dev=1x256;x0=bf16[2]:special(91816)@[S0];"
+      "v0=lockstep::redistribute(x0,@[Pavg])#fbb05293");
+  const auto outcome = judge_safely(find_suite("redistribute"), c, engine);
+  const auto* open = std::get_if<GaveUp>(&outcome);
+  ASSERT_NE(open, nullptr) << explanation_of(outcome);
+  EXPECT_EQ(open->refusal.reason, "not judged: no bound");
+}
+
 // Of the cases in which the fault changes a value, and one of the float64 twin: none may pass. (What is zero
 // but for roundings, such as the gradient of x / x, is zero when it is doubled.)
 struct Tally {

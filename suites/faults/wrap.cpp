@@ -128,22 +128,11 @@ class Around : public EngineUnderTest {
   Run around_;
 };
 
-// User rules are global; the scope takes them back.
-class RuleScope {
- public:
-  RuleScope(const std::string& op, ChangeRows change) : op_(op) {
-    const auto* entry = find_op(op);
-    if (entry == nullptr) throw Broken(concat("[faults] ", op, " has no rule to spoil"));
-    register_sharding(op,
-                      [rows = entry->rows, change](const OpCall& call) { return change(call, rows(call)); });
-  }
-  ~RuleScope() { unregister_sharding(op_); }
-  RuleScope(const RuleScope&) = delete;
-  RuleScope& operator=(const RuleScope&) = delete;
-
- private:
-  std::string op_;
-};
+RowsOf changed(const std::string& op, ChangeRows change) {
+  const auto* entry = find_op(op);
+  if (entry == nullptr) throw Broken(concat("[faults] ", op, " has no rule to spoil"));
+  return [rows = entry->rows, change](const OpCall& call) { return change(call, rows(call)); };
+}
 
 // Lockstep's own, judged by an oracle that draws in another way.
 class Misjudged : public LockstepEngine {
@@ -181,7 +170,7 @@ EnginePtr with_world_made(std::function<WorldFault()> make) {
 EnginePtr with_rows(std::string op, ChangeRows change) {
   return std::make_unique<Around>(
       [op, change](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-        const RuleScope scope(op, change);
+        const RuleScope scope(op, changed(op, change));
         return engine.run(c, timeline);
       });
 }

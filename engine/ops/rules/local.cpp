@@ -129,8 +129,8 @@ void embedding(const LocalCall& c, Stack& stack) {
   auto result = filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
   int64_t at = 0;
   for (const auto& owned : rows) {
-    const auto mine = at::logical_and(indices.ge(owned.start), indices.lt(owned.start + owned.length));
-    const auto where = (indices - (owned.start - at)).masked_fill(mine.logical_not(), 0);
+    const auto mine = at::bitwise_and(indices.ge(owned.start), indices.lt(owned.start + owned.length));
+    const auto where = (indices - (owned.start - at)).masked_fill(mine.bitwise_not(), 0);
     result = at::where(mine.unsqueeze(-1), at::embedding(weight, where), result);
     at += owned.length;
   }

@@ -10,6 +10,11 @@
 #include "engine/ops/rules/families.h"
 
 namespace lockstep {
+
+struct RuleOverrides {
+  std::map<std::string, OpEntry, std::less<>> entries;
+};
+
 namespace {
 
 constexpr rules::Records (*kFamilies[])() = {rules::pointwise_ops, rules::matmul_ops, rules::reduction_ops,
@@ -53,17 +58,32 @@ const std::vector<OpEntry>& op_table() {
 }
 
 const OpEntry* find_op(std::string_view name) {
+  if (const auto& rules = current_context()->rules; rules != nullptr)
+    if (const auto it = rules->entries.find(name); it != rules->entries.end()) return &it->second;
   auto& user = user_table();
   const std::lock_guard lock(user.mutex);
   const auto it = user.entries.find(name);
   return it != user.entries.end() ? &it->second : find_stock(name);
 }
 
-void register_sharding(std::string name, RowsOf rows) {
+static OpEntry with_rows(const std::string& name, RowsOf rows) {
   const auto* stock = find_op(name);
   auto entry = stock != nullptr ? *stock : OpEntry{};
   entry.name = name;
   entry.rows = std::move(rows);
+  return entry;
+}
+
+static std::shared_ptr<const RuleOverrides> and_override(std::string name, RowsOf rows) {
+  const auto& outer = current_context()->rules;
+  auto all = std::make_shared<RuleOverrides>(outer != nullptr ? *outer : RuleOverrides{});
+  auto entry = with_rows(name, std::move(rows));
+  all->entries.insert_or_assign(std::move(name), std::move(entry));
+  return all;
+}
+
+void register_sharding(std::string name, RowsOf rows) {
+  auto entry = with_rows(name, std::move(rows));
   auto& user = user_table();
   const std::lock_guard lock(user.mutex);
   user.entries[std::move(name)] = std::move(entry);
@@ -76,6 +96,11 @@ void unregister_sharding(std::string_view name) {
   if (const auto it = user.entries.find(name); it != user.entries.end()) user.entries.erase(it);
   ++user.version;
 }
+
+RuleScope::RuleScope(std::string name, RowsOf rows)
+    : rules_(&Context::rules, and_override(std::move(name), std::move(rows))),
+      resolutions_(&Context::resolutions, nullptr),
+      decisions_(&Context::decisions, nullptr) {}
 
 bool rules_changed(uint64_t& seen) {
   const uint64_t now = user_table().version;

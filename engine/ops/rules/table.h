@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/context/context.h"
 #include "engine/ops/rules/record.h"
 
 namespace lockstep {
 
 // Sorted by name.
 const std::vector<OpEntry>& op_table();
-// Null if there is no rule. User rules come first.
+// Null if there is no rule. Those of RuleScopes come first, then users', then Lockstep's own.
 const OpEntry* find_op(std::string_view name);
 
 // torch.distributed.tensor.experimental.register_sharding: rows for an op without a rule, or in place of one.
@@ -20,6 +21,17 @@ const OpEntry* find_op(std::string_view name);
 void register_sharding(std::string name, RowsOf rows);
 // Takes a user's rule back.
 void unregister_sharding(std::string_view name);
+
+// While alive, rows for an op in the current Context alone, in place of its own.
+class RuleScope {
+ public:
+  RuleScope(std::string name, RowsOf rows);
+
+ private:
+  Within<std::shared_ptr<const RuleOverrides>> rules_;
+  Within<std::shared_ptr<Resolutions>> resolutions_;  // derived anew within, and forgotten after
+  Within<std::shared_ptr<Decisions>> decisions_;
+};
 
 // For caches of what was derived from rules: true if user rules have changed since `seen`, which then is now.
 // A cache begins with 0.
