@@ -33,14 +33,17 @@ ContextPtr child_of(const Context& parent) {
   return child;
 }
 
-ContextScope::ContextScope(ContextPtr context) : guard_(kKind, std::make_shared<Carried>(std::move(context))) {}
+ContextScope::ContextScope(ContextPtr context)
+    : guard_(kKind, std::make_shared<Carried>(std::move(context))) {}
 
 ContextUse::ContextUse(Context& context)
-    : context_(context), outer_(context.user.exchange(std::this_thread::get_id(), std::memory_order_relaxed)) {
+    : context_(context),
+      outer_(context.user.exchange(std::this_thread::get_id(), std::memory_order_relaxed)) {
   if (outer_ == std::thread::id() || outer_ == std::this_thread::get_id()) return;
   context.user.store(outer_, std::memory_order_relaxed);
-  throw Error("[context] two threads run operators on DTensors of one Context at once; let them take turns, or make "
-              "a mesh in each: a mesh belongs to the Context of the thread that makes it");
+  throw Error(
+      "[context] two threads run operators on DTensors of one Context at once; let them take turns, or make "
+      "a mesh in each: a mesh belongs to the Context of the thread that makes it");
 }
 
 }  // namespace lockstep

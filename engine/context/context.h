@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: all that the engine keeps between operators, in one place. Every thread has one. A mesh keeps the one
-// in which it was made, and an operator on its DTensors runs in it, on whatever thread (decision 0007).
+// Context: all that the engine keeps between operators, in one place. Every thread has one. A mesh keeps the
+// one in which it was made, and an operator on its DTensors runs in it, on whatever thread (decision 0007).
 #pragma once
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -42,16 +42,16 @@ struct DispatchCounters {
 struct Context {
   // What a program sets, mostly by a scope (`Within`).
   Generator generator;
-  RandomPolicy policy{};                       // kSingleDevice
-  const Drawing* drawing = nullptr;            // null: by the policy
-  RandomSource* source = nullptr;              // serves random operators on plain tensors; null: libtorch does
-  Timeline* timeline = nullptr;                // null: nothing is recorded
+  RandomPolicy policy{};             // kSingleDevice
+  const Drawing* drawing = nullptr;  // null: by the policy
+  RandomSource* source = nullptr;    // serves random operators on plain tensors; null: libtorch does
+  Timeline* timeline = nullptr;      // null: nothing is recorded
   std::shared_ptr<const RuleOverrides> rules;  // go before all others; null: none
   bool explicit_redistribution = false;        // an implicit one is an error
   // Where an operator stands that calls others.
   BackwardNode node{};                    // kNone
   bool in_composite = false;              // tensors that ops view and write are the composite's own
-  std::shared_ptr<const Comm> factories;  // plain factories make replicated DTensors of it; null: plain tensors
+  std::shared_ptr<const Comm> factories;  // plain factories make DTensors of this mesh; null: plain tensors
   // What was counted and derived.
   DispatchCounters counters;
   std::shared_ptr<Decisions> decisions;
@@ -95,7 +95,9 @@ template <class T>
 class Within {
  public:
   Within(T Context::*field, std::type_identity_t<T> value)
-      : context_(current_context()), field_(field), before_(std::exchange((*context_).*field, std::move(value))) {}
+      : context_(current_context()),
+        field_(field),
+        before_(std::exchange((*context_).*field, std::move(value))) {}
   ~Within() { (*context_).*field_ = std::move(before_); }
   Within(const Within&) = delete;
   Within& operator=(const Within&) = delete;

@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// Catches: a scope that libtorch does not carry to its own threads, where CUDA's backward passes run; one that
-// outlives itself there.
+// Catches: a scope that libtorch does not carry to its own threads, where CUDA's backward passes run; one
+// that outlives itself there.
 TEST(ContextTest, GoesWithWhatLibtorchCarries) {
   const auto mine = std::make_shared<Context>();
   std::optional<at::ThreadLocalState> carried;

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <future>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "engine/ops/rules/table.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
+#include "engine/tensor/testing.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
@@ -22,37 +22,6 @@ namespace lockstep {
 namespace {
 
 const Placement kR = Replicate{};
-
-at::Tensor ramp(std::vector<int64_t> shape) {
-  return at::arange(c10::multiply_integers(shape), at::kFloat).sub(7).reshape(shape);
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const auto* part : parts)
-    if (message.find(part) == std::string::npos) return false;
-  return true;
-}
-
-// Twice and three times the input, as one function.
-struct TwoParts : torch::autograd::Function<TwoParts> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
-    return {x * 2, x * 3};
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list grads) {
-    return {grads[0] * 2 + grads[1] * 3};
-  }
-};
 
 class DispatchTest : public testing::Test {
  protected:
@@ -108,72 +77,6 @@ TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
     const auto put = [&] { return place(make(), Shard{0}, Shard{1}); };
     EXPECT_EQ(raised({put(), put(), put(), put()}), raised({make(), make(), make(), make()})) << name;
   }
-}
-
-// Catches: gradients that autograd makes from options alone, plain beside DTensors.
-TEST_F(DispatchTest, GradientsOfDTensorsAreDTensors) {
-  auto x = place(ramp({2, 3}), Shard{0}, kR).requires_grad_();
-  auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
-  auto none = place(at::empty({0}), kR, Shard{0}).requires_grad_();
-  const auto lists = at::_foreach_neg({redistribute(x, {kR, kR}), y});
-  const auto loss = at::cat({none, lists[1].prod(0)}).sum();
-  const auto grads = torch::autograd::grad({loss}, {x, y, none}, {}, {}, false, /*allow_unused=*/true);
-  EXPECT_FALSE(grads[0].defined());
-  EXPECT_TRUE(is_dtensor(grads[1]) && is_dtensor(grads[2]));
-  const auto plain = ramp({2, 3}).requires_grad_();
-  plain.neg().prod(0).sum().backward();
-  EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
-}
-
-// Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do
-// not.
-TEST_F(DispatchTest, WhatAutogradMadeIsKnownByWhereItWasMade) {
-  auto x = place(ramp({2, 3}), Shard{0}, kR).requires_grad_();
-  const auto backward = [&](const auto& hook) {
-    const auto y = x * 2;
-    y.register_hook(hook);
-    y.sum().backward();
-  };
-  for (const int value : {0, 1})
-    EXPECT_TRUE(says(error_of([&] {
-                       backward([=](const at::Tensor&) { return at::full({2, 3}, value, at::kFloat); });
-                     }),
-                     {"plain tensor of shape [2, 3]", "a hook must return a DTensor"}))
-        << error_of([&] {
-             backward([=](const at::Tensor&) { return at::full({2, 3}, value, at::kFloat); });
-           });
-  EXPECT_EQ(error_of([&] { backward([](const at::Tensor& grad) { return grad * 2; }); }), "");
-
-  // One output of two has no gradient: libtorch's zeros stand in for it.
-  const auto parts = TwoParts::apply(x);
-  parts[0].sum().backward();
-  EXPECT_EQ(full_tensor(x.grad()).sum().item<float>(), 4 * 6 + 2 * 6);
-}
-
-// Catches: gradients that land in a copy of what autograd writes through.
-TEST_F(DispatchTest, GradientsThroughWrittenViewsArrive) {
-  const auto run = [](at::Tensor x, const at::Tensor& by, const at::Tensor& grad) {
-    const auto base = x * 1;
-    const auto view = base.view({1, 6}).div_(by);
-    return torch::autograd::grad({view}, {x}, {grad})[0];
-  };
-  const auto x = ramp({6}), by = at::full({1, 1}, 4.0f), grad = ramp({1, 6});
-  const auto got = run(place(x, kR, kR).requires_grad_(), place(by, kR, kR), place(grad, kR, Shard{1}));
-  EXPECT_TRUE(full_tensor(got).equal(run(x.clone().requires_grad_(), by, grad)));
-  const auto empty = [&] {
-    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
-    const auto v = (y * 1).narrow(0, 0, 0).tanh_();
-    torch::autograd::grad({v}, {y}, {place(at::ones({0, 3}), kR, kR)});
-  };
-  EXPECT_TRUE(says(error_of(empty), {"aten::copy_", "view without elements"})) << error_of(empty);
-  const auto added = [&] {
-    const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
-    const auto base = y * 1, view = base.narrow(0, 0, 0), other = base.neg();
-    base.mul_(2);
-    const auto ones = place(at::ones({2, 3}), kR, kR), none = place(at::ones({0, 3}), kR, kR);
-    torch::autograd::grad({other, view}, {y}, {ones, none});
-  };
-  EXPECT_TRUE(says(error_of(added), {"aten::add_", "view without elements"})) << error_of(added);
 }
 
 // Catches: silent redistribution of what is aliased or written to.

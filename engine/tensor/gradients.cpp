@@ -49,7 +49,7 @@ bool is_users(const at::RecordFunction& node) {
 // A result's, when libtorch has done above the engine what it does: raised what was written in place, and
 // given a view the version of its base.
 int64_t coming_version(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
-                        const at::Tensor& result) {
+                       const at::Tensor& result) {
   if (op.schema().is_mutable()) return result._version() + 1;
   const auto& returns = op.schema().returns();
   const bool view = !returns.empty() && returns[0].alias_info() != nullptr && !given.empty();
