@@ -8,7 +8,7 @@
 #include <set>
 
 #include "kernels/device_write.h"
-#include "kernels/drawn_images.h"
+#include "kernels/testing_images.h"
 
 namespace lockstep {
 namespace {

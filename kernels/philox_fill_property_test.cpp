@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "kernels/drawn_images.h"
+#include "kernels/testing_images.h"
 
 namespace lockstep {
 namespace {

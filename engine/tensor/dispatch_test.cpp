@@ -305,7 +305,6 @@ TEST_F(DispatchTest, TwoWorldsOfOneMeshSayWhy) {
 }
 
 static_assert(!std::is_copy_constructible_v<ExplicitRedistribution>);
-static_assert(!std::is_copy_constructible_v<TimelinePause>);
 
 // Catches: list ops that treat every element as the first.
 TEST_F(DispatchTest, ForeachDecidesForEachElement) {

@@ -12,10 +12,6 @@ namespace lockstep {
 struct TimelineScope : Within<Timeline*> {
   explicit TimelineScope(Timeline& timeline) : Within(&Context::timeline, &timeline) {}
 };
-// Suspends recording, for ops that are part of one already logged.
-struct TimelinePause : Within<Timeline*> {
-  TimelinePause() : Within(&Context::timeline, nullptr) {}
-};
 // Null while nothing is recorded.
 Timeline* current_timeline();
 
