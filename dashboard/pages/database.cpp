@@ -12,12 +12,6 @@ namespace lockstep::dashboard {
 
 namespace {
 
-// In the order in which they build on one another.
-constexpr const char* kOnce[] = {"v_verdicts",      "v_summary", "v_plan",        "v_nondeterminism",
-                                 "v_failures",      "v_matrix",  "v_coverage",    "v_labels",
-                                 "v_coverage_gaps", "v_commits", "v_buckets",     "v_throughput",
-                                 "v_series",        "v_curves",  "v_curve_steps", "v_curve_diff"};
-
 // A file that is being written changes all the time: reading it anew may take this share of the time.
 constexpr double kShareOfTime = 0.2;
 
@@ -32,7 +26,7 @@ Snapshot::Snapshot(const std::string& path) : store_(Store::open_reader(path)) {
 void Snapshot::prepare() {
   const std::lock_guard lock(one_reader_);
   try {
-    views_ = std::make_unique<Remembered>(store_.database(), kOnce);
+    views_ = std::make_unique<Remembered>(store_.database());
     cases_ = std::make_unique<CaseIndex>(store_.database());
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(store_.path());
@@ -65,16 +59,11 @@ Database::Database(std::string name, std::string path) : name_(std::move(name)),
 
 Database::~Database() {
   stopping_ = true;
-  // An interruption between two statements is lost: it is repeated until the worker has ended.
-  for (bool busy = true; busy;) {
-    {
-      const std::lock_guard lock(mutex_);
-      busy = busy_;
-      if (preparing_) preparing_->interrupt();
-    }
-    if (busy) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  // An interruption between two statements is lost: it is repeated until the reading has ended.
+  while (reading_.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+    const std::lock_guard lock(mutex_);
+    if (preparing_) preparing_->interrupt();
   }
-  if (worker_.joinable()) worker_.join();
 }
 
 std::string Database::stamp() const {
@@ -87,9 +76,8 @@ std::string Database::stamp() const {
 
 // @pre mutex_ is held and nothing is under way. `next`: opened, or empty to open the file first.
 void Database::begin(std::shared_ptr<Snapshot> next, const std::string& stamp) {
-  if (worker_.joinable()) worker_.join();
   preparing_ = std::move(next);
-  worker_ = std::thread([this, stamp, snapshot = preparing_]() mutable {
+  const auto read = [this, stamp, snapshot = preparing_]() mutable {
     const double began = now();
     std::string error;
     try {
@@ -109,18 +97,16 @@ void Database::begin(std::shared_ptr<Snapshot> next, const std::string& stamp) {
     if (error.empty()) ready_ = snapshot;
     last_ended_ = now();
     last_took_ = last_ended_ - began;
-    busy_ = false;
-  });
+  };
+  reading_ = std::async(std::launch::async, read).share();
 }
 
 std::shared_ptr<Snapshot> Database::current() {
   const std::string seen = stamp();
   const std::lock_guard lock(mutex_);
   const bool rested = now() - last_ended_ > last_took_ * (1 / kShareOfTime - 1);
-  if (!busy_ && !stopping_ && rested && seen != ready_stamp_) {
-    busy_ = true;
-    begin(nullptr, seen);
-  }
+  const bool busy = reading_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  if (!busy && !stopping_ && rested && seen != ready_stamp_) begin(nullptr, seen);
   return ready_;
 }
 
@@ -132,13 +118,11 @@ std::string Database::note() {
 }
 
 std::string Database::wait() {
-  std::thread worker;
-  {
-    const std::lock_guard lock(mutex_);
-    worker.swap(worker_);
-  }
-  if (worker.joinable()) worker.join();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto reading = reading_;
+  lock.unlock();
+  reading.wait();
+  lock.lock();
   return error_;
 }
 

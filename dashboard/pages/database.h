@@ -4,11 +4,11 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "dashboard/pages/case_index.h"
 #include "dashboard/report/shown.h"
@@ -62,9 +62,8 @@ class Database {
   std::mutex mutex_;                             // guards all below
   std::shared_ptr<Snapshot> ready_, preparing_;  // preparing_: handed over when it is done
   std::string ready_stamp_, error_;
-  bool busy_ = true;  // from the beginning: the constructor begins
+  std::shared_future<void> reading_;  // from the beginning: the constructor begins
   std::atomic<bool> stopping_ = false;
-  std::thread worker_;
   double last_took_ = 0;
   double last_ended_ = 0;  // steady seconds
 };

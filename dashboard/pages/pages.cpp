@@ -1,80 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of pages, and those that are a panel with a question on top.
 #include "dashboard/pages/pages.h"
 
+#include <algorithm>
+#include <sstream>
+
+#include "dashboard/report/assets.h"
 #include "dashboard/report/frame.h"
-#include "dashboard/report/panels.h"
+#include "dashboard/report/html.h"
 
 namespace lockstep::dashboard {
+
+namespace {
+
+// "PATH: TITLE", "PATH: (TITLE)"
+PageDefinition page_of(const std::string& text) {
+  const size_t colon = text.find(':');
+  PageDefinition page{.path = text.substr(0, colon), .title = text.substr(colon + 2)};
+  if (page.path == "-") page.path = "";
+  page.in_navigation = page.title[0] != '(';
+  if (!page.in_navigation) page.title = page.title.substr(1, page.title.size() - 2);
+  return page;
+}
+
+std::vector<PageDefinition> described() {
+  std::vector<PageDefinition> all;
+  for (const Directive& d : directives(kPagesSql)) {
+    if (d.name == "page") all.push_back(page_of(d.text));
+    if (all.empty()) continue;
+    PageDefinition& page = all.back();
+    if (d.name == "question") page.question = d.text;
+    if (d.name == "answer") page.answer = d.text;
+    if (d.name == "missing") page.missing = d.text;
+    std::istringstream words(d.text);
+    for (std::string word; d.name == "parameters" && words >> word;) page.parameters.push_back(word);
+    const size_t colon = d.text.find(':');
+    if (d.name == "section")
+      page.sections.emplace_back(d.text.substr(0, colon), d.text.substr(std::min(colon + 2, d.text.size())));
+  }
+  return all;
+}
+
+std::string failures_in(const std::string& state, const View& view) {
+  return section("buckets", view.source.fill("Buckets in the state {SELECT state(?1)}", {state}),
+                 body(panel("buckets-in-state"), view.source, view.charts, {state}) +
+                     html::element("p", view.source.link("All states", "failures")));
+}
+
+}  // namespace
+
+std::span<const PageDefinition> pages() {
+  static const std::vector<PageDefinition> all = described();
+  return all;
+}
+
+std::string answered(const std::string& question, const std::string& said, const std::string& words) {
+  const size_t space = said.find(' ');
+  const std::string mark = space == 0 ? "" : "<span class=\"mark\" aria-hidden=\"true\"></span>";
+  return "<section class=\"hero plain " + said.substr(0, space) + "\" id=\"top\">" +
+         html::element("p.eyebrow", question) +
+         html::element("h1", mark + html::element("span", html::escape(said.substr(space + 1)))) +
+         (words.empty() ? "" : html::element("p.words", words)) + "</section>\n";
+}
+
+std::string main_of(const PageDefinition& page, const View& view) {
+  if (page.path == "cases") return cases_main(page.question, view);
+  Texts texts;
+  for (const std::string& name : page.parameters) texts.push_back(view.query.text(name));
+  std::string top;
+  view.source.each(
+      page.answer,
+      [&](const Row& r) {
+        if (top.empty()) top = answered(page.question, r.text(0), r.columns() > 1 ? r.cell(1) : "");
+      },
+      texts);
+  if (top.empty()) throw NotFound(page.missing);
+  if (page.path == "matrix") return top + matrix_body(view);
+  if (page.path == "failures" && !texts[0].empty()) return top + failures_in(texts[0], view);
+  if (page.path.empty() && view.source.integer("SELECT count(*) FROM shown") == 0) return top;
+  for (const auto& [id, title] : page.sections) {
+    const Panel& p = panel(id);
+    top += id == "hero"
+               ? render_hero(view.source, false)
+               : section(id, title.empty() ? p.title : title, body(p, view.source, view.charts, texts));
+  }
+  return top;
+}
 
 std::vector<int64_t> View::shown_runs() const {
   std::vector<int64_t> runs;
   source.each("SELECT id FROM shown ORDER BY id", [&](const Row& r) { runs.push_back(r.integer(0)); });
   return runs;
-}
-
-std::span<const PageDefinition> pages() {
-  static constexpr PageDefinition kPages[] = {
-      {"", "Overview", true, page_overview},
-      {"failures", "Failures", true, page_failures},
-      {"bucket", "Bucket", false, page_bucket},
-      {"matrix", "Matrix", true, page_matrix},
-      {"cases", "Cases", true, page_cases},
-      {"case", "Case", false, page_case},
-      {"curves", "Curves", true, page_curves},
-      {"performance", "Performance", true, page_performance},
-      {"series", "Series", false, page_series},
-      {"coverage", "Coverage", true, page_coverage},
-      {"checks", "Self-checks", true, page_checks},
-      {"gate", "Gate", true, page_judgements},
-      {"judgement", "Judgement", false, page_judgement},
-      {"runs", "Runs", true, page_runs},
-      {"environment", "Environment", true, page_environment},
-  };
-  return kPages;
-}
-
-Page page_coverage(const View& view) {
-  const int64_t gaps =
-      view.source.integer("SELECT count(*) FROM v_coverage_gaps WHERE run_id IN shown AND kind = 'op'");
-  const int64_t ops = view.source.integer("SELECT count(DISTINCT op) FROM v_coverage WHERE run_id IN shown");
-  return {.question = "What was covered, and what was never seen?",
-          .headline = ops == 0   ? "Nothing was covered."
-                      : gaps > 0 ? html::plural(gaps, "op was never reached.", "ops were never reached.")
-                                 : html::plural(ops, "op was reached, none is missing.",
-                                                "ops were reached, none is missing."),
-          .status = ops == 0 || gaps > 0 ? "warn" : "ok",
-          .body = section("coverage", "Coverage and its gaps", render_coverage(view.source, view.charts))};
-}
-
-Page page_checks(const View& view) {
-  const int64_t all = view.source.integer("SELECT count(*) FROM v_faults WHERE run_id IN shown");
-  const int64_t found = view.source.integer("SELECT count(*) FROM v_faults WHERE found AND run_id IN shown");
-  return {
-      .question = "Would this harness notice a bug?",
-      .headline = all == 0 ? "Not measured: no fault was planted."
-                           : html::grouped(found) + " of " +
-                                 html::plural(all, "planted fault was found.", "planted faults were found."),
-      .status = all == 0       ? "warn"
-                : found == all ? "ok"
-                               : "bad",
-      .body = section("faults", "Planted faults", render_faults(view.source, view.charts)) +
-              section("goldens", "Goldens of the random stream", render_goldens(view.source, view.charts)) +
-              section("exceptions", "Expected exceptions", render_exceptions(view.source, view.charts)) +
-              section("refusals", "What gave up, and what is forgiven",
-                      render_refusals(view.source, view.charts))};
-}
-
-Page page_environment(const View& view) {
-  const int64_t mixed = view.source.integer(
-      "SELECT count(*) FROM (SELECT name FROM v_environment WHERE run_id IN shown GROUP BY name HAVING "
-      "count(DISTINCT value) > 1)");
-  return {.question = "Where did this run, and with what?",
-          .headline = mixed == 0 ? "The runs shown here had one environment."
-                                 : html::plural(mixed, "fact differs between these runs.",
-                                                "facts differ between these runs."),
-          .status = mixed == 0 ? "ok" : "warn",
-          .body = section("environment", "Environment", render_environment(view.source, view.charts))};
 }
 
 }  // namespace lockstep::dashboard

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages of the dashboard. Each has one question on top, answers it in its headline, and is made of the
-// same panels as the report; a page is a function and a line in the table.
+// The pages of pages.sql. Each has one question on top, answers it in its headline, and is made of the same
+// panels as the report.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dashboard/pages/case_index.h"
 #include "dashboard/pages/query.h"
-#include "dashboard/report/html.h"
+#include "dashboard/report/panels.h"
 
 namespace lockstep::dashboard {
 
@@ -18,42 +20,28 @@ struct View {
   const CaseIndex& cases;
   const Query& query;
   nlohmann::json& charts;
-  std::string database{};  // its name on this site
 
   std::vector<int64_t> shown_runs() const;
 };
 
-// HTML, but for `question`, which is ours.
-struct Page {
-  std::string question{};
-  std::string headline{};  // the answer
-  std::string status{};    // "ok", "warn", "bad": the colour of the top; "": none
-  std::string words{};     // a sentence or two below
-  std::string body{};
-};
-
 struct PageDefinition {
-  const char* path;   // after the name of the database; "" is the first one
-  const char* title;  // in the browser's list and in the navigation
-  bool in_navigation;
-  Page (*render)(const View& view);
+  std::string path{};   // after the name of the database; "" is the first one
+  std::string title{};  // in the browser's list and in the navigation
+  bool in_navigation = true;
+  std::string question{}, answer{}, missing{};
+  std::vector<std::string> parameters{};
+  std::vector<std::pair<std::string, std::string>> sections{};  // panel, title ("": its own)
 };
 std::span<const PageDefinition> pages();
 
-Page page_overview(const View& view);
-Page page_failures(const View& view);
-Page page_bucket(const View& view);
-Page page_matrix(const View& view);
-Page page_cases(const View& view);
-Page page_case(const View& view);
-Page page_curves(const View& view);
-Page page_performance(const View& view);
-Page page_series(const View& view);
-Page page_coverage(const View& view);
-Page page_checks(const View& view);
-Page page_judgements(const View& view);
-Page page_judgement(const View& view);
-Page page_runs(const View& view);
-Page page_environment(const View& view);
+// The headline and all below. @throws NotFound if the page's answer has no row.
+std::string main_of(const PageDefinition& page, const View& view);
+// The question and the answer: a status ("ok", "warn", "bad"; "": no colour), a space and the headline;
+// markup below.
+std::string answered(const std::string& question, const std::string& said, const std::string& words = "");
+
+// What no query says: the matrix and the cases behind it.
+std::string matrix_body(const View& view);
+std::string cases_main(const std::string& question, const View& view);
 
 }  // namespace lockstep::dashboard

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dashboard/pages/query.h"
 
-#include <algorithm>
 #include <charconv>
 
 namespace lockstep::dashboard {
@@ -22,15 +21,6 @@ std::optional<int64_t> Query::number(std::string_view name, int64_t least, int64
                    ", and must be a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return number;
-}
-
-std::string Query::one_of(std::string_view name, std::initializer_list<std::string_view> choices) const {
-  const std::string value = text(name);
-  if (value.empty()) return std::string(*choices.begin());
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  std::string known;
-  for (const std::string_view choice : choices) known.append(known.empty() ? "" : ", ").append(choice);
-  throw BadQuery("\"" + std::string(name) + "\" is " + value.substr(0, 60) + ", and must be one of " + known);
 }
 
 }  // namespace lockstep::dashboard

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dashboard/report/html.h"
+#include "dashboard/report/source.h"
 
 namespace lockstep::dashboard {
 
@@ -28,8 +28,6 @@ class Query {
   std::string text(std::string_view name) const;
   // @throws BadQuery unless it is absent, empty or a number from `least` to `most`.
   std::optional<int64_t> number(std::string_view name, int64_t least, int64_t most) const;
-  // @throws BadQuery unless it is absent, empty or one of these; the first one then.
-  std::string one_of(std::string_view name, std::initializer_list<std::string_view> choices) const;
 
  private:
   Parameters list_;

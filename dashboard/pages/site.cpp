@@ -5,10 +5,11 @@
 #include <chrono>
 #include <filesystem>
 
+#include "dashboard/pages/compare.h"
 #include "dashboard/pages/pages.h"
-#include "dashboard/pages/run_facts.h"
 #include "dashboard/report/assets.h"
 #include "dashboard/report/frame.h"
+#include "dashboard/report/html.h"
 
 namespace lockstep::dashboard {
 
@@ -28,14 +29,6 @@ constexpr Asset kAssets[] = {{"/page.css", "text/css; charset=utf-8", &kPageCss}
                              {"/page.js", "text/javascript; charset=utf-8", &kPageJs},
                              {"/chart.js", "text/javascript; charset=utf-8", &kChartJs},
                              {"/icon.svg", "image/svg+xml", &kIconSvg}};
-
-std::string hero(const Page& page) {
-  return "<section class=\"hero plain " + page.status + "\" id=\"top\"><p class=\"eyebrow\">" +
-         page.question + "</p><h1>" +
-         (page.status.empty() ? "" : "<span class=\"mark\" aria-hidden=\"true\"></span>") + "<span>" +
-         page.headline + "</span></h1>" +
-         (page.words.empty() ? "" : "<p class=\"words\">" + page.words + "</p>") + "</section>\n";
-}
 
 Answer framed_answer(int status, const std::string& title, const std::string& navigation,
                      const std::string& main, const nlohmann::json& charts = nlohmann::json::object()) {
@@ -69,25 +62,11 @@ std::string name_of(const std::string& path, const std::vector<std::unique_ptr<D
 // What the page speaks about, and how to see something else.
 std::string scope_line(const Source& source, const Database& database, bool one_run,
                        const std::string& note) {
-  std::string s = "<p class=\"scope\"><b>" + escape(database.name()) + "</b> · ";
-  source.each(
-      "SELECT count(*), max(run), max(build_hash), coalesce(sum(cases), 0), max(time) FROM v_summary WHERE "
-      "run_id "
-      "IN shown",
-      [&](const Row& r) {
-        if (r.integer(0) == 0)
-          s += "no run yet";
-        else if (one_run)
-          s += "run " + html::cut(r.text(1), 60);
-        else
-          s += "newest build " + html::cut(r.text(2), 12) + ", " + html::plural(r.integer(0), "run", "runs");
-        if (r.integer(0) > 0)
-          s += ", " + html::plural(r.integer(3), "case", "cases") + ", " + html::time(r.integer(4));
-      });
-  const Source plain = source.without_scope();
-  s += one_run ? " · " + plain.link("show the newest build", "") : " · " + plain.link("choose a run", "runs");
-  return s + "</p>" +
-         (note.empty() ? "" : "<p class=\"scope note\" role=\"status\">" + escape(note) + "</p>");
+  const std::string about = source.rows(panel("scope").parts[0], {one_run ? "1" : "0"});
+  const std::string site = "<a href=\"/db/" + database.name();
+  return "<p class=\"scope\"><b>" + escape(database.name()) + "</b> · " + about + " · " + site +
+         (one_run ? "/\">show the newest build</a></p>" : "/runs\">choose a run</a></p>") +
+         (note.empty() ? "" : html::element("p.scope.note role=\"status\"", escape(note)));
 }
 
 }  // namespace
@@ -131,11 +110,8 @@ Answer Site::answer(const std::string& path, const Query& query) {
   const auto began = std::chrono::steady_clock::now();
   Answer answer;
   const auto refuse = [&](int status, const std::string& headline, const std::string& words) {
-    const Page page{.question = "Something is not as asked",
-                    .headline = escape(headline),
-                    .status = "warn",
-                    .words = escape(words)};
-    answer = framed_answer(status, headline, links(nullptr, "", {}) + "<a href=\"/\">Home</a>", hero(page));
+    answer = framed_answer(status, headline, links(nullptr, "", {}) + "<a href=\"/\">Home</a>",
+                           answered("Something is not as asked", "warn " + headline, escape(words)));
   };
   try {
     answer = page_of(path, query);
@@ -170,45 +146,39 @@ Answer Site::page_of(const std::string& path, const Query& query) {
 
 Answer Site::home() {
   if (databases_.size() == 1) return {.status = 302, .location = "/db/" + databases_[0]->name() + "/"};
-  html::Table table("Databases",
-                    {{"Database", "key"}, {"File"}, {"Newest commit"}, {"Outcome"}, {"Cases", "num"}});
+  nlohmann::json rows = nlohmann::json::array(), charts;
   for (const auto& database : databases_) {
-    std::string commit = "–", outcome = "<span class=\"quiet\">being read</span>", cases = "–";
-    if (const auto snapshot = database->current()) {
-      outcome = "<span class=\"quiet\">no run yet</span>";
+    nlohmann::json commit = nullptr, equal = nullptr, cases = nullptr;
+    const auto snapshot = database->current();
+    if (snapshot)
       snapshot->with(std::nullopt, [&](SQLite::Database& db, const CaseIndex&) {
         Source(db).each(
-            "SELECT commit_id, failures = 0 AND nondeterministic = 0, cases FROM v_commits ORDER BY position "
-            "DESC "
-            "LIMIT 1",
-            [&](const Row& r) {
-              commit = "<code>" + html::cut(r.text(0), 16) + "</code>";
-              outcome = html::yes_no(r.integer(1), "equal or explained", "red");
-              cases = r.grouped(2);
-            });
+            "SELECT commit_id, failures = 0 AND nondeterministic = 0, cases FROM v_commits "
+            "ORDER BY position DESC LIMIT 1",
+            [&](const Row& r) { commit = r.json(0), equal = r.json(1), cases = r.json(2); });
       });
-    }
-    table.row({"<a href=\"/db/" + database->name() + "/\">" + database->name() + "</a>",
-               "<code class=\"wrap\">" + escape(database->path()) + "</code>", commit, outcome, cases});
+    rows.push_back(
+        {database->name(), database->path(), commit, equal, cases, snapshot ? "no run yet" : "being read"});
   }
-  const Page page{.question = "Which databases are shown here?",
-                  .headline = html::plural(static_cast<int64_t>(databases_.size()), "database", "databases")};
-  return framed_answer(200, "Databases", links(nullptr, "", {}),
-                       hero(page) + section("databases", "Databases", table.html()));
+  SQLite::Database none(":memory:");
+  const std::string table = body(panel("databases"), Source(none), charts,
+                                 {rows.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
+  const std::string said = " " + html::plural(static_cast<int64_t>(rows.size()), "database", "databases");
+  return framed_answer(
+      200, "Databases", links(nullptr, "", {}),
+      answered("Which databases are shown here?", said) + section("databases", "Databases", table));
 }
 
 namespace {
 
 Answer being_read(const Database& database, const std::string& note) {
-  Page page{.question = "Is it ready?",
-            .headline = "The database is being read.",
-            .status = "warn",
-            .words = "<b>" + escape(database.name()) +
-                     "</b> is opened and checked; its cases are being counted. "
-                     "This page comes back by itself."};
-  if (!note.empty()) page.headline = "The database cannot be read.", page.words = escape(note);
-  Answer answer = framed_answer(503, "Being read", "<a href=\"/\">Home</a>", hero(page));
-  return answer;
+  const std::string words =
+      html::element("b", escape(database.name())) +
+      " is opened and checked; its cases are being counted. This page comes back by itself.";
+  return framed_answer(503, "Being read", "<a href=\"/\">Home</a>",
+                       note.empty()
+                           ? answered("Is it ready?", "warn The database is being read.", words)
+                           : answered("Is it ready?", "warn The database cannot be read.", escape(note)));
 }
 
 }  // namespace
@@ -228,13 +198,12 @@ Answer Site::database_page(Database& database, const std::string& name, const Qu
   nlohmann::json charts = nlohmann::json::object();
   const bool known = snapshot->with(run, [&](SQLite::Database& db, const CaseIndex& cases) {
     const Source source(db, "/db/" + database.name(), scope);
-    const Page made = page->render(
-        {.source = source, .cases = cases, .query = query, .charts = charts, .database = database.name()});
-    main = scope_line(source, database, run.has_value(), note) + hero(made) + made.body;
+    main = scope_line(source, database, run.has_value(), note) +
+           main_of(*page, {.source = source, .cases = cases, .query = query, .charts = charts});
   });
   if (!known) throw NotFound("No run of this store has the number " + std::to_string(*run) + ".");
-  return framed_answer(200, std::string(page->title) + " · " + database.name(), links(&database, name, scope),
-                       main, charts);
+  return framed_answer(200, page->title + " · " + database.name(), links(&database, name, scope), main,
+                       charts);
 }
 
 // "main:3": run 3 of the database main.
@@ -242,7 +211,7 @@ Answer Site::compare(const Query& query) {
   if (query.text("a").empty() && query.text("b").empty())
     return {.status = 302,
             .location = databases_.size() == 1 ? "/db/" + databases_[0]->name() + "/runs" : "/"};
-  std::vector<RunFacts> facts;
+  Comparison comparison;
   for (const char* side : {"a", "b"}) {
     const std::string chosen = query.text(side);
     const size_t colon = chosen.find(':');
@@ -258,22 +227,13 @@ Answer Site::compare(const Query& query) {
       throw NotFound("There is no database " + name.substr(0, 200) + " here.");
     const auto snapshot = (*database)->current();
     if (!snapshot) return being_read(**database, (*database)->note());
-    std::optional<RunFacts> found;
-    snapshot->with(run, [&](SQLite::Database& db, const CaseIndex&) {
-      found = facts_of(Source(db, "/db/" + name), *run);
-    });
-    if (!found) throw NotFound("Database " + name + " has no run " + std::to_string(*run) + ".");
-    facts.push_back(*found);
+    if (!snapshot->with(
+            run, [&](SQLite::Database& db, const CaseIndex&) { comparison.add(Source(db, "/db/" + name)); }))
+      throw NotFound("Database " + name + " has no run " + std::to_string(*run) + ".");
   }
-  const auto link = [](const RunFacts& f) {
-    return "<a href=\"" + f.page + "\">" + html::cut(f.name, 60) + "</a>";
-  };
-  const Page page{.question = "How do two runs differ?",
-                  .headline = html::cut(facts[0].name, 60) + " and " + html::cut(facts[1].name, 60),
-                  .words = "First: " + link(facts[0]) + ". Second: " + link(facts[1]) + "."};
   return framed_answer(200, "Comparison",
                        links(databases_.size() == 1 ? databases_[0].get() : nullptr, "compare", {}),
-                       hero(page) + compared(facts[0], facts[1]));
+                       comparison.html());
 }
 
 }  // namespace lockstep::dashboard

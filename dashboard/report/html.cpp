@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dashboard/report/html.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -31,30 +32,12 @@ size_t sequence(std::string_view s) {
   return 0;
 }
 
-void append_ascii(std::string& out, char c) {
-  switch (c) {
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '&':
-      out += "&amp;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    case '\'':
-      out += "&#39;";
-      break;
-    case '\n':
-    case '\t':
-      out += c;
-      break;
-    default:
-      static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? out += kReplacement : out += c;
-  }
+constexpr std::string_view kSpecial = "<>&\"'", kNames[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&#39;"};
+
+std::string escaped_ascii(char c) {
+  if (const size_t at = kSpecial.find(c); at != std::string_view::npos) return std::string(kNames[at]);
+  const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+  return control ? std::string(kReplacement) : std::string(1, c);
 }
 
 }  // namespace
@@ -64,18 +47,20 @@ std::string escape(std::string_view text) {
   out.reserve(text.size());
   while (!text.empty()) {
     const size_t length = sequence(text);
-    if (length == 1) append_ascii(out, text[0]);
-    if (length > 1) out += text.substr(0, length);
-    if (length == 0) out += kReplacement;
-    text.remove_prefix(length ? length : 1);
+    out += length == 1 ? escaped_ascii(text[0]) : length == 0 ? kReplacement : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }
 
-std::string cut(std::string_view text, size_t most) {
-  if (text.size() <= most) return escape(text);
+std::string shortened(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  return escape(text.substr(0, most)) + "…";
+  return std::string(text.substr(0, most)) + "…";
+}
+
+std::string cut(std::string_view text, size_t most) {
+  return escape(shortened(text, most));
 }
 
 std::string grouped(int64_t n) {
@@ -97,15 +82,11 @@ std::string bytes(double n) {
 }
 
 std::string duration(double seconds) {
-  if (seconds >= 3600) {
-    const auto minutes = static_cast<int64_t>(seconds / 60);
-    return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
-  }
-  if (seconds >= 60) {
-    const auto whole = static_cast<int64_t>(seconds);
-    return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  }
-  return seconds >= 1 ? brief(seconds) + " s" : brief(seconds * 1e3) + " ms";
+  if (seconds < 60) return seconds >= 1 ? brief(seconds) + " s" : brief(seconds * 1e3) + " ms";
+  const bool hours = seconds >= 3600;
+  const auto smaller = static_cast<int64_t>(hours ? seconds / 60 : seconds);
+  return std::to_string(smaller / 60) + (hours ? " h " : " min ") + std::to_string(smaller % 60) +
+         (hours ? " min" : " s");
 }
 
 std::string brief(double value) {
@@ -115,6 +96,14 @@ std::string brief(double value) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.3g", value);
   return text;
+}
+
+std::string percent(int64_t part, int64_t whole) {
+  if (whole == 0) return "–";
+  const double value = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  if (part != whole && value > 99.9) return "> 99.9 %";
+  if (part != 0 && value < 0.1) return "< 0.1 %";
+  return brief(value) + " %";
 }
 
 std::string plural(int64_t n, std::string_view singular, std::string_view many) {
@@ -131,33 +120,18 @@ std::string time(int64_t epoch_seconds) {
 }
 
 std::string verdict_words(std::string_view verdict) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kWords = {{
-      {"equal", "equal"},
+  constexpr std::pair<std::string_view, const char*> kWords[] = {
       {"explained", "explained: order"},
       {"explained_local_kernel", "explained: local kernel"},
       {"explained_overflow", "explained: overflow"},
-      {"bounded", "bounded"},
       {"expected_exception", "listed exception"},
       {"gave_up", "gave up"},
       {"nondeterministic", "not deterministic"},
-      {"different", "different"},
-      {"hung", "hung"},
-      {"crashed", "crashed"},
       {"broken", "harness broken"},
-  }};
-  for (const auto& [name, words] : kWords) {
-    if (name == verdict) return std::string(words);
-  }
-  return escape(verdict);
-}
-
-std::string verdict_chip(std::string_view verdict) {
-  return "<span class=\"chip v-" + escape(verdict) + "\">" + verdict_words(verdict) + "</span>";
-}
-
-std::string copy_button(std::string_view id, std::string_view what) {
-  return "<button type=\"button\" class=\"copy\" data-copy=\"" + std::string(id) +
-         "\" aria-label=\"Copy the " + std::string(what) + "\">Copy</button>";
+  };
+  for (const auto& [name, words] : kWords)
+    if (name == verdict) return words;
+  return std::string(verdict);
 }
 
 std::string url_encode(std::string_view text) {
@@ -175,11 +149,14 @@ std::string url_encode(std::string_view text) {
   return out;
 }
 
-std::string code_block(std::string_view id, std::string_view label, std::string_view text) {
-  std::string out = "<div class=\"codeblock\"><span class=\"label\">";
-  out.append(label).append("</span>").append(copy_button(id, label)).append("<pre id=\"").append(id);
-  out.append("\" tabindex=\"0\" aria-label=\"").append(label).append("\" role=\"group\">");
-  return out.append(escape(text)).append("</pre></div>");
+std::string element(std::string_view what, std::string_view inner) {
+  const size_t end = std::min(what.find(' '), what.size()), dot = std::min(what.find('.'), end);
+  const std::string name(what.substr(0, dot));
+  std::string out = "<" + name, classes(what.substr(dot, end - dot));
+  std::replace(classes.begin(), classes.end(), '.', ' ');
+  if (!classes.empty()) out += " class=\"" + classes.substr(1) + "\"";
+  out.append(what.substr(end)).append(">").append(inner);
+  return name == "br" || name == "input" ? out : out + "</" + name + ">";
 }
 
 std::string figure(const std::string& id, const std::string& caption) {
@@ -188,87 +165,8 @@ std::string figure(const std::string& id, const std::string& caption) {
          "; the table on this page has the numbers\"></canvas></div></figure>";
 }
 
-std::string notice(std::string_view words, std::string_view kind) {
-  std::string out = "<p class=\"empty";
-  if (!kind.empty()) out.append(" ").append(kind);
-  return out.append("\">").append(words).append("</p>");
-}
-
-std::string yes_no(bool yes, std::string_view yes_word, std::string_view no_word) {
-  std::string out = yes ? "<span class=\"yes\">✓ " : "<span class=\"no\">✗ ";
-  out += yes ? yes_word : no_word;
-  return out + "</span>";
-}
-
-Table::Table(std::string caption, std::vector<Column> columns, std::string classes)
-    : caption_(std::move(caption)), classes_(std::move(classes)), columns_(std::move(columns)) {}
-
-void Table::row(const std::vector<std::string>& cells) {
-  body_ += "<tr>";
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const std::string_view kind = columns_[i].kind;
-    if (kind == "key") {
-      body_ += "<th scope=\"row\">" + cells[i] + "</th>";
-      continue;
-    }
-    body_ += "<td";
-    if (!kind.empty()) body_ += " class=\"" + std::string(kind) + "\"";
-    if (kind != "wide") body_ += std::string(" data-l=\"") + columns_[i].title + "\"";
-    body_ += ">" + cells[i] + "</td>";
-  }
-  body_ += "</tr>";
-  ++rows_;
-}
-
-std::string Table::html() const {
-  if (rows_ == 0) return "";
-  std::string head;
-  for (const Column& c : columns_) {
-    head += std::string("<th scope=\"col\" class=\"") + c.kind + "\">" + c.title + "</th>";
-  }
-  return "<div class=\"scroll\"><table class=\"" + classes_ + "\"><caption class=\"hidden\">" + caption_ +
-         "</caption><thead><tr>" + head + "</tr></thead><tbody>" + body_ + "</tbody></table></div>";
-}
-
-std::string Table::html_or(std::string_view words, std::string_view kind) const {
-  return rows_ == 0 ? notice(words, kind) : html();
+std::string notice(std::string_view inner, std::string_view kind) {
+  return element(kind.empty() ? "p.empty" : "p.empty." + std::string(kind), inner);
 }
 
 }  // namespace lockstep::dashboard::html
-
-namespace lockstep::dashboard {
-
-int64_t Source::each(const std::string& query, const std::function<void(const Row&)>& use,
-                     const std::vector<std::string>& texts) const {
-  SQLite::Statement statement(db_, query);
-  for (size_t i = 0; i < texts.size(); ++i) statement.bind(static_cast<int>(i + 1), texts[i]);
-  int64_t rows = 0;
-  for (; statement.executeStep(); ++rows) use(Row(statement));
-  return rows;
-}
-
-std::string Source::href(std::string_view page, const Parameters& parameters) const {
-  std::string out = site_ + "/" + std::string(page);
-  char joint = '?';
-  for (const Parameters* list : {&parameters, &scope_}) {
-    for (const auto& [name, value] : *list) {
-      if (value.empty()) continue;
-      out += joint + html::url_encode(name) + "=" + html::url_encode(value);
-      joint = '&';
-    }
-  }
-  return html::escape(out);
-}
-
-std::string Source::link(std::string_view inner, std::string_view page, const Parameters& parameters) const {
-  if (!has_site()) return std::string(inner);
-  return "<a href=\"" + href(page, parameters) + "\">" + std::string(inner) + "</a>";
-}
-
-std::string Source::text(const std::string& query, const std::vector<std::string>& texts) const {
-  SQLite::Statement statement(db_, query);
-  for (size_t i = 0; i < texts.size(); ++i) statement.bind(static_cast<int>(i + 1), texts[i]);
-  return statement.executeStep() && !statement.isColumnNull(0) ? statement.getColumn(0).getString() : "";
-}
-
-}  // namespace lockstep::dashboard

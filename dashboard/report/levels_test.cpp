@@ -32,7 +32,10 @@ std::string levels_of(const std::vector<double>& values, Shown shown) {
 }
 
 std::string levels_of(const std::vector<double>& values) {
-  return levels_of(values, [](const Source& source) { return series_levels(source, "<step>"); });
+  return levels_of(values, [](const Source& source) {
+    nlohmann::json charts;
+    return body(panel("one-series-levels"), source, charts, {"<step>"});
+  });
 }
 
 // Catches: a change under the wrong commit, of another machine, or with names that are markup.
@@ -62,7 +65,7 @@ TEST(Levels, TheReportHasThoseOfEverySeries) {
   for (int i = 0; i < 24; ++i) values.push_back((i < 12 ? 100 : 115) + i % 3);
   const std::string html = levels_of(values, [](const Source& source) {
     nlohmann::json charts;
-    return render_levels(source, charts);
+    return body(panel("levels"), source, charts);
   });
   EXPECT_NE(html.find("&lt;step&gt;"), std::string::npos) << html;
   EXPECT_EQ(html.find("<step>"), std::string::npos) << html;

@@ -1,82 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panels of the report: each answers one question from the views, as HTML. Charts get their data as JSON
-// and have a table beside them, so that every number is on the page without a script.
+// The panels of panels.sql, of which the report and the pages of the site are made. Charts get their data as
+// JSON and have a table beside them, so that every number is there without a script.
 #pragma once
-#include <functional>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "dashboard/report/html.h"
+#include "dashboard/report/source.h"
 
 namespace lockstep::dashboard {
 
+// "--# NAME TEXT", with the lines that follow.
+struct Directive {
+  std::string name{}, text{};
+  // The first line of the text, and the others.
+  std::string head() const { return text.substr(0, text.find('\n')); }
+  std::string rest() const { return text.size() > head().size() ? text.substr(head().size() + 1) : ""; }
+};
+std::vector<Directive> directives(std::string_view text);
+
 struct Panel {
-  const char* id;
-  const char* title;        // in the page
-  const char* short_title;  // in the navigation
-  // Writes the body; what it puts into `charts` is handed to page.js.
-  std::string (*render)(const Source& source, nlohmann::json& charts);
+  std::string id{}, title{}, short_title{};
+  std::vector<Part> parts{};
 };
 
-// In the order of the page.
+// All, in the order of the files. The report has those with a short title.
 std::span<const Panel> panels();
+const Panel& panel(std::string_view id);
+// What each connection gets before its first page: views, and templates by the name of the function.
+const std::string& page_views();
+const std::map<std::string, std::string>& page_functions();
 
-// A short name for a text of any length, for links: a hash of it, in hex.
-std::string content_id(std::string_view text);
-
-// The first `most` tensors of a case that differ; "" if none does.
-std::string tensor_diffs(const Source& source, int64_t case_id, int64_t most);
-
-// The state of a bucket as a chip whose tooltip says what the state means.
-std::string state_chip(const std::string& state);
-// The buckets in this state ("": all), the ones that fail first; "" if there is none.
-std::string bucket_table(const Source& source, const std::string& state);
-// What one decision of the gate says. Of the newest the number; "" if there is none.
-std::string judgement_body(const Source& source, const std::string& judgement);
-std::string newest_judgement(const Source& source);
-
-// What the gate said of series: the rows of v_series_verdicts that `rest` (WHERE … ORDER BY …) chooses for
-// its one parameter. The first column is the caller's, made of the columns below; the others are the same
-// everywhere.
-inline constexpr int kSeriesColumn = 0, kJudgementColumn = 1, kTimeColumn = 2;
-html::Table series_verdict_table(const Source& source, const std::string& caption, const char* first,
-                                 const std::string& rest, const std::string& parameter,
-                                 const std::function<std::string(const Row&)>& first_cell);
-
-// One measured series, with its chart; "" if there is no such series.
-std::string series_body(const Source& source, const std::string& name, nlohmann::json& charts);
-// Where that series changed its level, on the machine that measured it last.
-std::string series_levels(const Source& source, const std::string& series);
-
-// Op by placement, of meshes with this many dimensions ("": all).
-std::string matrix_body(const Source& source, const std::string& rank);
+// The parts one after the other; what scripts draw goes into `charts`.
+std::string body(const Panel& panel, const Source& source, nlohmann::json& charts, const Texts& texts = {});
 
 // How the runs came out, in words and numbers. `first_of_page`: its headline is that of the page.
 std::string render_hero(const Source& source, bool first_of_page);
 
-std::string render_verdicts(const Source& source, nlohmann::json& charts);
-std::string render_failures(const Source& source, nlohmann::json& charts);
-std::string render_matrix(const Source& source, nlohmann::json& charts);
-std::string render_curves(const Source& source, nlohmann::json& charts);
-// Part of the curves: divergence of logged digests, environments of imported runs. "" if there is none.
-std::string render_compared(const Source& source);
-// Part of the curves: the random policies side by side, of the groups that charts["curves"] holds. "" if no
-// run trained with a policy for one kind of draw alone.
-std::string policies_figure(nlohmann::json& charts);
-std::string render_throughput(const Source& source, nlohmann::json& charts);
-std::string render_coverage(const Source& source, nlohmann::json& charts);
-std::string render_goldens(const Source& source, nlohmann::json& charts);
-std::string render_faults(const Source& source, nlohmann::json& charts);
-std::string render_exceptions(const Source& source, nlohmann::json& charts);
-std::string render_refusals(const Source& source, nlohmann::json& charts);
-std::string render_environment(const Source& source, nlohmann::json& charts);
-std::string render_buckets(const Source& source, nlohmann::json& charts);
-std::string render_judgement(const Source& source, nlohmann::json& charts);
-std::string render_drift(const Source& source, nlohmann::json& charts);
-std::string render_series(const Source& source, nlohmann::json& charts);
-// series_levels() of every series.
-std::string render_levels(const Source& source, nlohmann::json& charts);
-std::string render_divergence(const Source& source, nlohmann::json& charts);
+// The parts that C++ draws.
+std::string draw_curves(const Source& source, nlohmann::json& charts, const Texts& texts);
+std::string draw_series(const Source& source, nlohmann::json& charts, const Texts& texts);
+std::string draw_one_series(const Source& source, nlohmann::json& charts,
+                            const Texts& texts);  // of the name ?1
+std::string draw_trend(const Source& source, nlohmann::json& charts, const Texts& texts);
 
 }  // namespace lockstep::dashboard

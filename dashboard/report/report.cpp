@@ -12,16 +12,14 @@ namespace lockstep::dashboard {
 
 namespace {
 
-// Views that read every case, asked by several panels.
-constexpr const char* kOnce[] = {"v_summary", "v_verdicts", "v_plan", "v_nondeterminism"};
-
 std::string render(const Source& source) {
   nlohmann::json charts = nlohmann::json::object();
   Frame frame{.title = "Lockstep report", .home = "#top", .alone = true};
   frame.main = render_hero(source, true);
   for (const Panel& p : panels()) {
-    frame.navigation += std::string("<a href=\"#") + p.id + "\">" + p.short_title + "</a>";
-    frame.main += section(p.id, p.title, p.render(source, charts));
+    if (p.short_title.empty()) continue;
+    frame.navigation += "<a href=\"#" + p.id + "\">" + p.short_title + "</a>";
+    frame.main += section(p.id, p.title, body(p, source, charts));
   }
   frame.footer =
       "Made by Lockstep. Charts by Chart.js (MIT), inlined: this page asks the network for nothing.";
@@ -33,7 +31,7 @@ std::string render(const Source& source) {
 std::string render_report(const Store& store) {
   try {
     show_newest_build(store.database());
-    const Remembered remembered(store.database(), kOnce);
+    const Remembered remembered(store.database());
     return render(Source(store.database()));
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(store.path());

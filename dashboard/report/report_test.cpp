@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "dashboard/report/html.h"
-#include "dashboard/store/child_process.h"
 #include "dashboard/store/testing.h"
 #include "dashboard/store/testing_fill.h"
+#include "dashboard/store/testing_process.h"
 
 namespace lockstep::dashboard {
 namespace {

@@ -5,7 +5,6 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
-#include <span>
 
 namespace lockstep::dashboard {
 
@@ -15,17 +14,16 @@ void show_newest_build(SQLite::Database& db);
 bool show_run(SQLite::Database& db, int64_t run_id);
 
 // A temporary table of the same name comes before a view: what reads every case is computed once. While this
-// lives, the connection sees the file as it was. Each must have a column run_id, by which it is indexed.
+// lives, the connection sees the file as it was.
 class Remembered {
  public:
-  Remembered(SQLite::Database& db, std::span<const char* const> views);
+  explicit Remembered(SQLite::Database& db);
   ~Remembered();
   Remembered(const Remembered&) = delete;
   Remembered& operator=(const Remembered&) = delete;
 
  private:
   SQLite::Database& db_;
-  std::span<const char* const> views_;
 };
 
 }  // namespace lockstep::dashboard

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "dashboard/store/output_file.h"
 #include "dashboard/store/store.h"
 
 namespace lockstep::dashboard {
@@ -45,20 +46,10 @@ uint32_t checksum_of(Packed p) {
   throw StoreError(kind, "[journal] " + path + ": " + what);
 }
 
-Kind kind_of(int error) {
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return Kind::kFull;
-  return error == EACCES || error == EROFS || error == EPERM ? Kind::kReadonly : Kind::kUnreadable;
-}
-
-void write_all(int descriptor, const void* data, size_t size, const std::string& path) {
-  ssize_t written;
-  do {
-    written = write(descriptor, data, size);
-  } while (written < 0 && errno == EINTR);
-  if (written != static_cast<ssize_t>(size)) {
-    const int error = written < 0 ? errno : ENOSPC;
-    fail(kind_of(error), path, std::string(std::strerror(error)) + "; make room, or choose another folder");
-  }
+void put(int descriptor, const void* data, size_t size, const std::string& path) {
+  if (!write_all(descriptor, {static_cast<const char*>(data), size}))
+    fail(kind_of_errno(errno), path,
+         std::string(std::strerror(errno)) + "; make room, or choose another folder");
 }
 
 }  // namespace
@@ -66,14 +57,16 @@ void write_all(int descriptor, const void* data, size_t size, const std::string&
 JournalWriter::JournalWriter(const std::string& path) : path_(path) {
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
-    fail(kind_of(errno), path, std::string(std::strerror(errno)) + "; choose a folder that may be written");
+    fail(kind_of_errno(errno), path,
+         std::string(std::strerror(errno)) + "; choose a folder that may be written");
   }
   try {
     const off_t size = lseek(descriptor_, 0, SEEK_END);
     const size_t records = read_journal(path).records.size();
     const off_t whole = size < kMagicSize ? 0 : kMagicSize + static_cast<off_t>(records * sizeof(Packed));
-    if (size != whole && ftruncate(descriptor_, whole) != 0) fail(kind_of(errno), path, std::strerror(errno));
-    if (whole == 0) write_all(descriptor_, kMagic, sizeof(kMagic), path);
+    if (size != whole && ftruncate(descriptor_, whole) != 0)
+      fail(kind_of_errno(errno), path, std::strerror(errno));
+    if (whole == 0) put(descriptor_, kMagic, sizeof(kMagic), path);
   } catch (...) {
     close(descriptor_);
     throw;
@@ -87,7 +80,7 @@ JournalWriter::~JournalWriter() {
 void JournalWriter::append(const JournalRecord& r) {
   Packed p{static_cast<uint8_t>(r.kind), static_cast<uint8_t>(r.verdict), r.suite, 0, r.number, r.hash};
   p.checksum = checksum_of(p);
-  write_all(descriptor_, &p, sizeof(p), path_);
+  put(descriptor_, &p, sizeof(p), path_);
 }
 
 void JournalWriter::started(uint16_t suite, int64_t number, uint64_t hash) {

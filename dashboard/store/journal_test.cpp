@@ -5,8 +5,8 @@
 
 #include <csignal>
 
-#include "dashboard/store/child_process.h"
 #include "dashboard/store/testing.h"
+#include "dashboard/store/testing_process.h"
 
 namespace lockstep::dashboard {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <random>
 
-#include "dashboard/store/child_process.h"
 #include "dashboard/store/journal.h"
 #include "dashboard/store/testing.h"
+#include "dashboard/store/testing_process.h"
 
 namespace lockstep::dashboard {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "dashboard/store/child_process.h"
 #include "dashboard/store/testing.h"
+#include "dashboard/store/testing_process.h"
 
 namespace lockstep::dashboard {
 namespace {

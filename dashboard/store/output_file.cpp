@@ -18,16 +18,6 @@ namespace {
 
 constexpr size_t kBuffer = 1 << 16;
 
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(descriptor, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 // A terminal, a pipe, /dev/full: a rename would put a file in its place.
 bool is_device(const std::string& path) {
   struct stat found {};
@@ -49,6 +39,21 @@ bool is_same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+TemporaryFile::~TemporaryFile() {
+  if (!path.empty()) unlink(path.c_str());
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(descriptor, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = ENOSPC;
+    if (n <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 OutputFile::OutputFile(std::string path, std::string option)
     : path_(std::move(path)), option_(std::move(option)) {
   if (path_ == "-") {
@@ -61,15 +66,14 @@ OutputFile::OutputFile(std::string path, std::string option)
     errno = EISDIR;
     fail();
   }
-  if (!is_device(path_)) temporary_ = path_ + ".new-" + std::to_string(getpid());
-  descriptor_ =
-      open((temporary_.empty() ? path_ : temporary_).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (!is_device(path_)) temporary_.path = path_ + ".new-" + std::to_string(getpid());
+  descriptor_ = open((temporary_.path.empty() ? path_ : temporary_.path).c_str(),
+                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail();
 }
 
 OutputFile::~OutputFile() {
   if (descriptor_ > STDOUT_FILENO) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void OutputFile::write(std::string_view bytes) {
@@ -84,20 +88,16 @@ void OutputFile::flush() {
 
 void OutputFile::commit() {
   flush();
-  if (temporary_.empty()) return;
-  if (fsync(descriptor_) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) fail();
-  temporary_.clear();
+  if (temporary_.path.empty()) return;
+  if (fsync(descriptor_) != 0 || rename(temporary_.path.c_str(), path_.c_str()) != 0) fail();
+  temporary_.path.clear();
 }
 
 void OutputFile::fail() {
   const int error = errno;
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  const bool forbidden = error == EACCES || error == EROFS || error == EPERM;
-  throw StoreError(full        ? StoreError::Kind::kFull
-                   : forbidden ? StoreError::Kind::kReadonly
-                               : StoreError::Kind::kUnreadable,
-                   "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with " +
-                       option_ + (full ? ", or make room" : ""));
+  const auto kind = kind_of_errno(error);
+  throw StoreError(kind, "[output] " + path_ + ": " + std::strerror(error) + "; choose another file with " +
+                             option_ + (kind == StoreError::Kind::kFull ? ", or make room" : ""));
 }
 
 void write_whole(const std::string& path, std::string_view text, const std::string& option) {

@@ -3,8 +3,25 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::dashboard {
+
+// Removed with its owner, unless it got another name.
+struct TemporaryFile {
+  std::string path;
+  TemporaryFile() = default;
+  explicit TemporaryFile(std::string p) : path(std::move(p)) {}
+  TemporaryFile(TemporaryFile&& other) noexcept : path(std::exchange(other.path, {})) {}
+  TemporaryFile& operator=(TemporaryFile&& other) noexcept {
+    std::swap(path, other.path);
+    return *this;
+  }
+  ~TemporaryFile();
+};
+
+// All of it, whatever interrupts; @returns false, with errno, if it cannot.
+bool write_all(int descriptor, std::string_view text);
 
 // Writes beside the path and takes its name only with commit(); without it, and after an error, the path is
 // as it was. A device or a pipe, and "-" for standard output, are written to as they are. `option` is what
@@ -24,7 +41,8 @@ class OutputFile {
   void flush();
   [[noreturn]] void fail();
 
-  std::string path_, option_, temporary_;  // no temporary: written to as it is
+  std::string path_, option_;
+  TemporaryFile temporary_;  // unnamed: written to as it is
   std::string buffer_;
   int descriptor_ = -1;
 };

@@ -30,12 +30,6 @@ void check_target(const std::string& database, const std::string& copy, bool rep
     fail(StoreError::Kind::kReadonly, copy, "is there already; name another file, or pass --force");
 }
 
-// Removed unless it got its name.
-struct Unnamed {
-  std::string path;
-  ~Unnamed() { unlink(path.c_str()); }
-};
-
 // What only the file of another program would have beside it.
 void check_alone(const std::string& copy) {
   for (const char* suffix : {"-journal", "-wal", "-shm"}) {
@@ -85,7 +79,7 @@ PublishedSize publish(const std::string& database, const std::string& copy, bool
   const Store store = Store::open_reader(database);
   check_target(database, copy, replace);
   check_alone(copy);
-  const Unnamed temporary{fs::absolute(copy).string() + ".new-" + std::to_string(getpid())};
+  const TemporaryFile temporary(fs::absolute(copy).string() + ".new-" + std::to_string(getpid()));
   unlink(temporary.path.c_str());  // of a killed run with our number
   write_copy(store, temporary.path);
   check_copy(store, temporary.path);

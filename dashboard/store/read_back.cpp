@@ -3,40 +3,51 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include "dashboard/store/bits.h"
+
 namespace lockstep::dashboard {
+
+namespace {
+
+// The texts of the first column.
+std::vector<std::string> texts(const Store& store, const char* query, const std::string& parameter) {
+  SQLite::Statement row(store.database(), query);
+  row.bind(1, parameter);
+  std::vector<std::string> list;
+  while (row.executeStep()) list.push_back(row.getColumn(0).getString());
+  return list;
+}
+
+}  // namespace
 
 std::optional<Run> unfinished_run(const Store& store) {
   SQLite::Statement row(
       store.database(),
       "SELECT * FROM run WHERE state <> 'finished' ORDER BY started_ms DESC, id DESC LIMIT 1");
   if (!row.executeStep()) return std::nullopt;
-  Run run;
-  run.id = row.getColumn("name").getString();
-  run.command = row.getColumn("command").getString();
-  run.seed = static_cast<uint64_t>(row.getColumn("seed").getInt64());
-  run.numerics = row.getColumn("numerics").getString();
-  run.plan = row.getColumn("plan").getString();
-  run.build_hash = row.getColumn("build_hash").getString();
-  run.commit = row.getColumn("commit_id").getString();
-  run.cpu = row.getColumn("cpu").getString();
-  run.engine = row.getColumn("engine").getString();
-  run.version = row.getColumn("version").getString();
-  run.cores = row.getColumn("cores").getInt64();
-  run.compiler = row.getColumn("compiler").getString();
-  run.libtorch = row.getColumn("libtorch").getString();
-  run.started_ms = row.getColumn("started_ms").getInt64();
-  return run;
+  const auto text = [&](const char* column) { return row.getColumn(column).getString(); };
+  const auto number = [&](const char* column) { return row.getColumn(column).getInt64(); };
+  return Run{.id = text("name"),
+             .command = text("command"),
+             .seed = from_column(number("seed")),
+             .numerics = text("numerics"),
+             .plan = text("plan"),
+             .build_hash = text("build_hash"),
+             .commit = text("commit_id"),
+             .cpu = text("cpu"),
+             .compiler = text("compiler"),
+             .libtorch = text("libtorch"),
+             .engine = text("engine"),
+             .version = text("version"),
+             .cores = number("cores"),
+             .started_ms = number("started_ms")};
 }
 
 std::vector<std::string> outcomes(const Store& store, const std::string& run) {
-  SQLite::Statement row(
-      store.database(),
-      "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
-      "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?");
-  row.bind(1, run);
-  std::vector<std::string> lines;
-  while (row.executeStep()) lines.push_back(row.getColumn(0).getString());
-  return lines;
+  return texts(store,
+               "SELECT c.suite || '|' || c.number || '|' || c.token || '|' || c.verdict || '|' || c.bucket "
+               "FROM cases c JOIN run r ON r.id = c.run WHERE r.name = ?",
+               run);
 }
 
 std::vector<PassedCase> passed_cases(const Store& store, const std::string& run, const std::string& suite,
@@ -72,11 +83,7 @@ std::vector<KeptCase> kept_cases(const Store& store) {
 }
 
 std::vector<std::string> replayed_tokens(const Store& store, const std::string& run) {
-  SQLite::Statement row(store.database(), "SELECT token FROM v_replayed WHERE run = ?");
-  row.bind(1, run);
-  std::vector<std::string> tokens;
-  while (row.executeStep()) tokens.push_back(row.getColumn(0).getString());
-  return tokens;
+  return texts(store, "SELECT token FROM v_replayed WHERE run = ?", run);
 }
 
 }  // namespace lockstep::dashboard

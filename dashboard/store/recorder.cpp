@@ -10,8 +10,8 @@
 #include "dashboard/store/hash.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
-#include "dashboard/store/statements.h"
 #include "dashboard/store/store.h"
+#include "dashboard/store/tables.h"
 
 namespace lockstep::dashboard {
 
@@ -38,7 +38,37 @@ std::optional<int64_t> column(const std::optional<uint64_t>& bits) {
   return bits ? std::optional(to_column(*bits)) : std::nullopt;
 }
 
+// What a row does whose key is there: else it is joined by the rule of its table.
+constexpr const char* kJoined = "";
+constexpr const char* kReplaces = "replaces";
+constexpr const char* kAdds = "ON CONFLICT DO UPDATE SET hits = hits + excluded.hits";
+
 }  // namespace
+
+// Prepared once, each with its first use.
+struct Recorder::Statements {
+  explicit Statements(SQLite::Database& database) : db(database) {}
+
+  SQLite::Statement& operator[](const std::string& text) {
+    return prepared.try_emplace(text, db, text).first->second;
+  }
+  SQLite::Statement& insert(const std::string& table, const std::string& how) {
+    auto& statement = inserts[table];
+    if (!statement) {
+      const std::string clause = how == kJoined     ? on_conflict(db, table, rule_of(table))
+                                 : how == kReplaces ? ""
+                                                    : how;
+      statement = std::make_unique<SQLite::Statement>(
+          db, (how == kReplaces ? "INSERT OR REPLACE INTO " : "INSERT INTO ") + table + " (" +
+                  columns_of(db, table) + ") VALUES (" + columns_of(db, table, "?") + ") " + clause);
+    }
+    return *statement;
+  }
+
+  SQLite::Database& db;
+  std::map<std::string, SQLite::Statement> prepared;
+  std::map<std::string, std::unique_ptr<SQLite::Statement>> inserts;  // by table
+};
 
 Recorder::Recorder(Store& store, const Run& run, std::string worker)
     : store_(store), run_(run), worker_(std::move(worker)) {
@@ -74,24 +104,29 @@ auto Recorder::write(Write&& action) {
   }
 }
 
+// A row of these values, in the order of the table's columns.
+template <class... Values>
+void Recorder::put(const char* table, const char* how, const Values&... values) {
+  write([&](Statements& s) { return sql::run(s.insert(table, how), values...); });
+}
+
 void Recorder::begin() {
   if (open_) return;
-  sql::run(sql_->begin);
+  sql::run((*sql_)["BEGIN IMMEDIATE"]);
   open_ = true;
   batch_cases_ = 0;
   batch_began_ = std::chrono::steady_clock::now();
 }
 
 void Recorder::abandon() {
-  sql_->rollback.tryReset();
-  sql_->rollback.tryExecuteStep();  // fails where SQLite has rolled back by itself
+  store_.database().tryExec("ROLLBACK");  // fails where SQLite has rolled back by itself
   open_ = false;
 }
 
 void Recorder::flush() {
   if (!open_) return;
   try {
-    sql::run(sql_->commit);
+    sql::run((*sql_)["COMMIT"]);
     open_ = false;
   } catch (const SQLite::Exception&) {
     abandon();
@@ -108,148 +143,136 @@ void Recorder::flush_if_due() {
 int64_t Recorder::record(const CaseRow& row) {
   const int64_t outcomes = write([&](Statements& s) {
     const Key key = case_key(run_, row.suite, row.law, row.variant, row.token), outcome = outcome_of(row);
-    if (const auto known = sql::find(s.find_case, key, run_id_, outcome)) {
-      sql::run(s.touch_case, row.time_ns, *known);
+    if (const auto known = sql::find(s["SELECT id FROM cases WHERE key = ? AND run = ? AND outcome = ?"], key,
+                                     run_id_, outcome)) {
+      sql::run(s["UPDATE cases SET time_ns = min(time_ns, ?) WHERE id = ?"], row.time_ns, *known);
     } else {
-      sql::run(s.insert_case, run_id_, key, outcome, row.number, row.suite, row.law, row.variant,
-               row.self_check, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement,
-               row.mesh_rank, row.evenness, row.dtype, row.how, row.time_ns, row.bytes_moved, row.bucket,
-               row.explanation);
+      put("cases", kJoined, run_id_, key, outcome, row.number, row.suite, row.law, row.variant,
+          row.self_check, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement, row.mesh_rank,
+          row.evenness, row.dtype, row.how, row.time_ns, row.bytes_moved, row.bucket, row.explanation);
       write_diffs(store_.database().getLastInsertRowid(), row);
       if (!row.self_check) count(row);
     }
     ++batch_cases_;
-    return *sql::find(s.count_outcomes, key, run_id_);
+    return *sql::find(s["SELECT count(*) FROM cases WHERE key = ? AND run = ?"], key, run_id_);
   });
   is_failure(row.verdict) && !row.self_check ? flush() : flush_if_due();
   return outcomes;
 }
 
 void Recorder::count(const CaseRow& row) {
-  for (const Coverage& c : row.coverage) {
-    sql::run(sql_->count_coverage, run_id_, worker_, c.op, c.placement, c.mesh_rank, c.evenness, c.verdict);
-  }
-  for (const std::string& label : row.labels) sql::run(sql_->count_label, run_id_, worker_, label);
+  for (const Coverage& c : row.coverage)
+    put("coverage", kAdds, run_id_, worker_, c.op, c.placement, c.mesh_rank, c.evenness, c.verdict, 1);
+  for (const std::string& label : row.labels) put("label", kAdds, run_id_, worker_, label, 1);
   if (row.refusal)
-    sql::run(sql_->count_refusal, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason);
+    put("refusal", kAdds, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason, 1);
   for (const ForgivenRow& f : row.forgiven)
-    sql::run(sql_->count_forgiven, run_id_, worker_, f.kind, f.op, f.reason, f.count);
+    put("forgiven", kAdds, run_id_, worker_, f.kind, f.op, f.reason, f.count);
 }
 
 void Recorder::write_diffs(int64_t case_id, const CaseRow& row) {
   int64_t seq = 0;
-  for (const TensorDiff& d : row.diffs) {
-    sql::run(sql_->insert_diff, case_id, seq++, d.value, d.bit_class, d.dtype, d.elements, d.different,
-             d.max_ulp, to_column(d.max_abs_bits), nlohmann::json(d.first_index).dump(), d.rank,
-             d.local_index, to_column(d.expected_bits), to_column(d.actual_bits), column(d.float64_bits),
-             column(d.bound_bits), d.explained_by);
-  }
+  for (const TensorDiff& d : row.diffs)
+    put("tensor_diff", kJoined, case_id, seq++, d.value, d.bit_class, d.dtype, d.elements, d.different,
+        d.max_ulp, to_column(d.max_abs_bits), nlohmann::json(d.first_index).dump(), d.rank, d.local_index,
+        to_column(d.expected_bits), to_column(d.actual_bits), column(d.float64_bits), column(d.bound_bits),
+        d.explained_by);
 }
 
 void Recorder::record(const Failure& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_failure, run_id_, row.bucket, row.ops, row.token, row.suite, row.law, row.verdict,
-                    row.program, row.shrink_steps, row.budget_ended);
-  });
+  put("failure", kJoined, run_id_, row.bucket, row.ops, row.token, row.suite, row.law, row.verdict,
+      row.program, row.shrink_steps, row.budget_ended);
   flush();
 }
 
 void Recorder::record(const PlantedFault& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_fault, run_id_, row.name, row.klass, row.found, row.cases, row.shrunk_ops,
-                    row.suite, row.token, row.note);
-  });
+  put("planted_fault", kJoined, run_id_, row.name, row.klass, row.found, row.cases, row.shrunk_ops, row.suite,
+      row.token, row.note);
 }
 
 void Recorder::record(const ExpectedException& row) {
-  write([&](Statements& s) {
-    return sql::run(s.count_exception, run_id_, worker_, row.op, row.dtype, row.reason, row.count);
-  });
+  put("expected_exception", kAdds, run_id_, worker_, row.op, row.dtype, row.reason, row.count);
 }
 
 void Recorder::record(const Measurement& row) {
-  write([&](Statements& s) {
-    const int64_t seq = *sql::find(s.next_sample, run_id_, worker_, row.series, row.arm);
-    return sql::run(s.insert_sample, run_id_, worker_, row.series, row.arm, seq, row.unit,
-                    to_column(std::bit_cast<uint64_t>(row.value)), row.value);
+  const int64_t seq = write([&](Statements& s) {
+    return *sql::find(s[R"(SELECT coalesce(max(seq) + 1, 0) FROM measurement
+        WHERE run = ? AND worker = ? AND series = ? AND arm = ?)"],
+                      run_id_, worker_, row.series, row.arm);
   });
+  put("measurement", kJoined, run_id_, worker_, row.series, row.arm, seq, row.unit,
+      to_column(std::bit_cast<uint64_t>(row.value)), row.value);
 }
 
 void Recorder::record(const Gate& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_gate, run_id_, row.rule, row.passed, row.required, row.got);
-  });
+  put("gate", kReplaces, run_id_, row.rule, row.passed, row.required, row.got);
 }
 
 void Recorder::record(const Series& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_series, run_id_, row.name, row.area, row.counted ? "counted" : "timed",
-                    row.more_is_better ? "more" : "less", row.unit);
-  });
+  put("series", kJoined, run_id_, row.name, row.area, row.counted ? "counted" : "timed",
+      row.more_is_better ? "more" : "less", row.unit);
 }
 
 void Recorder::record(const Replayed& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_replayed, run_id_, row.token, row.bucket, row.verdict, row.now);
-  });
+  put("replayed", kJoined, run_id_, row.token, row.bucket, row.verdict, row.now);
 }
 
 void Recorder::record(const Divergence& row) {
-  write([&](Statements& s) {
-    return sql::run(s.put_divergence, run_id_, row.curve, row.reference, row.compared, row.step, row.position,
-                    row.op, row.rank, row.what, row.expected, row.got);
-  });
+  put("divergence", kReplaces, run_id_, row.curve, row.reference, row.compared, row.step, row.position,
+      row.op, row.rank, row.what, row.expected, row.got);
 }
 
 void Recorder::record_fact(const std::string& name, const std::string& value) {
-  write([&](Statements& s) { return sql::run(s.put_fact, run_id_, name, value); });
+  put("fact", kJoined, run_id_, name, value);
 }
 
 void Recorder::keep(const KeptCase& row) {
-  write([&](Statements& s) {
-    return sql::run(s.keep_case, row.token, row.suite, row.bucket, row.origin, row.since_ms, row.note);
-  });
+  put("corpus", kJoined, row.token, row.suite, row.bucket, row.origin, row.since_ms, row.note);
 }
 
 void Recorder::expect_op(const std::string& op) {
-  write([&](Statements& s) { return sql::run(s.expect_op, run_id_, op); });
+  put("expected_op", kJoined, run_id_, op);
 }
 
 int64_t Recorder::open_curve(const Curve& row) {
-  return write([&](Statements& s) {
-    sql::run(s.insert_curve, run_id_, row.name, row.model, row.variant, row.mesh, row.policy, row.lane,
-             row.dtype, row.reference, row.digits, row.fields);
-    const int64_t id = *sql::find(s.find_curve, run_id_, row.name, row.model, row.variant, row.mesh,
-                                  row.policy, row.lane, row.dtype, row.reference);
-    curve_dtype_[id] = row.dtype;
-    return id;
+  put("curve", kJoined, run_id_, row.name, row.model, row.variant, row.mesh, row.policy, row.lane, row.dtype,
+      row.reference, row.digits, row.fields);
+  const int64_t id = write([&](Statements& s) {
+    return *sql::find(s[R"(SELECT id FROM curve WHERE run = ? AND name = ? AND model = ? AND variant = ?
+        AND mesh = ? AND policy = ? AND lane = ? AND dtype = ? AND reference = ?)"],
+                      run_id_, row.name, row.model, row.variant, row.mesh, row.policy, row.lane, row.dtype,
+                      row.reference);
   });
+  curve_dtype_[id] = row.dtype;
+  return id;
 }
 
 void Recorder::record(int64_t curve, const CurvePoint& p) {
   const std::string& dtype = curve_dtype_.at(curve);
   const double rate = std::isfinite(p.tokens_per_second) ? p.tokens_per_second : 0;
-  write([&](Statements& s) {
-    return sql::run(s.insert_point, curve, p.step, to_column(p.loss_bits), to_column(p.grad_norm_bits),
-                    p.chain, value_of(p.loss_bits, dtype), value_of(p.grad_norm_bits, dtype), rate,
-                    p.peak_bytes, p.verdict);
-  });
+  put("curve_point", kJoined, curve, p.step, to_column(p.loss_bits), to_column(p.grad_norm_bits), p.chain,
+      value_of(p.loss_bits, dtype), value_of(p.grad_norm_bits, dtype), rate, p.peak_bytes, p.verdict);
   flush_if_due();
 }
 
 std::vector<int64_t> Recorder::recorded_numbers(const std::string& suite) {
   return write([&](Statements& s) {
     std::vector<int64_t> numbers;
-    sql::bind(s.numbers, run_id_, suite);
-    while (s.numbers.executeStep()) numbers.push_back(s.numbers.getColumn(0).getInt64());
-    s.numbers.reset();
+    SQLite::Statement& rows =
+        s["SELECT DISTINCT number FROM cases WHERE run = ? AND suite = ? ORDER BY number"];
+    sql::bind(rows, run_id_, suite);
+    while (rows.executeStep()) numbers.push_back(rows.getColumn(0).getInt64());
+    rows.reset();
     return numbers;
   });
 }
 
 void Recorder::finish(const std::string& state, int exit_code) {
   const int64_t ended = run_.ended_ms.value_or(now_ms());
-  write([&](Statements& s) { return sql::run(s.finish, ended, state, exit_code, run_id_); });
+  write([&](Statements& s) {
+    return sql::run(s["UPDATE run SET ended_ms = ?, state = ?, exit_code = ? WHERE id = ?"], ended, state,
+                    exit_code, run_id_);
+  });
   flush();
 }
 

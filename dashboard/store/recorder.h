@@ -12,7 +12,6 @@
 namespace lockstep::dashboard {
 
 class Store;
-struct Statements;
 
 // One recorder per store at a time, one thread. Every worker process opens its own file, after fork:
 //
@@ -70,8 +69,11 @@ class Recorder {
   void finish(const std::string& state, int exit_code);
 
  private:
+  struct Statements;
   template <class Write>
   auto write(Write&& action);
+  template <class... Values>
+  void put(const char* table, const char* how, const Values&... values);
   void begin();
   void abandon();
   void count(const CaseRow& row);

@@ -7,6 +7,7 @@
 #include "dashboard/store/bits.h"
 #include "dashboard/store/hash.h"
 #include "dashboard/store/sql.h"
+#include "dashboard/store/tables.h"
 
 namespace lockstep::dashboard {
 namespace {
@@ -53,10 +54,8 @@ std::vector<PlanItem> plan_of(const Run& run) {
 
 int64_t insert_run(SQLite::Database& db, const Run& run, const std::vector<PlanItem>& plan) {
   SQLite::Statement insert(
-      db, R"(INSERT INTO run (key, name, command, seed, numerics, plan, build_hash, commit_id, cpu,
-      cores, compiler, libtorch, started_ms, ended_ms, state, exit_code, engine, version)
-      VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
-      started_ms = min(started_ms, excluded.started_ms))");
+      db, "INSERT INTO run (" + columns_of(db, "run") + ") VALUES (" + columns_of(db, "run", "?") +
+              ") ON CONFLICT (key) DO UPDATE SET started_ms = min(started_ms, excluded.started_ms)");
   sql::run(insert, key_of(run), run.id, run.command, to_column(run.seed), run.numerics, run.plan,
            run.build_hash, run.commit, run.cpu, run.cores, run.compiler, run.libtorch, run.started_ms,
            run.ended_ms, run.state, run.exit_code, run.engine, run.version);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dashboard/store/migrate.h"
+#include "dashboard/store/output_file.h"
 #include "dashboard/store/schema_text.h"
 
 namespace lockstep::dashboard {
@@ -97,39 +98,24 @@ void check_pages(SQLite::Database& db, const std::string& path) {
 // else.
 SQLite::Database open_checked(const std::string& path, int flags, int known) {
   check_file(path);
-  try {
-    try {
-      SQLite::Database db = connect(path, flags);
-      check_identity(db, path, known);
-      check_pages(db, path);
-      return db;
-    } catch (const SQLite::Exception& e) {
-      if (e.getExtendedErrorCode() != SQLITE_READONLY_ROLLBACK) throw;
-    }
-    connect(path, SQLite::OPEN_READWRITE).execAndGet("PRAGMA schema_version");
+  const auto checked = [&] {
     SQLite::Database db = connect(path, flags);
     check_identity(db, path, known);
     check_pages(db, path);
     return db;
+  };
+  try {
+    try {
+      return checked();
+    } catch (const SQLite::Exception& e) {
+      if (e.getExtendedErrorCode() != SQLITE_READONLY_ROLLBACK) throw;
+    }
+    connect(path, SQLite::OPEN_READWRITE).execAndGet("PRAGMA schema_version");
+    return checked();
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(path);
   }
 }
-
-// A temporary name that is removed when its owner goes.
-struct TemporaryFile {
-  std::string path;
-  TemporaryFile() = default;
-  explicit TemporaryFile(std::string p) : path(std::move(p)) {}
-  TemporaryFile(TemporaryFile&& other) noexcept : path(std::exchange(other.path, {})) {}
-  TemporaryFile& operator=(TemporaryFile&& other) noexcept {
-    std::swap(path, other.path);
-    return *this;
-  }
-  ~TemporaryFile() {
-    if (!path.empty()) unlink(path.c_str());
-  }
-};
 
 // Creates the whole database beside the path and gives it the name only then: nobody ever sees half of one.
 void create(const std::string& path, Migrations migrations) {

@@ -29,6 +29,8 @@ struct StoreError : std::runtime_error {
   Kind kind;
 };
 const char* name(StoreError::Kind kind);
+// What a system call's error means: no room, no permission, or another.
+StoreError::Kind kind_of_errno(int error);
 
 // "LOCK" in the file's header tells our databases from others.
 inline constexpr int kApplicationId = 0x4c4f434b;

@@ -3,6 +3,8 @@
 #include <SQLiteCpp/Exception.h>
 #include <sqlite3.h>
 
+#include <cerrno>
+
 #include "dashboard/store/store.h"
 
 namespace lockstep::dashboard {
@@ -13,6 +15,11 @@ const char* name(Kind kind) {
   constexpr const char* kNames[] = {"unreadable", "newer",  "foreign",  "corrupt",
                                     "full",       "locked", "readonly", "output"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+Kind kind_of_errno(int error) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return Kind::kFull;
+  return error == EACCES || error == EROFS || error == EPERM ? Kind::kReadonly : Kind::kUnreadable;
 }
 
 namespace {

@@ -8,9 +8,9 @@
 
 #include <csignal>
 
-#include "dashboard/store/child_process.h"
 #include "dashboard/store/schema_text.h"
 #include "dashboard/store/testing.h"
+#include "dashboard/store/testing_process.h"
 
 namespace lockstep::dashboard {
 namespace {
