@@ -5,6 +5,7 @@ import os
 import sys
 import time
 import warnings
+from statistics import median
 
 sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_GLOBAL)  # CUDA's libraries are empty here, and nobody calls them
 warnings.filterwarnings("ignore")
@@ -36,10 +37,6 @@ def calls_for(action, least):
     while timed(action, calls) < least:
         calls *= 2
     return calls
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
 
 
 def seconds_above(action, base, least):

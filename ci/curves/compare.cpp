@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "dashboard/report/drift.h"
 #include "dashboard/store/bits.h"
@@ -11,8 +12,6 @@
 
 namespace lockstep::curves {
 namespace {
-
-constexpr Field kFields[] = {Field::kLoss, Field::kGradNorm};
 
 // Calls use(left, right) for each step that either has; null where one lacks it.
 template <class Points, class Use>
@@ -93,14 +92,15 @@ void measure(Measuring& m, int64_t step, const Number& a, const Number& b, bool 
 
 template <class Use>
 void each_number(Log& log, Use use) {
-  for (auto& point : log.points) {
-    if (point.loss) use(*point.loss);
-    if (point.grad_norm) use(*point.grad_norm);
-  }
+  for (auto& point : log.points)
+    for (const auto field : kFields)
+      if (point.at(field)) use(*point.at(field));
 }
 
 struct Forms {
-  bool bits = false, decimals = false, f64 = false, f32 = false, other = false;
+  bool bits = false, decimals = false;
+  std::set<std::string> dtypes{};
+  std::set<int> after_point{};  // digits
   int fewest = kNoDigits, most = 0;
 };
 
@@ -109,8 +109,9 @@ Forms forms_of(Log& log) {
   Forms f;
   each_number(log, [&](const Number& n) {
     (n.exact() ? f.bits : f.decimals) = true;
-    (n.dtype == "f64" ? f.f64 : n.dtype == "f32" ? f.f32 : f.other) = true;
+    f.dtypes.insert(n.dtype);
     if (n.exact() || n.digits == kNoDigits) return;
+    f.after_point.insert(n.decimals);
     f.fewest = std::min(f.fewest, n.digits);
     f.most = std::max(f.most, n.digits);
   });
@@ -130,16 +131,6 @@ void check_alike(const Pair& pair, const Forms& a, const Forms& b) {
              "rounded numbers: --decimals 4"));
 }
 
-// Digits after the point, if all finite numbers have the same; else -1.
-int fixed_decimals(Log& log) {
-  int decimals = -2;
-  each_number(log, [&](const Number& n) {
-    if (n.exact() || n.digits == kNoDigits) return;
-    decimals = decimals == -2 || decimals == n.decimals ? n.decimals : -1;
-  });
-  return std::max(decimals, -1);
-}
-
 // Every f64 is the value of an f32, as a framework's `item()` gives it.
 bool fits_f32(Log& log) {
   bool fits = true;
@@ -150,49 +141,29 @@ bool fits_f32(Log& log) {
 }
 
 void to_one_dtype(Pair& pair, const Forms& a, const Forms& b) {
+  auto both = a.dtypes;
+  both.insert(b.dtypes.begin(), b.dtypes.end());
+  const bool one_each = a.dtypes.size() == 1 && b.dtypes.size() == 1;
   const bool decimal = a.decimals || b.decimals;
-  const auto narrow = [&](Log& log) { each_number(log, [](Number& n) { n = narrowed(n); }); };
-  const bool f64 = a.f64 || b.f64, f32 = a.f32 || b.f32, other = a.other || b.other;
-  const bool one_side_f64 =
-      !other && ((a.f64 && !a.f32 && b.f32 && !b.f64) || (b.f64 && !b.f32 && a.f32 && !a.f64));
-  if (!decimal && one_side_f64) {
-    auto& wide = a.f64 ? pair.reference : pair.candidate;
-    narrow(wide);
+  const auto all = [&](const auto& change) {
+    for (auto* log : {&pair.reference, &pair.candidate}) each_number(*log, [&](Number& n) { n = change(n); });
+  };
+  if (!decimal && both.size() == 1) {
+    pair.dtype = *both.begin();
+  } else if (!decimal && both == std::set<std::string>{"f32", "f64"} &&
+             (one_each || (fits_f32(pair.reference) && fits_f32(pair.candidate)))) {
+    all(narrowed);
     pair.dtype = "f32";
-    pair.notes.push_back(
-        concat("the ", a.f64 ? "reference" : "candidate",
-               " was written as f64, the other side as f32: rounded to f32 before comparing"));
-    return;
+    if (one_each)
+      pair.note("the ", a.dtypes.contains("f64") ? "reference" : "candidate",
+                " was written as f64, the other side as f32: rounded to f32 before comparing");
+    else
+      pair.note("numbers of f32 and f64, all of which are values of f32: compared as f32");
+  } else {
+    if (!decimal && !both.empty())
+      pair.note("numbers of several dtypes: all widened to f64, which loses nothing");
+    all(widened);
   }
-  if (!decimal && f64 && f32 && !other && fits_f32(pair.reference) && fits_f32(pair.candidate)) {
-    narrow(pair.reference), narrow(pair.candidate);
-    pair.dtype = "f32";
-    pair.notes.push_back("numbers of f32 and f64, all of which are values of f32: compared as f32");
-    return;
-  }
-  if (!decimal && int{f64} + int{f32} <= 1 && !(other && (f64 || f32))) {
-    std::string only;
-    bool same = true;
-    const auto look = [&](const Number& n) {
-      if (only.empty()) only = n.dtype;
-      same = same && only == n.dtype;
-    };
-    each_number(pair.reference, look);
-    each_number(pair.candidate, look);
-    if (same && !only.empty()) {
-      pair.dtype = only;
-      return;
-    }
-  }
-  if (!decimal && (a.bits || b.bits))
-    pair.notes.push_back("numbers of several dtypes: all widened to f64, which loses nothing");
-  for (auto* log : {&pair.reference, &pair.candidate}) each_number(*log, [](Number& n) { n = widened(n); });
-}
-
-void round_all(Pair& pair, int decimals) {
-  for (auto* log : {&pair.reference, &pair.candidate})
-    each_number(*log, [&](Number& n) { n = rounded(n, decimals); });
-  pair.notes.push_back(concat("both were rounded to ", decimals, " digits after the point before comparing"));
 }
 
 // Which quantities both have, and where a step of one side lacks one.
@@ -203,21 +174,19 @@ void keep_common_fields(Pair& pair) {
                          [&](const Point& p) { return p.at(field).has_value(); });
     };
     const bool a = has(pair.reference), b = has(pair.candidate);
-    pair.has[static_cast<size_t>(field)] = a && b;
+    pair.has[field] = a && b;
     if (a != b && !pair.reference.points.empty() && !pair.candidate.points.empty())
-      pair.notes.push_back(
-          concat("only the ", a ? "reference" : "candidate", " has a ", name(field), ": not compared"));
+      pair.note("only the ", a ? "reference" : "candidate", " has a ", kFieldNames[field], ": not compared");
     int64_t lonely = 0, absent = 0;
     each_step(pair.reference.points, pair.candidate.points, [&](const Point* left, const Point* right) {
       if (left == nullptr || right == nullptr) return;
-      lonely += left->at(field).has_value() != right->at(field).has_value() ? 1 : 0;
-      absent += !left->at(field) && !right->at(field) ? 1 : 0;
+      const int numbers = int{left->at(field).has_value()} + int{right->at(field).has_value()};
+      lonely += numbers == 1 ? 1 : 0;
+      absent += numbers == 0 ? 1 : 0;
     });
     if (a && b && lonely > 0)
-      pair.notes.push_back(
-          concat("at ", lonely, " steps only one side has a ", name(field), ": not compared there"));
-    if (a && b && absent > 0)
-      pair.notes.push_back(concat("at ", absent, " steps neither side has a ", name(field)));
+      pair.note("at ", lonely, " steps only one side has a ", kFieldNames[field], ": not compared there");
+    if (a && b && absent > 0) pair.note("at ", absent, " steps neither side has a ", kFieldNames[field]);
   }
 }
 
@@ -227,9 +196,9 @@ void strip(Pair& pair) {
     for (const auto field : kFields) {
       const bool lonely =
           left != nullptr && right != nullptr && left->at(field).has_value() != right->at(field).has_value();
-      if (pair.has[static_cast<size_t>(field)] && !lonely) continue;
+      if (pair.has[field] && !lonely) continue;
       for (auto* point : {left, right})
-        if (point != nullptr) (field == Field::kLoss ? point->loss : point->grad_norm).reset();
+        if (point != nullptr) point->at(field).reset();
     }
   });
   for (auto* log : {&pair.reference, &pair.candidate})
@@ -250,22 +219,26 @@ std::string Pair::precision() const {
 
 Pair paired(Log reference, Log candidate, std::optional<int> decimals) {
   Pair pair{.reference = std::move(reference), .candidate = std::move(candidate)};
-  if (decimals) round_all(pair, *decimals);
+  if (decimals) {
+    for (auto* log : {&pair.reference, &pair.candidate})
+      each_number(*log, [&](Number& n) { n = rounded(n, *decimals); });
+    pair.note("both were rounded to ", *decimals, " digits after the point before comparing");
+  }
   const auto a = forms_of(pair.reference), b = forms_of(pair.candidate);
   check_alike(pair, a, b);
-  if (const int x = fixed_decimals(pair.reference), y = fixed_decimals(pair.candidate);
-      x >= 0 && y >= 0 && x != y)
-    pair.notes.push_back(concat(
-        "the reference was written with ", x, " digits after the point, the candidate with ", y,
-        ": they may differ for that alone; --decimals ", std::min(x, y), " rounds both before comparing"));
+  if (a.after_point.size() == 1 && b.after_point.size() == 1 && a.after_point != b.after_point) {
+    const int x = *a.after_point.begin(), y = *b.after_point.begin();
+    pair.note("the reference was written with ", x, " digits after the point, the candidate with ", y,
+              ": they may differ for that alone; --decimals ", std::min(x, y),
+              " rounds both before comparing");
+  }
   to_one_dtype(pair, a, b);
   if (a.decimals || b.decimals) {
     pair.most_digits = std::max({a.most, b.most, 1});
     pair.digits = std::min({a.fewest, b.fewest, pair.most_digits});
     if (pair.most_digits >= 15)
-      pair.notes.push_back(
-          "some numbers have 15 digits or more: if the writer promises that they read back as the "
-          "same bits (Python's repr, json.dumps), say --round-trip f64 (or f32)");
+      pair.note("some numbers have 15 digits or more: if the writer promises that they read back as the ",
+                "same bits (Python's repr, json.dumps), say --round-trip f64 (or f32)");
   }
   keep_common_fields(pair);
   strip(pair);
@@ -286,10 +259,10 @@ Comparison compare(const Pair& pair) {
     for (const auto field : kFields) {
       const auto &a = left->at(field), &b = right->at(field);
       if (!a || !b) continue;
-      measure(measured[static_cast<size_t>(field)], left->step, *a, *b, !pair.digits);
+      measure(measured[field], left->step, *a, *b, !pair.digits);
       if (a->bits == b->bits) continue;
       if (equal && !c.first_difference)
-        c.first_field = name(field), c.first_expected = text_of(*a), c.first_got = text_of(*b);
+        c.first_field = kFieldNames[field], c.first_expected = text_of(*a), c.first_got = text_of(*b);
       equal = false;
     }
     ++c.steps;

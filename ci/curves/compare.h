@@ -19,6 +19,10 @@ struct Pair {
   bool has[2] = {false, false};  // loss, grad_norm: on both sides
   std::vector<std::string> notes{};
 
+  template <class... Parts>
+  void note(const Parts&... parts) {
+    notes.push_back(concat(parts...));
+  }
   // "loss grad_norm": what is compared, as dashboard::Curve has it.
   std::string fields() const;
   // "the same bits (f32)", "the 5 to 6 digits that were written": what equality is about.

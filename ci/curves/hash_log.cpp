@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <tuple>
 
 #include "ci/curves/json_line.h"
 #include "ci/curves/number.h"
-#include "dashboard/store/hash.h"
 #include "engine/values/error.h"
 
 namespace lockstep::curves {
@@ -28,9 +27,9 @@ std::optional<int64_t> whole_number(const Json& object, const char* key) {
 }
 
 // A digest is any hex text, or null for a tensor that is not there; case does not matter.
-std::vector<std::string> digests_in(const Json& list, const std::string& where) {
+Digests digests_in(const Json& list, const std::string& where) {
   LOCKSTEP_CHECK(list.is_array(), where, "inputs and outputs are lists of hex texts");
-  std::vector<std::string> digests;
+  Digests digests;
   for (const auto& item : list) {
     if (item.is_null()) {
       digests.emplace_back("none");
@@ -45,21 +44,6 @@ std::vector<std::string> digests_in(const Json& list, const std::string& where) 
     digests.push_back(std::move(text));
   }
   return digests;
-}
-
-Digests digests_of(const Json& object, const std::string& where) {
-  Digests d;
-  if (object.contains("inputs")) d.inputs = digests_in(object["inputs"], where);
-  LOCKSTEP_CHECK(object.contains("outputs"), where,
-                 "there are no outputs; a line needs step, op and outputs");
-  d.outputs = digests_in(object["outputs"], where);
-  return d;
-}
-
-dashboard::Key key_of(const std::vector<std::string>& digests) {
-  dashboard::Hasher hash;
-  for (const auto& digest : digests) hash.add(digest);
-  return hash.key();
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -86,27 +70,16 @@ uint32_t Names::of(const std::string& text) {
   return it->second;
 }
 
-struct HashLog::Source {
-  explicit Source(const std::string& path) : lines(path) {}
-  Lines lines;
-  uint32_t number = 0;
-  std::optional<HashEntry> next{};
-  std::unordered_map<int64_t, int64_t> counted{};  // lines of a rank within the step, where there is no seq
-};
-
 HashLog::HashLog(const std::string& path, Names& names) : names_(names) {
   for (const auto& file : files_of(path)) {
-    auto& source = *sources_.emplace_back(std::make_unique<Source>(file));
-    source.number = static_cast<uint32_t>(sources_.size() - 1);
-    advance(source);
+    sources_.push_back({Lines(file), static_cast<uint32_t>(sources_.size())});
+    advance(sources_.back());
   }
 }
 
-HashLog::~HashLog() = default;
-
 // Reads the next entry of a file.
 void HashLog::advance(Source& source) {
-  const auto before = source.next;
+  const auto before = source.next ? source.next->step : std::numeric_limits<int64_t>::min();
   source.next.reset();
   for (Line line; source.lines.next(line);) {
     const auto at = where(source.lines, line);
@@ -123,9 +96,9 @@ void HashLog::advance(Source& source) {
     const auto op = object->find("op");
     LOCKSTEP_CHECK(step && op != object->end() && op->is_string(), at,
                    "a line needs step (a whole number), op (a text) and outputs");
-    LOCKSTEP_CHECK(!before || *step >= before->step, at, "step ", *step, " comes after step ",
-                   before ? before->step : 0, "; sort the log by step");
-    if (before && *step != before->step) source.counted.clear();
+    LOCKSTEP_CHECK(*step >= before, at, "step ", *step, " comes after step ", before,
+                   "; sort the log by step");
+    if (*step != before) source.counted.clear();
     LOCKSTEP_CHECK(!object->contains("rank") || whole_number(*object, "rank"), at,
                    "the rank is no whole number");
     LOCKSTEP_CHECK(!object->contains("seq") || whole_number(*object, "seq"), at, "seq is no whole number");
@@ -133,15 +106,13 @@ void HashLog::advance(Source& source) {
     entry.seq = whole_number(*object, "seq").value_or(source.counted[entry.rank]++);
     entry.op = names_.of(plain_text(*op));
     entry.phase = names_.of(text_at(*object, "phase"));
-    const auto digests = digests_of(*object, at);
-    entry.has_inputs = object->contains("inputs");
-    entry.inputs = key_of(digests.inputs);
-    entry.outputs = key_of(digests.outputs);
+    if (object->contains("inputs")) entry.inputs = digests_in((*object)["inputs"], at);
+    LOCKSTEP_CHECK(object->contains("outputs"), at,
+                   "there are no outputs; a line needs step, op and outputs");
+    entry.outputs = digests_in((*object)["outputs"], at);
     entry.file = source.number;
-    entry.offset = line.offset;
     entry.line = line.number;
-    source.next = entry;
-    ++entries_;
+    source.next = std::move(entry);
     return;
   }
 }
@@ -149,7 +120,7 @@ void HashLog::advance(Source& source) {
 std::optional<int64_t> HashLog::next_step() {
   std::optional<int64_t> step;
   for (const auto& source : sources_)
-    if (source->next && (!step || source->next->step < *step)) step = source->next->step;
+    if (source.next && (!step || source.next->step < *step)) step = source.next->step;
   return step;
 }
 
@@ -157,34 +128,23 @@ std::vector<HashEntry> HashLog::take_step() {
   const auto step = *next_step();
   std::vector<HashEntry> entries;
   for (auto& source : sources_)
-    while (source->next && source->next->step == step) {
-      entries.push_back(*source->next);
-      LOCKSTEP_CHECK(entries.size() <= kMostEntriesOfStep, "[curves] ", source->lines.path(), ": step ", step,
+    while (source.next && source.next->step == step) {
+      entries.push_back(std::move(*source.next));
+      LOCKSTEP_CHECK(entries.size() <= kMostEntriesOfStep, "[curves] ", source.lines.path(), ": step ", step,
                      " has more than ", kMostEntriesOfStep,
                      " entries; log fewer ops, or number the steps finer");
-      advance(*source);
+      advance(source);
     }
   std::stable_sort(entries.begin(), entries.end(), [](const HashEntry& a, const HashEntry& b) {
     return std::tie(a.rank, a.seq) < std::tie(b.rank, b.seq);
   });
   for (size_t i = 1; i < entries.size(); ++i) {
     const auto &a = entries[i - 1], &b = entries[i];
-    LOCKSTEP_CHECK(a.rank != b.rank || a.seq != b.seq, "[curves] ", sources_[b.file]->lines.path(), " line ",
+    LOCKSTEP_CHECK(a.rank != b.rank || a.seq != b.seq, "[curves] ", sources_[b.file].lines.path(), " line ",
                    b.line, ": step ", step, ", rank ", b.rank, ", seq ", b.seq, " stood in line ", a.line,
                    " already; was the log appended to an older one?");
   }
   return entries;
-}
-
-Digests HashLog::digests(const HashEntry& entry) const {
-  const auto& path = sources_[entry.file]->lines.path();
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(entry.offset));
-  std::string text;
-  std::getline(in, text);
-  const auto object = parse_json_line(text);
-  LOCKSTEP_CHECK(object, "[curves] ", path, " line ", entry.line, " changed while it was read");
-  return digests_of(*object, concat("[curves] ", path, " line ", entry.line, ": "));
 }
 
 }  // namespace lockstep::curves

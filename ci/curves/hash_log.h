@@ -3,14 +3,12 @@
 // by the largest step.
 #pragma once
 #include <deque>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "ci/curves/lines.h"
-#include "dashboard/store/rows.h"
 
 namespace lockstep::curves {
 
@@ -25,20 +23,16 @@ class Names {
   std::unordered_map<std::string, uint32_t> numbers_;
 };
 
+using Digests = std::vector<std::string>;
+
 struct HashEntry {
   int64_t step = 0, rank = 0;
   int64_t seq = 0;             // within step and rank
   uint32_t op = 0, phase = 0;  // in Names
-  bool has_inputs = false;
-  dashboard::Key inputs{}, outputs{};  // hashes of the lists of digests
+  std::optional<Digests> inputs{};
+  Digests outputs{};
   uint32_t file = 0;
-  uint64_t offset = 0;  // of its line
   int64_t line = 0;
-};
-
-// The lists of one entry, read again from its line.
-struct Digests {
-  std::vector<std::string> inputs{}, outputs{};
 };
 
 // A file, or a folder whose *.jsonl files (one a rank, for example) are read side by side. Steps must not go
@@ -47,24 +41,25 @@ class HashLog {
  public:
   // `names` is shared by the logs that are compared.
   HashLog(const std::string& path, Names& names);
-  ~HashLog();
 
   std::optional<int64_t> next_step();
   // The entries of the next step, by rank and position. @pre next_step() is not empty
   std::vector<HashEntry> take_step();
-  Digests digests(const HashEntry& entry) const;
 
-  int64_t entries() const { return entries_; }
   // Files that end within a line: their last line is left out.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  struct Source;
+  struct Source {
+    Lines lines;
+    uint32_t number = 0;
+    std::optional<HashEntry> next{};
+    std::unordered_map<int64_t, int64_t> counted{};  // lines of a rank within the step, where there is no seq
+  };
   void advance(Source& source);
   Names& names_;
-  std::vector<std::unique_ptr<Source>> sources_;
+  std::vector<Source> sources_;
   std::vector<std::string> notes_;
-  int64_t entries_ = 0;
 };
 
 // More entries of one step than this are refused.

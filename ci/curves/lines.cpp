@@ -17,36 +17,21 @@ Lines::Lines(const std::string& path) : path_(path), file_(std::fopen(path.c_str
                  " is a folder; name a file in it (only hash logs are read from folders)");
 }
 
-int Lines::get() {
-  if (at_ == buffer_.size()) {
-    buffer_.resize(1 << 16);
-    const size_t n = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
-    LOCKSTEP_CHECK(n > 0 || std::ferror(file_.get()) == 0, "[curves] ", path_,
-                   " could not be read to its end: ", std::strerror(errno));
-    buffer_.resize(n);
-    at_ = 0;
-    if (n == 0) return EOF;
-  }
-  ++offset_;
-  return static_cast<unsigned char>(buffer_[at_++]);
-}
-
 bool Lines::next(Line& line) {
-  line.offset = offset_;
   line.text.clear();
+  line.number = number_ + 1;
   line.too_long = false;
-  int c = get();
-  if (c == EOF) return false;
-  line.number = ++number_;
-  for (; c != EOF && c != '\n'; c = get()) {
-    if (line.text.size() < kLongestLine)
-      line.text.push_back(static_cast<char>(c));
-    else
-      line.too_long = true;
+  int c = 0;
+  while ((c = getc_unlocked(file_.get())) != EOF && c != '\n') {
+    line.too_long = line.text.size() == kLongestLine;
+    if (!line.too_long) line.text.push_back(static_cast<char>(c));
   }
+  LOCKSTEP_CHECK(std::ferror(file_.get()) == 0, "[curves] ", path_,
+                 " could not be read to its end: ", std::strerror(errno));
   line.whole = c == '\n';
+  if (!line.whole && line.text.empty()) return false;
   if (line.text.ends_with('\r')) line.text.pop_back();
-  if (number_ == 1 && line.text.starts_with("\xef\xbb\xbf")) line.text.erase(0, 3);
+  if (++number_ == 1 && line.text.starts_with("\xef\xbb\xbf")) line.text.erase(0, 3);
   return true;
 }
 

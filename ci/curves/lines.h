@@ -14,7 +14,6 @@ inline constexpr size_t kLongestLine = size_t{16} << 20;
 struct Line {
   std::string text{};     // without its end ("\n" or "\r\n")
   int64_t number = 0;     // from 1
-  uint64_t offset = 0;    // of its first byte in the file
   bool whole = true;      // false: the file ends before the line does
   bool too_long = false;  // longer than kLongestLine: text holds its beginning
 };
@@ -27,15 +26,11 @@ class Lines {
   const std::string& path() const { return path_; }
 
  private:
-  int get();
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
-  std::string buffer_;
-  size_t at_ = 0;
-  uint64_t offset_ = 0;
   int64_t number_ = 0;
 };
 

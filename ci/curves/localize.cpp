@@ -83,7 +83,7 @@ std::optional<Found> first_of_rank(Entries expected, Entries got, int64_t& compa
       tell_sequences_apart(expected, got, found);
       return found;
     }
-    if (e->has_inputs && g->has_inputs && e->inputs != g->inputs)
+    if (e->inputs && g->inputs && *e->inputs != *g->inputs)
       found.what = What::kInput;
     else if (e->outputs == g->outputs)
       continue;
@@ -127,8 +127,7 @@ struct Two {
 };
 
 // The first place at which two lists differ, as "output 1: 3fa9…"; where one is longer, its length.
-std::pair<std::string, std::string> differing(const std::string& what, const std::vector<std::string>& a,
-                                              const std::vector<std::string>& b) {
+std::pair<std::string, std::string> differing(const char* what, const Digests& a, const Digests& b) {
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (a[i] != b[i]) return {concat(what, " ", i, ": ", a[i]), concat(what, " ", i, ": ", b[i])};
   return {concat(a.size(), " ", what, "s"), concat(b.size(), " ", what, "s")};
@@ -160,11 +159,9 @@ void describe(const Two& two, const Found& f, int64_t step, Localized& out) {
   row.op = two.op(f.expected ? *f.expected : *f.got);
   const auto at = concat("step ", step, ", position ", f.position, ", rank ", f.rank);
   if (f.what == What::kInput || f.what == What::kOutput) {
-    const auto a = two.reference.digests(*f.expected), b = two.candidate.digests(*f.got);
-    const bool input = f.what == What::kInput;
-    std::tie(row.expected, row.got) =
-        input ? differing("input", a.inputs, b.inputs) : differing("output", a.outputs, b.outputs);
-    const bool known = f.expected->has_inputs && f.got->has_inputs;
+    const bool input = f.what == What::kInput, known = f.expected->inputs && f.got->inputs;
+    std::tie(row.expected, row.got) = input ? differing("input", *f.expected->inputs, *f.got->inputs)
+                                            : differing("output", f.expected->outputs, f.got->outputs);
     out.text =
         concat(row.op, " at ", at, ": ", row.expected, " in the reference, ", row.got, " in the candidate. ",
                input   ? "Every op before it on this rank agrees: what changed the input was not logged."

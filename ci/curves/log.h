@@ -7,16 +7,19 @@
 #include <vector>
 
 #include "ci/curves/number.h"
+#include "engine/values/error.h"
 
 namespace lockstep::curves {
 
-enum class Field { kLoss, kGradNorm };
-const char* name(Field field);  // "loss", "grad_norm"
+enum Field : size_t { kLoss, kGradNorm };
+inline constexpr Field kFields[] = {kLoss, kGradNorm};
+inline constexpr const char* kFieldNames[] = {"loss", "grad_norm"};
 
 struct Point {
   int64_t step = 0;
   std::optional<Number> loss{}, grad_norm{};
-  const std::optional<Number>& at(Field field) const { return field == Field::kLoss ? loss : grad_norm; }
+  const std::optional<Number>& at(Field field) const { return field == kLoss ? loss : grad_norm; }
+  std::optional<Number>& at(Field field) { return field == kLoss ? loss : grad_norm; }
 };
 
 using Facts = std::map<std::string, std::string>;
@@ -26,6 +29,18 @@ struct Log {
   std::vector<Point> points{};   // by step, each once
   Facts environment{};
   std::vector<std::string> notes{};  // what was left out, decided or guessed, a sentence each; never silent
+
+  template <class... Parts>
+  void note(const Parts&... parts) {
+    notes.push_back(concat(parts...));
+  }
+  // Which column or key was taken for it, unless it has the field's own name.
+  void note_other_name(Field field, const char* what, const std::string& name);
+  // Where something was counted.
+  template <class... Parts>
+  void note_if(int64_t count, const Parts&... parts) {
+    if (count > 0) note(count, parts...);
+  }
 };
 
 // Puts numbers together to points. Of a number that is given again for a step the last one counts: a run that

@@ -13,43 +13,27 @@
 namespace lockstep::curves {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-// What a decimal text looks like, apart from its value.
+// Significant digits, and digits after the point, of a decimal text that from_chars reads. Leading zeros are
+// not significant; a text of zeros alone has one significant digit.
 struct Shape {
-  bool number = false;
   int digits = 0, decimals = 0;
 };
 
-// [digits][.digits][e[+-]digits], at least one digit before the e. Leading zeros are not significant; a text
-// of zeros alone has one significant digit.
-Shape shape_of(std::string_view text) {
-  Shape shape;
-  bool point = false, any = false;
+// Empty for what begins as no number or has an exponent that no number needs.
+std::optional<Shape> shape_of(std::string_view text) {
+  if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return std::nullopt;
+  const auto e = std::min(text.find_first_of("eE"), text.size());
+  const auto point = std::min(text.find('.'), e);
+  int exponent = 0;
+  if (e < text.size()) {
+    const char* from = text.data() + e + 1 + text.substr(e + 1).starts_with('+');
+    const auto error = std::from_chars(from, text.data() + text.size(), exponent).ec;
+    if (error != std::errc() || exponent < -100'000 || exponent > 100'000) return std::nullopt;
+  }
   int digits = 0;
-  size_t i = 0;
-  for (; i < text.size() && (is_digit(text[i]) || (text[i] == '.' && !point)); ++i) {
-    if (text[i] == '.') {
-      point = true;
-      continue;
-    }
-    any = true;
-    if (digits > 0 || text[i] != '0') ++digits;
-    if (point) ++shape.decimals;
-  }
-  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
-    int exponent = 0;
-    const char* from = text.data() + i + 1 + (i + 1 < text.size() && text[i + 1] == '+');
-    const auto [end, error] = std::from_chars(from, text.data() + text.size(), exponent);
-    if (error != std::errc() || exponent < -100'000 || exponent > 100'000) return shape;
-    shape.decimals = std::max(0, shape.decimals - exponent);
-    i = static_cast<size_t>(end - text.data());
-  }
-  shape.number = any && i == text.size();
-  shape.digits = std::min(std::max(digits, 1), kNoDigits - 1);
-  return shape;
+  for (const char c : text.substr(0, e)) digits += c != '.' && (digits > 0 || c != '0') ? 1 : 0;
+  const int decimals = point < e ? static_cast<int>(e - point) - 1 : 0;
+  return Shape{std::min(std::max(digits, 1), kNoDigits - 1), std::max(0, decimals - exponent)};
 }
 
 std::string lower(std::string_view text) {
@@ -100,12 +84,12 @@ std::optional<Number> parse_decimal(std::string_view text, std::string_view roun
     return n;
   }
   const auto shape = shape_of(body);
-  if (!shape.number) return std::nullopt;
+  if (!shape || body.starts_with('-')) return std::nullopt;
   auto n = f32 ? read_as<float, uint32_t>(body, "f32") : read_as<double, uint64_t>(body, "f64");
   if (!n) return n;
   if (minus) n->bits |= f32 ? uint64_t{0x80000000} : uint64_t{1} << 63;
-  n->decimals = shape.decimals;
-  if (round_trip.empty() && shape.digits < kDigitsOfF64) n->digits = shape.digits;
+  n->decimals = shape->decimals;
+  if (round_trip.empty() && shape->digits < kDigitsOfF64) n->digits = shape->digits;
   return n;
 }
 
@@ -151,7 +135,7 @@ Number rounded(const Number& n, int decimals) {
   char text[512];
   const int length = std::snprintf(text, sizeof text, "%.*f", decimals, value);
   auto result = *parse_decimal({text, static_cast<size_t>(length)});
-  result.digits = shape_of(std::string_view(text).substr(value < 0 || text[0] == '-' ? 1 : 0)).digits;
+  result.digits = shape_of(text + (text[0] == '-'))->digits;
   return result;
 }
 

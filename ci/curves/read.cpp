@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ci/curves/read.h"
 
-#include <sys/stat.h>
+#include <filesystem>
+#include <map>
 
 #include "ci/curves/lines.h"
 #include "engine/values/error.h"
@@ -9,24 +10,17 @@
 namespace lockstep::curves {
 namespace {
 
-bool is_folder(const std::string& path) {
-  struct stat found {};
-  return stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-bool blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 // By the first lines: a brace begins JSONL; a header with a usual name for the steps begins CSV; a line with
 // step: and loss: is torchtitan's, however much was logged before it.
 std::string guessed(const std::string& path, const ReadOptions& options) {
-  LOCKSTEP_CHECK(!is_folder(path) && path.find("tfevents") == std::string::npos, "[curves] ", path,
-                 " is TensorBoard's: `ci/tensorboard ", path, " >FILE.jsonl` makes JSON lines of it");
+  std::error_code unknown;
+  LOCKSTEP_CHECK(!std::filesystem::is_directory(path, unknown) && path.find("tfevents") == std::string::npos,
+                 "[curves] ", path, " is TensorBoard's: `ci/tensorboard ", path,
+                 " >FILE.jsonl` makes JSON lines of it");
   Lines lines(path);
   bool first = true;
   for (Line line; lines.next(line);) {
-    if (blank(line.text)) continue;
+    if (line.text.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (first && line.text.find_first_not_of(' ') == line.text.find('{')) return "jsonl";
     if (first && line.text.find_first_of(",;\t") != std::string::npos) {
       if (!options.step.empty() && line.text.find(options.step) != std::string::npos) return "csv";
@@ -52,35 +46,31 @@ std::span<const char* const> usual_steps() {
 }
 
 std::span<const char* const> usual(Field field) {
-  static constexpr const char* kLoss[] = {"loss",          "train/loss", "train_loss",
-                                          "training_loss", "Loss/train", "loss/train",
-                                          "lm loss",       "lm_loss",    "loss_metrics/global_avg_loss"};
-  static constexpr const char* kGradNorm[] = {"grad_norm", "train/grad_norm", "gradient_norm", "grad-norm",
-                                              "train_grad_norm"};
-  return field == Field::kLoss ? std::span<const char* const>(kLoss) : kGradNorm;
+  static constexpr const char* kLosses[] = {"loss",          "train/loss", "train_loss",
+                                            "training_loss", "Loss/train", "loss/train",
+                                            "lm loss",       "lm_loss",    "loss_metrics/global_avg_loss"};
+  static constexpr const char* kNorms[] = {"grad_norm", "train/grad_norm", "gradient_norm", "grad-norm",
+                                           "train_grad_norm"};
+  return field == kLoss ? std::span<const char* const>(kLosses) : kNorms;
 }
 
 const std::string& asked(const ReadOptions& options, Field field) {
-  return field == Field::kLoss ? options.loss : options.grad_norm;
+  return field == kLoss ? options.loss : options.grad_norm;
 }
 
 Log read(const std::string& path, const ReadOptions& options) {
+  static const std::map<std::string, Log (*)(const std::string&, const ReadOptions&)> kReaders = {
+      {"jsonl", read_jsonl}, {"csv", read_csv}, {"torchtitan", read_torchtitan}};
   const auto format = options.format == "auto" ? guessed(path, options) : options.format;
-  Log log;
-  if (format == "jsonl")
-    log = read_jsonl(path, options);
-  else if (format == "csv")
-    log = read_csv(path, options);
-  else if (format == "torchtitan")
-    log = read_torchtitan(path, options);
-  else
-    LOCKSTEP_CHECK(
-        format == "empty", "[curves] there is no format '", format,
-        "'; write auto, jsonl, csv or torchtitan (`ci/tensorboard` makes JSON lines of event files)");
+  const auto reader = kReaders.find(format);
+  LOCKSTEP_CHECK(
+      reader != kReaders.end() || format == "empty", "[curves] there is no format '", format,
+      "'; write auto, jsonl, csv or torchtitan (`ci/tensorboard` makes JSON lines of event files)");
+  Log log = format == "empty" ? Log{} : reader->second(path, options);
   log.path = path;
   log.format = format;
   if (log.points.empty())
-    log.notes.push_back(format == "empty" ? "the file is empty" : "no step with a number was found");
+    log.note(format == "empty" ? "the file is empty" : "no step with a number was found");
   return log;
 }
 

@@ -23,16 +23,14 @@ class Records {
       if (!lines_.next(line_)) return false;
     } while (line_.text.find_first_not_of(" \t") == std::string::npos);
     check_length();
-    if (separator_ == 0) separator_ = separator_of(line_.text);
+    if (separator_ == 0) {
+      const auto has = [&](char c) { return line_.text.find(c) != std::string::npos; };
+      separator_ = has(',') || !(has('\t') || has(';')) ? ',' : has('\t') ? '\t' : ';';
+    }
     begun_ = line_;
     size_t at = 0;
     while (cell(cells.emplace_back(), at)) ++at;
     return true;
-  }
-  char separator_of(const std::string& header) const {
-    for (const char c : {',', '\t', ';'})
-      if (header.find(c) != std::string::npos) return c;
-    return ',';
   }
   const Line& begun() const { return begun_; }
   const Line& line() const { return line_; }
@@ -44,37 +42,33 @@ class Records {
   }
   // Reads one cell from `at`; true if a separator follows, at which `at` then stands.
   bool cell(std::string& out, size_t& at) {
-    if (at >= line_.text.size() || line_.text[at] != '"') {
-      const auto end = std::min(line_.text.find(separator_, at), line_.text.size());
-      out = line_.text.substr(std::min(at, line_.text.size()), end - std::min(at, end));
+    auto& text = begun_.text;
+    if (at >= text.size() || text[at] != '"') {
+      const auto end = std::min(text.find(separator_, at), text.size());
+      out = text.substr(std::min(at, end), end - std::min(at, end));
       at = end;
-      return at < line_.text.size();
+      return at < text.size();
     }
-    ++at;
-    while (true) {
-      const auto quote = line_.text.find('"', at);
-      out += line_.text.substr(at, quote == std::string::npos ? quote : quote - at);
-      if (quote == std::string::npos) {
+    for (++at;; ++at) {
+      while (at == text.size()) {
         LOCKSTEP_CHECK(lines_.next(line_), place(path(), begun_),
                        ": a quote is not closed before the file ends");
         check_length();
         LOCKSTEP_CHECK(out.size() < kLongestLine, place(path(), begun_),
                        ": a quoted cell is longer than 16 MiB");
-        out.push_back('\n');
-        at = 0;
-      } else if (quote + 1 < line_.text.size() && line_.text[quote + 1] == '"') {
-        out.push_back('"');
-        at = quote + 2;
-      } else {
-        at = quote + 1;
-        LOCKSTEP_CHECK(at == line_.text.size() || line_.text[at] == separator_, place(path(), line_),
-                       ": text follows a closing quote; double quotes within a cell");
-        return at < line_.text.size();
+        text += "\n" + line_.text;
       }
+      if (text[at] == '"' && text.substr(at + 1, 1) != "\"") break;
+      if (text[at] == '"') ++at;
+      out.push_back(text[at]);
     }
+    ++at;
+    LOCKSTEP_CHECK(at == text.size() || text[at] == separator_, place(path(), line_),
+                   ": text follows a closing quote; double quotes within a cell");
+    return at < text.size();
   }
   Lines lines_;
-  Line line_{}, begun_{};
+  Line line_{}, begun_{};  // where the record ends; where it begins, with all its text
   char separator_ = 0;
 };
 
@@ -117,32 +111,31 @@ struct Columns {
 Columns columns_of(const Records& records, const Cells& header, const ReadOptions& options) {
   Columns c;
   c.step = column_of(records, header, options.step, "step", usual_steps());
-  for (const auto field : {Field::kLoss, Field::kGradNorm})
-    c.number[static_cast<size_t>(field)] =
-        column_of(records, header, asked(options, field), name(field), usual(field));
+  for (const auto field : kFields)
+    c.number[field] = column_of(records, header, asked(options, field), kFieldNames[field], usual(field));
   LOCKSTEP_CHECK(c.step >= 0 && (c.number[0] >= 0 || c.number[1] >= 0), "[curves] ", records.path(),
                  " has no column for the ", c.step < 0 ? "step" : "loss or the gradient norm", "; it has ",
                  joined(header), "; name them: --column step=NAME --column loss=NAME");
   return c;
 }
 
-void take(const Records& records, const Cells& cells, const Columns& columns, const ReadOptions& options,
-          Collector& collector, int64_t& without) {
+// True if the record has a number.
+bool take(const Records& records, const Cells& cells, const Columns& columns, const ReadOptions& options,
+          Collector& collector) {
   const auto at = [&](int64_t column) { return trimmed(cells[static_cast<size_t>(column)]); };
+  const auto where = place(records.path(), records.begun());
   const auto step = parse_step(at(columns.step));
-  LOCKSTEP_CHECK(step, place(records.path(), records.begun()), ": the step is ", in_quotes(at(columns.step)),
-                 "; a step is a whole number");
+  LOCKSTEP_CHECK(step, where, ": the step is ", in_quotes(at(columns.step)), "; a step is a whole number");
   bool any = false;
-  for (const auto field : {Field::kLoss, Field::kGradNorm}) {
-    const auto column = columns.number[static_cast<size_t>(field)];
-    if (column < 0 || at(column).empty()) continue;
-    const auto n = parse_decimal(at(column), options.round_trip);
-    LOCKSTEP_CHECK(n, place(records.path(), records.begun()), ": the ", name(field), " is ",
-                   in_quotes(at(column)), ", which is no number");
+  for (const auto field : kFields) {
+    const auto text = columns.number[field] < 0 ? "" : at(columns.number[field]);
+    if (text.empty()) continue;
+    const auto n = parse_decimal(text, options.round_trip);
+    LOCKSTEP_CHECK(n, where, ": the ", kFieldNames[field], " is ", in_quotes(text), ", which is no number");
     collector.add(*step, field, *n);
     any = true;
   }
-  if (!any) ++without;
+  return any;
 }
 
 }  // namespace
@@ -161,22 +154,17 @@ Log read_csv(const std::string& path, const ReadOptions& options) {
       LOCKSTEP_CHECK(!records.line().whole && cells.size() < header.size(), place(path, records.begun()),
                      " has ", cells.size(), " cells, the header has ", header.size(),
                      "; quote cells that hold a separator");
-      log.notes.push_back(
-          concat("the file ends within line ", records.line().number, ": that line is left out"));
+      log.note("the file ends within line ", records.line().number, ": that line is left out");
       break;
     }
-    take(records, cells, columns, options, collector, without);
+    without += take(records, cells, columns, options, collector) ? 0 : 1;
     if (!records.line().whole)
-      log.notes.push_back("the last line has no line end: its last number may have been cut short");
+      log.note("the last line has no line end: its last number may have been cut short");
   }
-  if (without > 0)
-    log.notes.push_back(concat(without, " lines have neither loss nor gradient norm: left out"));
-  for (const auto field : {Field::kLoss, Field::kGradNorm}) {
-    const auto column = columns.number[static_cast<size_t>(field)];
-    if (column >= 0 && header[static_cast<size_t>(column)] != name(field))
-      log.notes.push_back(
-          concat(name(field), " is the column ", in_quotes(header[static_cast<size_t>(column)])));
-  }
+  log.note_if(without, " lines have neither loss nor gradient norm: left out");
+  for (const auto field : kFields)
+    if (const auto column = columns.number[field]; column >= 0)
+      log.note_other_name(field, "column", header[static_cast<size_t>(column)]);
   std::move(collector).finish(log);
   return log;
 }

@@ -76,8 +76,8 @@ void take(Reading& r, const Json& object, const Line& line) {
   LOCKSTEP_CHECK(number, place(r.lines.path(), line), ": ", r.step_key, " is ", in_quotes(plain_text(*step)),
                  "; a step is a whole number");
   bool any = false;
-  for (const auto field : {Field::kLoss, Field::kGradNorm}) {
-    auto& key = r.keys[static_cast<size_t>(field)];
+  for (const auto field : kFields) {
+    auto& key = r.keys[field];
     if (key.empty()) key = key_of(object, asked(r.options, field), usual(field));
     if (key.empty()) continue;
     if (const auto n = number_at(r, object, key, line)) {
@@ -86,17 +86,6 @@ void take(Reading& r, const Json& object, const Line& line) {
     }
   }
   if (!any) ++r.without_number;
-}
-
-void note_counts(Reading& r) {
-  if (r.without_step > 0) r.log.notes.push_back(concat(r.without_step, " lines have no step: left out"));
-  if (r.without_number > 0)
-    r.log.notes.push_back(concat(r.without_number, " lines have neither loss nor gradient norm: left out"));
-  for (const auto field : {Field::kLoss, Field::kGradNorm}) {
-    const auto& key = r.keys[static_cast<size_t>(field)];
-    if (!key.empty() && key != name(field))
-      r.log.notes.push_back(concat(name(field), " is the key ", in_quotes(key)));
-  }
 }
 
 }  // namespace
@@ -114,9 +103,12 @@ Log read_jsonl(const std::string& path, const ReadOptions& options) {
     LOCKSTEP_CHECK(!line.whole && line.number > 1, place(path, line),
                    " is no JSON object: ", in_quotes(line.text),
                    "; write one object a line, or say --format");
-    r.log.notes.push_back(concat("the file ends within line ", line.number, ": that line is left out"));
+    r.log.note("the file ends within line ", line.number, ": that line is left out");
   }
-  note_counts(r);
+  r.log.note_if(r.without_step, " lines have no step: left out");
+  r.log.note_if(r.without_number, " lines have neither loss nor gradient norm: left out");
+  for (const auto field : kFields)
+    if (!r.keys[field].empty()) r.log.note_other_name(field, "key", r.keys[field]);
   std::move(r.collector).finish(r.log);
   return std::move(r.log);
 }

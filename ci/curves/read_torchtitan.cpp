@@ -59,13 +59,13 @@ Kind parse(const Line& line, const std::string& round_trip, StepLine& out) {
   const auto number = parse_step(step);
   if (!number) return Kind::kUnreadable;
   out.step = *number;
-  for (const auto field : {Field::kLoss, Field::kGradNorm}) {
-    const auto word = word_after(text, field == Field::kLoss ? "loss:" : "grad_norm:", from, cut);
-    if (word.empty() && field == Field::kGradNorm && text.find("grad_norm:", from) == std::string_view::npos)
-      break;
+  for (const auto field : kFields) {
+    const auto key = concat(kFieldNames[field], ":");
+    const auto word = word_after(text, key, from, cut);
+    if (word.empty() && field == kGradNorm && text.find(key, from) == std::string_view::npos) break;
     const auto n = parse_decimal(word, round_trip);
     if (!n || (cut && !line.whole)) return Kind::kUnreadable;
-    out.numbers[static_cast<size_t>(field)] = n;
+    out.numbers[field] = n;
   }
   return Kind::kStep;
 }
@@ -75,7 +75,6 @@ Kind parse(const Line& line, const std::string& round_trip, StepLine& out) {
 Log read_torchtitan(const std::string& path, const ReadOptions& options) {
   Log log;
   std::map<int64_t, Collector> ranks;
-  std::map<int64_t, int64_t> lines_of;
   int64_t validation = 0, unreadable = 0, first_unreadable = 0, too_long = 0;
   Lines lines(path);
   for (Line line; lines.next(line);) {
@@ -85,24 +84,20 @@ Log read_torchtitan(const std::string& path, const ReadOptions& options) {
     if (kind == Kind::kValidation) ++validation;
     if (kind == Kind::kUnreadable && ++unreadable == 1) first_unreadable = line.number;
     if (kind != Kind::kStep) continue;
-    ++lines_of[found.rank];
-    for (const auto field : {Field::kLoss, Field::kGradNorm})
-      if (const auto& n = found.numbers[static_cast<size_t>(field)])
-        ranks[found.rank].add(found.step, field, *n);
+    for (const auto field : kFields)
+      if (const auto& n = found.numbers[field]) ranks[found.rank].add(found.step, field, *n);
   }
-  if (unreadable > 0)
-    log.notes.push_back(concat(unreadable, " lines of steps could not be read, the first is line ",
-                               first_unreadable, ": left out"));
-  if (validation > 0) log.notes.push_back(concat(validation, " lines of validation: left out"));
-  if (too_long > 0)
-    log.notes.push_back(concat(too_long, " lines are longer than 16 MiB: only their beginnings were read"));
+  log.note_if(unreadable, " lines of steps could not be read, the first is line ", first_unreadable,
+              ": left out");
+  log.note_if(validation, " lines of validation: left out");
+  log.note_if(too_long, " lines are longer than 16 MiB: only their beginnings were read");
   if (ranks.empty()) return log;
   const auto rank = options.rank.value_or(ranks.begin()->first);
   LOCKSTEP_CHECK(ranks.contains(rank), "[curves] ", path, " has no step of rank ", rank,
                  "; the lowest that has is ", ranks.begin()->first);
   if (ranks.size() > 1)
-    log.notes.push_back(concat("the lines of rank ", rank, " count; the steps of ", ranks.size() - 1,
-                               " other ranks were left out (--rank chooses)"));
+    log.note("the lines of rank ", rank, " count; the steps of ", ranks.size() - 1,
+             " other ranks were left out (--rank chooses)");
   std::move(ranks.at(rank)).finish(log);
   return log;
 }

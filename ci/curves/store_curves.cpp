@@ -28,7 +28,7 @@ uint64_t absent(const std::string& dtype) {
 }
 
 uint64_t bits_of(const Pair& pair, const Point& point, Field field) {
-  if (!pair.has[static_cast<size_t>(field)]) return 0;
+  if (!pair.has[field]) return 0;
   const auto& n = point.at(field);
   return n ? n->bits : absent(pair.dtype);
 }
@@ -45,7 +45,7 @@ void record_side(const Pair& pair, bool reference, const std::string& run_id, da
        .fields = pair.fields()});
   dashboard::Hasher chain;
   for (const auto& point : log.points) {
-    const auto loss = bits_of(pair, point, Field::kLoss), norm = bits_of(pair, point, Field::kGradNorm);
+    const auto loss = bits_of(pair, point, kLoss), norm = bits_of(pair, point, kGradNorm);
     chain.add(point.step).add(static_cast<int64_t>(loss)).add(static_cast<int64_t>(norm));
     recorder.record(id,
                     {.step = point.step, .loss_bits = loss, .grad_norm_bits = norm, .chain = chain.key()});
@@ -89,14 +89,18 @@ std::string distance_text(const Distance& d) {
   return text;
 }
 
+template <class T>
+nlohmann::json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
 nlohmann::json json_of(const Distance& d) {
-  const auto number = [](double v) { return std::isfinite(v) ? nlohmann::json(v) : nlohmann::json("inf"); };
-  return {{"max_abs", number(d.max_abs)},
+  return {{"max_abs", std::isfinite(d.max_abs) ? nlohmann::json(d.max_abs) : nlohmann::json("inf")},
           {"max_abs_step", std::to_string(d.max_abs_step)},
           {"max_ulp", d.max_ulp ? nlohmann::json(std::to_string(*d.max_ulp)) : nlohmann::json()},
           {"not_comparable", d.not_comparable},
-          {"drift", d.drift ? nlohmann::json(*d.drift) : nlohmann::json()},
-          {"ulp_drift", d.ulp_drift ? nlohmann::json(*d.ulp_drift) : nlohmann::json()}};
+          {"drift", or_null(d.drift)},
+          {"ulp_drift", or_null(d.ulp_drift)}};
 }
 
 nlohmann::json json_of(const Log& log) {
@@ -118,17 +122,12 @@ void add_file(dashboard::Hasher& hash, const fs::path& path) {
 }  // namespace
 
 std::vector<Difference> environment_difference(const Pair& pair) {
-  std::set<std::string> names;
-  for (const auto* log : {&pair.reference, &pair.candidate})
-    for (const auto& [name, value] : log->environment) names.insert(name);
+  std::map<std::string, Difference> all;
+  for (const auto& [name, value] : pair.reference.environment) all[name].reference = value;
+  for (const auto& [name, value] : pair.candidate.environment) all[name].candidate = value;
   std::vector<Difference> found;
-  const auto value_in = [](const Facts& facts, const std::string& name) {
-    const auto it = facts.find(name);
-    return it == facts.end() ? std::string() : it->second;
-  };
-  for (const auto& name : names) {
-    Difference d{name, value_in(pair.reference.environment, name),
-                 value_in(pair.candidate.environment, name)};
+  for (auto& [name, d] : all) {
+    d.name = name;
     if (d.reference != d.candidate) found.push_back(std::move(d));
   }
   return found;
@@ -168,9 +167,8 @@ std::string text_of(const Pair& pair, const Comparison& c) {
   if (c.first_difference) {
     text += concat("identical prefix: ", c.identical_prefix, " of ", c.steps, " steps; ", c.different,
                    " differ\n", outcome(c), "\n");
-    for (const auto field : {Field::kLoss, Field::kGradNorm})
-      if (pair.has[static_cast<size_t>(field)])
-        text += concat(name(field), ": ", distance_text(c.distances[static_cast<size_t>(field)]), "\n");
+    for (const auto field : kFields)
+      if (pair.has[field]) text += concat(kFieldNames[field], ": ", distance_text(c.distances[field]), "\n");
   } else if (pair.digits) {
     text += concat("equal to ", pair.precision(), ", at all ", c.steps, " steps: no proof of equal bits\n");
   } else {
@@ -190,7 +188,7 @@ nlohmann::json json_of(const Pair& pair, const Comparison& c) {
                       {"candidate", json_of(pair.candidate)},
                       {"notes", pair.notes},
                       {"dtype", pair.dtype},
-                      {"digits", pair.digits ? nlohmann::json(*pair.digits) : nlohmann::json()},
+                      {"digits", or_null(pair.digits)},
                       {"bits", !pair.digits},
                       {"fields", pair.fields()},
                       {"precision", pair.precision()},
@@ -209,9 +207,8 @@ nlohmann::json json_of(const Pair& pair, const Comparison& c) {
                              {"field", c.first_field},
                              {"reference", c.first_expected},
                              {"candidate", c.first_got}};
-  for (const auto field : {Field::kLoss, Field::kGradNorm})
-    if (pair.has[static_cast<size_t>(field)])
-      j[name(field)] = json_of(c.distances[static_cast<size_t>(field)]);
+  for (const auto field : kFields)
+    if (pair.has[field]) j[kFieldNames[field]] = json_of(c.distances[field]);
   return j;
 }
 
@@ -226,11 +223,7 @@ std::string file_digest(const std::string& path) {
     add_file(hash, path);
   }
   std::string text;
-  for (const auto byte : hash.key()) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", byte);
-    text += two;
-  }
+  for (const auto byte : hash.key()) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
   return text;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ci/gate/decide.h"
+#include "ci/gate/judge.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 

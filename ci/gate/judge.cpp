@@ -12,16 +12,11 @@
 namespace lockstep::gate {
 namespace {
 
-Effect effect_of(const Rule& rule, const Policy& policy) {
-  const auto chosen = policy.effects.find(rule.name);
-  return chosen == policy.effects.end() ? rule.effect : chosen->second;
-}
-
 std::vector<Finding> findings_of(const Rule& rule, Effect effect, SQLite::Database& db) {
   std::vector<Finding> findings;
   SQLite::Statement row(db, rule.query);
   while (row.executeStep()) {
-    const auto text = [&](int column) { return row.getColumn(column).getString(); };
+    const auto text = [&](int i) { return i < row.getColumnCount() ? row.getColumn(i).getString() : ""; };
     findings.push_back({rule.name, text(0), effect, rule.code, text(1), text(2), text(3), text(4)});
   }
   return findings;

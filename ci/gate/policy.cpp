@@ -7,7 +7,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <sstream>
 
 #include "ci/gate/rules.h"
 #include "engine/values/error.h"
@@ -31,142 +30,101 @@ constexpr Number kNumbers[] = {
     {"largest_detectable", 0.1, 0.001, 1, "a series that cannot tell a change of this size is not measured"},
 };
 
-class Reader {
- public:
-  Reader(const toml::table& table, const std::string& file) : table_(table), file_(file) {}
+template <class Node, class... What>
+void check(bool held, const Node& node, const What&... what) {
+  const auto& source = node.source();
+  LOCKSTEP_CHECK(held, "[policy] ", source.path ? *source.path : "", ":", source.begin.line, ": ", what...);
+}
 
-  Policy read() {
-    check_keys(table_, {"version", "effects", "require", "numbers", "mute"}, "");
-    if (const auto* version = table_.get("version"))
-      check(version->value<int64_t>() == 1, *version, "version must be 1");
-    read_effects();
-    read_numbers();
-    read_demands();
-    read_mutes();
-    return std::move(policy_);
-  }
+void check_keys(const toml::table& table, const std::vector<std::string>& known, const char* where) {
+  std::string list;
+  for (const auto& k : known) list += (list.empty() ? "" : ", ") + k;
+  for (const auto& [key, node] : table)
+    check(std::find(known.begin(), known.end(), std::string(key.str())) != known.end(), node, "unknown key '",
+          key.str(), "'", where, "; there are ", list);
+}
 
- private:
-  template <class Node>
-  [[noreturn]] void fail(const Node& node, const std::string& what) const {
-    throw Error(concat("[policy] ", file_, ":", node.source().begin.line, ": ", what));
-  }
-  template <class Node>
-  void check(bool condition, const Node& node, const std::string& what) const {
-    if (!condition) fail(node, what);
-  }
+const toml::table& table_of(const toml::table& root, const char* key) {
+  static const toml::table empty;
+  const toml::node* node = root.get(key);
+  if (node == nullptr) return empty;
+  check(node->is_table(), *node, key, " must be a table: [", key, "]");
+  return *node->as_table();
+}
 
-  void check_keys(const toml::table& table, const std::vector<std::string>& known,
-                  const std::string& where) const {
-    for (const auto& [key, node] : table) {
-      if (std::find(known.begin(), known.end(), std::string(key.str())) != known.end()) continue;
-      std::string list;
-      for (const auto& k : known) list += (list.empty() ? "" : ", ") + k;
-      fail(node, concat("unknown key '", key.str(), "'", where, "; there are ", list));
-    }
+void read_effects(const toml::table& table, Policy& policy) {
+  std::vector<std::string> names;
+  for (const Rule& r : rules()) names.push_back(r.name);
+  check_keys(table, names, " in [effects]");
+  for (const auto& [rule, node] : table) {
+    const auto found = std::find(kEffects.begin(), kEffects.end(), node.value<std::string>().value_or(""));
+    check(found != kEffects.end(), node, rule.str(), " must be \"block\", \"warn\", \"note\" or \"off\"");
+    policy.effects[std::string(rule.str())] = static_cast<Effect>(found - kEffects.begin());
   }
+}
 
-  const toml::table& table_of(const char* key) const {
-    static const toml::table empty;
-    const toml::node* node = table_.get(key);
-    if (node == nullptr) return empty;
-    check(node->is_table(), *node, concat(key, " must be a table: [", key, "]"));
-    return *node->as_table();
+void read_numbers(const toml::table& table, Policy& policy) {
+  std::vector<std::string> names;
+  for (const Number& n : kNumbers) names.push_back(n.name);
+  check_keys(table, names, " in [numbers]");
+  for (const Number& n : kNumbers) {
+    const toml::node* node = table.get(n.name);
+    if (node == nullptr) continue;
+    const auto value = node->value<double>();
+    check(value && *value >= n.least && *value <= n.most, *node, n.name, " must be a number from ", n.least,
+          " to ", n.most, " (", n.about, ")");
+    policy.numbers[n.name] = *value;
   }
+}
 
-  void read_effects() {
-    std::vector<std::string> names;
-    for (const Rule& r : rules()) names.push_back(r.name);
-    const toml::table& table = table_of("effects");
-    check_keys(table, names, " in [effects]");
-    for (const auto& [rule, node] : table) {
-      const auto word = node.value<std::string>().value_or("");
-      const auto found = std::find(kEffects.begin(), kEffects.end(), word);
-      check(found != kEffects.end(), node,
-            concat(rule.str(), " must be \"block\", \"warn\", \"note\" or \"off\""));
-      policy_.effects[std::string(rule.str())] = static_cast<Effect>(found - kEffects.begin());
-    }
-  }
-
-  void read_numbers() {
-    policy_.numbers = default_policy().numbers;
-    std::vector<std::string> names;
-    for (const Number& n : kNumbers) names.push_back(n.name);
-    const toml::table& table = table_of("numbers");
-    check_keys(table, names, " in [numbers]");
-    for (const Number& n : kNumbers) {
-      const toml::node* node = table.get(n.name);
-      if (node == nullptr) continue;
-      const auto value = node->value<double>();
-      check(value && *value >= n.least && *value <= n.most, *node,
-            concat(n.name, " must be a number from ", n.least, " to ", n.most, " (", n.about, ")"));
-      policy_.numbers[n.name] = *value;
-    }
-  }
-
-  // suites = ["ops"], or suites = { ops = 1000 }: at least once, or at least so often.
-  void read_demands() {
-    const toml::table& table = table_of("require");
-    const std::pair<const char*, const char*> kinds[] = {{"suites", "suite"},  {"ops", "op"},
-                                                         {"pairs", "pair"},    {"labels", "label"},
-                                                         {"series", "series"}, {"curves", "curve"}};
-    check_keys(table, {"suites", "ops", "pairs", "labels", "series", "curves"}, " in [require]");
-    for (const auto& [key, kind] : kinds) {
-      const toml::node* node = table.get(key);
-      if (node == nullptr) continue;
-      if (const auto* names = node->as_array()) {
-        for (const auto& name : *names) {
-          check(name.is_string(), name, concat(key, " must hold names"));
-          policy_.demands.push_back({kind, *name.value<std::string>(), 1});
-        }
-      } else {
-        check(node->is_table(), *node,
-              concat(key, " must be a list of names, or a table of names and least counts"));
-        for (const auto& [name, least] : *node->as_table()) {
-          check(least.value<int64_t>().value_or(0) > 0, least,
-                concat(name.str(), " must be a count above 0"));
-          policy_.demands.push_back({kind, std::string(name.str()), *least.value<int64_t>()});
-        }
+// suites = ["ops"], or suites = { ops = 1000 }: at least once, or at least so often.
+void read_demands(const toml::table& table, Policy& policy) {
+  const std::vector<std::string> kinds{"suites", "ops", "pairs", "labels", "series", "curves"};
+  check_keys(table, kinds, " in [require]");
+  for (const auto& key : kinds) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) continue;
+    const std::string kind = key == "series" ? key : key.substr(0, key.size() - 1);
+    if (const auto* names = node->as_array()) {
+      for (const auto& name : *names) {
+        check(name.is_string(), name, key, " must hold names");
+        policy.demands.push_back({kind, *name.value<std::string>(), 1});
       }
+      continue;
+    }
+    check(node->is_table(), *node, key, " must be a list of names, or a table of names and least counts");
+    for (const auto& [name, least] : *node->as_table()) {
+      check(least.value<int64_t>().value_or(0) > 0, least, name.str(), " must be a count above 0");
+      policy.demands.push_back({kind, std::string(name.str()), *least.value<int64_t>()});
     }
   }
+}
 
-  std::string text_of(const toml::table& mute, const char* key) const {
-    const toml::node* node = mute.get(key);
-    check(node != nullptr && !node->value<std::string>().value_or("").empty(), mute,
-          concat("a mute needs bucket, owner, reason and expires; ", key, " is missing or empty"));
-    return *node->value<std::string>();
+std::string text_of(const toml::table& mute, const char* key) {
+  const toml::node* node = mute.get(key);
+  check(node != nullptr && !node->value<std::string>().value_or("").empty(), mute,
+        "a mute needs bucket, owner, reason and expires; ", key, " is missing or empty");
+  return *node->value<std::string>();
+}
+
+std::string day_of(const toml::table& mute) {
+  const toml::node* node = mute.get("expires");
+  check(node != nullptr, mute, "a mute needs bucket, owner, reason and expires; expires is missing");
+  const auto day = node->is_date() ? concat(node->as_date()->get()) : node->value<std::string>().value_or("");
+  check(is_day(day), *node, "expires must be a day such as 2027-01-31, not '", day, "'");
+  return day;
+}
+
+void read_mutes(const toml::node* node, Policy& policy) {
+  if (node == nullptr) return;
+  check(node->is_array_of_tables(), *node, "write each mute as [[mute]]");
+  for (const auto& item : *node->as_array()) {
+    const toml::table& mute = *item.as_table();
+    check_keys(mute, {"bucket", "owner", "reason", "expires"}, " in [[mute]]");
+    policy.mutes.push_back(
+        {text_of(mute, "bucket"), text_of(mute, "owner"), text_of(mute, "reason"), day_of(mute)});
   }
-
-  std::string day_of(const toml::table& mute) const {
-    const toml::node* node = mute.get("expires");
-    check(node != nullptr, mute, "a mute needs bucket, owner, reason and expires; expires is missing");
-    std::ostringstream day;
-    if (node->is_date())
-      day << node->as_date()->get();
-    else
-      day << node->value<std::string>().value_or("");
-    check(is_day(day.str()), *node,
-          concat("expires must be a day such as 2027-01-31, not '", day.str(), "'"));
-    return day.str();
-  }
-
-  void read_mutes() {
-    const toml::node* node = table_.get("mute");
-    if (node == nullptr) return;
-    check(node->is_array_of_tables(), *node, "write each mute as [[mute]]");
-    for (const auto& item : *node->as_array()) {
-      const toml::table& mute = *item.as_table();
-      check_keys(mute, {"bucket", "owner", "reason", "expires"}, " in [[mute]]");
-      policy_.mutes.push_back(
-          {text_of(mute, "bucket"), text_of(mute, "owner"), text_of(mute, "reason"), day_of(mute)});
-    }
-  }
-
-  const toml::table& table_;
-  const std::string& file_;
-  Policy policy_;
-};
+}
 
 }  // namespace
 
@@ -188,7 +146,15 @@ Policy default_policy() {
 Policy parse_policy(std::string_view text, const std::string& file) {
   try {
     const toml::table table = toml::parse(text, file);
-    return Reader(table, file).read();
+    check_keys(table, {"version", "effects", "require", "numbers", "mute"}, "");
+    const auto* version = table.get("version");
+    if (version != nullptr) check(version->value<int64_t>() == 1, *version, "version must be 1");
+    Policy policy = default_policy();
+    read_effects(table_of(table, "effects"), policy);
+    read_numbers(table_of(table, "numbers"), policy);
+    read_demands(table_of(table, "require"), policy);
+    read_mutes(table.get("mute"), policy);
+    return policy;
   } catch (const toml::parse_error& e) {
     throw Error(concat("[policy] ", file, ":", e.source().begin.line, ": ", e.description()));
   }
@@ -202,10 +168,7 @@ Policy read_policy(const std::string& file) {
 
 std::string to_json(const Policy& policy) {
   nlohmann::ordered_json json;
-  for (const Rule& rule : rules()) {
-    const auto chosen = policy.effects.find(rule.name);
-    json["effects"][rule.name] = name(chosen == policy.effects.end() ? rule.effect : chosen->second);
-  }
+  for (const Rule& rule : rules()) json["effects"][rule.name] = name(effect_of(rule, policy));
   json["numbers"] = policy.numbers;
   json["require"] = nlohmann::json::array();
   for (const Demand& d : policy.demands)

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "ci/gate/queries.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
 #include "engine/values/error.h"
@@ -22,10 +21,6 @@ using dashboard::Store;
 std::string text_of(sqlite3_value* value) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
   return text == nullptr ? "" : std::string(text, static_cast<size_t>(sqlite3_value_bytes(value)));
-}
-
-void answer(sqlite3_context* context, const std::string& text) {
-  sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
 }
 
 // case_key(build, engine, version, numerics, seed, suite, law, variant, token)
@@ -47,30 +42,30 @@ std::string cut(std::string text, size_t most) {
   return text.substr(0, most) + "…";
 }
 
-void first_line(sqlite3_context* context, int, sqlite3_value** v) {
-  const std::string text = text_of(v[0]);
-  answer(context, cut(text.substr(0, text.find('\n')), 300));
+// A function of one text.
+template <std::string (*function)(const std::string&)>
+void of_text(sqlite3_context* context, int, sqlite3_value** v) {
+  const std::string text = function(text_of(v[0]));
+  sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
 }
 
-void shortened(sqlite3_context* context, int, sqlite3_value** v) {
-  answer(context, cut(text_of(v[0]), 120));
+std::string first_line(const std::string& text) {
+  return cut(text.substr(0, text.find('\n')), 300);
 }
 
-void shell_quoted(sqlite3_context* context, int, sqlite3_value** v) {
-  answer(context, lockstep::shell_quoted(text_of(v[0])));
+std::string shortened(const std::string& text) {
+  return cut(text, 120);
+}
+
+std::string quoted(const std::string& text) {
+  return shell_quoted(text);
 }
 
 void add_functions(SQLite::Database& db) {
   db.createFunction("case_key", 9, true, nullptr, case_key, nullptr, nullptr, nullptr);
-  db.createFunction("first_line", 1, true, nullptr, first_line, nullptr, nullptr, nullptr);
-  db.createFunction("shortened", 1, true, nullptr, shortened, nullptr, nullptr, nullptr);
-  db.createFunction("shell_quoted", 1, true, nullptr, shell_quoted, nullptr, nullptr, nullptr);
-}
-
-void attach(SQLite::Database& db, const std::string& path) {
-  SQLite::Statement attach(db, "ATTACH ? AS base");
-  attach.bind(1, path);
-  attach.exec();
+  db.createFunction("first_line", 1, true, nullptr, of_text<first_line>, nullptr, nullptr, nullptr);
+  db.createFunction("shortened", 1, true, nullptr, of_text<shortened>, nullptr, nullptr, nullptr);
+  db.createFunction("shell_quoted", 1, true, nullptr, of_text<quoted>, nullptr, nullptr, nullptr);
 }
 
 // The runs of a side: those of the commit whose runs began last; of the baseline, of the candidate's engine.
@@ -87,35 +82,48 @@ void choose_runs(SQLite::Database& db) {
 
 // Everything of one side that several rules read, computed once.
 void remember(SQLite::Database& db, const std::string& schema, const std::string& side) {
-  const auto table = [&](const std::string& name, const std::string& query) {
-    db.exec("CREATE TEMP TABLE " + side + name + " AS " + query);
+  const auto table = [&](const char* name, const std::string& columns, const std::string& from,
+                         const std::string& group = "") {
+    db.exec("CREATE TEMP TABLE " + side + name + " AS SELECT " + columns + " FROM " + from +
+            (group.empty() ? "" : " GROUP BY " + group));
   };
-  const std::string of_side = " WHERE run_id IN (SELECT id FROM " + side + "run)";
-  const std::string child = " WHERE run IN (SELECT id FROM " + side + "run)";
-  table("verdicts", "SELECT suite, self_check, verdict, severity, failure, sum(cases) AS cases FROM " +
-                        schema + ".v_verdicts" + of_side + " GROUP BY suite, self_check, verdict");
-  table("measured", "SELECT suite, sum(iif(verdict IN ('gave_up', 'broken'), 0, cases)) AS cases FROM " +
-                        side + "verdicts GROUP BY suite");
-  table("failures",
-        "SELECT bucket, suite, verdict, op, placement, mesh, dtype, token, explanation, replay, sum(cases) "
-        "AS cases, "
-        "min(length(token)) FROM " +
-            schema + ".v_failures" + of_side + " GROUP BY bucket");
-  table("coverage", "SELECT op, placement, sum(hits) AS hits FROM " + schema + ".coverage" + child +
-                        " GROUP BY op, placement");
-  table("refusals", "SELECT suite, op, reason, sum(hits) AS hits FROM " + schema + ".v_refusals" + of_side +
-                        " GROUP BY suite, op, reason");
-  table("labels", "SELECT label, sum(hits) AS hits FROM " + schema + ".label" + child + " GROUP BY label");
-  table("curves", "SELECT * FROM " + schema + ".v_curve_diff" + of_side);
-  table("points", "SELECT * FROM " + schema + ".v_curves" + of_side);
-  table("series", "SELECT * FROM " + schema + ".v_series" + of_side);
+  const std::string runs = " IN (SELECT id FROM " + side + "run)";
+  const auto view = [&](const char* name) { return schema + "." + name + " WHERE run_id" + runs; };
+  table("verdicts", "suite, self_check, verdict, severity, failure, sum(cases) AS cases", view("v_verdicts"),
+        "suite, self_check, verdict");
+  table("measured", "suite, sum(iif(verdict IN ('gave_up', 'broken'), 0, cases)) AS cases", side + "verdicts",
+        "suite");
+  table(
+      "failures", "*, cases || iif(cases = 1, ' case', ' cases') AS counted, first_line(explanation) AS line",
+      "(SELECT bucket, suite, verdict, op, placement, mesh, dtype, token, explanation, replay, sum(cases) AS "
+      "cases, min(length(token)) FROM " +
+          view("v_failures") + " GROUP BY bucket)");
+  table("coverage", "op, placement, sum(hits) AS hits", schema + ".coverage WHERE run" + runs,
+        "op, placement");
+  table("labels", "label, sum(hits) AS hits", schema + ".label WHERE run" + runs, "label");
+  table("refusals", "suite, op, reason, sum(hits) AS hits", view("v_refusals"), "suite, op, reason");
+  for (const auto& [name, of] : {std::pair{"curves", "v_curve_diff"},
+                                 {"points", "v_curves"},
+                                 {"series", "v_series"},
+                                 {"faults", "v_faults"},
+                                 {"plan", "v_plan"},
+                                 {"gates", "v_gates"},
+                                 {"replayed", "v_replayed"},
+                                 {"environment", "v_environment"}})
+    table(name, "*", view(of));
 }
 
-// What compares the two sides case by case; the key of a case is computed with the baseline's build.
+// What compares the two sides; the key of a case is computed with the baseline's build.
 void relate(SQLite::Database& db) {
   db.exec(R"(
-    CREATE TEMP TABLE share AS SELECT min(1.0, (SELECT coalesce(sum(cases), 0) FROM c_measured) * 1.0
-                                               / max(1, (SELECT sum(cases) FROM b_measured))) AS value;
+    CREATE TEMP TABLE b_buckets AS SELECT * FROM base.v_buckets WHERE engine IN (SELECT engine FROM c_run);
+    CREATE TEMP TABLE fresh AS SELECT f.*, k.state, k.last_commit, k.clean_commits
+      FROM c_failures f LEFT JOIN b_buckets k ON k.bucket = f.bucket
+      WHERE f.bucket NOT IN (SELECT bucket FROM b_failures);
+    CREATE TEMP TABLE often AS SELECT value AS least,
+      min(1.0, (SELECT coalesce(sum(cases), 0) FROM c_measured) * 1.0
+               / max(1, (SELECT sum(cases) FROM b_measured))) AS share
+      FROM number WHERE name = 'expected_hits';
     CREATE TEMP TABLE same_case AS
       SELECT c.suite, c.op, c.verdict, cv.severity, cv.failure, c.bucket, c.token, c.explanation,
              b.verdict AS before, bv.severity AS severity_before
@@ -185,15 +193,13 @@ Sides::Sides(const std::string& baseline, const std::string& candidate, const Po
   try {
     SQLite::Database& db = database();
     add_functions(db);
-    attach(db, baseline_.path());
+    SQLite::Statement attach(db, "ATTACH ? AS base");
+    dashboard::sql::run(attach, baseline_.path());
     choose_runs(db);
+    state_policy(db, policy, claims, today);
     remember(db, "main", "c_");
     remember(db, "base", "b_");
     relate(db);
-    db.exec(
-        "CREATE TEMP TABLE b_buckets AS SELECT * FROM base.v_buckets WHERE engine IN (SELECT engine FROM "
-        "c_run)");
-    state_policy(db, policy, claims, today);
     judge_series(db, claims.speed);
   } catch (const SQLite::Exception&) {
     dashboard::rethrow_as_store_error(candidate);

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
 
-#include "ci/output/counts.h"
 #include "ci/output/output.h"
 #include "ci/output/text.h"
 
@@ -37,149 +40,136 @@ std::string attribute(std::string_view name, std::string_view value) {
   return " " + std::string(name) + "=\"" + xml(cut(utf8(value), kMostName), true) + "\"";
 }
 
-std::string seconds_text(double seconds) {
+std::string time_attribute(double seconds) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.3f", std::max(seconds, 0.0));
-  return text;
+  return attribute("time", text);
 }
 
 // How a testcase came out; the element of that name is inside it.
-enum class Outcome { kPassed, kFailure, kError, kSkipped };
-constexpr std::array<const char*, 4> kElements = {"", "failure", "error", "skipped"};
+enum Outcome { kPassed, kFailure, kError, kSkipped };
+constexpr const char* kElements[] = {"", "failure", "error", "skipped"};
+
+struct Test {
+  std::string name;
+  Outcome outcome = kPassed;
+  std::string type{}, message{}, text{};
+  double seconds = 0;
+};
 
 struct Suite {
   std::string name{}, cases{}, properties{};
   double seconds = 0;
-  int64_t tests = 0;
-  std::array<int64_t, 4> by_outcome{};
+  std::array<int64_t, 4> outcomes{};
 
-  void add(const std::string& test, Outcome outcome, const std::string& type, const std::string& message,
-           const std::string& text, double time = 0) {
-    ++tests;
-    ++by_outcome[static_cast<size_t>(outcome)];
-    seconds += time;
-    cases += "    <testcase" + attribute("classname", "lockstep." + name) + attribute("name", test) +
-             attribute("time", seconds_text(time));
-    const std::string body = xml(cut(utf8(text), kMostText), false);
-    if (outcome == Outcome::kPassed) {
-      cases += body.empty() ? "/>\n" : "><system-out>" + body + "</system-out></testcase>\n";
-      return;
-    }
-    const std::string element = kElements[static_cast<size_t>(outcome)];
-    cases += "><" + element + attribute("type", type) + attribute("message", message) + ">" + body + "</" +
-             element + "></testcase>\n";
+  void add(const Test& test) {
+    ++outcomes[test.outcome];
+    seconds += test.seconds;
+    cases += "    <testcase" + attribute("classname", "lockstep." + name) + attribute("name", test.name) +
+             time_attribute(test.seconds);
+    const std::string text = xml(cut(utf8(test.text), kMostText), false), element = kElements[test.outcome];
+    if (test.outcome != kPassed)
+      cases += "><" + element + attribute("type", test.type) + attribute("message", test.message) + ">" +
+               text + "</" + element + "></testcase>\n";
+    else
+      cases += text.empty() ? "/>\n" : "><system-out>" + text + "</system-out></testcase>\n";
   }
-  void property(const std::string& key, const std::string& value) {
-    properties += "      <property" + attribute("name", key) + attribute("value", value) + "/>\n";
+  void property(const std::string& key, int64_t value) {
+    properties +=
+        "      <property" + attribute("name", key) + attribute("value", std::to_string(value)) + "/>\n";
   }
   std::string counts() const {
-    return attribute("tests", std::to_string(tests)) + attribute("failures", std::to_string(by_outcome[1])) +
-           attribute("errors", std::to_string(by_outcome[2]));
+    const auto tests = std::accumulate(outcomes.begin(), outcomes.end(), int64_t{0});
+    return attribute("tests", std::to_string(tests)) + attribute("failures", std::to_string(outcomes[1])) +
+           attribute("errors", std::to_string(outcomes[2]));
   }
 };
 
 // Law: a suite passes if none of its cases fails, is an error if only the harness failed, and is skipped, not
 // passed, if only muted buckets fail or every case gave up.
-void add_cases(const ReportModel& p, const std::string& name, bool muted, Suite& suite) {
-  int64_t cases = 0, failing = 0, broken = 0, gave_up = 0;
-  double seconds = 0;
-  std::string text;
-  for (size_t i = 0; i < p.verdicts.rows.size(); ++i) {
-    if (p.verdicts.text(i, "suite") != name) continue;
-    const int64_t n = p.verdicts.integer(i, "cases");
-    const std::string verdict = p.verdicts.text(i, "verdict");
-    const bool self_check = p.verdicts.integer(i, "self_check") != 0;
-    const std::string key = (self_check ? "self_check." : "verdict.") + verdict;
-    suite.property(key, std::to_string(n));
-    text += key + " " + std::to_string(n) + "\n";
-    cases += n;
-    seconds += p.verdicts.number(i, "seconds");
-    if (verdict == "gave_up") gave_up += n;
-    if (verdict == "broken")
-      broken += n;
-    else if (p.verdicts.integer(i, "failure") != 0)
-      failing += n;
+Test every_case(const ReportModel& p, Suite& suite, bool all_muted) {
+  Test test{"every case"};
+  int64_t cases = 0, failing = 0, broken = 0, gave_up = 0, fine = 0;
+  for (const Row& v : p.verdicts) {
+    const std::string verdict = v.text("verdict");
+    if (v.text("suite") != suite.name) continue;
+    const std::string key = (v.integer("self_check") != 0 ? "self_check." : "verdict.") + verdict;
+    suite.property(key, v.integer("cases"));
+    test.text += key + " " + v.text("cases") + "\n";
+    test.seconds += v.number("seconds");
+    cases += v.integer("cases");
+    (verdict == "gave_up"        ? gave_up
+     : verdict == "broken"       ? broken
+     : v.integer("failure") != 0 ? failing
+                                 : fine) += v.integer("cases");
   }
   const std::string said = plural(failing, "case fails", "cases fail") + " of " + std::to_string(cases);
-  if (failing + broken > 0 && muted)
-    return suite.add("every case", Outcome::kSkipped, "muted", said + ", all in muted buckets", text,
-                     seconds);
-  if (failing > 0) return suite.add("every case", Outcome::kFailure, "cases", said, text, seconds);
-  if (broken > 0)
-    return suite.add("every case", Outcome::kError, "broken", plural(broken, "case broke", "cases broke"),
-                     text, seconds);
-  if (gave_up == cases)
-    return suite.add("every case", Outcome::kSkipped, "gave_up", "every case gave up", text, seconds);
-  suite.add("every case", Outcome::kPassed, "", "", text, seconds);
+  const auto came_out = [&](Outcome outcome, const char* type, const std::string& message) {
+    return Test{test.name, outcome, type, message, test.text, test.seconds};
+  };
+  if (failing + broken > 0 && all_muted) return came_out(kSkipped, "muted", said + ", all in muted buckets");
+  if (failing > 0) return came_out(kFailure, "cases", said);
+  if (broken > 0) return came_out(kError, "broken", plural(broken, "case broke", "cases broke"));
+  if (gave_up == cases) return came_out(kSkipped, "gave_up", "every case gave up");
+  return test;
 }
 
-void add_bucket(const ReportModel& p, const Live& live, Suite& suite) {
-  const Table& f = p.failures;
-  const std::string verdict = f.text(live.failure, "verdict");
-  const std::string message = plural(f.integer(live.failure, "cases"), "case", "cases") + " " + verdict +
-                              ": " + f.text(live.failure, "op") + " on " + f.text(live.failure, "placement") +
-                              ", mesh " + f.text(live.failure, "mesh");
-  std::string text =
-      "law: " + f.text(live.failure, "law") + "\nstate: " + p.buckets.text(live.bucket, "state") + "\n";
-  if (live.muted) {
-    const std::string mute = "muted by " + p.buckets.text(live.bucket, "owner") + " until " +
-                             p.buckets.text(live.bucket, "expires") + ": " +
-                             p.buckets.text(live.bucket, "reason");
-    return suite.add(f.text(live.failure, "bucket"), Outcome::kSkipped, "muted", mute, text + message);
+Test test_of_bucket(const Row& f) {
+  const std::string verdict = f.text("verdict"), bucket = f.text("bucket");
+  const std::string message = plural(f.integer("cases"), "case", "cases") + " " + verdict + ": " +
+                              f.text("op") + " on " + f.text("placement") + ", mesh " + f.text("mesh");
+  const std::string text = "law: " + f.text("law") + "\nstate: " + f.text("state") + "\n";
+  if (muted(f)) {
+    const std::string mute =
+        "muted by " + f.text("owner") + " until " + f.text("expires") + ": " + f.text("reason");
+    return {bucket, kSkipped, "muted", mute, text + message};
   }
-  text += f.text(live.failure, "explanation") + "\n" + cut(utf8(f.text(live.failure, "program")), 16'000) +
-          "\nreplay: " + f.text(live.failure, "replay") + "\n";
-  suite.add(f.text(live.failure, "bucket"), verdict == "broken" ? Outcome::kError : Outcome::kFailure,
-            verdict, message, text);
+  return {bucket, verdict == "broken" ? kError : kFailure, verdict, message,
+          text + f.text("explanation") + "\n" + cut(utf8(f.text("program")), 16'000) +
+              "\nreplay: " + f.text("replay") + "\n"};
 }
 
-std::vector<std::string> names_of_suites(const ReportModel& p) {
-  std::vector<std::string> names;
-  for (const Table* table : {&p.verdicts, &p.failures})
-    for (size_t i = 0; i < table->rows.size(); ++i) {
-      const std::string name = table->text(i, "suite");
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  return names;
-}
-
-// Codes that say that the harness, not the program under test, is at fault.
-bool is_error(int64_t code) {
-  return code == 2 || code == 3 || code == 7;
+Suite suite_of_cases(const ReportModel& p, const std::string& name) {
+  Suite suite{name};
+  Table buckets;
+  std::copy_if(p.failures.begin(), p.failures.end(), std::back_inserter(buckets),
+               [&](const Row& f) { return f.text("suite") == name; });
+  suite.add(every_case(p, suite, !buckets.empty() && std::all_of(buckets.begin(), buckets.end(), muted)));
+  for (const Row& f : buckets) suite.add(test_of_bucket(f));
+  return suite;
 }
 
 // Law: a testcase for each rule that found something; it fails if one of its findings blocks.
 Suite suite_of_findings(const ReportModel& p) {
+  std::map<std::string, std::pair<Test, long>> rules;
+  for (const Row& f : p.findings) {
+    auto& [test, findings] = rules[f.text("rule")];
+    ++findings;
+    const std::string line = f.text("effect") + ": " + f.text("subject") + ": " + f.text("detail") +
+                             " (expected " + f.text("expected") + ", got " + f.text("got") + ")";
+    if (test.text.size() < kMostText) test.text += line + "\n";
+    if (f.text("effect") != "block") continue;
+    if (test.outcome == kPassed) test.message = line;
+    if (test.outcome != kFailure) test.outcome = of_harness(f.integer("code")) ? kError : kFailure;
+  }
   Suite suite{"gate"};
-  std::map<std::string, std::vector<size_t>> rules;
-  for (size_t i = 0; i < p.findings.rows.size(); ++i) rules[p.findings.text(i, "rule")].push_back(i);
-  for (const auto& [rule, rows] : rules) {
-    std::string text, first;
-    Outcome outcome = Outcome::kPassed;
-    for (const size_t i : rows) {
-      const std::string line = p.findings.text(i, "effect") + ": " + p.findings.text(i, "subject") + ": " +
-                               p.findings.text(i, "detail") + " (expected " + p.findings.text(i, "expected") +
-                               ", got " + p.findings.text(i, "got") + ")";
-      if (text.size() < kMostText) text += line + "\n";
-      if (p.findings.text(i, "effect") != "block") continue;
-      if (outcome == Outcome::kPassed) first = line;
-      const Outcome here = is_error(p.findings.integer(i, "code")) ? Outcome::kError : Outcome::kFailure;
-      outcome = outcome == Outcome::kFailure ? outcome : here;
-    }
-    suite.add(rule, outcome, rule, plural(static_cast<long>(rows.size()), "finding: ", "findings: ") + first,
-              text);
+  for (auto& [rule, found] : rules) {
+    auto& [test, findings] = found;
+    test.name = test.type = rule;
+    test.message = plural(findings, "finding: ", "findings: ") + test.message;
+    suite.add(test);
   }
   return suite;
 }
 
 // The rules of the runs, the demands of their plan, and the planted faults: each passes or comes out as
 // `red`.
-Suite suite_of(const std::string& name, const Table& table, const std::string& key, const std::string& passed,
-               Outcome red, const std::function<std::string(size_t)>& say) {
+template <class Say>
+Suite suite_of(const char* name, const Table& table, const char* key, const char* passed, Outcome red,
+               Say&& say) {
   Suite suite{name};
-  for (size_t i = 0; i < table.rows.size(); ++i)
-    suite.add(table.text(i, key), table.integer(i, passed) != 0 ? Outcome::kPassed : red, key, say(i),
-              say(i));
+  for (const Row& row : table)
+    suite.add({row.text(key), row.integer(passed) != 0 ? kPassed : red, key, say(row), say(row)});
   return suite;
 }
 
@@ -187,50 +177,38 @@ Suite suite_of(const std::string& name, const Table& table, const std::string& k
 // where readers look for what a suite is about.
 Suite suite_of_whole(const ReportModel& p) {
   Suite suite{"lockstep"};
-  for (const auto& [key, n] : listed(p.counts)) suite.property(key, std::to_string(n));
+  for (const auto& [key, n] : p.counts) suite.property(key, n);
   const Headline whole = headline(p);
   const auto codes = exit_codes(p);
-  const bool error = !codes.empty() && is_error(codes[0]);
-  suite.add("verdict",
-            !whole.red ? Outcome::kPassed
-            : error    ? Outcome::kError
-                       : Outcome::kFailure,
-            "headline", whole.text, whole.text);
+  const Outcome red = !codes.empty() && of_harness(codes[0]) ? kError : kFailure;
+  suite.add({"verdict", whole.red ? red : kPassed, "headline", whole.text, whole.text});
   return suite;
 }
 
 std::vector<Suite> suites_of(const ReportModel& p) {
   std::vector<Suite> suites = {suite_of_whole(p)};
-  const auto live = live_buckets(p);
-  for (const std::string& name : names_of_suites(p)) {
-    Suite suite{name};
-    std::vector<Live> buckets;
-    for (const Live& bucket : live)
-      if (p.failures.text(bucket.failure, "suite") == name) buckets.push_back(bucket);
-    const bool muted = !buckets.empty() &&
-                       std::all_of(buckets.begin(), buckets.end(), [](const Live& b) { return b.muted; });
-    add_cases(p, name, muted, suite);
-    for (const Live& bucket : buckets) add_bucket(p, bucket, suite);
-    suites.push_back(std::move(suite));
-  }
+  std::set<std::string> known;
+  for (const Table* table : {&p.verdicts, &p.failures})
+    for (const Row& row : *table)
+      if (const auto name = row.text("suite"); known.insert(name).second)
+        suites.push_back(suite_of_cases(p, name));
   suites.push_back(suite_of_findings(p));
   // Where the gate judged, its findings count: a run's own rules know no mutes and no baseline.
-  const Outcome red_rule = judged(p) ? Outcome::kSkipped : Outcome::kFailure;
-  suites.push_back(suite_of("rules", p.gates, "rule", "passed", red_rule, [&](size_t i) {
-    return "required " + p.gates.text(i, "required") + ", got " + p.gates.text(i, "got");
+  const Outcome red_rule = judged(p) ? kSkipped : kFailure;
+  suites.push_back(suite_of("rules", p.gates, "rule", "passed", red_rule, [](const Row& gate) {
+    return "required " + gate.text("required") + ", got " + gate.text("got");
   }));
-  suites.push_back(suite_of("plan", p.plan, "name", "met", Outcome::kFailure, [&](size_t i) {
-    return "at least " + p.plan.text(i, "least") + " of " + p.plan.text(i, "kind") + ", got " +
-           p.plan.text(i, "got");
+  suites.push_back(suite_of("plan", p.plan, "name", "met", kFailure, [](const Row& demand) {
+    return "at least " + demand.text("least") + " of " + demand.text("kind") + ", got " + demand.text("got");
   }));
-  suites.push_back(suite_of("planted faults", p.faults, "fault", "found", Outcome::kFailure, [&](size_t i) {
-    return plural(p.faults.integer(i, "cases"), "case", "cases") + " by suite " + p.faults.text(i, "suite");
+  suites.push_back(suite_of("planted faults", p.faults, "fault", "found", kFailure, [](const Row& fault) {
+    return plural(fault.integer("cases"), "case", "cases") + " by suite " + fault.text("suite");
   }));
   return suites;
 }
 
 std::string timestamp(const ReportModel& p) {
-  const std::time_t at = p.runs.rows.empty() ? 0 : p.runs.integer(p.runs.rows.size() - 1, "time");
+  const std::time_t at = p.runs.empty() ? 0 : p.runs.back().integer("time");
   std::tm parts{};
   gmtime_r(&at, &parts);
   char text[40];
@@ -241,25 +219,20 @@ std::string timestamp(const ReportModel& p) {
 }  // namespace
 
 std::string render_junit(const ReportModel& p) {
-  const auto suites = suites_of(p);
   Suite all;
-  for (const Suite& suite : suites) {
-    all.tests += suite.tests;
+  std::string out;
+  for (const Suite& suite : suites_of(p)) {
+    if (suite.cases.empty()) continue;
     all.seconds += suite.seconds;
-    for (size_t i = 0; i < all.by_outcome.size(); ++i) all.by_outcome[i] += suite.by_outcome[i];
-  }
-  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"lockstep\"" +
-                    all.counts() + attribute("time", seconds_text(all.seconds)) + ">\n";
-  const auto write = [&](const Suite& suite) {
+    for (size_t i = 0; i < all.outcomes.size(); ++i) all.outcomes[i] += suite.outcomes[i];
     out += "  <testsuite" + attribute("name", suite.name) + suite.counts() +
-           attribute("skipped", std::to_string(suite.by_outcome[3])) +
-           attribute("time", seconds_text(suite.seconds)) + attribute("timestamp", timestamp(p)) + ">\n";
+           attribute("skipped", std::to_string(suite.outcomes[kSkipped])) + time_attribute(suite.seconds) +
+           attribute("timestamp", timestamp(p)) + ">\n";
     if (!suite.properties.empty()) out += "    <properties>\n" + suite.properties + "    </properties>\n";
     out += suite.cases + "  </testsuite>\n";
-  };
-  for (const Suite& suite : suites)
-    if (suite.tests > 0) write(suite);
-  return out + "</testsuites>\n";
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"lockstep\"" + all.counts() +
+         time_attribute(all.seconds) + ">\n" + out + "</testsuites>\n";
 }
 
 }  // namespace lockstep::output

@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "ci/output/counts.h"
 #include "ci/output/output.h"
 #include "ci/output/text.h"
+#include "ci/output/view.h"
 #include "dashboard/store/hash.h"
 
 namespace lockstep::output {
@@ -31,12 +31,7 @@ Json message(const std::string& text) {
 std::string identity(const std::string& text) {
   const std::string clean = one_line(text);
   if (clean == text && text.size() <= kMostName) return text;
-  std::string hash;
-  for (const uint8_t byte : dashboard::Hasher().add(text).key()) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    hash += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return cut(clean, kMostName) + " #" + hash;
+  return cut(clean, kMostName) + " #" + hex_of(dashboard::Hasher().add(text).key());
 }
 
 // A path of one segment: what is no letter, digit, '-', '_' or '.' in percent signs.
@@ -101,101 +96,76 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-Json result_of_bucket(const ReportModel& p, size_t row, Rules& rules) {
-  const Table& b = p.buckets;
-  const std::string state = b.text(row, "state"), law = or_dash(b.text(row, "law"));
-  const bool absent = std::string_view(baseline(state)) == "absent";
-  const std::string id = identity(law);
+std::string brief(const Row& row, const char* column) {
+  return cut(one_line(row.text(column)), kMostName);
+}
+
+bool gone(const Row& bucket) {
+  return std::string_view(baseline(bucket.text("state"))) == "absent";
+}
+
+Json result_of_bucket(const Row& b, Rules& rules) {
+  const std::string state = b.text("state"), law = or_dash(b.text("law")), id = identity(law);
   Json result = {
       {"ruleId", id},
       {"ruleIndex", rules.index(id, "Law: " + cut(one_line(law), kMostName))},
-      {"level", absent ? "note" : "error"},
-      {"message",
-       message(plural(b.integer(row, "cases"), "case", "cases") + " " + b.text(row, "verdict") + ": " +
-               b.text(row, "op") + " on " + b.text(row, "placement") + ", mesh " + b.text(row, "mesh") +
-               ". " + b.text(row, "explanation") + "\n" + b.text(row, "replay"))},
-      {"locations",
-       Json::array({location(b.text(row, "suite"), or_dash(b.text(row, "op")), b.text(row, "placement"))})},
-      {"partialFingerprints", {{"bucketSignature/v1", identity(b.text(row, "bucket"))}}},
+      {"level", gone(b) ? "note" : "error"},
+      {"message", message(plural(b.integer("cases"), "case", "cases") + " " + b.text("verdict") + ": " +
+                          b.text("op") + " on " + b.text("placement") + ", mesh " + b.text("mesh") + ". " +
+                          b.text("explanation") + "\n" + b.text("replay"))},
+      {"locations", Json::array({location(b.text("suite"), or_dash(b.text("op")), b.text("placement"))})},
+      {"partialFingerprints", {{"bucketSignature/v1", identity(b.text("bucket"))}}},
       {"baselineState", baseline(state)},
-      {"occurrenceCount", std::max<int64_t>(b.integer(row, "cases"), 1)},
+      {"occurrenceCount", std::max<int64_t>(b.integer("cases"), 1)},
       {"properties",
        {{"state", state},
-        {"suite", cut(one_line(b.text(row, "suite")), kMostName)},
-        {"verdict", b.text(row, "verdict")},
-        {"firstCommit", cut(one_line(b.text(row, "first_commit")), kMostName)},
-        {"lastCommit", cut(one_line(b.text(row, "last_commit")), kMostName)},
-        {"token", cut(one_line(b.text(row, "token")), kMostText)}}}};
-  if (state == "muted")
-    result["suppressions"] =
-        Json::array({{{"kind", "external"},
-                      {"status", "accepted"},
-                      {"justification", cut(one_line(b.text(row, "owner") + " until " +
-                                                     b.text(row, "expires") + ": " + b.text(row, "reason")),
-                                            kMostText)}}});
+        {"suite", brief(b, "suite")},
+        {"verdict", b.text("verdict")},
+        {"firstCommit", brief(b, "first_commit")},
+        {"lastCommit", brief(b, "last_commit")},
+        {"token", cut(one_line(b.text("token")), kMostText)}}}};
+  const std::string mute = b.text("owner") + " until " + b.text("expires") + ": " + b.text("reason");
+  if (muted(b))
+    result["suppressions"] = Json::array(
+        {{{"kind", "external"}, {"status", "accepted"}, {"justification", cut(one_line(mute), kMostText)}}});
   return result;
 }
 
-const char* level_of(const std::string& effect) {
-  return effect == "block" ? "error" : effect == "warn" ? "warning" : "note";
-}
-
-Json result_of_finding(const ReportModel& p, size_t row, Rules& rules) {
-  const Table& f = p.findings;
-  const std::string rule = or_dash(f.text(row, "rule")), subject = f.text(row, "subject");
-  const std::string id = identity(rule);
-  std::string text = subject + ": " + f.text(row, "detail") + " Expected " + f.text(row, "expected") +
-                     ", got " + f.text(row, "got") + ".";
-  if (!f.text(row, "replay").empty()) text += "\n" + f.text(row, "replay");
+Json result_of_finding(const Row& f, Rules& rules) {
+  const std::string rule = or_dash(f.text("rule")), subject = f.text("subject"), effect = f.text("effect");
+  const std::string id = identity(rule), replay = f.text("replay");
   return {{"ruleId", id},
           {"ruleIndex", rules.index(id, "Rule of the gate: " + cut(one_line(rule), kMostName))},
-          {"level", level_of(f.text(row, "effect"))},
-          {"message", message(text)},
+          {"level", effect == "block"  ? "error"
+                    : effect == "warn" ? "warning"
+                                       : "note"},
+          {"message", message(subject + ": " + f.text("detail") + " Expected " + f.text("expected") +
+                              ", got " + f.text("got") + "." + (replay.empty() ? "" : "\n" + replay))},
           {"locations", Json::array({location("gate", or_dash(subject), "")})},
           {"partialFingerprints", {{"finding/v1", identity(rule + " | " + subject)}}},
           {"baselineState", "new"},
-          {"properties", {{"effect", f.text(row, "effect")}, {"exitCode", f.integer(row, "code")}}}};
-}
-
-// Rows of v_buckets: those that fail first, then those that are gone.
-std::vector<size_t> in_order(const ReportModel& p) {
-  std::vector<size_t> rows(p.buckets.rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = i;
-  std::stable_partition(rows.begin(), rows.end(), [&](size_t i) {
-    return std::string_view(baseline(p.buckets.text(i, "state"))) != "absent";
-  });
-  return rows;
+          {"properties", {{"effect", effect}, {"exitCode", f.integer("code")}}}};
 }
 
 // Blocking findings, live buckets, other findings, buckets that are gone: a cut takes from the end.
-Json results_of(const ReportModel& p, Rules& rules, size_t most) {
+Json results_of(const ReportModel& p, Rules& rules) {
   Json results = Json::array();
-  const auto findings = [&](bool blocking) {
-    for (size_t i = 0; i < p.findings.rows.size() && results.size() < most; ++i)
-      if ((p.findings.text(i, "effect") == "block") == blocking)
-        results.push_back(result_of_finding(p, i, rules));
+  const auto add = [&](const Table& table, const auto& keep, const auto& result_of) {
+    for (const Row& row : table)
+      if (results.size() < kMostResults && keep(row)) results.push_back(result_of(row, rules));
   };
-  const auto buckets = in_order(p);
-  size_t next = 0;
-  const auto take = [&](bool absent) {
-    for (; next < buckets.size() && results.size() < most; ++next) {
-      const bool gone = std::string_view(baseline(p.buckets.text(buckets[next], "state"))) == "absent";
-      if (gone && !absent) return;
-      results.push_back(result_of_bucket(p, buckets[next], rules));
-    }
-  };
-  findings(true);
-  take(false);
-  findings(false);
-  take(true);
+  const auto blocks = [](const Row& finding) { return finding.text("effect") == "block"; };
+  add(p.findings, blocks, result_of_finding);
+  add(p.buckets, std::not_fn(gone), result_of_bucket);
+  add(p.findings, std::not_fn(blocks), result_of_finding);
+  add(p.buckets, gone, result_of_bucket);
   return results;
 }
 
 Json invocation(const ReportModel& p, size_t shown, size_t all) {
   const auto codes = exit_codes(p);
-  const bool broke =
-      std::any_of(codes.begin(), codes.end(), [](int c) { return c == 2 || c == 3 || c == 7; });
-  Json told = {{"executionSuccessful", !broke && !p.runs.rows.empty()}};
+  const bool broke = std::any_of(codes.begin(), codes.end(), of_harness);
+  Json told = {{"executionSuccessful", !broke && !p.runs.empty()}};
   if (!codes.empty()) told["exitCode"] = codes[0];
   Json notes = Json::array();
   notes.push_back({{"level", headline(p).red ? "error" : "note"}, {"message", message(headline(p).text)}});
@@ -213,8 +183,8 @@ Json invocation(const ReportModel& p, size_t shown, size_t all) {
 
 std::string render_sarif(const ReportModel& p) {
   Rules rules;
-  const size_t all = p.buckets.rows.size() + p.findings.rows.size();
-  Json results = results_of(p, rules, kMostResults);
+  const size_t all = p.buckets.size() + p.findings.size();
+  Json results = results_of(p, rules);
   const size_t shown = results.size();
   Json properties = {
       {"counts", json_of(p.counts)}, {"exitCodes", exit_codes(p)}, {"resultsLeftOut", all - shown}};

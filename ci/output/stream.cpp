@@ -10,34 +10,24 @@
 namespace lockstep::output {
 namespace {
 
-std::vector<std::string> views_of(SQLite::Database& db) {
-  std::vector<std::string> names;
-  SQLite::Statement views(
-      db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'v_*' ORDER BY name");
-  while (views.executeStep()) names.push_back(views.getColumn(0).getString());
-  return names;
-}
-
 // A name becomes part of a statement only if it is that of a view of the store.
 std::string checked(SQLite::Database& db, const std::string& view) {
   std::string known;
-  for (const std::string& name : views_of(db)) {
-    if (name == view) return name;
-    known += (known.empty() ? "" : ", ") + name;
+  for (const Row& row :
+       table_of(db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'v_*' ORDER BY name")) {
+    if (row.text("name") == view) return view;
+    known += (known.empty() ? "" : ", ") + row.text("name");
   }
   throw Error("[export] no view is called '" + one_line(cut(utf8(view), 200)) + "'; there are: " + known);
 }
-
-using Columns = std::vector<std::string>;
-using Row = std::vector<Value>;
 
 template <class Begin, class Each>
 void stream(const dashboard::Store& store, const std::string& view, Begin&& begin, Each&& each) {
   try {
     SQLite::Statement rows(store.database(), "SELECT * FROM " + checked(store.database(), view));
-    const Columns columns = columns_of(rows);
-    begin(columns);
-    while (rows.executeStep()) each(columns, row_of(rows));
+    const auto columns = columns_of(rows);
+    begin(*columns);
+    while (rows.executeStep()) each(row_of(rows, columns));
   } catch (const SQLite::Exception&) {
     dashboard::rethrow_as_store_error(store.path());
   }
@@ -89,32 +79,25 @@ std::string line_of(const Parts& parts, Field&& field) {
 }  // namespace
 
 void write_view_json(const dashboard::Store& store, const std::string& view, const Sink& sink) {
-  bool first = true;
-  stream(
-      store, view,
-      [&](const Columns& columns) {
-        std::string head = head_of(view, columns).dump();
-        head.pop_back();  // the object goes on
-        sink(head + ",\"rows\":[");
-      },
-      [&](const Columns& columns, const Row& row) {
-        sink((first ? "\n" : ",\n") + json_of(columns, row).dump());
-        first = false;
-      });
+  const char* before = "\n";
+  const auto begin = [&](const Columns& columns) {
+    std::string head = head_of(view, columns).dump();
+    head.pop_back();  // the object goes on
+    sink(head + ",\"rows\":[");
+  };
+  stream(store, view, begin,
+         [&](const Row& row) { sink(std::exchange(before, ",\n") + json_of(row).dump()); });
   sink("\n]}\n");
 }
 
 void write_view_jsonl(const dashboard::Store& store, const std::string& view, const Sink& sink) {
-  stream(
-      store, view, [&](const Columns& columns) { sink(head_of(view, columns).dump() + "\n"); },
-      [&](const Columns& columns, const Row& row) { sink(json_of(columns, row).dump() + "\n"); });
+  const auto begin = [&](const Columns& columns) { sink(head_of(view, columns).dump() + "\n"); };
+  stream(store, view, begin, [&](const Row& row) { sink(json_of(row).dump() + "\n"); });
 }
 
 void write_view_csv(const dashboard::Store& store, const std::string& view, const Sink& sink) {
-  stream(
-      store, view,
-      [&](const Columns& columns) { sink(line_of(columns, [](const std::string& name) { return name; })); },
-      [&](const Columns&, const Row& row) { sink(line_of(row, field_of)); });
+  const auto begin = [&](const Columns& columns) { sink(line_of(columns, std::identity())); };
+  stream(store, view, begin, [&](const Row& row) { sink(line_of(row.values, field_of)); });
 }
 
 }  // namespace lockstep::output

@@ -2,7 +2,6 @@
 // The summary for a terminal.
 #include <algorithm>
 
-#include "ci/output/counts.h"
 #include "ci/output/output.h"
 #include "ci/output/text.h"
 
@@ -11,41 +10,39 @@ namespace {
 
 constexpr size_t kMostShown = 20, kMostLine = 400;
 
-std::string safe(const std::string& text, size_t most = kMostLine) {
-  return one_line(cut(utf8(text), most));
+std::string safe(const Row& row, const char* column, size_t most = kMostLine) {
+  return one_line(cut(utf8(row.text(column)), most));
 }
 
-std::string more(size_t shown, size_t all) {
-  return shown < all ? "  … and " + std::to_string(all - shown) + " more\n" : "";
+// The first rows, a line or two each.
+template <class Line>
+std::string listed(const char* title, const Table& table, Line&& line) {
+  std::string out = table.empty() ? "" : title;
+  for (size_t i = 0; i < std::min(table.size(), kMostShown); ++i) out += "  " + line(table[i]) + "\n";
+  if (table.size() > kMostShown) out += "  … and " + std::to_string(table.size() - kMostShown) + " more\n";
+  return out;
 }
 
 }  // namespace
 
 std::string render_text(const ReportModel& p) {
   const Headline whole = headline(p);
-  std::string out = (whole.red ? "RED: " : "green: ") + whole.text + "\n";
-  const auto codes = exit_codes(p);
-  for (size_t i = 0; i < codes.size(); ++i)
-    out += (i == 0 ? "exit codes: " : ", ") + std::to_string(codes[i]);
-  if (!codes.empty()) out += "\n";
-  for (const auto& [key, n] : listed(p.counts)) {
-    const std::string name = safe(key);
+  std::string out = (whole.red ? "RED: " : "green: ") + whole.text + "\n", codes;
+  for (const int code : exit_codes(p))
+    codes += (codes.empty() ? "exit codes: " : ", ") + std::to_string(code);
+  if (!codes.empty()) out += codes + "\n";
+  for (const auto& [key, n] : p.counts) {
+    const std::string name = one_line(cut(utf8(key), kMostLine));
     out += "  " + name + std::string(name.size() < 28 ? 28 - name.size() : 1, ' ') + std::to_string(n) + "\n";
   }
-  const auto live = live_buckets(p);
-  if (!live.empty()) out += "failing buckets:\n";
-  for (size_t i = 0; i < std::min(live.size(), kMostShown); ++i) {
-    const size_t f = live[i].failure;
-    out += "  " + safe(p.buckets.text(live[i].bucket, "state")) + ", " +
-           plural(p.failures.integer(f, "cases"), "case", "cases") + ": " +
-           safe(p.failures.text(f, "bucket")) + "\n    " + safe(p.failures.text(f, "replay"), 4'000) + "\n";
-  }
-  out += more(kMostShown, live.size());
-  if (!p.findings.rows.empty()) out += "findings of the gate:\n";
-  for (size_t i = 0; i < std::min(p.findings.rows.size(), kMostShown); ++i)
-    out += "  " + safe(p.findings.text(i, "effect")) + " " + safe(p.findings.text(i, "rule")) + ": " +
-           safe(p.findings.text(i, "subject")) + ": " + safe(p.findings.text(i, "detail")) + "\n";
-  return out + more(kMostShown, p.findings.rows.size());
+  out += listed("failing buckets:\n", p.failures, [](const Row& f) {
+    return safe(f, "state") + ", " + plural(f.integer("cases"), "case", "cases") + ": " + safe(f, "bucket") +
+           "\n    " + safe(f, "replay", 4'000);
+  });
+  return out + listed("findings of the gate:\n", p.findings, [](const Row& f) {
+           return safe(f, "effect") + " " + safe(f, "rule") + ": " + safe(f, "subject") + ": " +
+                  safe(f, "detail");
+         });
 }
 
 }  // namespace lockstep::output

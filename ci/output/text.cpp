@@ -13,30 +13,27 @@ struct Character {
   size_t bytes;  // 0: no character begins here
 };
 
-bool follows(std::string_view s, size_t i) {
-  return i < s.size() && (static_cast<unsigned char>(s[i]) & 0xc0) == 0x80;
+uint32_t byte_at(std::string_view s, size_t i) {
+  return i < s.size() ? static_cast<unsigned char>(s[i]) : 0;
 }
 
-// How many bytes a character takes that begins with this one; 0: none begins so.
-size_t announced(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+bool follows(std::string_view s, size_t i) {
+  return (byte_at(s, i) & 0xc0) == 0x80;
 }
 
 // The first character: of the shortest form, no half of a UTF-16 pair, none beyond U+10FFFF.
 Character decode(std::string_view s) {
-  const auto first = static_cast<unsigned char>(s[0]);
-  const size_t bytes = announced(first);
-  if (bytes == 1) return {first, 1};
-  uint32_t code = bytes == 0 ? 0 : first & (0x7fu >> bytes);
+  const uint32_t first = byte_at(s, 0);
+  if (first < 0x80) return {first, 1};
+  const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  uint32_t code = first & (0x7fu >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
     if (!follows(s, i)) return {0, 0};
-    code = code << 6 | (static_cast<unsigned char>(s[i]) & 0x3f);
+    code = code << 6 | (byte_at(s, i) & 0x3f);
   }
-  const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  const uint32_t least = bytes == 2 ? 0x80 : bytes == 3 ? 0x800 : 0x10000;
   const bool surrogate = code >= 0xd800 && code < 0xe000;
-  if (bytes == 0 || overlong || surrogate || code > 0x10ffff) return {0, 0};
+  if (first < 0xc0 || first > 0xf4 || code < least || surrogate || code > 0x10ffff) return {0, 0};
   return {code, bytes};
 }
 

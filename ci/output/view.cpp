@@ -13,39 +13,25 @@ namespace {
 
 constexpr int64_t kExact = int64_t{1} << 53;  // beyond it a reader that knows only doubles loses digits
 
-std::string hex_of(const void* data, int bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (int i = 0; i < bytes; ++i) {
-    const auto byte = static_cast<const unsigned char*>(data)[i];
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return text;
-}
-
-Value value_at(SQLite::Statement& statement, int i) {
-  const SQLite::Column column = statement.getColumn(i);
+Value value_of(const SQLite::Column& column) {
   if (column.isInteger()) return column.getInt64();
   if (column.isFloat()) return column.getDouble();
   if (column.isText()) return column.getString();
-  if (column.isBlob()) return hex_of(column.getBlob(), column.getBytes());
+  if (column.isBlob())
+    return hex_of({static_cast<const uint8_t*>(column.getBlob()), static_cast<size_t>(column.getBytes())});
   return {};
 }
 
-bool has(const std::vector<std::string>& columns, const std::string& name) {
-  return std::find(columns.begin(), columns.end(), name) != columns.end();
+bool has(const Row& row, const std::string& name) {
+  return std::find(row.columns->begin(), row.columns->end(), name) != row.columns->end();
 }
 
-// Columns of bits whose dtype is that of the row; the others hold doubles.
-bool in_dtype_of_row(const std::string& name) {
-  return name == "expected_bits" || name == "actual_bits" || name == "loss_bits" || name == "grad_norm_bits";
-}
-
-std::string dtype_of(const std::vector<std::string>& columns, const std::vector<Value>& row) {
-  const auto at = std::find(columns.begin(), columns.end(), "dtype");
-  if (at == columns.end()) return "f64";
-  const auto* text = std::get_if<std::string>(&row[static_cast<size_t>(at - columns.begin())]);
-  return text == nullptr ? "f64" : *text;
+// Some columns of bits have the dtype of the row; the others hold doubles.
+std::string dtype_of(const Row& row, const std::string& name) {
+  const bool of_row =
+      name == "expected_bits" || name == "actual_bits" || name == "loss_bits" || name == "grad_norm_bits";
+  const std::string dtype = of_row && has(row, "dtype") ? row.text("dtype") : "";
+  return dtype.empty() ? "f64" : dtype;
 }
 
 nlohmann::ordered_json number(double value) {
@@ -55,40 +41,47 @@ nlohmann::ordered_json number(double value) {
 
 }  // namespace
 
-std::vector<std::string> columns_of(SQLite::Statement& statement) {
-  std::vector<std::string> names;
-  for (int i = 0; i < statement.getColumnCount(); ++i) names.emplace_back(statement.getColumnName(i));
-  return names;
+std::string hex_of(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return text;
 }
 
-std::vector<Value> row_of(SQLite::Statement& statement) {
-  std::vector<Value> row;
-  for (int i = 0; i < statement.getColumnCount(); ++i) row.push_back(value_at(statement, i));
+std::shared_ptr<const Columns> columns_of(SQLite::Statement& statement) {
+  Columns names;
+  for (int i = 0; i < statement.getColumnCount(); ++i) names.emplace_back(statement.getColumnName(i));
+  return std::make_shared<const Columns>(std::move(names));
+}
+
+Row row_of(SQLite::Statement& statement, const std::shared_ptr<const Columns>& columns) {
+  Row row{columns, {}};
+  for (int i = 0; i < statement.getColumnCount(); ++i) row.values.push_back(value_of(statement.getColumn(i)));
   return row;
 }
 
 Table table_of(SQLite::Database& db, const std::string& query) {
   SQLite::Statement statement(db, query);
-  Table table{columns_of(statement), {}};
-  while (statement.executeStep()) table.rows.push_back(row_of(statement));
+  const auto columns = columns_of(statement);
+  Table table;
+  while (statement.executeStep()) table.push_back(row_of(statement, columns));
   return table;
 }
 
-nlohmann::ordered_json json_of(const std::vector<std::string>& columns, const std::vector<Value>& row) {
+nlohmann::ordered_json json_of(const Row& row) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const std::string& name = columns[i];
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    const std::string& name = (*row.columns)[i];
+    if (object.contains(name)) continue;
     auto& place = object[name];
-    if (const auto* text = std::get_if<std::string>(&row[i])) {
+    if (const auto* text = std::get_if<std::string>(&row.values[i])) {
       place = utf8(*text);
-    } else if (const auto* real = std::get_if<double>(&row[i])) {
+    } else if (const auto* real = std::get_if<double>(&row.values[i])) {
       place = number(*real);
-      if (!has(columns, name + "_bits"))
+      if (!has(row, name + "_bits"))
         object[name + "_bits"] = dashboard::hex(std::bit_cast<uint64_t>(*real), "f64");
-    } else if (const auto* integer = std::get_if<int64_t>(&row[i])) {
+    } else if (const auto* integer = std::get_if<int64_t>(&row.values[i])) {
       if (name.ends_with("_bits"))
-        place = dashboard::hex(dashboard::from_column(*integer),
-                               in_dtype_of_row(name) ? dtype_of(columns, row) : "f64");
+        place = dashboard::hex(dashboard::from_column(*integer), dtype_of(row, name));
       else if (*integer > kExact || *integer < -kExact)
         place = std::to_string(*integer);
       else
@@ -96,12 +89,6 @@ nlohmann::ordered_json json_of(const std::vector<std::string>& columns, const st
     }
   }
   return object;
-}
-
-nlohmann::ordered_json json_of(const Table& table) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const auto& row : table.rows) rows.push_back(json_of(table.columns, row));
-  return rows;
 }
 
 }  // namespace lockstep::output

@@ -234,12 +234,13 @@ def _joint_p(first, second, wanted):
     return max(first.p, second.p) ** 2 if agree else 1.0
 
 
-def _reason_in_turns(v, second, policy):
-    if v.false_alarms > policy.max_false_alarms:
+def _reason(v, unsteady, confirming, policy):
+    """Of a series with enough rounds or points; `confirming`: whether there is a second batch."""
+    if unsteady:
         return "unsteady"
     if v.confirmed:
         return ""
-    if v.wants_second and second.n == 0:
+    if v.wants_second and not confirming:
         return "unconfirmed"
     return "noise" if v.detectable > math.log1p(policy.max_detectable) else ""
 
@@ -278,7 +279,8 @@ def judge_turns(series, family=0, policy=Policy()):
         v.confirmed = wanted[i] and v.p <= policy.alpha and _alarms(judged, policy)
         if not v.confirmed:  # what the interval still allows was not excluded
             v.detectable = max(v.detectable, judged.high, -judged.low)
-        v.reason = "few" if few[i] else _reason_in_turns(v, seconds[i], policy)
+        unsteady = v.false_alarms > policy.max_false_alarms
+        v.reason = "few" if few[i] else _reason(v, unsteady, seconds[i].n > 0, policy)
         verdicts.append(_decided(v))
     return verdicts
 
@@ -335,16 +337,6 @@ def _beyond(sizes, family, policy):
     return sum(size > max(policy.floor, _fence(sizes[:i] + sizes[i + 1:], ranges)) for i, size in enumerate(sizes))
 
 
-def _reason_by_history(v, unsteady, second, policy):
-    if unsteady:
-        return "unsteady"
-    if v.confirmed:
-        return ""
-    if v.wants_second and second is None:
-        return "unconfirmed"
-    return "noise" if v.detectable > math.log1p(policy.max_detectable) else ""
-
-
 def judge_histories(series, family=0, policy=Policy()):
     """Law: a point within the band, or within the floor, raises no alarm; one beyond raises it if the second batch of
     the same run lies beyond on the same side. Where the points of all series together lie beyond their bands more
@@ -371,6 +363,6 @@ def judge_histories(series, family=0, policy=Policy()):
             if v.wants_second and h.second is not None:
                 again = _deviation(points, len(points), h.second)
                 v.confirmed = abs(again) > limit and (again > 0) == (v.effect > 0)
-            v.reason = _reason_by_history(v, unsteady, h.second, policy)
+            v.reason = _reason(v, unsteady, h.second is not None, policy)
         verdicts.append(_decided(v))
     return verdicts

@@ -15,23 +15,18 @@ namespace {
 struct Flags {
   BenchOptions options;
   bool json = false, serve = false, list = false;
+  std::optional<Lane> lane() const { return list ? std::nullopt : std::optional(Lane::kExact); }
 };
 
-int serve_rounds() {
-  suites::serve(suites::bodies(), std::cin, std::cout);
-  return kAllEqual;
-}
-
-int list() {
-  for (const auto& [s, prepare] : suites::bodies())
-    std::printf("%-12s %-8s %-4s %s\n", s.area.c_str(), s.counted ? "counted" : "timed", s.unit.c_str(),
-                s.name.c_str());
-  return kAllEqual;
-}
-
 int run(const Flags& flags) {
-  if (flags.serve) return serve_rounds();
-  if (flags.list) return list();
+  if (flags.serve) suites::serve(suites::bodies(), std::cin, std::cout);
+  if (flags.serve) return kAllEqual;
+  if (flags.list) {
+    for (const auto& [s, prepare] : suites::bodies())
+      std::printf("%-12s %-8s %-4s %s\n", s.area.c_str(), s.counted ? "counted" : "timed", s.unit.c_str(),
+                  s.name.c_str());
+    return kAllEqual;
+  }
   try {
     const auto result = bench(flags.options);
     std::printf("%s", flags.json ? bench_json(result).c_str() : bench_table(result).c_str());
@@ -44,32 +39,27 @@ int run(const Flags& flags) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Chosen& chosen, const std::string& command_line) {
-  auto flags = std::make_shared<Flags>();
-  auto& o = flags->options;
-  o.command = command_line;
-  auto* bench = app.add_subcommand("bench", "Measure this binary, alone or in turns with another");
-  bench->add_option("--db", o.db, "Database that takes every sample")->capture_default_str();
-  bench->add_option("--rounds", o.rounds, "Samples of each timed series and binary (default: 20)")
+void add_bench(CLI::App& app, Chosen& chosen) {
+  auto [bench, flags] =
+      add_command(app, chosen, "bench", "Measure this binary, alone or in turns with another", run);
+  auto& o = flags.options;
+  o.command = chosen.command_line;
+  bench.add_option("--db", o.db, "Database that takes every sample")->capture_default_str();
+  bench.add_option("--rounds", o.rounds, "Samples of each timed series and binary (default: 20)")
       ->check(CLI::Range(1, 1000));
-  bench->add_option("--series", o.pattern, "Only series with this text in their name");
-  bench->add_option("--against", o.against, "Path of another lockstep, to be measured in turns with this one")
+  bench.add_option("--series", o.pattern, "Only series with this text in their name");
+  bench.add_option("--against", o.against, "Path of another lockstep, to be measured in turns with this one")
       ->check(CLI::ExistingFile);
-  bench->add_flag("--shared", o.shared, "Only series that the other one has too");
-  bench->add_option("--patience", o.patience, "Seconds that a measured process may take for one answer")
+  bench.add_flag("--shared", o.shared, "Only series that the other one has too");
+  bench.add_option("--patience", o.patience, "Seconds that a measured process may take for one answer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  bench->add_flag("--quick", o.quick, "2 rounds of short samples, to see that it runs");
-  bench->add_flag("--no-instructions", o.no_instructions, "Do not count instructions under callgrind");
-  bench->add_flag("--list", flags->list, "Print the series instead");
-  bench->add_flag("--json", flags->json, "Print JSON");
-  bench->add_flag("--serve-rounds", flags->serve,
-                  "Answer requests on standard input, as a process that is measured in turns");
-  bench->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    chosen.needs_lane = !flags->list;
-    chosen.action = [flags] { return run(*flags); };
-  });
+  bench.add_flag("--quick", o.quick, "2 rounds of short samples, to see that it runs");
+  bench.add_flag("--no-instructions", o.no_instructions, "Do not count instructions under callgrind");
+  bench.add_flag("--list", flags.list, "Print the series instead");
+  bench.add_flag("--json", flags.json, "Print JSON");
+  bench.add_flag("--serve-rounds", flags.serve,
+                 "Answer requests on standard input, as a process that is measured in turns");
 }
 
 }  // namespace lockstep::program

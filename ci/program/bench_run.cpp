@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <random>
 
-#include "ci/program/arms.h"
 #include "dashboard/store/recorder.h"
 #include "dashboard/store/store.h"
 #include "engine/values/exit_code.h"
@@ -23,25 +22,22 @@ using suites::Sample;
 
 constexpr int kRounds = 20;  // of a batch: enough for 200 series and an outlier; see ci/perf/README.md
 
-std::vector<NamedArm> arms(const BenchOptions& asked, const char* candidate, const char* again,
-                           const char* baseline) {
-  std::vector<NamedArm> all{{candidate, asked.candidate}};
-  if (asked.against.empty()) return all;
-  if (*again != '\0') all.push_back({again, asked.candidate});
-  all.push_back({baseline, {asked.against}});
+std::vector<NamedArm> arms(const BenchOptions& asked, std::initializer_list<std::string_view> names) {
+  std::vector<NamedArm> all;
+  for (const auto name : names) {
+    const bool theirs = name == kBaseline || name == kConfirmBaseline;
+    all.push_back({std::string(name), theirs ? std::vector{asked.against} : asked.candidate});
+  }
   return all;
 }
 
 std::vector<NamedArm> first_arms(const BenchOptions& asked) {
-  if (asked.against.empty()) return arms(asked, kPlain.data(), "", "");
-  return arms(asked, kCandidate.data(), kAgain.data(), kBaseline.data());
+  return asked.against.empty() ? arms(asked, {kPlain}) : arms(asked, {kCandidate, kAgain, kBaseline});
 }
 
 // Without the second arm of the candidate: what is counted needs no estimate of noise.
 std::vector<NamedArm> counted_arms(const BenchOptions& asked) {
-  auto all = first_arms(asked);
-  std::erase_if(all, [](const NamedArm& arm) { return arm.name == kAgain; });
-  return all;
+  return asked.against.empty() ? arms(asked, {kPlain}) : arms(asked, {kCandidate, kBaseline});
 }
 
 void say_if_busy() {
@@ -101,14 +97,6 @@ Batch first_batch(const BenchOptions& asked) {
   return batch;
 }
 
-void write(dashboard::Store& store, const BenchResult& result, int code) {
-  dashboard::Recorder recorder(store, result.run, "bench");
-  for (const auto& s : result.series) recorder.record(s);
-  for (const auto& s : result.samples)
-    recorder.record(dashboard::Measurement{s.series, s.unit, s.value, s.arm});
-  recorder.finish("finished", code);
-}
-
 // Whether the first batch is a reason to look again. What an alarm is, `ci/speed` decides, with a floor of 2
 // % and of this batch alone: a second one that it does not ask for costs time and changes nothing.
 bool may_have_changed(const Batch& batch, const dashboard::Series& s) {
@@ -126,28 +114,28 @@ void confirm(const BenchOptions& asked, Batch& batch) {
     if (may_have_changed(batch, s)) again.push_back(s);
   if (again.empty()) return;
   std::fprintf(stderr, "bench: %zu series may have changed: measuring them again\n", again.size());
-  const auto second = suites::take_turns(arms(asked, kConfirmCandidate.data(), "", kConfirmBaseline.data()),
-                                         again, turn_options(asked, asked.rounds, "confirmation"));
+  const auto second = suites::take_turns(arms(asked, {kConfirmCandidate, kConfirmBaseline}), again,
+                                         turn_options(asked, asked.rounds, "confirmation"));
   batch.samples.insert(batch.samples.end(), second.begin(), second.end());
-}
-
-// A file that cannot be written is told before anything is measured.
-void check_store(const std::string& path) {
-  if (std::filesystem::exists(path)) dashboard::Store::open_writer(path);
 }
 
 }  // namespace
 
 BenchResult bench(BenchOptions asked) {
   if (asked.rounds == 0) asked.rounds = asked.quick ? 2 : kRounds;
-  check_store(asked.db);
+  // A file that cannot be written is told before anything is measured.
+  if (std::filesystem::exists(asked.db)) dashboard::Store::open_writer(asked.db);
   say_if_busy();
   auto batch = first_batch(asked);
   if (!asked.against.empty()) confirm(asked, batch);
   BenchResult result{suites::run_without_plan(asked.command, "exact"), asked.db, !asked.against.empty(),
                      std::move(batch.series), std::move(batch.samples)};
   auto store = dashboard::Store::open_writer(asked.db);
-  write(store, result, winning(codes_of(result)));
+  dashboard::Recorder recorder(store, result.run, "bench");
+  for (const auto& s : result.series) recorder.record(s);
+  for (const auto& s : result.samples)
+    recorder.record(dashboard::Measurement{s.series, s.unit, s.value, s.arm});
+  recorder.finish("finished", winning(codes_of(result)));
   return result;
 }
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ci/program/arms.h"
 #include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"

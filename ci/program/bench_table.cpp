@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ci/program/bench_table.h"
+#include "ci/program/bench_run.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ci/program/arms.h"
 #include "engine/values/exit_code.h"
 
 namespace lockstep::program {

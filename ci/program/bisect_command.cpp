@@ -35,18 +35,17 @@ int bisect(const Flags& flags) {
 }  // namespace
 
 void add_bisect(CLI::App& app, Chosen& chosen) {
-  auto flags = std::make_shared<Flags>();
-  auto* command = app.add_subcommand(
-      "bisect", "Print the `git bisect run` that finds the commit where a case began to fail");
+  auto [command, flags] =
+      add_command(app, chosen, "bisect",
+                  "Print the `git bisect run` that finds the commit where a case began to fail", bisect);
   command
-      ->add_option("--token", flags->token, "Token: a commit where its replay is equal or explained is good")
+      .add_option("--token", flags.token, "Token: a commit where its replay is equal or explained is good")
       ->required();
-  command->add_option("--good", flags->good, "A commit that is good")->required();
-  command->add_option("--bad", flags->bad, "A later commit that is bad")->required();
-  command->add_option("--build", flags->build,
-                      "Shell command that builds a commit (default: ci/build lockstep)");
-  command->add_option("--program", flags->program, "What replays the token there (default: ci/lockstep)");
-  command->callback([&chosen, flags] { chosen.action = [flags] { return bisect(*flags); }; });
+  command.add_option("--good", flags.good, "A commit that is good")->required();
+  command.add_option("--bad", flags.bad, "A later commit that is bad")->required();
+  command.add_option("--build", flags.build,
+                     "Shell command that builds a commit (default: ci/build lockstep)");
+  command.add_option("--program", flags.program, "What replays the token there (default: ci/lockstep)");
 }
 
 }  // namespace lockstep::program

@@ -4,8 +4,11 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "engine/lane/numerics.h"
 
@@ -13,13 +16,29 @@ namespace lockstep::program {
 
 // What the chosen command needs from main, and what it does; the result is the exit code.
 struct Chosen {
-  std::function<int()> action;
-  bool needs_lane = false;
-  Lane lane = Lane::kExact;
+  std::string command_line;  // as typed
+  std::function<int()> action{};
+  std::optional<Lane> lane{};  // that it runs in
   bool json = false;
 };
 
-void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line);
+// A command and its flags, which live as long as the parser; where it is chosen, `run` is what it does. Flags
+// may have `json`, and lane(): in which lane they run, after what must be checked before it is entered.
+template <class Flags>
+std::pair<CLI::App&, Flags&> add_command(CLI::App& app, Chosen& chosen, const char* name, const char* help,
+                                         int (*run)(const Flags&)) {
+  auto flags = std::make_shared<Flags>();
+  auto* command = app.add_subcommand(name, help);
+  command->callback([&chosen, command, flags, run] {
+    if (!command->get_subcommands().empty()) return;
+    if constexpr (requires { flags->json; }) chosen.json = flags->json;
+    if constexpr (requires { flags->lane(); }) chosen.lane = flags->lane();
+    chosen.action = [flags, run] { return run(*flags); };
+  });
+  return {*command, *flags};
+}
+
+void add_run(CLI::App& app, Chosen& chosen);
 void add_replay(CLI::App& app, Chosen& chosen);
 // `lockstep engine serve`.
 void add_engine(CLI::App& app, Chosen& chosen);
@@ -34,11 +53,11 @@ void add_gate(CLI::App& app, Chosen& chosen);
 void add_bless(CLI::App& app, Chosen& chosen);
 void add_prune(CLI::App& app, Chosen& chosen);
 void add_bisect(CLI::App& app, Chosen& chosen);
-void add_bench(CLI::App& app, Chosen& chosen, const std::string& command_line);
-void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line);
-void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line);
+void add_bench(CLI::App& app, Chosen& chosen);
+void add_init(CLI::App& app, Chosen& chosen);
+void add_train(CLI::App& app, Chosen& chosen);
 // `lockstep curves import`: a command below curves.
-void add_import(CLI::App& curves_app, Chosen& chosen, const std::string& command_line);
+void add_import(CLI::App& curves_app, Chosen& chosen);
 
 // Ends the program with this code, where no other error has it.
 struct Ended : std::runtime_error {

@@ -10,34 +10,31 @@
 namespace lockstep::program {
 namespace {
 
+struct Flags {
+  std::string numerics = "exact";
+  bool withhold_timeline = false;
+  Lane lane() const { return parse_lane(numerics); }
+};
+
 // What anybody prints goes to the standard error: the standard output is the wire.
-int serve(bool withhold_timeline) {
+int serve(const Flags& flags) {
   signal(SIGPIPE, SIG_IGN);
   const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  return suites::serve_engine(STDIN_FILENO, out, withhold_timeline);
+  return suites::serve_engine(STDIN_FILENO, out, flags.withhold_timeline);
 }
 
 }  // namespace
 
 void add_engine(CLI::App& app, Chosen& chosen) {
-  struct Flags {
-    std::string numerics = "exact";
-    bool withhold_timeline = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  auto* engine_app = app.add_subcommand("engine", "Engines under test");
-  engine_app->require_subcommand(1);
-  auto* serve_app = engine_app->add_subcommand(
-      "serve", "Serve Lockstep's own engine on the standard input and output (suites/engines/WIRE.md)");
-  serve_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
-  serve_app->add_flag("--no-timeline", flags->withhold_timeline,
-                      "Do not say what the engine did: differences are bounded, not explained");
-  serve_app->callback([&chosen, flags] {
-    chosen.needs_lane = true;
-    chosen.lane = parse_lane(flags->numerics);
-    chosen.action = [flags] { return serve(flags->withhold_timeline); };
-  });
+  auto* engine = app.add_subcommand("engine", "Engines under test");
+  engine->require_subcommand(1);
+  auto [command, flags] = add_command(
+      *engine, chosen, "serve",
+      "Serve Lockstep's own engine on the standard input and output (suites/engines/WIRE.md)", serve);
+  command.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  command.add_flag("--no-timeline", flags.withhold_timeline,
+                   "Do not say what the engine did: differences are bounded, not explained");
 }
 
 }  // namespace lockstep::program

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep gate, lockstep bless
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "ci/gate/decide.h"
 #include "ci/gate/judge.h"
 #include "ci/gate/rules.h"
 #include "ci/output/output.h"
@@ -19,10 +19,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What is written beside the judgement, of the store that now holds it.
+struct Output {
+  const char *option, *help;
+  std::string (*render)(const output::ReportModel&);  // null: the HTML report
+};
+constexpr Output kOutputs[] = {
+    {"--junit", "Write JUnit XML to this file, too", output::render_junit},
+    {"--sarif", "Write SARIF 2.1.0 to this file, too", output::render_sarif},
+    {"--summary", "Write Markdown to this file, too, such as $GITHUB_STEP_SUMMARY", output::render_summary},
+    {"--report", "Write the HTML report to this file, too", nullptr}};
+
 struct Flags {
   std::string baseline, candidate = "lockstep.db", policy, today = gate::today();
   gate::Claims claims;
-  std::string junit, sarif, summary, report;
+  std::map<std::string, std::string> files;  // of kOutputs, by option
   bool json = false, dry = false, rules = false, annotations = false;
 };
 
@@ -73,8 +84,7 @@ void print(const gate::Judgement& j, int code) {
 int list_rules(const gate::Policy& policy, bool json) {
   Json list = Json::array();
   for (const auto& r : gate::rules()) {
-    const auto chosen = policy.effects.find(r.name);
-    const char* effect = gate::name(chosen == policy.effects.end() ? r.effect : chosen->second);
+    const char* effect = gate::name(effect_of(r, policy));
     if (json)
       list.push_back({{"rule", r.name},
                       {"code", r.code},
@@ -88,27 +98,18 @@ int list_rules(const gate::Policy& policy, bool json) {
   return 0;
 }
 
-bool has_files(const Flags& flags) {
-  return !(flags.junit + flags.sarif + flags.summary + flags.report).empty();
-}
-
-void check_outputs(const Flags& flags) {
-  dashboard::check_output(flags.junit, flags.candidate, "--junit");
-  dashboard::check_output(flags.sarif, flags.candidate, "--sarif");
-  dashboard::check_output(flags.summary, flags.candidate, "--summary");
-  dashboard::check_output(flags.report, flags.candidate, "--report");
-}
-
-// The outputs that were asked for, of the store that now holds the judgement.
 void write_outputs(const Flags& flags) {
-  if (!has_files(flags) && !flags.annotations) return;
+  if (flags.files.empty() && !flags.annotations) return;
   const auto store = dashboard::Store::open_reader(flags.candidate);
   const auto model = output::read_report_model(store);
-  if (!flags.junit.empty()) dashboard::write_whole(flags.junit, output::render_junit(model), "--junit");
-  if (!flags.sarif.empty()) dashboard::write_whole(flags.sarif, output::render_sarif(model), "--sarif");
-  if (!flags.summary.empty())
-    dashboard::write_whole(flags.summary, output::render_summary(model), "--summary");
-  if (!flags.report.empty()) dashboard::write_report(store, flags.report);
+  for (const auto& [option, help, render] : kOutputs) {
+    const auto file = flags.files.find(option);
+    if (file == flags.files.end()) continue;
+    if (render != nullptr)
+      dashboard::write_whole(file->second, render(model), option);
+    else
+      dashboard::write_report(store, file->second);
+  }
   if (flags.annotations) std::printf("%s", output::render_annotations(model).c_str());
 }
 
@@ -118,11 +119,11 @@ int run(const Flags& flags) {
   LOCKSTEP_CHECK(gate::is_day(flags.today), "[gate] --today ", flags.today,
                  ": write a day such as 2027-01-31");
   LOCKSTEP_CHECK(
-      !flags.dry || !has_files(flags),
+      !flags.dry || flags.files.empty(),
       "[gate] --dry-run stores no judgement, so that no output can show it; leave one of them out");
   LOCKSTEP_CHECK(!flags.baseline.empty(),
                  "[gate] pass --baseline DB: the database of an earlier run, or of main");
-  check_outputs(flags);
+  for (const auto& [option, file] : flags.files) dashboard::check_output(file, flags.candidate, option);
   const auto judgement = gate::judge(flags.baseline, flags.candidate, policy, flags.claims, flags.today);
   const int code = winning(judgement.codes);
   if (!flags.dry) gate::record(judgement, code);
@@ -134,55 +135,52 @@ int run(const Flags& flags) {
   return code;
 }
 
+struct BlessFlags {
+  std::string db, rule, subject, reason, by;
+};
+
+int bless(const BlessFlags& flags) {
+  const auto b = gate::bless(flags.db, flags.rule, flags.subject, flags.reason, flags.by);
+  std::printf("blessed %s on '%s' with value '%s'\n", b.rule.c_str(), b.subject.c_str(), b.got.c_str());
+  return 0;
+}
+
 }  // namespace
 
 void add_gate(CLI::App& app, Chosen& chosen) {
-  auto flags = std::make_shared<Flags>();
-  auto* gate =
-      app.add_subcommand("gate", "Judge a run against a baseline: what is new, worse, lost or slower");
-  gate->add_option("--baseline", flags->baseline, "Database to compare with; its newest commit counts");
-  gate->add_option("--candidate", flags->candidate,
-                   "Database to judge (default lockstep.db); takes the judgement");
-  gate->add_option("--policy", flags->policy,
-                   "TOML file: what blocks, what must be covered, mutes (default: none)");
-  gate->add_option("--commit", flags->claims.commit, "The candidate must be of this commit");
-  gate->add_option("--build", flags->claims.build, "The candidate must be of this binary");
-  gate->add_option("--speed", flags->claims.speed,
-                   "Verdicts on timed series, which `ci/speed DB -o FILE` wrote; without: not measured");
-  gate->add_option("--today", flags->today, "Judge mutes as of this day, YYYY-MM-DD (default: today, UTC)");
-  gate->add_flag("--dry-run", flags->dry, "Do not store the judgement");
-  gate->add_flag("--rules", flags->rules, "Print the rules with their effects and codes, and judge nothing");
-  gate->add_option("--junit", flags->junit, "Write JUnit XML to this file, too");
-  gate->add_option("--sarif", flags->sarif, "Write SARIF 2.1.0 to this file, too");
-  gate->add_option("--summary", flags->summary,
-                   "Write Markdown to this file, too, such as $GITHUB_STEP_SUMMARY");
-  gate->add_option("--report", flags->report, "Write the HTML report to this file, too");
-  gate->add_flag("--annotations", flags->annotations, "Print GitHub annotations, too");
-  gate->add_flag("--json", flags->json, "Print JSON");
-  gate->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    chosen.action = [flags] { return run(*flags); };
-  });
+  auto [gate, flags] = add_command(app, chosen, "gate",
+                                   "Judge a run against a baseline: what is new, worse, lost or slower", run);
+  gate.add_option("--baseline", flags.baseline, "Database to compare with; its newest commit counts");
+  gate.add_option("--candidate", flags.candidate,
+                  "Database to judge (default lockstep.db); takes the judgement");
+  gate.add_option("--policy", flags.policy,
+                  "TOML file: what blocks, what must be covered, mutes (default: none)");
+  gate.add_option("--commit", flags.claims.commit, "The candidate must be of this commit");
+  gate.add_option("--build", flags.claims.build, "The candidate must be of this binary");
+  gate.add_option("--speed", flags.claims.speed,
+                  "Verdicts on timed series, which `ci/speed DB -o FILE` wrote; without: not measured");
+  gate.add_option("--today", flags.today, "Judge mutes as of this day, YYYY-MM-DD (default: today, UTC)");
+  gate.add_flag("--dry-run", flags.dry, "Do not store the judgement");
+  gate.add_flag("--rules", flags.rules, "Print the rules with their effects and codes, and judge nothing");
+  for (const auto& output : kOutputs)
+    gate.add_option_function<std::string>(
+        output.option,
+        [&files = flags.files, option = output.option](const std::string& file) {
+          if (!file.empty()) files[option] = file;
+        },
+        output.help);
+  gate.add_flag("--annotations", flags.annotations, "Print GitHub annotations, too");
+  gate.add_flag("--json", flags.json, "Print JSON");
 }
 
 void add_bless(CLI::App& app, Chosen& chosen) {
-  struct Bless {
-    std::string db, rule, subject, reason, by;
-  };
-  auto flags = std::make_shared<Bless>();
-  auto* bless = app.add_subcommand("bless", "Accept one finding of the newest judgement, with a reason");
-  bless->add_option("db", flags->db, "Database that holds the judgement; takes the blessing")->required();
-  bless->add_option("--rule", flags->rule, "Rule of the finding; see lockstep gate --rules")->required();
-  bless->add_option("--subject", flags->subject, "Its subject; not needed where the rule has one finding");
-  bless->add_option("--reason", flags->reason, "Why the change is wanted")->required();
-  bless->add_option("--by", flags->by, "Who says so")->required();
-  bless->callback([&chosen, flags] {
-    chosen.action = [flags] {
-      const auto b = gate::bless(flags->db, flags->rule, flags->subject, flags->reason, flags->by);
-      std::printf("blessed %s on '%s' with value '%s'\n", b.rule.c_str(), b.subject.c_str(), b.got.c_str());
-      return 0;
-    };
-  });
+  auto [bless_app, flags] =
+      add_command(app, chosen, "bless", "Accept one finding of the newest judgement, with a reason", bless);
+  bless_app.add_option("db", flags.db, "Database that holds the judgement; takes the blessing")->required();
+  bless_app.add_option("--rule", flags.rule, "Rule of the finding; see lockstep gate --rules")->required();
+  bless_app.add_option("--subject", flags.subject, "Its subject; not needed where the rule has one finding");
+  bless_app.add_option("--reason", flags.reason, "Why the change is wanted")->required();
+  bless_app.add_option("--by", flags.by, "Who says so")->required();
 }
 
 }  // namespace lockstep::program

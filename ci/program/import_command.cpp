@@ -87,17 +87,13 @@ struct Found {
   std::set<int> codes;
 };
 
-void compare_curves(const Flags& flags, Found& found, const std::string& run_id,
-                    dashboard::Recorder& recorder, curves::Log reference, curves::Log candidate) {
-  const auto pair = curves::paired(std::move(reference), std::move(candidate), flags.decimals);
+void compare_curves(Found& found, const curves::Pair& pair, const std::string& run_id,
+                    dashboard::Recorder& recorder) {
   const auto comparison = curves::compare(pair);
   curves::record(pair, comparison, run_id, recorder);
   found.text += curves::text_of(pair, comparison);
   found.json["curves"] = curves::json_of(pair, comparison);
-  if (comparison.steps == 0)
-    found.codes.insert(kNotMeasured);
-  else if (!curves::equal(comparison))
-    found.codes.insert(kDifference);
+  if (!curves::equal(comparison)) found.codes.insert(comparison.steps == 0 ? kNotMeasured : kDifference);
 }
 
 void compare_hashes(Found& found, const curves::Localized& l, dashboard::Recorder& recorder) {
@@ -123,10 +119,7 @@ void compare_hashes(Found& found, const curves::Localized& l, dashboard::Recorde
                           {"got", l.row.got},
                           {"text", l.text},
                           {"notes", l.notes}};
-  if (l.steps == 0)
-    found.codes.insert(kNotMeasured);
-  else if (l.row.step)
-    found.codes.insert(kDifference);
+  if (l.steps == 0 || l.row.step) found.codes.insert(l.steps == 0 ? kNotMeasured : kDifference);
 }
 
 // Everything is read before the store is opened: a mistake in an input leaves no trace.
@@ -137,13 +130,15 @@ int import(const Flags& flags) {
                  "[curves] nothing to import; give a reference and a candidate, or --hashes with two logs");
   LOCKSTEP_CHECK(flags.reference.empty() == flags.candidate.empty(), "[curves] '", flags.reference,
                  "' has nothing beside it; give a reference and a candidate");
-  curves::Log reference, candidate;
+  std::optional<curves::Pair> pair;
   if (with_curves) {
-    reference = curves::read(flags.reference, options_of(flags, true));
-    candidate = curves::read(flags.candidate, options_of(flags, false));
-    add_environment(reference, flags, true);
-    add_environment(candidate, flags, false);
-    curves::paired(reference, candidate, flags.decimals);  // throws for what cannot be compared
+    const auto side = [&](const std::string& path, bool reference) {
+      auto log = curves::read(path, options_of(flags, reference));
+      add_environment(log, flags, reference);
+      return log;
+    };
+    auto reference = side(flags.reference, true);
+    pair = curves::paired(std::move(reference), side(flags.candidate, false), flags.decimals);
   }
   curves::Localized localized;
   if (!flags.hashes.empty()) localized = curves::localize(flags.hashes[0], flags.hashes[1]);
@@ -152,7 +147,7 @@ int import(const Flags& flags) {
   const auto run = suites::run_without_plan(flags.command, "imported");
   dashboard::Recorder recorder(store, run, "import");
   Found found;
-  if (with_curves) compare_curves(flags, found, run.id, recorder, std::move(reference), std::move(candidate));
+  if (pair) compare_curves(found, *pair, run.id, recorder);
   if (!flags.hashes.empty()) compare_hashes(found, localized, recorder);
   const int code = winning(found.codes);
   recorder.finish("finished", code);
@@ -170,7 +165,14 @@ int import(const Flags& flags) {
   return code;
 }
 
-void add_options(CLI::App& app, Flags& flags) {
+}  // namespace
+
+void add_import(CLI::App& curves_app, Chosen& chosen) {
+  auto [app, flags] = add_command(curves_app, chosen, "import",
+                                  "Compare recorded curves of any program (JSONL, CSV, "
+                                  "torchtitan), and logs of digests",
+                                  import);
+  flags.command = chosen.command_line;
   app.add_option("reference", flags.reference, "The run to compare with: a file");
   app.add_option("candidate", flags.candidate, "The run to judge");
   app.add_option("--format", flags.format, "auto (default), jsonl, csv or torchtitan");
@@ -194,21 +196,6 @@ void add_options(CLI::App& app, Flags& flags) {
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
   app.add_option("--report", flags.report, "Report to write (default none)");
   app.add_flag("--json", flags.json, "Print JSON");
-}
-
-}  // namespace
-
-void add_import(CLI::App& curves_app, Chosen& chosen, const std::string& command_line) {
-  auto flags = std::make_shared<Flags>();
-  flags->command = command_line;
-  auto* app = curves_app.add_subcommand("import",
-                                        "Compare recorded curves of any program (JSONL, CSV, "
-                                        "torchtitan), and logs of digests");
-  add_options(*app, *flags);
-  app->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    chosen.action = [flags] { return import(*flags); };
-  });
 }
 
 }  // namespace lockstep::program

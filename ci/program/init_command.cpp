@@ -102,28 +102,23 @@ int init(const Flags& flags) {
 
 }  // namespace
 
-void add_init(CLI::App& app, Chosen& chosen, const std::string& command_line) {
-  auto flags = std::make_shared<Flags>();
-  flags->command = command_line;
-  auto* init_app = app.add_subcommand(
-      "init", "Draw a model's parameters in their shards under each policy; compare with one device");
-  init_app->add_option("model", flags->model, "Model: llama")->required();
-  init_app->add_option("--preset", flags->preset, "tiny (default), odd or 8b");
-  init_app->add_option("--mesh", flags->mesh, "For example tp:8 or dp:2,tp:4")->required();
-  init_app->add_option(
-      "--policies", flags->policies,
+void add_init(CLI::App& app, Chosen& chosen) {
+  auto [init_app, flags] = add_command(
+      app, chosen, "init",
+      "Draw a model's parameters in their shards under each policy; compare with one device", init);
+  flags.command = chosen.command_line;
+  init_app.add_option("model", flags.model, "Model: llama")->required();
+  init_app.add_option("--preset", flags.preset, "tiny (default), odd or 8b");
+  init_app.add_option("--mesh", flags.mesh, "For example tp:8 or dp:2,tp:4")->required();
+  init_app.add_option(
+      "--policies", flags.policies,
       "Beside the single device's: indexed, per-rank-seeds, offset-based (default: all), or none");
-  init_app->add_option("--seed", flags->seed, "Seed (default 0)")->check(whole_number());
-  init_app->add_option("--dtype", flags->dtype, "f32 (default), f64, f16 or bf16");
-  init_app->add_option("--device-model", flags->device,
-                       "Multiprocessors x threads of each (default 132x2048)");
-  init_app->add_option("--db", flags->db, "Database (default lockstep.db)");
-  init_app->add_option("--report", flags->report, "Report to write (default none)");
-  init_app->add_flag("--json", flags->json, "One JSON object");
-  init_app->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    chosen.action = [flags] { return init(*flags); };
-  });
+  init_app.add_option("--seed", flags.seed, "Seed (default 0)")->check(whole_number());
+  init_app.add_option("--dtype", flags.dtype, "f32 (default), f64, f16 or bf16");
+  init_app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
+  init_app.add_option("--db", flags.db, "Database (default lockstep.db)");
+  init_app.add_option("--report", flags.report, "Report to write (default none)");
+  init_app.add_flag("--json", flags.json, "One JSON object");
 }
 
 }  // namespace lockstep::program

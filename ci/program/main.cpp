@@ -50,8 +50,8 @@ struct Quiet : c10::WarningHandler {
 };
 
 int run_chosen(const Chosen& chosen, char** argv) {
-  if (chosen.needs_lane) {
-    enter_lane(chosen.lane, argv);
+  if (chosen.lane) {
+    enter_lane(*chosen.lane, argv);
     const auto refused = chosen.lane == Lane::kExact ? slice_probe() : std::string();
     if (!refused.empty())
       return end_with({kSkipped, "the exact lane does not hold on this processor or library: a slice of " +
@@ -90,25 +90,11 @@ int main(int argc, char** argv) {
       "harness "
       "error;\n4 slower; 5 not measured; 6 non-determinism only; 7 store unusable; 8 a planted fault or the "
       "canary survived;\n77 skipped. If several apply: 2, 7, 3, 8, 5, 1, 6, 4, 77, 0.");
-  Chosen chosen;
-  const auto line = command_line(argc, argv);
-  add_run(app, chosen, line);
-  add_replay(app, chosen);
-  add_engine(app, chosen);
-  add_list(app, chosen);
-  add_show(app, chosen);
-  add_report(app, chosen);
-  add_serve(app, chosen);
-  add_merge(app, chosen);
-  add_export(app, chosen);
-  add_publish(app, chosen);
-  add_gate(app, chosen);
-  add_bless(app, chosen);
-  add_prune(app, chosen);
-  add_bisect(app, chosen);
-  add_bench(app, chosen, line);
-  add_init(app, chosen, line);
-  add_train(app, chosen, line);
+  Chosen chosen{command_line(argc, argv)};
+  for (const auto add :
+       {add_run, add_replay, add_engine, add_list, add_show, add_report, add_serve, add_merge, add_export,
+        add_publish, add_gate, add_bless, add_prune, add_bisect, add_bench, add_init, add_train})
+    add(app, chosen);
   Quiet quiet;
   c10::WarningUtils::set_warning_handler(&quiet);
   try {

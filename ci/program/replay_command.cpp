@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep replay TOKEN | --bucket SIGNATURE: judges one case again, in this new process.
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <c10/util/Exception.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
-#include "ci/program/check_token.h"
 #include "ci/program/commands.h"
 #include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "engine/values/spec.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/core/hash_log.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
@@ -27,6 +31,11 @@ struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
                              world = "local";
   bool json = false;
+  // The lane that was asked for, or that the token tells.
+  Lane lane() const {
+    if (!numerics.empty()) return parse_lane(numerics);
+    return token.empty() ? Lane::kExact : oracle::parse_token(token).numerics;
+  }
 };
 
 std::string token_of_bucket(const Flags& flags) {
@@ -39,10 +48,31 @@ std::string token_of_bucket(const Flags& flags) {
   return row.getColumn(0).getString();
 }
 
-// The lane that was asked for, or that the token tells.
-Lane lane_of(const Flags& flags) {
-  if (!flags.numerics.empty()) return parse_lane(flags.numerics);
-  return flags.token.empty() ? Lane::kExact : oracle::parse_token(flags.token).numerics;
+constexpr int64_t kMostElements = int64_t{1} << 28;
+
+void check_size(const oracle::Case& c, size_t i) {
+  const auto& input = c.program.inputs[i];
+  const Spec spec(c.mesh, c.placements[i].placements, input.shape, input.dtype);
+  LOCKSTEP_CHECK(spec.numel() <= kMostElements / c.mesh.size(), "[replay] x", i, " of ", spec, " on mesh ",
+                 c.mesh, " takes too much memory for one process; use smaller sizes");
+}
+
+// A token is text that people edit: what is wrong with it is a mistake of the caller, not of the engine and
+// not of the harness. @post the Case can be placed on its mesh, its operators exist, and its program runs on
+// one device. Throws Error that names the input or operator; an untrusted case may take its process along
+// (memory).
+void check_case(const oracle::Case& c) {
+  LOCKSTEP_CHECK(c.mesh.size() <= suites::kMostRanks, "[replay] mesh ", c.mesh, " has ", c.mesh.size(),
+                 " ranks, and one process hosts them all; use at most ", suites::kMostRanks);
+  oracle::validate(c);
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) check_size(c, i);
+  try {
+    oracle::SimulatedSource source;
+    oracle::evaluate(c, source);
+  } catch (const c10::Error& e) {
+    throw Error(concat("[replay] the token's program does not run on one device: ",
+                       e.what_without_backtrace(), "; correct its shapes or arguments"));
+  }
 }
 
 int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
@@ -118,10 +148,11 @@ int conclude(const Said& said, int code) {
 }
 
 // In a worker process, so that a case that crashes or hangs is told like any other.
-int replay(const Flags& flags, Lane lane) {
+int replay(const Flags& flags) {
   LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(),
                  "[replay] give a token, or --bucket with a signature");
   auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
+  const Lane lane = flags.lane();
   LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
@@ -161,25 +192,18 @@ int replay(const Flags& flags, Lane lane) {
 }  // namespace
 
 void add_replay(CLI::App& app, Chosen& chosen) {
-  auto flags = std::make_shared<Flags>();
-  auto* replay_app = app.add_subcommand("replay", "Judge one case again from its token");
-  replay_app->add_option("token", flags->token, "Token, as a failure printed it (quote it)");
-  replay_app->add_option("--bucket", flags->bucket,
-                         "The minimal case of this bucket in the database instead");
-  replay_app->add_option("--db", flags->db, "Database (default lockstep.db)");
-  replay_app->add_option("--fault", flags->fault, "Plant this fault in the engine");
-  replay_app->add_option("--engine", flags->engine, "The engine under test, as for lockstep run");
-  add_world(*replay_app, flags->world);
-  replay_app->add_option("--log-hashes", flags->log_hashes,
-                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
-  replay_app->add_option("--numerics", flags->numerics, "exact or fast (default: what the token says)");
-  replay_app->add_flag("--json", flags->json, "Print JSON");
-  replay_app->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    chosen.needs_lane = true;
-    chosen.lane = lane_of(*flags);
-    chosen.action = [flags, lane = chosen.lane] { return replay(*flags, lane); };
-  });
+  auto [replay_app, flags] =
+      add_command(app, chosen, "replay", "Judge one case again from its token", replay);
+  replay_app.add_option("token", flags.token, "Token, as a failure printed it (quote it)");
+  replay_app.add_option("--bucket", flags.bucket, "The minimal case of this bucket in the database instead");
+  replay_app.add_option("--db", flags.db, "Database (default lockstep.db)");
+  replay_app.add_option("--fault", flags.fault, "Plant this fault in the engine");
+  replay_app.add_option("--engine", flags.engine, "The engine under test, as for lockstep run");
+  add_world(replay_app, flags.world);
+  replay_app.add_option("--log-hashes", flags.log_hashes,
+                        "Write the digests of every op on every rank (JSONL) for curves import --hashes");
+  replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");
+  replay_app.add_flag("--json", flags.json, "Print JSON");
 }
 
 }  // namespace lockstep::program

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "ci/program/commands.h"
 #include "ci/program/numbers.h"
-#include "ci/program/progress.h"
 #include "dashboard/report/report.h"
 #include "dashboard/store/output_file.h"
 #include "dashboard/store/store.h"
@@ -33,6 +33,50 @@ struct RunFlags {
   std::vector<std::string> required;
   bool json = false;
   bool each_fault = false;  // the suite `faults` was asked for by its name
+  Lane lane() const {
+    check_world("run", options.world, ranks, options.engine, options.fault, options.suites);
+    return parse_lane(numerics);
+  }
+};
+
+// A bar with rate and time left on a terminal, a plain line now and then elsewhere; on the standard error.
+struct Progress {
+  bool terminal = isatty(STDERR_FILENO) != 0;
+  double limit = 0;  // seconds; 0: none
+  double last = -1e9;
+  bool drawn = false;
+
+  // planned 0: how many is not known.
+  void update(int64_t done, int64_t planned, double seconds) {
+    if (seconds - last < (terminal ? 0.2 : 10) || (!terminal && seconds < 1)) return;
+    last = seconds;
+    std::fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", text(done, planned, seconds).c_str());
+    drawn = terminal;
+  }
+  // Clears the bar; it comes back with the next update.
+  void finish() {
+    if (drawn) std::fprintf(stderr, "\r\033[K");
+    drawn = false;
+  }
+  // "[####----] 1200/6000 cases, 410/s, 12 s left"
+  std::string text(int64_t done, int64_t planned, double seconds) const {
+    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+    double part = planned > 0 ? static_cast<double>(done) / static_cast<double>(planned) : 0;
+    double left = planned > 0 && rate > 0 ? static_cast<double>(planned - done) / rate : -1;
+    if (limit > 0) {
+      part = std::max(part, std::min(1.0, seconds / limit));
+      left = left < 0 ? limit - seconds : std::min(left, limit - seconds);
+    }
+    const auto filled = static_cast<size_t>(part * 30);
+    std::string line;
+    if (terminal) line = "[" + std::string(filled, '#') + std::string(30 - filled, '-') + "] ";
+    line +=
+        concat(done, planned > 0 ? concat("/", planned) : "", " cases, ", static_cast<int64_t>(rate), "/s");
+    if (left < 0) return line;
+    const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, left)));
+    return line + (whole < 100 ? concat(", ", whole, " s left")
+                               : concat(", ", whole / 60, " min ", whole % 60, " s left"));
+  }
 };
 
 void parse_shard(const std::string& text, RunOptions& options) {
@@ -98,17 +142,17 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
 
 void print_verdicts(const RunSummary& s) {
   std::map<std::string, int64_t> total;
-  for (const auto& [suite, verdicts] : s.verdicts) {
+  const auto print = [](const char* suite, const std::map<std::string, int64_t>& verdicts) {
     std::string line;
-    for (const auto& [verdict, count] : verdicts) {
+    for (const auto& [verdict, count] : verdicts)
       line += concat(line.empty() ? "" : ", ", count, " ", verdict);
-      total[verdict] += count;
-    }
-    std::printf("  %-14s %s\n", suite.c_str(), line.c_str());
+    std::printf("  %-14s %s\n", suite, line.c_str());
+  };
+  for (const auto& [suite, verdicts] : s.verdicts) {
+    print(suite.c_str(), verdicts);
+    for (const auto& [verdict, count] : verdicts) total[verdict] += count;
   }
-  std::string line;
-  for (const auto& [verdict, count] : total) line += concat(line.empty() ? "" : ", ", count, " ", verdict);
-  std::printf("  %-14s %s\n", "all", line.c_str());
+  print("all", total);
 }
 
 // "gave up: 3 aten::view (view) in program"
@@ -202,12 +246,14 @@ void conclude(RunSummary& summary, const RunFlags& flags) {
   std::printf("exit %d: %s\n", code, meaning(code));
 }
 
-int run(RunFlags& flags) {
+int run(const RunFlags& asked) {
+  auto flags = asked;
   auto& options = flags.options;
+  options.lane = flags.lane();
   parse_shard(flags.shard, options);
   for (const auto& text : flags.required) options.required.insert(suites::parse_least(text));
   dashboard::check_output(flags.report, options.db, "--report");
-  Progress progress(isatty(STDERR_FILENO) != 0, options.seconds);
+  Progress progress{.limit = options.seconds};
   suites::RunListener listener;
   listener.started = [&](const RunOptions& o, const suites::RunPlan& plan, const std::string& id) {
     flags.each_fault = std::find(o.suites.begin(), o.suites.end(), "faults") != o.suites.end();
@@ -223,10 +269,8 @@ int run(RunFlags& flags) {
   };
   listener.message = [&](const std::string& text) {
     progress.finish();
-    if (flags.json)
-      std::fprintf(stderr, "%s\n", text.c_str());
-    else
-      progress.print(text);
+    std::fprintf(flags.json ? stderr : stdout, "%s\n", text.c_str());
+    std::fflush(stdout);
   };
   auto summary = suites::run(options, listener);
   progress.finish();
@@ -277,57 +321,48 @@ void check_world(const std::string& command, const std::string& world, std::opti
                    "] the suite ", suite, " runs in the local world only; leave out --world");
 }
 
-void add_run(CLI::App& app, Chosen& chosen, const std::string& command_line) {
-  auto flags = std::make_shared<RunFlags>();
-  flags->options.command = command_line;
-  auto* run_app = app.add_subcommand("run", "Run generated cases of the suites and record what came out");
-  auto& o = flags->options;
+void add_run(CLI::App& app, Chosen& chosen) {
+  auto [run_app, flags] =
+      add_command(app, chosen, "run", "Run generated cases of the suites and record what came out", run);
+  auto& o = flags.options;
+  o.command = chosen.command_line;
   run_app
-      ->add_option("--suite", o.suites,
-                   "Only these suites (repeat, or separate by commas); see lockstep list")
+      .add_option("--suite", o.suites, "Only these suites (repeat, or separate by commas); see lockstep list")
       ->delimiter(',');
-  run_app->add_option("--time", o.seconds, "Claim no case after this many seconds")
+  run_app.add_option("--time", o.seconds, "Claim no case after this many seconds")
       ->check(seconds_above_zero());
-  run_app->add_option("--cases", o.cases, "Run the first N cases of the sequence")->check(whole_count());
-  run_app->add_option("--seed", o.seed, "Seed of the sequence (default 0)")->check(whole_number());
-  run_app->add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
+  run_app.add_option("--cases", o.cases, "Run the first N cases of the sequence")->check(whole_count());
+  run_app.add_option("--seed", o.seed, "Seed of the sequence (default 0)")->check(whole_number());
+  run_app.add_option("--jobs", o.jobs, "Worker processes (default: one for each processor)")
       ->check(CLI::Range(0, 256));
-  run_app->add_option("--least-rate", o.least_rate,
-                      "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
-  run_app->add_option("--shard", flags->shard, "i/n: run the i-th of n equal parts of the sequence");
-  run_app->add_option("--numerics", flags->numerics, "exact (default) or fast");
-  add_world(*run_app, o.world);
-  run_app->add_option("--ranks", flags->ranks, "Processes of such a world; not built yet")
+  run_app.add_option("--least-rate", o.least_rate,
+                     "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
+  run_app.add_option("--shard", flags.shard, "i/n: run the i-th of n equal parts of the sequence");
+  run_app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  add_world(run_app, o.world);
+  run_app.add_option("--ranks", flags.ranks, "Processes of such a world; not built yet")
       ->check(whole_count());
-  run_app->add_option("--db", o.db, "Database (default lockstep.db)");
-  run_app->add_option("--report", flags->report, "Report (default lockstep-report.html); empty for none");
-  run_app->add_option(
-      "--require-label", flags->required,
+  run_app.add_option("--db", o.db, "Database (default lockstep.db)");
+  run_app.add_option("--report", flags.report, "Report (default lockstep-report.html); empty for none");
+  run_app.add_option(
+      "--require-label", flags.required,
       "NAME=LEAST (repeat): cases must have had this label, or this pair such as aten::mm/S, so "
       "often; the default plan has its own");
-  run_app->add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
-  run_app->add_option(
+  run_app.add_option("--fault", o.fault, "Plant this fault in the engine; see lockstep list --faults");
+  run_app.add_option(
       "--engine", o.engine,
       "The engine under test: lockstep (default), lockstep-process, or the command of one that "
       "speaks the wire (suites/engines/WIRE.md)");
-  run_app->add_option("--commit", o.commit,
-                      "Commit of the program under test (default: the one this binary was built from)");
-  run_app->add_option("--corpus", o.corpus,
-                      "Database or text file whose kept cases are replayed first (repeat), beside those of "
-                      "--db and the shipped ones");
-  run_app->add_flag("!--no-corpus", o.replay_kept, "Replay no kept case");
-  run_app->add_option("--hang", o.hang_seconds,
-                      "A worker without a sign of life for so many seconds is stopped");
-  run_app->add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");
-  run_app->add_flag("--json", flags->json, "Print the summary as JSON");
-  run_app->callback([&chosen, flags] {
-    chosen.json = flags->json;
-    const auto& asked = flags->options;
-    check_world("run", asked.world, flags->ranks, asked.engine, asked.fault, asked.suites);
-    chosen.needs_lane = true;
-    chosen.lane = flags->options.lane = parse_lane(flags->numerics);
-    chosen.action = [flags] { return run(*flags); };
-  });
+  run_app.add_option("--commit", o.commit,
+                     "Commit of the program under test (default: the one this binary was built from)");
+  run_app.add_option("--corpus", o.corpus,
+                     "Database or text file whose kept cases are replayed first (repeat), beside those of "
+                     "--db and the shipped ones");
+  run_app.add_flag("!--no-corpus", o.replay_kept, "Replay no kept case");
+  run_app.add_option("--hang", o.hang_seconds,
+                     "A worker without a sign of life for so many seconds is stopped");
+  run_app.add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");
+  run_app.add_flag("--json", flags.json, "Print the summary as JSON");
 }
 
 }  // namespace lockstep::program

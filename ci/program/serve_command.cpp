@@ -63,13 +63,12 @@ int serve(const Flags& flags) {
 }  // namespace
 
 void add_serve(CLI::App& app, Chosen& chosen) {
-  auto flags = std::make_shared<Flags>();
-  auto* command = app.add_subcommand("serve", "Show databases in a browser, read-only; ends with Ctrl-C");
-  command->add_option("db", flags->databases, "Databases")->required();
-  command->add_option("--port", flags->port, "Port; 0: any free one (default 8642)")
+  auto [command, flags] =
+      add_command(app, chosen, "serve", "Show databases in a browser, read-only; ends with Ctrl-C", serve);
+  command.add_option("db", flags.databases, "Databases")->required();
+  command.add_option("--port", flags.port, "Port; 0: any free one (default 8642)")
       ->check(CLI::Range(0, 65535));
-  command->add_option("--host", flags->host, "Address to listen on (default 127.0.0.1: this machine alone)");
-  command->callback([&chosen, flags] { chosen.action = [flags] { return serve(*flags); }; });
+  command.add_option("--host", flags.host, "Address to listen on (default 127.0.0.1: this machine alone)");
 }
 
 }  // namespace lockstep::program

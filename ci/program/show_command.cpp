@@ -17,28 +17,19 @@ struct Flags {
   bool json = false;
 };
 
-void print(const Shown& shown, bool json) {
-  std::printf("%s\n", json ? shown.json.dump(2).c_str() : shown.text.c_str());
+// What --json and the text of an answer have in common.
+template <Shown (*answer)(const ShowRequest&)>
+int print(const Flags& flags) {
+  const auto shown = answer(flags.request);
+  std::printf("%s\n", flags.json ? shown.json.dump(2).c_str() : shown.text.c_str());
+  return 0;
 }
 
-// One sub-command of show: its options, and the function that answers it.
-CLI::App* add(CLI::App& show, Chosen& chosen, const char* name, const char* help,
-              std::shared_ptr<Flags> flags, Shown (*answer)(const ShowRequest&)) {
-  auto* sub = show.add_subcommand(name, help);
-  sub->add_flag("--json", flags->json, "Print JSON");
-  sub->callback([&chosen, flags, answer] {
-    chosen.json = flags->json;
-    chosen.action = [flags, answer] {
-      print(answer(flags->request), flags->json);
-      return 0;
-    };
-  });
-  return sub;
-}
-
-Shown not_built(const char* what) {
+template <const char* what>
+int not_built(const Flags&) {
   throw NotBuilt(concat("[show] ", what, kNotAvailable, "; layout, route, rules and random are"));
 }
+constexpr char kPlan[] = "plan", kShards[] = "shards";
 
 // What each argument means stands in PyTorch's documentation; here, who takes it.
 void add_random_arguments(CLI::App& random, ShowRequest& r) {
@@ -77,42 +68,44 @@ void add_random_options(CLI::App& random, ShowRequest& r) {
   add_random_arguments(random, r);
 }
 
+void add_mesh(CLI::App& app, ShowRequest& r) {
+  app.add_option("--mesh", r.mesh, "Mesh, for example 2x4 or dp:2,tp:4");
+  app.add_option("--dtype", r.dtype,
+                 "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32; of integers i64)");
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Chosen& chosen) {
-  auto flags = std::make_shared<Flags>();
-  auto& r = flags->request;
-  auto* show = app.add_subcommand("show", "Show what the engine does: layouts, routes, rules, random values");
-  show->require_subcommand(1);
+  auto& show =
+      *app.add_subcommand("show", "Show what the engine does: layouts, routes, rules, random values");
+  show.require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*run)(const Flags&)) {
+    auto [sub, flags] = add_command(show, chosen, name, help, run);
+    sub.add_flag("--json", flags.json, "Print JSON");
+    return std::pair<CLI::App&, ShowRequest&>(sub, flags.request);
+  };
 
-  auto* layout = add(*show, chosen, "layout", "What each rank holds of a tensor", flags, show_layout);
-  layout->add_option("shape", r.shape, "Shape, for example 7x13")->required();
-  layout->add_option("--placements", r.placements, "For example [S0,R]")->required();
+  auto [layout, l] = add("layout", "What each rank holds of a tensor", print<show_layout>);
+  layout.add_option("shape", l.shape, "Shape, for example 7x13")->required();
+  layout.add_option("--placements", l.placements, "For example [S0,R]")->required();
+  add_mesh(layout, l);
 
-  auto* route =
-      add(*show, chosen, "route", "The steps of a redistribution and their bytes", flags, show_route);
-  route->add_option("shape", r.shape, "Shape")->required();
-  route->add_option("--from", r.placements, "Placements before")->required();
-  route->add_option("--to", r.to, "Placements after")->required();
+  auto [route, o] = add("route", "The steps of a redistribution and their bytes", print<show_route>);
+  route.add_option("shape", o.shape, "Shape")->required();
+  route.add_option("--from", o.placements, "Placements before")->required();
+  route.add_option("--to", o.to, "Placements after")->required();
+  add_mesh(route, o);
 
-  auto* rules =
-      add(*show, chosen, "rules", "The rows of an operator over one mesh dimension", flags, show_rules);
-  rules->add_option("op", r.op, "Operator, for example aten::mm")->required();
+  auto [rules, u] = add("rules", "The rows of an operator over one mesh dimension", print<show_rules>);
+  rules.add_option("op", u.op, "Operator, for example aten::mm")->required();
 
-  auto* random = add(*show, chosen, "random", "The values that a random operator draws", flags, show_random);
-  add_random_options(*random, r);
+  auto [random, a] = add("random", "The values that a random operator draws", print<show_random>);
+  add_random_options(random, a);
+  add_mesh(random, a);
 
-  for (auto* sub : {layout, route, random}) {
-    sub->add_option("--mesh", r.mesh, "Mesh, for example 2x4 or dp:2,tp:4");
-    sub->add_option("--dtype", r.dtype,
-                    "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool (default f32; of integers i64)");
-  }
-  add(*show, chosen, "plan", "The plan of a module (not built yet)", flags, [](const ShowRequest&) {
-    return not_built("plan");
-  })->allow_extras();
-  add(*show, chosen, "shards", "The shards of a checkpoint (not built yet)", flags, [](const ShowRequest&) {
-    return not_built("shards");
-  })->allow_extras();
+  add("plan", "The plan of a module (not built yet)", not_built<kPlan>).first.allow_extras();
+  add("shards", "The shards of a checkpoint (not built yet)", not_built<kShards>).first.allow_extras();
 }
 
 }  // namespace lockstep::program

@@ -35,10 +35,22 @@ struct Flags {
   bool no_baselines = false;
   int64_t jobs = 0;
   std::string command;
+  Lane lane() const { return parse_lane(numerics); }
+};
+struct CurvesFlags : Flags {
+  CLI::Option* model = nullptr;  // as it was given, or not
+  Lane lane() const {
+    if (model->count() == 0) throw CLI::RequiredError("model");
+    LOCKSTEP_CHECK(!mesh.empty(),
+                   "[curves] --mesh is required: the meshes to compare with one device; write for example "
+                   "--mesh tp:1,tp:2,tp:4,tp:8");
+    return Flags::lane();
+  }
 };
 
 TrainOptions options_of(const Flags& flags) {
   auto options = flags.train;
+  options.numerics = flags.lane();
   options.dtype = parse_dtype(flags.dtype);
   if (!flags.device.empty()) options.device = parse_device_model(flags.device);
   return options;
@@ -113,30 +125,7 @@ std::vector<DeviceMesh> parse_meshes(const std::string& text) {
   return parsed;
 }
 
-// One log of digests for each curve, named like it, in a folder.
-class HashLogs {
- public:
-  explicit HashLogs(std::string folder) : folder_(std::move(folder)) {
-    std::error_code failed;
-    std::filesystem::create_directories(folder_, failed);
-    LOCKSTEP_CHECK(!failed, "[curves] --log-hashes ", folder_, ": ", failed.message(),
-                   "; name a folder that can be made");
-  }
-  void write(std::string curve, int64_t step, const Timeline& timeline) {
-    for (char& c : curve)
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
-    logs_.try_emplace(curve, (folder_ / (curve + ".jsonl")).string()).first->second.write(step, timeline);
-  }
-  void close() {
-    for (auto& [curve, log] : logs_) log.close();
-  }
-
- private:
-  std::filesystem::path folder_;
-  std::map<std::string, suites::HashLog> logs_;
-};
-
-int curves(const Flags& flags) {
+int curves(const CurvesFlags& flags) {
   suites::CurvesOptions options;
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh);
@@ -164,15 +153,22 @@ int curves(const Flags& flags) {
                               const suites::StepJudgement& judgement) {
     suites::record_step(one, flags.numerics, step, judgement.verdict, recorder);
   };
-  std::optional<HashLogs> hashes;
+  std::map<std::string, suites::HashLog> hashes;  // a file for each curve, named like it
   if (!flags.log_hashes.empty()) {
-    hashes.emplace(flags.log_hashes);
+    std::error_code failed;
+    std::filesystem::create_directories(flags.log_hashes, failed);
+    LOCKSTEP_CHECK(!failed, "[curves] --log-hashes ", flags.log_hashes, ": ", failed.message(),
+                   "; name a folder that can be made");
     observer.on_timeline = [&](const TrainOptions& one, int64_t step, const Timeline& timeline) {
-      hashes->write(suites::run_name(one), step, timeline);
+      auto name = suites::run_name(one);
+      for (char& c : name)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
+      hashes.try_emplace(name, concat(flags.log_hashes, "/", name, ".jsonl"))
+          .first->second.write(step, timeline);
     };
   }
   const auto result = suites::curves(options, text, observer);
-  if (hashes) hashes->close();
+  for (auto& [curve, log] : hashes) log.close();
   for (const auto& gate : result.gates)
     recorder.record(dashboard::Gate{gate.rule, gate.required, gate.got, gate.passed});
   const int code = result.passed() ? kAllEqual : kDifference;
@@ -186,7 +182,8 @@ int curves(const Flags& flags) {
   return code;
 }
 
-void add_common(CLI::App& app, Flags& flags) {
+void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
+  flags.command = chosen.command_line;
   auto& t = flags.train;
   app.add_option("model", t.model, "Model: llama");
   app.add_option("--preset", t.preset, "tiny (default) or odd");
@@ -203,49 +200,34 @@ void add_common(CLI::App& app, Flags& flags) {
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 
-void choose(Chosen& chosen, const std::shared_ptr<Flags>& flags, int (*action)(const Flags&)) {
-  chosen.needs_lane = true;
-  chosen.lane = flags->train.numerics = parse_lane(flags->numerics);
-  chosen.action = [flags, action] { return action(*flags); };
-}
-
 }  // namespace
 
-void add_train(CLI::App& app, Chosen& chosen, const std::string& command_line) {
-  auto flags = std::make_shared<Flags>();
-  flags->command = command_line;
-  auto* train_app =
-      app.add_subcommand("train", "Train a small model on a mesh, or on one device without --mesh");
-  add_common(*train_app, *flags);
-  train_app->get_option("model")->required();
-  train_app->add_option("--mesh", flags->mesh, "For example tp:4 or dp:2,tp:2");
-  train_app->add_option("--policy", flags->policy,
-                        "single-device (default), indexed, per-rank-seeds or offset-based");
-  train_app->add_option("--log-hashes", flags->log_hashes,
-                        "Write the digests of every op of every step on every rank (JSONL) for curves import "
-                        "--hashes; step 0 draws the first values");
-  train_app->callback([&chosen, flags] { choose(chosen, flags, train); });
+void add_train(CLI::App& app, Chosen& chosen) {
+  auto [train_app, flags] = add_command(
+      app, chosen, "train", "Train a small model on a mesh, or on one device without --mesh", train);
+  add_common(train_app, chosen, flags);
+  train_app.get_option("model")->required();
+  train_app.add_option("--mesh", flags.mesh, "For example tp:4 or dp:2,tp:2");
+  train_app.add_option("--policy", flags.policy,
+                       "single-device (default), indexed, per-rank-seeds or offset-based");
+  train_app.add_option("--log-hashes", flags.log_hashes,
+                       "Write the digests of every op of every step on every rank (JSONL) for curves import "
+                       "--hashes; step 0 draws the first values");
 
-  auto* curves_app = app.add_subcommand(
-      "curves", "Train on several meshes and policies; compare every step with one device");
-  add_common(*curves_app, *flags);
-  curves_app->add_option("--mesh", flags->mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
-  curves_app->add_flag("--no-baselines", flags->no_baselines,
-                       "Only the single device's random stream, no other policy");
-  curves_app->add_option("--jobs", flags->jobs, "Runs at a time (default: one for each processor)")
+  auto [curves_app, asked] =
+      add_command(app, chosen, "curves",
+                  "Train on several meshes and policies; compare every step with one device", curves);
+  add_common(curves_app, chosen, asked);
+  asked.model = curves_app.get_option("model");
+  curves_app.add_option("--mesh", asked.mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
+  curves_app.add_flag("--no-baselines", asked.no_baselines,
+                      "Only the single device's random stream, no other policy");
+  curves_app.add_option("--jobs", asked.jobs, "Runs at a time (default: one for each processor)")
       ->check(CLI::Range(0, 256));
-  curves_app->add_option("--log-hashes", flags->log_hashes,
-                         "Folder: write such a log of digests (lockstep train --help) for each curve");
-  curves_app->add_option("--report", flags->report, "Report to write (default none)");
-  add_import(*curves_app, chosen, command_line);
-  curves_app->callback([&chosen, flags, curves_app] {
-    if (!curves_app->get_subcommands().empty()) return;
-    if (curves_app->get_option("model")->count() == 0) throw CLI::RequiredError("model");
-    LOCKSTEP_CHECK(!flags->mesh.empty(),
-                   "[curves] --mesh is required: the meshes to compare with one device; write for example "
-                   "--mesh tp:1,tp:2,tp:4,tp:8");
-    choose(chosen, flags, curves);
-  });
+  curves_app.add_option("--log-hashes", asked.log_hashes,
+                        "Folder: write such a log of digests (lockstep train --help) for each curve");
+  curves_app.add_option("--report", asked.report, "Report to write (default none)");
+  add_import(curves_app, chosen);
 }
 
 }  // namespace lockstep::program

@@ -22,15 +22,6 @@ void check_licence(const File& file, std::vector<Violation>& found) {
     found.push_back({file.path, at + 2, "the header says in one to three sentences what it is"});
 }
 
-// The target of the next [..](target) at or after `at`, and moves `at` behind it; empty: none.
-std::string_view next_link(std::string_view line, size_t& at) {
-  const size_t open = line.find("](", at);
-  const size_t close = open == std::string_view::npos ? open : line.find(')', open);
-  if (close == std::string_view::npos) return {};
-  at = close;
-  return line.substr(open + 2, close - open - 2);
-}
-
 void check_link(const File& file, size_t number, std::string_view target, const std::set<std::string>& paths,
                 std::vector<Violation>& found) {
   target = target.substr(0, target.find('#'));
@@ -48,9 +39,9 @@ void check_markdown(const File& file, const std::set<std::string>& paths, std::v
     if (line.starts_with("```")) fenced = !fenced;
     if (fenced) continue;
     if (line.starts_with("# ")) ++titles;
-    size_t at = 0;
-    for (auto link = next_link(line, at); !link.empty(); link = next_link(line, at))
-      check_link(file, number, link, paths, found);
+    for (size_t at = line.find("]("); at != std::string_view::npos; at = line.find("](", at + 1))
+      if (const size_t close = line.find(')', at); close != std::string_view::npos)
+        check_link(file, number, line.substr(at + 2, close - at - 2), paths, found);
   }
   if (titles != 1 || !file.text.starts_with("# "))
     found.push_back({file.path, 1, "a page has exactly one title, on its first line"});

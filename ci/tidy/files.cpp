@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <utility>
+#include <sstream>
 
 #include "ci/tidy/tidy.h"
 
@@ -21,17 +21,12 @@ bool ends_with_any(std::string_view path, std::initializer_list<std::string_view
 std::vector<std::string> tracked_by_git(const fs::path& root) {
   const std::string command = "git -C '" + root.string() + "' ls-files -z 2>/dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string text;
+  for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) text += static_cast<char>(c);
   std::vector<std::string> paths;
-  std::string path;
-  for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) {
-    if (c != 0) {
-      path.push_back(static_cast<char>(c));
-    } else if (fs::exists(root / path)) {
-      paths.push_back(std::exchange(path, {}));
-    } else {
-      path.clear();
-    }
-  }
+  std::istringstream in(text);
+  for (std::string path; std::getline(in, path, '\0');)
+    if (fs::exists(root / path)) paths.push_back(path);
   return paths;
 }
 

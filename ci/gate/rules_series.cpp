@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measured series. Counted work is compared here, exactly; timed work is judged by `ci/speed`, whose verdicts
 // the caller brings. The table `speed` holds both.
-#include "ci/gate/queries.h"
+#include "ci/gate/rules.h"
+#include "ci/gate/sides.h"
+#include "engine/values/exit_code.h"
 
 namespace lockstep::gate {
 
@@ -69,18 +71,39 @@ const char* const kTimedWithoutVerdict = R"(
 const char* const kOtherNumbers = R"(
   SELECT n.name FROM json_each(?1, '$.numbers') j JOIN number n ON n.name = j.key WHERE n.value <> j.value)";
 
-const char* const kSlowerSeries = R"(
-  SELECT series AS subject, expected, got, detail, '' AS replay FROM speed WHERE verdict = 'slower')";
-const char* const kFasterSeries = R"(
-  SELECT series AS subject, expected, got, detail, '' AS replay FROM speed WHERE verdict = 'faster')";
-const char* const kCountedMore = R"(
-  SELECT series AS subject, expected, got, detail, '' AS replay FROM speed
-  WHERE verdict = 'changed' AND worse)";
-const char* const kCountedLess = R"(
-  SELECT series AS subject, expected, got, detail, '' AS replay FROM speed
-  WHERE verdict = 'changed' AND NOT worse)";
-const char* const kSeriesNotMeasured = R"(
-  SELECT series AS subject, expected, got, detail, '' AS replay FROM speed
-  WHERE verdict = 'not measured' AND reason NOT IN ('new', 'nondeterministic'))";
+namespace {
+
+constexpr Effect kBlock = Effect::kBlock, kNote = Effect::kNote;
+
+const Rule kRules[] = {
+    {"slower", kSlower, kBlock, true, "no timed series is slower, beyond its noise", R"(
+  SELECT series, expected, got, detail FROM speed WHERE verdict = 'slower')"},
+
+    {"counted_more", kSlower, kBlock, true, "no counted series counts more work", R"(
+  SELECT series, expected, got, detail FROM speed WHERE verdict = 'changed' AND worse)"},
+
+    {"counted_less", kNotMeasured, kBlock, true, "less counted work is expected by somebody", R"(
+  SELECT series, expected, got, detail FROM speed WHERE verdict = 'changed' AND NOT worse)"},
+
+    {"faster", kNotMeasured, kNote, true, "a series that got faster is told", R"(
+  SELECT series, expected, got, detail FROM speed WHERE verdict = 'faster')"},
+
+    {"series_not_measured", kNotMeasured, kBlock, true,
+     "each timed series can tell a slowdown of the size that the policy asks for", R"(
+  SELECT series, expected, got, detail FROM speed
+  WHERE verdict = 'not measured' AND reason NOT IN ('new', 'nondeterministic'))"},
+
+    {"environment", kNotMeasured, kNote, false, "baseline and candidate ran in the same environment", R"(
+  SELECT name, b.value, c.value, 'another environment may compute other bits, and other times'
+  FROM (SELECT name, group_concat(DISTINCT value) AS value FROM c_environment GROUP BY name) c
+  JOIN (SELECT name, group_concat(DISTINCT value) AS value FROM b_environment GROUP BY name) b USING (name)
+  WHERE b.value <> c.value AND name NOT IN ('build', 'commit'))"},
+};
+
+}  // namespace
+
+std::span<const Rule> rules_of_series() {
+  return kRules;
+}
 
 }  // namespace lockstep::gate
