@@ -5,9 +5,11 @@
 #include <set>
 
 #include "engine/values/spec.h"
+#include "engine/values/text.h"
 #include "generators/ops/ops.h"
 #include "generators/program/trial.h"
 #include "generators/random/random_ops.h"
+#include "generators/random/random_space.h"
 #include "generators/space/placements.h"
 
 namespace lockstep::generators {
@@ -25,18 +27,10 @@ std::string evenness_of(int64_t n, int64_t parts) {
   return piece * (parts - 1) >= n ? "empty" : "uneven";
 }
 
-// How the ranks share the rows.
-std::string evenness_of(const RaggedShard& ragged, const std::vector<int64_t>& shape) {
-  const auto [least, most] = std::minmax_element(ragged.units.begin(), ragged.units.end());
-  if (*least == 0 || std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
-  return *least == *most ? "even" : "uneven";
-}
-
-std::string evenness(const Placement& p, const std::vector<int64_t>& shape, int64_t ranks) {
-  if (const auto* ragged = std::get_if<RaggedShard>(&p)) return evenness_of(*ragged, shape);
-  const auto dim = shard_dim(p);
-  if (dim < 0) return "-";
-  const auto n = shape[static_cast<size_t>(dim)];
+// @pre p distributes.
+std::string evenness_of(const Placement& p, const std::vector<int64_t>& shape, int64_t ranks) {
+  if (const auto* ragged = std::get_if<RaggedShard>(&p)) return evenness(*ragged, shape);
+  const auto n = shape[static_cast<size_t>(shard_dim(p))];
   const auto* interleaved = std::get_if<InterleavedShard>(&p);
   return evenness_of(n, interleaved ? ranks * interleaved->parts : ranks);
 }
@@ -61,7 +55,7 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
     if (!distributes(p)) continue;
     if (is_shard(p) && !cut.insert(shard_dim(p)).second) names.insert("nested-shard");
     if (shape == nullptr) continue;
-    const auto kind = evenness(p, *shape, mesh.shape()[d]);
+    const auto kind = evenness_of(p, *shape, mesh.shape()[d]);
     if (kind != "even") names.insert("uneven");
     if (kind == "empty") names.insert("empty-shard");
   }
@@ -114,11 +108,6 @@ void label_calls(const Case& c, Names& names) {
   }
 }
 
-std::string kind_of(const Placement& p) {
-  const auto text = to_string(p);
-  return distributes(p) ? text.substr(0, 1) : text;
-}
-
 }  // namespace
 
 std::vector<std::string> labels(const Case& c) {
@@ -131,65 +120,15 @@ std::vector<std::string> labels(const Case& c) {
 }
 
 const std::vector<std::string>& all_labels() {
-  static const std::vector<std::string> list = {"backward",
-                                                "bf16",
-                                                "bool",
-                                                "empty-shard",
-                                                "f16",
-                                                "f32",
-                                                "f64",
-                                                "i16",
-                                                "i32",
-                                                "i64",
-                                                "i8",
-                                                "in-place",
-                                                "integer-lane",
-                                                "interleaved",
-                                                "list",
-                                                "mesh-1d",
-                                                "mesh-2d",
-                                                "mesh-3d",
-                                                "mixed-dtypes",
-                                                "named-mesh",
-                                                "nested-shard",
-                                                "one-rank",
-                                                "optimizer",
-                                                "other-order",
-                                                "partial-avg",
-                                                "partial-max",
-                                                "partial-min",
-                                                "partial-product",
-                                                "partial-sum",
-                                                "ragged",
-                                                "random",
-                                                "redistribute",
-                                                "reuse",
-                                                "several-leaves",
-                                                "size-0",
-                                                "size-1",
-                                                "special-values",
-                                                "strided",
-                                                "u8",
-                                                "unequal-mesh",
-                                                "uneven",
-                                                "view"};
+  static const auto parts = split(
+      "backward bf16 bool empty-shard f16 f32 f64 i16 i32 i64 i8 in-place integer-lane "
+      "interleaved list mesh-1d mesh-2d mesh-3d mixed-dtypes named-mesh nested-shard one-rank "
+      "optimizer other-order partial-avg partial-max partial-min partial-product partial-sum "
+      "ragged random redistribute reuse several-leaves size-0 size-1 special-values strided u8 "
+      "unequal-mesh uneven view",
+      ' ');
+  static const std::vector<std::string> list(parts.begin(), parts.end());
   return list;
-}
-
-std::vector<Cell> cells(const Case& c) {
-  std::set<Cell> found;
-  const auto inputs = static_cast<int64_t>(c.program.inputs.size());
-  for (const auto& call : c.program.calls)
-    for (const auto ref : references(call)) {
-      if (ref.id < 0 || ref.id >= inputs) continue;
-      const auto i = static_cast<size_t>(ref.id);
-      for (size_t d = 0; d < c.placements[i].placements.size(); ++d) {
-        const auto& p = c.placements[i].placements[d];
-        found.insert(
-            {call.op, kind_of(p), c.mesh.ndim(), evenness(p, c.program.inputs[i].shape, c.mesh.shape()[d])});
-      }
-    }
-  return {found.begin(), found.end()};
 }
 
 }  // namespace lockstep::generators

@@ -17,16 +17,4 @@ std::vector<std::string> labels(const oracle::Case& c);
 // Every label that labels() may give.
 const std::vector<std::string>& all_labels();
 
-// One cell of the ledger: an op, how one of the inputs it reads (directly) is placed on one mesh dimension,
-// the rank of the mesh, and whether that shard is even.
-struct Cell {
-  std::string op;         // "aten::mm"
-  std::string placement;  // "R", "S", "I", "P", "Pavg", "Pmin", "Pmax", "Pprod"
-  int64_t mesh_rank = 1;
-  std::string evenness;  // "even", "uneven", "empty"; "-" where nothing is cut
-  auto operator<=>(const Cell&) const = default;
-};
-// Sorted, without repetition.
-std::vector<Cell> cells(const oracle::Case& c);
-
 }  // namespace lockstep::generators

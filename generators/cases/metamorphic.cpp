@@ -14,13 +14,6 @@ namespace {
 using oracle::Case;
 using oracle::Target;
 
-void each_target(Case& c, const std::function<void(Target&)>& change) {
-  for (auto& target : c.placements) change(target);
-  for (auto& call : c.program.calls)
-    for (auto& arg : call.args)
-      if (auto* target = std::get_if<Target>(&arg)) change(*target);
-}
-
 // The second half of a placement whose mesh dimension was cut in two; an InterleavedShard cuts only once.
 Placement second_half(const Placement& p) {
   return std::holds_alternative<InterleavedShard>(p) ? Placement(Replicate{}) : p;
@@ -42,7 +35,7 @@ void cut(Target& target, size_t dim) {
 // Whether a RaggedShard cuts this mesh dimension.
 bool ragged_along(Case c, size_t dim) {
   bool any = false;
-  each_target(c, [&](Target& target) { any |= is_ragged(target.placements[dim]); });
+  oracle::each_target(c, [&](Target& target) { any |= is_ragged(target.placements[dim]); });
   return any;
 }
 
@@ -79,7 +72,7 @@ std::optional<Case> refactor_mesh(const Case& c, const std::vector<std::vector<i
       shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), a);
       Case made = c;
       made.mesh = DeviceMesh(shape, {}, c.mesh.ranks());
-      each_target(made, [&](Target& target) { cut(target, dim); });
+      oracle::each_target(made, [&](Target& target) { cut(target, dim); });
       if (is_legal(made, shapes)) return made;
     }
   }
@@ -98,7 +91,7 @@ Case permute_ranks(const Case& c, Random random) {
 Case world_of_one(const Case& c) {
   Case made = c;
   made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1));
-  each_target(made, [](Target& target) {
+  oracle::each_target(made, [](Target& target) {
     for (auto& p : target.placements)
       if (auto* ragged = std::get_if<RaggedShard>(&p)) ragged->units = {1};
   });

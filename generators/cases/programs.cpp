@@ -2,7 +2,6 @@
 #include "generators/cases/programs.h"
 
 #include "engine/values/error.h"
-#include "generators/cases/random_cases.h"
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
 #include "generators/program/trial.h"
@@ -42,7 +41,7 @@ void add_ops(Builder& b, int64_t count, bool before_backward) {
   const auto enough = b.calls() + static_cast<size_t>(count);
   for (int64_t tries = 0; b.calls() < enough && tries < 3 * count; ++tries) {
     if (b.size() > 0 && b.random().chance(12)) {
-      const Ref ref{b.random().below(static_cast<int64_t>(b.size()))};
+      const Ref ref{b.random().below(std::ssize(b))};
       if (b.tensor(ref).defined()) b.redistribute(ref);
       continue;
     }
@@ -136,6 +135,19 @@ Case exact_op_case(Random random, const OpTemplate& op) {
   return op_case_in(100, random, op, false);
 }
 
+Case random_case(Random random) {
+  auto settings = draw_settings(random, {.integer_lane = 0, .specials = 0, .max_numel = 600});
+  settings.families = kRandomOps;
+  settings.placements &= ~kPartials;
+  if (random.chance(20)) settings.max_numel = 5000;
+  Builder b(random, settings);
+  add_ops(b, b.random().between(1, 4), true);
+  return finished(b, "random");
+}
+
+namespace {
+
+// One input and nothing done with it.
 Case layout_case(Random random) {
   auto settings = draw_settings(random, {.max_ranks = 16, .max_numel = 400});
   settings.placements = kAllPlacements;
@@ -144,6 +156,7 @@ Case layout_case(Random random) {
   return finished(b, "layout");
 }
 
+// One input, redistributed one to four times, with or without a backward.
 Case redistribute_case(Random random) {
   auto settings =
       draw_settings(random, {.max_ranks = 16, .integer_lane = 30, .backward = 30, .max_numel = 400});
@@ -157,17 +170,9 @@ Case redistribute_case(Random random) {
   return finished(b, "redistribute");
 }
 
-Case random_case(Random random) {
-  auto settings = draw_settings(random, {.integer_lane = 0, .specials = 0, .max_numel = 600});
-  settings.families = kRandomOps;
-  settings.placements &= ~kPartials;
-  if (random.chance(20)) settings.max_numel = 5000;
-  Builder b(random, settings);
-  add_ops(b, b.random().between(1, 4), true);
-  return finished(b, "random");
-}
-
-Case program_case(Random random, bool exact_terms) {
+// 1 to 12 ops with reuse, views, in-place and list ops, redistributions, random ops, backward, optimizer
+// steps.
+Case program_case(Random random, bool exact_terms = false) {
   const auto settings = draw_settings(random, {.backward = 55, .exact_terms = exact_terms});
   Builder b(random, settings);
   const auto ops = b.random().weighted<int64_t>(
@@ -180,6 +185,7 @@ Case program_case(Random random, bool exact_terms) {
   return finished(b, "program");
 }
 
+// One op twice, with one ingredient of the decision changed, and a third time as at first.
 Case cache_case(Random random) {
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
@@ -215,8 +221,6 @@ Case cache_case(Random random) {
     return finished(b, "cache");
   }
 }
-
-namespace {
 
 struct SuiteCases {
   std::string_view suite;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "generators/ops/ops.h"
+#include "generators/random/random_space.h"
 #include "oracle/program/program.h"
 
 namespace lockstep::generators {
@@ -15,16 +16,18 @@ oracle::Case generate(const std::string& suite, uint64_t run_seed, uint64_t inde
 oracle::Case op_case(Random random, const OpTemplate& op, bool backward = false);
 // The same in the integer lane, if the op is exact there.
 oracle::Case exact_op_case(Random random, const OpTemplate& op);
-// One input and nothing done with it.
-oracle::Case layout_case(Random random);
-// One input, redistributed one to four times, with or without a backward.
-oracle::Case redistribute_case(Random random);
 // Random ops, one after another: what each draws depends on where the stream stands.
 oracle::Case random_case(Random random);
-// 1 to 12 ops with reuse, views, in-place and list ops, redistributions, random ops, backward, optimizer
-// steps.
-oracle::Case program_case(Random random, bool exact_terms = false);
-// One op twice, with one ingredient of the decision changed, and a third time as at first.
-oracle::Case cache_case(Random random);
+
+// ---- of the suite `random` (random_cases.cpp) ----
+
+// Random operators one after another, from one stream: the first is one of the point's, so that the cases of
+// the covering array have every pair of the space; the others are drawn, for what each draws depends on where
+// those before it left the stream. `others`: how many, at most.
+oracle::Case random_point_case(Random random, const RandomPoint& point, int64_t others = 2);
+
+// The index-th of the suite: twice around the covering array, then in turn a point of the array, points drawn
+// freely, and programs of random ops with views and redistributions between them.
+oracle::Case random_suite_case(Random random, uint64_t index);
 
 }  // namespace lockstep::generators

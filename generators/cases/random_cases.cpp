@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "generators/cases/random_cases.h"
-
+// Cases of the suite `random`.
 #include <algorithm>
 
 #include "generators/cases/programs.h"
@@ -36,7 +35,7 @@ Ref lay(Draft& d, const Choice& c, RandomLayout layout, bool viewed) {
   input.values = c.op.values(random, c.dtype, partial);
   const auto open = open_dim(layout);
   const bool sliced = viewed && open >= 0 && random.chance(60);
-  const auto dims = static_cast<int64_t>(layout.shape.size());
+  const auto dims = std::ssize(layout.shape);
   const bool transposed = viewed && !sliced && dims >= 2 && !has_ragged(layout.target);
   int64_t step = 1, start = 0;
   const int64_t length = sliced ? layout.shape[static_cast<size_t>(open)] : 0;

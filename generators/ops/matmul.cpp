@@ -17,8 +17,22 @@ Growth products(const Builder& b, Ref x, Ref y, int64_t inner, int64_t left, int
           true};
 }
 
+// Of matrices, or batches of them.
+Growth products(const Builder& b, Ref x, Ref y) {
+  return products(b, x, y, b.tensor(x).size(-1), b.tensor(x).size(-2), b.tensor(y).size(-1));
+}
+
+std::pair<Ref, Ref> factors(Builder& b, const OpTemplate& op, int64_t dims) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = dims, .max_dims = dims});
+  auto shape = b.shape(x);
+  shape.back() = -1;
+  shape[shape.size() - 2] = b.tensor(x).size(-1);
+  return {x, b.operand(like(b, x, shape))};
+}
+
 // beta * c + alpha * product, c first.
-bool add_to(Builder& b, const OpTemplate& op, Ref c, Ref x, Ref y, Growth growth) {
+bool add_to(Builder& b, const OpTemplate& op, Ref c, Ref x, Ref y) {
+  auto growth = products(b, x, y);
   const bool plain = b.settings().integer_lane || !c10::isFloatingType(b.dtype(x)) || b.random().chance(60);
   growth.result = growth.result + b.magnitude(c);
   const double elements =
@@ -32,36 +46,29 @@ bool add_to(Builder& b, const OpTemplate& op, Ref c, Ref x, Ref y, Growth growth
 
 }  // namespace
 
+// Two dimensions, or three of which the first is a batch.
 bool mm(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2});
-  const auto m = b.tensor(x).size(0), k = b.tensor(x).size(1);
-  const Ref y = b.operand(like(b, x, {k, -1}));
-  return b.call(op.op, {x, y}, products(b, x, y, k, m, b.tensor(y).size(1)));
+  const auto [x, y] = factors(b, op, 2);
+  return b.call(op.op, {x, y}, products(b, x, y));
 }
 
 bool bmm(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 3, .max_dims = 3});
-  const auto n = b.tensor(x).size(0), m = b.tensor(x).size(1), k = b.tensor(x).size(2);
-  const Ref y = b.operand(like(b, x, {n, k, -1}));
-  return b.call(op.op, {x, y}, products(b, x, y, k, m, b.tensor(y).size(2)));
+  const auto [x, y] = factors(b, op, 3);
+  return b.call(op.op, {x, y}, products(b, x, y));
 }
 
 bool addmm(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2});
-  const auto m = b.tensor(x).size(0), k = b.tensor(x).size(1);
-  const Ref y = b.operand(like(b, x, {k, -1}));
-  const auto n = b.tensor(y).size(1);
+  const auto [x, y] = factors(b, op, 2);
+  const auto m = b.tensor(x).size(0), n = b.tensor(y).size(1);
   const Shape shape = b.random().chance(50) ? Shape{n} : Shape{m, n};
-  return add_to(b, op, b.operand(like(b, x, shape)), x, y, products(b, x, y, k, m, n));
+  return add_to(b, op, b.operand(like(b, x, shape)), x, y);
 }
 
 bool baddbmm(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 3, .max_dims = 3});
-  const auto batch = b.tensor(x).size(0), m = b.tensor(x).size(1), k = b.tensor(x).size(2);
-  const Ref y = b.operand(like(b, x, {batch, k, -1}));
-  const auto n = b.tensor(y).size(2);
+  const auto [x, y] = factors(b, op, 3);
+  const auto batch = b.tensor(x).size(0), m = b.tensor(x).size(1), n = b.tensor(y).size(2);
   const Shape shape = b.random().chance(30) ? Shape{m, n} : Shape{batch, m, n};
-  return add_to(b, op, b.operand(like(b, x, shape)), x, y, products(b, x, y, k, m, n));
+  return add_to(b, op, b.operand(like(b, x, shape)), x, y);
 }
 
 bool dot(Builder& b, const OpTemplate& op) {

@@ -52,15 +52,13 @@ struct OpTemplate {
   Grow grow = Grow::kInexact;
   uint32_t traits = kPlain;
 
-  bool in_place() const;  // by its name: add_, copy_
+  bool in_place() const { return oracle::is_in_place(op); }
   bool orders_zeros() const { return (traits & kOrdersZeros) != 0; }
   bool allowed(const Settings& settings, bool before_backward) const;
 };
 
-// Sorted by family, then as listed.
+// In a fixed order, which cases are numbered by.
 std::span<const OpTemplate> op_templates();
-// Throws Error that names the op.
-const OpTemplate& find_template(std::string_view op);
 
 // Optimizer steps, for after backward: several calls each, on detached parameters.
 bool adamw_step(Builder& b);

@@ -29,7 +29,6 @@ TEST(Ops, table_is_of_distinct_overloads) {
     names.insert(later);
   std::cout << names.size() << " overloads are generated\n";
   EXPECT_GE(names.size(), 220u);
-  EXPECT_THROW(find_template("aten::no_such_op"), Error);
 }
 
 // Would catch: a maker whose arguments libtorch refuses, or that fits only lucky operands (a discard in

@@ -32,11 +32,8 @@ std::optional<Parameters> parameters(Builder& b) {
 std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t low, int64_t high) {
   std::vector<Ref> state;
   for (const auto ref : values) {
-    const oracle::Values start{.kind = high > 0 ? oracle::ValueKind::kUniform : oracle::ValueKind::kZeros,
-                               .seed = 0,
-                               .low = low,
-                               .high = high,
-                               .bits = {}};
+    const oracle::Values start{
+        .kind = high > 0 ? oracle::ValueKind::kUniform : oracle::ValueKind::kZeros, .low = low, .high = high};
     state.push_back(b.fresh({.dtypes = bit_of(b.dtype(ref)),
                              .shape = b.shape(ref),
                              .dense = true,
@@ -54,8 +51,7 @@ bool adamw_step(Builder& b) {
   const auto averages = state_like(b, p->values, 0, 0), squares = state_like(b, p->values, 0, 1);
   std::vector<Ref> steps;
   for (size_t i = 0; i < p->values.size(); ++i) {
-    const oracle::Values count{
-        .kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 1, .high = 3, .bits = {}};
+    const oracle::Values count{.kind = oracle::ValueKind::kIntegers, .low = 1, .high = 3};
     steps.push_back(b.fresh(
         {.dtypes = kF32, .shape = Shape{}, .values = count, .placement = replicated(b.settings().mesh)}));
   }

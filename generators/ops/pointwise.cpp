@@ -83,8 +83,7 @@ bool power_number(Builder& b, const OpTemplate& op) {
 
 bool power_tensor(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes});
-  const oracle::Values exponents{
-      .kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 0, .high = 3, .bits = {}};
+  const oracle::Values exponents{.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 3};
   const Ref y =
       b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true, .values = exponents});
   return emit(b, op, {x, y}, {x, y});

@@ -26,8 +26,7 @@ Ref reduced_operand(Builder& b, const OpTemplate& op, int64_t min_dims) {
     want.shape = shape;
   }
   if (op.grow == Grow::kPower && b.settings().integer_lane && !b.random().chance(20)) {
-    want.values =
-        oracle::Values{.kind = oracle::ValueKind::kIntegers, .seed = 0, .low = -1, .high = 1, .bits = {}};
+    want.values = oracle::Values{.kind = oracle::ValueKind::kIntegers, .low = -1, .high = 1};
     want.dtypes = op.dtypes & ~kBool;
   }
   return b.operand(want);

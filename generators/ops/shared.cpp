@@ -87,7 +87,7 @@ int64_t draw_dim(Builder& b, int64_t ndim) {
 }
 
 oracle::Values indices_below(int64_t n) {
-  return {.kind = oracle::ValueKind::kIndex, .seed = 0, .low = 0, .high = n - 1, .bits = {}};
+  return {.kind = oracle::ValueKind::kIndex, .low = 0, .high = n - 1};
 }
 
 }  // namespace lockstep::generators

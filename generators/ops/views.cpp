@@ -34,7 +34,7 @@ std::pair<int64_t, int64_t> factors(Random& random, int64_t n) {
 }
 
 Regroup draw_regroup(Random& random, const Shape& shape) {
-  const auto ndim = static_cast<int64_t>(shape.size());
+  const auto ndim = std::ssize(shape);
   if (ndim == 0) return {0, 0, {1}};
   const auto dim = random.below(ndim);
   const auto n = shape[static_cast<size_t>(dim)];
@@ -84,7 +84,7 @@ bool reshape(Builder& b, const OpTemplate& op) {
   x = b.unsharded(x, affected(b, x, regroup));
   auto shape = regrouped(b.shape(x), regroup);
   if (b.tensor(x).numel() > 0 && !shape.empty() && b.random().chance(20))
-    shape[static_cast<size_t>(b.random().below(static_cast<int64_t>(shape.size())))] = -1;
+    shape[static_cast<size_t>(b.random().below(std::ssize(shape)))] = -1;
   return emit(b, op, {x, shape}, {x});
 }
 

@@ -31,7 +31,7 @@ c10::ScalarType draw_dtype(Random& random, uint32_t allowed) {
 
 bool matches(const Shape& shape, const Want& want) {
   if (!want.shape) {
-    const auto ndim = static_cast<int64_t>(shape.size());
+    const auto ndim = std::ssize(shape);
     return ndim >= want.min_dims && ndim <= want.max_dims;
   }
   const auto& wanted = *want.shape;
@@ -64,11 +64,6 @@ std::optional<Target> carried(const Value& source, const at::Tensor& view) {
     p = with_dim(p, found);
   }
   return target;
-}
-
-bool writes(const std::string& op) {
-  const auto dot = op.find('.');
-  return op[(dot == std::string::npos ? op.size() : dot) - 1] == '_';
 }
 
 // Of the sum of the absolute terms, where the input is Partial.
@@ -115,10 +110,10 @@ Ref Builder::operand(const Want& want) {
   std::vector<Ref> found;
   for (size_t i = 0; i < values_.size(); ++i)
     if (fits(values_[i], want)) found.push_back({static_cast<int64_t>(i)});
-  const bool full = static_cast<int64_t>(program_.inputs.size()) >= settings_.max_inputs;
+  const bool full = std::ssize(program_.inputs) >= settings_.max_inputs;
   if (found.empty() || (!full && random_.chance(25))) return fresh(want);
   // The later half is drawn as often as all of them.
-  const auto n = static_cast<int64_t>(found.size());
+  const auto n = std::ssize(found);
   return found[static_cast<size_t>(random_.chance(50) ? random_.between(n / 2, n - 1) : random_.below(n))];
 }
 
@@ -182,13 +177,13 @@ Ref Builder::fresh(const Want& want) {
     target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds & ~kPartials);
   if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
   if (settings_.strided && !want.dense)
-    input.memory_order = draw_memory_order(random_, static_cast<int64_t>(input.shape.size()));
+    input.memory_order = draw_memory_order(random_, std::ssize(input.shape));
   input.requires_grad = settings_.backward && gradients_.empty() && want.grad && !want.writable &&
                         !want.values && c10::isFloatingType(input.dtype) && random_.chance(75);
   const auto tensor = trial_input(input);
   if (input.requires_grad) leaves_.push_back(tensor);
   add_value(tensor, input_magnitude(input, target, settings_.mesh), target, true);
-  values_.back().input = static_cast<int64_t>(program_.inputs.size());
+  values_.back().input = std::ssize(program_.inputs);
   // Indices that were written to would lead out of bounds.
   values_.back().writable = input.values.kind != ValueKind::kIndex;
   groups_.back().leaf = input.requires_grad;
@@ -196,7 +191,7 @@ Ref Builder::fresh(const Want& want) {
     groups_.back().signed_zero = groups_.back().signed_zero || is_partial(p, ReduceOp::kProduct);
   program_.inputs.push_back(std::move(input));
   placements_.push_back(std::move(target));
-  return {static_cast<int64_t>(values_.size()) - 1};
+  return {std::ssize(values_) - 1};
 }
 
 size_t Builder::group_of(const at::Tensor& tensor) {
@@ -236,13 +231,14 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   oracle::Call made{op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0};
   const auto lookup = [&](Ref ref) -> const at::Tensor& { return tensor(ref); };
   // An in-place call must be judged before it runs; others are cheap to forget.
-  if (writes(made.op) && !bounded({tensor(references(made).front())}, growth)) return refused("magnitude");
+  if (oracle::is_in_place(made.op) && !bounded({tensor(references(made).front())}, growth))
+    return refused("magnitude");
   try {
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
     const c10::AutoGradMode mode(settings_.backward);
     const auto tensors = trial_call(made, lookup, leaves_);
     if (!bounded(tensors, growth)) return refused("magnitude");
-    made.results = static_cast<int64_t>(tensors.size());
+    made.results = std::ssize(tensors);
     record(made, tensors, growth, saves);
     program_.calls.push_back(std::move(made));
     return true;
@@ -256,7 +252,7 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
 void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& tensors, const Growth& growth,
                      bool saves) {
   const auto operands = references(made);
-  Flow flow{{}, {}, writes(made.op)};
+  Flow flow{{}, {}, oracle::is_in_place(made.op)};
   for (size_t i = 0; i < operands.size(); ++i)
     flow.operands.emplace_back(value(operands[i]).group,
                                i < growth.factors.size() ? growth.factors[i] : Magnitude{});
@@ -270,7 +266,7 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
         break;
       }
     if (made.op == "lockstep::redistribute") placement = std::get<Target>(made.args[1]);
-    results_.push_back({static_cast<int64_t>(values_.size())});
+    results_.push_back({std::ssize(values_)});
     add_value(tensor, growth.result, std::move(placement), writable && made.op != "lockstep::backward");
     flow.results.push_back(values_.back().group);
   }

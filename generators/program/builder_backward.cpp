@@ -32,8 +32,7 @@ bool Builder::backward() {
   if (candidates.empty() || !gradients_.empty()) return false;
   std::vector<Ref> outputs = {candidates.back()};
   if (candidates.size() > 1 && random_.chance(25)) {
-    outputs.push_back(
-        candidates[static_cast<size_t>(random_.below(static_cast<int64_t>(candidates.size()) - 1))]);
+    outputs.push_back(candidates[static_cast<size_t>(random_.below(std::ssize(candidates) - 1))]);
   }
   std::vector<Ref> seeds;
   Magnitude seed;
@@ -88,21 +87,16 @@ oracle::Case Builder::finish(std::string suite, uint64_t seed, DeviceModel devic
     auto input = program_.inputs[static_cast<size_t>(values_[i].input)];
     if (!used[i] && !(with_backward && input.requires_grad) && !program_.calls.empty()) continue;
     input.requires_grad = input.requires_grad && with_backward;
-    number[i] = static_cast<int64_t>(made.program.inputs.size());
+    number[i] = std::ssize(made.program.inputs);
     made.program.inputs.push_back(std::move(input));
     made.placements.push_back(placements_[static_cast<size_t>(values_[i].input)]);
   }
-  auto next = static_cast<int64_t>(made.program.inputs.size());
+  auto next = std::ssize(made.program.inputs);
   for (size_t i = 0; i < values_.size(); ++i)
     if (values_[i].input < 0) number[i] = next++;
   made.program.calls = program_.calls;
-  const auto renumber = [&](Ref& ref) { ref.id = number[static_cast<size_t>(ref.id)]; };
   for (auto& call : made.program.calls)
-    for (auto& arg : call.args) {
-      if (auto* ref = std::get_if<Ref>(&arg)) renumber(*ref);
-      if (auto* list = std::get_if<std::vector<Ref>>(&arg))
-        std::for_each(list->begin(), list->end(), renumber);
-    }
+    oracle::each_ref(call, [&](Ref& ref) { ref.id = number[static_cast<size_t>(ref.id)]; });
   return made;
 }
 

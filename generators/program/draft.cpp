@@ -13,7 +13,7 @@ using oracle::Ref;
 Ref Draft::input(oracle::Input input, oracle::Target target) {
   program_.inputs.push_back(std::move(input));
   placements_.push_back(std::move(target));
-  return {static_cast<int64_t>(program_.inputs.size()) - 1};
+  return {std::ssize(program_.inputs) - 1};
 }
 
 Ref Draft::call(const char* op, std::vector<Arg> args, int64_t results) {
@@ -32,16 +32,11 @@ Ref Draft::make(const char* op, std::vector<Arg> args, const oracle::Target& tar
 }
 
 oracle::Case Draft::finish(const char* suite, uint64_t seed) && {
-  const auto inputs = static_cast<int64_t>(program_.inputs.size());
-  const auto renumber = [&](Ref& ref) {
-    if (ref.id >= kResults) ref.id += inputs - kResults;
-  };
+  const auto inputs = std::ssize(program_.inputs);
   for (auto& call : program_.calls)
-    for (auto& arg : call.args) {
-      if (auto* ref = std::get_if<Ref>(&arg)) renumber(*ref);
-      if (auto* list = std::get_if<std::vector<Ref>>(&arg))
-        std::for_each(list->begin(), list->end(), renumber);
-    }
+    oracle::each_ref(call, [&](Ref& ref) {
+      if (ref.id >= kResults) ref.id += inputs - kResults;
+    });
   oracle::Case made;
   made.suite = suite;
   made.program = std::move(program_);

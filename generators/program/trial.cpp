@@ -198,7 +198,7 @@ std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
   try {
     for (const auto& call : program.calls) {
       const auto results = trial_call(call, lookup, leaves);
-      if (static_cast<int64_t>(results.size()) != call.results) return std::nullopt;
+      if (std::ssize(results) != call.results) return std::nullopt;
       values.insert(values.end(), results.begin(), results.end());
     }
   } catch (const std::exception&) {
@@ -209,11 +209,7 @@ std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
 
 std::vector<Ref> references(const Call& call) {
   std::vector<Ref> refs;
-  for (const auto& arg : call.args) {
-    if (const auto* ref = std::get_if<Ref>(&arg)) refs.push_back(*ref);
-    if (const auto* list = std::get_if<std::vector<Ref>>(&arg))
-      refs.insert(refs.end(), list->begin(), list->end());
-  }
+  oracle::each_ref(call, [&](const Ref& ref) { refs.push_back(ref); });
   return refs;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pairs of two axes' values, and points that have them all.
 #include <algorithm>
+#include <functional>
 
 #include "engine/values/error.h"
 #include "generators/random/random_space.h"
@@ -8,18 +9,21 @@
 namespace lockstep::generators {
 namespace {
 
-size_t size_of(size_t axis) {
-  return axis_values(axis).size();
+RandomPoint ends() {
+  RandomPoint sizes{};
+  for (size_t axis = 0; axis < kAxes; ++axis) sizes[axis] = axis_values(axis).size();
+  return sizes;
 }
 
+// The points between these two, the second excluded.
 template <class F>
-void each_point(F f) {
-  RandomPoint p{};
-  for (p[0] = 0; p[0] < size_of(0); ++p[0])
-    for (p[1] = 0; p[1] < size_of(1); ++p[1])
-      for (p[2] = 0; p[2] < size_of(2); ++p[2])
-        for (p[3] = 0; p[3] < size_of(3); ++p[3])
-          for (p[4] = 0; p[4] < size_of(4); ++p[4]) f(p);
+void each_point(const RandomPoint& from, const RandomPoint& to, const F& f) {
+  RandomPoint p = from;
+  const std::function<void(size_t)> along = [&](size_t axis) {
+    if (axis == kAxes) return f(p);
+    for (p[axis] = from[axis]; p[axis] < to[axis]; ++p[axis]) along(axis + 1);
+  };
+  along(0);
 }
 
 // Pairs not yet met, counted down by points.
@@ -45,25 +49,17 @@ class Wanted {
 
 // Of the points with this pair, one that meets the most that is not met yet.
 RandomPoint best_with(const RandomPair& pair, const Wanted& wanted) {
-  std::array<size_t, kAxes> from{}, to{};
-  for (size_t axis = 0; axis < kAxes; ++axis) {
-    from[axis] = axis == pair.a ? pair.x : axis == pair.b ? pair.y : 0;
-    to[axis] = axis == pair.a ? pair.x + 1 : axis == pair.b ? pair.y + 1 : size_of(axis);
-  }
-  RandomPoint best{}, p{};
+  RandomPoint from{}, to = ends();
+  from[pair.a] = pair.x, to[pair.a] = pair.x + 1;
+  from[pair.b] = pair.y, to[pair.b] = pair.y + 1;
+  RandomPoint best{};
   size_t most = 0;
-  for (p[0] = from[0]; p[0] < to[0]; ++p[0])
-    for (p[1] = from[1]; p[1] < to[1]; ++p[1])
-      for (p[2] = from[2]; p[2] < to[2]; ++p[2])
-        for (p[3] = from[3]; p[3] < to[3]; ++p[3])
-          for (p[4] = from[4]; p[4] < to[4]; ++p[4]) {
-            if (absent(p) != Absent::kNo) continue;
-            const auto gain = wanted.gain(p);
-            if (gain > most) {
-              most = gain;
-              best = p;
-            }
-          }
+  each_point(from, to, [&](const RandomPoint& p) {
+    const auto gain = absent(p) == Absent::kNo ? wanted.gain(p) : 0;
+    if (gain <= most) return;
+    most = gain;
+    best = p;
+  });
   return best;
 }
 
@@ -83,7 +79,7 @@ std::vector<RandomPair> pairs_of(const RandomPoint& point) {
 const std::map<RandomPair, Absent>& random_pairs() {
   static const auto all = [] {
     std::map<RandomPair, Absent> pairs;
-    each_point([&](const RandomPoint& point) {
+    each_point({}, ends(), [&](const RandomPoint& point) {
       const auto why = absent(point);
       for (const auto& pair : pairs_of(point)) {
         auto& known = pairs.try_emplace(pair, why).first->second;

@@ -30,36 +30,21 @@ std::vector<Arg> with(const Operand& x, std::vector<Arg> rest) {
 using Args = std::vector<Arg>;
 
 // The operand and one of these lists of arguments.
-bool call_one_of(Draft& d, const RandomOp& op, const Operand& x, std::initializer_list<Args> choices) {
-  d.call(op.name, with(x, d.random().pick(choices)));
-  return true;
+template <const std::vector<Args>& kChoices>
+void one_of(Draft& d, const RandomOp& op, const Operand& x) {
+  d.call(op.name, with(x, d.random().pick(kChoices)));
 }
+const std::vector<Args> kUniform = {{}, {-1.5, 2.0}, {0.25, 0.25}, {-1e-3, 7.0}};
+const std::vector<Args> kNormal = {{}, {0.5, 2.0}, {3.0, 0.25}, {-1.0, 0.0}};
+const std::vector<Args> kLogNormal = {{}, {0.25, 1.5}};
+const std::vector<Args> kCauchy = {{}, {0.5, 2.0}};
+const std::vector<Args> kExponential = {{}, {1.5}, {0.01}};
+const std::vector<Args> kGeometric = {{0.3}, {0.5}, {0.9}};
+const std::vector<Args> kBernoulliNumber = {{0.5}, {0.25}, {0.1}, {0.9}, {0.0}, {1.0}};
 
-void uniform(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{}, Args{-1.5, 2.0}, Args{0.25, 0.25}, Args{-1e-3, 7.0}});
-}
-void normal(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{}, Args{0.5, 2.0}, Args{3.0, 0.25}, Args{-1.0, 0.0}});
-}
-void log_normal(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{}, Args{0.25, 1.5}});
-}
-void cauchy(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{}, Args{0.5, 2.0}});
-}
-void exponential(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{}, Args{1.5}, Args{0.01}});
-}
-void geometric(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{0.3}, Args{0.5}, Args{0.9}});
-}
 void no_arguments(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref});
 }
-void bernoulli_number(Draft& d, const RandomOp& op, const Operand& x) {
-  call_one_of(d, op, x, {Args{0.5}, Args{0.25}, Args{0.1}, Args{0.9}, Args{0.0}, Args{1.0}});
-}
-
 // Ends of ranges [0, to) that the dtype holds; those from 2^28 on take 64-bit words.
 int64_t draw_end(Random& random, ScalarType dtype) {
   switch (dtype) {
@@ -105,7 +90,7 @@ void random_from(Draft& d, const RandomOp& op, const Operand& x) {
 }
 
 Values of_kind(ValueKind kind, int64_t low = 0, int64_t high = 0) {
-  return {.kind = kind, .seed = 0, .low = low, .high = high, .bits = {}};
+  return {.kind = kind, .low = low, .high = high};
 }
 
 // Sometimes after a call that asks for another dtype than the operand's.
@@ -120,12 +105,9 @@ void like_integers(Draft& d, const RandomOp& op, const Operand& x) {
 // Below a bound that stands in a tensor.
 void like_below(Draft& d, const RandomOp& op, const Operand& x) {
   const auto end = draw_end(d.random(), x.dtype);
-  const Ref bound = d.input({.dtype = ScalarType::Long,
-                             .shape = {},
-                             .memory_order = {},
-                             .values = of_kind(ValueKind::kIntegers, end, end)},
-                            replicated(d.mesh()));
-  d.call(op.name, {x.ref, bound});
+  oracle::Input bound{
+      .dtype = ScalarType::Long, .shape = {}, .values = of_kind(ValueKind::kIntegers, end, end)};
+  d.call(op.name, {x.ref, d.input(std::move(bound), replicated(d.mesh()))});
 }
 void like_range(Draft& d, const RandomOp& op, const Operand& x) {
   const int64_t low = x.dtype == ScalarType::Bool || x.dtype == ScalarType::Byte ? 0 : -5;
@@ -142,8 +124,7 @@ Ref beside(Draft& d, const RandomOp& op, const Operand& x, ScalarType dtype, con
   input.shape = random.chance(60) || stays ? x.shape : draw_broadcastable(random, x.shape);
   input.values = values;
   input.values.seed = static_cast<uint64_t>(random.below(100000));
-  if (random.chance(30))
-    input.memory_order = draw_memory_order(random, static_cast<int64_t>(input.shape.size()));
+  if (random.chance(30)) input.memory_order = draw_memory_order(random, std::ssize(input.shape));
   auto target = draw_target(random, d.mesh(), input.shape, dtype, kShards | kNestedShards | kInterleaved);
   return d.input(std::move(input), std::move(target));
 }
@@ -180,8 +161,7 @@ void rrelu_with_noise(Draft& d, const RandomOp& op, const Operand& x) {
   for (auto& p : target.placements)
     if (is_partial(p)) p = Replicate{};
   const Ref noise =
-      d.input({.dtype = x.dtype, .shape = x.shape, .memory_order = {}, .values = of_kind(ValueKind::kZeros)},
-              std::move(target));
+      d.input({.dtype = x.dtype, .shape = x.shape, .values = of_kind(ValueKind::kZeros)}, std::move(target));
   d.call(op.name, {x.ref, noise, 0.125, 0.75, true});
 }
 
@@ -251,31 +231,31 @@ constexpr uint32_t kPermuted = kWide | kF16 | kIntegers;
 
 // clang-format off
 constexpr RandomOp kOps[] = {
-    {"aten::uniform_", F::kInPlace, kFloats, 0, 3, uniform},
-    {"aten::uniform", F::kLike, kFloats, 0, 3, uniform},
-    {"aten::normal_", F::kInPlace, kFloats, 0, 3, normal},
-    {"aten::normal_functional", F::kLike, kFloats, 0, 3, normal},
+    {"aten::uniform_", F::kInPlace, kFloats, 0, 3, one_of<kUniform>},
+    {"aten::uniform", F::kLike, kFloats, 0, 3, one_of<kUniform>},
+    {"aten::normal_", F::kInPlace, kFloats, 0, 3, one_of<kNormal>},
+    {"aten::normal_functional", F::kLike, kFloats, 0, 3, one_of<kNormal>},
     {"aten::normal.Tensor_float", F::kReads, kFloats, 0, 3, normal_of_means},
     {"aten::normal.float_Tensor", F::kReads, kFloats, 0, 3, normal_of_stds},
     {"aten::normal.Tensor_Tensor", F::kReads, kFloats, 0, 3, normal_of_both},
-    {"aten::log_normal_", F::kInPlace, kFloats, 0, 3, log_normal},
-    {"aten::log_normal", F::kLike, kFloats, 0, 3, log_normal},
-    {"aten::exponential_", F::kInPlace, kFloats, 0, 3, exponential},
-    {"aten::exponential", F::kLike, kFloats, 0, 3, exponential},
-    {"aten::cauchy_", F::kInPlace, kFloats, 0, 3, cauchy},
-    {"aten::cauchy", F::kLike, kFloats, 0, 3, cauchy},
-    {"aten::geometric_", F::kInPlace, kCounting, 0, 3, geometric},
-    {"aten::geometric", F::kLike, kCounting, 0, 3, geometric},
+    {"aten::log_normal_", F::kInPlace, kFloats, 0, 3, one_of<kLogNormal>},
+    {"aten::log_normal", F::kLike, kFloats, 0, 3, one_of<kLogNormal>},
+    {"aten::exponential_", F::kInPlace, kFloats, 0, 3, one_of<kExponential>},
+    {"aten::exponential", F::kLike, kFloats, 0, 3, one_of<kExponential>},
+    {"aten::cauchy_", F::kInPlace, kFloats, 0, 3, one_of<kCauchy>},
+    {"aten::cauchy", F::kLike, kFloats, 0, 3, one_of<kCauchy>},
+    {"aten::geometric_", F::kInPlace, kCounting, 0, 3, one_of<kGeometric>},
+    {"aten::geometric", F::kLike, kCounting, 0, 3, one_of<kGeometric>},
     {"aten::random_", F::kInPlace, kAnyDtype, 0, 3, no_arguments},
     {"aten::random_.to", F::kInPlace, kAnyDtype, 0, 3, random_to},
     {"aten::random_.from", F::kInPlace, kAnyDtype, 0, 3, random_from},
     {"aten::random", F::kLike, kAnyDtype, 0, 3, no_arguments},
     {"aten::random.to", F::kLike, kAnyDtype, 0, 3, random_to},
     {"aten::random.from", F::kLike, kAnyDtype, 0, 3, random_from},
-    {"aten::bernoulli_.float", F::kInPlace, kAnyDtype, 0, 3, bernoulli_number},
+    {"aten::bernoulli_.float", F::kInPlace, kAnyDtype, 0, 3, one_of<kBernoulliNumber>},
     {"aten::bernoulli_.Tensor", F::kInPlace, kAnyDtype, 0, 3, bernoulli_tensor},
     {"aten::bernoulli", F::kReads, kFloats, 0, 3, no_arguments},
-    {"aten::bernoulli.p", F::kLike, kAnyDtype, 0, 3, bernoulli_number},
+    {"aten::bernoulli.p", F::kLike, kAnyDtype, 0, 3, one_of<kBernoulliNumber>},
     {"aten::bernoulli.Tensor", F::kLike, kAnyDtype, 0, 3, bernoulli_tensor},
     {"aten::rand_like", F::kLike, kFloats, 0, 3, like_floats},
     {"aten::randn_like", F::kLike, kFloats, 0, 3, like_floats},
@@ -326,16 +306,9 @@ int64_t RandomOp::most_dims(const oracle::Target& target) const {
 
 int64_t RandomOp::most_elements(ScalarType dtype) const {
   if (!permutes()) return std::numeric_limits<int64_t>::max();
-  switch (dtype) {
-    case ScalarType::Char:
-      return 128;
-    case ScalarType::Byte:
-      return 256;
-    case ScalarType::Half:
-      return 2049;
-    default:
-      return int64_t{1} << 15;
-  }
+  if (dtype == ScalarType::Char) return 128;
+  if (dtype == ScalarType::Byte) return 256;
+  return dtype == ScalarType::Half ? 2049 : int64_t{1} << 15;
 }
 
 Values RandomOp::values(Random& random, ScalarType dtype, bool partial) const {

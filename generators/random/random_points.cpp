@@ -37,7 +37,7 @@ int64_t wrapped(int64_t i, int64_t n) {
 
 std::optional<Seen> transpose(Seen x, const Call& call) {
   if (has_ragged(x.target)) return std::nullopt;
-  const auto n = static_cast<int64_t>(x.shape.size());
+  const auto n = std::ssize(x.shape);
   const auto a = wrapped(std::get<int64_t>(call.args[1]), n), b = wrapped(std::get<int64_t>(call.args[2]), n);
   std::swap(x.shape[static_cast<size_t>(a)], x.shape[static_cast<size_t>(b)]);
   for (auto& p : x.target.placements) {
@@ -49,7 +49,7 @@ std::optional<Seen> transpose(Seen x, const Call& call) {
 
 // Of a dimension that is not cut.
 std::optional<Seen> slice(Seen x, const Call& call) {
-  const auto n = static_cast<int64_t>(x.shape.size()), dim = wrapped(std::get<int64_t>(call.args[1]), n);
+  const auto n = std::ssize(x.shape), dim = wrapped(std::get<int64_t>(call.args[1]), n);
   const auto *start = std::get_if<int64_t>(&call.args[2]), *end = std::get_if<int64_t>(&call.args[3]);
   auto& size = x.shape[static_cast<size_t>(dim)];
   for (const auto& p : x.target.placements)
@@ -157,14 +157,13 @@ std::vector<int64_t> cut(const std::vector<int64_t>& pieces, int64_t ranks, int6
   return result;
 }
 
-// How the ranks share the elements.
+}  // namespace
+
 std::string evenness(const RaggedShard& ragged, const std::vector<int64_t>& shape) {
   const auto [least, most] = std::minmax_element(ragged.units.begin(), ragged.units.end());
   if (*least == 0 || std::find(shape.begin(), shape.end(), 0) != shape.end()) return "empty";
   return *least == *most ? "even" : "uneven";
 }
-
-}  // namespace
 
 std::string evenness(const Target& target, const std::vector<int64_t>& shape, const DeviceMesh& mesh) {
   if (const auto d = ragged_dim(target.placements); d >= 0)
@@ -190,7 +189,7 @@ std::string evenness(const Target& target, const std::vector<int64_t>& shape, co
 std::vector<RandomPoint> random_points(const Case& c) {
   std::vector<RandomPoint> points;
   auto known = inputs_of(c);
-  auto next = static_cast<int64_t>(c.program.inputs.size());
+  auto next = std::ssize(c.program.inputs);
   for (size_t k = 0; k < c.program.calls.size(); ++k) {
     const auto& call = c.program.calls[k];
     const auto name = name_of(c.program.calls, k);

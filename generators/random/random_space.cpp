@@ -2,6 +2,7 @@
 #include "generators/random/random_space.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "engine/values/error.h"
@@ -70,23 +71,19 @@ const RandomPlacement kPlacements[] = {
     {"I", 1, 1, false, interleaved}, {"G", 1, 1, false, ragged},
     {"P", 1, 0, true, pending},      {"S+P", 2, 1, true, shard_beside_pending}};
 
-const std::vector<RandomRegime>& regimes() {
-  static const std::vector<RandomRegime> table = {
-      {"no elements", {{1, 256}, {2, 512}, {132, 2048}}, 0, 0},
-      {"1x256: one block, a word a thread", {{1, 256}}, 1, 256},
-      {"1x256: several words a thread", {{1, 256}}, 257, 1024},
-      {"1x256: several draws a thread", {{1, 256}}, 1025, 2600},
-      {"small grid, part of it", {{2, 512}, {3, 1024}}, 1, 600},
-      {"small grid, several draws", {{2, 512}}, 4097, 5200},
-      {"132x2048: part of the grid", {{132, 2048}}, 1, 1500},
-      // From 30,084 on a permutation's keys have more than 32 bits.
-      {"keys of more than 32 bits",
-       {{132, 2048}, {2, 512}},
-       30084,
-       32768,
-       /*only_permutations=*/true}};
-  return table;
-}
+const RandomRegime kRegimes[] = {{"no elements", {{1, 256}, {2, 512}, {132, 2048}}, 0, 0},
+                                 {"1x256: one block, a word a thread", {{1, 256}}, 1, 256},
+                                 {"1x256: several words a thread", {{1, 256}}, 257, 1024},
+                                 {"1x256: several draws a thread", {{1, 256}}, 1025, 2600},
+                                 {"small grid, part of it", {{2, 512}, {3, 1024}}, 1, 600},
+                                 {"small grid, several draws", {{2, 512}}, 4097, 5200},
+                                 {"132x2048: part of the grid", {{132, 2048}}, 1, 1500},
+                                 // From 30,084 on a permutation's keys have more than 32 bits.
+                                 {"keys of more than 32 bits",
+                                  {{132, 2048}, {2, 512}},
+                                  30084,
+                                  32768,
+                                  /*only_permutations=*/true}};
 
 constexpr const char* kEvenness[] = {"-", "even", "uneven", "empty"};
 constexpr const char* kAxisNames[] = {"operator", "dtype", "placement", "evenness", "device-model regime"};
@@ -149,15 +146,14 @@ void fill(Random& random, std::vector<int64_t>& shape, const std::vector<size_t>
 std::optional<RandomLayout> try_layout(Random& random, const RandomPoint& point, const DeviceMesh* given) {
   const auto& op = op_of(point);
   const auto& placement = placement_of(point);
-  const auto& regime = regimes()[point[kRegimeAxis]];
+  const auto& regime = kRegimes[point[kRegimeAxis]];
   RandomLayout made{given ? *given : draw_mesh(random), {}, {}};
   MeshDims mesh_dims;
   for (size_t d = 0; d < made.mesh.shape().size(); ++d)
     if (made.mesh.shape()[d] > 1) mesh_dims.push_back(d);
   random.shuffle(mesh_dims);
   const auto fewest = std::max(op.min_dims, placement.tensor_dims);
-  if (static_cast<int64_t>(mesh_dims.size()) < placement.mesh_dims || fewest > op.max_dims)
-    return std::nullopt;
+  if (std::ssize(mesh_dims) < placement.mesh_dims || fewest > op.max_dims) return std::nullopt;
   mesh_dims.resize(static_cast<size_t>(placement.mesh_dims));
   std::sort(mesh_dims.begin(), mesh_dims.end());
   made.shape.assign(static_cast<size_t>(random.between(fewest, op.max_dims)), 1);
@@ -188,10 +184,10 @@ std::optional<RandomLayout> try_layout(Random& random, const RandomPoint& point,
 }
 
 bool fits(const RandomLayout& layout, const RandomPoint& point) {
-  const auto& regime = regimes()[point[kRegimeAxis]];
+  const auto& regime = kRegimes[point[kRegimeAxis]];
   const auto elements = numel(layout.shape);
   if (op_of(point).needs_last() && layout.shape.back() == 0) return false;
-  if (static_cast<int64_t>(layout.shape.size()) > op_of(point).most_dims(layout.target)) return false;
+  if (std::ssize(layout.shape) > op_of(point).most_dims(layout.target)) return false;
   return elements >= regime.least && elements <= regime.most &&
          elements <= op_of(point).most_elements(kDtypes[point[kDtypeAxis]]) &&
          evenness(layout.target, layout.shape, layout.mesh) == kEvenness[point[kEvennessAxis]];
@@ -224,7 +220,7 @@ std::span<const RandomPlacement> random_placements() {
   return kPlacements;
 }
 std::span<const RandomRegime> random_regimes() {
-  return regimes();
+  return kRegimes;
 }
 
 const std::vector<std::string>& axis_values(size_t axis) {
@@ -234,7 +230,7 @@ const std::vector<std::string>& axis_values(size_t axis) {
     for (const auto dtype : kDtypes) all[kDtypeAxis].push_back(dtype_name(dtype));
     for (const auto& p : kPlacements) all[kPlacementAxis].emplace_back(p.name);
     for (const auto* e : kEvenness) all[kEvennessAxis].emplace_back(e);
-    for (const auto& r : regimes()) all[kRegimeAxis].emplace_back(r.name);
+    for (const auto& r : kRegimes) all[kRegimeAxis].emplace_back(r.name);
     return all;
   }();
   return names.at(axis);
@@ -262,7 +258,7 @@ std::string kind_of(const Target& target) {
 }
 
 std::string regime_of(const DeviceModel& device, int64_t elements) {
-  for (const auto& r : regimes())
+  for (const auto& r : kRegimes)
     if (elements >= r.least && elements <= r.most &&
         std::find(r.devices.begin(), r.devices.end(), device) != r.devices.end())
       return r.name;
@@ -283,26 +279,20 @@ Absent absent(const RandomPoint& point) {
   if (placement_of(point).partial && (op.in_place() || kDtypes[point[kDtypeAxis]] == c10::ScalarType::Bool))
     return Absent::kPartial;
   if (cuts != (point[kEvennessAxis] != 0)) return Absent::kNothingCut;
-  if (regimes()[point[kRegimeAxis]].only_permutations && !op.permutes()) return Absent::kNoKeys;
+  if (kRegimes[point[kRegimeAxis]].only_permutations && !op.permutes()) return Absent::kNoKeys;
   return has_shape(point) ? Absent::kNo : Absent::kNoShape;
 }
 
 const char* reason(Absent why) {
-  switch (why) {
-    case Absent::kNo:
-      return "exists";
-    case Absent::kDtype:
-      return "stock does not fill this dtype";
-    case Absent::kPartial:
-      return "an in-place operator does not move its tensor, and bools have no reductions";
-    case Absent::kNothingCut:
-      return "evenness is of dimensions that are cut";
-    case Absent::kNoKeys:
-      return "only a permutation has keys";
-    case Absent::kNoShape:
-      return "no shape of the operator's is so";
-  }
-  throw Broken("a reason without a text");
+  static constexpr std::array kReasons = {
+      "exists",
+      "stock does not fill this dtype",
+      "an in-place operator does not move its tensor, and bools have no reductions",
+      "evenness is of dimensions that are cut",
+      "only a permutation has keys",
+      "no shape of the operator's is so",
+  };
+  return kReasons.at(static_cast<size_t>(why));
 }
 
 RandomPoint draw_point(Random& random) {

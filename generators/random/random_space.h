@@ -50,6 +50,9 @@ const char* axis_name(size_t axis);
 std::string kind_of(const oracle::Target& target);
 // "even", "uneven", "empty": the worst of the dimensions that are cut; "-" where none is.
 std::string evenness(const oracle::Target& target, const std::vector<int64_t>& shape, const DeviceMesh& mesh);
+// How its ranks share the elements.
+std::string evenness(const RaggedShard& ragged, const std::vector<int64_t>& shape);
+
 // The regime's name; "" for one that is not in the table.
 std::string regime_of(const DeviceModel& device, int64_t elements);
 

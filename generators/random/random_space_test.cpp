@@ -9,7 +9,6 @@
 
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
-#include "generators/cases/random_cases.h"
 #include "generators/program/trial.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
@@ -106,8 +105,7 @@ TEST(RandomSpace, PointsAreReadOffTheCalls) {
   c.device = {1, 256};
   const oracle::Target target{{Replicate{}, Shard{1}}, {}};
   Draft view(Random(1), c.mesh, c.device);
-  const auto x =
-      view.input({.dtype = at::kFloat, .shape = {40, 7}, .memory_order = {}, .values = {}}, target);
+  const auto x = view.input({.dtype = at::kFloat, .shape = {40, 7}, .values = {}}, target);
   const auto sliced = view.call("aten::slice.Tensor", {x, int64_t{0}, int64_t{1}, int64_t{39}, int64_t{2}});
   const auto turned = view.call("aten::transpose.int", {sliced, int64_t{0}, int64_t{1}});
   view.call("aten::uniform_", {turned});

@@ -30,8 +30,8 @@ class Rewriter {
   std::optional<Case> run() {
     for (size_t i = 0; i < from_.program.inputs.size(); ++i) keep_input(i);
     for (const auto& [value, input] : edit_.fresh) add_input(value, input, replicated(from_.mesh));
-    auto old = static_cast<int64_t>(from_.program.inputs.size());
-    auto next = static_cast<int64_t>(made_.program.inputs.size());
+    auto old = std::ssize(from_.program.inputs);
+    auto next = std::ssize(made_.program.inputs);
     for (size_t k = 0; k < from_.program.calls.size(); ++k) {
       const auto& call = from_.program.calls[k];
       if (!edit_.dropped_calls.contains(k) && !keep_call(k, old, next)) return std::nullopt;
@@ -68,7 +68,7 @@ class Rewriter {
   }
 
   void add_input(int64_t value, oracle::Input input, oracle::Target target) {
-    numbers_[value] = static_cast<int64_t>(made_.program.inputs.size());
+    numbers_[value] = std::ssize(made_.program.inputs);
     made_.program.inputs.push_back(std::move(input));
     made_.placements.push_back(std::move(target));
   }
@@ -99,7 +99,7 @@ class Rewriter {
     const auto gone = gone_results(k);
     for (int64_t r = 0; r < call.results; ++r)
       if (!gone.contains(r)) numbers_[old + r] = next++;
-    call.results -= static_cast<int64_t>(gone.size());
+    call.results -= std::ssize(gone);
     if (is_backward(call) && call.results == 0) return false;
     made_.program.calls.push_back(std::move(call));
     return true;
@@ -139,7 +139,7 @@ std::optional<Case> apply(const Case& c, const Edit& edit) {
 
 std::vector<int64_t> first_results(const oracle::Program& program) {
   std::vector<int64_t> first;
-  auto next = static_cast<int64_t>(program.inputs.size());
+  auto next = std::ssize(program.inputs);
   for (const auto& call : program.calls) {
     first.push_back(next);
     next += call.results;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edit: structural changes of a Case. Calls and inputs are struck out, values substituted, and the rest
-// renumbered.
+// What shrinking tries. Edits change the structure of a Case: calls and inputs are struck out, values
+// substituted, and the rest renumbered. Simplifications keep its calls.
 #pragma once
 #include <map>
 #include <optional>
@@ -24,5 +24,11 @@ std::optional<oracle::Case> apply(const oracle::Case& c, const Edit& edit);
 
 // The first value that each call defines.
 std::vector<int64_t> first_results(const oracle::Program& program);
+
+// What these return need not run.
+std::vector<oracle::Case> simpler_meshes(const oracle::Case& c);  // fewer dimensions, fewer ranks, no names
+std::vector<oracle::Case> simpler_placements(const oracle::Case& c);  // Replicate, Shard, left to right
+std::vector<oracle::Case> smaller_shapes(const oracle::Case& c);      // one size everywhere, or of one input
+std::vector<oracle::Case> simpler_values(const oracle::Case& c);  // f32, contiguous, small integers, seed 0
 
 }  // namespace lockstep::generators

@@ -6,7 +6,6 @@
 
 #include "generators/program/trial.h"
 #include "generators/shrink/edit.h"
-#include "generators/shrink/simplify.h"
 #include "generators/space/placements.h"
 #include "generators/space/shapes.h"
 
@@ -37,11 +36,6 @@ class Sieve {
   std::vector<Case> kept_;
 };
 
-bool writes(const oracle::Call& call) {
-  const auto& op = call.op;
-  return op[std::min(op.find('.'), op.size()) - 1] == '_';
-}
-
 // The calls that call k depends on, those that write in place to what they read included.
 Edit slice_before(const Case& c, size_t k) {
   const auto& calls = c.program.calls;
@@ -50,8 +44,8 @@ Edit slice_before(const Case& c, size_t k) {
   std::set<size_t> kept = {k};
   for (const auto ref : references(calls[k])) needed.insert(ref.id);
   for (size_t i = k; i-- > 0;) {
-    bool wanted =
-        writes(calls[i]) && !references(calls[i]).empty() && needed.contains(references(calls[i])[0].id);
+    bool wanted = oracle::is_in_place(calls[i].op) && !references(calls[i]).empty() &&
+                  needed.contains(references(calls[i])[0].id);
     for (int64_t r = 0; r < calls[i].results; ++r) wanted = wanted || needed.contains(first[i] + r);
     if (!wanted) continue;
     kept.insert(i);
@@ -91,11 +85,9 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
       operands.substitutes[r] = ref;
       break;
     }
-    oracle::Input input{
-        .dtype = result.scalar_type(), .shape = result.sizes().vec(), .memory_order = {}, .values = {}};
-    const bool whole = !c10::isFloatingType(input.dtype) || c.integer_lane;
-    if (whole)
-      input.values = {.kind = oracle::ValueKind::kIntegers, .seed = 0, .low = 0, .high = 1, .bits = {}};
+    oracle::Input input{.dtype = result.scalar_type(), .shape = result.sizes().vec()};
+    if (!c10::isFloatingType(input.dtype) || c.integer_lane)
+      input.values = {.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 1};
     inputs.fresh[r] = input;
   }
   sieve.offer(apply(c, plain));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "generators/shrink/simplify.h"
-
 #include <functional>
 #include <set>
 
 #include "engine/values/ragged.h"
+#include "generators/shrink/edit.h"
 #include "generators/shrink/shrink.h"
 #include "generators/space/placements.h"
 #include "generators/space/shapes.h"
@@ -16,12 +15,10 @@ using oracle::Case;
 using oracle::Target;
 using oracle::ValueKind;
 
-std::vector<Target*> targets_of(Case& c) {
-  std::vector<Target*> list;
-  for (auto& target : c.placements) list.push_back(&target);
-  for (auto& call : c.program.calls)
-    for (auto& arg : call.args)
-      if (auto* target = std::get_if<Target>(&arg)) list.push_back(target);
+template <class AnyCase>
+auto targets_of(AnyCase& c) {
+  std::vector<decltype(c.placements.data())> list;
+  oracle::each_target(c, [&](auto& target) { list.push_back(&target); });
   return list;
 }
 
@@ -30,7 +27,7 @@ int64_t placement_cost(const Placement& p) {
   if (std::holds_alternative<Shard>(p)) return 1;
   if (is_partial(p, ReduceOp::kSum)) return 2;
   if (const auto* ragged = std::get_if<RaggedShard>(&p))
-    return 4 + static_cast<int64_t>(ragged->dims.size()) + block_count(*ragged);
+    return 4 + std::ssize(ragged->dims) + block_count(*ragged);
   return is_partial(p) ? 3 : 4;
 }
 
@@ -38,7 +35,7 @@ int64_t placement_cost(const Placement& p) {
 void shorten_units(Target& target, size_t dim, int64_t n) {
   auto* ragged = std::get_if<RaggedShard>(&target.placements[dim]);
   if (ragged == nullptr) return;
-  for (; static_cast<int64_t>(ragged->units.size()) > n; ragged->units.pop_back())
+  for (; std::ssize(ragged->units) > n; ragged->units.pop_back())
     ragged->units.rbegin()[1] += ragged->units.back();
 }
 
@@ -59,10 +56,6 @@ std::vector<Placement> simpler_ragged(const Placement& p) {
 
 int64_t value_cost(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kZeros:
-    case ValueKind::kOnes:
-    case ValueKind::kIndex:
-      return 0;
     case ValueKind::kIntegers:
       return 1;
     case ValueKind::kUniform:
@@ -70,7 +63,7 @@ int64_t value_cost(ValueKind kind) {
     case ValueKind::kNormal:
       return 3;
     default:
-      return 4;
+      return kind == ValueKind::kSpecial || kind == ValueKind::kBits ? 4 : 0;
   }
 }
 
@@ -134,73 +127,63 @@ void simplify_input(const Case& c, size_t i, std::vector<Case>& list) {
   };
   if (!input.memory_order.empty()) change([](auto& made) { made.memory_order.clear(); });
   if (value_cost(input.values.kind) > 0) {
-    change([](auto& made) {
-      made.values = {.kind = ValueKind::kOnes, .seed = 0, .low = 0, .high = 0, .bits = {}};
-    });
+    change([](auto& made) { made.values = {.kind = ValueKind::kOnes, .low = 0, .high = 0}; });
     // Within the range it had: the integer lane's bound rests on it.
     const bool integers = input.values.kind == ValueKind::kIntegers;
     const auto low = integers ? std::max<int64_t>(input.values.low, -2) : -2;
     const auto high = integers ? std::min<int64_t>(input.values.high, 2) : 2;
     if (low <= high)
-      change([&](auto& made) {
-        made.values = {.kind = ValueKind::kIntegers, .seed = 0, .low = low, .high = high, .bits = {}};
-      });
+      change([&](auto& made) { made.values = {.kind = ValueKind::kIntegers, .low = low, .high = high}; });
     if (!c.integer_lane)
-      change([](auto& made) {
-        made.values = {.kind = ValueKind::kNormal, .seed = 0, .low = 0, .high = 0, .bits = {}};
-      });
+      change([](auto& made) { made.values = {.kind = ValueKind::kNormal, .low = 0, .high = 0}; });
   }
   if (input.values.seed != 0) change([](auto& made) { made.values.seed = 0; });
+}
+
+// A sum of the costs, numbers or flags, of all items.
+template <class Items, class Cost>
+int64_t total(const Items& items, const Cost& cost) {
+  int64_t sum = 0;
+  for (const auto& item : items) sum += cost(item);
+  return sum;
 }
 
 }  // namespace
 
 std::vector<int64_t> complexity(const Case& c) {
+  using oracle::Call, oracle::Input;
   const auto& p = c.program;
-  int64_t elements = 0, dims = 0, placed = 0, ordered = 0, dtypes = 0, strided = 0, values = 0, seeds = 0,
-          leaves = 0;
-  int64_t listed = 0, backward = 0;
-  for (const auto& input : p.inputs) {
-    elements += numel(input.shape);
-    for (const auto n : input.shape) dims += n + 1;
-    dtypes += input.dtype == c10::ScalarType::Float || !c10::isFloatingType(input.dtype) ? 0 : 1;
-    strided += input.memory_order.empty() ? 0 : 1;
-    values += value_cost(input.values.kind);
-    seeds += input.values.seed != 0 ? 1 : 0;
-    leaves += input.requires_grad ? 1 : 0;
-  }
-  for (const auto& call : p.calls) {
-    backward += call.op == "lockstep::backward" ? 1 : 0;
-    for (const auto& arg : call.args) {
-      if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&arg))
-        listed += static_cast<int64_t>(list->size());
-      if (const auto* dtype = std::get_if<c10::ScalarType>(&arg))
-        dtypes += *dtype == c10::ScalarType::Float ? 0 : 1;
-    }
-  }
-  Case copy = c;
-  for (const auto* target : targets_of(copy)) {
-    for (const auto& placement : target->placements) placed += placement_cost(placement);
-    ordered += target->order.empty() ? 0 : 1;
-  }
-  return {static_cast<int64_t>(p.calls.size()),
-          backward,
+  const auto of_inputs = [&](const auto& cost) { return total(p.inputs, cost); };
+  const auto of_args = [&](const auto& cost) {
+    return total(p.calls, [&](const Call& call) { return total(call.args, cost); });
+  };
+  const auto targets = targets_of(c);
+  return {std::ssize(p.calls),
+          total(p.calls, [](const Call& call) { return call.op == "lockstep::backward"; }),
           c.mesh.size(),
           c.mesh.ndim(),
-          listed,
-          leaves,
-          static_cast<int64_t>(p.inputs.size()),
-          placed,
-          ordered,
-          elements,
-          dims,
-          dtypes,
-          strided,
-          values,
-          seeds,
-          p.seed != 0 ? 1 : 0,
-          c.mesh.has_names() ? 1 : 0,
-          c.device == DeviceModel{1, 256} ? 0 : 1};
+          of_args([](const oracle::Arg& arg) {
+            const auto* list = std::get_if<std::vector<oracle::Ref>>(&arg);
+            return list ? std::ssize(*list) : 0;
+          }),
+          of_inputs([](const Input& input) { return input.requires_grad; }),
+          std::ssize(p.inputs),
+          total(targets, [](const Target* target) { return total(target->placements, placement_cost); }),
+          total(targets, [](const Target* target) { return !target->order.empty(); }),
+          of_inputs([](const Input& input) { return numel(input.shape); }),
+          of_inputs([](const Input& input) { return total(input.shape, [](int64_t n) { return n + 1; }); }),
+          of_inputs([](const Input& input) {
+            return input.dtype != c10::ScalarType::Float && c10::isFloatingType(input.dtype);
+          }) + of_args([](const oracle::Arg& arg) {
+            const auto* dtype = std::get_if<c10::ScalarType>(&arg);
+            return dtype && *dtype != c10::ScalarType::Float;
+          }),
+          of_inputs([](const Input& input) { return !input.memory_order.empty(); }),
+          of_inputs([](const Input& input) { return value_cost(input.values.kind); }),
+          of_inputs([](const Input& input) { return input.values.seed != 0; }),
+          p.seed != 0,
+          c.mesh.has_names(),
+          c.device != DeviceModel{1, 256}};
 }
 
 std::vector<Case> simpler_meshes(const Case& c) {
@@ -227,9 +210,8 @@ std::vector<Case> simpler_meshes(const Case& c) {
 
 std::vector<Case> simpler_placements(const Case& c) {
   std::vector<Case> list;
-  Case copy = c;
-  const auto count = targets_of(copy).size();
-  for (size_t t = 0; t < count; ++t) {
+  const auto targets = targets_of(c);
+  for (size_t t = 0; t < targets.size(); ++t) {
     add_changed(c, list, [&](Case& made) { *targets_of(made)[t] = replicated(c.mesh); });
     for (size_t d = 0; d < c.mesh.shape().size(); ++d) {
       const auto change = [&](auto with) {
@@ -242,8 +224,8 @@ std::vector<Case> simpler_placements(const Case& c) {
       change([](Placement& p) { p = Replicate{}; });
       change([](Placement& p) { p = shard_dim(p) >= 0 ? Placement(Shard{shard_dim(p)}) : p; });
       change([](Placement& p) { p = is_partial(p) ? Placement(Partial{}) : p; });
-      const auto& now = targets_of(copy)[t]->placements[d];
-      for (const auto& simpler : simpler_ragged(now)) change([&](Placement& p) { p = simpler; });
+      for (const auto& simpler : simpler_ragged(targets[t]->placements[d]))
+        change([&](Placement& p) { p = simpler; });
     }
   }
   return list;

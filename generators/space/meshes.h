@@ -10,8 +10,4 @@ namespace lockstep::generators {
 // @post 1 <= size() <= max_ranks; 1 to 3 dimensions
 DeviceMesh draw_mesh(Random& random, int64_t max_ranks = 8);
 
-// Every mesh of at most `max_ranks` ranks and `max_dims` dimensions, unnamed; dimensions of one rank
-// included.
-std::vector<DeviceMesh> all_meshes(int64_t max_ranks, int64_t max_dims);
-
 }  // namespace lockstep::generators

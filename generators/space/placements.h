@@ -27,16 +27,13 @@ std::vector<ReduceOp> reductions_of(c10::ScalarType dtype, uint32_t kinds = kAll
 // @post Spec(mesh, result.placements, shape, …, result.order) is legal
 oracle::Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& shape, c10::ScalarType dtype,
                            uint32_t kinds = kAllPlacements);
+// May `p` stand beside the placements chosen so far?
+bool compatible(const Placement& p, const Placements& chosen, uint32_t kinds);
+// Orders that differ in meaning: those that permute the mesh dimensions which share a tensor dimension.
+std::vector<std::vector<int64_t>> orders_of(const Placements& placements);
 oracle::Target replicated(const DeviceMesh& mesh);
-bool has_partial(const oracle::Target& target);
 bool has_ragged(const oracle::Target& target);
 // A RaggedShard cuts across every dimension.
 bool shards(const oracle::Target& target, int64_t dim);
-
-// Every legal Target: each placement on each mesh dimension, Interleaved of 2 parts, nested shards in both
-// orders; RaggedShard of none, the first or all dimensions, its units alike, rising from 0, or all of one
-// rank.
-std::vector<oracle::Target> all_targets(const DeviceMesh& mesh, const Shape& shape, c10::ScalarType dtype,
-                                        uint32_t kinds = kAllPlacements);
 
 }  // namespace lockstep::generators

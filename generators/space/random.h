@@ -35,11 +35,11 @@ class Random {
 
   template <class T>
   const T& pick(const std::vector<T>& list) {
-    return list[static_cast<size_t>(below(static_cast<int64_t>(list.size())))];
+    return list[static_cast<size_t>(below(std::ssize(list)))];
   }
   template <class T>
   T pick(std::initializer_list<T> list) {
-    return list.begin()[below(static_cast<int64_t>(list.size()))];
+    return list.begin()[below(std::ssize(list))];
   }
   // The first of each pair is its weight. @pre the weights' sum is positive
   template <class T>

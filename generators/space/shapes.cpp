@@ -46,26 +46,11 @@ Shape draw_memory_order(Random& random, int64_t ndim) {
 }
 
 Shape draw_broadcastable(Random& random, const Shape& shape) {
-  const auto dropped = random.chance(40) ? random.below(static_cast<int64_t>(shape.size()) + 1) : 0;
+  const auto dropped = random.chance(40) ? random.below(std::ssize(shape) + 1) : 0;
   Shape result(shape.begin() + dropped, shape.end());
   for (auto& n : result)
     if (random.chance(25)) n = 1;
   return result;
-}
-
-std::vector<Shape> all_shapes(int64_t max_dims, int64_t max_size) {
-  std::vector<Shape> found = {{}};
-  for (size_t begin = 0, ndim = 0; static_cast<int64_t>(ndim) < max_dims; ++ndim) {
-    const size_t end = found.size();
-    for (size_t i = begin; i < end; ++i)
-      for (int64_t n = 0; n <= max_size; ++n) {
-        auto shape = found[i];
-        shape.push_back(n);
-        found.push_back(std::move(shape));
-      }
-    begin = end;
-  }
-  return found;
 }
 
 }  // namespace lockstep::generators

@@ -20,7 +20,4 @@ Shape draw_memory_order(Random& random, int64_t ndim);
 // A shape that broadcasts to `shape`: leading dimensions dropped, others set to 1.
 Shape draw_broadcastable(Random& random, const Shape& shape);
 
-// Every shape of at most `max_dims` dimensions with sizes 0 to `max_size`; the shape of no dimensions first.
-std::vector<Shape> all_shapes(int64_t max_dims, int64_t max_size);
-
 }  // namespace lockstep::generators

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "generators/space/exhaustive.h"
+#include "generators/space/testing.h"
 
 namespace lockstep::generators {
 namespace {

@@ -10,7 +10,9 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/dtypes.h"
 #include "oracle/ownership/reduce.h"
+#include "oracle/ownership/share.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -22,30 +24,17 @@ at::Tensor wide(const at::Tensor& t) {
   return is_float(t) ? t.to(at::kDouble) : t;
 }
 
-double smallest(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return std::numeric_limits<double>::denorm_min();
-    case c10::ScalarType::Half:
-      return std::ldexp(1.0, -24);
-    case c10::ScalarType::BFloat16:
-      return std::ldexp(1.0, -133);
-    default:
-      return std::numeric_limits<float>::denorm_min();
-  }
+// What is no floating dtype is bounded as float.
+c10::ScalarType floating(c10::ScalarType dtype) {
+  return c10::isFloatingType(dtype) ? dtype : c10::ScalarType::Float;
 }
-
+double smallest(c10::ScalarType dtype) {
+  return with_float(floating(dtype),
+                    []<class T>() { return static_cast<double>(std::numeric_limits<T>::denorm_min()); });
+}
 double greatest(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return std::numeric_limits<double>::max();
-    case c10::ScalarType::Half:
-      return 65504.0;
-    case c10::ScalarType::BFloat16:
-      return std::ldexp(255.0, 120);
-    default:
-      return std::numeric_limits<float>::max();
-  }
+  return with_float(floating(dtype),
+                    []<class T>() { return static_cast<double>(std::numeric_limits<T>::max()); });
 }
 
 // Stock kernels accumulate the short types in float.
@@ -65,15 +54,9 @@ at::Tensor finite_only(const at::Tensor& t, double instead) {
   return is_float(t) ? at::where(at::isfinite(t), t, at::full({}, instead, t.options())) : t;
 }
 
-Tensors values(const std::vector<WideInput>& inputs) {
+Tensors parts(const std::vector<WideInput>& inputs, at::Tensor WideInput::*part) {
   Tensors result;
-  for (const WideInput& i : inputs) result.push_back(i.value);
-  return result;
-}
-
-Tensors magnitudes(const std::vector<WideInput>& inputs) {
-  Tensors result;
-  for (const WideInput& i : inputs) result.push_back(i.magnitude);
+  for (const WideInput& i : inputs) result.push_back(i.*part);
   return result;
 }
 
@@ -146,7 +129,7 @@ Tensors magnitudes_by(const OpFamily& family, const RecordedOp& op, const std::v
     case Bound::kTwoPaths:
       return Tensors(values.size());
     case Bound::kLinear:
-      return apply_magnitudes(op, effects, writable(op, magnitudes(in)));
+      return apply_magnitudes(op, effects, writable(op, parts(in, &WideInput::magnitude)));
     case Bound::kLayerNorm:
       return layer_norm_magnitudes(op, in, values);
     case Bound::kRmsNorm:
@@ -188,12 +171,6 @@ int64_t roundings_of(const OpFamily& family, const std::vector<WideInput>& in, c
   for (const at::Tensor& v : values)
     outputs.push_back(v.defined() ? v.sizes().vec() : std::vector<int64_t>());
   return family.roundings(inputs, outputs);
-}
-
-std::vector<int64_t> index_of(int64_t flat, at::IntArrayRef shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0; flat /= shape[d]) index[d] = flat % shape[d];
-  return index;
 }
 
 struct Element {
@@ -339,16 +316,7 @@ at::Tensor product_range(const RecordedOp& op, const std::vector<Effect>& effect
 }  // namespace
 
 double unit_roundoff(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return std::ldexp(1.0, -53);
-    case c10::ScalarType::Half:
-      return std::ldexp(1.0, -11);
-    case c10::ScalarType::BFloat16:
-      return std::ldexp(1.0, -8);
-    default:
-      return std::ldexp(1.0, -24);
-  }
+  return std::ldexp(1.0, -precision_of(floating(dtype)));
 }
 
 WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp>& ops,
@@ -373,7 +341,7 @@ WideInput widen(const std::vector<at::Tensor>& terms, const std::vector<ReduceOp
 
 std::vector<Reference> references(const OpFamily& family, const RecordedOp& op,
                                   const std::vector<Effect>& effects, const std::vector<WideInput>& inputs) {
-  const Tensors exact = apply_f64(op, effects, writable(op, values(inputs)));
+  const Tensors exact = apply_f64(op, effects, writable(op, parts(inputs, &WideInput::value)));
   const Tensors sizes = magnitudes_by(family, op, effects, inputs, exact);
   const int64_t roundings = roundings_of(family, inputs, exact);
   std::vector<Reference> result;
@@ -458,7 +426,7 @@ Judged judge(const at::Tensor& actual, const at::Tensor& plain, const Reference&
       judged.worst = std::max(judged.worst, std::abs(e.actual - e.expected));
     if (w <= judged.within) continue;
     judged.within = w;
-    judged.index = index_of(i, actual.sizes());
+    judged.index = unravel(i, actual.sizes());
     judged.actual = e.actual;
     judged.expected = e.expected;
     judged.bound = e.bound;

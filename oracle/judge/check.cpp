@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
+#include <array>
 #include <deque>
 #include <unordered_set>
 
@@ -198,14 +199,11 @@ class Checker {
     if (record == nullptr) return Shadow::plain();
     if (RenditionPtr found = known(op.inputs[i], *record)) return found;
     const bool recognised = !shadow_.recognise(*record).empty();
-    Mismatch mismatch;
-    mismatch.condition = Condition::kClosed;
-    mismatch.position = first_mismatch({recording_.read(op.inputs[i])}, *record);
-    mismatch.text = concat("input ", i, ", placed as ", *record->spec,
-                           ", is not the value that the plain run reads here: it is ",
-                           recognised ? "another value of the Program, or an older state of this one"
-                                      : "no value of the Program at all; it was changed or lost on the way");
-    throw Mismatched{std::move(mismatch)};
+    report_mismatch_at(first_mismatch({recording_.read(op.inputs[i])}, *record), Condition::kClosed, "input ",
+                       i, ", placed as ", *record->spec,
+                       ", is not the value that the plain run reads here: it is ",
+                       recognised ? "another value of the Program, or an older state of this one"
+                                  : "no value of the Program at all; it was changed or lost on the way");
   }
 
   // An op of the engine's alone: a copy has the renditions of its source.
@@ -263,14 +261,9 @@ class Checker {
     if (!defined) return;
     const Window window = recording_.window(f.plain);
     const RenditionPtr rendition = known(window, f.record);
-    if (!rendition) {
-      Mismatch mismatch;
-      mismatch.condition = Condition::kFinal;
-      mismatch.position = first_mismatch({recording_.read(window)}, f.record);
-      mismatch.text = concat("value ", i, ", placed as ", *f.record.spec,
-                             ", is not what the oracle's own values come to");
-      throw Mismatched{std::move(mismatch)};
-    }
+    if (!rendition)
+      report_mismatch_at(first_mismatch({recording_.read(window)}, f.record), Condition::kFinal, "value ", i,
+                         ", placed as ", *f.record.spec, ", is not what the oracle's own values come to");
     const at::Tensor plain = recording_.read(window);
     result_.finals.back() = plain;
     if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;
@@ -303,29 +296,13 @@ class Checker {
 }  // namespace
 
 const char* name(Why why) {
-  switch (why) {
-    case Why::kReductionOrder:
-      return "reduction order";
-    case Why::kLocalKernel:
-      return "local kernel";
-    case Why::kOverflow:
-      return "overflow";
-  }
-  return "?";
+  static constexpr std::array kNames = {"reduction order", "local kernel", "overflow"};
+  return kNames.at(static_cast<size_t>(why));
 }
 
 const char* name(Condition condition) {
-  switch (condition) {
-    case Condition::kOp:
-      return "op";
-    case Condition::kClosed:
-      return "closed timeline";
-    case Condition::kSequence:
-      return "sequence of ops";
-    case Condition::kFinal:
-      return "final value";
-  }
-  return "?";
+  static constexpr std::array kNames = {"op", "closed timeline", "sequence of ops", "final value"};
+  return kNames.at(static_cast<size_t>(condition));
 }
 
 std::string describe(const Judgement& j) {

@@ -47,10 +47,10 @@ const char* name(Condition condition);
 struct Mismatch {
   Condition condition = Condition::kOp;
   size_t entry = 0;  // of the timeline; its size for a final value
-  std::string op;
-  std::string text;                            // one sentence
+  std::string op{};
+  std::string text{};                          // one sentence
   int64_t position = -1;                       // in the mesh; -1: all, or unknown
-  std::vector<int64_t> index;                  // of the element; empty: unknown
+  std::vector<int64_t> index{};                // of the element; empty: unknown
   double actual = 0, expected = 0, bound = 0;  // of the element; expected is the float64 answer
 };
 

@@ -32,7 +32,7 @@ using Shapes = std::span<const std::vector<int64_t>>;
 using Roundings = int64_t (*)(Shapes inputs, Shapes outputs);
 
 struct OpFamily {
-  std::string_view name;  // without overload and without the underscore of in-place variants
+  std::string_view name = {};  // without overload and without the underscore of in-place variants
   Bound bound = Bound::kExact;
   Roundings roundings = nullptr;
   bool reduces = false;             // may leave a Partial where an input is sharded
@@ -51,11 +51,10 @@ std::span<const OpFamily> families();
 // Ops without a line there: their bits are the plain answer's, or there is a difference. What looks at
 // several elements at once has to be here or there, so that nobody forgets to ask whether a slice may round
 // otherwise.
-struct EqualOp {
-  std::string_view name;  // as in OpFamily
-  std::string_view reason;
+struct EqualOps {
+  std::string_view reason, names;  // with blanks between them, as in OpFamily
 };
-std::span<const EqualOp> equal_ops();
+std::span<const EqualOps> equal_ops();
 
 // It looks at each element alone. The list ops are not tagged: all but the norms apply a pointwise op to
 // each.

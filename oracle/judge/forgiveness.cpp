@@ -13,8 +13,7 @@ namespace {
 constexpr std::string_view kMovesNothing = "it gives the tensor that it takes another name";
 constexpr std::string_view kPlainFactory =
     "a factory without tensor arguments makes a plain tensor, which the engine may see only where an op "
-    "reads "
-    "it";
+    "reads it";
 
 constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kAlone, "aten::clone",
@@ -44,19 +43,8 @@ bool has_row(Forgiven kind, std::string_view op) {
 }  // namespace
 
 const char* name(Forgiven kind) {
-  switch (kind) {
-    case Forgiven::kAlone:
-      return "alone";
-    case Forgiven::kFactory:
-      return "factory";
-    case Forgiven::kSilent:
-      return "silent";
-    case Forgiven::kVacuous:
-      return "vacuous";
-    case Forgiven::kOut:
-      return "out";
-  }
-  throw Broken("an unknown kind of forgiveness");
+  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out"};
+  return kNames.at(static_cast<size_t>(kind));
 }
 
 std::span<const Forgiveness> forgiveness() {
@@ -105,8 +93,7 @@ std::optional<Forgiven> passed_over(const TimelineEntry& entry) {
 
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
-  return mine.ends_with("out") && mine != its && !op.written.empty() &&
-         mine.substr(0, mine.find('.')) == its.substr(0, its.find('.'));
+  return mine.ends_with("out") && mine != its && !op.written.empty() && stem(mine) == stem(its);
 }
 
 }  // namespace lockstep::oracle

@@ -34,11 +34,8 @@ void judge_view(const OpInQuestion& q, size_t i, const Shadow& shadow) {
   const bool same_terms = plan->partial_dims == r->partial_dims && plan->ops == r->ops;
   const int64_t position = same_terms ? first_mismatch(shadow.terms(e.window, *r), *q.outputs[i]) : 0;
   if (position < 0) return;
-  Mismatch mismatch;
-  mismatch.text =
-      concat("result ", i, ", a view placed as ", *q.outputs[i]->spec, ", is not the view of what it reads");
-  mismatch.position = position;
-  throw Mismatched{std::move(mismatch)};
+  report_mismatch_at(position, Condition::kOp, "result ", i, ", a view placed as ", *q.outputs[i]->spec,
+                     ", is not the view of what it reads");
 }
 
 // ---- the whole op on whole values ----
@@ -198,15 +195,12 @@ void check_bits(const OpInQuestion& q, size_t i, int64_t position, const at::Ten
   if (replicas_agree && own.sizes() == at::IntArrayRef(plan.shapes[as_size(position)]) &&
       digest(own) == engine)
     return;
-  Mismatch mismatch;
-  mismatch.position = position;
-  mismatch.text =
-      replicas_agree
-          ? concat("result ", i, " of the rank at position ", position, ", placed as ", *record.spec,
-                   ", is neither its part of the plain answer nor the op on its own slices")
-          : concat("the replicas of result ", i, " at positions ", plan.first[as_size(position)], " and ",
-                   position, " differ, placed as ", *record.spec);
-  throw Mismatched{std::move(mismatch)};
+  if (replicas_agree)
+    report_mismatch_at(position, Condition::kOp, "result ", i, " of the rank at position ", position,
+                       ", placed as ", *record.spec,
+                       ", is neither its part of the plain answer nor the op on its own slices");
+  report_mismatch_at(position, Condition::kOp, "the replicas of result ", i, " at positions ",
+                     plan.first[as_size(position)], " and ", position, " differ, placed as ", *record.spec);
 }
 
 // The first proof. Returns the terms of each effect in `wanted`.
@@ -244,11 +238,9 @@ const OpFamily& family_that_allows(const OpInQuestion& q) {
                                      : !family->local_kernel.empty() && (fast || !family->fast_lane));
   // Equal as values: which of two zeros or of two NaNs survives may depend on where the vector body of a
   // kernel ends.
-  static constexpr OpFamily kEqualValues = {.name = "",
-                                            .local_kernel = "which zero or NaN of several survives"};
+  static constexpr OpFamily kEqualValues = {.local_kernel = "which zero or NaN of several survives"};
   // The exact lane has no vector bodies.
-  static constexpr OpFamily kEitherPath = {.name = "",
-                                           .bound = Bound::kTwoPaths,
+  static constexpr OpFamily kEitherPath = {.bound = Bound::kTwoPaths,
                                            .local_kernel = "the vector body of a kernel or its scalar tail"};
   if (!allowed && !takes && !leaves) return fast && is_pointwise(*q.op.op) ? kEitherPath : kEqualValues;
   if (!allowed)
@@ -317,18 +309,6 @@ Reference exactly(const at::Tensor& plain) {
   return reference;
 }
 
-[[noreturn]] void out_of_bound(const Judged& judged, size_t i, const Spec& spec) {
-  Mismatch mismatch;
-  mismatch.index = judged.index;
-  mismatch.actual = judged.actual;
-  mismatch.expected = judged.expected;
-  mismatch.bound = judged.bound;
-  mismatch.text = concat("result ", i, ", placed as ", spec,
-                         ", is farther from the float64 answer than rounding in any order "
-                         "can bring it");
-  throw Mismatched{std::move(mismatch)};
-}
-
 Why why_of(const OpInQuestion& q, Within within) {
   if (within == Within::kOverflow) return Why::kOverflow;
   for (const TensorRecord* r : q.inputs)
@@ -348,13 +328,10 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
     const SlicingPtr plan = slicing_of(*q.outputs[i]->spec);
     const at::Tensor folded = fold_terms(terms[i], plan->ops, plan->sizes);
     if (same_bits(folded, whole[i])) continue;
-    if (!whole[i].is_floating_point()) {
-      Mismatch mismatch;
-      mismatch.text =
-          concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", is not the plain answer, and ",
-                 dtype_name(whole[i].scalar_type()), " does not round");
-      throw Mismatched{std::move(mismatch)};
-    }
+    if (!whole[i].is_floating_point())
+      report_mismatch(Condition::kOp, "result ", i, ", placed as ", *q.outputs[i]->spec,
+                      ", is not the plain answer, and ", dtype_name(whole[i].scalar_type()),
+                      " does not round");
     const OpFamily& family = family_that_allows(q);
     const bool computes = family.bound != Bound::kExact && family.bound != Bound::kTwoPaths;
     if (references.empty() && computes) references = references_of(q, family, recording, shadow);
@@ -364,7 +341,10 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
     // What does not compute folds as before the op, in the dtype; float64 would not overflow where that does.
     const at::Tensor actual = computes ? widen(terms[i], plan->ops, plan->sizes).value : folded;
     const Judged judged = judge(actual, whole[i], reference);
-    if (judged.within == Within::kNo) out_of_bound(judged, i, *q.outputs[i]->spec);
+    if (judged.within == Within::kNo)
+      report_out_of_bound(judged, concat("result ", i, ", placed as ", *q.outputs[i]->spec,
+                                         ", is farther from the float64 answer than rounding in any order "
+                                         "can bring it"));
     if (!explanation || judged.within == Within::kOverflow)
       explanation = Explanation{why_of(q, judged.within), 0, "", 0};
     explanation->difference = std::max(explanation->difference, judged.worst);
@@ -373,6 +353,14 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
 }
 
 }  // namespace
+
+void report_out_of_bound(const Judged& judged, std::string text) {
+  throw Mismatched{{.text = std::move(text),
+                    .index = judged.index,
+                    .actual = judged.actual,
+                    .expected = judged.expected,
+                    .bound = judged.bound}};
+}
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;

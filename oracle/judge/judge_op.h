@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/values/error.h"
+#include "oracle/judge/bound.h"
 #include "oracle/judge/check.h"
 #include "oracle/judge/replay.h"
 #include "oracle/judge/shadow.h"
@@ -16,13 +17,17 @@ namespace lockstep::oracle {
 struct Mismatched {
   Mismatch mismatch;
 };
+// Of the rank at this position; -1: of all, or nobody knows.
+template <class... Parts>
+[[noreturn]] void report_mismatch_at(int64_t position, Condition condition, const Parts&... parts) {
+  throw Mismatched{{.condition = condition, .text = concat(parts...), .position = position}};
+}
 template <class... Parts>
 [[noreturn]] void report_mismatch(Condition condition, const Parts&... parts) {
-  Mismatch mismatch;
-  mismatch.condition = condition;
-  mismatch.text = concat(parts...);
-  throw Mismatched{std::move(mismatch)};
+  report_mismatch_at(-1, condition, parts...);
 }
+// An op's element beyond the bound.
+[[noreturn]] void report_out_of_bound(const Judged& judged, std::string text);
 
 // One op of the recording and the entry that stands for it.
 struct OpInQuestion {

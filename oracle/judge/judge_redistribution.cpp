@@ -151,15 +151,7 @@ std::optional<Explanation> judge_against(const Reference& reference, const at::T
   if (same && all_finite(actual)) return std::nullopt;
   if (!plain.is_floating_point()) report_mismatch(Condition::kOp, "it reduces integers to another value");
   const Judged judged = judge(actual, plain, reference);
-  if (judged.within == Within::kNo) {
-    Mismatch found;
-    found.index = judged.index;
-    found.actual = judged.actual;
-    found.expected = judged.expected;
-    found.bound = judged.bound;
-    found.text = mismatch;
-    throw Mismatched{std::move(found)};
-  }
+  if (judged.within == Within::kNo) report_out_of_bound(judged, mismatch);
   if (same && judged.within == Within::kYes) return std::nullopt;
   const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
   return Explanation{why, 0, "", judged.worst};
@@ -295,15 +287,11 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
   for (const auto& sighting : sightings) {
     Moved moved = move(sighting, entry, recording, shadow);
     const int64_t position = first_mismatch(shadow.terms(sighting.window, *moved.rendition), out);
-    if (position >= 0) {
-      Mismatch mismatch;
-      mismatch.position = position;
-      mismatch.text =
-          concat("the rank at position ", position, " does not hold its part of ", *out.spec, " of what was ",
-                 *in.spec, ", in the order that is declared", entry.order.empty() ? "" : ": ",
-                 entry.order.empty() ? "" : to_string(entry.order));
-      throw Mismatched{std::move(mismatch)};
-    }
+    if (position >= 0)
+      report_mismatch_at(position, Condition::kOp, "the rank at position ", position,
+                         " does not hold its part of ", *out.spec, " of what was ", *in.spec,
+                         ", in the order that is declared", entry.order.empty() ? "" : ": ",
+                         entry.order.empty() ? "" : to_string(entry.order));
     if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
     shadow.learn(sighting.window, moved.rendition, out);
     if (!explanation) explanation = std::move(moved.explanation);

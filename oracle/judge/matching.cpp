@@ -60,7 +60,7 @@ const Operator* functional_of(const Operator& op) {
   thread_local std::unordered_map<const Operator*, const Operator*> known;
   const auto found = known.find(&op);
   if (found != known.end()) return found->second;
-  const std::string base = op.name.substr(0, op.name.find('.'));
+  const auto base = stem(op.name);
   const auto outs = std::count_if(op.args.begin(), op.args.end(), [](const ArgInfo& a) { return a.written; });
   const size_t n = op.args.size() - static_cast<size_t>(outs);
   const Operator* result = nullptr;

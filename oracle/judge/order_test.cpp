@@ -2,7 +2,7 @@
 // Engines made by hand that reduce in every kind of order: each is explained in its own and in no other.
 #include <gtest/gtest.h>
 
-#include "oracle/judge/hand_engine.h"
+#include "oracle/judge/testing.h"
 
 namespace lockstep::oracle {
 namespace {

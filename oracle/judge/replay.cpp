@@ -4,10 +4,10 @@
 #include <ATen/ATen.h>
 
 #include <array>
-#include <limits>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -18,57 +18,11 @@ bool same_memory(const Window& a, const Window& b) {
   return a.defined() && b.defined() && a.id() == b.id();
 }
 
-// The op's arguments with these tensors in their places.
-Stack stack_of(const RecordedOp& op, const Tensors& inputs) {
-  Stack stack;
-  stack.reserve(op.args.size());
-  size_t next = 0;
-  for (size_t i = 0; i < op.args.size(); ++i) {
-    const int64_t count = op.tensors_per_arg[i];
-    if (count < 0 || (count == 0 && op.op->args[i].kind != ArgKind::kTensorList)) {
-      stack.push_back(op.args[i]);
-    } else if (op.op->args[i].kind == ArgKind::kTensor) {
-      const at::Tensor& t = inputs[next++];
-      stack.push_back(t.defined() || !op.op->args[i].optional ? c10::IValue(t) : c10::IValue());
-    } else if (op.op->args[i].optional_elements) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (int64_t k = 0; k < count; ++k, ++next)
-        list.push_back(inputs[next].defined() ? std::optional(inputs[next]) : std::nullopt);
-      stack.emplace_back(std::move(list));
-    } else {
-      stack.emplace_back(Tensors(inputs.begin() + static_cast<int64_t>(next),
-                                 inputs.begin() + static_cast<int64_t>(next) + count));
-      next += as_size(count);
-    }
-  }
-  return stack;
-}
-
-Tensors returned(const Stack& stack) {
-  Tensors results;
-  for (const c10::IValue& value : stack) {
-    if (value.isTensor()) results.push_back(value.toTensor());
-    if (value.isTensorList())
-      for (const at::Tensor& t : value.toTensorVector()) results.push_back(t);
-  }
-  return results;
-}
-
 Tensors collect(const std::vector<Effect>& effects, const Tensors& results, const Tensors& inputs) {
   Tensors tensors;
   for (const Effect& e : effects)
     tensors.push_back(e.result >= 0 ? results.at(as_size(e.result)) : inputs.at(as_size(e.input)));
   return tensors;
-}
-
-Tensors call(const Operator& op, Stack& stack, const std::vector<Effect>& effects, const Tensors& inputs) {
-  op.handle.callBoxed(stack);
-  return collect(effects, returned(stack), inputs);
-}
-
-std::string_view base_name(const Operator& op) {
-  const std::string_view name = op.name;
-  return name.substr(0, name.find('.'));
 }
 
 bool is_any(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -163,18 +117,18 @@ std::vector<Effect> effects(const RecordedOp& op) {
 
 Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  Stack stack = stack_of(op, inputs);
-  return call(*op.op, stack, effects, inputs);
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
+  return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  Stack stack = stack_of(op, inputs);
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   for (size_t i = 0; i < stack.size(); ++i)
     if (op.op->args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
         c10::isFloatingType(stack[i].toScalarType()))
       stack[i] = at::kDouble;
-  return call(*op.op, stack, effects, inputs);
+  return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
 Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
@@ -196,30 +150,16 @@ Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effect
 Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
                     const Locality& where) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  const std::string_view name = base_name(*op.op);
+  const std::string_view name = stem(op.op->name);
   const SpecPtr& output = where.outputs.at(0);
   if (const Partial* partial = pending(output)) {
     if (sums_nothing(name, op, inputs)) return {filled(*output, where.position, partial->op)};
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
-  Stack stack = stack_of(op, inputs);
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
-  return call(*op.op, stack, effects, inputs);
-}
-
-at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
-  if (op == ReduceOp::kProduct) return 1;
-  if (op == ReduceOp::kSum || op == ReduceOp::kAvg)
-    return c10::isFloatingType(dtype) ? at::Scalar(-0.0) : at::Scalar(0);
-  const bool lowest = op == ReduceOp::kMax;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (c10::isFloatingType(dtype)) return lowest ? -kInfinity : kInfinity;
-  if (dtype == c10::ScalarType::Bool) return !lowest;
-  const auto bits = static_cast<int64_t>(c10::elementSize(dtype)) * 8;
-  if (dtype == c10::ScalarType::Byte) return lowest ? 0 : 255;
-  const auto greatest = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
-  return lowest ? -greatest - 1 : greatest;
+  return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
 }  // namespace lockstep::oracle

@@ -41,7 +41,4 @@ struct Locality {
 Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
                     const Locality& where);
 
-// x op identity has the bits of x, for every x.
-at::Scalar identity(ReduceOp op, c10::ScalarType dtype);
-
 }  // namespace lockstep::oracle

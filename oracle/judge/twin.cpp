@@ -143,11 +143,8 @@ void disturb(const at::Tensor& value, const at::Tensor& bound, std::mt19937_64& 
 
 // Terms that pend are folded in some order.
 at::Tensor fold_bound(const Runs& runs, size_t i, const Coarseness& coarse) {
-  const auto& placements = runs.of().placements[i].placements;
   const auto& tensors = runs.inputs()[i];
-  if (!tensors.global.is_floating_point() ||
-      std::none_of(placements.begin(), placements.end(), [](const Placement& p) { return is_partial(p); }))
-    return {};
+  if (!tensors.global.is_floating_point() || !has_partial(runs.of().placements[i])) return {};
   auto spec = spec_of(runs.of(), static_cast<int64_t>(i));
   spec = spec.with_tensor(spec.shape(), spec.stride(), at::kDouble);
   std::vector<at::Tensor> magnitudes;

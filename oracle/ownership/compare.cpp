@@ -4,13 +4,14 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/ownership/dtypes.h"
+#include "oracle/ownership/share.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -24,18 +25,8 @@ struct Format {
   int fraction_bits;  // 0: not a float
 };
 Format format_of(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return {8, 52};
-    case c10::ScalarType::Float:
-      return {4, 23};
-    case c10::ScalarType::Half:
-      return {2, 10};
-    case c10::ScalarType::BFloat16:
-      return {2, 7};
-    default:
-      return {static_cast<int>(c10::elementSize(dtype)), 0};
-  }
+  return {static_cast<int>(c10::elementSize(dtype)),
+          c10::isFloatingType(dtype) ? precision_of(dtype) - 1 : 0};
 }
 
 uint64_t sign_bit(const Format& f) {
@@ -69,41 +60,21 @@ uint64_t load(const unsigned char* bytes, int64_t i, int size) {
 }
 
 double value_of(uint64_t bits, c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return std::bit_cast<double>(bits);
-    case c10::ScalarType::Float:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    case c10::ScalarType::Half:
-      return c10::Half(static_cast<uint16_t>(bits), c10::Half::from_bits());
-    case c10::ScalarType::BFloat16:
-      return c10::BFloat16(static_cast<uint16_t>(bits), c10::BFloat16::from_bits());
-    case c10::ScalarType::Long:
-      return static_cast<double>(static_cast<int64_t>(bits));
-    case c10::ScalarType::Int:
-      return static_cast<int32_t>(bits);
-    case c10::ScalarType::Short:
-      return static_cast<int16_t>(bits);
-    case c10::ScalarType::Char:
-      return static_cast<int8_t>(bits);
-    default:
-      return static_cast<double>(bits);
-  }
+  if (dtype == c10::ScalarType::Bool) return static_cast<double>(bits);
+  return with_type(dtype, [&]<class T>() {
+    T value;
+    std::memcpy(&value, &bits, sizeof value);
+    return static_cast<double>(value);
+  });
 }
 
 uint64_t bits_of(double value, c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return std::bit_cast<uint64_t>(value);
-    case c10::ScalarType::Float:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case c10::ScalarType::Half:
-      return c10::Half(static_cast<float>(value)).x;
-    case c10::ScalarType::BFloat16:
-      return c10::BFloat16(static_cast<float>(value)).x;
-    default:
-      throw Broken(concat("[compare] no units in the last place for ", dtype_name(dtype)));
-  }
+  return with_float(dtype, [&]<class T>() {
+    const T rounded = c10::convert<T>(value);
+    uint64_t bits = 0;
+    std::memcpy(&bits, &rounded, sizeof rounded);
+    return bits;
+  });
 }
 
 BitClass classify(uint64_t expected, uint64_t actual, const Format& f, int64_t ulp_limit) {
@@ -130,12 +101,6 @@ void note(Difference& d, uint64_t expected, uint64_t actual, c10::ScalarType dty
   if (f.fraction_bits == 0) return;
   const bool finite = is_finite(expected, f) && is_finite(actual, f);
   d.max_ulp = std::max(d.max_ulp, finite ? distance(expected, actual, f) : kMaxUlp);
-}
-
-std::vector<int64_t> unravel(int64_t linear, at::IntArrayRef shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t d = shape.size(); d-- > 0; linear /= shape[d]) index[d] = linear % shape[d];
-  return index;
 }
 
 void walk(Difference& d, const at::Tensor& expected, const at::Tensor& actual, int64_t ulp_limit) {

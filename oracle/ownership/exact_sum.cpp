@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "engine/values/as_size.h"
-#include "engine/values/error.h"
+#include "oracle/ownership/dtypes.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -18,25 +18,11 @@ struct Format {
   int precision, least;  // bits of a number; the exponent of the smallest
 };
 
-template <class T>
-Format format() {
-  using Limits = std::numeric_limits<T>;
-  return {Limits::digits, std::ilogb(static_cast<double>(Limits::denorm_min()))};
-}
-
 Format format_of(c10::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return format<double>();
-    case at::kFloat:
-      return format<float>();
-    case at::kBFloat16:
-      return format<c10::BFloat16>();
-    case at::kHalf:
-      return format<c10::Half>();
-    default:
-      throw Broken(concat("[exact_sum] ", dtype, " does not round"));
-  }
+  return with_float(dtype, []<class T>() {
+    using Limits = std::numeric_limits<T>;
+    return Format{Limits::digits, std::ilogb(static_cast<double>(Limits::denorm_min()))};
+  });
 }
 
 // A number in fixed point, its lowest bit worth 2^kLeast: below the smallest double by more bits than a

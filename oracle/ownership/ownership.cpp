@@ -48,7 +48,7 @@ Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
 }
 
 std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
-  LOCKSTEP_CHECK(static_cast<int64_t>(locals.size()) == spec.mesh().size(), "[assemble] ", locals.size(),
+  LOCKSTEP_CHECK(std::ssize(locals) == spec.mesh().size(), "[assemble] ", locals.size(),
                  " local tensors for the ", spec.mesh().size(), " ranks of mesh ", spec.mesh());
   for (int64_t p = 0; p < spec.mesh().size(); ++p) {
     const auto& local = locals[as_size(p)];
@@ -121,7 +121,7 @@ Assembly assembled(const std::vector<at::Tensor>& values, const Spec& spec) {
 }  // namespace
 
 Indices chunk_of(const Indices& list, int64_t pieces, int64_t which) {
-  const auto n = static_cast<int64_t>(list.size());
+  const auto n = std::ssize(list);
   const int64_t piece_size = (n + pieces - 1) / pieces;
   Indices held;
   for (int64_t i = 0; i < n; ++i)
@@ -146,7 +146,7 @@ Share owned(const Spec& spec, int64_t position) {
       lists[as_size(s->dim)] = interleaved(lists[as_size(s->dim)], s->parts, ranks, rank);
   }
   int64_t mesh_dim = 0, elements = 1;
-  for (const auto& list : lists) elements *= static_cast<int64_t>(list.size());
+  for (const auto& list : lists) elements *= std::ssize(list);
   if (const auto* ragged = ragged_of(spec, &mesh_dim))
     share.run = blocks_of(*ragged, elements, coordinate[as_size(mesh_dim)]);
   return share;

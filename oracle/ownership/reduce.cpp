@@ -8,6 +8,7 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/dtypes.h"
 #include "oracle/ownership/exact_sum.h"
 
 namespace lockstep::oracle {
@@ -78,7 +79,7 @@ at::Tensor value_of(const Node& node, const TermOf& term) {
 at::Tensor fold(const Tensors& terms, ReduceOp op, c10::ScalarType dtype) {
   Tensors values;
   for (const at::Tensor& t : terms) values.push_back(t.to(dtype));
-  return divided(folded(values, op), op == ReduceOp::kAvg ? static_cast<int64_t>(terms.size()) : 1);
+  return divided(folded(values, op), op == ReduceOp::kAvg ? std::ssize(terms) : 1);
 }
 
 at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>& ops,
@@ -111,6 +112,18 @@ at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Ten
     value = at::where(at::eq(slice_of, static_cast<int64_t>(i)),
                       value_of(order.slices[i].root, term).to(dtype), value);
   return value;
+}
+
+at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
+  if (op == ReduceOp::kProduct) return 1;
+  return with_type(dtype, [op]<class T>() -> at::Scalar {
+    using Limits = std::numeric_limits<T>;
+    const bool extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
+    if (!extreme) return Limits::is_integer ? at::Scalar(0) : at::Scalar(-0.0);
+    if (Limits::is_integer) return op == ReduceOp::kMax ? Limits::lowest() : Limits::max();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return op == ReduceOp::kMax ? -kInfinity : kInfinity;
+  });
 }
 
 std::vector<std::vector<size_t>> groups_along(const std::vector<int64_t>& dims,

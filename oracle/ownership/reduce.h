@@ -29,6 +29,9 @@ at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Ten
 // Undefined where all elements are of one slice.
 at::Tensor slice_numbers(const ReductionOrder& order, at::IntArrayRef shape);
 
+// x op identity has the bits of x, for every x; of an average: as of a sum.
+at::Scalar identity(ReduceOp op, c10::ScalarType dtype);
+
 // The row-major places of a grid that differ only along `dims`, together and ascending.
 std::vector<std::vector<size_t>> groups_along(const std::vector<int64_t>& dims,
                                               const std::vector<int64_t>& sizes);

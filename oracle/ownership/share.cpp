@@ -8,7 +8,7 @@ namespace {
 
 std::vector<int64_t> sizes(const std::vector<Indices>& lists) {
   std::vector<int64_t> result;
-  for (const auto& list : lists) result.push_back(static_cast<int64_t>(list.size()));
+  for (const auto& list : lists) result.push_back(std::ssize(list));
   return result;
 }
 
@@ -100,14 +100,15 @@ std::vector<int64_t> Share::shape() const {
 
 Indices Share::global_index(const Indices& local) const {
   Indices in_box = local;
-  if (run) {
-    const auto shape = sizes(lists);
-    int64_t number = run->begin + local.at(0);
-    in_box.resize(shape.size());
-    for (size_t d = shape.size(); d-- > 0; number /= shape[d]) in_box[d] = number % shape[d];
-  }
+  if (run) in_box = unravel(run->begin + local.at(0), sizes(lists));
   for (size_t d = 0; d < lists.size(); ++d) in_box[d] = lists[d].at(static_cast<size_t>(in_box[d]));
   return in_box;
+}
+
+Indices unravel(int64_t number, at::IntArrayRef shape) {
+  Indices index(shape.size());
+  for (size_t d = shape.size(); d-- > 0; number /= shape[d]) index[d] = number % shape[d];
+  return index;
 }
 
 void copy_out(const at::Tensor& global, const Share& share, const at::Tensor& local) {

@@ -30,6 +30,9 @@ struct Share {
   Indices global_index(const Indices& local) const;
 };
 
+// The row-major element `number` of a tensor of this shape.
+Indices unravel(int64_t number, at::IntArrayRef shape);
+
 // Copies what the share holds of `global` to `local`, and back.
 void copy_out(const at::Tensor& global, const Share& share, const at::Tensor& local);
 void copy_in(const at::Tensor& local, const Share& share, const at::Tensor& global);

@@ -115,7 +115,7 @@ int64_t first_mismatch(const std::vector<at::Tensor>& terms, const TensorRecord&
   const SlicingPtr held = slicing_of(*record.spec);
   const Slicing& plan = *held;
   const at::Tensor& any = terms.front();
-  if (static_cast<int64_t>(terms.size()) != plan.terms || any.sizes() != record.spec->shape() ||
+  if (std::ssize(terms) != plan.terms || any.sizes() != record.spec->shape() ||
       any.scalar_type() != record.spec->dtype() || record.digests.size() != plan.term.size())
     return 0;
   for (size_t p = 0; p < plan.term.size(); ++p) {

@@ -28,13 +28,6 @@ Tensors values_of(const Tensors& values, const Arg& arg) {
   return list;
 }
 
-c10::IValue list_value(const Tensors& tensors, bool optional_elements) {
-  if (!optional_elements) return tensors;
-  c10::List<std::optional<at::Tensor>> list;
-  for (const at::Tensor& t : tensors) list.push_back(t.defined() ? std::optional(t) : std::nullopt);
-  return list;
-}
-
 // The argument as the schema's type wants it: an integer where a float is declared becomes one.
 struct ToIValue {
   const Tensors& values;
@@ -43,7 +36,7 @@ struct ToIValue {
   c10::IValue operator()(const None&) const { return {}; }
   c10::IValue operator()(const Ref& ref) const { return value_of(values, ref); }
   c10::IValue operator()(const std::vector<Ref>& refs) const {
-    return list_value(values_of(values, refs), info.optional_elements);
+    return tensor_list(values_of(values, refs), info);
   }
   c10::IValue operator()(int64_t value) const {
     return info.kind == ArgKind::kFloat ? c10::IValue(static_cast<double>(value)) : c10::IValue(value);
@@ -80,14 +73,6 @@ struct ToIValue {
   }
 };
 
-void append(Tensors& results, const c10::IValue& value) {
-  if (value.isTensor()) {
-    results.push_back(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (at::Tensor& t : value.toTensorVector()) results.push_back(std::move(t));
-  }
-}
-
 class Interpreter {
  public:
   // How calls to libtorch's ops run; the others are the Interpreter's own.
@@ -112,8 +97,8 @@ class Interpreter {
       Tensors results = is_own(call.op)     ? own(call, k)
                         : placed != nullptr ? Tensors{factory_(call, *placed)}
                                             : call_op(find_operator(call.op), stack_for(call));
-      LOCKSTEP_CHECK(static_cast<int64_t>(results.size()) == call.results, "[", call.op, "] call ", k,
-                     " yields ", results.size(), " tensors, where the Program has ", call.results);
+      LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
+                     results.size(), " tensors, where the Program has ", call.results);
       for (at::Tensor& t : results) values_.push_back(std::move(t));
     }
     return std::move(values_);
@@ -168,14 +153,6 @@ class Interpreter {
   Stack stack_;
   size_t last_backward_ = 0;
 };
-
-Tensors call_boxed(const Operator& op, Stack& stack) {
-  op.handle.callBoxed(stack);
-  Tensors results;
-  for (const c10::IValue& value : stack) append(results, value);
-  stack.clear();
-  return results;
-}
 
 // Attention by its definition on both sides: which fused kernel is stock depends on the size.
 void pin_attention() {

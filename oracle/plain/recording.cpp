@@ -103,16 +103,6 @@ void before_write(RecordedOp& copy, const RecordedOp& writer) {
       if (read.id() == writer.inputs[i].id()) read.epoch = writer.inputs[i].epoch;
 }
 
-void add_results(RecordedOp& entry, const Recording& recording, const std::vector<c10::IValue>& outputs) {
-  for (const c10::IValue& value : outputs) {
-    if (value.isTensor()) {
-      entry.results.push_back(recording.window(value.toTensor()));
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& t : value.toTensorVector()) entry.results.push_back(recording.window(t));
-    }
-  }
-}
-
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   State& state = *tls_state;
   Frame frame{.op = operator_of(fn), .entry = {}};
@@ -134,18 +124,14 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (frame.op == nullptr) return;
   if (!frame.op->composite) --state.blocked;
   if (!frame.counted) return;
-  add_results(frame.entry, *state.recording, fn.outputs());
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : fn.outputs()) append_tensors(results, value);
+  for (const at::Tensor& t : results) frame.entry.results.push_back(state.recording->window(t));
   if (state.recording->done) state.recording->done(frame.entry);
   state.recording->ops.push_back(std::move(frame.entry));
 }
 
 }  // namespace
-
-int64_t Window::numel() const {
-  int64_t n = 1;
-  for (const int64_t s : shape) n *= s;
-  return n;
-}
 
 bool Window::operator==(const Window& other) const {
   return id() == other.id() && epoch == other.epoch && offset == other.offset && dtype == other.dtype &&

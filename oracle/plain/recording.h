@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Storage.h>
+#include <c10/util/accumulate.h>
 
 #include <functional>
 #include <optional>
@@ -28,7 +29,7 @@ struct Window {
 
   bool defined() const { return static_cast<bool>(storage); }
   const c10::StorageImpl* id() const { return storage.unsafeGetStorageImpl(); }
-  int64_t numel() const;
+  int64_t numel() const { return c10::multiply_integers(shape); }
   bool operator==(const Window& other) const;
 };
 // A storage between two writes: what a window reads from.

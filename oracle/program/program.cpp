@@ -14,11 +14,6 @@ std::string place(const Program& program, size_t call) {
   return concat("[", program.calls[call].op, "] call ", call, " of the Program: ");
 }
 
-std::string value_name(const Program& program, int64_t id) {
-  const auto inputs = static_cast<int64_t>(program.inputs.size());
-  return id < inputs ? concat("x", id) : concat("v", id - inputs);
-}
-
 std::vector<Ref> refs_of(const Arg& arg) {
   if (const auto* ref = std::get_if<Ref>(&arg)) return {*ref};
   if (const auto* refs = std::get_if<std::vector<Ref>>(&arg)) return *refs;
@@ -30,7 +25,7 @@ bool is_permutation_of(std::vector<int64_t> order, int64_t n) {
   for (size_t i = 0; i < order.size(); ++i) {
     if (order[i] != static_cast<int64_t>(i)) return false;
   }
-  return static_cast<int64_t>(order.size()) == n;
+  return std::ssize(order) == n;
 }
 
 void validate_input(const Case& c, size_t i) {
@@ -38,7 +33,7 @@ void validate_input(const Case& c, size_t i) {
   const std::string who = concat("[x", i, "] ");
   for (const int64_t n : input.shape)
     LOCKSTEP_CHECK(n >= 0, who, "the shape ", shape_text(input.shape), " is negative");
-  const auto dims = static_cast<int64_t>(input.shape.size());
+  const auto dims = std::ssize(input.shape);
   LOCKSTEP_CHECK(input.memory_order.empty() || is_permutation_of(input.memory_order, dims), who,
                  "the memory order must be a permutation of its ", dims, " dimensions");
   LOCKSTEP_CHECK(!input.requires_grad || c10::isFloatingType(input.dtype), who, dtype_name(input.dtype),
@@ -47,9 +42,8 @@ void validate_input(const Case& c, size_t i) {
                  input.values.high, " are an empty range");
   const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape),
                   input.dtype, c.placements[i].order);
-  LOCKSTEP_CHECK(
-      input.values.kind != ValueKind::kBits || static_cast<int64_t>(input.values.bits.size()) == spec.numel(),
-      who, "has ", spec.numel(), " elements but bits for ", input.values.bits.size());
+  LOCKSTEP_CHECK(input.values.kind != ValueKind::kBits || std::ssize(input.values.bits) == spec.numel(), who,
+                 "has ", spec.numel(), " elements but bits for ", input.values.bits.size());
 }
 
 void validate_refs(const Program& program, size_t k, int64_t defined) {
@@ -73,9 +67,8 @@ void validate_own(const Case& c, size_t k) {
     LOCKSTEP_CHECK(call.args.size() == 2 && has(0, Ref{}) && has(1, Target{}) && call.results == 1,
                    place(program, k), "it takes a value and placements, and has one result");
     const auto& target = std::get<Target>(call.args[1]);
-    LOCKSTEP_CHECK(static_cast<int64_t>(target.placements.size()) == c.mesh.ndim(), place(program, k),
-                   "the mesh ", c.mesh, " needs ", c.mesh.ndim(), " placements, not ",
-                   to_string(target.placements));
+    LOCKSTEP_CHECK(std::ssize(target.placements) == c.mesh.ndim(), place(program, k), "the mesh ", c.mesh,
+                   " needs ", c.mesh.ndim(), " placements, not ", to_string(target.placements));
     LOCKSTEP_CHECK(target.order.empty() || is_permutation_of(target.order, c.mesh.ndim()), place(program, k),
                    "the order must be a permutation of the mesh's dimensions");
   } else if (call.op == "lockstep::detach") {
@@ -102,8 +95,8 @@ void validate_own(const Case& c, size_t k) {
 void validate_placed(const Case& c, size_t k) {
   for (const Arg& arg : c.program.calls[k].args) {
     const auto* target = std::get_if<Target>(&arg);
-    LOCKSTEP_CHECK(target == nullptr || static_cast<int64_t>(target->placements.size()) == c.mesh.ndim(),
-                   place(c.program, k), "the mesh ", c.mesh, " needs ", c.mesh.ndim(), " placements");
+    LOCKSTEP_CHECK(target == nullptr || std::ssize(target->placements) == c.mesh.ndim(), place(c.program, k),
+                   "the mesh ", c.mesh, " needs ", c.mesh.ndim(), " placements");
   }
 }
 
@@ -126,8 +119,18 @@ std::string call_line(const std::string& statement) {
 
 }  // namespace
 
+bool has_partial(const Target& target) {
+  const auto& all = target.placements;
+  return std::any_of(all.begin(), all.end(), [](const Placement& p) { return is_partial(p); });
+}
+
+std::string value_name(const Program& program, int64_t value) {
+  const auto inputs = std::ssize(program.inputs);
+  return value < inputs ? concat("x", value) : concat("v", value - inputs);
+}
+
 int64_t Program::value_count() const {
-  auto n = static_cast<int64_t>(inputs.size());
+  auto n = std::ssize(inputs);
   for (const Call& call : calls) n += call.results;
   return n;
 }
@@ -159,7 +162,7 @@ void validate(const Case& c) {
   LOCKSTEP_CHECK(c.placements.size() == program.inputs.size(), "[inputs] ", program.inputs.size(),
                  " inputs but placements for ", c.placements.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) validate_input(c, i);
-  auto defined = static_cast<int64_t>(program.inputs.size());
+  auto defined = std::ssize(program.inputs);
   for (size_t k = 0; k < program.calls.size(); ++k) {
     LOCKSTEP_CHECK(program.calls[k].results >= 0, place(program, k), "a negative number of results");
     validate_refs(program, k, defined);

@@ -32,6 +32,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
+bool has_partial(const Target& target);
+
 // Arguments stand in schema order, all of them (defaults written out).
 using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>,
                          std::vector<double>, std::vector<bool>, std::string, c10::ScalarType, Target>;
@@ -45,10 +47,18 @@ using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std
 struct Call {
   std::string op;
   std::vector<Arg> args;
-  int64_t results =
-      1;  // how many values the call defines; a list op defines one for each element; in-place: 1
+  int64_t results = 1;  // values that the call defines; a list op defines one for each element; in-place: 1
   bool operator==(const Call&) const = default;
 };
+
+// An operator's name without its overload: "aten::sum" of "aten::sum.dim_IntList".
+inline std::string_view stem(std::string_view op) {
+  return op.substr(0, op.find('.'));
+}
+// By its name: "aten::add_.Tensor".
+inline bool is_in_place(std::string_view op) {
+  return stem(op).ends_with('_');
+}
 
 // Which values an input has. Deterministic functions of (kind, seed, element); see values.h.
 enum class ValueKind {
@@ -66,7 +76,7 @@ struct Values {
   ValueKind kind = ValueKind::kNormal;
   uint64_t seed = 0;
   int64_t low = 0, high = 0;
-  std::vector<uint64_t> bits;
+  std::vector<uint64_t> bits{};
   bool operator==(const Values&) const = default;
 };
 
@@ -74,8 +84,8 @@ struct Input {
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::vector<int64_t> shape;
   // Memory order: permutation of dimensions from slowest to fastest; empty: contiguous.
-  std::vector<int64_t> memory_order;
-  Values values;
+  std::vector<int64_t> memory_order{};
+  Values values{};
   bool requires_grad = false;
   bool operator==(const Input&) const = default;
 };
@@ -99,6 +109,26 @@ struct Case {
   Lane numerics = Lane::kExact;  // that of the kernels that run: what may be explained depends on it
   bool operator==(const Case&) const = default;
 };
+
+// By number: "x0", "v0".
+std::string value_name(const Program& program, int64_t value);
+// Calls f with each value that the arguments mention.
+template <class AnyCall, class F>
+void each_ref(AnyCall& call, const F& f) {
+  for (auto& arg : call.args) {
+    if (auto* ref = std::get_if<Ref>(&arg)) f(*ref);
+    if (auto* list = std::get_if<std::vector<Ref>>(&arg))
+      for (auto& ref : *list) f(ref);
+  }
+}
+// Calls f with the placements of each input, then with those that stand among the arguments.
+template <class AnyCase, class F>
+void each_target(AnyCase& c, const F& f) {
+  for (auto& target : c.placements) f(target);
+  for (auto& call : c.program.calls)
+    for (auto& arg : call.args)
+      if (auto* target = std::get_if<Target>(&arg)) f(*target);
+}
 
 // One line, no quotes or shell metacharacters beyond what single quotes protect: "v1:…#checksum".
 // Inputs are named x0, x1, …; results v<n> by number. See README.md for the grammar.

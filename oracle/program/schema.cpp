@@ -1,49 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/program/schema.h"
 
-#include <mutex>
+#include <unordered_map>
 
 #include "engine/values/error.h"
 
 namespace lockstep::oracle {
 namespace {
 
-ArgKind list_kind(const c10::TypePtr& element) {
-  switch (element->kind()) {
-    case c10::TypeKind::TensorType:
-      return ArgKind::kTensorList;
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType:
-      return ArgKind::kIntList;
-    case c10::TypeKind::FloatType:
-      return ArgKind::kFloatList;
-    case c10::TypeKind::BoolType:
-      return ArgKind::kBoolList;
-    case c10::TypeKind::NumberType:
-      return ArgKind::kScalarList;
-    default:
-      return ArgKind::kOther;
-  }
-}
+struct Kinds {
+  c10::TypeKind type;
+  ArgKind one, list;
+};
+constexpr Kinds kKinds[] = {{c10::TypeKind::TensorType, ArgKind::kTensor, ArgKind::kTensorList},
+                            {c10::TypeKind::IntType, ArgKind::kInt, ArgKind::kIntList},
+                            {c10::TypeKind::SymIntType, ArgKind::kInt, ArgKind::kIntList},
+                            {c10::TypeKind::FloatType, ArgKind::kFloat, ArgKind::kFloatList},
+                            {c10::TypeKind::BoolType, ArgKind::kBool, ArgKind::kBoolList},
+                            {c10::TypeKind::NumberType, ArgKind::kScalar, ArgKind::kScalarList},
+                            {c10::TypeKind::StringType, ArgKind::kString, ArgKind::kOther}};
 
-ArgKind scalar_kind(const c10::TypePtr& type) {
-  switch (type->kind()) {
-    case c10::TypeKind::TensorType:
-      return ArgKind::kTensor;
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType:
-      return ArgKind::kInt;
-    case c10::TypeKind::FloatType:
-      return ArgKind::kFloat;
-    case c10::TypeKind::BoolType:
-      return ArgKind::kBool;
-    case c10::TypeKind::NumberType:
-      return ArgKind::kScalar;
-    case c10::TypeKind::StringType:
-      return ArgKind::kString;
-    default:
-      return ArgKind::kOther;
-  }
+ArgKind kind_of(const c10::TypePtr& type, bool in_list) {
+  for (const auto& kinds : kKinds)
+    if (kinds.type == type->kind()) return in_list ? kinds.list : kinds.one;
+  return ArgKind::kOther;
 }
 
 c10::TypePtr without_optional(c10::TypePtr type, bool* optional) {
@@ -64,9 +44,9 @@ ArgInfo arg_info(const c10::Argument& argument) {
   if (real->kind() == c10::TypeKind::ScalarTypeType) {
     info.kind = ArgKind::kDtype;
   } else if (const auto* list = type->castRaw<c10::ListType>()) {
-    info.kind = list_kind(without_optional(list->getElementType(), &info.optional_elements));
+    info.kind = kind_of(without_optional(list->getElementType(), &info.optional_elements), true);
   } else {
-    info.kind = scalar_kind(type);
+    info.kind = kind_of(type, false);
   }
   return info;
 }
@@ -88,6 +68,11 @@ Operator make_operator(const c10::OperatorHandle& handle) {
     op.returns_tensors |= list || r.type()->kind() == c10::TypeKind::TensorType;
   }
   return op;
+}
+
+template <class... Types>
+bool is(const Arg& arg) {
+  return (std::holds_alternative<Types>(arg) || ...);
 }
 
 c10::OperatorName split(const std::string& name) {
@@ -129,41 +114,59 @@ const Operator& find_operator(const c10::OperatorHandle& handle) {
   return *slot;
 }
 
-bool accepts(const ArgInfo& info, const Arg& arg) {
-  if (std::holds_alternative<None>(arg)) return info.optional || info.kind == ArgKind::kTensor;
-  if (std::holds_alternative<Target>(arg)) return info.name == "device";  // a factory's result, placed
-  const bool number = std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg);
-  const bool ints = std::holds_alternative<std::vector<int64_t>>(arg);
-  const bool boolean = std::holds_alternative<bool>(arg);
-  switch (info.kind) {
-    case ArgKind::kTensor:
-      return std::holds_alternative<Ref>(arg);
-    case ArgKind::kTensorList:
-      return std::holds_alternative<std::vector<Ref>>(arg);
-    case ArgKind::kInt:
-      return std::holds_alternative<int64_t>(arg);
-    case ArgKind::kIntList:
-      return ints;
-    case ArgKind::kFloat:
-      return number;
-    case ArgKind::kFloatList:
-      return std::holds_alternative<std::vector<double>>(arg);
-    case ArgKind::kBool:
-      return boolean;
-    case ArgKind::kBoolList:
-      return std::holds_alternative<std::vector<bool>>(arg);
-    case ArgKind::kScalar:
-      return number || boolean;
-    case ArgKind::kScalarList:
-      return ints || std::holds_alternative<std::vector<double>>(arg);
-    case ArgKind::kString:
-      return std::holds_alternative<std::string>(arg);
-    case ArgKind::kDtype:
-      return std::holds_alternative<c10::ScalarType>(arg);
-    case ArgKind::kOther:
-      return std::holds_alternative<int64_t>(arg) || boolean;
+c10::IValue tensor_list(const std::vector<at::Tensor>& tensors, const ArgInfo& info) {
+  if (!info.optional_elements) return tensors;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const at::Tensor& t : tensors) list.push_back(t.defined() ? std::optional(t) : std::nullopt);
+  return list;
+}
+
+torch::jit::Stack stack_of(const Operator& op, const std::vector<c10::IValue>& args,
+                           const std::vector<int64_t>& tensors_per_arg, std::span<const at::Tensor> tensors) {
+  torch::jit::Stack stack;
+  stack.reserve(args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool list = op.args[i].kind == ArgKind::kTensorList;
+    const auto count = static_cast<size_t>(std::max<int64_t>(tensors_per_arg[i], 0));
+    const auto mine = tensors.first(count);
+    tensors = tensors.subspan(count);
+    if (tensors_per_arg[i] < 0 || (count == 0 && !list))
+      stack.push_back(args[i]);
+    else if (list)
+      stack.push_back(tensor_list({mine.begin(), mine.end()}, op.args[i]));
+    else
+      stack.push_back(mine[0].defined() || !op.args[i].optional ? c10::IValue(mine[0]) : c10::IValue());
   }
-  return false;
+  return stack;
+}
+
+void append_tensors(std::vector<at::Tensor>& all, const c10::IValue& value) {
+  if (value.isTensor()) all.push_back(value.toTensor());
+  if (value.isTensorList())
+    for (at::Tensor& t : value.toTensorVector()) all.push_back(std::move(t));
+}
+
+std::vector<at::Tensor> call_boxed(const Operator& op, torch::jit::Stack& stack) {
+  op.handle.callBoxed(stack);
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : stack) append_tensors(results, value);
+  stack.clear();
+  return results;
+}
+
+bool accepts(const ArgInfo& info, const Arg& arg) {
+  using Ints = std::vector<int64_t>;
+  using Floats = std::vector<double>;
+  static constexpr bool (*kAccepts[])(const Arg&) = {
+      // in the order of ArgKind
+      is<Ref>,          is<std::vector<Ref>>,  is<int64_t>,
+      is<Ints>,         is<int64_t, double>,   is<Floats>,
+      is<bool>,         is<std::vector<bool>>, is<int64_t, double, bool>,
+      is<Ints, Floats>, is<std::string>,       is<c10::ScalarType>,
+      is<int64_t, bool>};
+  if (is<None>(arg)) return info.optional || info.kind == ArgKind::kTensor;
+  if (is<Target>(arg)) return info.name == "device";  // a factory's result, placed
+  return kAccepts[static_cast<size_t>(info.kind)](arg);
 }
 
 }  // namespace lockstep::oracle

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,19 @@ const Operator& find_operator(const c10::OperatorHandle& handle);
 inline bool is_own(const std::string& op) {
   return op.starts_with("lockstep::");
 }
+
+// Undefined tensors are None where the schema lets elements be that.
+c10::IValue tensor_list(const std::vector<at::Tensor>& tensors, const ArgInfo& info);
+
+// The arguments with these tensors in the places that take so many; -1: no tensor argument.
+torch::jit::Stack stack_of(const Operator& op, const std::vector<c10::IValue>& args,
+                           const std::vector<int64_t>& tensors_per_arg, std::span<const at::Tensor> tensors);
+
+// A tensor, or those of a list; nothing of any other value.
+void append_tensors(std::vector<at::Tensor>& all, const c10::IValue& value);
+
+// Runs the op on its stack, which is empty afterwards. Returns its tensors, those of lists one by one.
+std::vector<at::Tensor> call_boxed(const Operator& op, torch::jit::Stack& stack);
 
 // True if the text form `arg` may stand for an argument of this kind.
 bool accepts(const ArgInfo& info, const Arg& arg);

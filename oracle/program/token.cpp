@@ -77,7 +77,7 @@ std::string quoted(const std::string& text) {
 
 class Printer {
  public:
-  explicit Printer(const Program& program) : inputs_(static_cast<int64_t>(program.inputs.size())) {}
+  explicit Printer(const Program& program) : inputs_(std::ssize(program.inputs)) {}
 
   std::string ref(const Ref& r) const {
     if (r.id < 0) return "none";
@@ -244,7 +244,7 @@ class Parser {
     if (is_next(";ranks=")) {
       begin(";ranks=");
       std::vector<int64_t> ranks = dotted();
-      if (static_cast<int64_t>(ranks.size()) != c.mesh.size()) fail("ranks must be as many as the mesh has");
+      if (std::ssize(ranks) != c.mesh.size()) fail("ranks must be as many as the mesh has");
       c.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>(),
                           std::move(ranks));
     }
@@ -288,7 +288,7 @@ class Parser {
     c.placements.push_back(target());
     in.requires_grad = skip('!');
     c.program.inputs.push_back(std::move(in));
-    inputs_ = static_cast<int64_t>(c.program.inputs.size());
+    inputs_ = std::ssize(c.program.inputs);
   }
 
   Values values() {
@@ -344,17 +344,14 @@ class Parser {
   }
 
   std::optional<Ref> ref() {
-    const size_t begin = at_;
-    const char kind = peek();
-    if ((kind == 'x' || kind == 'v') && at_ + 1 < text_.size() &&
-        std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
-      ++at_;
-      const auto id = number<int64_t>();
-      if (kind == 'x' && id >= inputs_) fail(concat("there is no input x", id));
-      return Ref{kind == 'x' ? id : inputs_ + id};
-    }
-    at_ = begin;
-    return std::nullopt;
+    const bool input = peek() == 'x';
+    if ((!input && peek() != 'v') || at_ + 1 >= text_.size() ||
+        !std::isdigit(static_cast<unsigned char>(text_[at_ + 1])))
+      return std::nullopt;
+    ++at_;
+    const auto id = number<int64_t>();
+    if (input && id >= inputs_) fail(concat("there is no input x", id));
+    return Ref{input ? id : inputs_ + id};
   }
 
   template <class Item>

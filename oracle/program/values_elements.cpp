@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/program/values_elements.h"
 
-#include <limits>
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/ownership/dtypes.h"
+#include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -30,18 +36,8 @@ struct FloatFormat {
 };
 
 FloatFormat float_format(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return {11, 52};
-    case c10::ScalarType::Float:
-      return {8, 23};
-    case c10::ScalarType::Half:
-      return {5, 10};
-    case c10::ScalarType::BFloat16:
-      return {8, 7};
-    default:
-      throw Broken(concat("[values] ", dtype_name(dtype), " is not a floating dtype"));
-  }
+  const int precision = precision_of(dtype);
+  return {static_cast<int>(8 * c10::elementSize(dtype)) - precision, precision - 1};
 }
 
 // Eight uniform words added: mean 0, deviation 1, within 4.9, and the same bits on every machine.
@@ -72,20 +68,11 @@ int64_t in_range(const Values& values, int64_t element) {
 
 int64_t special_integer(uint64_t seed, c10::ScalarType dtype, int64_t element) {
   const auto low = lowest_integer(dtype), high = highest_integer(dtype);
-  switch (hash_below(seed, kSpecialShape, element, 8)) {
-    case 0:
-      return low;
-    case 1:
-      return high;
-    case 2:
-      return 0;
-    case 3:
-      return 1;
-    case 4:
-      return low < 0 ? -1 : high;
-    default:
-      return hash_below(seed, kSpecialFraction, element, dtype == c10::ScalarType::Bool ? 2 : 100);
-  }
+  const int64_t extremes[] = {low, high, 0, 1, low < 0 ? -1 : high};
+  const auto which = hash_below(seed, kSpecialShape, element, 8);
+  return which < std::ssize(extremes)
+             ? extremes[which]
+             : hash_below(seed, kSpecialFraction, element, dtype == c10::ScalarType::Bool ? 2 : 100);
 }
 
 }  // namespace
@@ -145,86 +132,41 @@ uint64_t special_bits(const Values& values, c10::ScalarType dtype, uint64_t purp
   const auto random = hash_bits(values.seed, kSpecialFraction + 64 * (purpose + 1), element);
   const uint64_t sign = shape >> 63, fraction = random & f.fraction_mask();
   const uint64_t quiet = (f.fraction_mask() + 1) >> 1;
-  switch (shape % 16) {
-    case 0:
-      return f.bits(1, 0, 0);  // -0.0
-    case 1:
-      return f.bits(0, 0, 0);
-    case 2:
-      return f.bits(sign, f.top(), fraction | quiet);  // NaN
-    case 3:
-      return f.bits(sign, f.top(), 0);  // infinity
-    case 4:
-      return f.bits(sign, 0, 1);  // the smallest denormal
-    case 5:
-      return f.bits(sign, 0, fraction);  // a denormal
-    case 6:
-      return f.bits(sign, f.top() - 1, f.fraction_mask());  // the largest number
-    case 7:
-      return f.bits(sign, f.top() - 1, fraction);  // huge
-    case 8:
-      return f.bits(sign, f.bias(), 0);  // 1
-    case 9:
-      return f.bits(sign, f.bias(), 1);  // 1 + ulp
-    case 10:
-      return f.bits(sign, f.bias() + random % 2, quiet);  // 1.5 or 3: ties when halved or rounded
-    case 11:
-      return f.bits(sign, f.bias() + 1, quiet >> 1);  // 2.5
-    case 12:
-      return f.bits(sign, 1, 0);  // the smallest normal number
-    default:
-      return f.bits(sign, f.bias() - 1 + (random >> 62) % 3, fraction);
-  }
+  const struct {
+    uint64_t sign, exponent, fraction;
+  } kinds[] = {
+      {1, 0, 0},  // -0.0
+      {0, 0, 0},
+      {sign, f.top(), fraction | quiet},       // NaN
+      {sign, f.top(), 0},                      // infinity
+      {sign, 0, 1},                            // the smallest denormal
+      {sign, 0, fraction},                     // a denormal
+      {sign, f.top() - 1, f.fraction_mask()},  // the largest number
+      {sign, f.top() - 1, fraction},           // huge
+      {sign, f.bias(), 0},                     // 1
+      {sign, f.bias(), 1},                     // 1 + ulp
+      {sign, f.bias() + random % 2, quiet},    // 1.5 or 3: ties when halved or rounded
+      {sign, f.bias() + 1, quiet >> 1},        // 2.5
+      {sign, 1, 0},                            // the smallest normal number
+      {sign, f.bias() - 1 + (random >> 62) % 3, fraction},
+  };
+  const auto& kind = kinds[std::min<uint64_t>(shape % 16, std::size(kinds) - 1)];
+  return f.bits(kind.sign, kind.exponent, kind.fraction);
 }
 
 uint64_t identity_bits(ReduceOp op, c10::ScalarType dtype) {
-  const bool is_float = c10::isFloatingType(dtype);
-  const auto f = is_float ? float_format(dtype) : FloatFormat{};
-  switch (op) {
-    case ReduceOp::kSum:
-      return is_float ? f.bits(1, 0, 0) : 0;
-    case ReduceOp::kProduct:
-      return is_float ? f.bits(0, f.bias(), 0) : 1;
-    case ReduceOp::kMin:
-      return is_float ? f.bits(0, f.top(), 0) : static_cast<uint64_t>(highest_integer(dtype));
-    case ReduceOp::kMax:
-      return is_float ? f.bits(1, f.top(), 0) : static_cast<uint64_t>(lowest_integer(dtype));
-    case ReduceOp::kAvg:
-      break;
-  }
-  throw Broken("[values] an average has no neutral element");
+  const auto one = at::full({1}, identity(op, dtype), at::TensorOptions(dtype));
+  uint64_t bits = 0;
+  std::memcpy(&bits, one.const_data_ptr(), one.nbytes());
+  return bits;
 }
 
 int64_t lowest_integer(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Long:
-      return std::numeric_limits<int64_t>::min();
-    case c10::ScalarType::Int:
-      return std::numeric_limits<int32_t>::min();
-    case c10::ScalarType::Short:
-      return std::numeric_limits<int16_t>::min();
-    case c10::ScalarType::Char:
-      return std::numeric_limits<int8_t>::min();
-    default:
-      return 0;
-  }
+  return with_integer(dtype, []<class T>() { return int64_t{std::numeric_limits<T>::min()}; });
 }
 
 int64_t highest_integer(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Long:
-      return std::numeric_limits<int64_t>::max();
-    case c10::ScalarType::Int:
-      return std::numeric_limits<int32_t>::max();
-    case c10::ScalarType::Short:
-      return std::numeric_limits<int16_t>::max();
-    case c10::ScalarType::Char:
-      return std::numeric_limits<int8_t>::max();
-    case c10::ScalarType::Byte:
-      return std::numeric_limits<uint8_t>::max();
-    default:
-      return 1;
-  }
+  return with_integer(dtype, []<class T>() { return int64_t{std::numeric_limits<T>::max()}; });
 }
 
 }  // namespace lockstep::oracle

@@ -247,9 +247,8 @@ std::vector<at::Tensor> exact_terms(const Input& input, int64_t count, const std
 }
 
 std::vector<at::Tensor> given_terms(const Input& input, int64_t count, const std::vector<Level>& levels) {
-  LOCKSTEP_CHECK(static_cast<int64_t>(input.values.bits.size()) == count, "[values] ",
-                 input.values.bits.size(), " words of bits for ", count, " elements of shape ",
-                 shape_text(input.shape));
+  LOCKSTEP_CHECK(std::ssize(input.values.bits) == count, "[values] ", input.values.bits.size(),
+                 " words of bits for ", count, " elements of shape ", shape_text(input.shape));
   const auto divide = [&](const Split& s, const Words&) {
     return [s, &input](uint64_t x, int64_t element) { return split_bits(s, x, element, input.dtype); };
   };

@@ -8,7 +8,6 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "oracle/random/literal_range.h"
 #include "oracle/random/random_support.h"
 
 namespace lockstep::oracle {

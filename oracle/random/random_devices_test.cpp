@@ -5,7 +5,7 @@
 // otherwise.
 #include <gtest/gtest.h>
 
-#include "oracle/random/random_calls.h"
+#include "oracle/random/testing.h"
 
 namespace lockstep::oracle {
 namespace {

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "engine/values/error.h"
-#include "oracle/random/random_calls.h"
 #include "oracle/random/random_launches.h"
 #include "oracle/random/random_simulation_thread.h"
+#include "oracle/random/testing.h"
 
 namespace lockstep::oracle {
 namespace {

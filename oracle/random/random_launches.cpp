@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/random/random_launches.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -65,9 +67,7 @@ int64_t Launch::memory_of(int64_t index) const {
 }
 
 int64_t numel(const RandomCall& call) {
-  int64_t count = 1;
-  for (const auto n : call.shape) count *= n;
-  return count;
+  return c10::multiply_integers(call.shape);
 }
 
 int64_t ceil_divide(int64_t a, int64_t b) {

@@ -5,8 +5,8 @@
 
 #include <numeric>
 
-#include "oracle/random/random_calls.h"
 #include "oracle/random/random_simulation_thread.h"
+#include "oracle/random/testing.h"
 
 namespace lockstep::oracle {
 namespace {

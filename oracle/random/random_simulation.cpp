@@ -11,6 +11,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/ownership/dtypes.h"
 #include "oracle/random/random_formulas.h"
 #include "oracle/random/random_kernels.h"
 #include "oracle/random/random_permutation.h"
@@ -232,30 +233,7 @@ void run_of_type(const Drawing& d) {
 
 void run(const Drawing& d) {
   if (d.call.kind == RandomKind::kDropoutMask) return run_dropout(d);
-  switch (d.call.dtype) {
-    case c10::ScalarType::Double:
-      return run_of_type<double>(d);
-    case c10::ScalarType::Float:
-      return run_of_type<float>(d);
-    case c10::ScalarType::Half:
-      return run_of_type<c10::Half>(d);
-    case c10::ScalarType::BFloat16:
-      return run_of_type<c10::BFloat16>(d);
-    case c10::ScalarType::Long:
-      return run_of_type<int64_t>(d);
-    case c10::ScalarType::Int:
-      return run_of_type<int32_t>(d);
-    case c10::ScalarType::Short:
-      return run_of_type<int16_t>(d);
-    case c10::ScalarType::Char:
-      return run_of_type<int8_t>(d);
-    case c10::ScalarType::Byte:
-      return run_of_type<uint8_t>(d);
-    case c10::ScalarType::Bool:
-      return run_of_type<bool>(d);
-    default:
-      throw Broken(concat("[random] ", dtype_name(d.call.dtype), " passed the check of dtypes"));
-  }
+  with_type(d.call.dtype, [&]<class T>() { run_of_type<T>(d); });
 }
 
 // Kinds that number elements as in a contiguous tensor: their kernels take one, or make one.
@@ -332,7 +310,7 @@ ThreadWrites simulate_threads(const RandomCall& call, const DeviceModel& device,
   ThreadLog log{std::move(threads), {}, {}};
   if (numel(call) > 0) run({call, device, state, nullptr, &log});
   const auto dtype = call.kind == RandomKind::kDropoutMask ? c10::ScalarType::Bool : call.dtype;
-  const auto values = at::empty({static_cast<int64_t>(log.places.size())}, at::TensorOptions(dtype));
+  const auto values = at::empty({std::ssize(log.places)}, at::TensorOptions(dtype));
   if (!log.bytes.empty()) std::memcpy(values.data_ptr(), log.bytes.data(), log.bytes.size());
   return {std::move(log.places), values, numel(call) > 0 ? advance_of(call, device) : 0};
 }

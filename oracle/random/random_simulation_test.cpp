@@ -10,9 +10,9 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/ownership/compare.h"
-#include "oracle/random/random_calls.h"
 #include "oracle/random/random_formulas.h"
 #include "oracle/random/random_launches.h"
+#include "oracle/random/testing.h"
 
 namespace lockstep::oracle {
 namespace {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/random/random_support.h"
 
+#include <c10/util/BFloat16-math.h>
+
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
-
-#include <c10/util/Half.h>
+#include <utility>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/ownership/dtypes.h"
 #include "oracle/random/random_kernels.h"
 #include "oracle/random/random_permutation.h"
 
@@ -52,31 +55,12 @@ bool dispatches(RandomKind kind, ScalarType dtype) {
   }
 }
 
-struct Bounds {
-  double low, high;
-};
-template <class T>
-Bounds bounds() {
-  return {static_cast<double>(std::numeric_limits<T>::lowest()),
-          static_cast<double>(std::numeric_limits<T>::max())};
-}
-Bounds bounds_of(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Half:
-      return bounds<c10::Half>();
-    case ScalarType::Int:
-      return bounds<int32_t>();
-    case ScalarType::Short:
-      return bounds<int16_t>();
-    case ScalarType::Char:
-      return bounds<int8_t>();
-    case ScalarType::Byte:
-      return bounds<uint8_t>();
-    case ScalarType::Bool:
-      return bounds<bool>();
-    default:  // any 64-bit integer fits
-      return bounds<float>();
-  }
+// The lowest and the largest number of a dtype.
+std::pair<double, double> limits_of(ScalarType dtype) {
+  return with_type(dtype, []<class T>() {
+    using Limits = std::numeric_limits<T>;
+    return std::pair(static_cast<double>(Limits::lowest()), static_cast<double>(Limits::max()));
+  });
 }
 
 // The first and the last integer of a range lie within the dtype's. The end may have wrapped past the largest
@@ -85,7 +69,7 @@ void check_range(const RandomCall& call) {
   const auto last = static_cast<int64_t>(static_cast<uint64_t>(call.high) - 1);
   LOCKSTEP_CHECK(call.low != call.high && call.low <= last, "[aten::random_] the range from ", call.low,
                  " to ", call.high, " is empty; give from < to");
-  const auto [low, high] = bounds_of(call.dtype);
+  const auto [low, high] = limits_of(call.dtype);
   LOCKSTEP_CHECK(static_cast<double>(call.low) >= low && static_cast<double>(last) <= high,
                  "[aten::random_] ", call.low, " to ", last, " is out of the bounds of ",
                  dtype_name(call.dtype), "; draw in int64 and convert");
@@ -117,59 +101,89 @@ void check_multinomial(const RandomCall& call) {
       " distributions need more threads than stock numbers in 32 bits; draw fewer samples at once");
 }
 
+// ---- random_(from, to), whose bounds stock moves before it calls a kernel ----
+
+using Integers = std::numeric_limits<int64_t>;
+
+// One past x, or one before it, where integers wrap.
+int64_t after(int64_t x) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) + 1);
+}
+int64_t before(int64_t x) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) - 1);
+}
+
+// The integer that x86 makes of a number: its lowest where it has none.
+template <class T>
+int64_t integer_of(T x) {
+  const auto wide = static_cast<double>(x);
+  return wide >= -0x1p63 && wide < 0x1p63 ? static_cast<int64_t>(wide) : Integers::min();
+}
+
+template <class T>
+T nearest(int64_t x) {
+  if constexpr (std::is_same_v<T, double>)
+    return static_cast<double>(x);
+  else
+    return static_cast<T>(static_cast<float>(x));
+}
+
+// Stock asks what from + 1 and to - 1 become in the dtype, and steps to the dtype's next number inside if
+// that is a number outside.
+template <class T>
+void move_inwards(int64_t& from, std::optional<int64_t>& to) {
+  const T first = nearest<T>(after(from)), infinity = std::numeric_limits<T>::infinity();
+  const bool overflows = first == infinity || first == -infinity;
+  if (integer_of(first) < from)
+    from = overflows ? Integers::min() : integer_of(std::nextafter(nearest<T>(integer_of(first)), infinity));
+  if (!to) return;
+  const T last = nearest<T>(before(*to));
+  if (integer_of(last) >= *to) to = integer_of(std::nextafter(last, -infinity));
+}
+
 }  // namespace
 
 std::string_view name_of(RandomKind kind) {
-  switch (kind) {
-    case RandomKind::kUniform:
-      return "aten::uniform_";
-    case RandomKind::kNormal:
-      return "aten::normal_";
-    case RandomKind::kLogNormal:
-      return "aten::log_normal_";
-    case RandomKind::kExponential:
-      return "aten::exponential_";
-    case RandomKind::kCauchy:
-      return "aten::cauchy_";
-    case RandomKind::kGeometric:
-      return "aten::geometric_";
-    case RandomKind::kBernoulli:
-      return "aten::bernoulli_";
-    case RandomKind::kBernoulliUniform:
-      return "aten::bernoulli_.Tensor";
-    case RandomKind::kRandint:
-    case RandomKind::kRandom:
-    case RandomKind::kRandomBits:
-      return "aten::random_";
-    case RandomKind::kRandperm:
-      return "aten::randperm";
-    case RandomKind::kDropoutMask:
-      return "aten::native_dropout";
-    case RandomKind::kRreluNoise:
-      return "aten::rrelu_with_noise";
-    case RandomKind::kMultinomialUniform:
-      return "aten::multinomial";
-  }
+  using enum RandomKind;
+  static constexpr std::pair<RandomKind, std::string_view> kNames[] = {
+      {kUniform, "aten::uniform_"},
+      {kNormal, "aten::normal_"},
+      {kLogNormal, "aten::log_normal_"},
+      {kExponential, "aten::exponential_"},
+      {kCauchy, "aten::cauchy_"},
+      {kGeometric, "aten::geometric_"},
+      {kBernoulli, "aten::bernoulli_"},
+      {kBernoulliUniform, "aten::bernoulli_.Tensor"},
+      {kRandint, "aten::random_"},
+      {kRandom, "aten::random_"},
+      {kRandomBits, "aten::random_"},
+      {kRandperm, "aten::randperm"},
+      {kDropoutMask, "aten::native_dropout"},
+      {kRreluNoise, "aten::rrelu_with_noise"},
+      {kMultinomialUniform, "aten::multinomial"}};
+  for (const auto& [known, name] : kNames)
+    if (known == kind) return name;
   throw Broken(concat("[random] no kind has the number ", static_cast<int>(kind)));
 }
 
 uint64_t exact_integers(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Double:
-      return (uint64_t{1} << 53) + 1;
-    case ScalarType::Float:
-      return (uint64_t{1} << 24) + 1;
-    case ScalarType::Half:
-      return (uint64_t{1} << 11) + 1;
-    case ScalarType::BFloat16:
-      return (uint64_t{1} << 8) + 1;
-    case ScalarType::Bool:
-      return 2;
-    case ScalarType::Byte:
-      return 256;
-    default:  // as many as a signed integer has that are not negative
-      return uint64_t{1} << (8 * c10::elementSize(dtype) - 1);
+  return with_type(dtype, []<class T>() {
+    using Limits = std::numeric_limits<T>;
+    return (uint64_t{1} << Limits::digits) + (Limits::is_integer ? 0 : 1);
+  });
+}
+
+Bounds bounds_of_random(ScalarType dtype, int64_t from, std::optional<int64_t> to) {
+  if (!to && from == Integers::min()) {
+    LOCKSTEP_CHECK(dtype == ScalarType::Long || (c10::isFloatingType(dtype) && dtype != ScalarType::Half),
+                   "[aten::random_] stock does not fill ", dtype_name(dtype),
+                   " with all 64 bits; use i64, f64, f32 or bf16");
+    return {true, 0, 0};
   }
+  LOCKSTEP_CHECK(!to || from < *to, "[aten::random_] the range from ", from, " to ", to.value_or(0),
+                 " is empty; give from < to");
+  if (c10::isFloatingType(dtype)) with_float(dtype, [&]<class T>() { move_inwards<T>(from, to); });
+  return {false, from, to ? *to : static_cast<int64_t>(exact_integers(dtype))};
 }
 
 void check_supported(const RandomCall& call) {

@@ -6,7 +6,7 @@
 
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
-#include "oracle/random/random_calls.h"
+#include "oracle/random/testing.h"
 
 namespace lockstep::oracle {
 namespace {

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/bench/body.h"
 
-namespace lockstep::suites {
-namespace {
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
 
-Bodies make_bodies() {
-  Bodies all;
-  add_dispatch(all);
-  add_redistribute(all);
-  add_random(all);
-  add_cases(all);
-  add_small_cases(all);
-  add_training(all);
-  add_store(all);
+namespace lockstep::suites {
+
+const Bodies& bodies() {
+  static const Bodies all = [] {
+    Bodies list;
+    for (const auto add :
+         {add_dispatch, add_redistribute, add_random, add_cases, add_small_cases, add_training, add_store})
+      add(list);
+    return list;
+  }();
   return all;
 }
 
-}  // namespace
-
-const Bodies& bodies() {
-  static const Bodies all = make_bodies();
-  return all;
+void check_bits(const std::string& who, const std::vector<at::Tensor>& expected,
+                const std::vector<at::Tensor>& actual) {
+  if (expected.size() != actual.size())
+    throw WrongBits(
+        concat("[", who, "] gives ", actual.size(), " tensors where ", expected.size(), " are right"));
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (digest(expected[i]) != digest(actual[i]))
+      throw WrongBits(
+          concat("[", who, "] result ", i, " of ", expected.size(), " has wrong bits, shape or dtype"));
 }
 
 dashboard::Series instructions_of(const dashboard::Series& timed) {

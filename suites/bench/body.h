@@ -2,6 +2,8 @@
 // Body: one thing that `lockstep bench` measures. It checks its bits before it is timed: how fast a wrong
 // answer comes is of no interest.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -16,6 +18,10 @@ namespace lockstep::suites {
 struct WrongBits : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Throws WrongBits that names `who` unless both have the same dtypes, shapes and bits.
+void check_bits(const std::string& who, const std::vector<at::Tensor>& expected,
+                const std::vector<at::Tensor>& actual);
 
 // What a process needs to sample a body, made once.
 struct Prepared {

@@ -9,10 +9,15 @@
 namespace lockstep::suites {
 namespace {
 
-// libtorch's own allocator, counting. Memory that it gave out is freed by the one below.
-class CountingAllocator final : public c10::Allocator {
+// libtorch's own allocator, counting while it stands in its place. Memory that it gave out is freed by the
+// one below.
+class Counting final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator& below) : below_(below) {}
+  Counting() { c10::SetAllocator(c10::kCPU, this); }
+  ~Counting() override { c10::SetAllocator(c10::kCPU, &below_); }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
   c10::DataPtr allocate(size_t n) override {
     ++count_;
     return below_.allocate(n);
@@ -22,24 +27,8 @@ class CountingAllocator final : public c10::Allocator {
   int64_t count() const { return count_; }
 
  private:
-  c10::Allocator& below_;
+  c10::Allocator& below_ = *c10::GetAllocator(c10::kCPU);
   int64_t count_ = 0;
-};
-
-// libtorch keeps a pointer to the allocator; ours stands there only while something is counted.
-class Counting {
- public:
-  Counting() : below_(*c10::GetAllocator(c10::kCPU)), allocator_(below_) {
-    c10::SetAllocator(c10::kCPU, &allocator_);
-  }
-  ~Counting() { c10::SetAllocator(c10::kCPU, &below_); }
-  Counting(const Counting&) = delete;
-  Counting& operator=(const Counting&) = delete;
-  int64_t count() const { return allocator_.count(); }
-
- private:
-  c10::Allocator& below_;
-  CountingAllocator allocator_;
 };
 
 }  // namespace

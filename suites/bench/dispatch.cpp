@@ -11,7 +11,6 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
-#include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"
 #include "suites/bench/counts.h"
 

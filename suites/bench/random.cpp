@@ -7,7 +7,6 @@
 
 #include "engine/random/random.h"
 #include "suites/bench/body.h"
-#include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"
 
 namespace lockstep::suites {

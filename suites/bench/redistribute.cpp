@@ -6,7 +6,6 @@
 
 #include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
-#include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"
 #include "suites/engines/counting_world.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <sstream>
 
-#include "suites/bench/check_bits.h"
 #include "suites/bench/counts.h"
 
 #include <ATen/ATen.h>

@@ -5,7 +5,6 @@
 
 #include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
-#include "suites/bench/check_bits.h"
 #include "suites/bench/clock.h"
 
 namespace lockstep::suites {

@@ -55,8 +55,7 @@ struct Side {
 
   Bounded judge(size_t v) const {
     const auto& expected = reach.values[v];
-    const auto name = concat(v < c.program.inputs.size() ? "x" : "v",
-                             v < c.program.inputs.size() ? v : v - c.program.inputs.size());
+    const auto name = oracle::value_name(c.program, static_cast<int64_t>(v));
     if (!expected.reach.defined())
       return expected.settled
                  ? Bounded{{{v, name + " differs, and no rounding on the way changes it"}}, "", ""}

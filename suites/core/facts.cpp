@@ -10,6 +10,10 @@
 namespace lockstep::suites {
 namespace {
 
+std::string worse(const std::string& a, const std::string& b) {
+  return b == "empty" || a == "even" ? b : a;
+}
+
 void observe(const TimelineEntry& entry, Facts& facts) {
   std::vector<Placements> placements;
   std::string worst = "even";
@@ -19,8 +23,7 @@ void observe(const TimelineEntry& entry, Facts& facts) {
       if (!r.spec || (records == &entry.outputs && !entry.inputs.empty())) continue;
       placements.push_back(r.spec->placements());
       mesh_rank = r.spec->mesh().ndim();
-      const auto e = evenness(*r.spec);
-      if (e == "empty" || worst == "even") worst = e;
+      worst = worse(worst, evenness(*r.spec));
     }
   facts.coverage.emplace(entry.op, placement_pattern(placements), mesh_rank, worst);
 }
@@ -39,23 +42,15 @@ std::string evenness(const Spec& spec) {
 }
 
 std::string evenness(const oracle::Case& c) {
-  std::string worst = "even";
-  for (size_t i = 0; i < c.program.inputs.size() && i < c.placements.size(); ++i) {
-    const auto& input = c.program.inputs[i];
-    const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape),
-                    input.dtype, c.placements[i].order);
-    const auto e = evenness(spec);
-    if (e == "empty" || worst == "even") worst = e;
-  }
-  return worst;
+  std::string all = "even";
+  for (size_t i = 0; i < c.program.inputs.size() && i < c.placements.size(); ++i)
+    all = worse(all, evenness(oracle::spec_of(c, static_cast<int64_t>(i))));
+  return all;
 }
 
 std::string placement_pattern(const oracle::Case& c) {
   std::vector<Placements> all;
-  for (const auto& target : c.placements) all.push_back(target.placements);
-  for (const auto& call : c.program.calls)
-    for (const auto& arg : call.args)
-      if (const auto* target = std::get_if<oracle::Target>(&arg)) all.push_back(target->placements);
+  oracle::each_target(c, [&](const oracle::Target& target) { all.push_back(target.placements); });
   return placement_pattern(all);
 }
 

@@ -10,6 +10,8 @@
 
 #include "dashboard/store/output_file.h"
 #include "engine/values/error.h"
+#include "oracle/program/program.h"
+#include "suites/core/outcome.h"
 
 namespace lockstep::suites {
 namespace {
@@ -26,20 +28,13 @@ constexpr std::string_view kEmpty[] = {"aten::empty", "aten::empty_like", "aten:
 
 template <size_t N>
 bool is_one_of(const std::string_view (&names)[N], const std::string& op) {
-  const auto name = std::string_view(op).substr(0, op.find('.'));
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return std::find(std::begin(names), std::end(names), oracle::stem(op)) != std::end(names);
 }
 
 // Whether the value of a tensor means something: not what an op overwrites, not what it left unwritten.
 bool is_read(const TimelineEntry& entry, size_t input) {
   return !is_one_of(kOverwrite, entry.op) || std::find(entry.aliases.begin(), entry.aliases.end(),
                                                        static_cast<int64_t>(input)) == entry.aliases.end();
-}
-
-std::string hex(const Digest& digest) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%016lx%016lx", digest.hi, digest.lo);
-  return text;
 }
 
 nlohmann::json inputs_of(const TimelineEntry& entry, size_t rank) {

@@ -4,9 +4,15 @@
 
 namespace lockstep::suites {
 
-// In a worker: it is alive (the watchdog starts anew). No effect elsewhere.
-void beat();
+inline void (*watcher)() = nullptr;
+
 // From now on beat() calls `signal`; null: nothing.
-void on_beat(void (*signal)());
+inline void on_beat(void (*signal)()) {
+  watcher = signal;
+}
+// In a worker: it is alive (the watchdog starts anew). No effect elsewhere.
+inline void beat() {
+  if (watcher != nullptr) watcher();
+}
 
 }  // namespace lockstep::suites

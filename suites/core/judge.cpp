@@ -25,8 +25,7 @@ struct Divergence {
 };
 
 std::string value_name(const oracle::Case& c, size_t value) {
-  const auto inputs = c.program.inputs.size();
-  return value < inputs ? concat("x", value) : concat("v", value - inputs);
+  return oracle::value_name(c.program, static_cast<int64_t>(value));
 }
 
 // The call that defines a value, or null for an input.
@@ -68,7 +67,7 @@ bool changes_metadata(const oracle::Case& c) {
                                       "aten::unsqueeze_",  "aten::swapdims_",  "aten::swapaxes_",
                                       "aten::as_strided_", "aten::resize_"};
   return std::any_of(c.program.calls.begin(), c.program.calls.end(), [](const oracle::Call& call) {
-    return std::find(kOps.begin(), kOps.end(), call.op.substr(0, call.op.find('.'))) != kOps.end();
+    return std::find(kOps.begin(), kOps.end(), oracle::stem(call.op)) != kOps.end();
   });
 }
 
@@ -184,14 +183,9 @@ Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, con
 }
 
 dashboard::Verdict class_of(oracle::Why why) {
-  switch (why) {
-    case oracle::Why::kLocalKernel:
-      return dashboard::Verdict::kExplainedLocalKernel;
-    case oracle::Why::kOverflow:
-      return dashboard::Verdict::kExplainedOverflow;
-    default:
-      return dashboard::Verdict::kExplained;
-  }
+  if (why == oracle::Why::kLocalKernel) return dashboard::Verdict::kExplainedLocalKernel;
+  return why == oracle::Why::kOverflow ? dashboard::Verdict::kExplainedOverflow
+                                       : dashboard::Verdict::kExplained;
 }
 
 // Equal numbers, but for the signs of zeros.

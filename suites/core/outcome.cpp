@@ -16,13 +16,6 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-const char* kind_letter(const Placement& p) {
-  return std::visit(Overloaded{[](const Replicate&) { return "R"; }, [](const Shard&) { return "S"; },
-                               [](const InterleavedShard&) { return "I"; },
-                               [](const RaggedShard&) { return "G"; }, [](const Partial&) { return "P"; }},
-                    p);
-}
-
 }  // namespace
 
 dashboard::Verdict verdict_of(const Outcome& outcome) {
@@ -65,7 +58,7 @@ Failed failed(const std::string& suite, std::string verdict, std::string op, std
 std::string placement_pattern(const std::vector<Placements>& placements) {
   std::set<std::string> kinds;
   for (const auto& one : placements)
-    for (const auto& p : one) kinds.insert(kind_letter(p));
+    for (const auto& p : one) kinds.insert(to_string(p).substr(0, 1));
   std::string text;
   for (const auto& kind : kinds) text += (text.empty() ? "" : "+") + kind;
   return text.empty() ? "-" : text;
@@ -89,6 +82,9 @@ std::string hex(uint64_t word) {
   char buffer[17];
   std::snprintf(buffer, sizeof buffer, "%016lx", word);
   return buffer;
+}
+std::string hex(const Digest& digest) {
+  return hex(digest.hi) + hex(digest.lo);
 }
 
 }  // namespace lockstep::suites

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dashboard/store/rows.h"
+#include "engine/values/digest.h"
 #include "engine/values/placement.h"
 
 namespace lockstep::suites {
@@ -89,5 +90,6 @@ std::string bucket(const std::string& suite, const std::string& verdict, const s
 // 64-bit hash of text; stable across machines and versions.
 uint64_t stable_hash(std::string_view text);
 std::string hex(uint64_t word);
+std::string hex(const Digest& digest);
 
 }  // namespace lockstep::suites

@@ -23,17 +23,15 @@ struct Asked {
   void add(const oracle::Call& call) {
     ops.insert(call.op);
     draws |= !oracle::is_own(call.op) && oracle::find_operator(call.op).random;
-    for (const auto& arg : call.args) {
-      if (const auto* target = std::get_if<oracle::Target>(&arg)) add(*target);
+    for (const auto& arg : call.args)
       if (const auto* dtype = std::get_if<c10::ScalarType>(&arg)) dtypes.insert(dtype_name(*dtype));
-    }
   }
 };
 
 Asked asked_by(const oracle::Case& c) {
   Asked asked;
   for (const auto& input : c.program.inputs) asked.dtypes.insert(dtype_name(input.dtype));
-  for (const auto& target : c.placements) asked.add(target);
+  oracle::each_target(c, [&](const oracle::Target& target) { asked.add(target); });
   for (const auto& call : c.program.calls) asked.add(call);
   return asked;
 }
@@ -49,20 +47,13 @@ std::string first_missing(const char* word, const std::set<std::string>& has,
 }  // namespace
 
 const char* name(Flag flag) {
-  switch (flag) {
-    case Flag::kTimeline:
-      return "timeline";
-    case Flag::kRules:
-      return "rules";
-    case Flag::kClosedForm:
-      return "closed form";
-    case Flag::kTraining:
-      return "training";
-    case Flag::kFaults:
-      return "faults";
-    case Flag::kNone:
-      break;
-  }
+  static constexpr std::pair<Flag, const char*> kNames[] = {{Flag::kTimeline, "timeline"},
+                                                            {Flag::kRules, "rules"},
+                                                            {Flag::kClosedForm, "closed form"},
+                                                            {Flag::kTraining, "training"},
+                                                            {Flag::kFaults, "faults"}};
+  for (const auto& [known, text] : kNames)
+    if (known == flag) return text;
   return "";
 }
 

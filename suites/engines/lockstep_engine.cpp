@@ -13,15 +13,10 @@
 namespace lockstep::suites {
 namespace {
 
-bool any_partial(const oracle::Target& target) {
-  return std::any_of(target.placements.begin(), target.placements.end(),
-                     [](const Placement& p) { return is_partial(p); });
-}
-
 // A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
 at::Tensor input_on(const MeshInWorld& mesh, const oracle::InputTensors& input,
                     const oracle::Target& target) {
-  if (!any_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
+  if (!has_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
   PerRank<at::Tensor> hosted;
   for (const int64_t p : mesh.comm->positions) hosted.push_back(input.locals[static_cast<size_t>(p)]);
   return from_local(hosted, mesh, target.placements, input.global.sizes().vec(), input.global.strides().vec(),

@@ -15,8 +15,7 @@
 #include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
-#include "suites/engines/wire_case.h"
-#include "suites/engines/wire_result.h"
+#include "suites/engines/wire_messages.h"
 
 namespace lockstep::suites {
 namespace {

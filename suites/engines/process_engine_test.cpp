@@ -9,7 +9,7 @@
 #include "generators/cases/programs.h"
 #include "suites/core/suite.h"
 #include "suites/engines/make_engine.h"
-#include "suites/engines/wire_case.h"
+#include "suites/engines/wire_messages.h"
 
 namespace lockstep::suites {
 namespace {

@@ -7,8 +7,7 @@
 #include "engine/values/exit_code.h"
 #include "suites/core/judge.h"
 #include "suites/engines/lockstep_engine.h"
-#include "suites/engines/wire_case.h"
-#include "suites/engines/wire_result.h"
+#include "suites/engines/wire_messages.h"
 
 namespace lockstep::suites {
 namespace {

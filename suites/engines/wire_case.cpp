@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/engines/wire_case.h"
+#include "suites/engines/wire_messages.h"
 
 #include "engine/values/error.h"
 #include "suites/engines/wire_values.h"
@@ -82,16 +82,11 @@ Call read_call(const Json& json) {
   return call;
 }
 
-bool pends(const Target& target) {
-  return std::any_of(target.placements.begin(), target.placements.end(),
-                     [](const Placement& p) { return is_partial(p); });
-}
-
 Json write_input(const oracle::Case& c, size_t i, const oracle::InputTensors& tensors, std::string& payload) {
   auto json = write_target(c.placements[i]);
   json["requires_grad"] = c.program.inputs[i].requires_grad;
   json["global"] = write_tensor(tensors.global, payload);
-  if (pends(c.placements[i]))
+  if (has_partial(c.placements[i]))
     json["locals"] = write_list(tensors.locals, [&](const auto& t) { return write_tensor(t, payload); });
   return json;
 }

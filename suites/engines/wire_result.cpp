@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/engines/wire_result.h"
-
-#include <array>
+#include "suites/engines/wire_messages.h"
 
 #include "engine/values/error.h"
+#include "suites/core/outcome.h"
 #include "suites/engines/wire_values.h"
 
 namespace lockstep::suites::wire {
 namespace {
 
 // ---- digests ----
-
-std::string write_digest(const Digest& digest) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%016lx%016lx", digest.hi, digest.lo);
-  return text.data();
-}
 
 Digest read_digest(const Json& json) {
   const std::string_view text = json.get_ref<const std::string&>();
@@ -28,7 +21,7 @@ Digest read_digest(const Json& json) {
 Json write_record(const TensorRecord& record, const DeviceMesh& mesh) {
   if (!record.spec) return nullptr;
   auto json = write_spec(*record.spec, mesh);
-  json["digests"] = write_list(record.digests, write_digest);
+  json["digests"] = write_list(record.digests, [](const Digest& digest) { return hex(digest); });
   if (!record.strides.empty()) json["strides"] = record.strides;
   return json;
 }
@@ -80,7 +73,7 @@ TimelineEntry read_entry(const Json& json, const DeviceMesh& mesh) {
       entry.args.size() == entry.tensors_per_arg.size() && entry.aliases.size() == entry.outputs.size();
   if (!fits) throw Malformed("an entry of " + entry.op + " has lists of different lengths");
   for (const auto alias : entry.aliases)
-    if (alias < -1 || alias >= static_cast<int64_t>(entry.inputs.size()))
+    if (alias < -1 || alias >= std::ssize(entry.inputs))
       throw Malformed("an entry of " + entry.op + " has an alias of no input");
   return entry;
 }
@@ -103,7 +96,7 @@ EngineValue read_value(const Json& json, const DeviceMesh& mesh, Payload& payloa
   if (json.is_null()) return value;
   value.spec = read_spec(json, mesh);
   for (const auto& local : json.at("locals")) value.locals.push_back(read_tensor(local, payload));
-  if (static_cast<int64_t>(value.locals.size()) != value.spec->mesh().size())
+  if (std::ssize(value.locals) != value.spec->mesh().size())
     throw Malformed(
         concat("a value on the mesh ", value.spec->mesh(), " has ", value.locals.size(), " locals"));
   return value;
@@ -129,7 +122,7 @@ EngineResult read_result(const Message& message, const oracle::Case& c) {
   Payload payload(message.payload);
   for (const auto& value : h.at("values")) result.values.push_back(read_value(value, c.mesh, payload));
   payload.finish();
-  if (static_cast<int64_t>(result.values.size()) != c.program.value_count())
+  if (std::ssize(result.values) != c.program.value_count())
     throw Malformed(concat("it answers with ", result.values.size(), " values, where the Program has ",
                            c.program.value_count()));
   const Json stream = h.value("random_after", Json::object());

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
+#include "suites/core/outcome.h"
 
 namespace lockstep::suites::wire {
 namespace {
@@ -153,10 +153,7 @@ SpecPtr read_spec(const Json& json, const DeviceMesh& mesh) {
 Json write_double(double value) {
   if (std::isfinite(value)) return value;
   if (std::isinf(value)) return {{"float", value < 0 ? "-inf" : "inf"}};
-  std::array<char, 16> digits{};
-  const auto end =
-      std::to_chars(digits.data(), digits.data() + digits.size(), std::bit_cast<uint64_t>(value), 16).ptr;
-  return {{"float", "nan:" + std::string(digits.data(), end)}};
+  return {{"float", "nan:" + hex(std::bit_cast<uint64_t>(value))}};
 }
 
 double read_double(const Json& json) {

@@ -14,6 +14,7 @@
 namespace lockstep::suites {
 
 struct Fault {
+  int64_t number;  // of its case in the suite; never given to another
   const char* name;
   const char* klass;  // K1 … K14, see README.md
   const char* what;   // one sentence: what is done wrong
@@ -21,11 +22,11 @@ struct Fault {
   int64_t cases;      // found within so many
   int64_t ops;        // shrinks to at most so many
   // False for cases in which the fault cannot act; they count, but are not run.
-  bool (*touches)(const oracle::Case& c);
-  std::unique_ptr<EngineUnderTest> (*plant)();
+  std::function<bool(const oracle::Case& c)> touches;
+  std::function<EnginePtr()> plant;
 };
 
-// The explicit table, by class.
+// By number, from 0.
 std::span<const Fault> faults();
 // Those that the suite cannot search for, since they take the process along, stop it, or come and go: for
 // --fault alone, where the harness isolates, stops and repeats cases. Their class is "process".

@@ -11,18 +11,19 @@
 
 #include "engine/values/error.h"
 #include "suites/engines/lockstep_engine.h"
-#include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {
 namespace {
 
-// Catches: a class of mistakes that loses its faults, a name used twice.
+// Catches: a class of mistakes that loses its faults, a name or a number used twice.
 TEST(Faults, TwoOfEachClassAndNoNameTwice) {
   std::map<std::string, int> classes;
   std::set<std::string> names;
+  int64_t number = 0;
   for (const auto& f : faults()) {
+    EXPECT_EQ(f.number, number++) << f.name;
     ++classes[f.klass];
     EXPECT_TRUE(names.insert(f.name).second) << f.name;
     EXPECT_EQ(&find_fault(f.name), &f);
@@ -39,7 +40,7 @@ TEST(Faults, WhatIsNoFaultSurvives) {
   Fault harmless = faults()[0];
   harmless.name = "harmless";
   harmless.cases = 40;
-  harmless.plant = [] { return with_world({}); };
+  harmless.plant = with_world_made([] { return WorldFault{}; });
   LockstepEngine clean;
   const auto outcome = look_for(harmless, clean);
   const auto* f = std::get_if<Failed>(&outcome);
@@ -62,7 +63,7 @@ EnginePtr late(std::shared_ptr<int> runs, int first) {
         for (auto& pieces : all) pieces.front() = at::zeros_like(pieces.front());
       };
     return fault;
-  });
+  })();
 }
 
 // Catches: a case that fails for what the planted engine kept of the cases before it: its token alone, in a
@@ -86,17 +87,15 @@ bool spent = false;
 TEST(Faults, AFaultWhoseTokenDoesNotReplayIsNotFound) {
   Fault fault = find_fault("replica-drifts");
   spent = false;  // a replica differs in the first run that has one, and never again
-  fault.plant = [] {
-    return with_result([](const oracle::Case& c, EngineResult& result) {
-      for (size_t i = c.program.inputs.size(); i < result.values.size() && !spent; ++i) {
-        auto& v = result.values[i];
-        if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0)
-          continue;
-        v.locals.back() = v.locals.back().logical_not().to(v.locals.back().scalar_type());
-        spent = true;
-      }
-    });
-  };
+  fault.plant = with_result([](const oracle::Case& c, EngineResult& result) {
+    for (size_t i = c.program.inputs.size(); i < result.values.size() && !spent; ++i) {
+      auto& v = result.values[i];
+      if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0)
+        continue;
+      v.locals.back() = v.locals.back().logical_not().to(v.locals.back().scalar_type());
+      spent = true;
+    }
+  });
   LockstepEngine clean;
   const auto outcome = look_for(fault, clean);
   const auto* f = std::get_if<Failed>(&outcome);

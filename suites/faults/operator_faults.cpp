@@ -5,20 +5,16 @@
 
 #include "engine/random/draw.h"
 #include "oracle/random/random_simulation.h"
-#include "suites/faults/planters.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
 
 using oracle::SimulatedSource;
 
-EnginePtr drawing_by(Drawing (*make)()) {
-  return with_drawing(make);
-}
-
 template <class Source>
-EnginePtr judged_by() {
-  return with_plain_source([]() -> std::unique_ptr<RandomSource> { return std::make_unique<Source>(); });
+std::unique_ptr<RandomSource> made() {
+  return std::make_unique<Source>();
 }
 
 // (x * m) / (1 - p) in the accumulation type: often one roundoff away.
@@ -63,54 +59,59 @@ struct OtherScale : SimulatedSource {
   }
 };
 
+Drawing bernoulli_other_side() {
+  return Drawing{
+      .bernoulli = [](const at::Tensor& u, const at::Tensor& p) { return u.ge(p.to(u.scalar_type())); }};
+}
+
+Drawing rrelu_threshold() {
+  return Drawing{.rrelu = [](const at::Tensor& input, const at::Tensor& slopes) {
+    return rrelu_noise(input.sub(0.5), slopes);
+  }};
+}
+
+Drawing multinomial_least() {
+  return Drawing{.multinomial = [](const at::Tensor& weights, const at::Tensor& drawn, int64_t samples,
+                                   bool replacement) {
+    return multinomial_pick(weights.neg(), drawn, samples, replacement);
+  }};
+}
+
+Drawing range_short() {
+  return Drawing{.integers = [](c10::ScalarType dtype, int64_t from, std::optional<int64_t> to) {
+    return integer_range(dtype, from, short_end(from, to));
+  }};
+}
+
+Drawing dropout_divides() {
+  return {.dropout = divided};
+}
+
 }  // namespace
 
-EnginePtr bernoulli_other_side() {
-  return drawing_by([] {
-    return Drawing{
-        .bernoulli = [](const at::Tensor& u, const at::Tensor& p) { return u.ge(p.to(u.scalar_type())); }};
-  });
-}
-EnginePtr rrelu_threshold() {
-  return drawing_by([] {
-    return Drawing{.rrelu = [](const at::Tensor& input, const at::Tensor& slopes) {
-      return rrelu_noise(input.sub(0.5), slopes);
-    }};
-  });
-}
-EnginePtr multinomial_least() {
-  return drawing_by([] {
-    return Drawing{.multinomial = [](const at::Tensor& weights, const at::Tensor& drawn, int64_t samples,
-                                     bool replacement) {
-      return multinomial_pick(weights.neg(), drawn, samples, replacement);
-    }};
-  });
-}
-EnginePtr range_short() {
-  return drawing_by([] {
-    return Drawing{.integers = [](c10::ScalarType dtype, int64_t from, std::optional<int64_t> to) {
-      return integer_range(dtype, from, short_end(from, to));
-    }};
-  });
-}
-EnginePtr dropout_divides() {
-  return drawing_by([] { return Drawing{.dropout = divided}; });
-}
-
-EnginePtr oracle_bernoulli_other_side() {
-  return judged_by<OtherSide>();
-}
-EnginePtr oracle_rrelu_threshold() {
-  return judged_by<Threshold>();
-}
-EnginePtr oracle_multinomial_least() {
-  return judged_by<Least>();
-}
-EnginePtr oracle_range_short() {
-  return judged_by<Short>();
-}
-EnginePtr oracle_dropout_scale() {
-  return judged_by<OtherScale>();
+std::vector<Fault> operator_faults() {
+  return {
+      {61, "bernoulli-other-side", "K12", "bernoulli_(Tensor) is 1 where u >= P", "random", 300, 1,
+       mentions("bernoulli"), with_drawing(bernoulli_other_side)},
+      {62, "rrelu-threshold", "K12", "rrelu's slopes reach up to inputs of 0.5", "random", 500, 1,
+       mentions("rrelu"), with_drawing(rrelu_threshold)},
+      {63, "multinomial-least", "K12", "multinomial takes the least ratio", "random", 500, 1,
+       mentions("multinomial"), with_drawing(multinomial_least)},
+      {64, "range-short", "K12", "random_ never draws the last integer of a range", "random", 300, 1,
+       mentions("random randint"), with_drawing(range_short)},
+      {65, "dropout-divides", "K12", "dropout divides by 1 - p, where stock multiplies", "random", 500, 1,
+       mentions("dropout"), with_drawing(dropout_divides)},
+      {66, "oracle-bernoulli-other-side", "K12", "in the oracle, bernoulli_(Tensor) is 1 where u > P",
+       "random", 300, 1, mentions("bernoulli"), with_plain_source(made<OtherSide>)},
+      {67, "oracle-rrelu-threshold", "K12", "in the oracle, rrelu's slopes reach up to inputs of 0.5",
+       "random", 500, 1, mentions("rrelu"), with_plain_source(made<Threshold>)},
+      {68, "oracle-multinomial-least", "K12", "in the oracle, multinomial takes the least ratio", "random",
+       500, 1, mentions("multinomial"), with_plain_source(made<Least>)},
+      {69, "oracle-range-short", "K12", "in the oracle, random_ never draws the last integer of a range",
+       "random", 300, 1, mentions("random randint"), with_plain_source(made<Short>)},
+      {70, "oracle-dropout-scale", "K12", "in the oracle, dropout scales by 1 / p", "random", 500, 1,
+       mentions("dropout"), with_plain_source(made<OtherScale>)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

@@ -5,39 +5,40 @@
 
 #include <cstdlib>
 
-#include "suites/faults/planters.h"
-#include "suites/faults/touches.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
 
-bool many_rank_relu(const oracle::Case& c) {
-  return c.mesh.size() > 1 && calls(c, "aten::relu");
+const auto relu_on_ranks = on_ranks(calls("aten::relu"));
+
+void crashes(const oracle::Case& c, EngineResult&) {
+  if (relu_on_ranks(c)) std::abort();
+}
+
+void hangs(const oracle::Case& c, EngineResult&) {
+  while (relu_on_ranks(c)) sleep(1);
+}
+
+void comes_and_goes(const oracle::Case& c, EngineResult& result) {
+  static int64_t runs = 0;
+  if (!relu_on_ranks(c) || ++runs % 2 == 0) return;
+  for (auto& value : result.values)
+    for (auto& local : value.locals)
+      if (local.numel() > 0 && local.is_floating_point()) local = at::where(local == local, local + 1, local);
 }
 
 }  // namespace
 
-EnginePtr crashes() {
-  return with_result([](const oracle::Case& c, EngineResult&) {
-    if (many_rank_relu(c)) std::abort();
-  });
-}
-
-EnginePtr hangs() {
-  return with_result([](const oracle::Case& c, EngineResult&) {
-    while (many_rank_relu(c)) sleep(1);
-  });
-}
-
-EnginePtr comes_and_goes() {
-  return with_result([](const oracle::Case& c, EngineResult& result) {
-    static int64_t runs = 0;
-    if (!many_rank_relu(c) || ++runs % 2 == 0) return;
-    for (auto& value : result.values)
-      for (auto& local : value.locals)
-        if (local.numel() > 0 && local.is_floating_point())
-          local = at::where(local == local, local + 1, local);
-  });
+std::vector<Fault> process_faults() {
+  return {
+      {0, "crash", "process", "relu on several ranks takes the process along", "ops", 1000, 1, relu_on_ranks,
+       with_result(crashes)},
+      {1, "hang", "process", "relu on several ranks never ends", "ops", 1000, 1, relu_on_ranks,
+       with_result(hangs)},
+      {2, "flaky", "process", "every other relu on several ranks is off by one", "ops", 1000, 1,
+       relu_on_ranks, with_result(comes_and_goes)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

@@ -5,8 +5,8 @@
 
 #include "generators/program/trial.h"
 #include "generators/random/random_ops.h"
-#include "suites/faults/planters.h"
 #include "suites/faults/rewrite.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
@@ -18,8 +18,7 @@ using oracle::Ref;
 using oracle::Target;
 
 bool in_place(const Call& call) {
-  const auto base = call.op.substr(0, call.op.find('.'));
-  return base.ends_with('_') && call.results == 1 && !call.args.empty() &&
+  return oracle::is_in_place(call.op) && call.results == 1 && !call.args.empty() &&
          std::holds_alternative<Ref>(call.args[0]);
 }
 
@@ -32,10 +31,6 @@ bool view(const Call& call) {
   return false;
 }
 
-bool random_call(const Call& call) {
-  return generators::find_random_op(call.op) != nullptr;
-}
-
 template <class Each>
 Rewritten each_call(const oracle::Case& c, Each each) {
   Rewriter r(c);
@@ -43,15 +38,22 @@ Rewritten each_call(const oracle::Case& c, Each each) {
   return std::move(r).finish();
 }
 
-// The second call of an op takes from the first, of the same number of arguments, those that `stale` picks.
-Rewritten from_first(const oracle::Case& c, bool (*stale)(const Arg&)) {
+// Each call by itself.
+template <void (*Change)(Rewriter&, const Call&)>
+Rewritten each(const oracle::Case& c) {
+  return each_call(c, Change);
+}
+
+// The second call of an op takes from the first, of the same number of arguments, those that are stale.
+template <bool (*Stale)(const Arg&)>
+Rewritten from_first(const oracle::Case& c) {
   std::map<std::string, std::vector<Arg>> first;
   return each_call(c, [&](Rewriter& r, const Call& call) {
     auto args = r.arguments(call);
     const auto [entry, fresh] = first.try_emplace(call.op, args);
     if (!fresh && !call.op.starts_with("lockstep::") && entry->second.size() == args.size())
       for (size_t i = 0; i < args.size(); ++i)
-        if (stale(args[i]) && args[i].index() == entry->second[i].index()) args[i] = entry->second[i];
+        if (Stale(args[i]) && args[i].index() == entry->second[i].index()) args[i] = entry->second[i];
     r.copy(call, args);
   });
 }
@@ -60,140 +62,123 @@ Ref clone_of(Rewriter& r, const Arg& value) {
   return r.insert("aten::clone", {value, None{}});
 }
 
+// The first argument of calls so chosen is a copy.
+template <bool (*Chosen)(const Call&)>
+void on_copy(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (Chosen(call)) args[0] = clone_of(r, args[0]);
+  r.copy(call, args);
+}
+
+void in_place_twice(Rewriter& r, const Call& call) {
+  if (in_place(call)) r.insert(call.op, r.arguments(call));
+  r.copy(call);
+}
+
+void gradient_output_ignored(Rewriter& r, const Call& call) {
+  if (call.op != "lockstep::backward") return r.copy(call);
+  auto args = r.arguments(call);
+  if (auto* outputs = std::get_if<std::vector<Ref>>(&args[1]))
+    for (auto& g : *outputs)
+      if (g.id >= 0) g = r.insert("aten::ones_like", {Arg(g), None{}, None{}, None{}, None{}, None{}});
+  r.copy(call, args);
+}
+
+Rewritten partial_reduced_in_place(const oracle::Case& c) {
+  std::map<int64_t, bool> reduced;
+  return each_call(c, [&](Rewriter& r, const Call& call) {
+    const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
+    const bool is_input = source != nullptr && source->id < std::ssize(c.placements);
+    r.copy(call);
+    if (!is_input || reduced[source->id]) return;
+    const auto& placements = c.placements[static_cast<size_t>(source->id)].placements;
+    int64_t terms = 1;
+    for (size_t d = 0; d < placements.size(); ++d)
+      if (is_partial(placements[d], ReduceOp::kSum)) terms *= c.mesh.size(static_cast<int64_t>(d));
+    if (terms == 1) return;
+    reduced[source->id] = true;
+    r.replace_uses(*source, r.insert("aten::mul.Scalar", {Ref{r.now(*source)}, terms}));
+  });
+}
+
+Rewritten redistribute_reused(const oracle::Case& c) {
+  const auto shapes = generators::trial(c.program);
+  std::map<std::string, Ref> first;  // by target, shape and dtype
+  return each_call(c, [&](Rewriter& r, const Call& call) {
+    const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
+    if (source == nullptr || !shapes || !shapes->at(static_cast<size_t>(source->id)).defined())
+      return r.copy(call);
+    const auto& like = shapes->at(static_cast<size_t>(source->id));
+    const auto key = to_string(std::get<Target>(call.args[1]).placements) + shape_text(like.sizes().vec()) +
+                     dtype_name(like.scalar_type());
+    const auto [entry, fresh] = first.try_emplace(key, Ref{r.now(*source)});
+    auto args = r.arguments(call);
+    args[0] = entry->second;
+    r.copy(call, args);
+  });
+}
+
+bool is_number(const Arg& arg) {
+  return std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg);
+}
+
+bool is_flag(const Arg& arg) {
+  return std::holds_alternative<bool>(arg) || std::holds_alternative<c10::ScalarType>(arg) ||
+         std::holds_alternative<std::vector<int64_t>>(arg);
+}
+
+bool is_operand(const Arg& arg) {
+  return std::holds_alternative<Ref>(arg);
+}
+
+void draws_twice(Rewriter& r, const Call& call) {
+  if (generators::find_random_op(call.op) != nullptr && call.results == 1 && !call.args.empty() &&
+      std::holds_alternative<Ref>(call.args[0])) {
+    auto copied = r.arguments(call);
+    if (in_place(call)) copied[0] = clone_of(r, copied[0]);
+    r.insert(call.op, copied);
+  }
+  r.copy(call);
+}
+
+Rewritten other_device(const oracle::Case& c) {
+  auto out = each_call(c, [](Rewriter& r, const Call& call) { r.copy(call); });
+  out.c.device.sm_count += 1;
+  return out;
+}
+
 }  // namespace
 
-EnginePtr in_place_on_copy() {
-  return with_program([](const oracle::Case& c) {
-    return each_call(c, [](Rewriter& r, const Call& call) {
-      if (!in_place(call)) return r.copy(call);
-      auto args = r.arguments(call);
-      args[0] = clone_of(r, args[0]);
-      r.copy(call, args);
-    });
-  });
-}
-
-EnginePtr view_of_copy() {
-  return with_program([](const oracle::Case& c) {
-    return each_call(c, [](Rewriter& r, const Call& call) {
-      if (!view(call)) return r.copy(call);
-      auto args = r.arguments(call);
-      args[0] = clone_of(r, args[0]);
-      r.copy(call, args);
-    });
-  });
-}
-
-EnginePtr in_place_twice() {
-  return with_program([](const oracle::Case& c) {
-    return each_call(c, [](Rewriter& r, const Call& call) {
-      if (in_place(call)) r.insert(call.op, r.arguments(call));
-      r.copy(call);
-    });
-  });
-}
-
-EnginePtr gradient_output_ignored() {
-  return with_program([](const oracle::Case& c) {
-    return each_call(c, [](Rewriter& r, const Call& call) {
-      if (call.op != "lockstep::backward") return r.copy(call);
-      auto args = r.arguments(call);
-      if (auto* outputs = std::get_if<std::vector<Ref>>(&args[1]))
-        for (auto& g : *outputs)
-          if (g.id >= 0) g = r.insert("aten::ones_like", {Arg(g), None{}, None{}, None{}, None{}, None{}});
-      r.copy(call, args);
-    });
-  });
-}
-
-EnginePtr partial_reduced_in_place() {
-  return with_program([](const oracle::Case& c) {
-    std::map<int64_t, bool> reduced;
-    return each_call(c, [&](Rewriter& r, const Call& call) {
-      const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-      const bool is_input = source != nullptr && source->id < static_cast<int64_t>(c.placements.size());
-      r.copy(call);
-      if (!is_input || reduced[source->id]) return;
-      const auto& placements = c.placements[static_cast<size_t>(source->id)].placements;
-      int64_t terms = 1;
-      for (size_t d = 0; d < placements.size(); ++d)
-        if (is_partial(placements[d], ReduceOp::kSum)) terms *= c.mesh.size(static_cast<int64_t>(d));
-      if (terms == 1) return;
-      reduced[source->id] = true;
-      r.replace_uses(*source, r.insert("aten::mul.Scalar", {Ref{r.now(*source)}, terms}));
-    });
-  });
-}
-
-EnginePtr redistribute_reused() {
-  return with_program([](const oracle::Case& c) {
-    const auto shapes = generators::trial(c.program);
-    std::map<std::string, Ref> first;  // by target, shape and dtype
-    return each_call(c, [&](Rewriter& r, const Call& call) {
-      const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-      if (source == nullptr || !shapes || !shapes->at(static_cast<size_t>(source->id)).defined())
-        return r.copy(call);
-      const auto& like = shapes->at(static_cast<size_t>(source->id));
-      const auto key = to_string(std::get<Target>(call.args[1]).placements) + shape_text(like.sizes().vec()) +
-                       dtype_name(like.scalar_type());
-      const auto [entry, fresh] = first.try_emplace(key, Ref{r.now(*source)});
-      auto args = r.arguments(call);
-      args[0] = entry->second;
-      r.copy(call, args);
-    });
-  });
-}
-
-EnginePtr cache_ignores_numbers() {
-  return with_program([](const oracle::Case& c) {
-    return from_first(c, [](const Arg& arg) {
-      return std::holds_alternative<int64_t>(arg) || std::holds_alternative<double>(arg);
-    });
-  });
-}
-
-EnginePtr cache_ignores_flags() {
-  return with_program([](const oracle::Case& c) {
-    return from_first(c, [](const Arg& arg) {
-      return std::holds_alternative<bool>(arg) || std::holds_alternative<c10::ScalarType>(arg) ||
-             std::holds_alternative<std::vector<int64_t>>(arg);
-    });
-  });
-}
-
-EnginePtr cache_ignores_operands() {
-  return with_program([](const oracle::Case& c) {
-    return from_first(c, [](const Arg& arg) { return std::holds_alternative<Ref>(arg); });
-  });
-}
-
-EnginePtr draws_twice() {
-  return with_program([](const oracle::Case& c) {
-    return each_call(c, [](Rewriter& r, const Call& call) {
-      if (random_call(call) && call.results == 1 && !call.args.empty() &&
-          std::holds_alternative<Ref>(call.args[0])) {
-        auto copied = r.arguments(call);
-        if (in_place(call)) copied[0] = clone_of(r, copied[0]);
-        r.insert(call.op, copied);
-      }
-      r.copy(call);
-    });
-  });
-}
-
-EnginePtr other_device() {
-  return with_program([](const oracle::Case& c) {
-    auto out = each_call(c, [](Rewriter& r, const Call& call) { r.copy(call); });
-    out.c.device.sm_count += 1;
-    return out;
-  });
-}
-
-EnginePtr per_rank_seeds() {
-  return with_policy(RandomPolicy::kPerRankSeeds);
-}
-EnginePtr offset_based() {
-  return with_policy(RandomPolicy::kOffsetBased);
+std::vector<Fault> program_faults() {
+  return {
+      {12, "in-place-on-copy", "K4", "an in-place op writes to a copy", "program", 500, 3, writes,
+       with_program(each<on_copy<in_place>>)},
+      {13, "view-of-copy", "K4", "a view is a copy, so that writes through it are lost", "program", 3000, 3,
+       writes, with_program(each<on_copy<view>>)},
+      {14, "in-place-twice", "K4", "an in-place op writes twice", "program", 500, 3, writes,
+       with_program(each<in_place_twice>)},
+      {26, "cache-ignores-numbers", "K8", "the second call of an op gets the first's numbers", "cache", 300,
+       3, any, with_program(from_first<is_number>)},
+      {27, "cache-ignores-flags", "K8", "the second call of an op gets the first's dims, flags and dtypes",
+       "cache", 1000, 3, any, with_program(from_first<is_flag>)},
+      {28, "cache-ignores-operands", "K8", "the second call of an op gets the first's operands", "cache", 300,
+       3, any, with_program(from_first<is_operand>)},
+      {33, "gradient-output-ignored", "K10", "backward starts from ones", "gradient", 100, 3, has_backward,
+       with_program(each<gradient_output_ignored>)},
+      {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
+       "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
+       with_program(partial_reduced_in_place)},
+      {39, "redistribute-reused", "K11", "a second redistribution alike gets the first's value", "program",
+       3000, 3, on_ranks(calls("lockstep::redistribute")), with_program(redistribute_reused)},
+      {40, "per-rank-seeds", "K12", "each rank draws from its own seed", "random", 100, 1,
+       on_ranks(has_random), with_policy(RandomPolicy::kPerRankSeeds)},
+      {41, "offset-based", "K12", "ranks draw at offsets that count elements", "random", 100, 1,
+       on_ranks(has_random), with_policy(RandomPolicy::kOffsetBased)},
+      {42, "draws-twice", "K12", "a random op advances the stream twice", "random", 100, 2, has_random,
+       with_program(each<draws_twice>)},
+      {43, "other-device", "K12", "the stream is that of a device with one multiprocessor more", "random",
+       200, 1, has_random, with_program(other_device)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

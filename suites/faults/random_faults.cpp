@@ -10,7 +10,7 @@
 #include "engine/random/random.h"
 #include "engine/random/random_geometry.h"
 #include "oracle/ownership/ownership.h"
-#include "suites/faults/planters.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
@@ -99,105 +99,108 @@ Drawing with_geometry(
   }};
 }
 
+Drawing stale_offset() {
+  struct Offsets {
+    uint64_t before = 0, now = 0;
+  };
+  const auto seen = std::make_shared<Offsets>();
+  return from_state([seen](const RandomCall&, const Spec&, int64_t, RandomState state) {
+    if (state.offset != seen->now) *seen = {seen->now, state.offset};
+    return RandomState{state.seed, seen->before};
+  });
+}
+
+Drawing per_rank_offset() {
+  return from_state([](const RandomCall&, const Spec&, int64_t position, RandomState state) {
+    return RandomState{state.seed, state.offset + 4 * static_cast<uint64_t>(position)};
+  });
+}
+
+Drawing offset_doubled() {
+  return Drawing{.advance = [](const RandomCall& call, const Spec&, const DeviceModel& device) {
+    return 2 * advance(call, device);
+  }};
+}
+
+Drawing local_advance() {
+  return Drawing{.advance = [](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
+    return call.kind == RandomKind::kRandperm ? advance(call, device)
+                                              : advance(on_local(call, spec, 0), device);
+  }};
+}
+
+Drawing empty_ranks_stay() {
+  const auto behind = std::make_shared<std::map<int64_t, uint64_t>>();
+  const auto late = [behind](const RandomCall&, const Spec&, int64_t position, RandomState state) {
+    return RandomState{state.seed, state.offset - (*behind)[position]};
+  };
+  Drawing drawing = from_state(late);
+  drawing.advance = [behind](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
+    const auto moved = advance(call, device);
+    for (int64_t p = 0; p < spec.mesh().size(); ++p)
+      if (c10::multiply_integers(local_shape(spec, p)) == 0) (*behind)[p] += moved;
+    return moved;
+  };
+  return drawing;
+}
+
+Drawing local_geometry() {
+  return with_geometry([](RandomGeometry& geometry, const RandomCall& call, const Spec& spec,
+                          int64_t position, const DeviceModel& device) {
+    const auto own = on_local(call, spec, position);
+    if (call.kind == RandomKind::kRandperm || c10::multiply_integers(own.shape) == 0) return;
+    const auto local = random_geometry(own, device);
+    for (size_t i = 0; i < std::min(geometry.launches.size(), local.launches.size()); ++i)
+      geometry.launches[i].threads = local.launches[i].threads;
+  });
+}
+
+Drawing local_numbering() {
+  return Drawing{.local = [](const RandomCall& call, const Spec& spec, int64_t position,
+                             const RandomState& state, const DeviceModel& device) {
+    auto geometry = random_geometry(call, device);
+    if (call.kind == RandomKind::kRandperm) return filled(call, spec, position, state, geometry);
+    const auto own = on_local(call, spec, position);
+    const auto out = at::empty_strided(own.shape, own.stride, at::TensorOptions(value_dtype(call)));
+    geometry.rank_stride = contiguous_strides(own.shape);
+    fill_local(own, owned_whole(own.shape), state, geometry, out);
+    return out;
+  }};
+}
+
+Drawing vectors_halved() {
+  return with_geometry(
+      [](RandomGeometry& geometry, const RandomCall& call, const Spec&, int64_t, const DeviceModel&) {
+        if (call.kind == RandomKind::kDropoutMask && geometry.vector_width > 1) geometry.vector_width /= 2;
+      });
+}
+
 }  // namespace
 
-EnginePtr stale_offset() {
-  return with_drawing([] {
-    struct Offsets {
-      uint64_t before = 0, now = 0;
-    };
-    const auto seen = std::make_shared<Offsets>();
-    return from_state([seen](const RandomCall&, const Spec&, int64_t, RandomState state) {
-      if (state.offset != seen->now) *seen = {seen->now, state.offset};
-      return RandomState{state.seed, seen->before};
-    });
-  });
-}
-
-EnginePtr per_rank_offset() {
-  return with_drawing([] {
-    return from_state([](const RandomCall&, const Spec&, int64_t position, RandomState state) {
-      return RandomState{state.seed, state.offset + 4 * static_cast<uint64_t>(position)};
-    });
-  });
-}
-
-EnginePtr offset_doubled() {
-  return with_drawing([] {
-    return Drawing{.advance = [](const RandomCall& call, const Spec&, const DeviceModel& device) {
-      return 2 * advance(call, device);
-    }};
-  });
-}
-
-EnginePtr local_advance() {
-  return with_drawing([] {
-    return Drawing{.advance = [](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
-      return call.kind == RandomKind::kRandperm ? advance(call, device)
-                                                : advance(on_local(call, spec, 0), device);
-    }};
-  });
-}
-
-EnginePtr empty_ranks_stay() {
-  return with_drawing([] {
-    const auto behind = std::make_shared<std::map<int64_t, uint64_t>>();
-    const auto late = [behind](const RandomCall&, const Spec&, int64_t position, RandomState state) {
-      return RandomState{state.seed, state.offset - (*behind)[position]};
-    };
-    Drawing drawing = from_state(late);
-    drawing.advance = [behind](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
-      const auto moved = advance(call, device);
-      for (int64_t p = 0; p < spec.mesh().size(); ++p)
-        if (c10::multiply_integers(local_shape(spec, p)) == 0) (*behind)[p] += moved;
-      return moved;
-    };
-    return drawing;
-  });
-}
-
-EnginePtr lanes_swapped() {
-  return with_drawing([] { return taking<neighbour>(); });
-}
-EnginePtr unroll_halved() {
-  return with_drawing([] { return taking<two_of_four>(); });
-}
-
-EnginePtr local_geometry() {
-  return with_drawing([] {
-    return with_geometry([](RandomGeometry& geometry, const RandomCall& call, const Spec& spec,
-                            int64_t position, const DeviceModel& device) {
-      const auto own = on_local(call, spec, position);
-      if (call.kind == RandomKind::kRandperm || c10::multiply_integers(own.shape) == 0) return;
-      const auto local = random_geometry(own, device);
-      for (size_t i = 0; i < std::min(geometry.launches.size(), local.launches.size()); ++i)
-        geometry.launches[i].threads = local.launches[i].threads;
-    });
-  });
-}
-
-EnginePtr local_numbering() {
-  return with_drawing([] {
-    return Drawing{.local = [](const RandomCall& call, const Spec& spec, int64_t position,
-                               const RandomState& state, const DeviceModel& device) {
-      auto geometry = random_geometry(call, device);
-      if (call.kind == RandomKind::kRandperm) return filled(call, spec, position, state, geometry);
-      const auto own = on_local(call, spec, position);
-      const auto out = at::empty_strided(own.shape, own.stride, at::TensorOptions(value_dtype(call)));
-      geometry.rank_stride = contiguous_strides(own.shape);
-      fill_local(own, owned_whole(own.shape), state, geometry, out);
-      return out;
-    }};
-  });
-}
-
-EnginePtr vectors_halved() {
-  return with_drawing([] {
-    return with_geometry(
-        [](RandomGeometry& geometry, const RandomCall& call, const Spec&, int64_t, const DeviceModel&) {
-          if (call.kind == RandomKind::kDropoutMask && geometry.vector_width > 1) geometry.vector_width /= 2;
-        });
-  });
+std::vector<Fault> random_faults() {
+  return {
+      {44, "stale-offset", "K12", "a random op draws where the one before it did", "random", 100, 2,
+       has_random, with_drawing(stale_offset)},
+      {45, "per-rank-offset", "K12", "each rank draws at an offset of its own", "random", 100, 1,
+       on_ranks(has_random), with_drawing(per_rank_offset)},
+      {46, "offset-doubled", "K12", "the offset moves twice as far", "random", 100, 2, has_random,
+       with_drawing(offset_doubled)},
+      {47, "advance-of-local", "K12", "the offset moves as for the first rank's shard", "random", 300, 2,
+       on_ranks(has_random), with_drawing(local_advance)},
+      {48, "empty-ranks-stay", "K12", "the offset of a rank whose shard is empty does not move", "random",
+       300, 2, on_ranks(has_random), with_drawing(empty_ranks_stay)},
+      {49, "lanes-swapped", "K12", "the words of a block are taken in another order", "random", 100, 1,
+       has_random, with_drawing(taking<neighbour>)},
+      {50, "unroll-halved", "K12", "a thread takes two numbers of a block, not four", "random", 200, 1,
+       has_random, with_drawing(taking<two_of_four>)},
+      {51, "geometry-of-local", "K12", "as many threads as the shard needs, not the tensor", "random", 300, 1,
+       on_ranks(has_random), with_drawing(local_geometry)},
+      // Two ops where it is a view that shows it, on one rank: its own strides are not the tensor's.
+      {52, "numbers-of-local", "K12", "elements are numbered within the shard, not the tensor", "random", 100,
+       2, on_ranks(has_random), with_drawing(local_numbering)},
+      {53, "vectors-halved", "K12", "dropout's threads take half as many elements at a time", "random", 300,
+       1, has_random, with_drawing(vectors_halved)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "suites/faults/planters.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
@@ -37,99 +37,102 @@ bool is_sum(const Placement& p) {
   return is_partial(p, ReduceOp::kSum);
 }
 
+void gradient_of_replica_doubled(const oracle::Case& c, EngineResult& result) {
+  each_gradient(c, result, [&](EngineValue& g, const oracle::Target& target) {
+    for (size_t d = 0; d < target.placements.size(); ++d)
+      if (is_replicate(target.placements[d]) && c.mesh.size(static_cast<int64_t>(d)) > 1) return scale(g, 2);
+  });
+}
+
+void gradient_of_partial_divided(const oracle::Case& c, EngineResult& result) {
+  each_gradient(c, result, [](EngineValue& g, const oracle::Target& target) {
+    if (has(target, is_sum) && g.locals.size() > 1) scale(g, 0.5);
+  });
+}
+
+void order_of_shards_forgotten(const oracle::Case&, EngineResult& result) {
+  for (auto& v : result.values)
+    if (v.defined() && !v.spec->default_order())
+      v.spec = std::make_shared<const Spec>(v.spec->with_placements(v.spec->placements()));
+}
+
+void interleaving_forgotten(const oracle::Case&, EngineResult& result) {
+  for (auto& v : result.values) {
+    if (!v.defined()) continue;
+    auto placements = v.spec->placements();
+    bool changed = false;
+    for (auto& p : placements)
+      if (std::holds_alternative<InterleavedShard>(p)) {
+        p = Shard{shard_dim(p)};
+        changed = true;
+      }
+    if (changed) v.spec = std::make_shared<const Spec>(v.spec->with_placements(placements, v.spec->order()));
+  }
+}
+
+void flat_slice_late(const oracle::Case&, EngineResult& result) {
+  for (auto& v : result.values) {
+    if (!v.defined()) continue;
+    const auto& placements = v.spec->placements();
+    if (std::none_of(placements.begin(), placements.end(), is_ragged)) continue;
+    for (auto& local : v.locals) local = local.roll(-1);
+  }
+}
+
+void remainder_stale(const oracle::Case& c, EngineResult& result) {
+  for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {
+    auto& v = result.values[i];
+    if (!v.defined() || v.locals.empty()) continue;
+    for (auto& local : v.locals)
+      if (local.numel() > 0 && local.numel() < v.locals.front().numel()) local = at::ones_like(local);
+  }
+}
+
+void replica_drifts(const oracle::Case& c, EngineResult& result) {
+  for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {
+    auto& v = result.values[i];
+    if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0)
+      continue;
+    v.locals.back() = v.locals.back().clone(at::MemoryFormat::Contiguous);
+    static_cast<char*>(v.locals.back().data_ptr())[0] ^= 1;
+  }
+}
+
+void offset_not_advanced(const oracle::Case&, EngineResult& result) {
+  if (result.random_after.offset >= 4) result.random_after.offset -= 4;
+}
+
+std::string cache_ignores_mesh(const oracle::Case& c) {
+  auto key = c;
+  const auto ranks = c.mesh.size();
+  key.mesh = DeviceMesh({ranks});
+  for (auto& target : key.placements) target = {{Replicate{}}, {}};
+  return oracle::to_token(key);
+}
+
 }  // namespace
 
-EnginePtr gradient_of_replica_doubled() {
-  return with_result([](const oracle::Case& c, EngineResult& result) {
-    each_gradient(c, result, [&](EngineValue& g, const oracle::Target& target) {
-      for (size_t d = 0; d < target.placements.size(); ++d)
-        if (is_replicate(target.placements[d]) && c.mesh.size(static_cast<int64_t>(d)) > 1)
-          return scale(g, 2);
-    });
-  });
-}
-
-EnginePtr gradient_of_partial_divided() {
-  return with_result([](const oracle::Case& c, EngineResult& result) {
-    each_gradient(c, result, [](EngineValue& g, const oracle::Target& target) {
-      if (has(target, is_sum) && g.locals.size() > 1) scale(g, 0.5);
-    });
-  });
-}
-
-EnginePtr order_of_shards_forgotten() {
-  return with_result([](const oracle::Case&, EngineResult& result) {
-    for (auto& v : result.values)
-      if (v.defined() && !v.spec->default_order())
-        v.spec = std::make_shared<const Spec>(v.spec->with_placements(v.spec->placements()));
-  });
-}
-
-EnginePtr interleaving_forgotten() {
-  return with_result([](const oracle::Case&, EngineResult& result) {
-    for (auto& v : result.values) {
-      if (!v.defined()) continue;
-      auto placements = v.spec->placements();
-      bool changed = false;
-      for (auto& p : placements)
-        if (std::holds_alternative<InterleavedShard>(p)) {
-          p = Shard{shard_dim(p)};
-          changed = true;
-        }
-      if (changed)
-        v.spec = std::make_shared<const Spec>(v.spec->with_placements(placements, v.spec->order()));
-    }
-  });
-}
-
-EnginePtr flat_slice_late() {
-  return with_result([](const oracle::Case&, EngineResult& result) {
-    for (auto& v : result.values) {
-      if (!v.defined()) continue;
-      const auto& placements = v.spec->placements();
-      if (std::none_of(placements.begin(), placements.end(), is_ragged)) continue;
-      for (auto& local : v.locals) local = local.roll(-1);
-    }
-  });
-}
-
-EnginePtr remainder_stale() {
-  return with_result([](const oracle::Case& c, EngineResult& result) {
-    for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {
-      auto& v = result.values[i];
-      if (!v.defined() || v.locals.empty()) continue;
-      for (auto& local : v.locals)
-        if (local.numel() > 0 && local.numel() < v.locals.front().numel()) local = at::ones_like(local);
-    }
-  });
-}
-
-EnginePtr replica_drifts() {
-  return with_result([](const oracle::Case& c, EngineResult& result) {
-    for (size_t i = c.program.inputs.size(); i < result.values.size(); ++i) {
-      auto& v = result.values[i];
-      if (!v.defined() || v.locals.size() < 2 || !v.spec->all_replicate() || v.locals.back().numel() == 0)
-        continue;
-      v.locals.back() = v.locals.back().clone(at::MemoryFormat::Contiguous);
-      static_cast<char*>(v.locals.back().data_ptr())[0] ^= 1;
-    }
-  });
-}
-
-EnginePtr offset_not_advanced() {
-  return with_result([](const oracle::Case&, EngineResult& result) {
-    if (result.random_after.offset >= 4) result.random_after.offset -= 4;
-  });
-}
-
-EnginePtr cache_ignores_mesh() {
-  return with_stale_cache([](const oracle::Case& c) {
-    auto key = c;
-    const auto ranks = c.mesh.size();
-    key.mesh = DeviceMesh({ranks});
-    for (auto& target : key.placements) target = {{Replicate{}}, {}};
-    return oracle::to_token(key);
-  });
+std::vector<Fault> result_faults() {
+  return {
+      {20, "order-of-shards-forgotten", "K6", "the order in which mesh dimensions cut is forgotten",
+       "redistribute", 1000, 1, any, with_result(order_of_shards_forgotten)},
+      {21, "interleaving-forgotten", "K6", "an InterleavedShard is called Shard", "redistribute", 500, 1, any,
+       with_result(interleaving_forgotten)},
+      {22, "flat-slice-late", "K6", "the flat slice of a RaggedShard begins one element late", "layout", 500,
+       1, any, with_result(flat_slice_late)},
+      {24, "remainder-stale", "K7", "the short last shard of a result is never computed", "ops", 300, 3,
+       many_ranks, with_result(remainder_stale)},
+      {29, "cache-ignores-mesh", "K8", "the answer for one mesh is given for another", "cache", 300, 3, any,
+       with_stale_cache(cache_ignores_mesh)},
+      {34, "gradient-of-replica-doubled", "K10", "the gradient of a replicated tensor is counted twice",
+       "gradient", 200, 3, has_backward, with_result(gradient_of_replica_doubled)},
+      {35, "gradient-of-partial-divided", "K10", "the gradient of a Partial is divided", "gradient", 300, 3,
+       has_backward, with_result(gradient_of_partial_divided)},
+      {54, "offset-not-advanced", "K12", "the offset after a random op is stale", "random", 100, 1,
+       has_random, with_result(offset_not_advanced)},
+      {60, "replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks,
+       with_result(replica_drifts)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

@@ -7,7 +7,7 @@ Rewriter::Rewriter(const oracle::Case& c) {
   out_.c = c;
   out_.c.program.calls.clear();
   for (size_t i = 0; i < c.program.inputs.size(); ++i) add_old(static_cast<int64_t>(i));
-  next_ = static_cast<int64_t>(c.program.inputs.size());
+  next_ = std::ssize(c.program.inputs);
 }
 
 void Rewriter::add_old(int64_t number) {
@@ -20,17 +20,11 @@ oracle::Ref Rewriter::insert(const std::string& op, std::vector<oracle::Arg> arg
   return {next_++};
 }
 
-std::vector<oracle::Arg> Rewriter::arguments(const oracle::Call& call) const {
-  auto args = call.args;
-  const auto renumber = [&](oracle::Ref& ref) {
+std::vector<oracle::Arg> Rewriter::arguments(oracle::Call call) const {
+  oracle::each_ref(call, [&](oracle::Ref& ref) {
     if (ref.id >= 0) ref.id = uses_.at(static_cast<size_t>(ref.id));
-  };
-  for (auto& arg : args) {
-    if (auto* ref = std::get_if<oracle::Ref>(&arg)) renumber(*ref);
-    if (auto* refs = std::get_if<std::vector<oracle::Ref>>(&arg))
-      for (auto& ref : *refs) renumber(ref);
-  }
-  return args;
+  });
+  return std::move(call.args);
 }
 
 void Rewriter::copy(const oracle::Call& call, std::vector<oracle::Arg> arguments) {

@@ -18,13 +18,10 @@ class Rewriter {
   // From here on, uses of the old value mean this new one.
   void replace_uses(oracle::Ref old, oracle::Ref by) { uses_[static_cast<size_t>(old.id)] = by.id; }
   // The arguments of an old call in new numbers.
-  std::vector<oracle::Arg> arguments(const oracle::Call& call) const;
+  std::vector<oracle::Arg> arguments(oracle::Call call) const;
   // The next call of the old program, as it is or with other arguments.
   void copy(const oracle::Call& call) { copy(call, arguments(call)); }
   void copy(const oracle::Call& call, std::vector<oracle::Arg> arguments);
-  // The next call of the old program is answered by values that exist already.
-  void answer(oracle::Ref by) { add_old(by.id); }
-
   Rewritten finish() &&;
 
  private:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of rules: rows with a wrong output placement, rows that should not exist, conditions that were
 // forgotten.
-#include "suites/faults/planters.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
 namespace {
 
 bool shards_any(const Row& row) {
-  return std::any_of(row.inputs.begin(), row.inputs.end(), [](const Placement& p) { return is_shard(p); });
+  return std::any_of(row.inputs.begin(), row.inputs.end(), is_shard);
 }
 
 Placements several(size_t n, const Placement& p) {
@@ -36,8 +36,8 @@ Rows keeps_partials(const OpCall& call, Rows rows) {
   Row row;
   row.inputs = call.current;
   row.outputs = several(call.outputs.size(), Partial{});
-  const bool some =
-      std::any_of(row.inputs.begin(), row.inputs.end(), [](const Placement& p) { return is_partial(p); });
+  const auto pends = [](const Placement& p) { return is_partial(p); };
+  const bool some = std::any_of(row.inputs.begin(), row.inputs.end(), pends);
   if (some) rows.insert(rows.begin(), row);
   return rows;
 }
@@ -80,58 +80,51 @@ Rows shards_of_shards(const OpCall& call, Rows rows) {
   return of_shards(call, std::move(rows), true);
 }
 
+bool sums(const oracle::Case& c) {
+  return has_backward(c) || mentions("sum")(c);
+}
+
 }  // namespace
 
-EnginePtr mm_not_reduced() {
-  return with_rows("aten::mm", not_reduced);
-}
-EnginePtr sum_not_reduced() {
-  return with_rows("aten::sum", not_reduced);
-}
-EnginePtr mean_reduced_as_sum() {
-  return with_rows("aten::mean", as_sum);
-}
-EnginePtr amax_reduced_as_sum() {
-  return with_rows("aten::amax", as_sum);
-}
-EnginePtr mul_keeps_partials() {
-  return with_rows("aten::mul", keeps_partials);
-}
-EnginePtr add_to_partial() {
-  return with_rows("aten::add", keeps_partials);
-}
-EnginePtr relu_of_partial() {
-  return with_rows("aten::relu", keeps_partials);
-}
-EnginePtr exp_of_partial() {
-  return with_rows("aten::exp", keeps_partials);
-}
-EnginePtr unsqueeze_keeps_dim() {
-  return with_rows("aten::unsqueeze", keeps_dim);
-}
-EnginePtr transpose_keeps_dim() {
-  return with_rows("aten::transpose", keeps_dim);
-}
-EnginePtr permute_keeps_dim() {
-  return with_rows("aten::permute", keeps_dim);
-}
-EnginePtr mean_of_uneven() {
-  return with_rows("aten::mean", without_evenness);
-}
-EnginePtr argmax_of_shards() {
-  return with_rows("aten::argmax", max_of_shards);
-}
-EnginePtr max_dim_of_shards() {
-  return with_rows("aten::max", max_of_shards);
-}
-EnginePtr sort_of_shards() {
-  return with_rows("aten::sort", shards_of_shards);
-}
-EnginePtr embedding_gradient_not_reduced() {
-  return with_rows("aten::embedding_dense_backward", not_reduced);
-}
-EnginePtr norm_gradient_not_reduced() {
-  return with_rows("aten::native_layer_norm_backward", not_reduced);
+std::vector<Fault> rule_faults() {
+  return {
+      {2, "mm-not-reduced", "K1", "mm over a sharded inner dimension is called Replicate", "ops", 2000, 3,
+       on_ranks(mentions("mm matmul linear")), with_rows("aten::mm", not_reduced)},
+      {3, "sum-not-reduced", "K1", "sum over a sharded dimension is called Replicate", "ops", 2000, 3,
+       on_ranks(sums), with_rows("aten::sum", not_reduced)},
+      {4, "mean-reduced-as-sum", "K1", "means of shards are summed", "ops", 2000, 3,
+       on_ranks(mentions("mean")), with_rows("aten::mean", as_sum)},
+      {5, "amax-reduced-as-sum", "K1", "maxima of shards are summed", "ops", 2000, 3,
+       on_ranks(mentions("amax")), with_rows("aten::amax", as_sum)},
+      {8, "mul-keeps-partials", "K3", "the product of two Partials is called Partial", "ops", 3000, 3,
+       pending_on_ranks(mentions("mul")), with_rows("aten::mul", keeps_partials)},
+      {9, "add-to-partial", "K3", "a number is added on every rank of a Partial", "ops", 3000, 3,
+       pending_on_ranks(mentions("add")), with_rows("aten::add", keeps_partials)},
+      {10, "relu-of-partial", "K3", "relu of a Partial is called Partial", "ops", 3000, 3,
+       pending_on_ranks(mentions("relu")), with_rows("aten::relu", keeps_partials)},
+      {11, "exp-of-partial", "K3", "exp of a Partial is called Partial", "ops", 3000, 3,
+       pending_on_ranks(mentions("exp")), with_rows("aten::exp", keeps_partials)},
+      {15, "unsqueeze-keeps-dim", "K5", "unsqueeze does not shift the sharded dimension", "ops", 2000, 3,
+       on_ranks(mentions("unsqueeze")), with_rows("aten::unsqueeze", keeps_dim)},
+      {16, "transpose-keeps-dim", "K5", "transpose does not swap the sharded dimension", "ops", 6000, 3,
+       on_ranks(mentions("transpose matmul")), with_rows("aten::transpose", keeps_dim)},
+      {17, "permute-keeps-dim", "K5", "permute does not move the sharded dimension", "ops", 2000, 3,
+       on_ranks(mentions("permute")), with_rows("aten::permute", keeps_dim)},
+      {25, "mean-of-uneven", "K7", "means of unequal shards are averaged", "ops", 2000, 3,
+       on_ranks(mentions("mean")), with_rows("aten::mean", without_evenness)},
+      {30, "argmax-of-shards", "K9", "argmax of a shard gives local indices", "ops", 3000, 3,
+       on_ranks(mentions("argmax")), with_rows("aten::argmax", max_of_shards)},
+      {31, "max-dim-of-shards", "K9", "max over a sharded dimension gives local indices", "ops", 3000, 3,
+       on_ranks(calls("aten::max")), with_rows("aten::max", max_of_shards)},
+      {32, "sort-of-shards", "K9", "shards are sorted one by one", "ops", 3000, 3, on_ranks(mentions("sort")),
+       with_rows("aten::sort", shards_of_shards)},
+      {36, "embedding-gradient-not-reduced", "K10", "the weight's gradient of a sharded batch is not reduced",
+       "gradient", 3000, 3, on_ranks(mentions("embedding")),
+       with_rows("aten::embedding_dense_backward", not_reduced)},
+      {37, "norm-gradient-not-reduced", "K10", "the gain's gradient of a sharded batch is not reduced",
+       "gradient", 3000, 3, on_ranks(mentions("layer_norm")),
+       with_rows("aten::native_layer_norm_backward", not_reduced)},
+  };
 }
 
 }  // namespace lockstep::suites::plant

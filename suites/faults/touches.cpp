@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/values/text.h"
 #include "generators/random/random_ops.h"
 
 namespace lockstep::suites {
@@ -10,48 +11,57 @@ namespace {
 
 template <class Predicate>
 bool any_call(const oracle::Case& c, Predicate predicate) {
-  return std::any_of(c.program.calls.begin(), c.program.calls.end(), predicate);
-}
-
-bool partial_in(const oracle::Target& target) {
-  return std::any_of(target.placements.begin(), target.placements.end(),
-                     [](const Placement& p) { return is_partial(p); });
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(),
+                     [&](const oracle::Call& call) { return predicate(std::string_view(call.op)); });
 }
 
 }  // namespace
 
-bool calls(const oracle::Case& c, std::string_view name) {
-  return any_call(c, [&](const oracle::Call& call) {
-    auto base = std::string_view(call.op).substr(0, call.op.find('.'));
-    if (base.ends_with('_')) base.remove_suffix(1);
-    return base == name;
-  });
+bool any(const oracle::Case&) {
+  return true;
 }
-
-bool mentions(const oracle::Case& c, std::string_view stem) {
-  return any_call(c, [&](const oracle::Call& call) { return call.op.find(stem) != std::string::npos; });
-}
-
-bool has_backward(const oracle::Case& c) {
-  return any_call(c, [](const oracle::Call& call) { return call.op == "lockstep::backward"; });
-}
-
-bool has_partial(const oracle::Case& c) {
-  if (std::any_of(c.placements.begin(), c.placements.end(), partial_in)) return true;
-  return any_call(c, [](const oracle::Call& call) {
-    return std::any_of(call.args.begin(), call.args.end(), [](const oracle::Arg& arg) {
-      const auto* target = std::get_if<oracle::Target>(&arg);
-      return target != nullptr && partial_in(*target);
-    });
-  });
-}
-
-bool has_random(const oracle::Case& c) {
-  return any_call(c, [](const oracle::Call& call) { return generators::find_random_op(call.op) != nullptr; });
-}
-
 bool many_ranks(const oracle::Case& c) {
   return c.mesh.size() > 1;
+}
+bool has_backward(const oracle::Case& c) {
+  return any_call(c, [](std::string_view op) { return op == "lockstep::backward"; });
+}
+bool has_random(const oracle::Case& c) {
+  return any_call(c, [](std::string_view op) { return generators::find_random_op(op) != nullptr; });
+}
+bool writes(const oracle::Case& c) {
+  return any_call(c, oracle::is_in_place);
+}
+
+Touches calls(std::string_view name) {
+  return [name](const oracle::Case& c) {
+    return any_call(c, [name](std::string_view op) {
+      auto base = oracle::stem(op);
+      if (base.ends_with('_')) base.remove_suffix(1);
+      return base == name;
+    });
+  };
+}
+
+Touches mentions(std::string_view stems) {
+  return [stems = split(stems, ' ')](const oracle::Case& c) {
+    return any_call(c, [&](std::string_view op) {
+      return std::any_of(stems.begin(), stems.end(),
+                         [&](std::string_view stem) { return op.find(stem) != op.npos; });
+    });
+  };
+}
+
+Touches on_ranks(Touches touches) {
+  return [touches = std::move(touches)](const oracle::Case& c) { return many_ranks(c) && touches(c); };
+}
+
+Touches pending_on_ranks(Touches touches) {
+  return on_ranks([touches = std::move(touches)](const oracle::Case& c) {
+    bool pends = false;
+    oracle::each_target(c, [&](const oracle::Target& target) { pends |= has_partial(target); });
+    return pends && touches(c);
+  });
 }
 
 }  // namespace lockstep::suites

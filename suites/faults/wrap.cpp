@@ -29,9 +29,9 @@ class Arrivals {
 
   // A general exchange names a rank several times or not at all: as a hook sees it, each gave one flat
   // tensor.
-  void spoil(const std::function<void(PerRank<Received>&, const std::vector<Group>&)>& hook) {
-    PerRank<Received> seen(pieces_.size());
-    std::vector<Group> groups;
+  void spoil(const SpoilReceived& hook) {
+    Arrived seen(pieces_.size());
+    Groups groups;
     for (size_t i = 0; i < pieces_.size(); ++i) {
       groups.push_back(*asked_.parts[i].group);
       for (size_t place = 0; place < groups[i].ranks.size(); ++place) {
@@ -77,7 +77,7 @@ class Arrivals {
   }
 
   const Exchange& asked_;
-  PerRank<Received> pieces_;
+  Arrived pieces_;
 };
 
 class FaultyWorld : public World {
@@ -115,8 +115,7 @@ class FaultyWorld : public World {
 class Around : public EngineUnderTest {
  public:
   using Run = std::function<EngineResult(EngineUnderTest&, const oracle::Case&, bool)>;
-  Around(Run around, LockstepEngine::Decorate decorate = nullptr)
-      : engine_(make_engine("lockstep", {.decorate = std::move(decorate)})), around_(std::move(around)) {}
+  explicit Around(Run run) : around_(std::move(run)) {}
   const EngineProfile& profile() const override { return engine_->profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
     return around_(*engine_, c, want_timeline);
@@ -124,9 +123,12 @@ class Around : public EngineUnderTest {
   std::unique_ptr<RandomSource> plain_source() override { return engine_->plain_source(); }
 
  private:
-  EnginePtr engine_;
+  EnginePtr engine_ = make_engine("lockstep");
   Run around_;
 };
+Plant around(Around::Run run) {
+  return [=] { return std::make_unique<Around>(run); };
+}
 
 RowsOf changed(const std::string& op, ChangeRows change) {
   const auto* entry = find_op(op);
@@ -157,45 +159,49 @@ WorldPtr spoilt_world(WorldPtr world, WorldFault fault) {
   return std::make_shared<FaultyWorld>(std::move(world), std::move(fault));
 }
 
-EnginePtr with_world(WorldFault fault) {
-  return with_world_made([fault = std::move(fault)] { return fault; });
+Plant with_received(SpoilReceived gathered, SpoilReceived exchanged) {
+  return with_world_made([=] { return WorldFault{.gathered = gathered, .exchanged = exchanged}; });
 }
 
-EnginePtr with_world_made(std::function<WorldFault()> make) {
-  return std::make_unique<Around>(
-      [](EngineUnderTest& engine, const oracle::Case& c, bool timeline) { return engine.run(c, timeline); },
-      [make = std::move(make)](WorldPtr world) { return spoilt_world(std::move(world), make()); });
+Plant with_sent(std::function<at::Tensor(const at::Tensor& sent)> spoil) {
+  return with_world_made([=] { return WorldFault{.sent = spoil}; });
 }
 
-EnginePtr with_rows(std::string op, ChangeRows change) {
-  return std::make_unique<Around>(
-      [op, change](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-        const RuleScope scope(op, changed(op, change));
-        return engine.run(c, timeline);
-      });
+Plant with_world_made(std::function<WorldFault()> make) {
+  return [=] {
+    return make_engine("lockstep",
+                       {.decorate = [=](WorldPtr w) { return spoilt_world(std::move(w), make()); }});
+  };
 }
 
-EnginePtr with_policy(RandomPolicy policy) {
-  return std::make_unique<Around>([policy](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+Plant with_rows(std::string op, ChangeRows change) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+    const RuleScope scope(op, changed(op, change));
+    return engine.run(c, timeline);
+  });
+}
+
+Plant with_policy(RandomPolicy policy) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const RandomPolicyScope scope(policy);
     return engine.run(c, timeline);
   });
 }
 
-EnginePtr with_drawing(std::function<Drawing()> make) {
-  return std::make_unique<Around>([make](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+Plant with_drawing(std::function<Drawing()> make) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const Drawing drawing = make();
     const DrawingScope scope(drawing);
     return engine.run(c, timeline);
   });
 }
 
-EnginePtr with_plain_source(MakeSource make) {
-  return std::make_unique<Misjudged>(make);
+Plant with_plain_source(MakeSource make) {
+  return [=] { return std::make_unique<Misjudged>(make); };
 }
 
-EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c)) {
-  return std::make_unique<Around>([rewrite](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+Plant with_program(Rewritten (*rewrite)(const oracle::Case& c)) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const auto other = rewrite(c);
     auto result = engine.run(other.c, timeline);
     std::vector<EngineValue> values;
@@ -205,25 +211,26 @@ EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c)) {
   });
 }
 
-EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result)) {
-  return std::make_unique<Around>([spoil](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+Plant with_result(void (*spoil)(const oracle::Case& c, EngineResult& result)) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     auto result = engine.run(c, timeline);
     spoil(c, result);
     return result;
   });
 }
 
-EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c)) {
-  auto cache = std::make_shared<std::map<std::string, EngineResult>>();
-  return std::make_unique<Around>(
-      [key, cache](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
-        const auto text = key(c);
-        if (const auto hit = cache->find(text); hit != cache->end()) return copy_of(hit->second);
-        auto result = engine.run(c, timeline);
-        cache->clear();  // a cache of one entry: what matters is the case right before
-        (*cache)[text] = copy_of(result);
-        return result;
-      });
+Plant with_stale_cache(std::string (*key)(const oracle::Case& c)) {
+  using Answer = std::pair<std::string, EngineResult>;
+  return [=] {
+    auto last = std::make_shared<std::optional<Answer>>();  // what matters is the case right before
+    return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+      const auto text = key(c);
+      if (*last && (*last)->first == text) return copy_of((*last)->second);
+      auto result = engine.run(c, timeline);
+      *last = Answer{text, copy_of(result)};
+      return result;
+    })();
+  };
 }
 
 }  // namespace lockstep::suites

@@ -18,34 +18,42 @@ namespace lockstep::suites {
 // What a rank received: one tensor for each member of its group, in group order; of a general exchange flat
 // ones.
 using Received = std::vector<at::Tensor>;
+using Arrived = PerRank<Received>;  // of the hosted ranks
+using Groups = std::vector<Group>;
+using SpoilReceived = std::function<void(Arrived& all, const Groups& groups)>;
 
 // A World that spoils what ranks receive from the World it wraps: elements, not forms. Null hooks change
 // nothing.
 struct WorldFault {
   // After an all-gather or all-reduce: for each hosted rank its pieces, and the groups.
-  std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> gathered;
+  SpoilReceived gathered{};
   // After an all-to-all, a reduce-scatter, a general exchange.
-  std::function<void(PerRank<Received>& received, const std::vector<Group>& groups)> exchanged;
+  SpoilReceived exchanged{};
   // Before any of these: each tensor that is sent.
-  std::function<at::Tensor(const at::Tensor& sent)> sent;
+  std::function<at::Tensor(const at::Tensor& sent)> sent{};
 };
-EnginePtr with_world(WorldFault fault);
-// The same, with a fault made afresh for each run: what it remembers lives as long as the run.
-EnginePtr with_world_made(std::function<WorldFault()> make);
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault);
+
+// Makes the engine with its fault, afresh each time.
+using Plant = std::function<EnginePtr()>;
+
+Plant with_received(SpoilReceived gathered, SpoilReceived exchanged);
+Plant with_sent(std::function<at::Tensor(const at::Tensor& sent)> spoil);
+// With a fault made afresh for each run: what it remembers lives as long as the run.
+Plant with_world_made(std::function<WorldFault()> make);
 
 // The rows of `op` are those of its rule after `change`.
 using ChangeRows = Rows (*)(const OpCall& call, Rows rows);
-EnginePtr with_rows(std::string op, ChangeRows change);
+Plant with_rows(std::string op, ChangeRows change);
 
-EnginePtr with_policy(RandomPolicy policy);
+Plant with_policy(RandomPolicy policy);
 
 // DTensors draw in another way, made afresh for each run.
-EnginePtr with_drawing(std::function<Drawing()> make);
+Plant with_drawing(std::function<Drawing()> make);
 
 // The oracle draws in another way: the fault is in its plain run.
 using MakeSource = std::unique_ptr<RandomSource> (*)();
-EnginePtr with_plain_source(MakeSource make);
+Plant with_plain_source(MakeSource make);
 
 // Another program than the one asked for is run. `values[i]` is the number, in the program that ran, of value
 // i of the one asked for.
@@ -53,13 +61,13 @@ struct Rewritten {
   oracle::Case c;
   std::vector<int64_t> values;
 };
-EnginePtr with_program(Rewritten (*rewrite)(const oracle::Case& c));
+Plant with_program(Rewritten (*rewrite)(const oracle::Case& c));
 
 // The results are spoilt after the run.
-EnginePtr with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
+Plant with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
 
 // A run whose key is that of this engine's last answer of its own, and which differs only in what the key
 // leaves out, is given that answer again.
-EnginePtr with_stale_cache(std::string (*key)(const oracle::Case& c));
+Plant with_stale_cache(std::string (*key)(const oracle::Case& c));
 
 }  // namespace lockstep::suites

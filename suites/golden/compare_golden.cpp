@@ -2,6 +2,7 @@
 #include "suites/golden/compare_golden.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <cmath>
 #include <cstdio>
@@ -107,9 +108,7 @@ RandomCall call_of(const RandomCell& cell) {
 }  // namespace
 
 bool is_giant(const RandomCell& cell) {
-  int64_t numel = 1;
-  for (const auto n : cell.form.shape) numel *= n;
-  return numel > int64_t{1} << 27;
+  return c10::multiply_integers(cell.form.shape) > int64_t{1} << 27;
 }
 
 std::vector<int64_t> samples_of(const RandomCell& cell) {
@@ -153,7 +152,7 @@ DrawnCell draw_plain(const RandomCell& cell, RandomSource& source) {
 }
 
 Placements placements_for(const RandomCell& cell, const DeviceMesh& mesh) {
-  const auto dims = static_cast<int64_t>(cell.form.shape.size());
+  const auto dims = std::ssize(cell.form.shape);
   Placements placements;
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
     if (dims == 0)

@@ -2,6 +2,7 @@
 #include "suites/golden/golden.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -124,15 +125,8 @@ std::string to_string(const RandomCell& c) {
 }
 
 const char* name(Origin origin) {
-  switch (origin) {
-    case Origin::kRecorded:
-      return "recorded";
-    case Origin::kPublished:
-      return "published";
-    case Origin::kComputed:
-      return "computed";
-  }
-  throw Broken("[golden] no such origin");
+  static constexpr std::array kNames = {"recorded", "published", "computed"};
+  return kNames.at(static_cast<size_t>(origin));
 }
 
 std::string goldens_text(Origin origin, const std::vector<std::pair<std::string, std::string>>& provenance,

@@ -18,31 +18,28 @@ constexpr const char* kReal = "f32 f64 bf16 f16";
 constexpr const char* kAny = "f32 f64 bf16 f16 i64 i32 i16 i8 u8";
 constexpr const char* kAnyAndBool = "f32 f64 bf16 f16 i64 i32 i16 i8 u8 bool";
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all = {
-      {"rand", {}, kReal, true},
-      {"rand", {}, "f64", true},
-      {"randn", {}, kReal, true},
-      {"randn", {}, "f64", true},
-      {"uniform_", {{"from", "-0.5"}, {"to", "0.5"}}, kReal},
-      {"normal_", {{"mean", "0.25"}, {"std", "1.5"}}, kReal},
-      {"log_normal_", {{"mean", "0.25"}, {"std", "1.5"}}, kReal},
-      {"exponential_", {{"lambd", "1.5"}}, kReal},
-      {"cauchy_", {{"median", "0.5"}, {"sigma", "2"}}, kReal},
-      {"geometric_", {{"p", "0.3"}}, kAny},
-      {"random_", {}, "i64 f32 f64 bf16 f16 i32 i16 i8 u8 bool"},
-      {"random_", {{"from", "-9223372036854775808"}}, "i64 f32 f64 bf16"},
-      {"random_", {{"from", "-7"}, {"to", "100"}}, "i32 i64 i16 i8 f32"},
-      {"randint", {{"high", "1000"}}, "i64 i32 i16 f32 f64", true},
-      {"randint", {{"high", "1099511627776"}}, "i64 f64", true},
-      {"bernoulli_", {{"p", "0.3"}}, kAnyAndBool},
-      {"bernoulli", {{"p", "0.3"}}, "f32 f64 bf16 bool"},
-      {"native_dropout", {{"p", "0.1"}}, kReal, true},
-      {"native_dropout", {{"p", "0.1"}}, "bf16", true},
-      {"rrelu", {}, kReal},
-  };
-  return all;
-}
+const Row kRows[] = {
+    {"rand", {}, kReal, true},
+    {"rand", {}, "f64", true},
+    {"randn", {}, kReal, true},
+    {"randn", {}, "f64", true},
+    {"uniform_", {{"from", "-0.5"}, {"to", "0.5"}}, kReal},
+    {"normal_", {{"mean", "0.25"}, {"std", "1.5"}}, kReal},
+    {"log_normal_", {{"mean", "0.25"}, {"std", "1.5"}}, kReal},
+    {"exponential_", {{"lambd", "1.5"}}, kReal},
+    {"cauchy_", {{"median", "0.5"}, {"sigma", "2"}}, kReal},
+    {"geometric_", {{"p", "0.3"}}, kAny},
+    {"random_", {}, "i64 f32 f64 bf16 f16 i32 i16 i8 u8 bool"},
+    {"random_", {{"from", "-9223372036854775808"}}, "i64 f32 f64 bf16"},
+    {"random_", {{"from", "-7"}, {"to", "100"}}, "i32 i64 i16 i8 f32"},
+    {"randint", {{"high", "1000"}}, "i64 i32 i16 f32 f64", true},
+    {"randint", {{"high", "1099511627776"}}, "i64 f64", true},
+    {"bernoulli_", {{"p", "0.3"}}, kAnyAndBool},
+    {"bernoulli", {{"p", "0.3"}}, "f32 f64 bf16 bool"},
+    {"native_dropout", {{"p", "0.1"}}, kReal, true},
+    {"native_dropout", {{"p", "0.1"}}, "bf16", true},
+    {"rrelu", {}, kReal},
+};
 
 RandomCell cell(const DeviceModel& device, const Row& row, std::string_view dtype,
                 std::vector<int64_t> shape) {
@@ -65,7 +62,7 @@ void add(std::vector<RandomCell>& cells, RandomCell c) {
 // element (of another lane) and a second block.
 void add_sizes(std::vector<RandomCell>& cells, const DeviceModel& device) {
   const int64_t threads = device.sm_count * (device.threads_per_sm / 256) * 256;
-  for (const auto& row : rows()) {
+  for (const auto& row : kRows) {
     const auto dtypes = split(row.dtypes, ' ');
     for (const auto dtype : dtypes)
       for (const int64_t n : {1, 257, 1000}) add(cells, cell(device, row, dtype, {n}));
@@ -80,7 +77,7 @@ void add_orders(std::vector<RandomCell>& cells, const DeviceModel& device) {
   const TensorForm forms[] = {
       {{40, 50}, {50, 1}, {}}, {{40, 50}, {1, 40}, {}}, {{4, 6, 5, 7}, {210, 1, 42, 6}, {}},
       {{100, 4}, {8, 1}, {}},  {{500}, {2}, {}},        {{2, 3, 4, 5, 6}, {360, 120, 30, 6, 1}, {}}};
-  for (const auto& row : rows())
+  for (const auto& row : kRows)
     for (const auto& form : forms) {
       auto c = cell(device, row, split(row.dtypes, ' ')[0], form.shape);
       c.form.stride = form.stride;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #include "engine/nn/init.h"
 #include "engine/values/error.h"
@@ -93,83 +94,25 @@ using M = const Maker&;
 using F = const Form&;
 using G = const Given&;
 
-constexpr StockOp kFills[] = {
-    {"rand", "f32", {}, false, [](M m, F f, G) { return blank(m, f).uniform_(0, 1); }},
-    {"randn", "f32", {}, true, [](M m, F f, G) { return blank(m, f).normal_(0, 1); }},
-    {"uniform_",
-     "f32",
-     {{{"from", "0"}, {"to", "1"}}},
-     false,
-     [](M m, F f, G g) { return blank(m, f).uniform_(real(g, "from"), real(g, "to")); }},
-    {"normal_",
-     "f32",
-     {{{"mean", "0"}, {"std", "1"}}},
-     true,
-     [](M m, F f, G g) { return blank(m, f).normal_(real(g, "mean"), real(g, "std")); }},
-    {"log_normal_",
-     "f32",
-     {{{"mean", "1"}, {"std", "2"}}},
-     true,
-     [](M m, F f, G g) { return blank(m, f).log_normal_(real(g, "mean"), real(g, "std")); }},
-    {"exponential_",
-     "f32",
-     {{{"lambd", "1"}}},
-     true,
-     [](M m, F f, G g) { return blank(m, f).exponential_(real(g, "lambd")); }},
-    {"cauchy_",
-     "f32",
-     {{{"median", "0"}, {"sigma", "1"}}},
-     true,
-     [](M m, F f, G g) { return blank(m, f).cauchy_(real(g, "median"), real(g, "sigma")); }},
-    {"geometric_",
-     "f32",
-     {{{"p", "0.5"}}},
-     true,
-     [](M m, F f, G g) { return blank(m, f).geometric_(real(g, "p")); }},
-    {"random_", "i64", {{{"from", ""}, {"to", ""}}}, false, random_},
-    {"randint",
-     "i64",
-     {{{"low", "0"}, {"high", "10"}}},
-     false,
-     [](M m, F f, G g) { return at::randint_like(blank(m, f), integer(g, "low"), integer(g, "high")); }},
-    {"bernoulli_",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return blank(m, f).bernoulli_(real(g, "p")); }},
-};
+// Fills by one number or two, which take their places in the order of their names.
+template <auto Fill>
+at::Tensor fills(M m, F f, G g) {
+  const auto x = blank(m, f);
+  const double first = real(g, g.begin()->first.c_str());
+  if constexpr (std::is_invocable_v<decltype(Fill), at::Tensor, double, std::nullopt_t>)
+    return (x.*Fill)(first, std::nullopt);
+  else
+    return (x.*Fill)(first, real(g, g.rbegin()->first.c_str()), std::nullopt);
+}
 
-constexpr StockOp kCompounds[] = {
-    {"bernoulli", "f32", {{{"p", "0.5"}}}, false, bernoulli},
-    {"dropout",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return at::dropout(ones(m, f), real(g, "p"), true); }},
-    {"native_dropout",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return std::get<1>(at::native_dropout(ones(m, f), real(g, "p"), true)); }},
-    {"feature_dropout",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return at::feature_dropout(ones(m, f), real(g, "p"), true); }},
-    {"alpha_dropout",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return at::alpha_dropout(ones(m, f), real(g, "p"), true); }},
-    {"feature_alpha_dropout",
-     "f32",
-     {{{"p", "0.5"}}},
-     false,
-     [](M m, F f, G g) { return at::feature_alpha_dropout(ones(m, f), real(g, "p"), true); }},
-    {"rrelu", "f32", {{{"lower", "0.125"}, {"upper", "0.3333333333333333"}}}, false, rrelu},
-    {"randperm", "i64", {}, false, randperm},
-    {"multinomial", "f32", {{{"num_samples", "1"}, {"replacement", "false"}}}, true, multinomial},
-};
+// A dropout of ones.
+template <auto Drop>
+at::Tensor drops(M m, F f, G g) {
+  return Drop(ones(m, f), real(g, "p"), true);
+}
+at::Tensor native_mask(const at::Tensor& x, double p, bool train) {
+  return std::get<1>(at::native_dropout(x, p, train));
+}
 
 // An initialiser of engine/nn with one argument.
 template <auto Init>
@@ -178,31 +121,46 @@ at::Tensor initialised(M m, F f, G g) {
   return Init(x, real(g, g.begin()->first.c_str()));
 }
 
-constexpr StockOp kInitialisers[] = {
+at::Tensor randint(M m, F f, G g) {
+  return at::randint_like(blank(m, f), integer(g, "low"), integer(g, "high"));
+}
+at::Tensor bernoulli_(M m, F f, G g) {
+  return blank(m, f).bernoulli_(real(g, "p"));
+}
+at::Tensor trunc_normal_(M m, F f, G g) {
+  auto x = blank(m, f);
+  return nn::trunc_normal_(x, real(g, "mean"), real(g, "std"), real(g, "a"), real(g, "b"));
+}
+
+using T = at::Tensor;
+constexpr StockOp kOps[] = {
+    {"rand", "f32", {}, false, [](M m, F f, G) { return blank(m, f).uniform_(0, 1); }},
+    {"randn", "f32", {}, true, [](M m, F f, G) { return blank(m, f).normal_(0, 1); }},
+    {"uniform_", "f32", {{{"from", "0"}, {"to", "1"}}}, false, fills<&T::uniform_>},
+    {"normal_", "f32", {{{"mean", "0"}, {"std", "1"}}}, true, fills<&T::normal_>},
+    {"log_normal_", "f32", {{{"mean", "1"}, {"std", "2"}}}, true, fills<&T::log_normal_>},
+    {"exponential_", "f32", {{{"lambd", "1"}}}, true, fills<&T::exponential_>},
+    {"cauchy_", "f32", {{{"median", "0"}, {"sigma", "1"}}}, true, fills<&T::cauchy_>},
+    {"geometric_", "f32", {{{"p", "0.5"}}}, true, fills<&T::geometric_>},
+    {"random_", "i64", {{{"from", ""}, {"to", ""}}}, false, random_},
+    {"randint", "i64", {{{"low", "0"}, {"high", "10"}}}, false, randint},
+    {"bernoulli_", "f32", {{{"p", "0.5"}}}, false, bernoulli_},
+    {"bernoulli", "f32", {{{"p", "0.5"}}}, false, bernoulli},
+    {"dropout", "f32", {{{"p", "0.5"}}}, false, drops<at::dropout>},
+    {"native_dropout", "f32", {{{"p", "0.5"}}}, false, drops<native_mask>},
+    {"feature_dropout", "f32", {{{"p", "0.5"}}}, false, drops<at::feature_dropout>},
+    {"alpha_dropout", "f32", {{{"p", "0.5"}}}, false, drops<at::alpha_dropout>},
+    {"feature_alpha_dropout", "f32", {{{"p", "0.5"}}}, false, drops<at::feature_alpha_dropout>},
+    {"rrelu", "f32", {{{"lower", "0.125"}, {"upper", "0.3333333333333333"}}}, false, rrelu},
+    {"randperm", "i64", {}, false, randperm},
+    {"multinomial", "f32", {{{"num_samples", "1"}, {"replacement", "false"}}}, true, multinomial},
     {"kaiming_uniform_", "f32", {{{"a", "0"}}}, false, initialised<nn::kaiming_uniform_>},
     {"kaiming_normal_", "f32", {{{"a", "0"}}}, true, initialised<nn::kaiming_normal_>},
     {"xavier_uniform_", "f32", {{{"gain", "1"}}}, false, initialised<nn::xavier_uniform_>},
     {"xavier_normal_", "f32", {{{"gain", "1"}}}, true, initialised<nn::xavier_normal_>},
     {"orthogonal_", "f32", {{{"gain", "1"}}}, true, initialised<nn::orthogonal_>},
-    {"trunc_normal_",
-     "f32",
-     {{{"mean", "0"}, {"std", "1"}, {"a", "-2"}, {"b", "2"}}},
-     true,
-     [](M m, F f, G g) {
-       auto x = blank(m, f);
-       return nn::trunc_normal_(x, real(g, "mean"), real(g, "std"), real(g, "a"), real(g, "b"));
-     }},
+    {"trunc_normal_", "f32", {{{"mean", "0"}, {"std", "1"}, {"a", "-2"}, {"b", "2"}}}, true, trunc_normal_},
 };
-
-const std::vector<StockOp>& table() {
-  static const auto all = [] {
-    std::vector<StockOp> rows(std::begin(kFills), std::end(kFills));
-    rows.insert(rows.end(), std::begin(kCompounds), std::end(kCompounds));
-    rows.insert(rows.end(), std::begin(kInitialisers), std::end(kInitialisers));
-    return rows;
-  }();
-  return all;
-}
 
 }  // namespace
 
@@ -222,12 +180,12 @@ Maker mesh_maker(const MeshInWorld& mesh, const Placements& placements, const st
 }
 
 std::span<const StockOp> stock_ops() {
-  return table();
+  return kOps;
 }
 
 const StockOp& find_stock_op(std::string_view name) {
   std::string names;
-  for (const auto& op : table()) {
+  for (const auto& op : kOps) {
     if (op.name == name) return op;
     names += concat(names.empty() ? "" : ", ", op.name);
   }

@@ -66,7 +66,7 @@ TEST(Coverage, DefaultsNameEveryLabelAndNothingElse) {
 std::string renorm_corpus(const std::string& file) {
   oracle::Case c;
   c.mesh = DeviceMesh({2});
-  c.program.inputs.push_back({.shape = {4, 4}, .memory_order = {}, .values = {}});
+  c.program.inputs.push_back({.shape = {4, 4}, .values = {}});
   c.placements.push_back({{Shard{0}}, {}});
   c.program.calls.push_back({"aten::renorm", {oracle::Ref{0}, 2.0, int64_t{0}, 1.0}});
   std::ofstream(file) << oracle::to_token(c) << "\n";

@@ -12,7 +12,6 @@
 
 #include "dashboard/store/clock.h"
 #include "suites/core/outcome.h"
-#include "suites/harness/commit.h"
 
 namespace lockstep::suites {
 namespace {

@@ -108,7 +108,7 @@ Prepared prepare_resumed(RunOptions& options, const std::vector<dashboard::KeptC
 }
 
 int64_t count_of(const std::vector<dashboard::KeptCase>& kept) {
-  return static_cast<int64_t>(kept.size());
+  return std::ssize(kept);
 }
 
 PoolResult run_workers(const RunOptions& options, const RunPlan& plan, const Prepared& prepared,
@@ -189,7 +189,7 @@ void judge_rate(double least, RunSummary& summary, dashboard::Recorder& recorder
 
 int64_t cases_in(const Recorded& recorded) {
   int64_t cases = 0;
-  for (const auto& [suite, numbers] : recorded) cases += static_cast<int64_t>(numbers.size());
+  for (const auto& [suite, numbers] : recorded) cases += std::ssize(numbers);
   return cases;
 }
 

@@ -94,6 +94,20 @@ void read_goldens(SQLite::Database& db, RunSummary& summary) {
   }
 }
 
+// What decides the sequence of a run, as its plan names it.
+template <class AnyOptions, class F>
+void each_asked(AnyOptions& o, const F& f) {
+  f("engine", o.engine);
+  f("world", o.world);
+  f("suites", o.suites);
+  f("cases", o.cases);
+  f("seconds", o.seconds);
+  f("shard", o.shard);
+  f("shards", o.shards);
+  f("fault", o.fault);
+  f("required", o.required);
+}
+
 std::string digest_of(const std::vector<std::string>& outcomes) {
   uint64_t digest = 0;
   for (const auto& line : outcomes) digest += stable_hash(line);
@@ -122,16 +136,8 @@ std::string plan_json(const RunOptions& o, const RunPlan& plan) {
          : is_op(name) ? "ops"
                        : "labels"]
         .push_back({{"name", name}, {"least", least}});
-  json["request"] = {{"engine", o.engine},
-                     {"world", o.world},
-                     {"suites", o.suites},
-                     {"cases", o.cases},
-                     {"planned", std::to_string(plan.cases)},
-                     {"seconds", o.seconds},
-                     {"shard", o.shard},
-                     {"shards", o.shards},
-                     {"fault", o.fault},
-                     {"required", o.required}};
+  auto& request = json["request"] = {{"planned", std::to_string(plan.cases)}};
+  each_asked(o, [&](const char* name, const auto& value) { request[name] = value; });
   return json.dump();
 }
 
@@ -149,15 +155,7 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
 
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   const auto request = Json::parse(run.plan).at("request");
-  now.suites = request.at("suites").get<std::vector<std::string>>();
-  now.cases = request.at("cases").get<int64_t>();
-  now.seconds = request.at("seconds").get<double>();
-  now.shard = request.at("shard").get<int64_t>();
-  now.shards = request.at("shards").get<int64_t>();
-  now.fault = request.at("fault").get<std::string>();
-  now.world = request.value("world", "local");
-  now.required = request.at("required").get<std::map<std::string, int64_t>>();
-  now.engine = request.value("engine", "lockstep");
+  each_asked(now, [&](const char* name, auto& value) { request.at(name).get_to(value); });
   now.seed = run.seed;
   LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,
                  " was made with --numerics ", run.numerics, "; pass the same");

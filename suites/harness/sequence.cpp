@@ -15,7 +15,7 @@ Sequence::Sequence(std::vector<const Suite*> chosen) : chosen_(std::move(chosen)
 
 Planned Sequence::at(int64_t number) {
   if (number < 0 || number >= size_) throw Broken(concat("[sequence] no case ", number, " of ", size_));
-  while (number >= static_cast<int64_t>(numbered_.size())) add_round();
+  while (number >= std::ssize(numbered_)) add_round();
   return numbered_[static_cast<size_t>(number)];
 }
 

@@ -12,14 +12,10 @@ oracle::Case on_another_mesh(oracle::Case c) {
   auto shape = c.mesh.shape();
   shape.push_back(1);
   c.mesh = DeviceMesh(shape);
-  const auto deepen = [](oracle::Target& target) {
-    if (!target.order.empty()) target.order.push_back(static_cast<int64_t>(target.placements.size()));
+  oracle::each_target(c, [](oracle::Target& target) {
+    if (!target.order.empty()) target.order.push_back(std::ssize(target.placements));
     target.placements.push_back(Replicate{});
-  };
-  for (auto& target : c.placements) deepen(target);
-  for (auto& call : c.program.calls)
-    for (auto& arg : call.args)
-      if (auto* target = std::get_if<oracle::Target>(&arg)) deepen(*target);
+  });
   return c;
 }
 

@@ -54,7 +54,7 @@ Outcome found(const Trial& trial, int64_t cases, const oracle::Case& c, const Fa
       c, [&](const oracle::Case& smaller) { return trial.failure(smaller, failure.bucket).has_value(); },
       kShrinkBudget);
   auto row = row_of(fault, cases);
-  row.shrunk_ops = static_cast<int64_t>(shrunk.smallest.program.calls.size());
+  row.shrunk_ops = std::ssize(shrunk.smallest.program.calls);
   row.token = oracle::to_token(shrunk.smallest);
   const auto text =
       concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite, ", shrunk to ",

@@ -33,19 +33,16 @@ struct GridOp {
   int64_t results = 1;
 };
 
-const std::array<GridOp, 8>& grid_ops() {
-  static const std::array<GridOp, 8> ops = {{
-      {"aten::uniform_", {-0.5, 0.5, None{}}, ValueKind::kZeros},
-      {"aten::normal_", {0.0, 0.02, None{}}, ValueKind::kZeros},
-      {"aten::rand_like", {None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
-      {"aten::randn_like", {None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
-      {"aten::randint_like", {int64_t{1000}, None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
-      {"aten::bernoulli_.float", {0.3, None{}}, ValueKind::kZeros},
-      {"aten::bernoulli", {None{}}, ValueKind::kUniform},
-      {"aten::native_dropout", {0.1, true}, ValueKind::kNormal, 2},
-  }};
-  return ops;
-}
+const GridOp kOps[] = {
+    {"aten::uniform_", {-0.5, 0.5, None{}}, ValueKind::kZeros},
+    {"aten::normal_", {0.0, 0.02, None{}}, ValueKind::kZeros},
+    {"aten::rand_like", {None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
+    {"aten::randn_like", {None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
+    {"aten::randint_like", {int64_t{1000}, None{}, None{}, None{}, None{}, None{}}, ValueKind::kZeros},
+    {"aten::bernoulli_.float", {0.3, None{}}, ValueKind::kZeros},
+    {"aten::bernoulli", {None{}}, ValueKind::kUniform},
+    {"aten::native_dropout", {0.1, true}, ValueKind::kNormal, 2},
+};
 
 // Of a tensor of `ndim` dimensions, one that is cut or two.
 struct Cut {
@@ -68,10 +65,6 @@ constexpr int64_t kSizes = 4;
 constexpr std::array<int64_t, kSizes> kWhole = {8, 11, 13, 15};     // log2 of the elements; held whole
 constexpr std::array<int64_t, kSizes> kSampled = {16, 24, 28, 32};  // 262 KB, 64 MB, 1 GB, 16 GB of float32
 constexpr int64_t kLargestWhole = int64_t{1} << 15;
-
-int64_t cells() {
-  return static_cast<int64_t>(grid_ops().size() * cuts().size()) * 2 * kSizes * 2;
-}
 
 // As near a cube as powers of two allow; uneven: each dimension one shorter, so that no even number divides
 // it.
@@ -119,19 +112,19 @@ RandomCall call_of(const Case& c) {
 }  // namespace
 
 int64_t grid_cases() {
-  return cells();
+  return std::ssize(kOps) * std::ssize(cuts()) * 2 * kSizes * 2;
 }
 
 // Cells stand in an order in which neighbours differ in everything, so that a prefix is a sample.
 Case grid_case(uint64_t run_seed, int64_t index) {
   constexpr int64_t kStride = 1009;  // a prime that divides no count above
-  int64_t cell = index * kStride % cells();
+  int64_t cell = index * kStride % grid_cases();
   const auto next = [&cell](size_t of) {
     const auto digit = static_cast<size_t>(cell) % of;
     cell /= static_cast<int64_t>(of);
     return digit;
   };
-  const auto& op = grid_ops()[next(grid_ops().size())];
+  const auto& op = kOps[next(std::size(kOps))];
   const auto& cut = cuts()[next(cuts().size())];
   const bool even = next(2) == 0;
   const auto size = static_cast<int64_t>(next(kSizes));

@@ -9,15 +9,11 @@ namespace lockstep::suites {
 
 Outcome judge_layout(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_redistribute(const oracle::Case& c, EngineUnderTest& engine);
-Outcome judge_op(const oracle::Case& c, EngineUnderTest& engine);
 oracle::Case rules_case(uint64_t run_seed, int64_t index);
 Outcome judge_rules(const oracle::Case& c, EngineUnderTest& engine);
-Outcome judge_gradient(const oracle::Case& c, EngineUnderTest& engine);
-Outcome judge_random(const oracle::Case& c, EngineUnderTest& engine);
 int64_t grid_cases();
 oracle::Case grid_case(uint64_t run_seed, int64_t index);
 Outcome judge_grid(const oracle::Case& c, EngineUnderTest& engine);
-Outcome judge_program(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine);
 

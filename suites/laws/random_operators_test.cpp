@@ -13,8 +13,8 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/ownership/compare.h"
-#include "oracle/random/literal_range.h"
 #include "oracle/random/random_simulation.h"
+#include "oracle/random/random_support.h"
 
 namespace lockstep::suites {
 namespace {

@@ -9,7 +9,7 @@
 #include "dashboard/store/recorder.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
-#include "generators/cases/random_cases.h"
+#include "generators/cases/programs.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/harness/random_coverage.h"
 

@@ -6,7 +6,7 @@
 
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
-#include "generators/cases/random_cases.h"
+#include "generators/cases/programs.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/engines/lockstep_engine.h"

@@ -22,11 +22,10 @@ struct Way {
 
 Way way_of(const oracle::Case& c) {
   Way way;
-  int64_t next = static_cast<int64_t>(c.program.inputs.size());
+  int64_t next = std::ssize(c.program.inputs);
   for (const auto& call : c.program.calls) {
     const auto* source = call.op == "lockstep::redistribute" ? std::get_if<Ref>(&call.args[0]) : nullptr;
-    const bool starts =
-        source != nullptr && way.input < 0 && source->id < static_cast<int64_t>(c.program.inputs.size());
+    const bool starts = source != nullptr && way.input < 0 && source->id < std::ssize(c.program.inputs);
     if (starts) way.input = source->id;
     if (starts || (source != nullptr && way.input >= 0 && *source == way.end)) {
       way.end = {next};

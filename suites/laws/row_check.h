@@ -2,12 +2,11 @@
 // RowCheck: whether one combination of placements of an op is true, found by running the op on slices as the
 // engine would, and putting the results together as the combination says.
 #pragma once
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/ops/rules/row.h"
-#include "oracle/program/program.h"
+#include "oracle/plain/recording.h"
+#include "oracle/program/schema.h"
 #include "suites/laws/sample_call.h"
 
 namespace lockstep::suites {
@@ -17,10 +16,9 @@ class RowCheck {
  public:
   // Throws Error if the operands of the sample's op are not inputs of the case. @pre sample.logged
   RowCheck(const oracle::Case& c, const SampleCall& sample);
-  ~RowCheck();
 
-  size_t inputs() const;
-  size_t outputs() const;
+  size_t inputs() const { return sources_.size(); }
+  size_t outputs() const { return unplaced_.answers.size(); }
   // Input by input: those that a rule may name for it.
   std::vector<Placement> candidates(size_t input) const;
 
@@ -32,8 +30,29 @@ class RowCheck {
   bool holds(const Row& row) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  // The op on whole tensors, as one device runs it.
+  struct Plain {
+    oracle::Recording recording;
+    std::vector<at::Tensor> inputs, answers;  // inputs: undefined where the op takes none
+  };
+  // The op on the slices of all ranks, as the engine runs it.
+  struct Held {
+    std::vector<SpecPtr> in, out;                          // null: undefined
+    std::vector<std::vector<at::Tensor>> locals, results;  // [tensor][position]
+  };
+
+  oracle::Case placed(size_t input, const Placement& p) const;
+  torch::jit::Stack stack_of(const std::vector<at::Tensor>& tensors) const;
+  Plain plain(const Placements& inputs) const;
+  Held place(const Row& row, const Plain& whole) const;
+  bool run(Held& held) const;
+  bool explained(const Plain& whole, const Held& held) const;
+
+  oracle::Case case_;
+  SampleCall sample_;
+  const oracle::Operator& op_;
+  std::vector<int64_t> sources_;  // for each input of the op, the case's; -1: undefined
+  Plain unplaced_;                // with every input Replicate
 };
 
 }  // namespace lockstep::suites

@@ -21,7 +21,7 @@ const std::vector<const generators::OpTemplate*>& ruled_ops() {
   static const auto all = [] {
     std::vector<const generators::OpTemplate*> list;
     for (const auto& t : generators::op_templates()) {
-      const auto* entry = find_op(stem(t.op));
+      const auto* entry = find_op(oracle::stem(t.op));
       if (entry != nullptr && (entry->kind == OpKind::kValue || entry->kind == OpKind::kView) &&
           !t.in_place())
         list.push_back(&t);
@@ -86,11 +86,8 @@ Case rules_case(uint64_t run_seed, int64_t index) {
       generators::random_of_case(run_seed, "rules", static_cast<uint64_t>(index)), op);
   c = generators::replicate_inputs(c);
   c.suite = "rules";
-  c.mesh = DeviceMesh({2 + index / static_cast<int64_t>(ops.size()) % 2});
-  for (auto& target : c.placements) target = {{Replicate{}}, {}};
-  for (auto& call : c.program.calls)
-    for (auto& arg : call.args)
-      if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
+  c.mesh = DeviceMesh({2 + index / std::ssize(ops) % 2});
+  oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
   for (auto& input : c.program.inputs) {
     // In 16 bits there is no room for the terms that a row's Partials have, and the generator did not.
     if (at::isReducedFloatingType(input.dtype)) input.dtype = at::kFloat;
@@ -104,7 +101,7 @@ Case rules_case(uint64_t run_seed, int64_t index) {
 
 Outcome judge_rules(const Case& c, EngineUnderTest& engine) {
   if (c.program.calls.empty()) return GaveUp{{"", "no call"}, "no call"};
-  const auto op = stem(c.program.calls.back().op);
+  const std::string op(oracle::stem(c.program.calls.back().op));
   const auto sample = call_in(c, op, engine);
   if (!sample.logged || sample.entry == nullptr)
     return GaveUp{{op, "not ruled"}, op + " does not reach the rules"};

@@ -23,7 +23,7 @@ Case one_call(const std::string& op, const std::vector<int64_t>& shape, ValueKin
   c.integer_lane = kind == ValueKind::kIntegers;
   oracle::Call call{.op = op, .args = {}};
   for (size_t i = 0; i < inputs; ++i) {
-    c.program.inputs.push_back({.shape = shape, .memory_order = {}, .values = {kind, i + 3, -3, 3, {}}});
+    c.program.inputs.push_back({.shape = shape, .values = {kind, i + 3, -3, 3, {}}});
     c.placements.push_back({{Replicate{}}, {}});
     call.args.emplace_back(oracle::Ref{static_cast<int64_t>(i)});
   }

@@ -46,20 +46,16 @@ std::string why_without_rule(const std::string& name) {
 
 }  // namespace
 
-std::string stem(const std::string& op) {
-  return op.substr(0, op.find('.'));
-}
-
 SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest& engine) {
   SampleCall sample;
   const auto run = engine.run(c, true);
   for (const auto& entry : run.timeline) {
-    if (stem(entry.op) != stem(op)) continue;
+    if (oracle::stem(entry.op) != oracle::stem(op)) continue;
     sample.logged = std::make_shared<TimelineEntry>(entry);
-    sample.entry = find_op(stem(op));
+    sample.entry = find_op(oracle::stem(op));
     sample.token = oracle::to_token(c);
     auto& call = sample.call;
-    call.name = stem(entry.op);
+    call.name = oracle::stem(entry.op);
     call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
     call.args = {oracle::find_operator(entry.op).handle.schema(), sample.logged->args};
     for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
@@ -76,17 +72,15 @@ SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest
 }
 
 SampleCall sample_call(const std::string& op) {
-  LOCKSTEP_CHECK(find_op(stem(op)) != nullptr, "[show rules] ", op, why_without_rule(stem(op)));
+  LOCKSTEP_CHECK(find_op(oracle::stem(op)) != nullptr, "[show rules] ", op,
+                 why_without_rule(std::string(oracle::stem(op))));
   const auto engine = make_engine("lockstep");
   for (const auto& candidate : generators::op_templates()) {
-    if (stem(candidate.op) != stem(op)) continue;
+    if (oracle::stem(candidate.op) != oracle::stem(op)) continue;
     for (uint64_t i = 0; i < 20; ++i) {
       auto c = generators::op_case(generators::Random(i), candidate);
       c.mesh = DeviceMesh({1});
-      for (auto& target : c.placements) target = {{Replicate{}}, {}};
-      for (auto& call : c.program.calls)
-        for (auto& arg : call.args)
-          if (auto* target = std::get_if<oracle::Target>(&arg)) *target = {{Replicate{}}, {}};
+      oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
       auto sample = call_in(c, op, *engine);
       if (sample.logged && sample.call.inputs.size() > 0) return sample;
     }

@@ -18,9 +18,6 @@ struct SampleCall {
   OpCall call;
 };
 
-// An op's name without its overload: "aten::sum" of "aten::sum.dim_IntList".
-std::string stem(const std::string& op);
-
 // `op` with or without overload. Throws Error if there is no rule for it, or no generated case calls it.
 SampleCall sample_call(const std::string& op);
 // The call of `op`'s stem that this case makes, if it makes one. @pre engine.profile().has(kTimeline |

@@ -11,16 +11,11 @@
 #include "engine/values/error.h"
 #include "generators/space/random.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/share.h"
 #include "oracle/random/random_simulation.h"
 
 namespace lockstep::suites {
 namespace {
-
-std::vector<int64_t> coordinates_of(int64_t place, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> at(shape.size());
-  for (size_t d = shape.size(); d-- > 0; place /= shape[d]) at[d] = place % shape[d];
-  return at;
-}
 
 // Where an element lies: the rank at coordinate 0 of the dimensions that replicate, and its local index.
 struct Home {
@@ -86,14 +81,14 @@ std::optional<std::string> first_wrong_sample(const RandomCall& call, const Spec
   generators::Random random(seed);
   const auto writes =
       oracle::simulate_threads(call, device, state, choose_threads(call, spec.numel(), device, random));
-  const auto count = static_cast<int64_t>(writes.places.size());
+  const auto count = std::ssize(writes.places);
   if (count == 0) return "the chosen threads write nothing";
   if (const auto moved = advance(call, device); moved != writes.advance)
     return concat("the generator moves by ", moved, ", not by ", writes.advance);
   const auto last = std::max_element(writes.places.begin(), writes.places.end()) - writes.places.begin();
   for (int64_t i = 0; i < std::min(count, kSamples); ++i) {
     const auto k = i == 0 ? last : random.between(0, count - 1);
-    const auto at = coordinates_of(writes.places[as_size(k)], spec.shape());
+    const auto at = oracle::unravel(writes.places[as_size(k)], spec.shape());
     const auto home = home_of(at, spec);
     const auto wrong_place = misplaced(home, at, owned_by(spec, home.position).lists);
     std::vector<IndexList> one;

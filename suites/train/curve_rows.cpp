@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/train/curve_rows.h"
 
+#include <array>
+
 #include "dashboard/store/recorder.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {
 
 const char* name(Varied varied) {
-  switch (varied) {
-    case Varied::kInit:
-      return "init";
-    case Varied::kDropout:
-      return "dropout";
-    case Varied::kBoth:
-      return "init+dropout";
-  }
-  throw Broken("[train] no such part");
+  static constexpr std::array kNames = {"init", "dropout", "init+dropout"};
+  return kNames.at(static_cast<size_t>(varied));
 }
 
 bool agrees_with_reference(RandomPolicy policy) {

@@ -2,12 +2,12 @@
 #include "suites/train/curves.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <exception>
+#include <future>
 #include <limits>
 #include <mutex>
 #include <sstream>
-#include <thread>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
@@ -59,32 +59,21 @@ void watch_steps(TrainObserver& observer, const TrainOptions& options, std::stri
   };
 }
 
-// Runs work(0) … work(n-1) on some threads; the first exception stops the rest and is thrown here.
+// Runs work(0) … work(n-1) on some threads; an exception stops the rest and is thrown here.
 void run_jobs(size_t n, int64_t jobs, const std::function<void(size_t)>& work) {
-  std::mutex mutex;
-  size_t next = 0;
-  std::exception_ptr failed;
+  std::atomic<size_t> next = 0;
   const auto loop = [&] {
-    while (true) {
-      size_t mine = 0;
-      {
-        const std::lock_guard lock(mutex);
-        if (next == n || failed) return;
-        mine = next++;
-      }
-      try {
-        work(mine);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failed) failed = std::current_exception();
-      }
+    try {
+      for (size_t mine = next++; mine < n; mine = next++) work(mine);
+    } catch (...) {
+      next = n;
+      throw;
     }
   };
-  std::vector<std::jthread> threads;
-  for (int64_t i = 1; i < jobs; ++i) threads.emplace_back(loop);
+  std::vector<std::future<void>> others;
+  for (int64_t i = 1; i < jobs; ++i) others.push_back(std::async(std::launch::async, loop));
   loop();
-  threads.clear();
-  if (failed) std::rethrow_exception(failed);
+  for (auto& other : others) other.get();
 }
 
 std::string text_of(double value) {
@@ -101,8 +90,8 @@ std::optional<dashboard::Verdict> verdict_at(int64_t step, const std::vector<Ste
 }
 
 // Every judged step is equal or explained, and the steps that had to be judged were.
-CurveGate explained(const Curve& curve) {
-  CurveGate gate{concat("steps of ", label(curve)), "equal or explained", "", true};
+dashboard::Gate explained(const Curve& curve) {
+  dashboard::Gate gate{concat("steps of ", label(curve)), "equal or explained", "", true};
   for (const auto& j : curve.judgements)
     if (j.verdict > dashboard::Verdict::kExplainedOverflow && gate.passed) {
       gate.passed = false;
@@ -132,7 +121,7 @@ std::string distance_of(double distance) {
   return distance == 0 ? std::string("0") : text_of(distance);
 }
 
-CurveGate finite_reference(const TrainStep& last) {
+dashboard::Gate finite_reference(const TrainStep& last) {
   return {"loss and gradient norm of one device", "finite",
           concat("step ", last.step, ": ", last.loss, " and ", last.norm), finite(last)};
 }
@@ -149,7 +138,7 @@ std::optional<double> single_device_limit(c10::ScalarType dtype) {
 }
 
 bool CurvesReport::passed() const {
-  return std::all_of(gates.begin(), gates.end(), [](const CurveGate& gate) { return gate.passed; });
+  return std::all_of(gates.begin(), gates.end(), [](const dashboard::Gate& gate) { return gate.passed; });
 }
 
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
@@ -167,8 +156,8 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
   }
 }
 
-std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype) {
-  std::vector<CurveGate> gates;
+std::vector<dashboard::Gate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype) {
+  std::vector<dashboard::Gate> gates;
   const auto limit = single_device_limit(dtype);
   const double factor = limit ? kBaselineFactor : 1;
   for (const auto& curve : curves) {

@@ -47,16 +47,11 @@ struct Curve {
 };
 std::string label(const Curve& curve);  // run_name of its run
 
-struct CurveGate {
-  std::string rule, required, got;
-  bool passed = false;
-};
-
 struct CurvesReport {
   std::vector<TrainStep> reference{};
   std::vector<TrainStep> indexed_reference{};  // without baselines: empty
   std::vector<Curve> curves{};
-  std::vector<CurveGate> gates{};
+  std::vector<dashboard::Gate> gates{};
 
   bool passed() const;
   const std::vector<TrainStep>& reference_of(const Curve& curve) const {
@@ -86,7 +81,7 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 // Single-device and indexed curves within the limit, where one is known for the model's dtype, and explained
 // where they were judged; each baseline of more than one rank farther than the single-device curve, there
 // kBaselineFactor times as far.
-std::vector<CurveGate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype);
+std::vector<dashboard::Gate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype);
 
 // One row for each curve, and what was not judged.
 std::string markdown_table(const CurvesOptions& options, const CurvesReport& report);

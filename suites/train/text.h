@@ -11,7 +11,6 @@ namespace lockstep::suites {
 
 // The token before the first byte of every example; bytes are 0 to 255.
 inline constexpr int64_t kBeginToken = 256;
-inline constexpr int64_t kVocabulary = 257;
 
 // An empty path: the text that Lockstep ships, from where it was built or where it is installed. Throws Error
 // with the path and the reason if the file cannot be read or is shorter than `least` bytes.

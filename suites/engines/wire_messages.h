@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Case as JSON and bytes, so that an engine needs neither a parser of tokens nor a generator of values.
+// A Case, and what an engine answers, as JSON and bytes: an engine needs neither a parser of tokens nor a
+// generator of values.
 #pragma once
 #include <vector>
 
 #include "oracle/program/program.h"
 #include "oracle/program/values.h"
+#include "suites/core/engine_under_test.h"
 #include "suites/engines/wire.h"
 
 namespace lockstep::suites::wire {
@@ -18,5 +20,13 @@ struct GivenCase {
   std::vector<oracle::InputTensors> inputs;  // locals only of what pends
 };
 GivenCase read_case(const Message& message);
+
+Message write_result(const EngineResult& result, const DeviceMesh& mesh);
+// @post as many values as the Case has, each with a local tensor for every position of its mesh. Throws what
+// wire_values.h says for any other message.
+EngineResult read_result(const Message& message, const oracle::Case& c);
+
+Json write_profile(const EngineProfile& profile);
+EngineProfile read_profile(const Json& json);
 
 }  // namespace lockstep::suites::wire
