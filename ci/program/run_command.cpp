@@ -16,6 +16,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
+#include "suites/engines/make_engine.h"
 #include "suites/harness/run.h"
 #include "suites/harness/tell.h"
 
@@ -289,18 +290,21 @@ Lane parse_lane(const std::string& text) {
 }
 
 void add_world(CLI::App& app, std::string& world) {
-  app.add_option(
-      "--world", world,
-      "local (default): one thread hosts all ranks; thread: one rank a thread; gloo and nccl are not "
-      "built yet");
+  std::string which;
+  for (const auto& row : suites::worlds())
+    which += concat(row.name, which.empty() ? " (default): " : ": ", row.what, "; ");
+  app.add_option("--world", world, which + "gloo and nccl are not built yet");
 }
 
 void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
                  const std::string& engine, const std::string& fault,
                  const std::vector<std::string>& suites) {
-  const bool known = world == "local" || world == "thread";
+  const auto worlds = suites::worlds();
+  const bool known =
+      std::any_of(worlds.begin(), worlds.end(), [&](const auto& row) { return world == row.name; });
   const bool of_processes = !known && (world == "gloo" || world == "nccl");
-  LOCKSTEP_CHECK(known || of_processes, "[", command, "] --world ", world, ": write local or thread");
+  LOCKSTEP_CHECK(known || of_processes, "[", command, "] --world ", world, ": write ",
+                 names_of(worlds, "or"));
   const auto asked =
       concat(of_processes ? " --world " + world : "", ranks ? concat(" --ranks ", *ranks) : "");
   if (!asked.empty())

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/make_engine.h"
 
-#include <array>
 #include <filesystem>
 
 #include "engine/lane/numerics.h"
@@ -12,16 +11,33 @@
 namespace lockstep::suites {
 namespace {
 
-constexpr std::array<EngineRow, 2> kEngines = {{
-    {"lockstep", "Lockstep's own engine, in this process"},
-    {"lockstep-process", "the same in a process of its own, over the wire"},
-}};
-
 // This program itself, which serves its own engine.
 std::vector<std::string> own_command() {
   return {std::filesystem::read_symlink("/proc/self/exe").string(), "engine", "serve", "--numerics",
           entered_lane() == Lane::kExact ? "exact" : "fast"};
 }
+
+constexpr WorldRow kWorlds[] = {
+    {"local", "one thread hosts all ranks",
+     [](const EngineOptions& o) -> EnginePtr { return std::make_unique<LockstepEngine>(o.decorate); }},
+    {"thread", "one rank a thread",
+     [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
+};
+
+EnginePtr own_engine(const EngineOptions& options) {
+  for (const auto& world : kWorlds)
+    if (options.world == world.name) return world.make(options);
+  throw Error(
+      concat("[engine] no world is called '", options.world, "'; there are ", names_of(worlds(), "and")));
+}
+
+constexpr EngineRow kEngines[] = {
+    {"lockstep", "Lockstep's own engine, in this process", own_engine},
+    {"lockstep-process", "the same in a process of its own, over the wire",
+     [](const EngineOptions& o) -> EnginePtr {
+       return std::make_unique<ProcessEngine>(own_command(), o.seconds);
+     }},
+};
 
 }  // namespace
 
@@ -29,16 +45,18 @@ std::span<const EngineRow> engines() {
   return kEngines;
 }
 
+std::span<const WorldRow> worlds() {
+  return kWorlds;
+}
+
 EnginePtr make_engine(const std::string& name, const EngineOptions& options) {
-  if (name == "lockstep" && options.world == "thread") return std::make_unique<ThreadEngine>();
-  LOCKSTEP_CHECK(options.world == "local", "[engine] ", name, " does not run in the ", options.world,
-                 " world; leave out --world");
-  if (name == "lockstep") return std::make_unique<LockstepEngine>(options.decorate);
-  if (name == "lockstep-process") return std::make_unique<ProcessEngine>(own_command(), options.seconds);
-  LOCKSTEP_CHECK(
-      name.find_first_of(" /") != std::string::npos, "[engine] no engine is called '", name,
-      "'; there are lockstep and lockstep-process, or give the command of one that speaks the wire "
-      "(suites/engines/WIRE.md)");
+  LOCKSTEP_CHECK(name == kEngines[0].name || options.world == kWorlds[0].name, "[engine] ", name,
+                 " does not run in the ", options.world, " world; leave out --world");
+  for (const auto& engine : kEngines)
+    if (name == engine.name) return engine.make(options);
+  LOCKSTEP_CHECK(name.find_first_of(" /") != std::string::npos, "[engine] no engine is called '", name,
+                 "'; there are ", names_of(engines(), "and"),
+                 ", or give the command of one that speaks the wire (suites/engines/WIRE.md)");
   return std::make_unique<ProcessEngine>(std::vector<std::string>{"/bin/sh", "-c", "exec " + name},
                                          options.seconds);
 }

@@ -10,18 +10,36 @@
 
 namespace lockstep::suites {
 
+struct EngineOptions {
+  std::string world = "local";                  // of "lockstep": one of worlds()
+  double seconds = 120;                         // of an engine in another process: for one answer
+  LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
+};
 struct EngineRow {
   const char* name;
   const char* what;
+  EnginePtr (*make)(const EngineOptions& options);
 };
 // The engines that have a name of their own; the first is the default.
 std::span<const EngineRow> engines();
 
-struct EngineOptions {
-  std::string world = "local";  // of "lockstep": which World hosts the ranks of each run; or "thread"
-  double seconds = 120;         // of an engine in another process: for one answer
-  LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
+struct WorldRow {
+  const char* name;
+  const char* what;
+  EnginePtr (*make)(const EngineOptions& options);  // Lockstep's own engine in such a World
 };
+// The Worlds that "lockstep" runs in; the first is the default.
+std::span<const WorldRow> worlds();
+
+// The names of the rows, the last one after this word: "local or thread".
+template <class Row>
+std::string names_of(std::span<const Row> rows, const std::string& word) {
+  std::string text;
+  for (const auto& row : rows)
+    text += (text.empty() ? "" : &row == &rows.back() ? " " + word + " " : ", ") + std::string(row.name);
+  return text;
+}
+
 // A name of the table, or a command (a word with a slash, or several words) that speaks the wire (WIRE.md).
 // Throws Error that lists the names, or says why the command did not begin to speak.
 // @pre options.world is "local", or name is "lockstep".
