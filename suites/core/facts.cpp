@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/layout/layout.h"
+#include "oracle/program/values.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/outcome.h"
 
