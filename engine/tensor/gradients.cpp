@@ -16,7 +16,8 @@
 namespace lockstep {
 namespace {
 
-// On a tensor that is autograd's own, and was as it is now at this version.
+// On a tensor that is autograd's own, and was as it is now at this version; one for a tensor and its views,
+// which have one version.
 struct Own : c10::BackendMeta {
   explicit Own(int64_t v) : version(v) {}
   int64_t version;
@@ -46,14 +47,15 @@ bool is_users(const at::RecordFunction& node) {
   return std::string_view(node.name()).starts_with("torch::autograd::CppNode<");
 }
 
-// A result's, when libtorch has done above the engine what it does: raised what was written in place, and
-// given a view the version of its base.
-int64_t coming_version(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
-                       const at::Tensor& result) {
-  if (op.schema().is_mutable()) return result._version() + 1;
+// Above the engine libtorch raises the version of what was written in place, and gives a view its base's.
+c10::intrusive_ptr<c10::BackendMeta> own_of(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
+                                            const at::Tensor& result) {
   const auto& returns = op.schema().returns();
-  const bool view = !returns.empty() && returns[0].alias_info() != nullptr && !given.empty();
-  return view ? given[0]._version() : result._version();
+  const bool aliases = !given.empty() && !returns.empty() && returns[0].alias_info() != nullptr;
+  if (!aliases) return c10::make_intrusive<Own>(result._version());
+  auto own = given[0].unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr();
+  if (op.schema().is_mutable()) ++static_cast<Own&>(*own).version;
+  return own;
 }
 
 bool ends_in_dtensor() {
@@ -92,8 +94,7 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
   if (!std::all_of(given.begin(), given.end(), [](auto& t) { return !t.defined() || made_by_autograd(t); }))
     return;
   const auto mark = [&](const at::Tensor& t) {
-    if (t.defined() && !is_dtensor(t))
-      t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Own>(coming_version(op, given, t)));
+    if (t.defined() && !is_dtensor(t)) t.unsafeGetTensorImpl()->set_backend_meta(own_of(op, given, t));
   };
   for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     if (stack[i].isTensor()) mark(stack[i].toTensor());
