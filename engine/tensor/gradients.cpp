@@ -52,8 +52,8 @@ c10::intrusive_ptr<c10::BackendMeta> own_of(const c10::OperatorHandle& op, c10::
                                             const at::Tensor& result) {
   const auto& returns = op.schema().returns();
   const bool aliases = !given.empty() && !returns.empty() && returns[0].alias_info() != nullptr;
-  if (!aliases) return c10::make_intrusive<Own>(result._version());
-  auto own = given[0].unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr();
+  auto own = aliases ? given[0].unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr() : nullptr;
+  if (own == nullptr) own = c10::make_intrusive<Own>(result._version());
   if (op.schema().is_mutable()) ++static_cast<Own&>(*own).version;
   return own;
 }
@@ -80,6 +80,8 @@ bool in_backward_pass() {
 
 bool made_by_autograd(const at::Tensor& tensor) {
   if (!tensor.defined()) return false;
+  // Of no elements there is nothing that ranks could hold differently; libtorch adds such up between nodes.
+  if (tensor.numel() == 0 && in_backward_pass()) return true;
   const auto* own = dynamic_cast<const Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
   return own != nullptr && own->version == tensor._version();
 }
