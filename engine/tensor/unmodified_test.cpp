@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "engine/tensor/dtensor.h"
+#include "engine/tensor/testing.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -269,16 +270,6 @@ TEST(Unmodified, WholeNumbersAreSummedExactly) {
 }
 
 // --- saving ---
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 // Catches: a file of one rank's shard, or of garbage; an error that does not say what to do.
 TEST(Unmodified, SavingNamesFullTensor) {
