@@ -40,6 +40,8 @@ std::pair<CLI::App&, Flags&> add_command(CLI::App& app, Chosen& chosen, const ch
 
 void add_run(CLI::App& app, Chosen& chosen);
 void add_replay(CLI::App& app, Chosen& chosen);
+// `lockstep worker`, which no help lists.
+void add_worker(CLI::App& app, Chosen& chosen);
 // `lockstep engine serve`.
 void add_engine(CLI::App& app, Chosen& chosen);
 void add_list(CLI::App& app, Chosen& chosen);

@@ -12,6 +12,7 @@
 #include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "suites/harness/worker_pool.h"
 
 namespace lockstep::program {
 namespace {
@@ -52,7 +53,8 @@ struct Quiet : c10::WarningHandler {
 int run_chosen(const Chosen& chosen, char** argv) {
   if (chosen.lane) {
     enter_lane(*chosen.lane, argv);
-    const auto refused = chosen.lane == Lane::kExact ? slice_probe() : std::string();
+    const auto refused =
+        *chosen.lane == Lane::kExact && !suites::called_to_pool() ? slice_probe() : std::string();
     if (!refused.empty())
       return end_with({kSkipped, "the exact lane does not hold on this processor or library: a slice of " +
                                      refused + " is not bitwise the op on the slice; use --numerics fast"},
@@ -68,7 +70,7 @@ std::string unknown_command(const CLI::App& app) {
   const auto words = at->remaining();
   if (words.empty() || at->get_require_subcommand_min() == 0) return {};
   std::string names;
-  for (const auto* command : at->get_subcommands([](const CLI::App*) { return true; }))
+  for (const auto* command : at->get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); }))
     names += (names.empty() ? "" : ", ") + command->get_name();
   return concat("there is no command '", at == &app ? "" : at->get_name() + " ", words.front(),
                 "'; there are: ", names);
@@ -92,8 +94,8 @@ int main(int argc, char** argv) {
       "canary survived;\n77 skipped. If several apply: 2, 7, 3, 8, 5, 1, 6, 4, 77, 0.");
   Chosen chosen{command_line(argc, argv)};
   for (const auto add :
-       {add_run, add_replay, add_engine, add_list, add_show, add_report, add_serve, add_merge, add_export,
-        add_publish, add_gate, add_bless, add_prune, add_bisect, add_bench, add_init, add_train})
+       {add_run, add_replay, add_worker, add_engine, add_list, add_show, add_report, add_serve, add_merge,
+        add_export, add_publish, add_gate, add_bless, add_prune, add_bisect, add_bench, add_init, add_train})
     add(app, chosen);
   Quiet quiet;
   c10::WarningUtils::set_warning_handler(&quiet);

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -16,11 +17,13 @@
 #include "oracle/plain/evaluate.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/core/hash_log.h"
+#include "suites/core/judge.h"
 #include "suites/core/most_ranks.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
+#include "suites/harness/spawn.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
 
@@ -30,7 +33,7 @@ namespace {
 struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
                              world = "local";
-  bool json = false;
+  bool json = false, alone = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
     if (!numerics.empty()) return parse_lane(numerics);
@@ -147,8 +150,8 @@ int conclude(const Said& said, int code) {
   return code;
 }
 
-// In a worker process, so that a case that crashes or hangs is told like any other.
-int replay(const Flags& flags) {
+// The case that was asked for, if it can be judged as the flags say.
+oracle::Case case_of(const Flags& flags) {
   LOCKSTEP_CHECK(flags.token.empty() != flags.bucket.empty(),
                  "[replay] give a token, or --bucket with a signature");
   auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
@@ -156,12 +159,22 @@ int replay(const Flags& flags) {
   LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
-  const auto& suite = suites::find_suite(c.suite);
+  suites::find_suite(c.suite);
   check_world("replay", flags.world, std::nullopt, flags.engine, flags.fault, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
                  flags.engine, "; leave --engine or --fault out");
   if (c.suite == "golden") suites::golden_folder();
+  return c;
+}
+
+suites::EnginePtr engine_of(const Flags& flags) {
+  return flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world})
+                             : suites::find_fault(flags.fault).plant();
+}
+
+[[noreturn]] void work(const Flags& flags, const oracle::Case& c) {
+  const auto& suite = suites::find_suite(c.suite);
   suites::PoolWork work;
   work.begin = [](int) {};
   work.run = [&](int64_t) {
@@ -170,8 +183,7 @@ int replay(const Flags& flags) {
     } catch (const Error& e) {
       throw suites::WorkerExit{kUsage, e.what()};
     }
-    const auto engine = flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world})
-                                            : suites::find_fault(flags.fault).plant();
+    const auto engine = engine_of(flags);
     if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
     const int code = exit_code_of(suite, outcome);
@@ -182,10 +194,22 @@ int replay(const Flags& flags) {
     throw suites::WorkerExit{kDifference, concat(kAnswer, answer(flags, c, suite, outcome, kDifference))};
   };
   work.end = [] {};
-  work.tick = [](int64_t, double) {};
+  suites::join_pool();
+  suites::work_in_pool(work);
+}
+
+// In a worker process, the same command once more, so that a case that crashes or hangs is told like any
+// other.
+int replay(const Flags& flags) {
+  const auto c = case_of(flags);
+  if (suites::called_to_pool()) work(flags, c);
+  if (flags.alone) {
+    suites::judge_safely(suites::find_suite(c.suite), c, *engine_of(flags));
+    std::_Exit(0);
+  }
   Said said;
-  work.message = [&](const std::string& text) { said(text); };
-  const int code = suites::run_pool({1, 1, 0, 120}, work).worker_code;
+  const suites::PoolListener listener{[](int64_t, double) {}, [&](const std::string& text) { said(text); }};
+  const int code = suites::run_pool({1, 1, 0, 120}, suites::this_command(), "", listener).worker_code;
   return conclude(said, code);
 }
 
@@ -204,6 +228,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");
   replay_app.add_flag("--json", flags.json, "Print JSON");
+  replay_app.add_flag("--alone", flags.alone, "Only judge, in this process: it ends with 0 if it lives")
+      ->group("");
 }
 
 }  // namespace lockstep::program

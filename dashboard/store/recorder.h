@@ -13,7 +13,7 @@ namespace lockstep::dashboard {
 
 class Store;
 
-// One recorder per store at a time, one thread. Every worker process opens its own file, after fork:
+// One recorder per store at a time, one thread. Every worker process opens its own file:
 //
 //   Store store = Store::open_writer("run.db.shard-3");
 //   Recorder recorder(store, run, "worker 3");

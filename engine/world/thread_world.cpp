@@ -2,7 +2,6 @@
 #include "engine/world/thread_world.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <condition_variable>
 #include <exception>
@@ -197,9 +196,6 @@ void rethrow_first(const std::vector<std::exception_ptr>& errors) {
 void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>& body,
                     std::chrono::milliseconds patience) {
   LOCKSTEP_CHECK(n >= 1, "[run_on_threads] a world needs at least one rank, not ", n);
-  // After a fork libtorch's first call makes its thread pool anew, unguarded: here, while there is one
-  // thread.
-  at::set_num_threads(at::get_num_threads());
   const auto board = std::make_shared<Board>(n, patience);
   std::vector<std::exception_ptr> errors(as_size(n));
   const auto parent = current_context();

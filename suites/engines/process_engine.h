@@ -35,7 +35,7 @@ class ProcessEngine : public EngineUnderTest {
   std::vector<std::string> command_;
   double seconds_;
   EngineProfile profile_;
-  pid_t child_ = -1, owner_ = -1;  // owner: who started it; a fork of that must not share its wire
+  pid_t child_ = -1;
   int socket_ = -1;
   uint64_t id_ = 0;
   std::optional<wire::Channel> channel_;

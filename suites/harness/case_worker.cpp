@@ -10,6 +10,8 @@
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
+#include "suites/harness/run_rows.h"
+#include "suites/harness/spawn.h"
 #include "suites/harness/tell.h"
 
 namespace lockstep::suites {
@@ -29,6 +31,12 @@ void storing(F&& f) {
   } catch (const dashboard::StoreError& e) {
     throw WorkerExit{kStoreUnusable, e.what()};
   }
+}
+
+std::vector<const Suite*> named(const std::vector<std::string>& names) {
+  std::vector<const Suite*> found;
+  for (const auto& name : names) found.push_back(&find_suite(name));
+  return found;
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -61,13 +69,12 @@ struct CaseWorker::Judged {
   int64_t time_ns = 0;
 };
 
-CaseWorker::CaseWorker(const RunOptions& options, const dashboard::Run& run,
-                       std::vector<dashboard::KeptCase> kept, Sequence sequence, Recorded recorded)
-    : options_(options),
-      run_(run),
-      kept_(std::move(kept)),
-      sequence_(std::move(sequence)),
-      recorded_(std::move(recorded)) {}
+CaseWorker::CaseWorker(const CaseJob& job)
+    : options_(job.options),
+      run_(job.run),
+      kept_(job.kept),
+      recorded_(job.recorded),
+      sequence_(named(job.chosen)) {}
 
 Planned CaseWorker::planned(int64_t number) {
   const auto before = static_cast<int64_t>(kept_.size());
@@ -111,6 +118,7 @@ void CaseWorker::begin(int worker) {
     store_ =
         std::make_unique<dashboard::Store>(dashboard::Store::open_writer(shard_path(options_.db, worker)));
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
+    for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
     again = uncommitted(worker);
     journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
   });
@@ -163,7 +171,8 @@ void CaseWorker::lost(const Lost& lost) {
   });
   if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
-  const auto minimal = shrink_crash(*p.suite, c, *engine_);
+  const auto minimal = shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault,
+                                        "--engine", options_.engine, "--world", options_.world});
   record_minimal(p, f, minimal);
   tell(p, minimal.c, judged.outcome);
 }
@@ -266,6 +275,14 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
 
 void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {
   say(failure_text(planned, c, outcome, replay_flags(options_.fault, options_.engine)));
+}
+
+void work_on(const CaseJob& job) {
+  CaseWorker worker(job);
+  work_in_pool({.begin = [&](int index) { worker.begin(index); },
+                .run = [&](int64_t number) { worker.run(number); },
+                .lost = [&](const Lost& lost) { worker.lost(lost); },
+                .end = [&] { worker.end(); }});
 }
 
 }  // namespace lockstep::suites

@@ -4,15 +4,14 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "dashboard/store/journal.h"
 #include "dashboard/store/recorder.h"
 #include "dashboard/store/store.h"
 #include "suites/core/facts.h"
+#include "suites/harness/case_job.h"
 #include "suites/harness/examine.h"
-#include "suites/harness/options.h"
 #include "suites/harness/sequence.h"
 #include "suites/harness/worker_pool.h"
 
@@ -22,14 +21,10 @@ namespace lockstep::suites {
 std::string shard_path(const std::string& db, int worker);
 std::string journal_path(const std::string& db, int worker);
 
-// Cases that a run has recorded already: suite name and index.
-using Recorded = std::map<std::string, std::set<int64_t>>;
-
 class CaseWorker {
  public:
   // Number k is the k-th kept case; the numbers after them are those of the sequence.
-  CaseWorker(const RunOptions& options, const dashboard::Run& run, std::vector<dashboard::KeptCase> kept,
-             Sequence sequence, Recorded recorded);
+  explicit CaseWorker(const CaseJob& job);
 
   // The four calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
   void begin(int worker);
@@ -55,14 +50,17 @@ class CaseWorker {
 
   const RunOptions& options_;
   const dashboard::Run& run_;
-  std::vector<dashboard::KeptCase> kept_;
+  const std::vector<dashboard::KeptCase>& kept_;
+  const Recorded& recorded_;
   Sequence sequence_;
-  Recorded recorded_;
   std::unique_ptr<dashboard::Store> store_;
   std::unique_ptr<dashboard::Recorder> recorder_;
   std::unique_ptr<dashboard::JournalWriter> journal_;
   std::unique_ptr<EngineUnderTest> engine_;
-  std::map<std::string, int> shrunk_;  // bucket -> how often
+  std::map<std::string, int64_t> shrunk_;  // bucket -> how often
 };
+
+// In a worker process of a run's pool: a CaseWorker to the end.
+[[noreturn]] void work_on(const CaseJob& job);
 
 }  // namespace lockstep::suites

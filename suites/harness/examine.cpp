@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "engine/values/error.h"
 #include "generators/shrink/shrink.h"
@@ -13,6 +12,7 @@
 #include "suites/core/facts.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/judge.h"
+#include "suites/harness/spawn.h"
 
 namespace lockstep::suites {
 namespace {
@@ -42,17 +42,12 @@ Outcome flaky(const oracle::Case& c, EngineUnderTest& engine, const Failed& fail
   return Flaky{"engine", text.empty() ? "the failure did not repeat itself: " + failure.explanation : text};
 }
 
-// Judges in a child process that shares nothing back; true if it died. Files that are open here are not
-// touched there.
-bool crashes(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {
+// True if the command died of this token, within 10 s.
+bool crashes(std::vector<std::string> judge, const oracle::Case& c) {
   beat();
-  const pid_t child = fork();
+  judge.push_back(oracle::to_token(c));
+  const pid_t child = spawn({.command = std::move(judge), .seconds = 10});
   if (child < 0) return false;
-  if (child == 0) {
-    alarm(10);
-    judge_safely(suite, c, engine);
-    _exit(0);
-  }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFSIGNALED(status) && WTERMSIG(status) != SIGALRM;
@@ -88,8 +83,9 @@ Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& 
   return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
 }
 
-Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, int64_t budget) {
-  const auto dies = [&](const oracle::Case& candidate) { return crashes(suite, candidate, engine); };
+Minimal shrink_crash(const oracle::Case& c, const std::vector<std::string>& judge, int64_t budget) {
+  const auto dies = [&](const oracle::Case& candidate) { return crashes(judge, candidate); };
+  if (!dies(c)) return {c, 0, false};
   const auto shrunk = generators::shrink(c, dies, budget);
   return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
 }

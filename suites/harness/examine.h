@@ -2,7 +2,8 @@
 // What the harness does with a case that failed: run it again on both sides, then shrink it within its
 // bucket.
 #pragma once
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "suites/core/suite.h"
 #include "suites/harness/worker_pool.h"
@@ -28,8 +29,9 @@ struct Minimal {
 Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& failure,
                        EngineUnderTest& engine, int64_t budget = kShrinkBudget);
 
-// The same for a case that crashed: candidates are judged in child processes, one each.
-Minimal shrink_crash(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine,
+// The same for a case that crashed. `judge`, with a token as one more argument, is the command that judges
+// it: a process for each candidate. A case that does not crash there is returned as it is.
+Minimal shrink_crash(const oracle::Case& c, const std::vector<std::string>& judge,
                      int64_t budget = kCrashBudget);
 
 }  // namespace lockstep::suites

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/values/error.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/faults/fault.h"
 
@@ -66,6 +67,31 @@ TEST(Examine, ShrinksWithinTheBucketAndTheBudget) {
     EXPECT_EQ(oracle::to_token(shrink_failure(suite, c, *f, *faulty, 0).c), oracle::to_token(c));
   }
   EXPECT_EQ(found, 3);
+}
+
+// Catches: a crash that is shrunk into a case that lives, past the budget, not at all, or though it does not
+// repeat itself; a process that ends by itself, or is slow, taken for a crash.
+TEST(Examine, ShrinksACrashWithinTheBudget) {
+  const auto dies_of = [](const std::string& words, const std::string& how) {
+    return std::vector<std::string>{"/bin/sh", "-c", concat("case \"$0\" in ", words, ") ", how, ";; esac")};
+  };
+  const auto& suite = find_suite("program");
+  auto c = suite.generate(1, 0);
+  for (int64_t i = 1; c.program.calls.size() < 3; ++i) c = suite.generate(1, i);
+  const auto op = c.program.calls[1].op;
+  const auto minimal = shrink_crash(c, dies_of("*" + op + "*", "kill -SEGV $$"));
+  EXPECT_LT(minimal.c.program.calls.size(), c.program.calls.size());
+  EXPECT_NE(oracle::to_token(minimal.c).find(op), std::string::npos);
+  EXPECT_GT(minimal.steps, 0);
+  for (const auto& judge :
+       {dies_of("nothing", "kill -SEGV $$"), dies_of("*", "exit 3"), dies_of("*", "kill -ALRM $$")}) {
+    const auto same = shrink_crash(c, judge);
+    EXPECT_EQ(oracle::to_token(same.c), oracle::to_token(c));
+    EXPECT_EQ(same.steps, 0);
+  }
+  const auto stopped = shrink_crash(c, dies_of("*", "kill -SEGV $$"), 1);
+  EXPECT_EQ(stopped.steps, 1);
+  EXPECT_TRUE(stopped.budget_ended);
 }
 
 }  // namespace

@@ -15,13 +15,15 @@
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
-#include "suites/harness/case_worker.h"
+#include "suites/harness/case_job.h"
 #include "suites/harness/environment.h"
 #include "suites/harness/gates.h"
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/harness/run_rows.h"
+#include "suites/harness/spawn.h"
 #include "suites/harness/witnesses.h"
+#include "suites/harness/worker_pool.h"
 
 namespace lockstep::suites {
 namespace {
@@ -114,22 +116,17 @@ int64_t count_of(const std::vector<dashboard::KeptCase>& kept) {
 PoolResult run_workers(const RunOptions& options, const RunPlan& plan, const Prepared& prepared,
                        const RunListener& listener) {
   if (plan.chosen.empty()) return {};
-  CaseWorker worker(options, prepared.run, prepared.kept, Sequence(plan.chosen), prepared.recorded);
   PoolOptions pool;
   pool.jobs = options.jobs;
   pool.cases = plan.cases == kEndless ? kEndless : in_shard(plan.cases, options) + count_of(prepared.kept);
   pool.seconds = options.seconds;
   pool.hang_seconds = options.hang_seconds;
-  PoolWork work;
-  work.begin = [&](int index) { worker.begin(index); };
-  work.run = [&](int64_t number) { worker.run(number); };
-  work.lost = [&](const Lost& lost) { worker.lost(lost); };
-  work.end = [&] { worker.end(); };
-  work.tick = [&](int64_t done, double seconds) {
+  CaseJob job{options, prepared.run, {}, prepared.kept, prepared.recorded};
+  for (const auto* suite : plan.chosen) job.chosen.emplace_back(suite->name);
+  const auto tick = [&](int64_t done, double seconds) {
     listener.progress(done, pool.cases == kEndless ? 0 : pool.cases, seconds);
   };
-  work.message = listener.message;
-  return run_pool(pool, work);
+  return run_pool(pool, {kThisProgram, "worker"}, bytes_of(job), {tick, listener.message});
 }
 
 // "left out of SUITE: …" -> cases of the suite that the engine could not run.

@@ -5,54 +5,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <exception>
-#include <optional>
-#include <vector>
 
 #include "engine/values/error.h"
-#include "suites/core/heartbeat.h"
+#include "suites/harness/pool_memory.h"
+#include "suites/harness/spawn.h"
 
 namespace lockstep::suites {
 namespace {
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-// What parent and workers share. Written by one worker each, so that a dead worker cannot leave a lock
-// behind.
-struct Slot {
-  std::atomic<int64_t> running;  // number of the case, -1 between cases
-  std::atomic<int64_t> beat_ns;
-  std::atomic<int64_t> done;
-  std::atomic<bool> settled;  // the running case is recorded
-  std::atomic<bool> ended;    // the worker leaves by itself, with an exit code that it means
-};
-constexpr int kMaxJobs = 256;
-struct Shared {
-  std::atomic<int64_t> next;
-  std::atomic<bool> stop;
-  Slot slots[kMaxJobs];
-};
-static_assert(std::atomic<int64_t>::is_always_lock_free);
-
-// In a worker process: where signs of life and say() go.
-struct Self {
-  Slot* slot = nullptr;
-  int pipe = -1;
-};
-Self self;
 
 volatile sig_atomic_t interrupted = 0;
 void on_interrupt(int) {
@@ -69,85 +34,49 @@ struct Worker {
 
 class Pool {
  public:
-  Pool(const PoolOptions& options, const PoolWork& work);
+  Pool(const PoolOptions& options, const std::vector<std::string>& command, const std::string& job,
+       const PoolListener& listener);
   ~Pool();
   PoolResult run();
 
  private:
-  void spawn(int index, std::optional<Lost> lost);
-  [[noreturn]] void worker_main(int index, const std::optional<Lost>& lost);
-  void work_loop(int index, const std::optional<Lost>& lost);
-  bool may_claim() const;
+  void start(int index);
   void read_messages(Worker& worker);
   void reap(int index, int status);
   void kill_if_hung(int index);
   void kill_all();
-  double seconds() const { return static_cast<double>(now_ns() - began_ns_) * 1e-9; }
 
-  const PoolOptions& options_;
-  const PoolWork& work_;
-  Shared* shared_;
+  const std::vector<std::string>& command_;
+  const PoolListener& listener_;
+  size_t size_;
+  int file_;
+  PoolMemory* shared_;
   std::vector<Worker> workers_;
   PoolResult result_;
-  int64_t began_ns_ = now_ns();
 };
 
-Pool::Pool(const PoolOptions& options, const PoolWork& work) : options_(options), work_(work) {
+Pool::Pool(const PoolOptions& options, const std::vector<std::string>& command, const std::string& job,
+           const PoolListener& listener)
+    : command_(command), listener_(listener), size_(sizeof(PoolMemory) + job.size()) {
   LOCKSTEP_CHECK(options.jobs >= 1 && options.jobs <= kMaxJobs, "[run] --jobs must be 1 to ", kMaxJobs);
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  file_ = memfd_create("lockstep pool", MFD_CLOEXEC);
+  void* memory = file_ < 0 || ftruncate(file_, static_cast<off_t>(size_)) != 0
+                     ? MAP_FAILED
+                     : mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) throw Broken(concat("[run] no shared memory: ", std::strerror(errno)));
-  shared_ = new (memory) Shared{};
+  shared_ = new (memory) PoolMemory{};
+  shared_->options = options;
+  std::copy(job.begin(), job.end(), shared_->job());
   workers_.resize(static_cast<size_t>(options.jobs));
 }
 
 Pool::~Pool() {
   kill_all();
-  munmap(shared_, sizeof(Shared));
+  munmap(shared_, size_);
+  close(file_);
 }
 
-bool Pool::may_claim() const {
-  return !shared_->stop && (options_.seconds <= 0 || seconds() < options_.seconds);
-}
-
-void Pool::work_loop(int index, const std::optional<Lost>& lost) {
-  auto& slot = shared_->slots[index];
-  work_.begin(index);
-  if (lost) work_.lost(*lost);
-  while (may_claim()) {
-    const int64_t number = shared_->next.fetch_add(1);
-    if (number >= options_.cases) break;
-    slot.beat_ns = now_ns();
-    slot.settled = false;
-    slot.running = number;
-    work_.run(number);
-    slot.done.fetch_add(1);
-    slot.running = -1;
-  }
-  work_.end();
-}
-
-void Pool::worker_main(int index, const std::optional<Lost>& lost) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  signal(SIGINT, SIG_IGN);
-  signal(SIGTERM, SIG_DFL);
-  for (auto& other : workers_)
-    if (other.pipe >= 0) close(other.pipe);
-  int code = 0;
-  try {
-    work_loop(index, lost);
-  } catch (const WorkerExit& e) {
-    code = e.code;
-    say(e.message);
-  } catch (const std::exception& e) {
-    code = 3;
-    say(concat("harness error in worker ", index, ": ", e.what()));
-  }
-  std::fflush(nullptr);
-  self.slot->ended = true;
-  _exit(code);
-}
-
-void Pool::spawn(int index, std::optional<Lost> lost) {
+void Pool::start(int index) {
   auto& worker = workers_[static_cast<size_t>(index)];
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -155,22 +84,15 @@ void Pool::spawn(int index, std::optional<Lost> lost) {
   auto& slot = shared_->slots[index];
   slot.running = -1;
   slot.ended = false;
-  slot.beat_ns = now_ns();
-  std::fflush(nullptr);
-  const pid_t pid = fork();
-  if (pid < 0)
-    throw Broken(
-        concat("[run] cannot start worker ", index, ": ", std::strerror(errno), "; use fewer --jobs"));
-  if (pid == 0) {
-    close(ends[0]);
-    self = {&slot, ends[1]};
-    on_beat([] { self.slot->beat_ns = now_ns(); });
-    worker_main(index, lost);
-  }
+  const auto place = concat(kPoolVariable, "=", index, " ", file_, " ", ends[1]);
+  worker.pid = spawn({.command = command_, .files = {file_, ends[1]}, .variable = place});
+  const int error = errno;
   close(ends[1]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  worker.pid = pid;
   worker.pipe = ends[0];
+  if (worker.pid < 0)
+    throw Broken(
+        concat("[run] cannot start worker ", index, ": ", std::strerror(error), "; use fewer --jobs"));
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
   worker.partial.clear();
   worker.killed_as_hung = false;
 }
@@ -183,7 +105,7 @@ void Pool::read_messages(Worker& worker) {
         worker.partial += buffer[i];
         continue;
       }
-      work_.message(worker.partial);
+      listener_.message(worker.partial);
       worker.partial.clear();
     }
 }
@@ -205,25 +127,21 @@ void Pool::reap(int index, int status) {
   if (number < 0) {
     if (++worker.idle_deaths >= 3)
       throw Broken(concat("[run] worker ", index, " dies before it begins a case"));
-    return spawn(index, std::nullopt);
+    return start(index);
   }
   worker.idle_deaths = 0;
   slot.done.fetch_add(1);
-  if (slot.settled) return spawn(index, std::nullopt);
+  if (slot.settled) return start(index);
   ++result_.lost;
-  const auto detail = WIFSIGNALED(status)
-                          ? concat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
-                          : concat("exit code ", WEXITSTATUS(status));
-  const bool hung = worker.killed_as_hung;
-  spawn(index,
-        Lost{number, hung, hung ? concat("no sign of life for ", options_.hang_seconds, " s") : detail});
+  slot.loss = {number, worker.killed_as_hung, status};
+  start(index);
 }
 
 void Pool::kill_if_hung(int index) {
   auto& worker = workers_[static_cast<size_t>(index)];
   auto& slot = shared_->slots[index];
   if (worker.pid < 0 || slot.running < 0 || worker.killed_as_hung) return;
-  if (static_cast<double>(now_ns() - slot.beat_ns) * 1e-9 < options_.hang_seconds) return;
+  if (static_cast<double>(now_ns() - slot.beat_ns) * 1e-9 < shared_->options.hang_seconds) return;
   worker.killed_as_hung = true;
   kill(worker.pid, SIGKILL);
 }
@@ -245,7 +163,8 @@ PoolResult Pool::run() {
   act.sa_handler = on_interrupt;
   sigaction(SIGINT, &act, &old_int);
   sigaction(SIGTERM, &act, &old_term);
-  for (int i = 0; i < options_.jobs; ++i) spawn(i, std::nullopt);
+  const int jobs = shared_->options.jobs;
+  for (int i = 0; i < jobs; ++i) start(i);
   for (bool alive = true; alive;) {
     std::vector<pollfd> waiting;
     for (const auto& w : workers_)
@@ -257,7 +176,7 @@ PoolResult Pool::run() {
     }
     alive = false;
     int64_t done = 0;
-    for (int i = 0; i < options_.jobs; ++i) {
+    for (int i = 0; i < jobs; ++i) {
       auto& w = workers_[static_cast<size_t>(i)];
       if (w.pid > 0) {
         read_messages(w);
@@ -268,9 +187,9 @@ PoolResult Pool::run() {
       alive |= w.pid > 0;
       done += shared_->slots[i].done;
     }
-    work_.tick(done, seconds());
+    listener_.tick(done, shared_->seconds());
   }
-  result_.claimed = std::min<int64_t>(shared_->next, options_.cases);
+  result_.claimed = std::min<int64_t>(shared_->next, shared_->options.cases);
   sigaction(SIGINT, &old_int, nullptr);
   sigaction(SIGTERM, &old_term, nullptr);
   return result_;
@@ -278,27 +197,9 @@ PoolResult Pool::run() {
 
 }  // namespace
 
-PoolResult run_pool(const PoolOptions& options, const PoolWork& work) {
-  return Pool(options, work).run();
-}
-
-void settled() {
-  if (self.slot != nullptr) self.slot->settled = true;
-}
-
-void say(const std::string& text) {
-  if (self.pipe < 0) {
-    std::printf("%s\n", text.c_str());
-    return;
-  }
-  const char* begin = text.c_str();
-  for (size_t left = text.size() + 1; left > 0;) {
-    const ssize_t n = write(self.pipe, begin, left);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    begin += n;
-    left -= static_cast<size_t>(n);
-  }
+PoolResult run_pool(const PoolOptions& options, const std::vector<std::string>& command,
+                    const std::string& job, const PoolListener& listener) {
+  return Pool(options, command, job, listener).run();
 }
 
 }  // namespace lockstep::suites

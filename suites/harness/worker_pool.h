@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerPool: runs numbered cases in worker processes. A crash, a hang or a kill costs the case that was
-// running and nothing else: its number is handed to the worker that takes the place, which records it. Knows
-// nothing of suites.
+// WorkerPool: runs numbered cases in worker processes, each a program that is started anew. A crash, a hang
+// or a kill costs the case that was running and nothing else: its number is handed to the worker that takes
+// the place, which records it. Knows nothing of suites.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace lockstep::suites {
-
-// A case that took its process along.
-struct Lost {
-  int64_t number = 0;
-  bool hung = false;   // killed by the watchdog; otherwise the process died by itself or was killed
-  std::string detail;  // "signal 11 (Segmentation fault)"
-};
 
 struct PoolOptions {
   int jobs = 1;
@@ -23,12 +17,7 @@ struct PoolOptions {
   double hang_seconds = 120;  // without a beat for this long, a worker is killed
 };
 
-// begin, run, lost and end are called in the worker process; tick and message in the parent.
-struct PoolWork {
-  std::function<void(int worker)> begin;  // open files here: nothing opened before may cross the fork
-  std::function<void(int64_t number)> run;
-  std::function<void(const Lost& lost)> lost;
-  std::function<void()> end;
+struct PoolListener {
   std::function<void(int64_t done, double seconds)> tick;
   std::function<void(const std::string& text)> message;
 };
@@ -40,9 +29,32 @@ struct PoolResult {
   int64_t lost = 0;
 };
 
+// Runs `command` (the path of a program first) as each worker, which must call join_pool, then work_in_pool.
 // @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with
-// the parent. @pre the process has one thread.
-PoolResult run_pool(const PoolOptions& options, const PoolWork& work);
+// the parent.
+PoolResult run_pool(const PoolOptions& options, const std::vector<std::string>& command,
+                    const std::string& job, const PoolListener& listener);
+
+// A case that took its process along.
+struct Lost {
+  int64_t number = 0;
+  bool hung = false;   // killed by the watchdog; otherwise the process died by itself or was killed
+  std::string detail;  // "signal 11 (Segmentation fault)"
+};
+
+struct PoolWork {
+  std::function<void(int worker)> begin;
+  std::function<void(int64_t number)> run;
+  std::function<void(const Lost& lost)> lost;
+  std::function<void()> end;
+};
+
+// This process was started as a worker.
+bool called_to_pool();
+// @returns the job of its pool. Throws Error if it was not started as a worker.
+std::string join_pool();
+// Claims and runs cases until there are none, and ends the process. @pre join_pool()
+[[noreturn]] void work_in_pool(const PoolWork& work);
 
 // In a worker: the running case is recorded; should the process die from here on, the case is not lost.
 void settled();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each test states which fault it would catch. Real processes that really die.
+// Each test states which fault it would catch. Real processes that really die: this program once more, in
+// which the test Worker runs instead of the others.
 #include "suites/harness/worker_pool.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +9,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <map>
 #include <set>
+#include <thread>
 
+#include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
+#include "suites/harness/spawn.h"
 
 namespace lockstep::suites {
 namespace {
@@ -22,99 +28,162 @@ struct Ledger {
   std::atomic<int> hung;
 };
 
-Ledger* new_ledger() {
-  void* memory = mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return new (memory) Ledger{};
+Ledger* map(int file) {
+  void* memory = mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  LOCKSTEP_CHECK(memory != MAP_FAILED, "no ledger");
+  return static_cast<Ledger*>(memory);
 }
 
-PoolWork work_on(Ledger* ledger, std::function<void(int64_t)> body) {
-  PoolWork work;
-  work.begin = [](int) {};
-  work.run = [ledger, body](int64_t n) {
-    body(n);
-    ++ledger->runs[n];
-  };
-  work.lost = [ledger](const Lost& l) {
-    ++ledger->lost[l.number];
-    ledger->hung += l.hung;
-  };
-  work.end = [] {};
-  work.tick = [](int64_t, double) {};
-  work.message = [](const std::string&) {};
-  return work;
+// A pool whose workers do what `body` names below.
+struct Trial {
+  Trial(const PoolOptions& options, const std::string& body) {
+    const int file = memfd_create("ledger", 0);
+    LOCKSTEP_CHECK(file >= 0 && ftruncate(file, sizeof(Ledger)) == 0, "no ledger");
+    ledger = map(file);
+    const auto job = concat(body, " /proc/", getpid(), "/fd/", file);
+    const PoolListener listener{[](int64_t, double) {},
+                                [&](const std::string& text) { messages.insert(text); }};
+    result = run_pool(options, {kThisProgram, "--gtest_filter=*Worker", "--gtest_also_run_disabled_tests"},
+                      job, listener);
+    close(file);
+  }
+  Ledger* ledger;
+  std::multiset<std::string> messages;
+  PoolResult result;
+};
+
+int touched = 0;  // by the parent
+
+using Body = void (*)(int64_t);
+const std::map<std::string, Body> kBodies = {
+    {"crash",
+     [](int64_t n) {
+       if (n % 7 == 3) kill(getpid(), SIGSEGV);
+       if (n == 11) _exit(0);  // a library that exits takes the case along, too
+     }},
+    {"hang",
+     [](int64_t n) {
+       if (n == 2)
+         for (;;) usleep(1000);
+       if (n == 4)
+         for (int i = 0; i < 10; ++i) {
+           usleep(120000);
+           beat();
+         }
+     }},
+    {"slow", [](int64_t) { usleep(200000); }},
+    {"full disk",
+     [](int64_t n) {
+       if (n == 5) throw WorkerExit{7, "disk full"};
+     }},
+    {"talk", [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); }},
+    {"fresh",
+     [](int64_t) {
+       std::ifstream status("/proc/self/status");
+       for (std::string line; std::getline(status, line);)
+         if (line.starts_with("Threads:")) say(concat(touched, " ", line));
+     }},
+};
+
+// Not a test: what a worker of a Trial does.
+TEST(WorkerPool, DISABLED_Worker) {
+  if (!called_to_pool()) GTEST_SKIP() << "not started as a worker";
+  const auto job = join_pool();
+  const auto space = job.rfind(' ');
+  auto* file = std::fopen(job.substr(space + 1).c_str(), "r+");
+  auto* ledger = map(fileno(file));
+  const auto body = kBodies.at(job.substr(0, space));
+  work_in_pool({.begin = [](int) {},
+                .run =
+                    [&](int64_t n) {
+                      body(n);
+                      ++ledger->runs[n];
+                    },
+                .lost =
+                    [&](const Lost& l) {
+                      ++ledger->lost[l.number];
+                      ledger->hung += l.hung;
+                    },
+                .end = [] {}});
 }
 
 // Catches: a case run twice, never, or counted both as run and as lost after a crash.
 TEST(WorkerPool, EveryCaseOnceThoughSomeCrash) {
   for (const int jobs : {1, 2, 3}) {
-    auto* ledger = new_ledger();
-    const auto result = run_pool({jobs, 40, 0, 30}, work_on(ledger, [](int64_t n) {
-                                   if (n % 7 == 3) kill(getpid(), SIGSEGV);
-                                   if (n == 11) _exit(0);  // a library that exits takes the case along, too
-                                 }));
-    EXPECT_EQ(result.claimed, 40);
+    const Trial trial({jobs, 40, 0, 30}, "crash");
+    EXPECT_EQ(trial.result.claimed, 40);
     for (int n = 0; n < 40; ++n) {
       const bool dies = n % 7 == 3;
       if (n == 11) continue;
-      EXPECT_EQ(ledger->runs[n], dies ? 0 : 1) << n;
-      EXPECT_EQ(ledger->lost[n], dies ? 1 : 0) << n;
+      EXPECT_EQ(trial.ledger->runs[n], dies ? 0 : 1) << n;
+      EXPECT_EQ(trial.ledger->lost[n], dies ? 1 : 0) << n;
     }
-    EXPECT_EQ(ledger->lost[11], 1);
-    EXPECT_EQ(result.lost, 7);
+    EXPECT_EQ(trial.ledger->lost[11], 1);
+    EXPECT_EQ(trial.result.lost, 7);
   }
 }
 
 // Catches: a watchdog that never fires, that kills a worker which beats, or that reports a hang as a crash.
 TEST(WorkerPool, KillsAHangButNotASlowCaseThatBeats) {
-  auto* ledger = new_ledger();
-  const auto result = run_pool({2, 6, 0, 0.6}, work_on(ledger, [](int64_t n) {
-                                 if (n == 2)
-                                   for (;;) usleep(1000);
-                                 if (n == 4)
-                                   for (int i = 0; i < 10; ++i) {
-                                     usleep(120000);
-                                     beat();
-                                   }
-                               }));
-  EXPECT_EQ(result.lost, 1);
-  EXPECT_EQ(ledger->lost[2], 1);
-  EXPECT_EQ(ledger->hung, 1);
-  EXPECT_EQ(ledger->runs[4], 1);
+  const Trial trial({2, 6, 0, 0.6}, "hang");
+  EXPECT_EQ(trial.result.lost, 1);
+  EXPECT_EQ(trial.ledger->lost[2], 1);
+  EXPECT_EQ(trial.ledger->hung, 1);
+  EXPECT_EQ(trial.ledger->runs[4], 1);
 }
 
 // Catches: a time limit that leaves holes in the sequence, or cuts a case.
 TEST(WorkerPool, TimeRunsAPrefix) {
-  auto* ledger = new_ledger();
-  const auto result = run_pool({2, 64, 0.3, 30}, work_on(ledger, [](int64_t) { usleep(30000); }));
-  EXPECT_GT(result.claimed, 2);
-  EXPECT_LT(result.claimed, 64);
-  for (int n = 0; n < 64; ++n) EXPECT_EQ(ledger->runs[n], n < result.claimed ? 1 : 0) << n;
+  const Trial trial({2, 64, 5, 30}, "slow");
+  EXPECT_GT(trial.result.claimed, 2);
+  EXPECT_LT(trial.result.claimed, 64);
+  for (int n = 0; n < 64; ++n) EXPECT_EQ(trial.ledger->runs[n], n < trial.result.claimed ? 1 : 0) << n;
 }
 
 // Catches: an error that a worker reports by code (full disk) being taken for a crash, or lost.
 TEST(WorkerPool, AWorkersOwnCodeEndsThePool) {
-  auto* ledger = new_ledger();
-  std::set<std::string> messages;
-  auto work = work_on(ledger, [](int64_t n) {
-    if (n == 5) throw WorkerExit{7, "disk full"};
-  });
-  work.message = [&](const std::string& text) { messages.insert(text); };
-  const auto result = run_pool({2, 64, 0, 30}, work);
-  EXPECT_EQ(result.worker_code, 7);
-  EXPECT_TRUE(messages.contains("disk full"));
-  EXPECT_EQ(result.lost, 0);
+  const Trial trial({2, 64, 0, 30}, "full disk");
+  EXPECT_EQ(trial.result.worker_code, 7);
+  EXPECT_TRUE(trial.messages.contains("disk full"));
+  EXPECT_EQ(trial.result.lost, 0);
 }
 
 // Catches: messages torn or joined on their way to the parent.
 TEST(WorkerPool, MessagesArriveWhole) {
-  auto* ledger = new_ledger();
-  std::multiset<std::string> messages;
-  auto work = work_on(ledger, [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); });
-  work.message = [&](const std::string& text) { messages.insert(text); };
-  run_pool({3, 26, 0, 30}, work);
-  EXPECT_EQ(messages.size(), 26u);
+  const Trial trial({3, 26, 0, 30}, "talk");
+  EXPECT_EQ(trial.messages.size(), 26u);
   for (int n = 0; n < 26; ++n)
-    EXPECT_EQ(messages.count(std::string(9000, static_cast<char>('a' + n))), 1u) << n;
+    EXPECT_EQ(trial.messages.count(std::string(9000, static_cast<char>('a' + n))), 1u) << n;
+}
+
+// Catches: a worker that has what this process made of itself: its threads' state, its statics, its devices.
+TEST(WorkerPool, AWorkerIsAFreshProcess) {
+  touched = 1;
+  std::atomic<bool> done = false;
+  std::jthread other([&] {
+    while (!done) usleep(1000);
+  });
+  const Trial trial({1, 1, 0, 30}, "fresh");
+  done = true;
+  EXPECT_EQ(trial.messages, std::multiset<std::string>{"0 Threads:\t1"});
+}
+
+// Catches: a pool that waits for, or starts forever, a program that is no worker.
+TEST(WorkerPool, AProgramThatDoesNotJoinIsAnError) {
+  const PoolListener deaf{[](int64_t, double) {}, [](const std::string&) {}};
+  EXPECT_THROW(run_pool({1, 1, 0, 30}, {"/bin/true"}, "", deaf), Broken);
+  EXPECT_THROW(run_pool({1, 1, 0, 30}, {"/nosuch"}, "", deaf), Broken);
+}
+
+// Catches: a process that takes any place for one, and writes into what it happens to have open.
+TEST(WorkerPool, AWrongPlaceIsAnError) {
+  EXPECT_FALSE(called_to_pool());
+  EXPECT_THROW(join_pool(), Error);
+  for (const auto* place : {"", "0", "x y z", "0 999 1", "-1 0 1", "0 0 1", "256 0 1"}) {
+    setenv("LOCKSTEP_POOL", place, 1);
+    EXPECT_THROW(join_pool(), Error) << place;
+  }
+  unsetenv("LOCKSTEP_POOL");
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's half of a pool.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "engine/values/error.h"
+#include "suites/core/heartbeat.h"
+#include "suites/harness/pool_memory.h"
+
+namespace lockstep::suites {
+namespace {
+
+// Where signs of life and say() go.
+struct Self {
+  PoolMemory* memory = nullptr;
+  Slot* slot = nullptr;
+  int pipe = -1;
+};
+Self self;
+
+Lost told(const Loss& loss) {
+  const auto [number, hung, status] = loss;
+  if (hung) return {number, true, concat("no sign of life for ", self.memory->options.hang_seconds, " s")};
+  return {number, false,
+          WIFSIGNALED(status) ? concat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
+                              : concat("exit code ", WEXITSTATUS(status))};
+}
+
+bool may_claim() {
+  const auto& pool = *self.memory;
+  return !pool.stop && (pool.options.seconds <= 0 || pool.seconds() < pool.options.seconds);
+}
+
+void work_loop(const PoolWork& work) {
+  auto& slot = *self.slot;
+  work.begin(static_cast<int>(self.slot - self.memory->slots));
+  const auto loss = std::exchange(slot.loss, {});
+  if (loss.number >= 0) work.lost(told(loss));
+  while (may_claim()) {
+    const int64_t number = self.memory->next.fetch_add(1);
+    if (number >= self.memory->options.cases) break;
+    slot.beat_ns = now_ns();
+    slot.settled = false;
+    slot.running = number;
+    work.run(number);
+    slot.done.fetch_add(1);
+    slot.running = -1;
+  }
+  work.end();
+}
+
+// The memory behind the descriptor, `size` bytes; nullptr: that of no pool.
+PoolMemory* map(int file, size_t& size) {
+  struct stat is {};
+  if (fstat(file, &is) != 0 || !S_ISREG(is.st_mode)) return nullptr;
+  size = static_cast<size_t>(is.st_size);
+  if (size < sizeof(PoolMemory)) return nullptr;
+  void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  auto* memory = static_cast<PoolMemory*>(at);
+  return at != MAP_FAILED && memory->mark == kPoolMark ? memory : nullptr;
+}
+
+}  // namespace
+
+bool called_to_pool() {
+  return self.slot != nullptr || std::getenv(kPoolVariable) != nullptr;
+}
+
+std::string join_pool() {
+  const char* place = std::getenv(kPoolVariable);
+  const std::string text = place == nullptr ? "" : place;
+  int slot = -1, file = -1, pipe = -1;
+  size_t size = 0;
+  const bool read = std::sscanf(text.c_str(), "%d %d %d", &slot, &file, &pipe) == 3;
+  auto* memory =
+      read && slot >= 0 && slot < kMaxJobs && fcntl(pipe, F_GETFD) >= 0 ? map(file, size) : nullptr;
+  LOCKSTEP_CHECK(
+      memory != nullptr, "[worker] ", kPoolVariable, "='", text,
+      "' is no place among workers; `lockstep run` and `lockstep replay` start theirs by themselves");
+  // What this process starts is not of the pool.
+  unsetenv(kPoolVariable);
+  close(file);
+  fcntl(pipe, F_SETFD, FD_CLOEXEC);
+  self = {memory, &memory->slots[slot], pipe};
+  on_beat([] { self.slot->beat_ns = now_ns(); });
+  return {memory->job(), size - sizeof(PoolMemory)};
+}
+
+void work_in_pool(const PoolWork& work) {
+  int code = 0;
+  try {
+    work_loop(work);
+  } catch (const WorkerExit& e) {
+    code = e.code;
+    say(e.message);
+  } catch (const std::exception& e) {
+    code = 3;
+    say(concat("harness error in worker ", self.slot - self.memory->slots, ": ", e.what()));
+  }
+  std::fflush(nullptr);
+  self.slot->ended = true;
+  _exit(code);
+}
+
+void settled() {
+  if (self.slot != nullptr) self.slot->settled = true;
+}
+
+void say(const std::string& text) {
+  if (self.pipe < 0) {
+    std::printf("%s\n", text.c_str());
+    return;
+  }
+  const char* begin = text.c_str();
+  for (size_t left = text.size() + 1; left > 0;) {
+    const ssize_t n = write(self.pipe, begin, left);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    begin += n;
+    left -= static_cast<size_t>(n);
+  }
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts programs: a fork and at once an exec, so that no thread, lock or device context of this process
+// lives on in the other.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::suites {
+
+inline constexpr const char* kThisProgram = "/proc/self/exe";
+// This process's own command.
+std::vector<std::string> this_command();
+
+struct Spawn {
+  std::vector<std::string> command{};  // the path of the program first
+  std::vector<int> files{};            // descriptors that it inherits besides the standard ones
+  std::string variable{};              // "NAME=VALUE" of its environment, besides ours; may be empty
+  unsigned seconds = 0;                // after which SIGALRM ends it; 0: no limit
+};
+// @returns its process id; -1: there is none, and errno says why. It dies with this process, and a Ctrl-C of
+// the terminal is not for it. One that cannot be executed ends with code 127.
+pid_t spawn(const Spawn& what);
+
+}  // namespace lockstep::suites
