@@ -23,11 +23,12 @@ double move_cost(const Placement& from, const Placement& to, double bytes, doubl
   return distributes(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
 }
 
-// The row with every Shard replaced by an InterleavedShard of as many parts.
-Row interleaved(const Row& row, int64_t parts) {
+// The row with every Shard replaced by a shard of this kind. Tensors that are cut so in one dimension have it
+// in the same pieces, as with Shard, wherever it is as long.
+Row like(const Row& row, const Placement& kind) {
   Row result = row;
-  const auto replace = [parts](Placement& p) {
-    if (const auto* shard = std::get_if<Shard>(&p)) p = InterleavedShard{shard->dim, parts};
+  const auto replace = [&kind](Placement& p) {
+    if (const auto* shard = std::get_if<Shard>(&p)) p = with_dim(kind, shard->dim);
   };
   for (auto& p : result.inputs) replace(p);
   for (auto& p : result.outputs) replace(p);
@@ -155,9 +156,8 @@ class Chooser {
     for (const auto& [input, dim] : row.even) {
       const auto in = [input = input](const Row& r) { return r.inputs[input]; };
       // Interleaving cuts each of its parts, so each of them has to divide.
-      const auto* strided = std::get_if<InterleavedShard>(&row.inputs[input]);
-      const int64_t parts = strided == nullptr ? 1 : strided->parts;
-      if (operands_.metas[input].shape[as_size(dim)] % (factor(in, dim) * parts) != 0) return false;
+      const int64_t pieces = factor(in, dim) * parts(row.inputs[input]);
+      if (operands_.metas[input].shape[as_size(dim)] % pieces != 0) return false;
     }
     for (const int64_t dim : row.even_outputs) {
       const auto out = [](const Row& r) { return r.outputs[0]; };
@@ -310,12 +310,13 @@ Rows legal_rows(const OpEntry& entry, const OpCall& call) {
   });
   if (!entry.own_interleaved) {
     const size_t plain = rows.size();
-    std::vector<int64_t> done;
+    Placements done;
     for (const auto& current : call.current) {
-      const auto* strided = std::get_if<InterleavedShard>(&current);
-      if (strided == nullptr || std::find(done.begin(), done.end(), strided->parts) != done.end()) continue;
-      done.push_back(strided->parts);
-      for (size_t i = 0; i < plain; ++i) rows.push_back(interleaved(rows[i], strided->parts));
+      if (!is_scattered(current)) continue;
+      const auto kind = with_dim(current, 0);
+      if (std::find(done.begin(), done.end(), kind) != done.end()) continue;
+      done.push_back(kind);
+      for (size_t i = 0; i < plain; ++i) rows.push_back(like(rows[i], kind));
     }
   }
   rows.push_back(replicate_row(call));

@@ -59,19 +59,41 @@ Placement parse_ragged(std::string_view text) {
 }  // namespace
 
 int64_t shard_dim(const Placement& p) {
-  if (const auto* s = std::get_if<Shard>(&p)) return s->dim;
-  if (const auto* s = std::get_if<InterleavedShard>(&p)) return s->dim;
-  return -1;
+  return std::visit(
+      [](const auto& of) -> int64_t {
+        if constexpr (requires { of.dim; }) return of.dim;
+        return -1;
+      },
+      p);
+}
+
+int64_t parts(const Placement& p) {
+  return std::visit(
+      [](const auto& of) -> int64_t {
+        if constexpr (requires { of.parts; }) return of.parts;
+        return 1;
+      },
+      p);
 }
 
 Placement with_dim(const Placement& p, int64_t dim) {
-  if (std::holds_alternative<Shard>(p)) return Shard{dim};
-  if (const auto* s = std::get_if<InterleavedShard>(&p)) return InterleavedShard{dim, s->parts};
-  throw Broken(concat("[placement] with_dim of ", p, ", which has no dimension"));
+  return std::visit(
+      [&](auto of) -> Placement {
+        if constexpr (requires { of.dim; }) {
+          of.dim = dim;
+          return of;
+        }
+        throw Broken(concat("[placement] with_dim of ", p, ", which has no dimension"));
+      },
+      p);
 }
 
 const char* name(ReduceOp op) {
   return entry(op).name;
+}
+
+std::string kind(const Placement& p) {
+  return distributes(p) ? to_string(p).substr(0, 1) : to_string(p);
 }
 
 std::string to_string(const Placement& p) {

@@ -6,19 +6,25 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
 namespace lockstep {
 
+// Each kind names its fields. One with a `dim` cuts this tensor dimension, whatever the tensor: all below
+// that asks for shards takes it for one.
+
 // Every rank along the mesh dimension holds the same bits.
 struct Replicate {
+  auto fields() const { return std::tie(); }
   bool operator==(const Replicate&) const = default;
 };
 
 // Tensor dimension `dim` is cut as torch.chunk does: pieces of ceil(n/m), the last ones shorter or empty.
 struct Shard {
   int64_t dim = 0;
+  auto fields() const { return std::tie(dim); }
   bool operator==(const Shard&) const = default;
 };
 
@@ -27,6 +33,7 @@ struct Shard {
 struct InterleavedShard {
   int64_t dim = 0;
   int64_t parts = 1;
+  auto fields() const { return std::tie(dim, parts); }
   bool operator==(const InterleavedShard&) const = default;
 };
 
@@ -37,6 +44,7 @@ struct InterleavedShard {
 struct RaggedShard {
   std::vector<int64_t> dims;
   std::vector<int64_t> units;
+  auto fields() const { return std::tie(dims, units); }
   bool operator==(const RaggedShard&) const = default;
 };
 
@@ -45,6 +53,7 @@ enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct };
 // Each rank holds a term; the value is the terms' reduction in rank order.
 struct Partial {
   ReduceOp op = ReduceOp::kSum;
+  auto fields() const { return std::tie(op); }
   bool operator==(const Partial&) const = default;
 };
 
@@ -60,9 +69,19 @@ inline bool is_partial(const Placement& p) {
 inline bool is_partial(const Placement& p, ReduceOp op) {
   return p == Placement(Partial{op});
 }
-// Shard or InterleavedShard of any dimension.
+// Of one dimension, any of them.
 inline bool is_shard(const Placement& p) {
-  return std::holds_alternative<Shard>(p) || std::holds_alternative<InterleavedShard>(p);
+  return std::visit(
+      [](const auto& kind) {
+        return requires {
+          kind.dim;
+        };
+      },
+      p);
+}
+// A shard of which a rank holds more than one run.
+inline bool is_scattered(const Placement& p) {
+  return is_shard(p) && !std::holds_alternative<Shard>(p);
 }
 inline bool is_ragged(const Placement& p) {
   return std::holds_alternative<RaggedShard>(p);
@@ -71,13 +90,17 @@ inline bool is_ragged(const Placement& p) {
 inline bool distributes(const Placement& p) {
   return is_shard(p) || is_ragged(p);
 }
-// The tensor dimension that a Shard or InterleavedShard cuts; -1 for the others.
+// The tensor dimension that a shard cuts; -1 for what is none.
 int64_t shard_dim(const Placement& p);
+// Into how many pieces a shard cuts its dimension before ranks share each; 1 for the others.
+int64_t parts(const Placement& p);
 // The same kind of shard, of another tensor dimension.
 Placement with_dim(const Placement& p, int64_t dim);
 
 const char* name(ReduceOp op);  // "sum", "avg", "min", "max", "product"
 
+// Without dimensions and sizes: R S I G P Pavg …
+std::string kind(const Placement& p);
 std::string to_string(const Placement& p);
 std::string to_string(const Placements& p);  // [S0,R]
 std::ostream& operator<<(std::ostream& out, const Placement& p);

@@ -12,7 +12,8 @@ int64_t chunk_length(int64_t n, int64_t pieces, int64_t which) {
   return std::clamp<int64_t>(n - which * size, 0, size);
 }
 
-// Of n indices, how many the rank holds.
+}  // namespace
+
 int64_t held(const Placement& p, int64_t n, int64_t ranks, int64_t rank) {
   if (std::holds_alternative<Shard>(p)) return chunk_length(n, ranks, rank);
   const auto* interleaved = std::get_if<InterleavedShard>(&p);
@@ -22,8 +23,6 @@ int64_t held(const Placement& p, int64_t n, int64_t ranks, int64_t rank) {
     sum += chunk_length(chunk_length(n, interleaved->parts, part), ranks, rank);
   return sum;
 }
-
-}  // namespace
 
 int64_t ragged_dim(const Placements& placements) {
   const auto found = std::find_if(placements.begin(), placements.end(), is_ragged);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RaggedShard among other placements: where it stands, and what it must divide.
+// RaggedShard among other placements: where it stands, and what it must divide; and what the others leave.
 #pragma once
 #include "engine/values/device_mesh.h"
 #include "engine/values/placement.h"
@@ -8,6 +8,8 @@ namespace lockstep {
 
 // The mesh dimension that a RaggedShard cuts; -1: none does.
 int64_t ragged_dim(const Placements& placements);
+// Of n indices of the dimension that a shard cuts, how many a rank holds; all of them under what cuts none.
+int64_t held(const Placement& p, int64_t n, int64_t ranks, int64_t rank);
 // The number of equal blocks that a RaggedShard cuts its rows into.
 int64_t block_count(const RaggedShard& ragged);
 

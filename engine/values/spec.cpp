@@ -78,11 +78,8 @@ void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector
   const auto ndim = static_cast<int64_t>(shape.size());
   for (size_t d = 0; d < placements.size(); ++d) {
     auto& p = placements[d];
-    if (auto* s = std::get_if<Shard>(&p)) s->dim = normalised_dim(s->dim, ndim, p);
-    if (auto* s = std::get_if<InterleavedShard>(&p)) {
-      LOCKSTEP_CHECK(s->parts >= 1, "[spec] ", p, " has ", s->parts, " parts; at least 1");
-      s->dim = normalised_dim(s->dim, ndim, p);
-    }
+    LOCKSTEP_CHECK(parts(p) >= 1, "[spec] ", p, " has ", parts(p), " parts; at least 1");
+    if (is_shard(p)) p = with_dim(p, normalised_dim(shard_dim(p), ndim, p));
     if (auto* s = std::get_if<RaggedShard>(&p))
       normalise_ragged(*s, shape, mesh.size(static_cast<int64_t>(d)));
   }
@@ -154,11 +151,12 @@ struct Hasher {
     add(words.size());
     for (const auto word : words) add(static_cast<uint64_t>(word));
   }
-  void operator()(const Replicate&) {}
-  void operator()(const Shard& s) { add(static_cast<uint64_t>(s.dim)); }
-  void operator()(const InterleavedShard& s) { add({s.dim, s.parts}); }
-  void operator()(const RaggedShard& s) { add(s.dims), add(s.units); }
-  void operator()(const Partial& p) { add(static_cast<uint64_t>(p.op)); }
+  void add(int64_t word) { add(static_cast<uint64_t>(word)); }
+  void add(ReduceOp op) { add(static_cast<uint64_t>(op)); }
+  template <class Kind>
+  void operator()(const Kind& kind) {
+    std::apply([this](const auto&... field) { (add(field), ...); }, kind.fields());
+  }
 };
 
 }  // namespace

@@ -31,8 +31,7 @@ std::string evenness_of(int64_t n, int64_t parts) {
 std::string evenness_of(const Placement& p, const std::vector<int64_t>& shape, int64_t ranks) {
   if (const auto* ragged = std::get_if<RaggedShard>(&p)) return evenness(*ragged, shape);
   const auto n = shape[static_cast<size_t>(shard_dim(p))];
-  const auto* interleaved = std::get_if<InterleavedShard>(&p);
-  return evenness_of(n, interleaved ? ranks * interleaved->parts : ranks);
+  return evenness_of(n, ranks * parts(p));
 }
 
 void label_mesh(const DeviceMesh& mesh, Names& names) {

@@ -60,7 +60,7 @@ std::vector<int64_t> affected(const Builder& b, Ref x, const Regroup& regroup) {
   const auto ranks = b.settings().mesh.size();
   bool even = merges && b.tensor(x).size(regroup.begin) % ranks == 0 && b.tensor(x).numel() > 0;
   if (const auto& placed = b.value(x).placement)
-    for (const auto& p : placed->placements) even = even && !std::holds_alternative<InterleavedShard>(p);
+    for (const auto& p : placed->placements) even = even && !is_scattered(p);
   return range(regroup.begin + (even ? 1 : 0), regroup.end);
 }
 

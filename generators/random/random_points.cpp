@@ -141,19 +141,11 @@ std::optional<RandomPoint> point_of(const Case& c, const std::string& op, const 
   return point;
 }
 
-// Lengths of the pieces that `ranks` ranks get of each piece, as torch.chunk cuts.
-std::vector<int64_t> cut(const std::vector<int64_t>& pieces, int64_t ranks, int64_t parts) {
+// How many of each number of indices each rank gets.
+std::vector<int64_t> cut(const std::vector<int64_t>& pieces, const Placement& p, int64_t ranks) {
   std::vector<int64_t> result;
-  const auto chunk = [](int64_t n, int64_t of, int64_t which) {
-    const auto step = (n + of - 1) / of;
-    return std::clamp<int64_t>(n - step * which, 0, step);
-  };
   for (const auto n : pieces)
-    for (int64_t r = 0; r < ranks; ++r) {
-      int64_t mine = 0;
-      for (int64_t part = 0; part < parts; ++part) mine += chunk(chunk(n, parts, part), ranks, r);
-      result.push_back(mine);
-    }
+    for (int64_t r = 0; r < ranks; ++r) result.push_back(held(p, n, ranks, r));
   return result;
 }
 
@@ -175,8 +167,7 @@ std::string evenness(const Target& target, const std::vector<int64_t>& shape, co
       const auto dim = target.order.empty() ? k : static_cast<size_t>(target.order[k]);
       const auto& p = target.placements[dim];
       if (shard_dim(p) != static_cast<int64_t>(d)) continue;
-      const auto* interleaved = std::get_if<InterleavedShard>(&p);
-      pieces = cut(pieces, mesh.size(static_cast<int64_t>(dim)), interleaved ? interleaved->parts : 1);
+      pieces = cut(pieces, p, mesh.size(static_cast<int64_t>(dim)));
       any = true;
     }
     const auto [least, most] = std::minmax_element(pieces.begin(), pieces.end());

@@ -108,16 +108,15 @@ void draw_units(Random& random, Target& target, const DeviceMesh& mesh) {
 }
 
 int64_t parts_of(const Target& target, const DeviceMesh& mesh, int64_t dim) {
-  int64_t parts = 1;
+  int64_t pieces = 1;
   for (size_t d = 0; d < target.placements.size(); ++d) {
     const auto& p = target.placements[d];
     if (const auto* blocks = std::get_if<RaggedShard>(&p); blocks && blocks->dims.back() == dim)
-      parts *= block_count(*blocks);
+      pieces *= block_count(*blocks);
     if (shard_dim(p) != dim) continue;
-    const auto* i = std::get_if<InterleavedShard>(&p);
-    parts *= mesh.size(static_cast<int64_t>(d)) * (i ? i->parts : 1);
+    pieces *= mesh.size(static_cast<int64_t>(d)) * parts(p);
   }
-  return parts;
+  return pieces;
 }
 
 int64_t size_for(Random& random, const std::string& wanted, int64_t parts, int64_t least, int64_t most) {
@@ -241,19 +240,20 @@ const char* axis_name(size_t axis) {
 }
 
 std::string kind_of(const Target& target) {
-  int64_t shards = 0, interleaved_ones = 0, partials = 0;
+  int64_t shards = 0, partials = 0;
+  std::string scattered;  // the kind
   std::vector<int64_t> dims;
   for (const auto& p : target.placements) {
     shards += std::holds_alternative<Shard>(p) ? 1 : 0;
-    interleaved_ones += std::holds_alternative<InterleavedShard>(p) ? 1 : 0;
+    if (is_scattered(p)) scattered = kind(p);
     partials += is_partial(p) ? 1 : 0;
     if (is_shard(p)) dims.push_back(shard_dim(p));
   }
   std::sort(dims.begin(), dims.end());
   const bool same = std::adjacent_find(dims.begin(), dims.end()) != dims.end();
-  if (partials > 0) return shards + interleaved_ones > 0 ? "S+P" : "P";
+  if (partials > 0) return dims.empty() ? "P" : "S+P";
   if (has_ragged(target)) return "G";
-  if (interleaved_ones > 0) return "I";
+  if (!scattered.empty()) return scattered;
   return same ? "S*S" : shards > 1 ? "S+S" : shards == 1 ? "S" : "R";
 }
 

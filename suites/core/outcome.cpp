@@ -58,9 +58,9 @@ Failed failed(const std::string& suite, std::string verdict, std::string op, std
 std::string placement_pattern(const std::vector<Placements>& placements) {
   std::set<std::string> kinds;
   for (const auto& one : placements)
-    for (const auto& p : one) kinds.insert(to_string(p).substr(0, 1));
+    for (const auto& p : one) kinds.insert(is_partial(p) ? "P" : kind(p));
   std::string text;
-  for (const auto& kind : kinds) text += (text.empty() ? "" : "+") + kind;
+  for (const auto& one : kinds) text += (text.empty() ? "" : "+") + one;
   return text.empty() ? "-" : text;
 }
 

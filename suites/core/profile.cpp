@@ -14,10 +14,7 @@ struct Asked {
   bool draws = false;
 
   void add(const oracle::Target& target) {
-    for (const auto& p : target.placements) {
-      const auto text = to_string(p);
-      placements.insert(is_partial(p) ? text : text.substr(0, 1));
-    }
+    for (const auto& p : target.placements) placements.insert(kind(p));
     if (!target.order.empty()) placements.insert("@");
   }
   void add(const oracle::Call& call) {

@@ -87,7 +87,7 @@ struct OpCall {
 };
 
 // The rows of an op along one mesh dimension. The engine adds the all-Replicate row, and for each row with
-// Shards the same row with InterleavedShards that occur among the inputs.
+// Shards the same row with each other kind of shard that occurs among the inputs.
 using Rows = std::vector<Row>;
 using RowsOf = std::function<Rows(const OpCall&)>;
 

@@ -97,17 +97,18 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   }
 }
 
-// The inverse: an interleaved dimension whose pieces the split names.
-void add_interleaved_row(Rows& rows, const OpCall& call, const DimGroup& group,
-                         const InterleavedShard& current) {
-  if (group.in.size() != 1 || group.in[0] != current.dim) return;
+// Of a shard that is no one run: in a dimension that stays; and the inverse, an interleaved dimension whose
+// pieces the split names.
+void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, const Placement& current) {
+  if (group.in.size() != 1 || group.in[0] != shard_dim(current)) return;
   if (group.out.size() == 1) {
-    rows.push_back(one_to_one(call, current, InterleavedShard{group.out[0], current.parts}));
+    rows.push_back(one_to_one(call, current, with_dim(current, group.out[0])));
     return;
   }
+  if (!std::holds_alternative<InterleavedShard>(current)) return;
   int64_t pieces = 1;
   for (const int64_t d : group.out) {
-    if (pieces == current.parts) {
+    if (pieces == parts(current)) {
       auto row = one_to_one(call, current, Shard{d});
       row.even_outputs = {d};
       rows.push_back(std::move(row));
@@ -126,10 +127,9 @@ Rows reshape_view(const OpCall& call) {
       rows.push_back(one_to_one(call, Shard{static_cast<int64_t>(d)}, Shard{static_cast<int64_t>(d)}));
     return rows;
   }
-  const auto* interleaved = std::get_if<InterleavedShard>(&call.current[0]);
   for (const auto& group : groups(from, to)) {
     for (size_t k = 0; k < group.in.size(); ++k) add_shard_row(rows, call, group, k);
-    if (interleaved != nullptr) add_interleaved_row(rows, call, group, *interleaved);
+    if (is_scattered(call.current[0])) add_scattered_row(rows, call, group, call.current[0]);
   }
   return rows;
 }
