@@ -15,12 +15,4 @@ struct DeviceFill {
 DeviceFill fill_device(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                        void* out, void* stream = nullptr);
 
-namespace detail {
-// The two halves of the list in distribution.h.
-DeviceFill fill_device_floats(const Distribution& distribution, const PhiloxSweep& plan,
-                              const StreamImage& image, void* out, void* stream);
-DeviceFill fill_device_counted(const Distribution& distribution, const PhiloxSweep& plan,
-                               const StreamImage& image, void* out, void* stream);
-}  // namespace detail
-
 }  // namespace lockstep

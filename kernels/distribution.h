@@ -35,99 +35,55 @@ struct Distribution {
 // Values that a block gives: 4 or 2.
 int lanes_of(const Distribution& distribution);
 
-namespace detail {
-
-template <class F>
-bool with_float_functor(const Distribution& d, const F& f, auto make) {
-  switch (d.dtype) {
-    case c10::kDouble:
-      return f(make(double{})), true;
-    case c10::kFloat:
-      return f(make(float{})), true;
-    case c10::kBFloat16:
-      return f(make(c10::BFloat16{})), true;
-    case c10::kHalf:
-      return f(make(c10::Half{})), true;
-    default:
-      return false;
-  }
+// Calls f with a value of the type that the dtype names; false: it is none of these.
+template <class... T, class F>
+bool with_type_of(c10::ScalarType dtype, const F& f) {
+  return ((dtype == c10::CppTypeToScalarType<T>::value && (f(T{}), true)) || ...);
+}
+bool with_float_type(c10::ScalarType dtype, const auto& f) {
+  return with_type_of<double, float, c10::BFloat16, c10::Half>(dtype, f);
+}
+bool with_number_type(c10::ScalarType dtype, const auto& f) {
+  return with_float_type(dtype, f) || with_type_of<int64_t, int32_t, int16_t, int8_t, uint8_t>(dtype, f);
+}
+bool with_any_type(c10::ScalarType dtype, const auto& f) {
+  return with_number_type(dtype, f) || with_type_of<bool>(dtype, f);
 }
 
+// Calls f with the functor of the distribution; false: there is none of its dtype.
 template <class F>
-bool with_number_functor(const Distribution& d, const F& f, auto make) {
-  switch (d.dtype) {
-    case c10::kLong:
-      return f(make(int64_t{})), true;
-    case c10::kInt:
-      return f(make(int32_t{})), true;
-    case c10::kShort:
-      return f(make(int16_t{})), true;
-    case c10::kChar:
-      return f(make(int8_t{})), true;
-    case c10::kByte:
-      return f(make(uint8_t{})), true;
-    default:
-      return with_float_functor(d, f, make);
-  }
-}
-
-template <class F>
-bool with_any_functor(const Distribution& d, const F& f, auto make) {
-  if (d.dtype == c10::kBool) return f(make(bool{})), true;
-  return with_number_functor(d, f, make);
-}
-
-}  // namespace detail
-
-// Calls f with the functor of floating values; false: this list has none.
-template <class F>
-bool with_float_values(const Distribution& d, const F& f) {
-  const auto of = [&]<template <class> class G>() {
-    return detail::with_float_functor(d, f, [&](auto t) { return G<decltype(t)>(d.a, d.b); });
+bool with_values(const Distribution& d, const F& f) {
+  const auto floats = [&]<template <class> class G>(auto... arguments) {
+    return with_float_type(d.dtype, [&](auto t) { f(G<decltype(t)>(arguments...)); });
   };
   switch (d.values) {
     case Values::kUniform:
-      return of.template operator()<UniformValue>();
+      return floats.template operator()<UniformValue>(d.a, d.b);
     case Values::kNormal:
-      return of.template operator()<NormalValue>();
+      return floats.template operator()<NormalValue>(d.a, d.b);
     case Values::kLogNormal:
-      return of.template operator()<LogNormalValue>();
+      return floats.template operator()<LogNormalValue>(d.a, d.b);
     case Values::kCauchy:
-      return of.template operator()<CauchyValue>();
+      return floats.template operator()<CauchyValue>(d.a, d.b);
     case Values::kSlope:
-      return of.template operator()<SlopeValue>();
+      return floats.template operator()<SlopeValue>(d.a, d.b);
     case Values::kExponential:
-      return detail::with_float_functor(d, f, [&](auto t) { return ExponentialValue<decltype(t)>(d.a); });
+      return floats.template operator()<ExponentialValue>(d.a);
     case Values::kUniformWord:
-      return detail::with_float_functor(d, f, [](auto t) { return UniformWord<decltype(t)>(); });
-    default:
-      return false;
-  }
-}
-
-// Likewise of counts, masks and integers.
-template <class F>
-bool with_counted_values(const Distribution& d, const F& f) {
-  switch (d.values) {
+      return floats.template operator()<UniformWord>();
     case Values::kGeometric:
-      return detail::with_number_functor(d, f, [&](auto t) { return GeometricValue<decltype(t)>(d.a); });
+      return with_number_type(d.dtype, [&](auto t) { f(GeometricValue<decltype(t)>(d.a)); });
     case Values::kBernoulli:
-      return detail::with_any_functor(d, f, [&](auto t) { return BernoulliValue<decltype(t)>(d.a); });
+      return with_any_type(d.dtype, [&](auto t) { f(BernoulliValue<decltype(t)>(d.a)); });
     case Values::kKeep:
-      if (d.dtype == c10::kDouble)
-        f(KeepValue<double>(d.a));
-      else
-        f(KeepValue<float>(d.a));
+      d.dtype == c10::kDouble ? f(KeepValue<double>(d.a)) : f(KeepValue<float>(d.a));
       return true;
     case Values::kInteger:
-      return detail::with_any_functor(d, f,
-                                      [&](auto t) { return IntegerValue<decltype(t), 4>(d.low, d.high); });
+      return with_any_type(d.dtype, [&](auto t) { f(IntegerValue<decltype(t), 4>(d.low, d.high)); });
     case Values::kInteger64:
-      return detail::with_any_functor(d, f,
-                                      [&](auto t) { return IntegerValue<decltype(t), 2>(d.low, d.high); });
-    default:
-      return false;
+      return with_any_type(d.dtype, [&](auto t) { f(IntegerValue<decltype(t), 2>(d.low, d.high)); });
   }
+  return false;
 }
 
 }  // namespace lockstep

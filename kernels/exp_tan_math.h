@@ -23,8 +23,10 @@ LOCKSTEP_HOST_DEVICE inline double exp64(double x) {
   const double c = r - z * p;
   return std::ldexp(1.0 - ((lo - (r * c) / (2.0 - c)) - hi), k);
 }
-LOCKSTEP_HOST_DEVICE inline float exp32(float x) {
-  return static_cast<float>(exp64(static_cast<double>(x)));
+// exp32 of a float, exp64 of a double.
+template <class A>
+LOCKSTEP_HOST_DEVICE A exp_of(A x) {
+  return static_cast<A>(exp64(static_cast<double>(x)));
 }
 
 // Of an angle in [-pi/2, pi/2].
@@ -34,8 +36,9 @@ LOCKSTEP_HOST_DEVICE inline double tan64(double angle) {
   const SinCos<double> w = sincos_reduced(r, q);
   return w.sin / w.cos;
 }
-LOCKSTEP_HOST_DEVICE inline float tan32(float angle) {
-  return static_cast<float>(tan64(static_cast<double>(angle)));
+template <class A>
+LOCKSTEP_HOST_DEVICE A tan_of(A angle) {
+  return static_cast<A>(tan64(static_cast<double>(angle)));
 }
 
 }  // namespace lockstep

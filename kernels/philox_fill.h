@@ -13,12 +13,4 @@ namespace lockstep {
 bool fill(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image, void* out,
           Simd simd = best_simd());
 
-namespace detail {
-// The two halves of fill, each with its half of the list in distribution.h.
-bool fill_floats(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
-                 void* out, Simd simd);
-bool fill_counted(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
-                  void* out, Simd simd);
-}  // namespace detail
-
 }  // namespace lockstep

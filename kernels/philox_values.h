@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the words of a Philox block to values, as the stock CUDA kernels of libtorch 2.11 do it. A
-// distribution is a functor: kLanes values come out of one block; value(block, lane) computes one of them,
-// lanes(block) all.
+// distribution is a functor: kLanes values come out of one block; value(block, lane) computes one of them.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -101,15 +99,6 @@ struct NormalValue {
     const SinCos<A> p = pair(block, lane & ~1);
     return scaled(lane % 2 == 0 ? p.sin : p.cos);
   }
-  LOCKSTEP_HOST_DEVICE std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
-    std::array<T, static_cast<size_t>(kLanes)> out;
-    for (int lane = 0; lane < kLanes; lane += 2) {
-      const SinCos<A> p = pair(block, lane);
-      out[static_cast<size_t>(lane)] = scaled(p.sin);
-      out[static_cast<size_t>(lane + 1)] = scaled(p.cos);
-    }
-    return out;
-  }
 };
 
 // random_(low, high): `word % (high - low) + low`, where the difference is taken modulo 2^64 and 0 stands for
@@ -192,18 +181,5 @@ struct SlopeValue {
     return static_cast<T>(static_cast<A>(slope));
   }
 };
-
-// Every lane of a block.
-template <class G>
-LOCKSTEP_HOST_DEVICE auto all_lanes(const G& distribution, const PhiloxBlock& block) {
-  if constexpr (requires { distribution.lanes(block); }) {
-    return distribution.lanes(block);
-  } else {
-    std::array<typename G::Value, static_cast<size_t>(G::kLanes)> out;
-    for (int lane = 0; lane < G::kLanes; ++lane)
-      out[static_cast<size_t>(lane)] = distribution.value(block, lane);
-    return out;
-  }
-}
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/testing.h"
+
 namespace lockstep {
 namespace {
 
@@ -85,33 +87,20 @@ void digest(uint64_t& hash, T value) {
 TEST(NormalValue, BitsOfTheWrittenFormula) {
   const NormalValue<float> normal(0, 1);
   const NormalValue<double> wide(0, 1);
-  const auto floats = normal.lanes(philox(0, 0, 0));
+  const auto floats = all_lanes(normal, philox(0, 0, 0));
   const uint32_t bits[] = {0xbf6cb6ad, 0x3f7dbb34, 0xbef6d1b7, 0xbf1e1b9d};
   for (size_t lane = 0; lane < 4; ++lane)
     EXPECT_EQ(std::bit_cast<uint32_t>(floats[lane]), bits[lane]) << lane;
-  const auto doubles = wide.lanes(philox(0, 0, 0));
+  const auto doubles = all_lanes(wide, philox(0, 0, 0));
   EXPECT_EQ(std::bit_cast<uint64_t>(doubles[0]), 0xbfd3dd8613bc203a);
   EXPECT_EQ(std::bit_cast<uint64_t>(doubles[1]), 0xbfd97360dc4ab0f5);
   uint64_t hash = 0xcbf29ce484222325, hash64 = hash;
   for (uint64_t thread = 0; thread < 1000; ++thread) {
-    for (float z : normal.lanes(philox(0, thread, 0))) digest(hash, z);
-    for (double z : wide.lanes(philox(0, thread, 0))) digest(hash64, z);
+    for (float z : all_lanes(normal, philox(0, thread, 0))) digest(hash, z);
+    for (double z : all_lanes(wide, philox(0, thread, 0))) digest(hash64, z);
   }
   EXPECT_EQ(hash, 0x89798bb5424833fd);
   EXPECT_EQ(hash64, 0x75ff63c4212fe5f6);
-}
-
-// One value or the whole block: the same bits. Catches: a lane that pairs with the wrong words.
-TEST(NormalValue, LanesAgreeWithSingleValues) {
-  const NormalValue<float> normal(0.5, 2);
-  const NormalValue<double> wide(0.5, 2);
-  for (uint64_t i = 0; i < 200; ++i) {
-    const PhiloxBlock block = philox(9, i, 3);
-    for (int lane = 0; lane < 4; ++lane)
-      EXPECT_EQ(normal.lanes(block)[static_cast<size_t>(lane)], normal.value(block, lane));
-    for (int lane = 0; lane < 2; ++lane)
-      EXPECT_EQ(wide.lanes(block)[static_cast<size_t>(lane)], wide.value(block, lane));
-  }
 }
 
 // Catches: a mistyped coefficient (any one costs more than these bounds).

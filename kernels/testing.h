@@ -66,6 +66,14 @@ inline std::vector<Distribution> every_distribution() {
   return result;
 }
 
+// Every lane of a block.
+template <class G>
+std::vector<typename G::Value> all_lanes(const G& distribution, const PhiloxBlock& block) {
+  std::vector<typename G::Value> values;
+  for (int lane = 0; lane < G::kLanes; ++lane) values.push_back(distribution.value(block, lane));
+  return values;
+}
+
 // The bytes of the value of a block's lane.
 inline std::vector<unsigned char> value_bytes(const Distribution& distribution, const BlockLane& at) {
   std::vector<unsigned char> bytes;
@@ -74,7 +82,7 @@ inline std::vector<unsigned char> value_bytes(const Distribution& distribution, 
     bytes.resize(sizeof(value));
     std::memcpy(bytes.data(), &value, sizeof(value));
   };
-  if (!with_float_values(distribution, read)) with_counted_values(distribution, read);
+  with_values(distribution, read);
   return bytes;
 }
 

@@ -7,24 +7,12 @@
 
 namespace lockstep {
 
-// log and the rest in the accumulator's type.
-LOCKSTEP_HOST_DEVICE inline float log_of(float u) {
-  return log32(u);
-}
-LOCKSTEP_HOST_DEVICE inline double log_of(double u) {
-  return log64(u);
-}
-LOCKSTEP_HOST_DEVICE inline float exp_of(float x) {
-  return exp32(x);
-}
-LOCKSTEP_HOST_DEVICE inline double exp_of(double x) {
-  return exp64(x);
-}
-LOCKSTEP_HOST_DEVICE inline float tan_of(float x) {
-  return tan32(x);
-}
-LOCKSTEP_HOST_DEVICE inline double tan_of(double x) {
-  return tan64(x);
+template <class A>
+LOCKSTEP_HOST_DEVICE A log_of(A u) {
+  if constexpr (std::is_same_v<A, double>)
+    return log64(u);
+  else
+    return log32(u);
 }
 
 // log_normal_(mean, std).
@@ -37,12 +25,6 @@ struct LogNormalValue {
   LogNormalValue(double mean, double std) : normal(mean, std) {}
   LOCKSTEP_HOST_DEVICE T value(const PhiloxBlock& block, int lane) const {
     return static_cast<T>(exp_of(normal.value(block, lane)));
-  }
-  LOCKSTEP_HOST_DEVICE std::array<T, static_cast<size_t>(kLanes)> lanes(const PhiloxBlock& block) const {
-    std::array<T, static_cast<size_t>(kLanes)> out;
-    const auto logarithms = normal.lanes(block);
-    for (size_t lane = 0; lane < out.size(); ++lane) out[lane] = static_cast<T>(exp_of(logarithms[lane]));
-    return out;
   }
 };
 

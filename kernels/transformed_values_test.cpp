@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/testing.h"
+
 namespace lockstep {
 namespace {
 
@@ -80,19 +82,6 @@ TEST(TransformedValues, GeometricCountsTrials) {
   EXPECT_EQ(GeometricValue<int8_t>(1e-4).value(block, 0),
             static_cast<int8_t>(static_cast<int64_t>(GeometricValue<float>(1e-4).value(block, 0))));
   EXPECT_EQ(GeometricValue<int64_t>(0.3).value({0xffffffff, 0, 0, 0}, 0), 0);  // u == 1
-}
-
-// Catches: lanes of a block that disagree with single values.
-TEST(TransformedValues, LanesAgreeWithSingleValues) {
-  const LogNormalValue<float> narrow(0.5, 2);
-  const LogNormalValue<double> wide(0.5, 2);
-  for (uint64_t i = 0; i < 100; ++i) {
-    const PhiloxBlock block = philox(9, i, 3);
-    for (int lane = 0; lane < 4; ++lane)
-      EXPECT_EQ(narrow.lanes(block)[static_cast<size_t>(lane)], narrow.value(block, lane));
-    for (int lane = 0; lane < 2; ++lane)
-      EXPECT_EQ(wide.lanes(block)[static_cast<size_t>(lane)], wide.value(block, lane));
-  }
 }
 
 }  // namespace
