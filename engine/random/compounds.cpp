@@ -11,13 +11,8 @@
 namespace lockstep {
 namespace {
 
-RandomCall filling(RandomKind kind, c10::ScalarType dtype, std::vector<int64_t> shape) {
-  RandomCall call;
-  call.kind = kind;
-  call.dtype = dtype;
-  call.stride = contiguous_strides(shape);
-  call.shape = std::move(shape);
-  return call;
+RandomCall filling(RandomKind kind, c10::ScalarType dtype, const std::vector<int64_t>& shape) {
+  return {.kind = kind, .dtype = dtype, .shape = shape, .stride = contiguous_strides(shape)};
 }
 
 // The strides of p, broadcast to `shape`.
@@ -71,8 +66,8 @@ at::Tensor bernoulli_hits(const at::Tensor& u, const at::Tensor& p) {
   return u.le(p.to(u.scalar_type()));
 }
 
-RandomCall rrelu_call(std::vector<int64_t> shape, c10::ScalarType dtype, double lower, double upper) {
-  auto call = filling(RandomKind::kRreluNoise, dtype, std::move(shape));
+RandomCall rrelu_call(const std::vector<int64_t>& shape, c10::ScalarType dtype, double lower, double upper) {
+  auto call = filling(RandomKind::kRreluNoise, dtype, shape);
   call.a = lower;
   call.b = upper;
   return call;

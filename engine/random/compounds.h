@@ -23,7 +23,7 @@ RandomCall bernoulli_call(const Extents& out, c10::ScalarType dtype, const Exten
 at::Tensor bernoulli_hits(const at::Tensor& u, const at::Tensor& p);
 
 // rrelu in training: the slopes of the contiguous tensor that has the input's shape.
-RandomCall rrelu_call(std::vector<int64_t> shape, c10::ScalarType dtype, double lower, double upper);
+RandomCall rrelu_call(const std::vector<int64_t>& shape, c10::ScalarType dtype, double lower, double upper);
 // What goes into noise: the slope where the input is not positive, else 1. The result is input times noise.
 at::Tensor rrelu_noise(const at::Tensor& input, const at::Tensor& slopes);
 

@@ -70,11 +70,7 @@ Spec spec_of(const std::string& mesh, const std::string& placements, const std::
 }
 
 RandomCall call_of(RandomKind kind, const Spec& spec) {
-  RandomCall call;
-  call.kind = kind;
-  call.shape = spec.shape();
-  call.stride = spec.stride();
-  return call;
+  return {.kind = kind, .shape = spec.shape(), .stride = spec.stride()};
 }
 
 const char* name(RandomKind kind) {

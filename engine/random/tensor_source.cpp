@@ -14,12 +14,8 @@ Extents extents(const at::Tensor& t) {
 }
 
 RandomCall filling(RandomKind kind, const at::Tensor& out) {
-  RandomCall call;
-  call.kind = kind;
-  call.dtype = out.scalar_type();
-  call.shape = out.sizes().vec();
-  call.stride = out.strides().vec();
-  return call;
+  return {
+      .kind = kind, .dtype = out.scalar_type(), .shape = out.sizes().vec(), .stride = out.strides().vec()};
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct RandomCall {
   // Of the tensor filled. For a dropout mask, of the input; for kBernoulliUniform Double where P is compared
   // in double, else Float.
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::vector<int64_t> shape, stride;
+  std::vector<int64_t> shape = {}, stride = {};
 };
 
 }  // namespace lockstep

@@ -126,18 +126,6 @@ SpecPtr spec_for(const MeshInWorld& mesh, const Placements& placements, std::vec
   return std::make_shared<const Spec>(mesh.mesh, placements, std::move(shape), dtype);
 }
 
-// A tensor of one value, the Partial convention included: the value on coordinate 0.
-at::Tensor filled(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
-                  const Placements& placements, c10::ScalarType dtype) {
-  const PlainGuard guard;
-  const auto comm = comm_of(mesh);
-  const auto values = spec_for(mesh, dual(placements), std::move(shape), dtype);
-  PerRank<at::Tensor> locals;
-  for (const int64_t p : comm->positions)
-    locals.push_back(at::full(local_shape(*values, p), value, local_options(*values)));
-  return move_to(make_dtensor(values, comm, std::move(locals)), placements, {}, false);
-}
-
 at::Tensor drawn(RandomCall call, const MeshInWorld& mesh, const Placements& placements) {
   const PlainGuard guard;
   const auto comm = comm_of(mesh);
@@ -264,15 +252,22 @@ at::Tensor parameter(const at::Tensor& tensor) {
 
 at::Tensor zeros(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                  c10::ScalarType dtype) {
-  return filled(std::move(shape), 0, mesh, p, dtype);
+  return full(std::move(shape), 0, mesh, p, dtype);
 }
 at::Tensor ones(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                 c10::ScalarType dtype) {
-  return filled(std::move(shape), 1, mesh, p, dtype);
+  return full(std::move(shape), 1, mesh, p, dtype);
 }
+// The Partial convention included: the value on coordinate 0.
 at::Tensor full(std::vector<int64_t> shape, const at::Scalar& value, const MeshInWorld& mesh,
                 const Placements& p, c10::ScalarType dtype) {
-  return filled(std::move(shape), value, mesh, p, dtype);
+  const PlainGuard guard;
+  const auto comm = comm_of(mesh);
+  const auto values = spec_for(mesh, dual(p), std::move(shape), dtype);
+  PerRank<at::Tensor> locals;
+  for (const int64_t position : comm->positions)
+    locals.push_back(at::full(local_shape(*values, position), value, local_options(*values)));
+  return move_to(make_dtensor(values, comm, std::move(locals)), p, {}, false);
 }
 at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                  c10::ScalarType dtype) {
@@ -286,10 +281,7 @@ at::Tensor empty(std::vector<int64_t> shape, const MeshInWorld& mesh, const Plac
 
 at::Tensor rand(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                 c10::ScalarType dtype) {
-  RandomCall call;
-  call.shape = std::move(shape);
-  call.dtype = dtype;
-  return drawn(std::move(call), mesh, p);
+  return drawn({.dtype = dtype, .shape = std::move(shape)}, mesh, p);
 }
 at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Placements& p,
                  c10::ScalarType dtype) {
@@ -298,33 +290,18 @@ at::Tensor randn(std::vector<int64_t> shape, const MeshInWorld& mesh, const Plac
 at::Tensor normal(double mean, double std, std::vector<int64_t> shape, const MeshInWorld& mesh,
                   const Placements& p, c10::ScalarType dtype) {
   check_std("normal", std);
-  RandomCall call;
-  call.kind = RandomKind::kNormal;
-  call.a = mean;
-  call.b = std;
-  call.shape = std::move(shape);
-  call.dtype = dtype;
-  return drawn(std::move(call), mesh, p);
+  return drawn({.kind = RandomKind::kNormal, .a = mean, .b = std, .dtype = dtype, .shape = std::move(shape)},
+               mesh, p);
 }
 
 at::Tensor randint(int64_t low, int64_t high, std::vector<int64_t> shape, const MeshInWorld& mesh,
                    const Placements& p, c10::ScalarType dtype) {
-  const auto range = drawing().integers(dtype, low, high);
-  RandomCall call;
-  call.kind = range.kind;
-  call.low = range.low;
-  call.high = range.high;
-  call.shape = std::move(shape);
-  call.dtype = dtype;
-  return drawn(std::move(call), mesh, p);
+  const auto [kind, from, to] = drawing().integers(dtype, low, high);
+  return drawn({.kind = kind, .low = from, .high = to, .dtype = dtype, .shape = std::move(shape)}, mesh, p);
 }
 at::Tensor randperm(int64_t n, const MeshInWorld& mesh, const Placements& p, c10::ScalarType dtype) {
   check_permutation(n);
-  RandomCall call;
-  call.kind = RandomKind::kRandperm;
-  call.shape = {n};
-  call.dtype = dtype;
-  return drawn(std::move(call), mesh, p);
+  return drawn({.kind = RandomKind::kRandperm, .dtype = dtype, .shape = {n}}, mesh, p);
 }
 
 }  // namespace lockstep
