@@ -7,8 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/stream/random_checks.h"
-#include "engine/stream/random_kernels.h"
-#include "engine/values/error.h"
+#include "engine/stream/random_mode.h"
 
 namespace lockstep::random_mode {
 namespace {
@@ -32,23 +31,46 @@ struct DrawnFunction : torch::autograd::Function<DrawnFunction> {
   }
 };
 
-at::Tensor normal_like(at::IntArrayRef shape, const at::Tensor& like, const Parameter& mean,
-                       const Parameter& std) {
-  auto out = at::empty(shape, like.options().requires_grad(false), at::MemoryFormat::Contiguous);
-  source().normal(out, mean, std, generator());
-  return out;
+const at::Tensor* tensor_in(const Parameter& p) {
+  return std::get_if<at::Tensor>(&p);
 }
-
+at::IntArrayRef sizes(const Parameter& p) {
+  return tensor_in(p) == nullptr ? at::IntArrayRef() : tensor_in(p)->sizes();
+}
 bool requires_grad(const Parameter& p) {
-  const auto* tensor = std::get_if<at::Tensor>(&p);
-  return tensor != nullptr && tensor->requires_grad();
+  return tensor_in(p) != nullptr && tensor_in(p)->requires_grad();
 }
 
-at::Tensor& normal_into(at::Tensor& out, at::IntArrayRef shape, const Parameter& mean, const Parameter& std) {
+void check_normal(const Parameter& std) {
+  if (const auto* stds = tensor_in(std))
+    check_stds(*stds);
+  else
+    check_std("aten::normal", std::get<double>(std));
+}
+
+// At least one of the two is a tensor.
+at::Tensor normal(const Parameter& mean, const Parameter& std, const GivenGenerator&) {
+  const auto *means = tensor_in(mean), *stds = tensor_in(std);
+  const auto& like = means != nullptr ? *means : *stds;
+  const auto make = [&] {
+    check_normal(std);
+    auto out = at::empty(at::infer_size(sizes(mean), sizes(std)), like.options().requires_grad(false),
+                         at::MemoryFormat::Contiguous);
+    source().normal(out, mean, std, generator());
+    return out;
+  };
+  const bool both = means != nullptr && stds != nullptr;
+  return DrawnFunction::apply(like, both ? std::optional(*stds) : std::nullopt, make);
+}
+
+// As in stock, a number for std counts as a tensor of out's shape.
+at::Tensor& normal_out(const Parameter& mean, const Parameter& std, const GivenGenerator&, at::Tensor& out) {
+  check_normal(std);
+  const auto shape = at::infer_size(sizes(mean), tensor_in(std) == nullptr ? out.sizes() : sizes(std));
   const bool derived = out.requires_grad() || requires_grad(mean) || requires_grad(std);
   LOCKSTEP_CHECK(!derived || !at::GradMode::is_enabled(),
                  "[aten::normal] into out has no derivative; call it without out, or pass detached tensors");
-  if (out.sizes() != shape) out.resize_(shape);
+  if (out.sizes() != at::IntArrayRef(shape)) out.resize_(shape);
   at::assert_no_internal_overlap(out);
   source().normal(out, mean, std, generator());
   return out;
@@ -83,11 +105,7 @@ at::Tensor drawn_rrelu(const at::Tensor& self, at::Tensor& noise, double lower, 
   return RreluFunction::apply(self, noise, lower, upper);
 }
 
-}  // namespace
-
-at::Tensor& bernoulli_tensor_(Keys keys, at::Tensor& self, const at::Tensor& p, GivenGenerator given) {
-  if (passes(keys)) return at::_ops::bernoulli__Tensor::redispatch(keys & kBelow, self, p, std::move(given));
-  check_generator("aten::bernoulli_", given);
+at::Tensor& bernoulli_tensor_(at::Tensor& self, const at::Tensor& p, const GivenGenerator&) {
   if (self.numel() == 0) return self;
   const auto make = [&] {
     check_probabilities(p);
@@ -96,89 +114,22 @@ at::Tensor& bernoulli_tensor_(Keys keys, at::Tensor& self, const at::Tensor& p, 
   return self.copy_(DrawnFunction::apply(p, std::optional<at::Tensor>(), make));
 }
 
-at::Tensor normal_of_means(Keys keys, const at::Tensor& mean, double std, GivenGenerator given) {
-  if (passes(keys))
-    return at::_ops::normal_Tensor_float::redispatch(keys & kBelow, mean, std, std::move(given));
-  check_generator("aten::normal", given);
-  check_std("aten::normal", std);
-  const auto make = [&] { return normal_like(mean.sizes(), mean, mean, std); };
-  return DrawnFunction::apply(mean, std::optional<at::Tensor>(), make);
-}
-
-at::Tensor normal_of_stds(Keys keys, double mean, const at::Tensor& std, GivenGenerator given) {
-  if (passes(keys))
-    return at::_ops::normal_float_Tensor::redispatch(keys & kBelow, mean, std, std::move(given));
-  check_generator("aten::normal", given);
-  const auto make = [&] {
-    check_stds(std);
-    return normal_like(std.sizes(), std, mean, std);
-  };
-  return DrawnFunction::apply(std, std::optional<at::Tensor>(), make);
-}
-
-at::Tensor normal_of_both(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given) {
-  if (passes(keys))
-    return at::_ops::normal_Tensor_Tensor::redispatch(keys & kBelow, mean, std, std::move(given));
-  check_generator("aten::normal", given);
-  const auto make = [&] {
-    check_stds(std);
-    return normal_like(at::infer_size(mean.sizes(), std.sizes()), mean, mean, std);
-  };
-  return DrawnFunction::apply(mean, std::optional(std), make);
-}
-
-at::Tensor& normal_of_means_out(Keys keys, const at::Tensor& mean, double std, GivenGenerator given,
-                                at::Tensor& out) {
-  if (passes(keys))
-    return at::_ops::normal_Tensor_float_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
-  check_generator("aten::normal", given);
-  check_std("aten::normal", std);
-  return normal_into(out, at::infer_size(mean.sizes(), out.sizes()), mean, std);
-}
-
-at::Tensor& normal_of_stds_out(Keys keys, double mean, const at::Tensor& std, GivenGenerator given,
-                               at::Tensor& out) {
-  if (passes(keys))
-    return at::_ops::normal_float_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
-  check_generator("aten::normal", given);
-  check_stds(std);
-  return normal_into(out, std.sizes(), mean, std);
-}
-
-at::Tensor& normal_of_both_out(Keys keys, const at::Tensor& mean, const at::Tensor& std, GivenGenerator given,
-                               at::Tensor& out) {
-  if (passes(keys))
-    return at::_ops::normal_Tensor_Tensor_out::redispatch(keys & kBelow, mean, std, std::move(given), out);
-  check_generator("aten::normal", given);
-  check_stds(std);
-  return normal_into(out, at::infer_size(mean.sizes(), std.sizes()), mean, std);
-}
-
-at::Tensor multinomial(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,
-                       GivenGenerator given) {
-  if (passes(keys))
-    return at::_ops::multinomial::redispatch(keys & kBelow, weights, samples, replacement, std::move(given));
-  check_generator("aten::multinomial", given);
+at::Tensor multinomial(const at::Tensor& weights, const c10::SymInt& samples, bool replacement,
+                       const GivenGenerator&) {
   const at::NoGradGuard no_grad;
   const auto n = samples.expect_int();
   check_multinomial(weights, n, replacement);
   return source().multinomial(weights, n, replacement, generator());
 }
 
-at::Tensor& multinomial_out(Keys keys, const at::Tensor& weights, c10::SymInt samples, bool replacement,
-                            GivenGenerator given, at::Tensor& out) {
-  if (passes(keys))
-    return at::_ops::multinomial_out::redispatch(keys & kBelow, weights, samples, replacement,
-                                                 std::move(given), out);
-  const auto picked = multinomial(keys, weights, samples, replacement, std::move(given));
+at::Tensor& multinomial_out(const at::Tensor& weights, const c10::SymInt& samples, bool replacement,
+                            const GivenGenerator& given, at::Tensor& out) {
+  const auto picked = multinomial(weights, samples, replacement, given);
   out.resize_(picked.sizes());
   return out.copy_(picked);
 }
 
-at::Tensor& randperm_out(Keys keys, c10::SymInt n, GivenGenerator given, at::Tensor& out) {
-  if (passes(keys))
-    return at::_ops::randperm_generator_out::redispatch(keys & kBelow, n, std::move(given), out);
-  check_generator("aten::randperm", given);
+at::Tensor& randperm_out(const c10::SymInt& n, const GivenGenerator&, at::Tensor& out) {
   check_permutation(n.expect_int());
   out.resize_({n.expect_int()});
   auto call = call_on(RandomKind::kRandperm, out);
@@ -186,22 +137,34 @@ at::Tensor& randperm_out(Keys keys, c10::SymInt n, GivenGenerator given, at::Ten
   return out.copy_(drawn(call, out.options()));
 }
 
-at::Tensor rrelu(Keys keys, const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
-                 const at::Scalar& upper, bool training, GivenGenerator given) {
-  if (passes(keys) || !training)
-    return at::_ops::rrelu_with_noise::redispatch(keys & kBelow, self, noise, lower, upper, training,
-                                                  std::move(given));
-  check_generator("aten::rrelu_with_noise", given);
+at::Tensor rrelu(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                 bool, const GivenGenerator&) {
   return drawn_rrelu(self, noise, lower.toDouble(), upper.toDouble());
 }
-
-at::Tensor& rrelu_(Keys keys, at::Tensor& self, at::Tensor& noise, const at::Scalar& lower,
-                   const at::Scalar& upper, bool training, GivenGenerator given) {
-  if (passes(keys) || !training)
-    return at::_ops::rrelu_with_noise_::redispatch(keys & kBelow, self, noise, lower, upper, training,
-                                                   std::move(given));
-  check_generator("aten::rrelu_with_noise_", given);
+at::Tensor& rrelu_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                   bool, const GivenGenerator&) {
   return self.copy_(drawn_rrelu(self.clone(), noise, lower.toDouble(), upper.toDouble()));
+}
+bool trains(const at::Tensor&, const at::Tensor&, const at::Scalar&, const at::Scalar&, bool training,
+            const GivenGenerator&) {
+  return training;
+}
+
+}  // namespace
+
+void serve_compounds(torch::Library& library) {
+  serve<at::_ops::bernoulli__Tensor, bernoulli_tensor_>(library);
+  serve<at::_ops::normal_Tensor_float, normal>(library);
+  serve<at::_ops::normal_float_Tensor, normal>(library);
+  serve<at::_ops::normal_Tensor_Tensor, normal>(library);
+  serve<at::_ops::normal_Tensor_float_out, normal_out>(library);
+  serve<at::_ops::normal_float_Tensor_out, normal_out>(library);
+  serve<at::_ops::normal_Tensor_Tensor_out, normal_out>(library);
+  serve<at::_ops::multinomial, multinomial>(library);
+  serve<at::_ops::multinomial_out, multinomial_out>(library);
+  serve<at::_ops::randperm_generator_out, randperm_out>(library);
+  serve<at::_ops::rrelu_with_noise, rrelu, trains>(library);
+  serve<at::_ops::rrelu_with_noise_, rrelu_, trains>(library);
 }
 
 }  // namespace lockstep::random_mode

@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "engine/stream/random_kernels.h"
-#include "engine/values/error.h"
+#include "engine/stream/random_mode.h"
 
 namespace lockstep::random_mode {
 namespace {
@@ -36,22 +35,29 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   }
 };
 
-}  // namespace
-
-std::tuple<at::Tensor, at::Tensor> native_dropout(Keys keys, const at::Tensor& input, double p,
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p,
                                                   std::optional<bool> train) {
-  const bool evaluates = train && !*train;
-  if (passes(keys) || evaluates) return at::_ops::native_dropout::redispatch(keys & kBelow, input, p, train);
   LOCKSTEP_CHECK(p >= 0 && p <= 1, "[aten::native_dropout] probability ", p, " is not in [0, 1]");
   auto outputs = DropoutFunction::apply(input, p, train.has_value());
   return {outputs[0], outputs[1]};
 }
+bool trains(const at::Tensor&, double, std::optional<bool> train) {
+  return train.value_or(true);
+}
 
-// Stock CUDA takes the fused kernel for 0 < p < 1 in training; otherwise the composite, which draws nothing.
-at::Tensor dropout(Keys keys, const at::Tensor& input, double p, bool train) {
-  const bool fused = train && p > 0 && p < 1 && input.numel() > 0;
-  if (passes(keys) || !fused) return at::_ops::dropout::redispatch(keys & kBelow, input, p, train);
+at::Tensor dropout(const at::Tensor& input, double p, bool) {
   return std::get<0>(at::native_dropout(input, p, true));  // by its name, so that a recording sees it
+}
+// Stock CUDA takes the fused kernel for 0 < p < 1 in training; otherwise the composite, which draws nothing.
+bool is_fused(const at::Tensor& input, double p, bool train) {
+  return train && p > 0 && p < 1 && input.numel() > 0;
+}
+
+}  // namespace
+
+void serve_dropouts(torch::Library& library) {
+  serve<at::_ops::native_dropout, native_dropout, trains>(library);
+  serve<at::_ops::dropout, dropout, is_fused>(library);
 }
 
 }  // namespace lockstep::random_mode

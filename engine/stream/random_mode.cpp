@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/values/error.h"
-
 namespace lockstep::random_mode {
 
 RandomSource& source() {
@@ -17,19 +15,14 @@ bool passes(c10::DispatchKeySet keys) {
   return keys.has(c10::DispatchKey::Fake) || keys.has_backend(c10::BackendComponent::MetaBit);
 }
 
-void check_generator(const char* op, const std::optional<at::Generator>& given) {
+void check_generator(const char* op, const GivenGenerator& given) {
   LOCKSTEP_CHECK(!given.has_value(), "[", op,
                  "] got a torch::Generator inside a RandomScope, whose stream is "
                  "lockstep::generator(); leave the argument out, or draw outside of the scope");
 }
 
 RandomCall call_on(RandomKind kind, const at::Tensor& x) {
-  RandomCall call;
-  call.kind = kind;
-  call.dtype = x.scalar_type();
-  call.shape = x.sizes().vec();
-  call.stride = x.strides().vec();
-  return call;
+  return {.kind = kind, .dtype = x.scalar_type(), .shape = x.sizes().vec(), .stride = x.strides().vec()};
 }
 
 at::Tensor drawn(const RandomCall& call, const at::TensorOptions& options) {

@@ -4,12 +4,10 @@
 #include "engine/stream/random_source.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/library.h>
 
 #include <mutex>
 
-#include "engine/stream/random_kernels.h"
-#include "engine/values/error.h"
+#include "engine/stream/random_mode.h"
 
 namespace lockstep {
 namespace {
@@ -70,31 +68,9 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 }
 
 TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, library) {
-  using namespace random_mode;
-  library.impl("uniform_", TORCH_FN(uniform_));
-  library.impl("normal_", TORCH_FN(normal_));
-  library.impl("log_normal_", TORCH_FN(log_normal_));
-  library.impl("cauchy_", TORCH_FN(cauchy_));
-  library.impl("exponential_", TORCH_FN(exponential_));
-  library.impl("geometric_", TORCH_FN(geometric_));
-  library.impl("bernoulli_.float", TORCH_FN(bernoulli_));
-  library.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor_));
-  library.impl("random_", TORCH_FN(random_));
-  library.impl("random_.from", TORCH_FN(random_from));
-  library.impl("random_.to", TORCH_FN(random_to));
-  library.impl("normal.Tensor_float", TORCH_FN(normal_of_means));
-  library.impl("normal.float_Tensor", TORCH_FN(normal_of_stds));
-  library.impl("normal.Tensor_Tensor", TORCH_FN(normal_of_both));
-  library.impl("normal.Tensor_float_out", TORCH_FN(normal_of_means_out));
-  library.impl("normal.float_Tensor_out", TORCH_FN(normal_of_stds_out));
-  library.impl("normal.Tensor_Tensor_out", TORCH_FN(normal_of_both_out));
-  library.impl("dropout", TORCH_FN(dropout));
-  library.impl("native_dropout", TORCH_FN(native_dropout));
-  library.impl("multinomial", TORCH_FN(multinomial));
-  library.impl("multinomial.out", TORCH_FN(multinomial_out));
-  library.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  library.impl("rrelu_with_noise", TORCH_FN(rrelu));
-  library.impl("rrelu_with_noise_", TORCH_FN(rrelu_));
+  random_mode::serve_fills(library);
+  random_mode::serve_dropouts(library);
+  random_mode::serve_compounds(library);
 }
 
 Generator& generator() {
