@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/random/integer_range.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
 #include <bit>
 #include <limits>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "kernels/distribution.h"
 
 namespace lockstep {
 namespace {
@@ -18,18 +16,9 @@ constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
 
 // Bits of a floating dtype's significand; 0 for the others.
 int digits(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return 53;
-    case c10::ScalarType::Float:
-      return 24;
-    case c10::ScalarType::Half:
-      return 11;
-    case c10::ScalarType::BFloat16:
-      return 8;
-    default:
-      return 0;
-  }
+  int bits = 0;
+  with_float_type(dtype, [&](auto type) { bits = std::numeric_limits<decltype(type)>::digits; });
+  return bits;
 }
 
 // A conversion that overflows gives the lowest integer, as x86 does, on which the stock operator runs.
@@ -39,11 +28,12 @@ int64_t to_integer(double value) {
 
 // `value` in the floating dtype, and back.
 int64_t rounded(c10::ScalarType dtype, int64_t value) {
-  if (dtype == c10::ScalarType::Double) return to_integer(static_cast<double>(value));
-  const auto narrow = static_cast<float>(value);
-  if (dtype == c10::ScalarType::Half) return to_integer(static_cast<double>(c10::Half(narrow)));
-  if (dtype == c10::ScalarType::BFloat16) return to_integer(static_cast<double>(c10::BFloat16(narrow)));
-  return to_integer(static_cast<double>(narrow));
+  double result = 0;
+  with_float_type(dtype, [&](auto type) {
+    using T = decltype(type);
+    result = static_cast<double>(static_cast<T>(static_cast<RandomAccumulator<T>>(value)));
+  });
+  return to_integer(result);
 }
 
 // How far apart values as large as `value` are in the dtype.
@@ -72,22 +62,11 @@ void check_bounds(c10::ScalarType dtype, int64_t from, int64_t last) {
 
 int64_t largest_exact_integer(c10::ScalarType dtype) {
   if (const int bits = digits(dtype); bits > 0) return int64_t{1} << bits;
-  switch (dtype) {
-    case c10::ScalarType::Long:
-      return kHighest;
-    case c10::ScalarType::Int:
-      return std::numeric_limits<int32_t>::max();
-    case c10::ScalarType::Short:
-      return std::numeric_limits<int16_t>::max();
-    case c10::ScalarType::Char:
-      return std::numeric_limits<int8_t>::max();
-    case c10::ScalarType::Byte:
-      return std::numeric_limits<uint8_t>::max();
-    case c10::ScalarType::Bool:
-      return 1;
-    default:
-      throw Error(concat("[aten::random_] cannot fill a tensor of ", dtype_name(dtype)));
-  }
+  int64_t largest = 0;
+  const bool known = with_type_of<int64_t, int32_t, int16_t, int8_t, uint8_t, bool>(
+      dtype, [&](auto type) { largest = std::numeric_limits<decltype(type)>::max(); });
+  LOCKSTEP_CHECK(known, "[aten::random_] cannot fill a tensor of ", dtype_name(dtype));
+  return largest;
 }
 
 std::pair<int64_t, int64_t> integer_limits(c10::ScalarType dtype) {

@@ -19,43 +19,18 @@ int64_t end_of_exact(c10::ScalarType dtype) {
   return static_cast<int64_t>(static_cast<uint64_t>(largest_exact_integer(dtype)) + 1);
 }
 
-Values values_of(const RandomCall& call) {
-  switch (call.kind) {
-    case RandomKind::kUniform:
-      return Values::kUniform;
-    case RandomKind::kNormal:
-      return Values::kNormal;
-    case RandomKind::kLogNormal:
-      return Values::kLogNormal;
-    case RandomKind::kCauchy:
-      return Values::kCauchy;
-    case RandomKind::kRreluNoise:
-      return Values::kSlope;
-    case RandomKind::kExponential:
-      return Values::kExponential;
-    case RandomKind::kGeometric:
-      return Values::kGeometric;
-    case RandomKind::kBernoulli:
-      return Values::kBernoulli;
-    case RandomKind::kBernoulliUniform:
-    case RandomKind::kMultinomialUniform:
-      return Values::kUniformWord;
-    case RandomKind::kRandint:
-    case RandomKind::kRandom:
-    case RandomKind::kRandomBits:
-      return lanes_per_block(call) == 4 ? Values::kInteger : Values::kInteger64;
-    case RandomKind::kDropoutMask:
-      return Values::kKeep;
-    case RandomKind::kRandperm:
-      break;
-  }
-  throw Broken("a random operator without a distribution");
+void check_local(const RandomCall& call, const Owned& owned, const at::Tensor& out) {
+  if (out.sizes() != at::IntArrayRef(local_shape(owned)) || out.scalar_type() != value_dtype(call))
+    throw Broken(concat("a local tensor of shape ", out.sizes(), " does not fit what its rank owns"));
 }
 
 }  // namespace
 
 Distribution distribution_of(const RandomCall& call) {
-  Distribution d{values_of(call), call.dtype, call.a, call.b, call.low, call.high};
+  const auto values = values_of(call.kind);
+  if (!values.has_value()) throw Broken("a random operator without a distribution");
+  Distribution d{*values, call.dtype, call.a, call.b, call.low, call.high};
+  if (d.values == Values::kInteger && lanes_per_block(call) == 2) d.values = Values::kInteger64;
   if (call.kind == RandomKind::kRandom) d.low = 0, d.high = end_of_exact(call.dtype);
   if (call.kind == RandomKind::kRandomBits) d.low = d.high = 0;
   return d;
@@ -70,15 +45,6 @@ PhiloxSweep philox_plan(const RandomState& state, const RandomGeometry& geometry
   }
   return plan;
 }
-
-namespace {
-
-void check_local(const RandomCall& call, const Owned& owned, const at::Tensor& out) {
-  if (out.sizes() != at::IntArrayRef(local_shape(owned)) || out.scalar_type() != value_dtype(call))
-    throw Broken(concat("a local tensor of shape ", out.sizes(), " does not fit what its rank owns"));
-}
-
-}  // namespace
 
 void fill_local(const RandomCall& call, const Owned& owned, const RandomState& state,
                 const RandomGeometry& geometry, const at::Tensor& out, Simd simd) {

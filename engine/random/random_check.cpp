@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/random/random_check.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +12,35 @@
 
 namespace lockstep {
 namespace {
+
+struct Facts {
+  RandomKind kind;
+  const char* op;
+  std::optional<Values> values;
+};
+constexpr Facts kFacts[] = {
+    {RandomKind::kUniform, "uniform_", Values::kUniform},
+    {RandomKind::kNormal, "normal_", Values::kNormal},
+    {RandomKind::kLogNormal, "log_normal_", Values::kLogNormal},
+    {RandomKind::kExponential, "exponential_", Values::kExponential},
+    {RandomKind::kCauchy, "cauchy_", Values::kCauchy},
+    {RandomKind::kGeometric, "geometric_", Values::kGeometric},
+    {RandomKind::kBernoulli, "bernoulli_", Values::kBernoulli},
+    {RandomKind::kBernoulliUniform, "bernoulli_", Values::kUniformWord},
+    {RandomKind::kRandint, "random_", Values::kInteger},
+    {RandomKind::kRandom, "random_", Values::kInteger},
+    {RandomKind::kRandomBits, "random_", Values::kInteger},
+    {RandomKind::kRandperm, "randperm", std::nullopt},
+    {RandomKind::kDropoutMask, "native_dropout", Values::kKeep},
+    {RandomKind::kRreluNoise, "rrelu_with_noise", Values::kSlope},
+    {RandomKind::kMultinomialUniform, "multinomial", Values::kUniformWord},
+};
+
+const Facts& facts_of(RandomKind kind) {
+  for (const Facts& facts : kFacts)
+    if (facts.kind == kind) return facts;
+  throw Broken("an unknown random operator");
+}
 
 // Nothing is drawn for randperm(0), in whatever dtype that counts.
 bool is_empty_permutation(const RandomCall& call) {
@@ -89,8 +120,7 @@ constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
 
 // Stock's rrelu counts elements in 32 bits.
 void check_slopes(const RandomCall& call) {
-  int64_t count = 1;
-  for (const int64_t size : call.shape) count *= size;
+  const int64_t count = c10::multiply_integers(call.shape);
   LOCKSTEP_CHECK(count <= kMost32, "[rrelu_with_noise] ", count, " elements are more than the ", kMost32,
                  " that stock counts; call it on parts of the tensor.");
 }
@@ -108,36 +138,10 @@ void check_samples(const RandomCall& call) {
 }  // namespace
 
 const char* op_name(RandomKind kind) {
-  switch (kind) {
-    case RandomKind::kUniform:
-      return "uniform_";
-    case RandomKind::kNormal:
-      return "normal_";
-    case RandomKind::kLogNormal:
-      return "log_normal_";
-    case RandomKind::kExponential:
-      return "exponential_";
-    case RandomKind::kCauchy:
-      return "cauchy_";
-    case RandomKind::kGeometric:
-      return "geometric_";
-    case RandomKind::kBernoulli:
-    case RandomKind::kBernoulliUniform:
-      return "bernoulli_";
-    case RandomKind::kRandint:
-    case RandomKind::kRandom:
-    case RandomKind::kRandomBits:
-      return "random_";
-    case RandomKind::kRandperm:
-      return "randperm";
-    case RandomKind::kDropoutMask:
-      return "native_dropout";
-    case RandomKind::kRreluNoise:
-      return "rrelu_with_noise";
-    case RandomKind::kMultinomialUniform:
-      return "multinomial";
-  }
-  throw Broken("an unknown random operator");
+  return facts_of(kind).op;
+}
+std::optional<Values> values_of(RandomKind kind) {
+  return facts_of(kind).values;
 }
 
 void check_random_call(const RandomCall& call) {

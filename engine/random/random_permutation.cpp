@@ -4,8 +4,10 @@
 #include <ATen/EmptyTensor.h>
 
 #include "engine/random/random.h"
-#include "engine/random/random_dtypes.h"
+#include "engine/random/random_check.h"
 #include "engine/random/random_walk.h"
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
 #include "kernels/permutation.h"
 
 namespace lockstep {
@@ -17,16 +19,12 @@ std::vector<uint64_t> drawn_keys(const RandomCall& keys, const RandomState& stat
   const at::Tensor drawn = at::detail::empty_strided_cpu(keys.shape, {1}, keys.dtype);
   fill_local(keys, owned_whole(keys.shape), state, geometry, drawn);
   std::vector<uint64_t> result;
-  const auto copy = [&](auto type) {
+  with_type_of<int32_t, int64_t>(keys.dtype, [&](auto type) {
     using T = decltype(type);
     const T* data = drawn.const_data_ptr<T>();
     for (int64_t i = 0; i < keys.shape[0]; ++i)
       result.push_back(sort_key(data[i], bits, static_cast<int>(8 * sizeof(T))));
-  };
-  if (keys.dtype == c10::kInt)
-    copy(int32_t{});
-  else
-    copy(int64_t{});
+  });
   return result;
 }
 
@@ -61,7 +59,7 @@ void fill_permutation(const RandomCall& call, const Owned& owned, const RandomSt
                       const RandomGeometry& geometry, const at::Tensor& out) {
   const auto order =
       geometry.indexed ? indexed_permutation(call, state) : device_permutation(call, state, geometry);
-  with_number_type(call, [&](auto type) {
+  const bool known = with_number_type(call.dtype, [&](auto type) {
     using T = decltype(type);
     T* data = out.mutable_data_ptr<T>();
     for_each_run(owned, call.shape, {1}, out.strides().vec(), [&](const StreamRun& run) {
@@ -69,6 +67,7 @@ void fill_permutation(const RandomCall& call, const Owned& owned, const RandomSt
         data[run.offset + (j - run.first) * run.stride] = converted<T>(order[static_cast<size_t>(j)]);
     });
   });
+  LOCKSTEP_CHECK(known, "[", op_name(call.kind), "] does not fill a tensor of ", dtype_name(call.dtype), ".");
 }
 
 }  // namespace lockstep

@@ -4,11 +4,10 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "engine/layout/layout.h"
@@ -19,6 +18,8 @@
 namespace lockstep {
 namespace {
 
+using c10::multiply_integers;
+
 constexpr std::array<std::pair<RandomPolicy, const char*>, 4> kNames{{
     {RandomPolicy::kSingleDevice, "single-device"},
     {RandomPolicy::kPerRankSeeds, "per-rank-seeds"},
@@ -26,10 +27,6 @@ constexpr std::array<std::pair<RandomPolicy, const char*>, 4> kNames{{
     {RandomPolicy::kIndexed, "indexed"},
 }};
 constexpr uint64_t kMegatronSeedOffset = 2718;
-
-int64_t product(const std::vector<int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
 
 uint64_t round_up_to_4(int64_t n) {
   return (static_cast<uint64_t>(n) + 3) / 4 * 4;
@@ -39,7 +36,8 @@ uint64_t round_up_to_4(int64_t n) {
 std::vector<int64_t> largest_local(const Spec& spec) {
   std::vector<int64_t> largest = local_shape(spec, 0);
   for (int64_t p = 1; p < spec.mesh().size(); ++p)
-    if (auto shape = local_shape(spec, p); product(shape) > product(largest)) largest = std::move(shape);
+    if (auto shape = local_shape(spec, p); multiply_integers(shape) > multiply_integers(largest))
+      largest = std::move(shape);
   return largest;
 }
 
@@ -85,7 +83,7 @@ RandomState local_state(const Spec& spec, int64_t position, const RandomState& s
   if (policy == RandomPolicy::kPerRankSeeds && is_sharded(spec))
     result.seed += kMegatronSeedOffset + index_among_shards(spec, position);
   if (policy == RandomPolicy::kOffsetBased)
-    result.offset += round_up_to_4(shard_index(spec, position) * product(largest_local(spec)));
+    result.offset += round_up_to_4(shard_index(spec, position) * multiply_integers(largest_local(spec)));
   return result;
 }
 
@@ -136,7 +134,7 @@ at::Tensor draw_local(const RandomCall& call, const Spec& spec, int64_t position
 uint64_t advance(const RandomCall& call, const Spec& spec, const DeviceModel& device, RandomPolicy policy) {
   if (policy == RandomPolicy::kSingleDevice) return advance(call, device);
   if (policy == RandomPolicy::kIndexed) return indexed_geometry(call).advance;
-  if (policy == RandomPolicy::kOffsetBased) return round_up_to_4(product(call.shape));
+  if (policy == RandomPolicy::kOffsetBased) return round_up_to_4(multiply_integers(call.shape));
   const std::vector<int64_t> shape = largest_local(spec);
   return advance(local_call(call, shape, local_stride(spec, shape)), device);
 }
