@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/cache.h"
+#include "engine/tensor/run.h"
 
 #include <unordered_map>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/composites.h"
-
+// Composite ops that must not decompose for a DTensor as they do for a plain CPU tensor.
 #include <ATen/ATen.h>
+#include <ATen/CompositeImplicitAutogradFunctions.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -13,15 +14,29 @@ namespace {
 
 using torch::jit::Stack;
 
+// Within it, the tensors that ops view and write are a composite op's own, which nobody else sees: they may
+// move.
+struct CompositeScope : Within<bool> {
+  CompositeScope() : Within(&Context::in_composite, true) {}
+};
+
+// Within it, factories that composite ops call make replicated DTensors of this mesh.
+class FactoryScope {
+ public:
+  explicit FactoryScope(CommPtr comm)
+      : include_(c10::DispatchKey::Fake), comm_(&Context::factories, std::move(comm)) {}
+
+ private:
+  c10::impl::IncludeDispatchKeyGuard include_;
+  Within<CommPtr> comm_;
+};
+
 // CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls
 // native_dropout.
 at::Tensor dropout(const at::Tensor& input, double p, bool train) {
   if (is_dtensor(input) && train && p > 0 && p < 1 && input.numel() > 0)
     return std::get<0>(at::native_dropout(input, p, true));
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::dropout", "");
-  Stack stack{input, p, train};
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
+  return at::compositeimplicitautograd::dropout(input, p, train);
 }
 
 // The decomposed attention: CPU's fused kernel has no rule.
@@ -34,23 +49,8 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
     return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal,
                                                               std::nullopt, scale, gqa));
   }
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
-  Stack stack{query, key, value, mask, dropout_p, causal, scale, gqa};
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
-}
-
-// Scatters into zeros that it makes from the gradient's options.
-at::Tensor selected_value_backward(const at::Tensor& grad, int64_t dim, const at::Tensor& indices,
-                                   at::IntArrayRef sizes, bool keepdim) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::value_selecting_reduction_backward", "");
-  Stack stack{grad, dim, indices, sizes, keepdim};
-  std::optional<FactoryScope> scope;
-  if (const auto* impl = dtensor_impl(grad)) scope.emplace(impl->comm());
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
-  return stack[0].toTensor();
+  return at::compositeimplicitautograd::scaled_dot_product_attention(query, key, value, mask, dropout_p,
+                                                                     causal, scale, gqa);
 }
 
 // A DTensor whose gradient is one too, whatever autograd makes of it.
@@ -90,8 +90,9 @@ void with_own(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
-// The dropouts other than dropout itself make a tensor of noise by a factory, which for a DTensor must be one
-// too: whole on every rank, so that its numbers are those of the single device.
+// Ops that make a tensor by a factory, which for a DTensor must be one too, whole on every rank: the noise of
+// the dropouts other than dropout itself, so that its numbers are those of the single device, and the zeros
+// into which the gradient of selected values is scattered.
 void with_factories(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto input = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
   std::optional<FactoryScope> factories;
@@ -102,12 +103,12 @@ void with_factories(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
 // Above autograd, and below it, where in InferenceMode a composite arrives whole.
 void add_composites(torch::Library& m) {
   m.impl("dropout", dropout);
-  m.impl("value_selecting_reduction_backward", selected_value_backward);
   m.impl("scaled_dot_product_attention", attention);
   for (const auto* name : {"linear", "matmul", "rms_norm"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own>());
-  for (const auto* name : {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
-                           "feature_alpha_dropout_", "alpha_dropout_", "dropout_"})
+  for (const auto* name :
+       {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
+        "feature_alpha_dropout_", "alpha_dropout_", "dropout_", "value_selecting_reduction_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
 }
 

@@ -5,12 +5,9 @@
 
 #include <span>
 
-#include "engine/tensor/cache.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
-#include "engine/tensor/place.h"
 #include "engine/tensor/run.h"
-#include "engine/tensor/timeline.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/refused.h"
 
@@ -42,13 +39,6 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
                 concat("has no sharding rule for (", specs, "); "),
                 concat("add one with lockstep::register_sharding(\"", op.schema().name(),
                        "\", rows), or call the op on full_tensor()"));
-}
-
-std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
-  const auto variant = d.resolved.variant;
-  if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
-  const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
-  return in_place ? run_in_place(d, stack) : run_values(d, stack);
 }
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {

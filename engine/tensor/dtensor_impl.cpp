@@ -24,7 +24,8 @@ c10::DispatchKeySet keys_on(c10::DeviceType type) {
   return c10::DispatchKeySet({DispatchKey::Fake, autograd, DispatchKey::ADInplaceOrView});
 }
 
-[[maybe_unused]] const bool kRegistered = (engine_init(), true);
+[[maybe_unused]] const bool kRegistered =
+    (register_dispatch(), register_composites(), register_gradients(), true);
 
 const std::optional<std::string> kNoStorage =
     "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "
@@ -60,11 +61,7 @@ void DTensorImpl::reset(SpecPtr spec, PerRank<at::Tensor> locals) {
 
 c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
                                                                          bool allow_change) const {
-  auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
-  copy->set_version_counter(version);
-  copy->set_storage_offset(storage_offset());
-  copy->set_allow_tensor_metadata_change(allow_change);
-  return copy;
+  return shallow_copy_and_detach(c10::VariableVersion(version), allow_change);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,

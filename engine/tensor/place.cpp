@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/place.h"
+#include "engine/tensor/run.h"
 
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"

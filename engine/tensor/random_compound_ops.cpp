@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/random_compound_ops.h"
-
 #include <ATen/ATen.h>
 
 #include "engine/random/compounds.h"
 #include "engine/random/draw.h"
 #include "engine/stream/random_checks.h"
 #include "engine/tensor/dtensor_impl.h"
+#include "engine/tensor/random_ops.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -42,14 +41,13 @@ RandomResults native_dropout_op(const RandomOp& r) {
     }
     return results;
   }
-  RandomCall call;
-  call.kind = RandomKind::kDropoutMask;
-  call.a = p;
-  call.dtype = input.spec()->dtype();
-  call.shape = input.spec()->shape();
   // Stock numbers the elements of the input: in memory order if it is dense, else logically. A copy that was
   // moved is always dense.
-  call.stride = r.given[0]->stride();
+  const RandomCall call{.kind = RandomKind::kDropoutMask,
+                        .a = p,
+                        .dtype = input.spec()->dtype(),
+                        .shape = input.spec()->shape(),
+                        .stride = r.given[0]->stride()};
   results[1] = draw(call, *r.outputs[1], r.comm);
   for (size_t i = 0; i < input.locals().size(); ++i)
     results[0].push_back(drawing().dropout(input.locals()[i], results[1][i], p));
@@ -72,12 +70,11 @@ RandomResults normal_of_tensors_op(const RandomOp& r) {
   const auto& out = *r.outputs[0];
   const bool std_given = r.call.overload != "Tensor_float", mean_given = r.call.overload != "float_Tensor";
   const size_t std_input = mean_given ? 1 : 0;
-  RandomCall call;
-  call.kind = RandomKind::kNormal;
-  call.dtype = out.dtype();
-  call.shape = out.shape();
-  call.stride = contiguous_strides(call.shape);
-  call.b = std_given ? 1 : r.args[1].toDouble();
+  const RandomCall call{.kind = RandomKind::kNormal,
+                        .b = std_given ? 1 : r.args[1].toDouble(),
+                        .dtype = out.dtype(),
+                        .shape = out.shape(),
+                        .stride = contiguous_strides(out.shape())};
   if (std_given)
     for (size_t rank = 0; rank < r.comm.positions.size(); ++rank) check_stds(local(r, std_input, rank));
   auto numbers = draw(call, out, r.comm);

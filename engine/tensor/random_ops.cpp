@@ -6,23 +6,15 @@
 #include "engine/ops/rules/families.h"
 #include "engine/random/draw.h"
 #include "engine/tensor/dtensor_impl.h"
-#include "engine/tensor/random_compound_ops.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
 
-using Results = std::vector<PerRank<at::Tensor>>;
-
 RandomCall filling(const RandomOp& r, RandomKind kind) {
   const auto& out = *r.outputs[0];
-  RandomCall call;
-  call.kind = kind;
-  call.dtype = out.dtype();
-  call.shape = out.shape();
-  call.stride = out.stride();
-  return call;
+  return {.kind = kind, .dtype = out.dtype(), .shape = out.shape(), .stride = out.stride()};
 }
 
 RandomCall integers(const RandomOp& r, int64_t from, std::optional<int64_t> to) {
@@ -41,12 +33,12 @@ int64_t bound(const RandomOp& r, std::string_view name) {
   return (impl == nullptr ? r.placed[1] : impl->locals().front()).item<int64_t>();
 }
 
-Results drawn(const RandomOp& r, const RandomCall& call) {
+RandomResults drawn(const RandomOp& r, const RandomCall& call) {
   return {draw(call, *r.outputs[0], r.comm)};
 }
 
 // A fill with a distribution, whose parameters are the arguments of these names.
-Results fill(const RandomOp& r, RandomKind kind, std::string_view a = {}, std::string_view b = {}) {
+RandomResults fill(const RandomOp& r, RandomKind kind, std::string_view a = {}, std::string_view b = {}) {
   const Arguments args(r.op.schema(), r.args);
   auto call = filling(r, kind);
   if (!a.empty()) call.a = args[a].toDouble();
@@ -54,12 +46,12 @@ Results fill(const RandomOp& r, RandomKind kind, std::string_view a = {}, std::s
   return drawn(r, call);
 }
 
-Results draw_randint_like(const RandomOp& r) {
+RandomResults draw_randint_like(const RandomOp& r) {
   const bool bounded = r.call.overload.starts_with("low");
   return drawn(r, integers(r, bounded ? bound(r, "low") : 0, bound(r, "high")));
 }
 
-Results draw_random(const RandomOp& r) {
+RandomResults draw_random(const RandomOp& r) {
   const auto& overload = r.call.overload;
   if (overload == "from")
     return drawn(r,
@@ -68,13 +60,13 @@ Results draw_random(const RandomOp& r) {
   return fill(r, RandomKind::kRandom);
 }
 
-Results draw_bernoulli(const RandomOp& r) {
+RandomResults draw_bernoulli(const RandomOp& r) {
   if (r.call.overload.empty()) return bernoulli_op(r, 0);
   if (r.call.overload == "Tensor") return bernoulli_op(r, 1);
   return fill(r, RandomKind::kBernoulli, "p");
 }
 
-Results draw_normal(const RandomOp& r) {
+RandomResults draw_normal(const RandomOp& r) {
   return r.call.overload.empty() ? fill(r, RandomKind::kNormal, "mean", "std") : normal_of_tensors_op(r);
 }
 
@@ -122,7 +114,7 @@ void refuse_generators(const RandomOp& r) {
 
 }  // namespace
 
-std::vector<PerRank<at::Tensor>> random_op(const OpEntry& entry, const RandomOp& r) {
+RandomResults random_op(const OpEntry& entry, const RandomOp& r) {
   refuse_generators(r);
   return entry.draw(r);
 }

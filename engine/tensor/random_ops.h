@@ -22,7 +22,17 @@ struct RandomOp {
   const Comm& comm;
 };
 
-// results[output][hosted rank].
-std::vector<PerRank<at::Tensor>> random_op(const OpEntry& entry, const RandomOp& r);
+using RandomResults = std::vector<PerRank<at::Tensor>>;  // [output][hosted rank]
+
+RandomResults random_op(const OpEntry& entry, const RandomOp& r);
+
+// random_compound_ops.cpp: ops that make something of what they draw, each rank of its own part, but
+// multinomial, which every rank computes whole.
+RandomResults native_dropout_op(const RandomOp& r);
+// bernoulli of a tensor of probabilities: the input itself, or the second argument.
+RandomResults bernoulli_op(const RandomOp& r, size_t probabilities);
+RandomResults normal_of_tensors_op(const RandomOp& r);
+RandomResults rrelu_op(const RandomOp& r);
+RandomResults multinomial_op(const RandomOp& r);
 
 }  // namespace lockstep

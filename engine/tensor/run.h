@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of ops, each run on every hosted rank, its results pushed to the stack and returned.
+// The steps of an op's way, in their order; each fills in what the next ones read.
 #pragma once
 #include "engine/tensor/call.h"
+#include "engine/values/timeline.h"
 
 namespace lockstep {
 
-// run_values.cpp
-std::vector<at::Tensor> run_values(const Dispatched& d, torch::jit::Stack& stack);
-// A DTensor of an output's locals; undefined if the output is.
-at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals);
+// cache.cpp. Fills in hosted and decision, made or remembered.
+void find_decision(Dispatched& d);
 
-// run_in_place.cpp. In-place ops write to the locals and return the very arguments they were given.
-std::vector<at::Tensor> run_in_place(const Dispatched& d, torch::jit::Stack& stack);
+// place.cpp. Fills in placed: inputs, redistributed to where the decision wants them. Throws Error where a
+// redistribution is not allowed.
+void place_inputs(Dispatched& d);
 
-// run_random.cpp
-std::vector<at::Tensor> run_random(const Dispatched& d, torch::jit::Stack& stack);
+// timeline.cpp. The op's entry, begun before it runs, since it may write to its inputs, and appended to the
+// current timeline.
+TimelineEntry begin_entry(const Dispatched& d);
+void end_entry(const Dispatched& d, TimelineEntry entry, const std::vector<at::Tensor>& outputs);
 
-// run_scalar.cpp. A value read on the host: the same on every rank, or the ranks would part ways.
+// run.cpp. The op on every hosted rank; its results are pushed to the stack and returned. In-place ops write
+// to the locals and return the very arguments they were given.
+std::vector<at::Tensor> run(const Dispatched& d, torch::jit::Stack& stack);
+// A value read on the host: the same on every rank, or the ranks would part ways.
 void run_scalar(const Dispatched& d, torch::jit::Stack& stack);
 
 // out_variants.cpp. The functional op, then a copy; an empty out takes the result over. Needs no decision.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/timeline.h"
+#include "engine/tensor/timeline_log.h"
 
 #include "engine/stream/random_source.h"
-#include "engine/tensor/timeline_log.h"
+#include "engine/tensor/run.h"
+#include "engine/values/digest.h"
 
 namespace lockstep {
 namespace {
@@ -22,6 +23,15 @@ std::vector<int64_t> aliases(const Dispatched& d, size_t outputs) {
 }
 
 }  // namespace
+
+Timeline* current_timeline() {
+  return current_context()->timeline;
+}
+
+TensorRecord record(const at::Tensor& tensor) {
+  const auto* impl = dtensor_impl(tensor);
+  return impl == nullptr ? TensorRecord{} : record(impl->spec(), impl->locals());
+}
 
 TimelineEntry begin_entry(const Dispatched& d) {
   TimelineEntry entry;

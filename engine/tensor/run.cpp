@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/tensor/run.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include "engine/move/execute.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/tensor/random_ops.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -41,8 +45,7 @@ void push_results(const Dispatched& d, const std::vector<Stack>& results, const 
   if (next != flat.size()) throw Broken(concat("[", d.op.operator_name(), "] lost results"));
 }
 
-}  // namespace
-
+// A DTensor of an output's locals; undefined if the output is.
 at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
   const auto& spec = d.decision->outputs[output];
   if (spec == nullptr) return {};
@@ -67,6 +70,67 @@ std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
   for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
   push_results(d, results, flat, stack);
   return flat;
+}
+
+std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
+  const bool metadata = changes_metadata(d.resolved);
+  const auto results = run_ranks(d);
+  const auto changed = mutated_tensors(d);
+  if (d.resolved.raises_versions)
+    for (const auto& t : changed) torch::autograd::impl::bump_version(t);
+  if (metadata) {
+    auto locals = by_output(results);
+    dtensor_impl(changed[0])->reset(d.decision->outputs[0], std::move(locals[0]));
+  }
+  if (!d.op.schema().returns().empty()) {
+    if (results.front().front().isTensorList())
+      stack.emplace_back(changed);
+    else
+      stack.emplace_back(changed[0]);
+  }
+  return changed;
+}
+
+std::vector<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
+  const PlainGuard guard;
+  auto results = random_op(*d.resolved.entry, {d.op, d.decision->call, d.args, d.call.operands.specs,
+                                               d.placed, d.decision->outputs, *d.call.comm});
+  std::vector<at::Tensor> outputs;
+  if (d.resolved.variant == Variant::kInPlace) {
+    const auto& self = d.call.tensors[0];
+    const auto& locals = dtensor_impl(self)->locals();
+    for (size_t r = 0; r < locals.size(); ++r) locals[r].copy_(results[0][r]);
+    outputs = {self};
+  } else {
+    for (size_t j = 0; j < results.size(); ++j) outputs.push_back(wrap(d, j, std::move(results[j])));
+  }
+  for (const auto& t : outputs) stack.emplace_back(t);
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
+  const auto variant = d.resolved.variant;
+  if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
+  const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
+  return in_place ? run_in_place(d, stack) : run_values(d, stack);
+}
+
+void run_scalar(const Dispatched& d, Stack& stack) {
+  const PlainGuard guard;
+  std::optional<c10::IValue> first;
+  for (size_t r = 0; r < d.call.comm->positions.size(); ++r) {
+    auto local = local_stack(d, r);
+    d.op.callBoxed(local);
+    const auto& value = local.front();
+    const auto text = concat(value);
+    LOCKSTEP_CHECK(!first.has_value() || concat(*first) == text, "[", d.op.operator_name(), "] rank ",
+                   d.call.comm->ranks[r], " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ",
+                   first.has_value() ? concat(*first) : "", "; replicas have diverged");
+    if (!first.has_value()) first = value;
+  }
+  stack.push_back(*first);
 }
 
 }  // namespace lockstep
