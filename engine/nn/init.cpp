@@ -2,6 +2,7 @@
 #include "engine/nn/init.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <cmath>
 #include <numbers>
@@ -49,8 +50,7 @@ at::Tensor orthogonal_factor(const at::Tensor& matrix) {
 Fans fans(const at::Tensor& weight) {
   LOCKSTEP_CHECK(weight.dim() >= 2, "[init] fans need two dimensions or more; the tensor has shape ",
                  weight.sizes());
-  int64_t field = 1;
-  for (int64_t d = 2; d < weight.dim(); ++d) field *= weight.size(d);
+  const int64_t field = c10::multiply_integers(weight.sizes().slice(2));
   return {weight.size(1) * field, weight.size(0) * field};
 }
 

@@ -8,13 +8,6 @@
 #include "engine/nn/init.h"
 
 namespace lockstep::nn {
-namespace {
-
-at::Tensor handle(const Module& module, const char* name) {
-  return module.parameter(name);
-}
-
-}  // namespace
 
 Linear::Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype) : bias_(bias) {
   add_parameter("weight", {out, in}, dtype);
@@ -22,11 +15,11 @@ Linear::Linear(int64_t in, int64_t out, bool bias, at::ScalarType dtype) : bias_
 }
 
 void Linear::reset_own_parameters() {
-  auto weight = handle(*this, "weight");
+  auto weight = parameter("weight");
   kaiming_uniform_(weight, std::sqrt(5.0));
   if (!bias_) return;
   const double bound = 1.0 / std::sqrt(static_cast<double>(weight.size(1)));
-  handle(*this, "bias").uniform_(-bound, bound);
+  parameter("bias").uniform_(-bound, bound);
 }
 
 at::Tensor Linear::forward(const Tensors& inputs) {
@@ -39,7 +32,7 @@ Embedding::Embedding(int64_t count, int64_t size, at::ScalarType dtype) {
 }
 
 void Embedding::reset_own_parameters() {
-  handle(*this, "weight").normal_();
+  parameter("weight").normal_();
 }
 
 at::Tensor Embedding::forward(const Tensors& inputs) {
@@ -51,7 +44,7 @@ RMSNorm::RMSNorm(int64_t size, double eps, at::ScalarType dtype) : size_(size), 
 }
 
 void RMSNorm::reset_own_parameters() {
-  handle(*this, "weight").fill_(1);
+  parameter("weight").fill_(1);
 }
 
 at::Tensor RMSNorm::forward(const Tensors& inputs) {
@@ -64,8 +57,8 @@ LayerNorm::LayerNorm(int64_t size, double eps, at::ScalarType dtype) : size_(siz
 }
 
 void LayerNorm::reset_own_parameters() {
-  handle(*this, "weight").fill_(1);
-  handle(*this, "bias").zero_();
+  parameter("weight").fill_(1);
+  parameter("bias").zero_();
 }
 
 at::Tensor LayerNorm::forward(const Tensors& inputs) {

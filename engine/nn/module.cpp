@@ -9,17 +9,6 @@
 namespace lockstep::nn {
 namespace {
 
-std::string join(const std::string& prefix, const std::string& name) {
-  return prefix.empty() ? name : concat(prefix, ".", name);
-}
-
-template <class T>
-T* find(Named<T>& entries, std::string_view name) {
-  for (auto& [key, value] : entries)
-    if (key == name) return &value;
-  return nullptr;
-}
-
 template <class T>
 std::string names(const Named<T>& entries) {
   std::string all;
@@ -27,18 +16,11 @@ std::string names(const Named<T>& entries) {
   return all.empty() ? "none" : all;
 }
 
-// "a.b.weight" -> {"a.b", "weight"}
-std::pair<std::string_view, std::string_view> split_last(std::string_view path) {
-  const auto dot = path.rfind('.');
-  if (dot == std::string_view::npos) return {std::string_view(), path};
-  return {path.substr(0, dot), path.substr(dot + 1)};
-}
-
 template <class T>
 T& find_or_throw(Named<T>& entries, std::string_view name, const char* kind, std::string_view path) {
-  auto* found = find(entries, name);
-  LOCKSTEP_CHECK(found != nullptr, "[nn] no ", kind, " '", path, "'; there are: ", names(entries));
-  return *found;
+  for (auto& [key, value] : entries)
+    if (key == name) return value;
+  throw Error(concat("[nn] no ", kind, " '", path, "'; there are: ", names(entries)));
 }
 
 void replace(at::Tensor& slot, at::Tensor value, std::string_view path) {
@@ -82,22 +64,21 @@ Named<Module*> Module::named_modules() {
   Named<Module*> all = {{"", this}};
   for (const auto& [name, module] : children_)
     for (const auto& [path, below] : module->named_modules())
-      all.emplace_back(path.empty() ? name : join(name, path), below);
+      all.emplace_back(path.empty() ? name : concat(name, ".", path), below);
   return all;
 }
 
+Named<at::Tensor> Module::all_of(Named<at::Tensor> Module::*own) const {
+  auto all = this->*own;
+  for (const auto& [name, module] : children_)
+    for (const auto& [path, tensor] : module->all_of(own)) all.emplace_back(concat(name, ".", path), tensor);
+  return all;
+}
 Named<at::Tensor> Module::named_parameters() const {
-  auto all = parameters_;
-  for (const auto& [name, module] : children_)
-    for (const auto& [path, tensor] : module->named_parameters()) all.emplace_back(join(name, path), tensor);
-  return all;
+  return all_of(&Module::parameters_);
 }
-
 Named<at::Tensor> Module::named_buffers() const {
-  auto all = buffers_;
-  for (const auto& [name, module] : children_)
-    for (const auto& [path, tensor] : module->named_buffers()) all.emplace_back(join(name, path), tensor);
-  return all;
+  return all_of(&Module::buffers_);
 }
 
 std::vector<at::Tensor> Module::parameters() const {
@@ -113,26 +94,28 @@ Module& Module::child(std::string_view path) {
   return dot == std::string_view::npos ? next : next.child(path.substr(dot + 1));
 }
 
+template <class T>
+T& Module::at_path(Named<T> Module::*own, const char* kind, std::string_view path) {
+  const auto dot = path.rfind('.');
+  const bool is_own = dot == std::string_view::npos;
+  auto& entries = child(is_own ? "" : path.substr(0, dot)).*own;
+  return find_or_throw(entries, is_own ? path : path.substr(dot + 1), kind, path);
+}
+
 const at::Tensor& Module::parameter(std::string_view path) const {
-  const auto [owner, name] = split_last(path);
-  auto& module = const_cast<Module*>(this)->child(owner);
-  return find_or_throw(module.parameters_, name, "parameter", path);
+  return const_cast<Module*>(this)->at_path(&Module::parameters_, "parameter", path);
 }
-
 const at::Tensor& Module::buffer(std::string_view path) const {
-  const auto [owner, name] = split_last(path);
-  auto& module = const_cast<Module*>(this)->child(owner);
-  return find_or_throw(module.buffers_, name, "buffer", path);
+  return const_cast<Module*>(this)->at_path(&Module::buffers_, "buffer", path);
 }
-
 void Module::set_parameter(std::string_view path, at::Tensor value) {
-  const auto [owner, name] = split_last(path);
-  replace(find_or_throw(child(owner).parameters_, name, "parameter", path), std::move(value), path);
+  replace(at_path(&Module::parameters_, "parameter", path), std::move(value), path);
 }
-
 void Module::set_buffer(std::string_view path, at::Tensor value) {
-  const auto [owner, name] = split_last(path);
-  replace(find_or_throw(child(owner).buffers_, name, "buffer", path), std::move(value), path);
+  replace(at_path(&Module::buffers_, "buffer", path), std::move(value), path);
+}
+at::Tensor Module::make_buffer(std::string_view path, c10::Device device) {
+  return at_path(&Module::buffer_makers_, "buffer", path)(device);
 }
 
 void Module::train(bool on) {
@@ -152,11 +135,6 @@ void Module::add_parameter(std::string name, at::IntArrayRef shape, at::ScalarTy
 void Module::add_buffer(std::string name, MakeBuffer make) {
   buffers_.emplace_back(name, make(at::kMeta));
   buffer_makers_.emplace_back(std::move(name), std::move(make));
-}
-
-at::Tensor Module::make_buffer(std::string_view path, c10::Device device) {
-  const auto [owner, name] = split_last(path);
-  return find_or_throw(child(owner).buffer_makers_, name, "buffer", path)(device);
 }
 
 void make_buffers(Module& module, c10::Device device) {

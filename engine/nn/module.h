@@ -86,6 +86,10 @@ class Module {
   }
 
  private:
+  Named<at::Tensor> all_of(Named<at::Tensor> Module::*own) const;
+  template <class T>
+  T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
+
   Named<at::Tensor> parameters_, buffers_;
   Named<MakeBuffer> buffer_makers_;
   Named<std::shared_ptr<Module>> children_;

@@ -56,8 +56,4 @@ void AdamW::step_fused(const std::vector<size_t>& active) {
                     o.beta2, o.weight_decay, o.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
-void AdamW::zero_grad() {
-  optim::zero_grad(parameters_);
-}
-
 }  // namespace lockstep::optim

@@ -11,6 +11,9 @@ namespace lockstep::optim {
 
 using Tensors = std::vector<at::Tensor>;
 
+// Drops the gradients.
+void zero_grad(const Tensors& parameters);
+
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
@@ -31,7 +34,7 @@ class AdamW {
   // Parameters without a gradient are left alone. Throws Error if a gradient is placed otherwise than its
   // parameter.
   void step();
-  void zero_grad();
+  void zero_grad() { optim::zero_grad(parameters_); }
   void set_lr(double lr) { options_.lr = lr; }
 
   const AdamWState& state() const { return state_; }
@@ -59,7 +62,7 @@ class Sgd {
   explicit Sgd(Tensors parameters, SgdOptions options = {});
   // As AdamW's.
   void step();
-  void zero_grad();
+  void zero_grad() { optim::zero_grad(parameters_); }
   void set_lr(double lr) { options_.lr = lr; }
 
  private:
@@ -71,8 +74,5 @@ class Sgd {
 // element. The norm is the root of one sum of squares: torch adds the squares of rounded roots, which no
 // sharded run can equal. Half-precision gradients are squared and added in float.
 at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm);
-
-// Drops the gradients.
-void zero_grad(const Tensors& parameters);
 
 }  // namespace lockstep::optim

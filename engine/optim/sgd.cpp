@@ -42,8 +42,4 @@ void Sgd::step() {
   at::_foreach_add_(parameters, direction, -o.lr);
 }
 
-void Sgd::zero_grad() {
-  optim::zero_grad(parameters_);
-}
-
 }  // namespace lockstep::optim
