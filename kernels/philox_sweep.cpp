@@ -331,7 +331,7 @@ class Sweep {
         }
         const int64_t next = std::min(last, (group + groups) * words);
         const int64_t word = (batch_.count - groups - group) * words + j;
-        add_words(word, next - j, run.offset + (launch.first + j - run.first) * run.stride);
+        batch_.vectors.push_back({word, next - j, run.offset + (launch.first + j - run.first) * run.stride});
         j = next;
       }
     }
@@ -352,9 +352,6 @@ class Sweep {
       draw += blocks;
     }
   }
-
-  // Elements of blocks of the batch, from word `at` on, counted over all blocks.
-  void add_words(int64_t at, int64_t count, int64_t offset) { batch_.vectors.push_back({at, count, offset}); }
 
   const PhiloxSweep& plan_;
   const int lanes_;
