@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 #include <ostream>
 #include <set>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
 
@@ -44,12 +44,6 @@ void check_names(const std::vector<std::string>& names, size_t ndim) {
                  "[mesh] two dimensions have the same name; names must differ");
 }
 
-std::vector<int64_t> row_major_ranks(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> ranks(static_cast<size_t>(checked_size(shape)));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 constexpr std::pair<c10::DeviceType, std::string_view> kDeviceTypes[] = {
     {c10::kCPU, "cpu"}, {c10::kCUDA, "cuda"}, {c10::kMeta, "meta"}};
 constexpr auto kTheTypes = "there are cpu, cuda and meta";
@@ -58,6 +52,12 @@ std::string_view name_of(c10::DeviceType type) {
   for (const auto& [one, name] : kDeviceTypes)
     if (one == type) return name;
   throw Error(concat("[mesh] no mesh is on a ", c10::DeviceTypeName(type, true), "; ", kTheTypes));
+}
+
+c10::DeviceType parse_device_type(std::string_view text) {
+  for (const auto& [type, name] : kDeviceTypes)
+    if (text == name) return type;
+  throw Error(concat("[mesh] '", text, "' is not a device of a mesh; ", kTheTypes));
 }
 
 // Sizes, with names or without. `whole` is for the error.
@@ -83,7 +83,7 @@ DeviceMesh parse_grid(std::string_view text, std::string_view whole) {
 }  // namespace
 
 DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names)
-    : DeviceMesh(shape, std::move(names), row_major_ranks(shape)) {}
+    : DeviceMesh(shape, std::move(names), up_to(checked_size(shape))) {}
 
 DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks)
     : shape_(std::move(shape)), names_(std::move(names)), ranks_(std::move(ranks)), named_(!names_.empty()) {
@@ -190,12 +190,6 @@ std::string to_string(const DeviceMesh& mesh) {
 
 std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
   return out << to_string(mesh);
-}
-
-c10::DeviceType parse_device_type(std::string_view text) {
-  for (const auto& [type, name] : kDeviceTypes)
-    if (text == name) return type;
-  throw Error(concat("[mesh] '", text, "' is not a device of a mesh; ", kTheTypes));
 }
 
 DeviceMesh parse_mesh(std::string_view text) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/values/spec.h"
 
+#include <c10/util/hash.h>
+
 #include <algorithm>
 #include <numeric>
 #include <ostream>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
 #include "engine/values/refused.h"
@@ -85,10 +88,6 @@ void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector
   }
 }
 
-bool is_linear(ReduceOp op) {
-  return op == ReduceOp::kSum || op == ReduceOp::kAvg;
-}
-
 void check_partials(const Placements& placements, c10::ScalarType dtype) {
   const Partial* first = nullptr;
   for (const auto& p : placements)
@@ -99,17 +98,12 @@ void check_partials(const Placements& placements, c10::ScalarType dtype) {
             concat(p, " of ", dtype_name(dtype), " in ", placements, ": an average needs a floating dtype; "),
             "use P (sum), or convert the tensor first");
       if (first == nullptr) first = partial;
-      if (partial->op != first->op && !(is_linear(partial->op) && is_linear(first->op)))
+      if (!commute(partial->op, first->op))
         throw Refused(Refusal::kMixedPartial, "spec", to_string(placements),
                       concat(placements, " reduces by both ", name(first->op), " and ", name(partial->op),
                              ", whose result depends on which comes first; "),
                       "redistribute one of them");
     }
-}
-
-void check_ragged_count(const Placements& placements) {
-  LOCKSTEP_CHECK(std::count_if(placements.begin(), placements.end(), is_ragged) <= 1, "[spec] ", placements,
-                 " has two RaggedShards; each would have to be applied last");
 }
 
 void check_permutation(const std::vector<int64_t>& order, size_t ndim) {
@@ -124,8 +118,7 @@ void check_permutation(const std::vector<int64_t>& order, size_t ndim) {
 // Mesh dimensions that shard one tensor dimension keep their relative order, in the places they have left to
 // right; every other mesh dimension stands in its own place.
 std::vector<int64_t> normalised_order(const std::vector<int64_t>& order, const Placements& placements) {
-  std::vector<int64_t> result(placements.size());
-  std::iota(result.begin(), result.end(), 0);
+  auto result = up_to(static_cast<int64_t>(placements.size()));
   if (order.empty()) return result;
   check_permutation(order, placements.size());
   for (size_t place = 0; place < placements.size(); ++place) {
@@ -141,23 +134,10 @@ std::vector<int64_t> normalised_order(const std::vector<int64_t>& order, const P
   return result;
 }
 
-struct Hasher {
-  size_t state = 0x9e3779b97f4a7c15;
-  void add(uint64_t word) {
-    state = (state ^ word) * 0xff51afd7ed558ccd;
-    state ^= state >> 32;
-  }
-  void add(const std::vector<int64_t>& words) {
-    add(words.size());
-    for (const auto word : words) add(static_cast<uint64_t>(word));
-  }
-  void add(int64_t word) { add(static_cast<uint64_t>(word)); }
-  void add(ReduceOp op) { add(static_cast<uint64_t>(op)); }
-  template <class Kind>
-  void operator()(const Kind& kind) {
-    std::apply([this](const auto&... field) { (add(field), ...); }, kind.fields());
-  }
-};
+size_t hash_of(const Placement& p) {
+  const auto with_fields = [&p](const auto&... field) { return c10::get_hash(p.index(), field...); };
+  return std::visit([&](const auto& kind) { return std::apply(with_fields, kind.fields()); }, p);
+}
 
 }  // namespace
 
@@ -183,27 +163,23 @@ void Spec::finish() {
   check_sizes(shape_);
   normalise(placements_, *mesh_, shape_);
   check_partials(placements_, dtype_);
-  check_ragged_count(placements_);
+  LOCKSTEP_CHECK(std::count_if(placements_.begin(), placements_.end(), is_ragged) <= 1, "[spec] ",
+                 placements_, " has two RaggedShards; each would have to be applied last");
   order_ = normalised_order(order_, placements_);
   check_blocks(placements_, order_, *mesh_, shape_);
 
-  Hasher hash;
-  hash.add(mesh_->shape());
-  hash.add(mesh_->ranks());
-  hash.add(static_cast<uint64_t>(mesh_->device_type()));
-  for (const auto& p : placements_) {
-    hash.add(p.index());
-    std::visit(hash, p);
-  }
-  hash.add(shape_);
-  hash.add(stride_);
-  hash.add(order_);
-  hash.add(static_cast<uint64_t>(dtype_));
-  hash_ = hash.state;
+  hash_ =
+      c10::get_hash(mesh_->shape(), mesh_->ranks(), mesh_->device_type(), shape_, stride_, order_, dtype_);
+  for (const auto& p : placements_) hash_ = c10::hash_combine(hash_, hash_of(p));
 }
 
 bool has_reduction(ReduceOp op, c10::ScalarType dtype) {
   return op != ReduceOp::kAvg || c10::isFloatingType(dtype);
+}
+
+bool commute(ReduceOp a, ReduceOp b) {
+  const auto linear = [](ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; };
+  return a == b || (linear(a) && linear(b));
 }
 
 bool Spec::default_order() const {
@@ -224,11 +200,7 @@ bool Spec::all_replicate() const {
 }
 
 Spec Spec::with_placements(Placements placements, std::vector<int64_t> order) const {
-  Spec result = *this;
-  result.placements_ = std::move(placements);
-  result.order_ = std::move(order);
-  result.finish();
-  return result;
+  return with(std::move(placements), std::move(order), shape_, stride_, dtype_);
 }
 
 Spec Spec::with(Placements placements, std::vector<int64_t> order, std::vector<int64_t> shape,
@@ -244,12 +216,7 @@ Spec Spec::with(Placements placements, std::vector<int64_t> order, std::vector<i
 }
 
 Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, c10::ScalarType dtype) const {
-  Spec result = *this;
-  result.shape_ = std::move(shape);
-  result.stride_ = std::move(stride);
-  result.dtype_ = dtype;
-  result.finish();
-  return result;
+  return with(placements_, order_, std::move(shape), std::move(stride), dtype);
 }
 
 c10::TensorOptions local_options(const Spec& spec) {

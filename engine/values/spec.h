@@ -63,6 +63,8 @@ c10::TensorOptions local_options(const Spec& spec);
 
 // Whether terms of this dtype can be reduced so: an average needs a floating dtype.
 bool has_reduction(ReduceOp op, c10::ScalarType dtype);
+// Whether terms of one tensor may pend by both: by the same, or by sum and avg.
+bool commute(ReduceOp a, ReduceOp b);
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 
