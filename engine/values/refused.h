@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Refused: what one device would do and the engine, by its documentation, does not.
 #pragma once
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -22,11 +23,21 @@ enum class Refusal {
   kNoReduction,   // a Partial whose reduction its dtype does not have
   kMixedPartial,  // Partials of one tensor that do not commute
 };
+// In the order of Refusal.
+inline constexpr const char* kRefusals[] = {
+    "view",         "in place",   "stale read",   "explicit redistribution",
+    "plain tensor", "two meshes", "no rule",      "no stream",
+    "out",          "generator",  "no reduction", "mixed partial"};
+static_assert(std::size(kRefusals) == static_cast<size_t>(Refusal::kMixedPartial) + 1);
 // "view", "in place", …: stable, the store counts by it.
-const char* name(Refusal why);
+inline const char* name(Refusal why) {
+  return kRefusals[static_cast<size_t>(why)];
+}
 // The op runs on other placements of the same tensors. A Program is written so that it meets no other
 // refusal.
-bool by_placements(Refusal why);
+inline bool by_placements(Refusal why) {
+  return why == Refusal::kView || why == Refusal::kInPlace || why == Refusal::kStaleRead;
+}
 
 struct Refused : Error {
   // The message is "[op] problem" and the remedy; `problem` ends with what joins the two.
