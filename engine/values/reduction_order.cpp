@@ -221,13 +221,6 @@ ReductionOrder fold_over(const Spec& spec, const std::vector<int64_t>& mesh_dims
   return order;
 }
 
-ReductionOrder fold_over(const Spec& spec) {
-  std::vector<int64_t> mesh_dims;
-  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
-    if (is_partial(spec.placements()[static_cast<size_t>(d)])) mesh_dims.push_back(d);
-  return fold_over(spec, mesh_dims);
-}
-
 void validate(const ReductionOrder& order, int64_t ranks, int64_t microbatches, int64_t elements) {
   Validator v(order, ranks, microbatches);
   const auto& dims = order.mesh_dims;

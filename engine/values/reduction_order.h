@@ -56,8 +56,6 @@ struct ReductionOrder {
 // What pends along these mesh dimensions, folded in rank order along one after the other, in the Spec's
 // dtype.
 ReductionOrder fold_over(const Spec& spec, const std::vector<int64_t>& mesh_dims);
-// All that pends, from left to right.
-ReductionOrder fold_over(const Spec& spec);
 
 // Throws Error unless each slice takes every term of `ranks` x `microbatches` once, the slices begin at 0 and
 // ascend within the tensor's elements, and each tree reduces by one op that its dtypes have.

@@ -7,6 +7,7 @@
 #include <rapidcheck.h>
 
 #include "engine/values/error.h"
+#include "engine/values/testing_orders.h"
 
 namespace lockstep {
 namespace {

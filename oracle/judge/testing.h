@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/values/digest.h"
+#include "engine/values/testing_orders.h"
 #include "oracle/judge/check.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/program/values.h"

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/values/error.h"
+#include "engine/values/testing_orders.h"
 #include "oracle/ownership/compare.h"
 
 namespace lockstep::oracle {

@@ -10,6 +10,7 @@
 
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
+#include "engine/values/testing_orders.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/program/values_elements.h"
