@@ -2,6 +2,7 @@
 #include "engine/layout/layout.h"
 
 #include <ATen/ExpandUtils.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 
@@ -54,13 +55,9 @@ std::vector<int64_t> lengths(const std::vector<IndexList>& lists) {
   return result;
 }
 
-int64_t product(const std::vector<int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
-
 // Of a box, the elements that the rank's units give it.
 Interval share(const std::vector<IndexList>& box, const RaggedShard& ragged, int64_t rank) {
-  const int64_t block = product(lengths(box)) / block_count(ragged);
+  const int64_t block = c10::multiply_integers(lengths(box)) / block_count(ragged);
   const auto first = ragged.units.begin() + rank;
   return {block * std::accumulate(ragged.units.begin(), first, int64_t{0}), block * *first};
 }
@@ -93,7 +90,7 @@ class Cutter {
     Piece piece{prefix_, start_};
     piece.lists[dim] = slice(box_[dim], first, last);
     for (size_t d = dim + 1; d < box_.size(); ++d) piece.lists[d] = box_[d];
-    start_ += product(piece.shape());
+    start_ += c10::multiply_integers(piece.shape());
     found_.push_back(std::move(piece));
   }
 
@@ -143,7 +140,7 @@ std::vector<int64_t> local_shape(const Owned& owned) {
 }
 
 int64_t numel(const Owned& owned) {
-  return product(local_shape(owned));
+  return c10::multiply_integers(local_shape(owned));
 }
 
 std::vector<int64_t> Piece::shape() const {
@@ -183,11 +180,6 @@ Owned owned_by(const Spec& spec, int64_t position) {
   const auto& ragged = std::get<RaggedShard>(spec.placements()[static_cast<size_t>(last)]);
   const auto flat = share(lists, ragged, coordinate[static_cast<size_t>(last)]);
   return {std::move(lists), flat};
-}
-
-Layout::Layout(const Spec& spec) {
-  owned_.reserve(static_cast<size_t>(spec.mesh().size()));
-  for (int64_t p = 0; p < spec.mesh().size(); ++p) owned_.push_back(owned_by(spec, p));
 }
 
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {

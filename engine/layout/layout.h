@@ -55,21 +55,8 @@ struct Piece {
 // most 2n - 1 of a flat interval, n the number of dimensions; none where nothing is owned.
 std::vector<Piece> pieces(const Owned& owned);
 
-// Law: each global element is held by the ranks whose part has it; along mesh dimensions that distribute by
-// one of them, along the others by all.
-class Layout {
- public:
-  explicit Layout(const Spec& spec);
-
-  // What the rank at this mesh position holds.
-  const Owned& owned(int64_t position) const { return owned_[static_cast<size_t>(position)]; }
-  std::vector<int64_t> local_shape(int64_t position) const { return lockstep::local_shape(owned(position)); }
-
- private:
-  std::vector<Owned> owned_;
-};
-
-// Just one rank's part of a Layout.
+// What the rank at this mesh position holds. Law: each global element is held by the ranks whose part has it;
+// along mesh dimensions that distribute by one of them, along the others by all.
 Owned owned_by(const Spec& spec, int64_t position);
 std::vector<int64_t> local_shape(const Spec& spec, int64_t position);
 // Whether locals are flat: a RaggedShard is among the placements.

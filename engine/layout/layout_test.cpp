@@ -44,7 +44,6 @@ std::vector<Index> held(const Owned& owned) {
 // replicate or pend, they are equal. Catches: overlapping or lost chunks, shards that depend on the wrong
 // coordinate.
 void check_partition(const Spec& spec) {
-  const Layout layout(spec);
   const auto& mesh = spec.mesh();
   for (int64_t base = 0; base < mesh.size(); ++base) {
     const auto home = mesh.coordinate(base);
@@ -57,7 +56,7 @@ void check_partition(const Spec& spec) {
             at[static_cast<size_t>(d)] != home[static_cast<size_t>(d)])
           same_copy = false;
       if (!same_copy) continue;
-      for (auto& index : held(layout.owned(p))) all.insert(std::move(index));
+      for (auto& index : held(owned_by(spec, p))) all.insert(std::move(index));
     }
     EXPECT_EQ(static_cast<int64_t>(all.size()), spec.numel()) << to_string(spec);
     EXPECT_EQ(static_cast<int64_t>(std::set<Index>(all.begin(), all.end()).size()), spec.numel())

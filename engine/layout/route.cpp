@@ -43,10 +43,6 @@ bool is_innermost(const Spec& spec, int64_t mesh_dim) {
   return true;
 }
 
-Placement identity_of_missing_partial(const Placement& to) {
-  return is_partial(to) ? Placement(Replicate{}) : to;
-}
-
 // Builds a route step by step, keeping the Spec reached so far.
 class Planner {
  public:
@@ -112,7 +108,7 @@ class Planner {
   SpecPtr destination() const {
     Placements placements;
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
-      placements.push_back(now(d) == target(d) ? target(d) : identity_of_missing_partial(target(d)));
+      placements.push_back(now(d) != target(d) && is_partial(target(d)) ? Replicate{} : target(d));
     return std::make_shared<const Spec>(now_->with_placements(std::move(placements), to_->order()));
   }
 
@@ -210,12 +206,6 @@ std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_
 
 }  // namespace
 
-std::vector<int64_t> Region::shape() const {
-  std::vector<int64_t> sizes;
-  for (const auto& list : lists) sizes.push_back(length(list));
-  return sizes;
-}
-
 int64_t Region::numel() const {
   int64_t n = 1;
   for (const auto& list : lists) n *= length(list);
@@ -238,19 +228,6 @@ ReductionOrder Route::order() const {
 Route route(const SpecPtr& from, const SpecPtr& to) {
   if (*from == *to) return {from, to, {}};
   return Planner(from, to).plan();
-}
-
-StepKind dual(StepKind kind) {
-  switch (kind) {
-    case StepKind::kSlice:
-      return StepKind::kAllGather;
-    case StepKind::kAllGather:
-      return StepKind::kSlice;
-    case StepKind::kReduceScatter:
-      return StepKind::kAllGather;
-    default:
-      return kind;
-  }
 }
 
 Placements dual(const Placements& placements) {
@@ -305,23 +282,10 @@ int64_t Moves::missing(int64_t target) {
 }
 
 const char* name(StepKind kind) {
-  switch (kind) {
-    case StepKind::kAllReduce:
-      return "all_reduce";
-    case StepKind::kReduceScatter:
-      return "reduce_scatter";
-    case StepKind::kSlice:
-      return "slice";
-    case StepKind::kAllGather:
-      return "all_gather";
-    case StepKind::kAllToAll:
-      return "all_to_all";
-    case StepKind::kExchange:
-      return "exchange";
-    case StepKind::kMakePartial:
-      return "make_partial";
-  }
-  return "?";
+  // In the order of StepKind.
+  constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "slice",       "all_gather",
+                                    "all_to_all", "exchange",       "make_partial"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string to_string(const Step& s) {

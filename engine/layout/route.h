@@ -41,10 +41,6 @@ struct Route {
 // equal. Throws Error naming the Specs if they differ in mesh, shape or dtype.
 Route route(const SpecPtr& from, const SpecPtr& to);
 
-// The step that carries the gradient back: slice <-> gather, all-to-all and exchange reversed, reductions ->
-// none.
-// @post the kinds of route(dual_placements) are the duals of the kinds, reversed.
-StepKind dual(StepKind kind);
 // The placement of the gradient of a tensor so placed: S -> S, I -> I, G -> G, R -> R, and P -> R, since the
 // derivative of a sum by each of its terms is the derivative by the sum.
 Placements dual(const Placements& placements);
@@ -58,7 +54,6 @@ struct Region {
   };
   std::optional<Run> run;
   std::vector<IndexList> lists;
-  std::vector<int64_t> shape() const;  // of the box
   int64_t numel() const;
 };
 
