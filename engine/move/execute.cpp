@@ -2,11 +2,11 @@
 #include "engine/move/execute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
 
 #include <limits>
 
 #include "engine/values/as_size.h"
-#include "engine/values/error.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
 
@@ -143,31 +143,15 @@ Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
   return result;
 }
 
-Locals run(const Step& step, const Locals& locals, const Comm& comm) {
-  switch (step.kind) {
-    case StepKind::kAllReduce:
-      return reduced(step, locals, comm);
-    case StepKind::kReduceScatter:
-      return reduced_and_scattered(step, locals, comm);
-    case StepKind::kSlice:
-      return sliced(step, locals, comm);
-    case StepKind::kAllGather:
-      return gathered(step, locals, comm);
-    case StepKind::kAllToAll:
-      return turned(step, locals, comm);
-    case StepKind::kExchange:
-      return exchanged(step, locals, comm);
-    case StepKind::kMakePartial:
-      return make_partial(step, locals, comm);
-  }
-  throw Broken("[execute] unknown step");
-}
+// In the order of StepKind.
+constexpr Locals (*kRuns[])(const Step&, const Locals&, const Comm&) = {
+    reduced, reduced_and_scattered, sliced, gathered, turned, exchanged, make_partial};
 
 }  // namespace
 
 Locals execute(const Route& route, const Locals& locals, const Comm& comm) {
   Locals now = locals;
-  for (const auto& step : route.steps) now = run(step, now, comm);
+  for (const auto& step : route.steps) now = kRuns[static_cast<size_t>(step.kind)](step, now, comm);
   return now;
 }
 
@@ -187,22 +171,10 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
   if (floating)
     return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   if (dtype == at::kBool) return !max;
-  const auto limits = [max](auto zero) -> at::Scalar {
-    using T = decltype(zero);
-    return static_cast<int64_t>(max ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
-  };
-  switch (dtype) {
-    case at::kByte:
-      return limits(uint8_t{});
-    case at::kChar:
-      return limits(int8_t{});
-    case at::kShort:
-      return limits(int16_t{});
-    case at::kInt:
-      return limits(int32_t{});
-    default:
-      return limits(int64_t{});
-  }
+  return AT_DISPATCH_INTEGRAL_TYPES(dtype, "identity", [max]() -> at::Scalar {
+    return static_cast<int64_t>(max ? std::numeric_limits<scalar_t>::lowest()
+                                    : std::numeric_limits<scalar_t>::max());
+  });
 }
 
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
