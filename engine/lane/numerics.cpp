@@ -13,19 +13,16 @@
 namespace lockstep {
 namespace {
 
-struct Setting {
-  const char* name;
-  const char* value;
-};
-constexpr Setting kExact[] = {
+// Name and value.
+constexpr std::pair<const char*, const char*> kExact[] = {
     {"MKL_CBWR", "AVX2,STRICT"}, {"ATEN_CPU_CAPABILITY", "default"}, {"OMP_NUM_THREADS", "1"}};
 
 Lane entered = Lane::kFast;
 
 bool environment_is_exact() {
-  for (const auto& s : kExact) {
-    const char* now = std::getenv(s.name);
-    if (now == nullptr || std::strcmp(now, s.value) != 0) return false;
+  for (const auto& [name, value] : kExact) {
+    const char* now = std::getenv(name);
+    if (now == nullptr || std::strcmp(now, value) != 0) return false;
   }
   return true;
 }
@@ -50,12 +47,7 @@ at::Tensor values(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::arange(n, at::kDouble).add(0.5).mul(0.7390851332151607).sin().reshape(shape).to(dtype);
 }
 
-using Elementwise = at::Tensor (*)(const at::Tensor&);
-struct NamedElementwise {
-  const char* name;
-  Elementwise run;
-};
-const NamedElementwise kElementwise[] = {
+const std::pair<const char*, at::Tensor (*)(const at::Tensor&)> kElementwise[] = {
     {"silu", [](const at::Tensor& t) { return at::silu(t); }},
     {"sigmoid", [](const at::Tensor& t) { return at::sigmoid(t); }},
     {"gelu(tanh)", [](const at::Tensor& t) { return at::gelu(t, "tanh"); }},
@@ -101,7 +93,7 @@ std::string probe_convolution() {
 void enter_lane(Lane lane, char** argv) {
   if (lane == Lane::kFast) return;
   if (!environment_is_exact()) {
-    for (const auto& s : kExact) setenv(s.name, s.value, 1);
+    for (const auto& [name, value] : kExact) setenv(name, value, 1);
     execv("/proc/self/exe", argv);
     throw Broken(
         concat("[numerics] could not re-execute the program into the exact lane: ", std::strerror(errno)));
