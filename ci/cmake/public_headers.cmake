@@ -30,7 +30,6 @@ set(_public
   engine/values/spec.h
   engine/values/timeline.h
   engine/world/comm.h
-  engine/world/group.h
   engine/world/worlds.h
   oracle/judge/check.h
   oracle/judge/forgiveness.h

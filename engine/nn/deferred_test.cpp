@@ -8,7 +8,7 @@
 #include "engine/nn/blocks.h"
 #include "engine/random/random.h"
 #include "engine/values/error.h"
-#include "engine/world/lone_world.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep::nn {
 namespace {

@@ -16,7 +16,7 @@
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
-#include "engine/world/lone_world.h"
+#include "engine/world/worlds.h"
 
 namespace lockstep {
 namespace {

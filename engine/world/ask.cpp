@@ -25,14 +25,10 @@ Ask ask(const char* op, const Part& part, int64_t place) {
   return {op, forms(part.sent, place), forms(part.received, place)};
 }
 
-Ask mirrored(const Ask& ask) {
-  return {ask.op, ask.expects, ask.sends};
-}
-
 void agree(const std::string& exchange, int64_t rank, const Ask& ask, int64_t other, const Ask& theirs) {
-  LOCKSTEP_CHECK(ask == mirrored(theirs), "[", ask.op, "] in ", exchange, " ", sentence(rank, ask, other),
-                 "; ", sentence(other, theirs, rank),
-                 "; all ranks of a group ask for the same, in the same order");
+  const bool fits = ask.op == theirs.op && ask.sends == theirs.expects && ask.expects == theirs.sends;
+  LOCKSTEP_CHECK(fits, "[", ask.op, "] in ", exchange, " ", sentence(rank, ask, other), "; ",
+                 sentence(other, theirs, rank), "; all ranks of a group ask for the same, in the same order");
 }
 
 }  // namespace lockstep

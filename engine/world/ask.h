@@ -11,13 +11,10 @@ namespace lockstep {
 struct Ask {
   std::string op;
   std::string sends, expects;  // "f32[2, 3] f32[4]"; empty: nothing
-  bool operator==(const Ask&) const = default;
 };
 
 // What `part` asks of the rank at this place of its group.
 Ask ask(const char* op, const Part& part, int64_t place);
-// What the other one must ask, so that both fit.
-Ask mirrored(const Ask& ask);
 // Throws Error that names both ranks and what each asks, unless they fit. `exchange`: "exchange 3 of ranks
 // 0,1" or another name for it.
 void agree(const std::string& exchange, int64_t rank, const Ask& ask, int64_t other, const Ask& theirs);

@@ -15,7 +15,7 @@ namespace {
 at::Tensor integers(const at::Tensor& tensor) {
   switch (tensor.element_size()) {
     case 1:
-      return tensor.view(at::kByte);
+      return tensor.view(at::kChar);
     case 2:
       return tensor.view(at::kShort);
     case 4:
@@ -27,17 +27,9 @@ at::Tensor integers(const at::Tensor& tensor) {
   }
 }
 
+// As many bytes of it as an element has.
 int64_t poison_of(const at::Tensor& integers) {
-  switch (integers.scalar_type()) {
-    case at::kByte:
-      return 0xb5;
-    case at::kShort:
-      return static_cast<int16_t>(0xb5b5);
-    case at::kInt:
-      return static_cast<int32_t>(0xb5b5b5b5);
-    default:
-      return static_cast<int64_t>(0xb5b5b5b5b5b5b5b5);
-  }
+  return static_cast<int64_t>(0xb5b5b5b5b5b5b5b5) >> (64 - 8 * integers.element_size());
 }
 
 // Row by row, from dimension `dim` on, which begins at these addresses.

@@ -6,7 +6,6 @@
 
 #include "engine/context/context.h"
 #include "engine/values/device_mesh.h"
-#include "engine/world/group.h"
 #include "engine/world/worlds.h"
 
 namespace lockstep {

@@ -46,10 +46,4 @@ at::Tensor Fold::result() const {
   return with_nans_of(value_, value_, value_.div(static_cast<double>(terms_)));
 }
 
-at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms) {
-  Fold all(op);
-  for (const auto& term : terms) all.add(term);
-  return all.result();
-}
-
 }  // namespace lockstep

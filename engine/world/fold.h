@@ -3,8 +3,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 #include "engine/values/placement.h"
 
 namespace lockstep {
@@ -22,8 +20,5 @@ class Fold {
   at::Tensor value_;
   int64_t terms_ = 0;
 };
-
-// Terms folded from the left in the order given.
-at::Tensor fold(ReduceOp op, const std::vector<at::Tensor>& terms);
 
 }  // namespace lockstep

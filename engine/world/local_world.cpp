@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
 #include "engine/world/ask.h"
@@ -50,7 +50,7 @@ class Flight {
       : asked_(std::move(asked)), part_of_(static_cast<size_t>(world), kAbsent) {
     for (size_t i = 0; i < asked_.parts.size(); ++i) part_of_[at(asked_.parts[i].group->self())] = i;
     pair();
-    if (checks_in_flight()) guard();
+    if (checks_in_flight) guard();
   }
 
   void land() const {
@@ -158,14 +158,7 @@ class Flight {
 
 class LocalWorld final : public World {
  public:
-  LocalWorld(int64_t n, c10::Device device) : hosted_(static_cast<size_t>(n)), device_(device) {
-    std::iota(hosted_.begin(), hosted_.end(), int64_t{0});
-  }
-
-  std::string name() const override { return "local"; }
-  int64_t size() const override { return static_cast<int64_t>(hosted_.size()); }
-  const std::vector<int64_t>& hosted() const override { return hosted_; }
-  c10::Device device() const override { return device_; }
+  LocalWorld(int64_t n, c10::Device device) : World("local", n, up_to(n), device) {}
 
   Work exchange(Exchange asked) override {
     std::erase_if(flights_, [](const auto& flight) { return flight.expired(); });
@@ -177,8 +170,6 @@ class LocalWorld final : public World {
   }
 
  private:
-  std::vector<int64_t> hosted_;
-  c10::Device device_;
   std::vector<std::weak_ptr<const Flight>> flights_;  // some of them have landed
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/world/lone_world.h"
-
+// LoneWorld: one rank of a job, without the others.
 #include "engine/values/error.h"
 #include "engine/world/world.h"
 
@@ -9,21 +8,12 @@ namespace {
 
 class LoneWorld final : public World {
  public:
-  LoneWorld(int64_t n, int64_t rank) : size_(n), hosted_{rank} {}
-
-  std::string name() const override { return "lone"; }
-  int64_t size() const override { return size_; }
-  const std::vector<int64_t>& hosted() const override { return hosted_; }
-  c10::Device device() const override { return c10::kCPU; }
+  LoneWorld(int64_t n, int64_t rank) : World("lone", n, {rank}) {}
 
   Work exchange(Exchange asked) override {
-    throw Error(concat("[", asked.op, "] rank ", hosted_[0], " of ", size_,
+    throw Error(concat("[", asked.op, "] rank ", hosted()[0], " of ", size(),
                        " is alone in its world; use local_world for ranks that meet"));
   }
-
- private:
-  int64_t size_;
-  std::vector<int64_t> hosted_;
 };
 
 }  // namespace

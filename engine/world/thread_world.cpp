@@ -116,16 +116,12 @@ class Board {
 
 class ThreadWorld final : public World {
  public:
-  ThreadWorld(std::shared_ptr<Board> board, int64_t rank) : board_(std::move(board)), hosted_{rank} {}
-
-  std::string name() const override { return "thread"; }
-  int64_t size() const override { return board_->size(); }
-  const std::vector<int64_t>& hosted() const override { return hosted_; }
-  c10::Device device() const override { return c10::kCPU; }
+  ThreadWorld(std::shared_ptr<Board> board, int64_t rank)
+      : World("thread", board->size(), {rank}), board_(std::move(board)) {}
 
   Work exchange(Exchange asked) override {
-    LOCKSTEP_CHECK(asked.parts.size() == 1 && asked.parts[0].group->self() == hosted_[0], "[", asked.op,
-                   "] the world of rank ", hosted_[0], " moves nothing for other ranks");
+    LOCKSTEP_CHECK(asked.parts.size() == 1 && asked.parts[0].group->self() == hosted()[0], "[", asked.op,
+                   "] the world of rank ", hosted()[0], " moves nothing for other ranks");
     const char* op = asked.op;
     const Group& group = *asked.parts[0].group;
     const Key key{group.ranks, ++begun_[group.ranks]};
@@ -160,7 +156,6 @@ class ThreadWorld final : public World {
   }
 
   std::shared_ptr<Board> board_;
-  std::vector<int64_t> hosted_;
   std::map<std::vector<int64_t>, int64_t> begun_;  // exchanges, by group
 };
 

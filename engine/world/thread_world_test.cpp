@@ -10,7 +10,7 @@
 
 #include "engine/world/collectives.h"
 #include "engine/world/comm.h"
-#include "engine/world/world_conformance.h"
+#include "engine/world/testing_conformance.h"
 
 namespace lockstep {
 namespace {

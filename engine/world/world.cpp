@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/world/world.h"
 
-#include <atomic>
-#include <cstdlib>
 #include <exception>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 
 namespace lockstep {
-namespace {
-
-std::atomic<bool>& in_flight_checks() {
-  static std::atomic<bool> on = std::getenv("LOCKSTEP_CHECK_WORLDS") != nullptr;
-  return on;
-}
-
-}  // namespace
 
 void Work::wait() {
   LOCKSTEP_CHECK(finish_ != nullptr, "[", op_, "] has been waited for already");
@@ -37,14 +27,6 @@ Work::~Work() noexcept(false) {
 
 std::string form(const at::Tensor& tensor) {
   return concat(dtype_name(tensor.scalar_type()), tensor.sizes());
-}
-
-bool checks_in_flight() {
-  return in_flight_checks();
-}
-
-void check_in_flight(bool on) {
-  in_flight_checks() = on;
 }
 
 }  // namespace lockstep

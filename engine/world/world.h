@@ -5,13 +5,14 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/values/per_rank.h"
-#include "engine/world/group.h"
 #include "engine/world/worlds.h"
 
 namespace lockstep {
@@ -62,13 +63,16 @@ class [[nodiscard]] Work {
 
 class World {
  public:
+  World(std::string name, int64_t size, std::vector<int64_t> hosted, c10::Device device = c10::kCPU)
+      : name_(std::move(name)), size_(size), hosted_(std::move(hosted)), device_(device) {}
   virtual ~World() = default;
-  virtual std::string name() const = 0;  // "local", "thread", later "gloo", "nccl"
-  virtual int64_t size() const = 0;
+
+  const std::string& name() const { return name_; }  // "local", "thread", later "gloo", "nccl"
+  int64_t size() const { return size_; }
   // The ranks this process hosts, ascending.
-  virtual const std::vector<int64_t>& hosted() const = 0;
+  const std::vector<int64_t>& hosted() const { return hosted_; }
   // Where the tensors are that it moves.
-  virtual c10::Device device() const = 0;
+  c10::Device device() const { return device_; }
 
   // Begins an exchange. Ranks of one group begin theirs in the same order; they may wait in any. Throws
   // Error, here or from wait(), that names op and ranks if they ask for different exchanges, or one does not
@@ -76,6 +80,12 @@ class World {
   // @post after wait(), every parcel received has the bits of the one sent. A group has met then, even where
   // none is sent: an exchange of nothing is a barrier.
   virtual Work exchange(Exchange asked) = 0;
+
+ private:
+  std::string name_;
+  int64_t size_;
+  std::vector<int64_t> hosted_;
+  c10::Device device_;
 };
 
 // "f32[2, 3]"
@@ -84,7 +94,6 @@ std::string form(const at::Tensor& tensor);
 // Whether Worlds look for a reader or writer of what is in flight, which costs a pass over it: LocalWorld
 // then fills what is to be received with bits that nobody sends, and finds what was written too early when it
 // is waited for. On if the environment has LOCKSTEP_CHECK_WORLDS, as in tests, or as set here.
-bool checks_in_flight();
-void check_in_flight(bool on);
+inline std::atomic<bool> checks_in_flight = std::getenv("LOCKSTEP_CHECK_WORLDS") != nullptr;
 
 }  // namespace lockstep

@@ -11,8 +11,7 @@
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
 #include "engine/world/comm.h"
-#include "engine/world/lone_world.h"
-#include "engine/world/world_conformance.h"
+#include "engine/world/testing_conformance.h"
 
 namespace lockstep {
 namespace {
@@ -33,8 +32,8 @@ std::string told(F&& f) {
 }
 
 struct InFlight : testing::Test {
-  InFlight() { check_in_flight(true); }
-  ~InFlight() override { check_in_flight(false); }
+  InFlight() { checks_in_flight = true; }
+  ~InFlight() override { checks_in_flight = false; }
 
   WorldPtr world = local_world(2);
   Comm comm{DeviceMesh({2}), world};
@@ -46,12 +45,12 @@ struct InFlight : testing::Test {
 // Catches: groups along the wrong mesh dimension (equal sizes would hide it), transposed all-to-all.
 TEST(WorldTest, LocalWorldConforms) {
   for (const bool checked : {false, true}) {
-    check_in_flight(checked);
+    checks_in_flight = checked;
     conforms(local_world(6), DeviceMesh({2, 3}));
     conforms(local_world(8), DeviceMesh({2, 2, 2}));
     conforms(local_world(1), DeviceMesh({1}));
   }
-  check_in_flight(false);
+  checks_in_flight = false;
   conforms(local_world(33), DeviceMesh({33}));
 }
 

@@ -9,7 +9,7 @@
 #include "engine/layout/route.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/testing.h"
-#include "engine/world/world_conformance.h"
+#include "engine/world/testing_conformance.h"
 #include "suites/engines/counting_world.h"
 #include "suites/faults/wrap.h"
 

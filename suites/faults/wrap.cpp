@@ -82,11 +82,8 @@ class Arrivals {
 
 class FaultyWorld : public World {
  public:
-  FaultyWorld(WorldPtr world, WorldFault fault) : world_(std::move(world)), fault_(std::move(fault)) {}
-  std::string name() const override { return world_->name(); }
-  int64_t size() const override { return world_->size(); }
-  const std::vector<int64_t>& hosted() const override { return world_->hosted(); }
-  c10::Device device() const override { return world_->device(); }
+  FaultyWorld(WorldPtr world, WorldFault fault)
+      : World(*world), world_(std::move(world)), fault_(std::move(fault)) {}
 
   Work exchange(Exchange asked) override {
     const std::string_view op = asked.op;

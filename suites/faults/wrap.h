@@ -9,7 +9,6 @@
 #include "engine/random/draw.h"
 #include "engine/random/random_policy.h"
 #include "engine/values/per_rank.h"
-#include "engine/world/group.h"
 #include "engine/world/worlds.h"
 #include "suites/core/engine_under_test.h"
 

@@ -16,7 +16,7 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
-#include "engine/world/lone_world.h"
+#include "engine/world/worlds.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/random/random_simulation.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/world/world_conformance.h"
+#include "engine/world/testing_conformance.h"
 
 #include <ATen/ATen.h>
 
@@ -170,9 +170,9 @@ class Conformance {
   }
 
   at::Tensor folded(size_t i, ReduceOp op, int64_t to) const {
-    Buffers terms;
-    for (const int64_t from : groups_[i].ranks) terms.push_back(term(from, to));
-    return fold(op, terms);
+    Fold fold(op);
+    for (const int64_t from : groups_[i].ranks) fold.add(term(from, to));
+    return fold.result();
   }
   void reduces(ReduceOp op) {
     PerRank<at::Tensor> whole(groups_.size());
