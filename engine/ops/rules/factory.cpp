@@ -8,12 +8,7 @@ namespace lockstep::rules {
 
 Rows follow(const OpCall& call) {
   Rows rows;
-  for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{d};
-    rows.push_back(std::move(row));
-  }
+  for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) rows.push_back(row_of(call, Shard{d}, Shard{d}));
   add_ragged_rows(rows, call);
   return rows;
 }
@@ -22,11 +17,7 @@ namespace {
 
 // The input's values are not read, so a Partial input need not be reduced.
 void ignore_partials(Rows& rows, const OpCall& call) {
-  for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
-    auto row = replicate_row(call);
-    row.inputs[0] = Partial{op};
-    rows.push_back(std::move(row));
-  }
+  for (const auto op : kEveryReduction) rows.push_back(row_of(call, Partial{op}, Replicate{}));
 }
 
 // Follows if the shape is the input's.

@@ -19,6 +19,9 @@ Records norm_ops();
 Records factory_ops();
 Records random_ops();  // random_ops.cpp of the engine, beside what they draw
 
+inline constexpr std::initializer_list<ReduceOp> kEveryReduction = {
+    ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+
 // A record for each name, all else as in `like`.
 void add_alike(Records& records, const OpEntry& like, std::initializer_list<const char*> names);
 
@@ -31,9 +34,13 @@ bool positive(const c10::IValue& value);
 // none for a result without dimensions.
 void add_ragged_rows(Rows& rows, const OpCall& call);
 
-// index.cpp. Shards stay in every dimension but `dim`, in all tensors that have as many dimensions as the
-// result.
+// index.cpp. Shards stay in every dimension but `dim`, or but the last two, in all tensors that have as many
+// dimensions as the result.
 Rows dim_whole(const OpCall& call);
+Rows last_two_whole(const OpCall& call);
+
+// view.cpp. The dimensions that squeeze takes away.
+std::vector<int64_t> squeezed_dims(const OpCall& call);
 
 // factory.cpp. Follows the first input's shards; its values are not read, so a Partial need not be reduced.
 Rows like(const OpCall& call);

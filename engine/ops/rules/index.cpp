@@ -8,41 +8,32 @@
 namespace lockstep::rules {
 namespace {
 
-// Every dimension but `whole` keeps its shard, in all tensors that have that many dimensions.
-Rows all_but(const OpCall& call, int64_t whole) {
-  Rows rows;
-  for (int64_t d = 0; d < call.outputs[0].ndim(); ++d) {
-    if (d == whole) continue;
-    auto row = replicate_row(call);
-    for (size_t i = 0; i < call.inputs.size(); ++i)
-      if (call.inputs[i].ndim() == call.outputs[0].ndim()) row.inputs[i] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{d};
-    rows.push_back(std::move(row));
-  }
-  return rows;
+// Dimension d keeps its shard, in all tensors that have as many dimensions as the result.
+Row kept(const OpCall& call, int64_t d) {
+  auto row = row_of(call, Replicate{}, Shard{d});
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i].ndim() == call.outputs[0].ndim()) row.inputs[i] = Shard{d};
+  return row;
 }
 
 // What picks or arranges elements commutes with these, element by element.
 constexpr std::initializer_list<ReduceOp> kElementwise = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax,
                                                           ReduceOp::kMin};
 
-bool one_dtype(const OpCall& call, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    if (call.inputs[i].dtype != call.outputs[0].dtype) return false;
-  return true;
+// Of tensors that are joined, all pend alike, if none is converted.
+void add_joined_partials(Rows& rows, const OpCall& call) {
+  for (const auto& input : call.inputs)
+    if (input.dtype != call.outputs[0].dtype) return;
+  add_partials(rows, call, kElementwise, call.inputs.size());
 }
 
 Rows index_select(const OpCall& call) {
   const int64_t dim = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   Rows rows;
   for (int64_t d = 0; d < call.outputs[0].ndim(); ++d) {
-    auto row = replicate_row(call);
-    row.outputs[0] = Shard{d};
-    if (d == dim)
-      row.inputs[1] = Shard{0};
-    else
-      row.inputs[0] = Shard{d};
     if (d == dim && call.inputs[1].ndim() == 0) continue;
+    auto row = row_of(call, Shard{d}, Shard{d});
+    if (d == dim) row.inputs = {Replicate{}, Shard{0}};
     rows.push_back(std::move(row));
   }
   add_partials(rows, call, kElementwise);
@@ -54,9 +45,8 @@ Rows gather(const OpCall& call) {
   const int64_t dim = wrap_dim(call.integer("dim"), self.ndim());
   Rows rows;
   for (int64_t d = 0; d < index.ndim(); ++d) {
-    auto row = replicate_row(call);
+    auto row = row_of(call, Replicate{}, Shard{d});
     row.inputs[1] = Shard{d};
-    row.outputs[0] = Shard{d};
     // The index may be smaller than the tensor: then a shard of one is not the shard of the other.
     if (d != dim) {
       if (self.shape[as_size(d)] != index.shape[as_size(d)]) continue;
@@ -78,63 +68,45 @@ Rows scatter(const OpCall& call) {
       if (!input.plain && (input.ndim() != self.ndim() || input.shape[as_size(d)] != self.shape[as_size(d)]))
         same = false;
     if (!same || index.ndim() == 0) continue;
-    auto row = replicate_row(call);
+    auto row = row_of(call, Replicate{}, Shard{d});
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (!call.inputs[i].plain) row.inputs[i] = Shard{d};
-    row.outputs[0] = Shard{d};
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
 Rows cat(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
   Rows rows;
   // Legacy empty 1-d tensors take part without a dimension of their own.
   for (const auto& input : call.inputs)
-    if (input.ndim() != ndim) return rows;
-  rows = all_but(call, dim);
-  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
+    if (input.ndim() != call.outputs[0].ndim()) return rows;
+  rows = dim_whole(call);
+  add_joined_partials(rows, call);
+  return rows;
+}
+
+// The result has one dimension more than the inputs: select_backward puts what was selected back into zeros.
+Rows one_dim_more(const OpCall& call) {
+  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
+  Rows rows;
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (d == dim) continue;
+    rows.push_back(row_of(call, Replicate{}, Shard{d}));
+    rows.back().inputs.assign(call.inputs.size(), Shard{d - (d > dim)});
+  }
   return rows;
 }
 
 Rows stack(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
-  Rows rows;
-  for (int64_t d = 0; d < ndim; ++d) {
-    if (d == dim) continue;
-    auto row = replicate_row(call);
-    for (auto& input : row.inputs) input = Shard{d - (d > dim)};
-    row.outputs[0] = Shard{d};
-    rows.push_back(std::move(row));
-  }
-  if (one_dtype(call, call.inputs.size())) add_partials(rows, call, kElementwise, call.inputs.size());
+  auto rows = one_dim_more(call);
+  add_joined_partials(rows, call);
   return rows;
 }
 
 Rows triangle(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d + 2 < call.outputs[0].ndim(); ++d) {
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    row.outputs[0] = Shard{d};
-    rows.push_back(std::move(row));
-  }
+  auto rows = last_two_whole(call);
   add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
-  return rows;
-}
-
-// What was selected goes back into zeros; linear.
-Rows select_backward(const OpCall& call) {
-  const int64_t ndim = call.outputs[0].ndim(), dim = wrap_dim(call.integer("dim"), ndim);
-  Rows rows;
-  for (int64_t d = 0; d < ndim; ++d) {
-    if (d == dim) continue;
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d - (d > dim)};
-    row.outputs[0] = Shard{d};
-    rows.push_back(std::move(row));
-  }
   return rows;
 }
 
@@ -180,7 +152,17 @@ Metas of_embedding_backward(const Arguments& args) {
 }  // namespace
 
 Rows dim_whole(const OpCall& call) {
-  return all_but(call, wrap_dim(call.integer("dim"), call.outputs[0].ndim()));
+  const int64_t ndim = call.outputs[0].ndim(), whole = wrap_dim(call.integer("dim"), ndim);
+  Rows rows;
+  for (int64_t d = 0; d < ndim; ++d)
+    if (d != whole) rows.push_back(kept(call, d));
+  return rows;
+}
+
+Rows last_two_whole(const OpCall& call) {
+  Rows rows;
+  for (int64_t d = 0; d + 2 < call.outputs[0].ndim(); ++d) rows.push_back(kept(call, d));
+  return rows;
 }
 
 Records index_ops() {
@@ -196,7 +178,7 @@ Records index_ops() {
       {.name = "triu", .rows = triangle},
       {.name = "flip", .infer = dense_self},
       {.name = "roll", .infer = dense_self},
-      {.name = "select_backward", .rows = select_backward, .run = local::sized_as_input},
+      {.name = "select_backward", .rows = one_dim_more, .run = local::sized_as_input},
       {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
       {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},

@@ -7,6 +7,7 @@
 
 #include "engine/layout/layout.h"
 #include "engine/move/execute.h"
+#include "engine/ops/rules/families.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -67,36 +68,21 @@ void sized_and_strided(const LocalCall& c, Stack& stack) {
 }
 
 void squeeze(const LocalCall& c, Stack& stack) {
-  const auto& shape = c.call.inputs[0].shape;
-  const auto ndim = static_cast<int64_t>(shape.size());
-  std::vector<int64_t> gone;
-  const bool every = stack.size() == 1;
-  const auto named = every ? std::vector<int64_t>{} : c.call.integers("dim");
-  for (int64_t d = 0; d < ndim; ++d) {
-    const bool meant =
-        every || std::any_of(named.begin(), named.end(), [&](int64_t n) { return wrap_dim(n, ndim) == d; });
-    if (meant && shape[static_cast<size_t>(d)] == 1) gone.push_back(d);
-  }
-  const auto self = stack[0].toTensor();
-  set_results(stack, at::squeeze(self, gone));
+  set_results(stack, at::squeeze(stack[0].toTensor(), rules::squeezed_dims(c.call)));
 }
 
 void as_view(const LocalCall& c, Stack& stack) {
-  const auto self = stack[0].toTensor();
-  set_results(stack, self.view(local_shape(*c.outputs[0], c.position)));
+  set_results(stack, stack[0].toTensor().view(local_shape(*c.outputs[0], c.position)));
 }
 
 void as_alias(const LocalCall& c, Stack& stack) {
   if (c.call.inputs[0].shape != c.call.outputs[0].shape) return c.op.callBoxed(stack);
-  const auto self = stack[0].toTensor();
-  set_results(stack, self.alias());
+  set_results(stack, stack[0].toTensor().alias());
 }
 
 void full_slice(const LocalCall& c, Stack& stack) {
-  if (c.call.inputs[0].shape != c.call.outputs[0].shape || c.call.integer("step") != 1)
-    return c.op.callBoxed(stack);
-  const auto self = stack[0].toTensor();
-  set_results(stack, self.alias());
+  if (c.call.integer("step") != 1) return c.op.callBoxed(stack);
+  as_alias(c, stack);
 }
 
 void reduction(const LocalCall& c, Stack& stack) {

@@ -16,12 +16,11 @@ const Placement r = Replicate{};
 const Placement p = Partial{ReduceOp::kSum};
 
 Rows mm(const OpCall&) {
-  return {{{s(0)}, {s(0), r}, {}}, {{s(1)}, {r, s(1)}, {}}, {{p}, {s(1), s(0)}, {}}};
+  return {{{s(0)}, {s(0), r}}, {{s(1)}, {r, s(1)}}, {{p}, {s(1), s(0)}}};
 }
 
 Rows bmm(const OpCall&) {
-  return {
-      {{s(0)}, {s(0), s(0)}, {}}, {{s(1)}, {s(1), r}, {}}, {{s(2)}, {r, s(2)}, {}}, {{p}, {s(2), s(1)}, {}}};
+  return {{{s(0)}, {s(0), s(0)}}, {{s(1)}, {s(1), r}}, {{s(2)}, {r, s(2)}}, {{p}, {s(2), s(1)}}};
 }
 
 // The added term may be broadcast: of a shard it takes the part that it has.
@@ -39,29 +38,29 @@ bool positive_factors(const OpCall& call) {
 
 // In a pending sum the added term is pending too, so that it counts once.
 void add_contraction(Rows& rows, const OpCall& call, int64_t a, int64_t b) {
-  if (positive_factors(call)) rows.push_back({{p}, {p, s(a), s(b)}, {}});
+  if (positive_factors(call)) rows.push_back({{p}, {p, s(a), s(b)}});
 }
 
 Rows addmm(const OpCall& call) {
-  Rows rows{{{s(0)}, {added(call, 0), s(0), r}, {}}, {{s(1)}, {added(call, 1), r, s(1)}, {}}};
+  Rows rows{{{s(0)}, {added(call, 0), s(0), r}}, {{s(1)}, {added(call, 1), r, s(1)}}};
   add_contraction(rows, call, 1, 0);
   return rows;
 }
 
 Rows baddbmm(const OpCall& call) {
-  Rows rows{{{s(0)}, {added(call, 0), s(0), s(0)}, {}},
-            {{s(1)}, {added(call, 1), s(1), r}, {}},
-            {{s(2)}, {added(call, 2), r, s(2)}, {}}};
+  Rows rows{{{s(0)}, {added(call, 0), s(0), s(0)}},
+            {{s(1)}, {added(call, 1), s(1), r}},
+            {{s(2)}, {added(call, 2), r, s(2)}}};
   add_contraction(rows, call, 2, 1);
   return rows;
 }
 
 Rows mv(const OpCall&) {
-  return {{{s(0)}, {s(0), r}, {}}, {{p}, {s(1), s(0)}, {}}};
+  return {{{s(0)}, {s(0), r}}, {{p}, {s(1), s(0)}}};
 }
 
 Rows dot(const OpCall&) {
-  return {{{p}, {s(0), s(0)}, {}}};
+  return {{{p}, {s(0), s(0)}}};
 }
 
 Metas of_dot(const Arguments& args) {

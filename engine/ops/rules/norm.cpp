@@ -9,70 +9,47 @@
 namespace lockstep::rules {
 namespace {
 
-// Shards of dimension d in the inputs and outputs named, everything else whole.
-Row batch(const OpCall& call, int64_t d, std::initializer_list<size_t> inputs,
-          std::initializer_list<size_t> outputs) {
+using Which = std::initializer_list<size_t>;
+
+// Shards of dimension d in the inputs and outputs named, sums that pend in others; everything else whole.
+Row batch(const OpCall& call, int64_t d, Which inputs, Which outputs, Which pending = {}) {
   auto row = replicate_row(call);
   for (const size_t i : inputs)
     if (call.inputs[i].defined) row.inputs[i] = Shard{d};
   for (const size_t i : outputs)
     if (call.outputs[i].defined) row.outputs[i] = Shard{d};
+  for (const size_t i : pending)
+    if (call.outputs[i].defined) row.outputs[i] = Partial{};
   return row;
 }
 
-void pend(Row& row, const OpCall& call, std::initializer_list<size_t> outputs) {
-  for (const size_t i : outputs)
-    if (call.outputs[i].defined) row.outputs[i] = Partial{};
-}
-
-// grad_output, output.
-Rows softmax_backward(const OpCall& call) {
+// One for each dimension that is not normalised over, of input 0, which is as large as what is normalised.
+Rows batches(const OpCall& call, Which inputs, Which outputs, Which pending = {}) {
+  const auto whole = static_cast<int64_t>(call.integers("normalized_shape").size());
   Rows rows;
-  const int64_t ndim = call.inputs[0].ndim(), whole = wrap_dim(call.integer("dim"), ndim);
-  for (int64_t d = 0; d < ndim; ++d)
-    if (d != whole) rows.push_back(batch(call, d, {0, 1}, {0}));
+  for (int64_t d = 0; d + whole < call.inputs[0].ndim(); ++d)
+    rows.push_back(batch(call, d, inputs, outputs, pending));
   return rows;
-}
-
-// The dimensions of an input that are not normalised over.
-int64_t free_dims(const OpCall& call, size_t input) {
-  return call.inputs[input].ndim() - static_cast<int64_t>(call.integers("normalized_shape").size());
 }
 
 // input, weight, bias -> output, mean, rstd.
 Rows layer_norm(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d < free_dims(call, 0); ++d) rows.push_back(batch(call, d, {0}, {0, 1, 2}));
-  return rows;
+  return batches(call, {0}, {0, 1, 2});
 }
 
 // grad_output, input, mean, rstd, weight, bias -> grads of input, weight, bias.
 Rows layer_norm_backward(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d < free_dims(call, 1); ++d) {
-    auto row = batch(call, d, {0, 1, 2, 3}, {0});
-    pend(row, call, {1, 2});
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  return batches(call, {0, 1, 2, 3}, {0}, {1, 2});
 }
 
 // input, weight -> output, rstd.
 Rows rms_norm(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d < free_dims(call, 0); ++d) rows.push_back(batch(call, d, {0}, {0, 1}));
-  return rows;
+  return batches(call, {0}, {0, 1});
 }
 
 // grad_output, input, rstd, weight -> grads of input, weight.
 Rows rms_norm_backward(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d < free_dims(call, 1); ++d) {
-    auto row = batch(call, d, {0, 1, 2}, {0});
-    pend(row, call, {1});
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  return batches(call, {0, 1, 2}, {0}, {1});
 }
 
 // self, target, weight -> output, total_weight. Only the unreduced loss keeps a
@@ -96,21 +73,7 @@ Rows convolution(const OpCall& call) {
 
 // grad_output, input, weight -> grads of input, weight, bias.
 Rows convolution_backward(const OpCall& call) {
-  auto row = batch(call, 0, {0, 1}, {0});
-  pend(row, call, {1, 2});
-  return {row};
-}
-
-// Batch and channel dimensions of NCHW stay sharded.
-Rows pool(const OpCall& call) {
-  Rows rows;
-  for (int64_t d = 0; d + 2 < call.outputs[0].ndim(); ++d) {
-    auto row = replicate_row(call);
-    for (auto& input : row.inputs) input = Shard{d};
-    for (auto& output : row.outputs) output = Shard{d};
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  return {batch(call, 0, {0, 1}, {0}, {1, 2})};
 }
 
 // --- results ---
@@ -193,8 +156,8 @@ Records norm_ops() {
       {.name = "_log_softmax", .rows = dim_whole},
       {.name = "_softmax", .rows = dim_whole},
       {.name = "_safe_softmax", .rows = dim_whole},
-      {.name = "_log_softmax_backward_data", .rows = softmax_backward},
-      {.name = "_softmax_backward_data", .rows = softmax_backward},
+      {.name = "_log_softmax_backward_data", .rows = dim_whole},
+      {.name = "_softmax_backward_data", .rows = dim_whole},
       {.name = "native_layer_norm", .rows = layer_norm, .infer = of_layer_norm},
       {.name = "native_layer_norm_backward", .rows = layer_norm_backward, .infer = of_layer_norm_backward},
       {.name = "_fused_rms_norm", .rows = rms_norm, .infer = of_rms_norm},
@@ -204,12 +167,13 @@ Records norm_ops() {
       {.name = "linalg_qr"},
       {.name = "convolution", .rows = convolution, .infer = of_convolution},
       {.name = "convolution_backward", .rows = convolution_backward, .infer = of_convolution_backward},
-      {.name = "max_pool2d_with_indices", .rows = pool},
-      {.name = "max_pool2d_with_indices_backward", .rows = pool},
-      {.name = "avg_pool2d", .rows = pool},
-      {.name = "avg_pool2d_backward", .rows = pool},
-      {.name = "_adaptive_avg_pool2d", .rows = pool, .infer = of_adaptive_pool},
-      {.name = "_adaptive_avg_pool2d_backward", .rows = pool},
+      // Batch and channel dimensions of NCHW stay sharded.
+      {.name = "max_pool2d_with_indices", .rows = last_two_whole},
+      {.name = "max_pool2d_with_indices_backward", .rows = last_two_whole},
+      {.name = "avg_pool2d", .rows = last_two_whole},
+      {.name = "avg_pool2d_backward", .rows = last_two_whole},
+      {.name = "_adaptive_avg_pool2d", .rows = last_two_whole, .infer = of_adaptive_pool},
+      {.name = "_adaptive_avg_pool2d_backward", .rows = last_two_whole},
   };
   // clang-format on
 }

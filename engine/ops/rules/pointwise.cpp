@@ -16,43 +16,20 @@ Placement aligned(const TensorMeta& input, int64_t dim, int64_t ndim, int64_t ex
   return Shard{own};
 }
 
-Rows shard_rows(const OpCall& call) {
-  Rows rows;
-  const auto& out = call.outputs[0];
-  for (int64_t dim = 0; dim < out.ndim(); ++dim) {
-    Row row{Placements(call.outputs.size(), Shard{dim}), {}, {}};
-    for (const auto& input : call.inputs)
-      row.inputs.push_back(aligned(input, dim, out.ndim(), out.shape[static_cast<size_t>(dim)]));
-    rows.push_back(std::move(row));
-  }
-  add_ragged_rows(rows, call);
-  return rows;
-}
-
-Row partial_row(const OpCall& call, ReduceOp op, const std::vector<bool>& partial) {
-  auto row = replicate_row(call);
-  for (auto& output : row.outputs) output = Partial{op};
-  for (size_t i = 0; i < partial.size(); ++i)
-    if (partial[i]) row.inputs[i] = Partial{op};
-  return row;
-}
-
 bool changes_dtype(const OpCall& call) {
   return call.inputs[0].dtype != call.outputs[0].dtype;
 }
 
-constexpr ReduceOp kLinear[] = {ReduceOp::kSum, ReduceOp::kAvg};
-
 // mul and div: a Partial passes if scaled by a positive constant, `scalar` in a foreach op; not if it is
 // rounded.
 Rows scaled(const OpCall& call) {
-  auto rows = shard_rows(call);
+  auto rows = pointwise(call);
   const auto* factor = call.args.find("other");
   if (factor == nullptr) factor = call.args.find("scalar");
   const bool constant = call.inputs.size() == 1 && factor != nullptr && positive(*factor) &&
                         call.args.find("rounding_mode") == nullptr;
   if (!constant || changes_dtype(call) || !c10::isFloatingType(call.outputs[0].dtype)) return rows;
-  for (const auto op : kLinear) rows.push_back(partial_row(call, op, {true}));
+  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 
@@ -62,7 +39,7 @@ bool is_one_element(const TensorMeta& meta) {
 
 // Every tensor of the output's shape cut by `ragged`; nullopt if another tensor cannot meet a flat local.
 std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
-  auto row = replicate_row(call);
+  auto row = row_of(call, Replicate{}, ragged);
   const auto& shape = call.outputs[0].shape;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.inputs[i].defined) continue;
@@ -71,13 +48,12 @@ std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
     else if (!is_one_element(call.inputs[i]))
       return std::nullopt;
   }
-  for (auto& output : row.outputs) output = ragged;
   return row;
 }
 
 // add: all inputs Partial of one kind.
 Rows additive(const OpCall& call) {
-  auto rows = shard_rows(call);
+  auto rows = pointwise(call);
   const auto& out = call.outputs[0];
   // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor
   // turns the identity -0.0 into +0.0.
@@ -86,30 +62,24 @@ Rows additive(const OpCall& call) {
   const auto* factor = call.args.find("alpha");
   const bool added = factor == nullptr || positive(*factor);
   if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
-  for (const auto op : kLinear)
-    rows.push_back(partial_row(call, op, std::vector<bool>(call.inputs.size(), true)));
+  add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg}, call.inputs.size());
   return rows;
 }
 
 // Every Partial passes if the dtype stays.
 Rows copying(const OpCall& call) {
-  auto rows = shard_rows(call);
+  auto rows = pointwise(call);
   for (const auto& input : call.inputs)
     if (input.plain || input.dtype != call.outputs[0].dtype) return rows;
-  std::vector<bool> all(call.inputs.size(), true);
-  for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct})
-    rows.push_back(partial_row(call, op, all));
+  add_partials(rows, call, kEveryReduction, call.inputs.size());
   return rows;
 }
 
 // Total and strictly increasing, so that neither NaNs nor signs of zeros come in where the maximum has none:
 // max and min pass.
 Rows monotone(const OpCall& call) {
-  auto rows = shard_rows(call);
-  if (changes_dtype(call)) return rows;
-  std::vector<bool> first(call.inputs.size(), false);
-  first[0] = true;
-  for (const auto op : {ReduceOp::kMax, ReduceOp::kMin}) rows.push_back(partial_row(call, op, first));
+  auto rows = pointwise(call);
+  if (!changes_dtype(call)) add_partials(rows, call, {ReduceOp::kMax, ReduceOp::kMin});
   return rows;
 }
 
@@ -151,11 +121,9 @@ void add_ragged_rows(Rows& rows, const OpCall& call) {
   if (call.outputs[0].ndim() == 0) return;
   for (size_t i = 0; i < call.current.size(); ++i) {
     const auto& placement = call.current[i];
-    const bool fits = is_ragged(placement) && call.inputs[i].shape == call.outputs[0].shape;
-    const bool first = std::find(call.current.begin(), call.current.begin() + static_cast<ptrdiff_t>(i),
-                                 placement) == call.current.begin() + static_cast<ptrdiff_t>(i);
-    if (!fits || !first) continue;
-    if (auto row = ragged_row(call, placement)) rows.push_back(std::move(*row));
+    if (!is_ragged(placement) || call.inputs[i].shape != call.outputs[0].shape) continue;
+    const auto row = ragged_row(call, placement);
+    if (row && std::find(rows.begin(), rows.end(), *row) == rows.end()) rows.push_back(*row);
   }
 }
 
@@ -167,7 +135,16 @@ bool positive(const c10::IValue& value) {
 }
 
 Rows pointwise(const OpCall& call) {
-  return shard_rows(call);
+  Rows rows;
+  const auto& out = call.outputs[0];
+  for (int64_t dim = 0; dim < out.ndim(); ++dim) {
+    Row row{Placements(call.outputs.size(), Shard{dim}), {}, {}};
+    for (const auto& input : call.inputs)
+      row.inputs.push_back(aligned(input, dim, out.ndim(), out.shape[static_cast<size_t>(dim)]));
+    rows.push_back(std::move(row));
+  }
+  add_ragged_rows(rows, call);
+  return rows;
 }
 
 Records pointwise_ops() {

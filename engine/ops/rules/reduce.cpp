@@ -34,27 +34,24 @@ Reduced reduced(const OpCall& call) {
   return result;
 }
 
-Rows kept_dims(const OpCall& call, const Reduced& by) {
+Rows reduced_whole(const OpCall& call) {
+  const auto by = reduced(call);
   Rows rows;
-  for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
-    if (by.dims[as_size(d)]) continue;
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{by.output_dim(d)};
-    rows.push_back(std::move(row));
-  }
+  for (int64_t d = 0; d < call.inputs[0].ndim(); ++d)
+    if (!by.dims[as_size(d)]) rows.push_back(row_of(call, Shard{d}, Shard{by.output_dim(d)}));
   return rows;
 }
 
-void add_pending(Rows& rows, const OpCall& call, const Reduced& by, ReduceOp op, bool even) {
+// `even`: only where ranks have as many elements each.
+Rows pending(const OpCall& call, ReduceOp op, bool even = false) {
+  const auto by = reduced(call);
+  auto rows = reduced_whole(call);
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
     if (!by.dims[as_size(d)]) continue;
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Partial{op};
-    if (even) row.even.push_back({0, d});
-    rows.push_back(std::move(row));
+    rows.push_back(row_of(call, Shard{d}, Partial{op}));
+    if (even) rows.back().even = {{0, d}};
   }
+  return rows;
 }
 
 bool same_dtype(const OpCall& call) {
@@ -62,35 +59,26 @@ bool same_dtype(const OpCall& call) {
 }
 
 Rows extremum(const OpCall& call, ReduceOp op) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
-  add_pending(rows, call, by, op, false);
+  auto rows = pending(call, op);
   add_partials(rows, call, {op});
   return rows;
 }
 
 Rows sum(const OpCall& call) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
-  add_pending(rows, call, by, ReduceOp::kSum, false);
+  auto rows = pending(call, ReduceOp::kSum);
   if (same_dtype(call)) add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 
 Rows mean(const OpCall& call) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
   // A mean of means is the mean only of equal counts.
-  add_pending(rows, call, by, ReduceOp::kAvg, true);
+  auto rows = pending(call, ReduceOp::kAvg, true);
   if (same_dtype(call)) add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }
 
 Rows prod(const OpCall& call) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
-  add_pending(rows, call, by, ReduceOp::kProduct, false);
-  return rows;
+  return pending(call, ReduceOp::kProduct);
 }
 
 Rows amax(const OpCall& call) {
@@ -101,21 +89,11 @@ Rows amin(const OpCall& call) {
 }
 
 Rows any(const OpCall& call) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
-  add_pending(rows, call, by, ReduceOp::kMax, false);
-  return rows;
+  return pending(call, ReduceOp::kMax);
 }
 
 Rows all(const OpCall& call) {
-  const auto by = reduced(call);
-  auto rows = kept_dims(call, by);
-  add_pending(rows, call, by, ReduceOp::kMin, false);
-  return rows;
-}
-
-Rows reduced_whole(const OpCall& call) {
-  return kept_dims(call, reduced(call));
+  return pending(call, ReduceOp::kMin);
 }
 
 // --- results ---

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/rules/row.h"
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -38,12 +40,17 @@ Row replicate_row(const OpCall& call) {
   return {Placements(call.outputs.size(), Replicate{}), Placements(call.inputs.size(), Replicate{}), {}};
 }
 
+Row row_of(const OpCall& call, const Placement& in, const Placement& out) {
+  auto row = replicate_row(call);
+  row.inputs[0] = in;
+  row.outputs.assign(call.outputs.size(), out);
+  return row;
+}
+
 void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t inputs) {
   for (const auto op : ops) {
-    auto row = replicate_row(call);
-    for (size_t i = 0; i < inputs; ++i) row.inputs[i] = Partial{op};
-    for (auto& output : row.outputs) output = Partial{op};
-    rows.push_back(std::move(row));
+    rows.push_back(row_of(call, Partial{op}, Partial{op}));
+    std::fill_n(rows.back().inputs.begin(), inputs, Partial{op});
   }
 }
 

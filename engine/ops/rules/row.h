@@ -95,6 +95,8 @@ using RowsOf = std::function<Rows(const OpCall&)>;
 int64_t wrap_dim(int64_t dim, int64_t ndim);
 // A row of Replicates for the call.
 Row replicate_row(const OpCall& call);
+// The same, but for input 0 and all outputs.
+Row row_of(const OpCall& call, const Placement& in, const Placement& out);
 // For each op: the first `inputs` inputs pend alike, and so do all outputs.
 void add_partials(Rows& rows, const OpCall& call, std::initializer_list<ReduceOp> ops, size_t inputs = 1);
 

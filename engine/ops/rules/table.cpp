@@ -93,7 +93,7 @@ void register_sharding(std::string name, RowsOf rows) {
 void unregister_sharding(std::string_view name) {
   auto& user = user_table();
   const std::lock_guard lock(user.mutex);
-  if (const auto it = user.entries.find(name); it != user.entries.end()) user.entries.erase(it);
+  user.entries.erase(std::string(name));
   ++user.version;
 }
 

@@ -10,26 +10,21 @@
 namespace lockstep::rules {
 namespace {
 
-constexpr std::initializer_list<ReduceOp> kAll = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin,
-                                                  ReduceOp::kMax, ReduceOp::kProduct};
-
 // Rows where input dimension d becomes output dimension to[d] (-1: it must be whole), and Partials pass.
 Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
   Rows rows;
-  for (int64_t d = 0; d < static_cast<int64_t>(to.size()); ++d) {
-    if (to[as_size(d)] < 0) continue;
-    auto row = replicate_row(call);
-    row.inputs[0] = Shard{d};
-    for (auto& output : row.outputs) output = Shard{to[as_size(d)]};
-    rows.push_back(std::move(row));
-  }
-  add_partials(rows, call, kAll);
+  for (size_t d = 0; d < to.size(); ++d)
+    if (to[d] >= 0) rows.push_back(row_of(call, Shard{static_cast<int64_t>(d)}, Shard{to[d]}));
+  add_partials(rows, call, kEveryReduction);
   return rows;
 }
 
-std::vector<int64_t> identity(int64_t ndim) {
-  std::vector<int64_t> to(as_size(ndim));
-  std::iota(to.begin(), to.end(), int64_t{0});
+// Where each dimension goes when some are gone.
+std::vector<int64_t> without(int64_t ndim, const std::vector<int64_t>& gone) {
+  std::vector<int64_t> to;
+  int64_t next = 0;
+  for (int64_t d = 0; d < ndim; ++d)
+    to.push_back(std::find(gone.begin(), gone.end(), d) != gone.end() ? -1 : next++);
   return to;
 }
 
@@ -69,21 +64,14 @@ std::vector<DimGroup> groups(const std::vector<int64_t>& from, const std::vector
   return result;
 }
 
-Row one_to_one(const OpCall& call, const Placement& in, const Placement& out) {
-  auto row = replicate_row(call);
-  row.inputs[0] = in;
-  row.outputs[0] = out;
-  return row;
-}
-
 // Shard of input dimension group.in[k].
 void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t k) {
   const int64_t d = group.in[k];
   if (group.in.size() == 1 && group.out.size() == 1) {
-    rows.push_back(one_to_one(call, Shard{d}, Shard{group.out[0]}));
+    rows.push_back(row_of(call, Shard{d}, Shard{group.out[0]}));
   } else if (k == 0) {
     // A run of whole rows is a run of whole rows of the other shape, if both divide.
-    auto row = one_to_one(call, Shard{d}, Shard{group.out[0]});
+    auto row = row_of(call, Shard{d}, Shard{group.out[0]});
     row.even = {{0, d}};
     row.even_outputs = {group.out[0]};
     rows.push_back(std::move(row));
@@ -91,7 +79,7 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
     // A shard of an inner dimension is a share of every one of the outer pieces.
     int64_t pieces = 1;
     for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][as_size(group.in[i])];
-    auto row = one_to_one(call, Shard{d}, InterleavedShard{group.out[0], pieces});
+    auto row = row_of(call, Shard{d}, InterleavedShard{group.out[0], pieces});
     row.even = {{0, d}};
     rows.push_back(std::move(row));
   }
@@ -102,14 +90,14 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
 void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, const Placement& current) {
   if (group.in.size() != 1 || group.in[0] != shard_dim(current)) return;
   if (group.out.size() == 1) {
-    rows.push_back(one_to_one(call, current, with_dim(current, group.out[0])));
+    rows.push_back(row_of(call, current, with_dim(current, group.out[0])));
     return;
   }
   if (!std::holds_alternative<InterleavedShard>(current)) return;
   int64_t pieces = 1;
   for (const int64_t d : group.out) {
     if (pieces == parts(current)) {
-      auto row = one_to_one(call, current, Shard{d});
+      auto row = row_of(call, current, Shard{d});
       row.even_outputs = {d};
       rows.push_back(std::move(row));
     }
@@ -124,7 +112,7 @@ Rows reshape_view(const OpCall& call) {
   const auto& to = call.outputs[0].shape;
   if (c10::multiply_integers(from) == 0) {
     for (size_t d = 0; d < std::min(from.size(), to.size()) && from[d] == to[d]; ++d)
-      rows.push_back(one_to_one(call, Shard{static_cast<int64_t>(d)}, Shard{static_cast<int64_t>(d)}));
+      rows.push_back(row_of(call, Shard{static_cast<int64_t>(d)}, Shard{static_cast<int64_t>(d)}));
     return rows;
   }
   for (const auto& group : groups(from, to)) {
@@ -136,7 +124,7 @@ Rows reshape_view(const OpCall& call) {
 
 Rows transpose(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
-  auto to = identity(ndim);
+  auto to = up_to(ndim);
   if (ndim > 0)
     std::swap(to[as_size(wrap_dim(call.integer("dim0"), ndim))],
               to[as_size(wrap_dim(call.integer("dim1"), ndim))]);
@@ -144,13 +132,12 @@ Rows transpose(const OpCall& call) {
 }
 
 Rows matrix_transpose(const OpCall& call) {
-  return mapped(call,
-                call.inputs[0].ndim() == 2 ? std::vector<int64_t>{1, 0} : identity(call.inputs[0].ndim()));
+  return mapped(call, call.inputs[0].ndim() == 2 ? std::vector<int64_t>{1, 0} : up_to(call.inputs[0].ndim()));
 }
 
 Rows permute(const OpCall& call) {
   const auto dims = call.integers("dims");
-  auto to = identity(call.inputs[0].ndim());
+  auto to = up_to(call.inputs[0].ndim());
   for (size_t i = 0; i < dims.size(); ++i)
     to[as_size(wrap_dim(dims[i], static_cast<int64_t>(dims.size())))] = static_cast<int64_t>(i);
   return mapped(call, to);
@@ -159,7 +146,7 @@ Rows permute(const OpCall& call) {
 Rows expand(const OpCall& call) {
   const auto& in = call.inputs[0];
   const auto& out = call.outputs[0];
-  auto to = identity(in.ndim());
+  auto to = up_to(in.ndim());
   for (int64_t d = 0; d < in.ndim(); ++d) {
     const int64_t o = d + out.ndim() - in.ndim();
     to[as_size(d)] = in.shape[as_size(d)] == out.shape[as_size(o)] && in.shape[as_size(d)] != 1 ? o : -1;
@@ -168,23 +155,12 @@ Rows expand(const OpCall& call) {
 }
 
 Rows squeeze(const OpCall& call) {
-  const auto& in = call.inputs[0];
-  const bool every = call.args.find("dim") == nullptr;
-  const auto named = every ? std::vector<int64_t>{} : call.integers("dim");
-  auto to = identity(in.ndim());
-  int64_t next = 0;
-  for (int64_t d = 0; d < in.ndim(); ++d) {
-    const bool meant = every || std::any_of(named.begin(), named.end(),
-                                            [&](int64_t n) { return wrap_dim(n, in.ndim()) == d; });
-    const bool gone = meant && in.shape[as_size(d)] == 1;
-    to[as_size(d)] = gone ? -1 : next++;
-  }
-  return mapped(call, to);
+  return mapped(call, without(call.inputs[0].ndim(), squeezed_dims(call)));
 }
 
 Rows unsqueeze(const OpCall& call) {
   const int64_t at = wrap_dim(call.integer("dim"), call.outputs[0].ndim());
-  auto to = identity(call.inputs[0].ndim());
+  auto to = up_to(call.inputs[0].ndim());
   for (auto& d : to)
     if (d >= at) ++d;
   return mapped(call, to);
@@ -192,20 +168,18 @@ Rows unsqueeze(const OpCall& call) {
 
 Rows identity_view(const OpCall& call) {
   if (call.inputs[0].shape != call.outputs[0].shape) return {};
-  auto rows = mapped(call, identity(call.inputs[0].ndim()));
+  auto rows = mapped(call, up_to(call.inputs[0].ndim()));
   add_ragged_rows(rows, call);
   return rows;
 }
 
 Rows select(const OpCall& call) {
-  auto to = identity(call.inputs[0].ndim());
-  const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
-  for (auto& d : to) d = d == at ? -1 : d - (d > at);
-  return mapped(call, to);
+  const int64_t ndim = call.inputs[0].ndim();
+  return mapped(call, without(ndim, {wrap_dim(call.integer("dim"), ndim)}));
 }
 
 Rows slice(const OpCall& call) {
-  auto to = identity(call.inputs[0].ndim());
+  auto to = up_to(call.inputs[0].ndim());
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer("step") == 1;
   if (!everything) to[as_size(at)] = -1;
@@ -213,21 +187,27 @@ Rows slice(const OpCall& call) {
 }
 
 Rows split(const OpCall& call) {
-  auto to = identity(call.inputs[0].ndim());
+  auto to = up_to(call.inputs[0].ndim());
   to[as_size(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
   return mapped(call, to);
 }
 
 Rows diagonal(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
-  const int64_t a = wrap_dim(call.integer("dim1"), ndim), b = wrap_dim(call.integer("dim2"), ndim);
-  auto to = identity(ndim);
-  int64_t next = 0;
-  for (int64_t d = 0; d < ndim; ++d) to[as_size(d)] = d == a || d == b ? -1 : next++;
-  return mapped(call, to);
+  return mapped(call,
+                without(ndim, {wrap_dim(call.integer("dim1"), ndim), wrap_dim(call.integer("dim2"), ndim)}));
 }
 
 }  // namespace
+
+std::vector<int64_t> squeezed_dims(const OpCall& call) {
+  const auto& in = call.inputs[0];
+  const bool every = call.args.find("dim") == nullptr;
+  auto dims = every ? up_to(in.ndim()) : call.integers("dim");
+  for (auto& d : dims) d = wrap_dim(d, in.ndim());
+  std::erase_if(dims, [&](int64_t d) { return d >= in.ndim() || in.shape[as_size(d)] != 1; });
+  return dims;
+}
 
 Records view_ops() {
   constexpr auto kView = OpKind::kView;
