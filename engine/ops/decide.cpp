@@ -15,10 +15,7 @@ namespace {
 // Bytes that each rank receives, roughly: `bytes` is the tensor at this mesh dimension's level, m its size.
 double move_cost(const Placement& from, const Placement& to, double bytes, double m) {
   if (from == to) return 0;
-  if (is_partial(from)) {
-    const double reduce = is_shard(to) ? bytes * (m - 1) / m : bytes * (m - 1);
-    return reduce;
-  }
+  if (is_partial(from)) return is_shard(to) ? bytes * (m - 1) / m : bytes * (m - 1);
   if (!distributes(from)) return 0;  // Replicate to anything is local
   return distributes(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
 }
@@ -75,14 +72,12 @@ class Chooser {
     return true;
   }
 
-  Placements inputs(size_t i) const {
+  using Side = Placements Row::*;
+
+  // Those of one tensor, by mesh dimension; Replicate where nothing is chosen yet.
+  Placements chosen(Side side, size_t tensor) const {
     Placements result;
-    for (const auto& row : chosen_) result.push_back(row->inputs[i]);
-    return result;
-  }
-  Placements outputs(size_t i) const {
-    Placements result;
-    for (const auto& row : chosen_) result.push_back(row->outputs[i]);
+    for (const auto& row : chosen_) result.push_back(row ? ((*row).*side)[tensor] : Replicate{});
     return result;
   }
 
@@ -95,74 +90,49 @@ class Chooser {
       if (!operands_.metas[i].defined) continue;
       if (!present(i) && is_partial(row.inputs[i])) return false;
       if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
-      if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim() || !mixes(row, &Row::inputs, i)) return false;
+      if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim()) return false;
+      if (!goes_with_chosen(row, d, &Row::inputs, i, operands_.metas[i].shape)) return false;
     }
     for (size_t j = 0; j < row.outputs.size(); ++j) {
       if (!call_.outputs[j].defined) continue;
       if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[as_size(aliases_[j])]) return false;
-      if (!mixes(row, &Row::outputs, j)) return false;
+      if (!goes_with_chosen(row, d, &Row::outputs, j, call_.outputs[j].shape)) return false;
     }
-    return divides(row, d) && has_whole_blocks(row, d);
+    return divides(row, d);
   }
 
-  using Side = Placements Row::*;
-
-  // A RaggedShard stands alone, and its blocks are whole rows of what the other mesh dimensions leave.
-  bool has_whole_blocks(const Row& row, int64_t d) const {
-    for (size_t i = 0; i < row.inputs.size(); ++i)
-      if (operands_.metas[i].defined && !cuts_whole_blocks(row, d, &Row::inputs, i, operands_.metas[i].shape))
+  // One tensor's placement in this row, beside those chosen so far: kinds of Partial that do not commute may
+  // not meet; a RaggedShard stands alone, and its blocks are whole rows of what the others leave.
+  bool goes_with_chosen(const Row& row, int64_t d, Side side, size_t tensor,
+                        const std::vector<int64_t>& shape) const {
+    const auto& placement = (row.*side)[tensor];
+    auto placements = chosen(side, tensor);
+    const auto* partial = std::get_if<Partial>(&placement);
+    for (const auto& p : placements)
+      if (const auto* other = std::get_if<Partial>(&p); partial && other && !commute(partial->op, other->op))
         return false;
-    for (size_t j = 0; j < row.outputs.size(); ++j)
-      if (call_.outputs[j].defined && !cuts_whole_blocks(row, d, &Row::outputs, j, call_.outputs[j].shape))
-        return false;
-    return true;
-  }
-
-  // Of one tensor: the placements chosen so far and that of the row.
-  bool cuts_whole_blocks(const Row& row, int64_t d, Side side, size_t tensor,
-                         const std::vector<int64_t>& shape) const {
-    int64_t ragged = is_ragged((row.*side)[tensor]) ? 1 : 0;
-    for (const auto& other : chosen_) ragged += other && is_ragged(((*other).*side)[tensor]) ? 1 : 0;
+    placements[as_size(d)] = placement;
+    const auto ragged = std::count_if(placements.begin(), placements.end(), is_ragged);
     if (ragged != 1) return ragged == 0;
-    Placements placements;
-    for (const auto& other : chosen_) placements.push_back(other ? ((*other).*side)[tensor] : Replicate{});
-    placements[as_size(d)] = (row.*side)[tensor];
     const auto& blocks = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
     return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
   }
 
-  // Kinds of Partial that do not commute may not meet in one tensor.
-  bool mixes(const Row& row, Side side, size_t tensor) const {
-    const auto* partial = std::get_if<Partial>(&(row.*side)[tensor]);
-    if (partial == nullptr) return true;
-    const auto linear = [](ReduceOp op) { return op == ReduceOp::kSum || op == ReduceOp::kAvg; };
-    for (const auto& chosen : chosen_) {
-      if (!chosen.has_value()) continue;
-      const auto* other = std::get_if<Partial>(&((*chosen).*side)[tensor]);
-      if (other != nullptr && other->op != partial->op && !(linear(other->op) && linear(partial->op)))
-        return false;
-    }
-    return true;
-  }
-
   bool divides(const Row& row, int64_t d) const {
-    const auto factor = [&](auto placement_in, int64_t dim) {
-      int64_t pieces = mesh_->size(d);
-      for (int64_t e = 0; e < mesh_->ndim(); ++e)
-        if (chosen_[as_size(e)].has_value() && shard_dim(placement_in(*chosen_[as_size(e)])) == dim)
-          pieces *= mesh_->size(e);
-      return pieces;
+    const auto pieces = [&](Side side, size_t tensor, int64_t dim) {
+      const auto others = chosen(side, tensor);
+      int64_t n = mesh_->size(d);
+      for (size_t e = 0; e < others.size(); ++e)
+        if (shard_dim(others[e]) == dim) n *= mesh_->shape()[e];
+      return n;
     };
     for (const auto& [input, dim] : row.even) {
-      const auto in = [input = input](const Row& r) { return r.inputs[input]; };
       // Interleaving cuts each of its parts, so each of them has to divide.
-      const int64_t pieces = factor(in, dim) * parts(row.inputs[input]);
-      if (operands_.metas[input].shape[as_size(dim)] % pieces != 0) return false;
+      const int64_t n = pieces(&Row::inputs, input, dim) * parts(row.inputs[input]);
+      if (operands_.metas[input].shape[as_size(dim)] % n != 0) return false;
     }
-    for (const int64_t dim : row.even_outputs) {
-      const auto out = [](const Row& r) { return r.outputs[0]; };
-      if (call_.outputs[0].shape[as_size(dim)] % factor(out, dim) != 0) return false;
-    }
+    for (const int64_t dim : row.even_outputs)
+      if (call_.outputs[0].shape[as_size(dim)] % pieces(&Row::outputs, 0, dim) != 0) return false;
     return true;
   }
 
@@ -267,17 +237,17 @@ void place(Decision& decision, const Chooser& chooser, const Operands& operands,
       decision.inputs.push_back(nullptr);
       continue;
     }
-    auto to = std::make_shared<const Spec>(from->with_placements(chooser.inputs(i), order));
+    auto to = std::make_shared<const Spec>(from->with_placements(chooser.chosen(&Row::inputs, i), order));
     decision.routes.push_back(route(from, to));
     decision.redistributes |= !decision.routes.back().steps.empty();
     decision.inputs.push_back(*from == *to ? from : to);
   }
   for (size_t j = 0; j < decision.call.outputs.size(); ++j) {
     const auto& meta = decision.call.outputs[j];
-    decision.outputs.push_back(!meta.defined
-                                   ? nullptr
-                                   : std::make_shared<const Spec>(any.with(
-                                         chooser.outputs(j), order, meta.shape, meta.stride, meta.dtype)));
+    auto& output = decision.outputs.emplace_back();
+    if (meta.defined)
+      output = std::make_shared<const Spec>(
+          any.with(chooser.chosen(&Row::outputs, j), order, meta.shape, meta.stride, meta.dtype));
   }
 }
 

@@ -45,14 +45,12 @@ void flatten(const c10::IValue& value, std::vector<TensorMeta>& out) {
 }  // namespace
 
 TensorMeta meta_of(const at::Tensor& tensor) {
-  TensorMeta meta;
-  if (!tensor.defined()) return meta;
-  meta.defined = true;
-  meta.shape = tensor.sizes().vec();
-  meta.stride = tensor.strides().vec();
-  meta.dtype = tensor.scalar_type();
-  meta.offset = tensor.storage_offset();
-  return meta;
+  if (!tensor.defined()) return {};
+  return {.defined = true,
+          .shape = tensor.sizes().vec(),
+          .stride = tensor.strides().vec(),
+          .dtype = tensor.scalar_type(),
+          .offset = tensor.storage_offset()};
 }
 
 std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, Infer infer, Stack args) {
