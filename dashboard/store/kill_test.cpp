@@ -5,7 +5,6 @@
 
 #include <random>
 
-#include "dashboard/store/journal.h"
 #include "dashboard/store/testing.h"
 #include "dashboard/store/testing_process.h"
 
@@ -32,11 +31,8 @@ void write_for_ever(const TemporaryFolder& folder, const char* worker) {
   const int acknowledged = open((folder / "acknowledged").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   Store store = Store::open_writer(folder / "a.db");
   Recorder recorder(store, sample_run(), worker);
-  JournalWriter journal(folder / "journal");
   for (int64_t n = static_cast<int64_t>(recorder.recorded_numbers("ops").size());; ++n) {
-    journal.started(1, n);
     recorder.record(sample_case(n, Verdict::kExplained));
-    journal.finished(1, n, Verdict::kExplained);
     if (n % 16) continue;
     recorder.flush();
     const int64_t done = n + 1;
@@ -45,7 +41,7 @@ void write_for_ever(const TemporaryFolder& folder, const char* worker) {
 }
 
 // Catches: a commit that is reported before it is durable, a case without its differences or its coverage, a
-// journal that a killed process leaves unreadable, a resumed run that begins anew.
+// resumed run that begins anew.
 TEST(Kill, NothingCommittedIsLost) {
   const TemporaryFolder folder;
   std::mt19937 random(11);
@@ -67,10 +63,6 @@ TEST(Kill, NothingCommittedIsLost) {
     EXPECT_EQ(store.database().execAndGet("PRAGMA integrity_check").getString(), "ok");
     if (cases == before) slowness = std::min(slowness * 2, 16u);
     before = cases;
-    if (std::filesystem::exists(folder / "journal")) {
-      const Journal journal = read_journal(folder / "journal");
-      EXPECT_TRUE(journal.records.empty() || journal.records.back().number + 1 >= cases);
-    }
   }
   EXPECT_GT(before, 100);
 }

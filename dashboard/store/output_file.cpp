@@ -37,12 +37,7 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return !unknown && whole == fs::weakly_canonical(fs::absolute(b), unknown) && !unknown;
 }
 
-}  // namespace
-
-TemporaryFile::~TemporaryFile() {
-  if (!path.empty()) unlink(path.c_str());
-}
-
+// All of it, whatever interrupts; @returns false, with errno, if it cannot.
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = write(descriptor, text.data(), text.size());
@@ -52,6 +47,12 @@ bool write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(n));
   }
   return true;
+}
+
+}  // namespace
+
+TemporaryFile::~TemporaryFile() {
+  if (!path.empty()) unlink(path.c_str());
 }
 
 OutputFile::OutputFile(std::string path, std::string option)

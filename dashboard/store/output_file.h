@@ -20,9 +20,6 @@ struct TemporaryFile {
   ~TemporaryFile();
 };
 
-// All of it, whatever interrupts; @returns false, with errno, if it cannot.
-bool write_all(int descriptor, std::string_view text);
-
 // Writes beside the path and takes its name only with commit(); without it, and after an error, the path is
 // as it was. A device or a pipe, and "-" for standard output, are written to as they are. `option` is what
 // named the path on the command line.

@@ -17,7 +17,6 @@ namespace lockstep::dashboard {
 
 namespace {
 
-constexpr int64_t kBatchCases = 256;
 constexpr std::chrono::milliseconds kBatchTime{500};
 
 // What must repeat when the case is run again.

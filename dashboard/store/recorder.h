@@ -20,12 +20,14 @@ class Store;
 //   recorder.record(case_row);
 //   recorder.finish("finished", 0);
 //
-// Rows become durable in batches: after 256 cases, or with the first call half a second after the batch
+// Rows become durable in batches: after kBatchCases, or with the first call half a second after the batch
 // began, and at once for a failure. A killed process loses the open batch, never a committed row. All methods
 // throw StoreError when the file cannot take the rows (full disk, for example); the open batch is then rolled
 // back and everything committed before stays.
 class Recorder {
  public:
+  static constexpr int64_t kBatchCases = 256;
+
   // `worker` names this source of counts in the merged store; two shards of a run must not share it.
   Recorder(Store& store, const Run& run, std::string worker);
   // Commits what is open; errors are swallowed here, so call flush() or finish() first.
@@ -65,6 +67,8 @@ class Recorder {
   // long.
   void flush_if_due();
   void flush();
+  // Whether every row so far is committed.
+  bool saved() const { return !open_; }
   // Writes state ("finished", "interrupted"), exit code and end time, and commits.
   void finish(const std::string& state, int exit_code);
 

@@ -2,7 +2,6 @@
 #include "suites/harness/case_worker.h"
 
 #include <chrono>
-#include <filesystem>
 
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
@@ -18,10 +17,7 @@ namespace lockstep::suites {
 namespace {
 
 constexpr int kShrinksPerBucket = 2;
-
-uint16_t suite_number(const Suite* suite) {
-  return static_cast<uint16_t>(suite - suites().data());
-}
+static_assert(dashboard::Recorder::kBatchCases <= kMostUnsaved);
 
 // Every store error ends the run with its code; the rest is the pool's to report.
 template <class F>
@@ -59,9 +55,6 @@ dashboard::Verdict verdict_at(const Outcome& outcome, const std::string& op) {
 std::string shard_path(const std::string& db, int worker) {
   return concat(db, ".shard-", worker);
 }
-std::string journal_path(const std::string& db, int worker) {
-  return concat(db, ".journal-", worker);
-}
 
 struct CaseWorker::Judged {
   Outcome outcome;
@@ -94,38 +87,16 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
   return c;
 }
 
-std::vector<Planned> CaseWorker::uncommitted(int worker) {
-  std::vector<Planned> missing;
-  const auto path = journal_path(options_.db, worker);
-  if (!std::filesystem::exists(path)) return missing;
-  Recorded committed;
-  for (const auto& suite : suites())
-    for (const auto number : recorder_->recorded_numbers(suite.name)) committed[suite.name].insert(number);
-  for (const auto& record : dashboard::read_journal(path).records) {
-    const auto& suite = suites()[record.suite];
-    const bool finished = record.kind == dashboard::JournalRecord::Kind::kFinished;
-    const bool dangerous =
-        record.verdict == dashboard::Verdict::kCrashed || record.verdict == dashboard::Verdict::kHung;
-    if (finished && !dangerous && !committed[suite.name].contains(record.number))
-      missing.push_back({&suite, record.number});
-  }
-  return missing;
-}
-
 void CaseWorker::begin(int worker) {
-  std::vector<Planned> again;
   storing([&] {
     store_ =
         std::make_unique<dashboard::Store>(dashboard::Store::open_writer(shard_path(options_.db, worker)));
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
-    again = uncommitted(worker);
-    journal_ = std::make_unique<dashboard::JournalWriter>(journal_path(options_.db, worker));
   });
   engine_ = options_.fault.empty()
                 ? make_engine(options_.engine, {.world = options_.world, .seconds = options_.hang_seconds})
                 : find_fault(options_.fault).plant();
-  for (const auto& p : again) run(p);
 }
 
 void CaseWorker::run(int64_t number) {
@@ -133,11 +104,6 @@ void CaseWorker::run(int64_t number) {
   if (const auto known = recorded_.find(p.suite->name);
       known != recorded_.end() && known->second.contains(p.index))
     return;
-  run(p);
-}
-
-void CaseWorker::run(const Planned& p) {
-  storing([&] { journal_->started(suite_number(p.suite), p.index); });
   oracle::Case c;
   Judged judged;
   const auto began = std::chrono::steady_clock::now();
@@ -150,11 +116,8 @@ void CaseWorker::run(const Planned& p) {
         HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
   }
   judged.time_ns = (std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1);
-  storing([&] {
-    record(p, c, judged);
-    journal_->finished(suite_number(p.suite), p.index, verdict_of(judged.outcome));
-  });
-  settled();
+  storing([&] { record(p, c, judged); });
+  settled(recorder_->saved());
   if (const auto* f = std::get_if<Failed>(&judged.outcome)) return shrink_and_tell(p, c, *f);
   if (dashboard::is_failure(verdict_of(judged.outcome))) tell(p, c, judged.outcome);
 }
@@ -165,10 +128,7 @@ void CaseWorker::lost(const Lost& lost) {
   const auto c = case_of(p);
   const auto f = lost_outcome(c, lost);
   judged.outcome = f;
-  storing([&] {
-    record(p, c, judged);
-    journal_->finished(suite_number(p.suite), p.index, f.kind);
-  });
+  storing([&] { record(p, c, judged); });
   if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   const auto minimal = shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault,
@@ -235,8 +195,8 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   } else if (dashboard::is_failure(r.verdict)) {
     r.bucket = bucket(r.suite, dashboard::name(r.verdict), "", r.placement, r.dtype);
   }
-  recorder_->record(r);
   record_replay(planned, r);
+  recorder_->record(r);  // the last row, so that a batch that it ends holds all of the case
 }
 
 void CaseWorker::record_replay(const Planned& planned, const dashboard::CaseRow& row) {

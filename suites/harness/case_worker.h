@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CaseWorker: what one worker process does with each case: generate, mark as started, judge, shrink, record,
-// tell.
+// CaseWorker: what one worker process does with each case: generate, judge, shrink, record, tell.
 #pragma once
 #include <map>
 #include <memory>
 #include <string>
 
-#include "dashboard/store/journal.h"
 #include "dashboard/store/recorder.h"
 #include "dashboard/store/store.h"
 #include "suites/core/facts.h"
@@ -17,9 +15,8 @@
 
 namespace lockstep::suites {
 
-// The files of a run beside its database: one store and one journal for each worker.
+// The file of a worker beside the run's database.
 std::string shard_path(const std::string& db, int worker);
-std::string journal_path(const std::string& db, int worker);
 
 class CaseWorker {
  public:
@@ -34,9 +31,6 @@ class CaseWorker {
 
  private:
   struct Judged;
-  void run(const Planned& planned);
-  // Cases that a dead worker in this place finished, and took along before they were committed.
-  std::vector<Planned> uncommitted(int worker);
   dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
   void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
   void record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal);
@@ -55,7 +49,6 @@ class CaseWorker {
   Sequence sequence_;
   std::unique_ptr<dashboard::Store> store_;
   std::unique_ptr<dashboard::Recorder> recorder_;
-  std::unique_ptr<dashboard::JournalWriter> journal_;
   std::unique_ptr<EngineUnderTest> engine_;
   std::map<std::string, int64_t> shrunk_;  // bucket -> how often
 };

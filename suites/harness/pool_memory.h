@@ -30,6 +30,8 @@ struct Slot {
   std::atomic<bool> settled;  // the running case is recorded
   std::atomic<bool> ended;    // the worker leaves by itself, with an exit code that it means
   Loss loss;                  // of the worker before; the parent writes it while no worker is here
+  std::atomic<int> unsaved;   // how many are recorded and not yet durable
+  int64_t unsaved_numbers[kMostUnsaved];
 };
 
 inline constexpr int kMaxJobs = 256;

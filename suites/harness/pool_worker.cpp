@@ -44,6 +44,11 @@ bool may_claim() {
 void work_loop(const PoolWork& work) {
   auto& slot = *self.slot;
   work.begin(static_cast<int>(self.slot - self.memory->slots));
+  // What the worker before recorded, and took along before it was durable.
+  const int unsaved = slot.unsaved;
+  for (int i = 0; i < unsaved; ++i) work.run(slot.unsaved_numbers[i]);
+  if (unsaved > 0) work.end();
+  slot.unsaved = 0;
   const auto loss = std::exchange(slot.loss, {});
   if (loss.number >= 0) work.lost(told(loss));
   while (may_claim()) {
@@ -112,8 +117,12 @@ void work_in_pool(const PoolWork& work) {
   _exit(code);
 }
 
-void settled() {
-  if (self.slot != nullptr) self.slot->settled = true;
+void settled(bool saved) {
+  if (self.slot == nullptr || self.slot->running < 0) return;
+  auto& slot = *self.slot;
+  if (!saved) slot.unsaved_numbers[slot.unsaved] = slot.running;
+  slot.unsaved = saved ? 0 : slot.unsaved + 1;
+  slot.settled = true;
 }
 
 void say(const std::string& text) {

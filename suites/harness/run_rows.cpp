@@ -19,22 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Files beside the database whose names are its own, a stem and a number.
-std::vector<std::string> files_beside(const std::string& db, const std::string& stem) {
-  const fs::path path = fs::absolute(db);
-  const auto prefix = path.filename().string() + stem;
-  std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
-    const auto name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
-    const auto rest = name.substr(prefix.size());
-    if (std::all_of(rest.begin(), rest.end(), [](char ch) { return ch >= '0' && ch <= '9'; }))
-      found.push_back(entry.path().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 void read_verdicts(SQLite::Database& db, RunSummary& summary) {
   SQLite::Statement row(db, "SELECT suite, verdict, cases FROM v_verdicts WHERE run = ?");
   row.bind(1, summary.run);
@@ -185,14 +169,25 @@ std::map<std::string, double> rates(dashboard::Store& store, const std::string& 
   return found;
 }
 
+// Files beside the database whose names are its own, ".shard-" and a number.
 std::vector<std::string> shard_files(const std::string& db) {
-  return files_beside(db, ".shard-");
+  const fs::path path = fs::absolute(db);
+  const auto prefix = path.filename().string() + ".shard-";
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
+    const auto rest = name.substr(prefix.size());
+    if (std::all_of(rest.begin(), rest.end(), [](char ch) { return ch >= '0' && ch <= '9'; }))
+      found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 void remove_worker_files(const std::string& db) {
-  for (const auto& stem : {".shard-", ".journal-"})
-    for (const auto& path : files_beside(db, stem))
-      for (const auto& end : {"", "-journal", "-wal", "-shm"}) fs::remove(path + end);
+  for (const auto& path : shard_files(db))
+    for (const auto& end : {"", "-journal", "-wal", "-shm"}) fs::remove(path + end);
 }
 
 }  // namespace lockstep::suites

@@ -46,7 +46,7 @@ struct PoolWork {
   std::function<void(int worker)> begin;
   std::function<void(int64_t number)> run;
   std::function<void(const Lost& lost)> lost;
-  std::function<void()> end;
+  std::function<void()> end;  // makes durable what was recorded
 };
 
 // This process was started as a worker.
@@ -56,8 +56,11 @@ std::string join_pool();
 // Claims and runs cases until there are none, and ends the process. @pre join_pool()
 [[noreturn]] void work_in_pool(const PoolWork& work);
 
+// So many recorded cases may wait to become durable.
+inline constexpr int kMostUnsaved = 256;
 // In a worker: the running case is recorded; should the process die from here on, the case is not lost.
-void settled();
+// Unless it is `saved`, and with it all before it, the worker that takes the place runs it again.
+void settled(bool saved);
 // In a worker: sends a line to the parent's message(). Elsewhere: prints to stdout.
 void say(const std::string& text);
 // Thrown by begin, run, lost or end to end the whole pool with this code.

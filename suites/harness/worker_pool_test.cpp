@@ -53,6 +53,7 @@ struct Trial {
 };
 
 int touched = 0;  // by the parent
+Ledger* seen;     // in a worker
 
 using Body = void (*)(int64_t);
 const std::map<std::string, Body> kBodies = {
@@ -76,6 +77,11 @@ const std::map<std::string, Body> kBodies = {
      [](int64_t n) {
        if (n == 5) throw WorkerExit{7, "disk full"};
      }},
+    {"unsaved",
+     [](int64_t n) {
+       settled(n % 4 == 0);
+       if (n == 10 && seen->lost[63]++ == 0) kill(getpid(), SIGKILL);
+     }},
     {"talk", [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); }},
     {"fresh",
      [](int64_t) {
@@ -91,7 +97,7 @@ TEST(WorkerPool, DISABLED_Worker) {
   const auto job = join_pool();
   const auto space = job.rfind(' ');
   auto* file = std::fopen(job.substr(space + 1).c_str(), "r+");
-  auto* ledger = map(fileno(file));
+  auto* ledger = seen = map(fileno(file));
   const auto body = kBodies.at(job.substr(0, space));
   work_in_pool({.begin = [](int) {},
                 .run =
@@ -121,6 +127,14 @@ TEST(WorkerPool, EveryCaseOnceThoughSomeCrash) {
     EXPECT_EQ(trial.ledger->lost[11], 1);
     EXPECT_EQ(trial.result.lost, 7);
   }
+}
+
+// Catches: a recorded case that is gone with its worker, or that counts as lost; one that is run again
+// although it was durable.
+TEST(WorkerPool, WhatWasNotSavedIsRunAgain) {
+  const Trial trial({1, 14, 0, 30}, "unsaved");
+  for (int n = 0; n < 14; ++n) EXPECT_EQ(trial.ledger->runs[n], n == 9 ? 2 : 1) << n;
+  EXPECT_EQ(trial.result.lost, 0);
 }
 
 // Catches: a watchdog that never fires, that kills a worker which beats, or that reports a hang as a crash.
