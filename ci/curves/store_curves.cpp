@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "dashboard/store/bits.h"
 #include "dashboard/store/hash.h"
 #include "engine/values/error.h"
 
@@ -222,9 +223,7 @@ std::string file_digest(const std::string& path) {
   } else {
     add_file(hash, path);
   }
-  std::string text;
-  for (const auto byte : hash.key()) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-  return text;
+  return dashboard::hex(hash.key());
 }
 
 }  // namespace lockstep::curves

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/gate/rules.h"
-#include "dashboard/store/clock.h"
 #include "dashboard/store/hash.h"
 #include "dashboard/store/sql.h"
 #include "dashboard/store/store.h"

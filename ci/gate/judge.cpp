@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "ci/gate/rules.h"
-#include "dashboard/store/clock.h"
 #include "dashboard/store/sql.h"
 
 namespace lockstep::gate {

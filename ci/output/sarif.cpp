@@ -7,6 +7,7 @@
 #include "ci/output/output.h"
 #include "ci/output/text.h"
 #include "ci/output/view.h"
+#include "dashboard/store/bits.h"
 #include "dashboard/store/hash.h"
 
 namespace lockstep::output {
@@ -31,7 +32,7 @@ Json message(const std::string& text) {
 std::string identity(const std::string& text) {
   const std::string clean = one_line(text);
   if (clean == text && text.size() <= kMostName) return text;
-  return cut(clean, kMostName) + " #" + hex_of(dashboard::Hasher().add(text).key());
+  return cut(clean, kMostName) + " #" + dashboard::hex(dashboard::Hasher().add(text).key());
 }
 
 // A path of one segment: what is no letter, digit, '-', '_' or '.' in percent signs.

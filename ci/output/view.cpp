@@ -18,7 +18,8 @@ Value value_of(const SQLite::Column& column) {
   if (column.isFloat()) return column.getDouble();
   if (column.isText()) return column.getString();
   if (column.isBlob())
-    return hex_of({static_cast<const uint8_t*>(column.getBlob()), static_cast<size_t>(column.getBytes())});
+    return dashboard::hex(
+        {static_cast<const uint8_t*>(column.getBlob()), static_cast<size_t>(column.getBytes())});
   return {};
 }
 
@@ -40,12 +41,6 @@ nlohmann::ordered_json number(double value) {
 }
 
 }  // namespace
-
-std::string hex_of(std::span<const uint8_t> bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-  return text;
-}
 
 std::shared_ptr<const Columns> columns_of(SQLite::Statement& statement) {
   Columns names;

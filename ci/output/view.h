@@ -4,7 +4,6 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 
 #include "ci/output/report_model.h"
@@ -24,7 +23,5 @@ nlohmann::ordered_json json_of(const Row& row);
 nlohmann::ordered_json json_of(const Counts& counts);
 // Strict UTF-8 text of it; texts were made valid before.
 std::string dumped(const nlohmann::ordered_json& document);
-
-std::string hex_of(std::span<const uint8_t> bytes);
 
 }  // namespace lockstep::output

@@ -83,15 +83,6 @@ std::string of_panel(const Source& source, const Arguments& a) {
   return body(panel(a.text(0)), source, charts, a.texts(1));
 }
 
-std::string content_id(const std::string& text) {
-  std::string out;
-  for (const uint8_t byte : Hasher().add(text).key()) {
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
-  }
-  return out;
-}
-
 using S = const Source&;
 using A = const Arguments&;
 
@@ -122,7 +113,7 @@ constexpr Function kTexts[] = {
     {"double_of", [](S, A a) { return html::brief(value_of(from_column(a.integer(0)), "f64")); }},
     {"number", [](S, A a) { return shortest(from_column(a.integer(0)), a.text(1)); }},
     {"digits", [](S, A a) { return hex(from_column(a.integer(0)), a.text(1)); }},
-    {"content_id", [](S, A a) { return content_id(a.text(0)); }},
+    {"content_id", [](S, A a) { return hex(Hasher().add(a.text(0)).key()); }},
     {"href", [](S s, A a) { return s.href(a.text(0)); }},
     {"site", [](S s, A) { return s.site(); }},
 };

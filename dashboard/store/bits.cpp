@@ -56,4 +56,10 @@ std::string hex(uint64_t bits, std::string_view dtype) {
   return text;
 }
 
+std::string hex(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return text;
+}
+
 }  // namespace lockstep::dashboard

@@ -3,6 +3,7 @@
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,7 @@ std::string shortest(uint64_t bits, std::string_view dtype);
 
 // "0x3f800000": as many digits as the dtype has.
 std::string hex(uint64_t bits, std::string_view dtype);
+// Two digits a byte: "3f80".
+std::string hex(std::span<const uint8_t> bytes);
 
 }  // namespace lockstep::dashboard

@@ -46,7 +46,7 @@ const Parent kParents[] = {
 void join(SQLite::Database& db, const std::string& table, const std::string& columns,
           const std::string& from) {
   db.exec("INSERT INTO main." + table + " (" + columns_of(db, table) + ") SELECT " + columns + " FROM " +
-          from + " WHERE true " + on_conflict(db, table, rule_of(table)));
+          from + " WHERE true " + on_conflict(db, table));
 }
 
 void join_tables(SQLite::Database& db) {

@@ -44,9 +44,7 @@ std::vector<PrunedCount> counts(SQLite::Database& db) {
       FROM doomed d JOIN run r ON r.id = d.run GROUP BY d.run, d.suite, d.verdict ORDER BY r.started_ms, 2,
           3)");
   std::vector<PrunedCount> list;
-  while (row.executeStep())
-    list.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
-                    row.getColumn(3).getInt64(), row.getColumn(4).getInt64()});
+  while (row.executeStep()) list.push_back(row.getColumns<PrunedCount, 5>());
   return list;
 }
 

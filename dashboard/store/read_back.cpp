@@ -62,7 +62,7 @@ std::vector<PassedCase> passed_cases(const Store& store, const std::string& run,
   row.bind(2, suite);
   row.bind(3, limit);
   std::vector<PassedCase> cases;
-  while (row.executeStep()) cases.push_back({row.getColumn(0).getString(), row.getColumn(1).getInt64()});
+  while (row.executeStep()) cases.push_back(row.getColumns<PassedCase, 2>());
   return cases;
 }
 
@@ -75,10 +75,7 @@ std::vector<KeptCase> kept_cases(const Store& store) {
       UNION ALL SELECT f.token, f.suite, f.bucket, 'failure', r.started_ms, '', 0
       FROM v_failures f JOIN run r ON r.id = f.run_id)");
   std::vector<KeptCase> cases;
-  while (row.executeStep())
-    cases.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
-                     row.getColumn(3).getString(), row.getColumn(4).getInt64(), row.getColumn(5).getString(),
-                     row.getColumn(6).getInt64()});
+  while (row.executeStep()) cases.push_back(row.getColumns<KeptCase, 7>());
   return cases;
 }
 

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "dashboard/store/bits.h"
-#include "dashboard/store/clock.h"
 #include "dashboard/store/hash.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
@@ -54,9 +53,7 @@ struct Recorder::Statements {
   SQLite::Statement& insert(const std::string& table, const std::string& how) {
     auto& statement = inserts[table];
     if (!statement) {
-      const std::string clause = how == kJoined     ? on_conflict(db, table, rule_of(table))
-                                 : how == kReplaces ? ""
-                                                    : how;
+      const std::string clause = how == kJoined ? on_conflict(db, table) : how == kReplaces ? "" : how;
       statement = std::make_unique<SQLite::Statement>(
           db, (how == kReplaces ? "INSERT OR REPLACE INTO " : "INSERT INTO ") + table + " (" +
                   columns_of(db, table) + ") VALUES (" + columns_of(db, table, "?") + ") " + clause);

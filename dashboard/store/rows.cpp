@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dashboard/store/rows.h"
 
+#include <chrono>
+
 namespace lockstep::dashboard {
 
 namespace {
@@ -38,6 +40,11 @@ std::optional<Verdict> verdict_from(std::string_view text) {
 
 bool is_failure(Verdict v) {
   return kRows[static_cast<size_t>(v)].failure;
+}
+
+int64_t now_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 }  // namespace lockstep::dashboard

@@ -38,6 +38,9 @@ bool is_failure(Verdict v);
 
 using Key = std::array<uint8_t, 16>;
 
+// Milliseconds since the epoch, UTC: the time of day, as the store keeps it.
+int64_t now_ms();
+
 // Lockstep's own engine, in whatever process.
 inline constexpr const char* kOwnEngine = "lockstep";
 

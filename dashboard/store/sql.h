@@ -12,19 +12,8 @@
 
 namespace lockstep::dashboard::sql {
 
-inline void put(SQLite::Statement& s, int i, int64_t v) {
-  s.bind(i, v);
-}
-inline void put(SQLite::Statement& s, int i, int v) {
-  s.bind(i, v);
-}
-inline void put(SQLite::Statement& s, int i, bool v) {
-  s.bind(i, static_cast<int>(v));
-}
-inline void put(SQLite::Statement& s, int i, const std::string& v) {
-  s.bind(i, v);
-}
-inline void put(SQLite::Statement& s, int i, const char* v) {
+template <class T>
+void put(SQLite::Statement& s, int i, const T& v) {
   s.bind(i, v);
 }
 inline void put(SQLite::Statement& s, int i, Verdict v) {

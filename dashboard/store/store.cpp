@@ -6,12 +6,13 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
-#include "dashboard/store/migrate.h"
 #include "dashboard/store/output_file.h"
 #include "dashboard/store/schema_text.h"
 
@@ -72,12 +73,16 @@ SQLite::Database connect(const std::string& path, int flags) {
   return db;
 }
 
+int version_of(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA user_version").getInt();
+}
+
 // @returns the version; @throws unless the file is one of our databases, of a version up to `known`.
 int check_identity(SQLite::Database& db, const std::string& path, int known) {
   if (db.execAndGet("PRAGMA application_id").getInt() != kApplicationId) {
     fail(Kind::kForeign, path, "is a SQLite database, but not one of Lockstep's; name another file");
   }
-  const int version = db.execAndGet("PRAGMA user_version").getInt();
+  const int version = version_of(db);
   if (version > known) {
     fail(Kind::kNewer, path,
          "has version " + std::to_string(version) + ", this program knows up to " + std::to_string(known) +
@@ -90,6 +95,55 @@ void check_pages(SQLite::Database& db, const std::string& path) {
   const std::string answer = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (answer != "ok") {
     fail(Kind::kCorrupt, path, "is damaged (" + answer + "); restore it from a copy: it is not repaired");
+  }
+}
+
+void drop_views(SQLite::Database& db) {
+  std::vector<std::string> names;
+  SQLite::Statement views(db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'v_*'");
+  while (views.executeStep()) names.push_back(views.getColumn(0).getString());
+  views.reset();
+  for (const std::string& name : names) db.exec("DROP VIEW " + name);
+}
+
+void step(SQLite::Database& db, Migrations migrations, int version) {
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  if (version_of(db) != version) return;  // another process was faster
+  drop_views(db);
+  db.exec(std::string(migrations[static_cast<size_t>(version)]));
+  if (version + 1 == static_cast<int>(migrations.size())) db.exec(std::string(kSchemaViews));
+  if (SQLite::Statement(db, "PRAGMA foreign_key_check").executeStep()) {
+    throw StoreError(Kind::kCorrupt, "[store] rows refer to rows that do not exist; restore a copy");
+  }
+  db.exec("PRAGMA user_version=" + std::to_string(version + 1));
+  transaction.commit();
+}
+
+// @post user_version is the number of migrations, the views are those of views.sql. Each step is one
+// transaction: killed at any moment, the database has the version before or after a step. On the last version
+// it does nothing.
+void migrate(SQLite::Database& db, Migrations migrations) {
+  if (version_of(db) == static_cast<int>(migrations.size())) return;
+  db.exec("PRAGMA foreign_keys=OFF");  // no effect inside a transaction; steps may rebuild tables
+  for (int v = version_of(db); v < static_cast<int>(migrations.size()); v = version_of(db))
+    step(db, migrations, v);
+  db.exec("PRAGMA foreign_keys=ON");
+}
+
+// @throws StoreError(corrupt) unless every table, index and view that the migrations make is there, with the
+// same text. More of them, made by a user, are welcome.
+void check_tables(SQLite::Database& db, const std::string& path, Migrations migrations) {
+  SQLite::Database fresh(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  migrate(fresh, migrations);
+  SQLite::Statement ours(fresh, "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL");
+  SQLite::Statement theirs(db, "SELECT 1 FROM sqlite_schema WHERE type = ? AND name = ? AND sql = ?");
+  while (ours.executeStep()) {
+    theirs.reset();
+    for (int i = 0; i < 3; ++i) theirs.bind(i + 1, ours.getColumn(i).getString());
+    if (theirs.executeStep()) continue;
+    fail(Kind::kCorrupt, path,
+         ours.getColumn(0).getString() + " " + ours.getColumn(1).getString() +
+             " is missing or was changed; restore the file from a copy");
   }
 }
 
@@ -147,6 +201,11 @@ TemporaryFile temporary_copy(SQLite::Database& db) {
 }
 
 }  // namespace
+
+Migrations released_migrations() {
+  static const std::array<std::string_view, 3> list = {kSchema1, kSchema2, kSchema3};
+  return list;
+}
 
 struct Store::Impl {
   TemporaryFile copy;  // of an older database, else unnamed; outlives the connection

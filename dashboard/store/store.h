@@ -28,7 +28,6 @@ struct StoreError : std::runtime_error {
   StoreError(Kind k, const std::string& what) : std::runtime_error(what), kind(k) {}
   Kind kind;
 };
-const char* name(StoreError::Kind kind);
 // What a system call's error means: no room, no permission, or another.
 StoreError::Kind kind_of_errno(int error);
 

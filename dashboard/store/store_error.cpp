@@ -11,12 +11,6 @@ namespace lockstep::dashboard {
 
 using Kind = StoreError::Kind;
 
-const char* name(Kind kind) {
-  constexpr const char* kNames[] = {"unreadable", "newer",  "foreign",  "corrupt",
-                                    "full",       "locked", "readonly", "output"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 Kind kind_of_errno(int error) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) return Kind::kFull;
   return error == EACCES || error == EROFS || error == EPERM ? Kind::kReadonly : Kind::kUnreadable;

@@ -7,7 +7,12 @@ namespace lockstep::dashboard {
 
 namespace {
 
-const std::map<std::string, Rule> kRules = {
+// An order such as "$ops, length($token)": the smaller row stays. Or one of these.
+constexpr const char* kLargest = "hits";    // counts of a worker, which only grow
+constexpr const char* kSmallest = "least";  // of each column the smaller value
+
+// Tables that are not here: rows with one key are the same.
+const std::map<std::string, std::string> kRules = {
     {"coverage", kLargest},
     {"label", kLargest},
     {"expected_exception", kLargest},
@@ -57,15 +62,11 @@ std::string with_prefix(std::string order, const std::string& prefix) {
 
 }  // namespace
 
-Rule rule_of(const std::string& table) {
-  const auto known = kRules.find(table);
-  return known == kRules.end() ? kFirst : known->second;
-}
-
-std::string on_conflict(SQLite::Database& db, const std::string& table, const Rule& rule) {
+std::string on_conflict(SQLite::Database& db, const std::string& table) {
   if (table == "run") return kJoinRun;
   if (table == "curve_point") return kJoinPoint;
-  if (rule == kFirst) return "ON CONFLICT DO NOTHING";
+  if (!kRules.contains(table)) return "ON CONFLICT DO NOTHING";
+  const std::string& rule = kRules.at(table);
   if (rule == kLargest) return "ON CONFLICT DO UPDATE SET hits = max(hits, excluded.hits)";
   const std::string values = "pk = 0 AND name NOT IN ('run', 'key', 'outcome')",
                     update = "ON CONFLICT DO UPDATE SET ";

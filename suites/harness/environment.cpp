@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "dashboard/store/clock.h"
 #include "suites/core/outcome.h"
 
 namespace lockstep::suites {

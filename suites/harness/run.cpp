@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "dashboard/store/clock.h"
 #include "dashboard/store/merge.h"
 #include "dashboard/store/read_back.h"
 #include "engine/values/error.h"

@@ -33,10 +33,7 @@ void read_failures(SQLite::Database& db, RunSummary& summary) {
   SQLite::Statement row(
       db, "SELECT bucket, suite, verdict, token, cases FROM v_failures WHERE run = ? ORDER BY bucket");
   row.bind(1, summary.run);
-  while (row.executeStep())
-    summary.failures.push_back({row.getColumn(0).getString(), row.getColumn(1).getString(),
-                                row.getColumn(2).getString(), row.getColumn(3).getString(),
-                                row.getColumn(4).getInt64()});
+  while (row.executeStep()) summary.failures.push_back(row.getColumns<FailureSummary, 5>());
 }
 
 // What was refused, and apart from it what was not even asked or could not be judged.
