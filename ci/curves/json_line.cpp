@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ci/curves/json_line.h"
 
+#include <cctype>
+
 namespace lockstep::curves {
 namespace {
 
@@ -11,8 +13,7 @@ bool begins_number(char c) {
 }
 
 bool is_word(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' ||
-         c == '.';
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '.';
 }
 
 // Every bare number as a text that begins with the mark.

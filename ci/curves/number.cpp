@@ -65,10 +65,6 @@ Number from_f32(uint32_t bits) {
   return {bits, "f32", 0, 0};
 }
 
-Number from_f64(uint64_t bits) {
-  return {bits, "f64", 0, 0};
-}
-
 std::optional<Number> parse_decimal(std::string_view text, std::string_view round_trip) {
   auto body = text;
   const bool minus = body.starts_with('-');

@@ -34,7 +34,6 @@ std::optional<Number> parse_decimal(std::string_view text, std::string_view roun
 std::optional<Number> parse_bits(std::string_view hex, std::string_view dtype = {});
 
 Number from_f32(uint32_t bits);
-Number from_f64(uint64_t bits);
 
 // The same value as f64. Loses nothing: a NaN keeps sign and payload.
 Number widened(const Number& n);

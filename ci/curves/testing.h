@@ -49,7 +49,7 @@ inline bool noted(const std::vector<std::string>& notes, const std::string& part
 }
 
 inline Number f64(double value) {
-  return from_f64(std::bit_cast<uint64_t>(value));
+  return {std::bit_cast<uint64_t>(value), "f64", 0, 0};
 }
 
 inline std::vector<int64_t> steps_of(const Log& log) {

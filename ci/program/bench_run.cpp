@@ -12,11 +12,13 @@
 #include "dashboard/store/store.h"
 #include "engine/values/exit_code.h"
 #include "suites/bench/body.h"
+#include "suites/bench/measure.h"
 #include "suites/harness/environment.h"
 
 namespace lockstep::program {
 namespace {
 
+using suites::median;
 using suites::NamedArm;
 using suites::Sample;
 

@@ -55,8 +55,6 @@ BenchResult bench(BenchOptions options);
 // The samples of one arm of a series, by round.
 std::vector<double> values_of(const std::vector<suites::Sample>& samples, std::string_view series,
                               std::string_view arm);
-// @pre not empty
-double median(std::vector<double> values);
 
 // Slower: more work is counted. Not measured: counts of one binary differ, or timed series wait for
 // `ci/speed`.

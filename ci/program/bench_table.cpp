@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/values/exit_code.h"
+#include "suites/bench/measure.h"
 
 namespace lockstep::program {
 namespace {
 
+using suites::median;
 using Json = nlohmann::ordered_json;
 
 template <class... Args>
@@ -73,11 +75,6 @@ std::vector<double> values_of(const std::vector<suites::Sample>& samples, std::s
   for (const auto& s : samples)
     if (s.series == series && s.arm == arm) values.push_back(s.value);
   return values;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 std::set<int> codes_of(const BenchResult& result) {

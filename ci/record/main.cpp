@@ -10,7 +10,6 @@
 
 #include "ci/record/record.h"
 #include "engine/values/error.h"
-#include "suites/golden/matrix.h"
 
 namespace lockstep::record {
 namespace {

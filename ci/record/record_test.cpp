@@ -8,7 +8,6 @@
 
 #include "engine/stream/random_source.h"
 #include "oracle/random/random_simulation.h"
-#include "suites/golden/matrix.h"
 
 namespace lockstep::record {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
+#include "suites/bench/measure.h"
 #include "suites/core/suite.h"
 #include "suites/engines/make_engine.h"
 

@@ -11,8 +11,7 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
-#include "suites/bench/counts.h"
+#include "suites/bench/measure.h"
 
 namespace lockstep::suites {
 namespace {

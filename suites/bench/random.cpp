@@ -7,7 +7,7 @@
 
 #include "engine/random/random.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
+#include "suites/bench/measure.h"
 
 namespace lockstep::suites {
 namespace {

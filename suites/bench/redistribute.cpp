@@ -6,7 +6,7 @@
 
 #include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
+#include "suites/bench/measure.h"
 #include "suites/engines/counting_world.h"
 
 namespace lockstep::suites {

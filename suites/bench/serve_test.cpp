@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "suites/bench/counts.h"
+#include "suites/bench/measure.h"
 
 #include <ATen/ATen.h>
 

@@ -5,7 +5,7 @@
 
 #include "engine/tensor/dtensor.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
+#include "suites/bench/measure.h"
 
 namespace lockstep::suites {
 namespace {

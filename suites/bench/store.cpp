@@ -3,8 +3,8 @@
 #include "dashboard/store/store.h"
 #include "dashboard/store/recorder.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
 #include "suites/bench/folder.h"
+#include "suites/bench/measure.h"
 #include "suites/harness/environment.h"
 
 namespace lockstep::suites {

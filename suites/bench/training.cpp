@@ -4,8 +4,7 @@
 
 #include "dashboard/store/rows.h"
 #include "suites/bench/body.h"
-#include "suites/bench/clock.h"
-#include "suites/bench/counts.h"
+#include "suites/bench/measure.h"
 #include "suites/engines/counting_world.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/trainer.h"

@@ -2,13 +2,34 @@
 // The faults by how the mistakes get in, a file for each, and what these are written with. fault.h has them
 // all.
 #pragma once
+#include <functional>
+#include <string_view>
 #include <vector>
 
+#include "oracle/program/program.h"
 #include "suites/faults/fault.h"
-#include "suites/faults/touches.h"
 #include "suites/faults/wrap.h"
 
-namespace lockstep::suites::plant {
+namespace lockstep::suites {
+
+// In which cases a fault can act at all.
+using Touches = std::function<bool(const oracle::Case& c)>;
+
+bool any(const oracle::Case& c);
+bool many_ranks(const oracle::Case& c);
+bool has_backward(const oracle::Case& c);
+bool has_random(const oracle::Case& c);
+bool writes(const oracle::Case& c);  // in place
+// Some call's op is one of the overloads of `name` ("aten::mm"), or its in-place variant.
+Touches calls(std::string_view name);
+// Some call or its backward may be, by one of these stems of the name, with blanks between them: "add" is in
+// add_, addmm, _foreach_add.
+Touches mentions(std::string_view stems);
+
+Touches on_ranks(Touches touches);          // and there are several
+Touches pending_on_ranks(Touches touches);  // and something is Partial
+
+namespace plant {
 
 std::vector<Fault> world_faults();     // collectives
 std::vector<Fault> rule_faults();      // rows of the rule table
@@ -18,4 +39,5 @@ std::vector<Fault> program_faults();   // another program is run
 std::vector<Fault> result_faults();    // results are spoilt
 std::vector<Fault> process_faults();
 
-}  // namespace lockstep::suites::plant
+}  // namespace plant
+}  // namespace lockstep::suites

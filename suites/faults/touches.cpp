@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/faults/touches.h"
-
+// In which cases a fault can act at all.
 #include <algorithm>
 
 #include "engine/values/text.h"
 #include "generators/random/random_ops.h"
+#include "suites/faults/tables.h"
 
 namespace lockstep::suites {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws a cell (by a source of plain tensors, on a mesh, on a device) and compares what came out with a
-// golden.
+// golden; and all the cells that are recorded.
 #pragma once
 #include "engine/stream/random_source.h"
 #include "suites/golden/golden.h"
@@ -45,5 +45,12 @@ struct StockDevice {
 // What the device draws: digest (but of giants), offset, the first elements, the last ones and those where a
 // launch changes.
 Golden record_golden(const RandomCell& cell, const StockDevice& device);
+
+// The cells that golden/record records: operators, arguments, dtypes, sizes on both sides of where a launch
+// changes, memory orders, seeds and offsets.
+// @post no cell twice; every operator of stock libtorch in stock_ops() but composites of others occurs.
+std::vector<RandomCell> golden_matrix(const DeviceModel& device);
+// Just beyond 2 GiB, where stock splits a tensor into several launches: known by some elements.
+std::vector<RandomCell> golden_giants(const DeviceModel& device);
 
 }  // namespace lockstep::suites

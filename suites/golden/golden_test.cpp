@@ -14,7 +14,6 @@
 #include "engine/values/error.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/golden/compare_golden.h"
-#include "suites/golden/matrix.h"
 
 namespace lockstep::suites {
 namespace {

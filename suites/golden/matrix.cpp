@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/golden/matrix.h"
-
+// The cells that golden/record records.
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
+#include "suites/golden/compare_golden.h"
 
 namespace lockstep::suites {
 namespace {

@@ -166,7 +166,7 @@ void with_generator_of(Walk& walk, const Draw& draw) {
 // One module of all walks: the reference first, whose values the others are compared with. A parameter that
 // no random operator wrote is the same everywhere and not counted.
 void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& walks, Parts& parts,
-                 InitReport& report, const InitObserver& observer) {
+                 InitReport& report) {
   nn::Module& plain = path.empty() ? *reference.model : reference.model->child(path);
   const auto before = reference.generator.state.offset;
   oracle::SimulatedSource simulation;
@@ -192,7 +192,6 @@ void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& wa
     const bool drawn = reference.generator.state.offset != before;
     for (const auto& [own, value] : plain.named_parameters()) {
       if (!is_own(own)) continue;
-      observer.on_parameter(path.empty() ? own : concat(path, ".", own));
       ++report.parameters;
       report.drawn += drawn;
       if (drawn) add_moments(reference, value);
@@ -222,7 +221,7 @@ InitReport initialise(const InitOptions& options, const InitObserver& observer) 
   Parts parts;
   std::vector<std::string> paths;
   for (const auto& [path, module] : reference.model->named_modules()) paths.push_back(path);
-  for (const auto& path : paths) walk_module(path, reference, walks, parts, report, observer);
+  for (const auto& path : paths) walk_module(path, reference, walks, parts, report);
   conclude_moments(reference);
   report.reference = reference.statistics;
   for (auto& walk : walks) {

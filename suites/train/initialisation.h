@@ -56,7 +56,6 @@ struct InitReport {
 };
 
 struct InitObserver {
-  std::function<void(const std::string& path)> on_parameter = [](const std::string&) {};
   std::function<void(const InitRank&)> on_rank = [](const InitRank&) {};
 };
 

@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The most bytes that tensors allocated by this thread within a scope have held at once.
 #pragma once
+#include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace lockstep::suites {
 
 // Counts what libtorch's CPU allocator reports, by the interface that its profiler uses.
 class PeakMemory {
  public:
-  PeakMemory();
-  ~PeakMemory();
-  PeakMemory(const PeakMemory&) = delete;
-  PeakMemory& operator=(const PeakMemory&) = delete;
-
   // Since the construction or the last call. What is held now counts for the next.
-  int64_t take_peak_bytes();
+  int64_t take_peak_bytes() { return std::exchange(counter_->peak, counter_->held); }
 
  private:
-  struct Counter;
-  std::shared_ptr<Counter> counter_;
-  c10::DebugInfoGuard guard_;
+  struct Counter : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+      held += size;
+      peak = std::max(peak, held);
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+
+    int64_t held = 0, peak = 0;
+  };
+  std::shared_ptr<Counter> counter_ = std::make_shared<Counter>();
+  c10::DebugInfoGuard guard_{c10::DebugInfoKind::PROFILER_STATE, counter_};
 };
 
 }  // namespace lockstep::suites
