@@ -167,7 +167,7 @@ TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
 }
 
 // The step that carries the gradient back: slice <-> gather, the others reversed.
-StepKind dual(StepKind kind) {
+StepKind reversed(StepKind kind) {
   if (kind == StepKind::kSlice) return StepKind::kAllGather;
   return kind == StepKind::kAllGather ? StepKind::kSlice : kind;
 }
@@ -179,7 +179,7 @@ TEST(RouteTest, DualsReverse) {
                                  {Shard{0}, Shard{1}}}) {
     const auto forward = route(spec_of({2}, {from}, {4, 6}), spec_of({2}, {to}, {4, 6}));
     const auto backward = route(spec_of({2}, dual({to}), {4, 6}), spec_of({2}, dual({from}), {4, 6}));
-    EXPECT_EQ(kinds(backward), Kinds{dual(forward.steps[0].kind)});
+    EXPECT_EQ(kinds(backward), Kinds{reversed(forward.steps[0].kind)});
   }
 }
 

@@ -128,7 +128,10 @@ void CaseWorker::lost(const Lost& lost) {
   const auto c = case_of(p);
   const auto f = lost_outcome(c, lost);
   judged.outcome = f;
-  storing([&] { record(p, c, judged); });
+  storing([&] {
+    record(p, c, judged);
+    recorder_->flush();  // it cannot be run again, should this worker die too
+  });
   if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   const auto minimal = shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault,

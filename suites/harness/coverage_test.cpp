@@ -12,6 +12,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
+#include "suites/harness/case_worker.h"
 #include "suites/harness/run.h"
 
 namespace lockstep::suites {
@@ -73,6 +74,17 @@ std::string renorm_corpus(const std::string& file) {
   return file;
 }
 
+// Not tests: workers of an engine with a rule for renorm, and of one without.
+TEST(Coverage, DISABLED_WorkerWithoutRule) {
+  if (!called_to_pool()) GTEST_SKIP() << "not started as a worker";
+  work_on(read_job(join_pool()));
+}
+TEST(Coverage, DISABLED_WorkerWithRule) {
+  if (!called_to_pool()) GTEST_SKIP() << "not started as a worker";
+  register_sharding("aten::renorm", [](const OpCall&) { return Rows{}; });
+  work_on(read_job(join_pool()));
+}
+
 // Catches: an op whose rule was deleted, and which is then no longer asked for.
 TEST(Coverage, AnOpThatLosesItsRuleIsLost) {
   TemporaryStore temporary;
@@ -83,10 +95,12 @@ TEST(Coverage, AnOpThatLosesItsRuleIsLost) {
   options.corpus = {renorm_corpus(temporary.path + ".txt")};
   options.required = {{"aten::renorm", 1}};
   const RunListener quiet{[](auto&...) {}, [](int64_t, int64_t, double) {}, [](const std::string&) {}};
-  register_sharding("aten::renorm", [](const OpCall&) { return Rows{}; });
-  const auto with = run(options, quiet);
-  unregister_sharding("aten::renorm");
-  const auto without = run(options, quiet);
+  const auto run_by = [&](const std::string& worker) {
+    options.worker = {kThisProgram, "--gtest_filter=Coverage.DISABLED_" + worker,
+                      "--gtest_also_run_disabled_tests"};
+    return run(options, quiet);
+  };
+  const auto with = run_by("WorkerWithRule"), without = run_by("WorkerWithoutRule");
   std::filesystem::remove(options.corpus[0]);
   EXPECT_TRUE(with.codes.empty()) << (with.lacking.empty() ? "" : with.lacking[0]);
   EXPECT_TRUE(without.codes.contains(kNotMeasured));

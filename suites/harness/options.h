@@ -9,6 +9,7 @@
 
 #include "dashboard/store/rows.h"
 #include "engine/lane/numerics.h"
+#include "suites/harness/spawn.h"
 
 namespace lockstep::suites {
 
@@ -32,6 +33,7 @@ struct RunOptions {
   double least_rate = 0;  // cases a second and core, below which the run is a regression
   std::string commit;     // of the program under test; "": the one this binary was built from
   std::string command;    // as typed
+  std::vector<std::string> worker = {kThisProgram, "worker"};  // the program that judges: work_on()
 };
 
 struct FailureSummary {

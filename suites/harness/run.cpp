@@ -20,7 +20,6 @@
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/harness/run_rows.h"
-#include "suites/harness/spawn.h"
 #include "suites/harness/witnesses.h"
 #include "suites/harness/worker_pool.h"
 
@@ -125,7 +124,7 @@ PoolResult run_workers(const RunOptions& options, const RunPlan& plan, const Pre
   const auto tick = [&](int64_t done, double seconds) {
     listener.progress(done, pool.cases == kEndless ? 0 : pool.cases, seconds);
   };
-  return run_pool(pool, {kThisProgram, "worker"}, bytes_of(job), {tick, listener.message});
+  return run_pool(pool, options.worker, bytes_of(job), {tick, listener.message});
 }
 
 // "left out of SUITE: …" -> cases of the suite that the engine could not run.

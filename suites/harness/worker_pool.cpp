@@ -199,6 +199,9 @@ PoolResult Pool::run() {
 
 PoolResult run_pool(const PoolOptions& options, const std::vector<std::string>& command,
                     const std::string& job, const PoolListener& listener) {
+  if (called_to_pool())
+    throw Broken(concat("[run] a worker was told to work and starts workers of its own: '", command[0],
+                        "' must call join_pool where it was started as one"));
   return Pool(options, command, job, listener).run();
 }
 

@@ -30,6 +30,7 @@ struct PoolResult {
 };
 
 // Runs `command` (the path of a program first) as each worker, which must call join_pool, then work_in_pool.
+// A worker may not call it: throws Broken, so that a program that does not know of workers cannot multiply.
 // @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with
 // the parent.
 PoolResult run_pool(const PoolOptions& options, const std::vector<std::string>& command,

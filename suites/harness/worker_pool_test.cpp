@@ -83,6 +83,14 @@ const std::map<std::string, Body> kBodies = {
        if (n == 10 && seen->lost[63]++ == 0) kill(getpid(), SIGKILL);
      }},
     {"talk", [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); }},
+    {"nested",
+     [](int64_t) {
+       try {
+         run_pool({1, 1, 0, 30}, {"/bin/true"}, "", {[](auto&&...) {}, [](auto&&...) {}});
+       } catch (const Broken& e) {
+         say(e.what());
+       }
+     }},
     {"fresh",
      [](int64_t) {
        std::ifstream status("/proc/self/status");
@@ -187,6 +195,13 @@ TEST(WorkerPool, AProgramThatDoesNotJoinIsAnError) {
   const PoolListener deaf{[](int64_t, double) {}, [](const std::string&) {}};
   EXPECT_THROW(run_pool({1, 1, 0, 30}, {"/bin/true"}, "", deaf), Broken);
   EXPECT_THROW(run_pool({1, 1, 0, 30}, {"/nosuch"}, "", deaf), Broken);
+}
+
+// Catches: a program that is started as a worker, does not know it, and starts workers that do not know it.
+TEST(WorkerPool, AWorkerStartsNoPool) {
+  const Trial trial({1, 1, 0, 30}, "nested");
+  ASSERT_EQ(trial.messages.size(), 1u);
+  EXPECT_NE(trial.messages.begin()->find("must call join_pool"), std::string::npos) << *trial.messages.begin();
 }
 
 // Catches: a process that takes any place for one, and writes into what it happens to have open.
