@@ -201,7 +201,8 @@ TEST(WorkerPool, AProgramThatDoesNotJoinIsAnError) {
 TEST(WorkerPool, AWorkerStartsNoPool) {
   const Trial trial({1, 1, 0, 30}, "nested");
   ASSERT_EQ(trial.messages.size(), 1u);
-  EXPECT_NE(trial.messages.begin()->find("must call join_pool"), std::string::npos) << *trial.messages.begin();
+  EXPECT_NE(trial.messages.begin()->find("must call join_pool"), std::string::npos)
+      << *trial.messages.begin();
 }
 
 // Catches: a process that takes any place for one, and writes into what it happens to have open.
