@@ -64,7 +64,7 @@ struct KeepDistributed : torch::autograd::Function<KeepDistributed> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     if (!grads[0].defined() || is_dtensor(grads[0])) return grads;
-    const auto of = held(ctx->saved_data["of"]);
+    const auto of = held_in(ctx->saved_data["of"]);
     return {settled(grads[0], of->spec, of->comm)};
   }
 };

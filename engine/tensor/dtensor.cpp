@@ -92,7 +92,7 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
     return make_dtensor(spec, comm, std::move(plain));
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto to = held(ctx->saved_data["to"]);
+    const auto to = held_in(ctx->saved_data["to"]);
     variable_list result(to->comm->positions.size() + 2);
     if (!grads[0].defined()) return result;
     const auto grad = settled(grads[0], to->spec, to->comm);

@@ -117,7 +117,7 @@ c10::IValue hold(SpecPtr spec, CommPtr comm) {
   return at::IValue::make_capsule(c10::make_intrusive<Held>(std::move(spec), std::move(comm)));
 }
 
-c10::intrusive_ptr<Held> held(const c10::IValue& capsule) {
+c10::intrusive_ptr<Held> held_in(const c10::IValue& capsule) {
   return c10::static_intrusive_pointer_cast<Held>(capsule.toCapsule());
 }
 

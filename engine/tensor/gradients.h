@@ -28,6 +28,6 @@ struct Held : torch::CustomClassHolder {
   CommPtr comm;
 };
 c10::IValue hold(SpecPtr spec, CommPtr comm);
-c10::intrusive_ptr<Held> held(const c10::IValue& capsule);
+c10::intrusive_ptr<Held> held_in(const c10::IValue& capsule);
 
 }  // namespace lockstep

@@ -64,7 +64,7 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto from = held(ctx->saved_data["from"]);
+    const auto from = held_in(ctx->saved_data["from"]);
     if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
     return {settled(grads[0], from->spec, from->comm), at::Tensor(), at::Tensor()};
   }
