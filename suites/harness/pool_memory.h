@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parent and the workers of a pool share: a file in memory, with the job's text behind it.
+// What the parent and the workers of a pool share: a file in memory, with a slot for each worker and the
+// job's text behind it. It is as small as it can be: a limit on the size of files is one on it, too.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -42,12 +43,15 @@ struct PoolMemory {
   int64_t began_ns = now_ns();
   std::atomic<int64_t> next;
   std::atomic<bool> stop;
-  Slot slots[kMaxJobs];
 
   double seconds() const { return static_cast<double>(now_ns() - began_ns) * 1e-9; }
-  char* job() { return reinterpret_cast<char*>(this + 1); }
+  Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
+  char* job() { return reinterpret_cast<char*>(slots() + options.jobs); }
+  static size_t size_without_job(int jobs) {
+    return sizeof(PoolMemory) + static_cast<size_t>(jobs) * sizeof(Slot);
+  }
 };
-static_assert(std::atomic<int64_t>::is_always_lock_free);
+static_assert(std::atomic<int64_t>::is_always_lock_free && sizeof(PoolMemory) % alignof(Slot) == 0);
 
 // In a worker's environment: "SLOT MEMORY PIPE", its place and two open files.
 inline constexpr const char* kPoolVariable = "LOCKSTEP_POOL";

@@ -43,7 +43,7 @@ bool may_claim() {
 
 void work_loop(const PoolWork& work) {
   auto& slot = *self.slot;
-  work.begin(static_cast<int>(self.slot - self.memory->slots));
+  work.begin(static_cast<int>(self.slot - self.memory->slots()));
   // What the worker before recorded, and took along before it was durable.
   const int unsaved = slot.unsaved;
   for (int i = 0; i < unsaved; ++i) work.run(slot.unsaved_numbers[i]);
@@ -87,18 +87,17 @@ std::string join_pool() {
   int slot = -1, file = -1, pipe = -1;
   size_t size = 0;
   const bool read = std::sscanf(text.c_str(), "%d %d %d", &slot, &file, &pipe) == 3;
-  auto* memory =
-      read && slot >= 0 && slot < kMaxJobs && fcntl(pipe, F_GETFD) >= 0 ? map(file, size) : nullptr;
+  auto* memory = read && slot >= 0 && fcntl(pipe, F_GETFD) >= 0 ? map(file, size) : nullptr;
   LOCKSTEP_CHECK(
-      memory != nullptr, "[worker] ", kPoolVariable, "='", text,
+      memory != nullptr && slot < memory->options.jobs, "[worker] ", kPoolVariable, "='", text,
       "' is no place among workers; `lockstep run` and `lockstep replay` start theirs by themselves");
   // What this process starts is not of the pool.
   unsetenv(kPoolVariable);
   close(file);
   fcntl(pipe, F_SETFD, FD_CLOEXEC);
-  self = {memory, &memory->slots[slot], pipe};
+  self = {memory, &memory->slots()[slot], pipe};
   on_beat([] { self.slot->beat_ns = now_ns(); });
-  return {memory->job(), size - sizeof(PoolMemory)};
+  return {memory->job(), size - PoolMemory::size_without_job(memory->options.jobs)};
 }
 
 void work_in_pool(const PoolWork& work) {
@@ -110,7 +109,7 @@ void work_in_pool(const PoolWork& work) {
     say(e.message);
   } catch (const std::exception& e) {
     code = 3;
-    say(concat("harness error in worker ", self.slot - self.memory->slots, ": ", e.what()));
+    say(concat("harness error in worker ", self.slot - self.memory->slots(), ": ", e.what()));
   }
   std::fflush(nullptr);
   self.slot->ended = true;

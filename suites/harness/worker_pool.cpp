@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "engine/values/error.h"
 #include "suites/harness/pool_memory.h"
@@ -57,15 +58,17 @@ class Pool {
 
 Pool::Pool(const PoolOptions& options, const std::vector<std::string>& command, const std::string& job,
            const PoolListener& listener)
-    : command_(command), listener_(listener), size_(sizeof(PoolMemory) + job.size()) {
+    : command_(command), listener_(listener), size_(PoolMemory::size_without_job(options.jobs) + job.size()) {
   LOCKSTEP_CHECK(options.jobs >= 1 && options.jobs <= kMaxJobs, "[run] --jobs must be 1 to ", kMaxJobs);
   file_ = memfd_create("lockstep pool", MFD_CLOEXEC);
   void* memory = file_ < 0 || ftruncate(file_, static_cast<off_t>(size_)) != 0
                      ? MAP_FAILED
                      : mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) throw Broken(concat("[run] no shared memory: ", std::strerror(errno)));
-  shared_ = new (memory) PoolMemory{};
-  shared_->options = options;
+  if (memory == MAP_FAILED)
+    throw Broken(concat("[run] no shared memory of ", size_, " bytes: ", std::strerror(errno),
+                        "; raise the limits on memory and on the size of files"));
+  shared_ = new (memory) PoolMemory{.options = options, .next = 0, .stop = false};
+  std::uninitialized_value_construct_n(shared_->slots(), options.jobs);
   std::copy(job.begin(), job.end(), shared_->job());
   workers_.resize(static_cast<size_t>(options.jobs));
 }
@@ -81,7 +84,7 @@ void Pool::start(int index) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Broken(concat("[run] no pipe to worker ", index, ": ", std::strerror(errno), "; use fewer --jobs"));
-  auto& slot = shared_->slots[index];
+  auto& slot = shared_->slots()[index];
   slot.running = -1;
   slot.ended = false;
   const auto place = concat(kPoolVariable, "=", index, " ", file_, " ", ends[1]);
@@ -116,7 +119,7 @@ void Pool::reap(int index, int status) {
   close(worker.pipe);
   worker.pipe = -1;
   worker.pid = -1;
-  auto& slot = shared_->slots[index];
+  auto& slot = shared_->slots()[index];
   const int64_t number = slot.running;
   if (slot.ended && WIFEXITED(status)) {
     if (WEXITSTATUS(status) == 0) return;
@@ -139,7 +142,7 @@ void Pool::reap(int index, int status) {
 
 void Pool::kill_if_hung(int index) {
   auto& worker = workers_[static_cast<size_t>(index)];
-  auto& slot = shared_->slots[index];
+  auto& slot = shared_->slots()[index];
   if (worker.pid < 0 || slot.running < 0 || worker.killed_as_hung) return;
   if (static_cast<double>(now_ns() - slot.beat_ns) * 1e-9 < shared_->options.hang_seconds) return;
   worker.killed_as_hung = true;
@@ -185,7 +188,7 @@ PoolResult Pool::run() {
         if (waitpid(w.pid, &status, WNOHANG) == w.pid) reap(i, status);
       }
       alive |= w.pid > 0;
-      done += shared_->slots[i].done;
+      done += shared_->slots()[i].done;
     }
     listener_.tick(done, shared_->seconds());
   }
