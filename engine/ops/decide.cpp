@@ -106,14 +106,18 @@ class Chooser {
   bool goes_with_chosen(const Row& row, int64_t d, Side side, size_t tensor,
                         const std::vector<int64_t>& shape) const {
     const auto& placement = (row.*side)[tensor];
-    auto placements = chosen(side, tensor);
     const auto* partial = std::get_if<Partial>(&placement);
-    for (const auto& p : placements)
-      if (const auto* other = std::get_if<Partial>(&p); partial && other && !commute(partial->op, other->op))
-        return false;
-    placements[as_size(d)] = placement;
-    const auto ragged = std::count_if(placements.begin(), placements.end(), is_ragged);
+    int64_t ragged = is_ragged(placement) ? 1 : 0;
+    for (const auto& before : chosen_) {
+      if (!before) continue;
+      const auto& p = ((*before).*side)[tensor];
+      const auto* other = std::get_if<Partial>(&p);
+      if (partial && other && !commute(partial->op, other->op)) return false;
+      ragged += is_ragged(p) ? 1 : 0;
+    }
     if (ragged != 1) return ragged == 0;
+    auto placements = chosen(side, tensor);
+    placements[as_size(d)] = placement;
     const auto& blocks = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
     return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
   }
