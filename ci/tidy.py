@@ -19,10 +19,11 @@ engine/context: engine/values
 engine/layout: engine/values
 engine/world: engine/values engine/context
 engine/move: engine/values engine/layout engine/world
-engine/ops/rules: engine/values engine/lane engine/context engine/layout engine/move
-engine/ops: engine/values engine/context engine/layout engine/world engine/ops/rules
 engine/stream: engine/values engine/context
 engine/random: kernels engine/values engine/context engine/layout engine/world engine/stream
+engine/ops/rules: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/stream
+    engine/random
+engine/ops: engine/values engine/context engine/layout engine/world engine/ops/rules
 engine/tensor: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/ops/rules
     engine/ops engine/stream engine/random
 engine/nn: engine/values engine/tensor

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random operators on DTensors: whatever the placements, the gathered tensor has the bits of the plain one
 // that the same stream gives, and the stream has moved as far.
-#include "engine/tensor/random_ops.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "engine/move/execute.h"
+#include "engine/ops/rules/random_ops.h"
 #include "engine/tensor/plain_guard.h"
-#include "engine/tensor/random_ops.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -93,8 +93,14 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
 
 std::vector<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
   const PlainGuard guard;
-  auto results = random_op(*d.resolved.entry, {d.op, d.decision->call, d.args, d.call.operands.specs,
-                                               d.placed, d.decision->outputs, *d.call.comm});
+  std::vector<PerRank<at::Tensor>> placed;
+  for (const auto& t : d.placed) {
+    const auto* impl = dtensor_impl(t);
+    placed.push_back(impl != nullptr ? impl->locals()
+                                     : PerRank<at::Tensor>(d.call.comm->positions.size(), t));
+  }
+  auto results = random_op(*d.resolved.entry, {d.op, d.decision->call, d.args, d.call.operands.specs, placed,
+                                               d.decision->outputs, *d.call.comm});
   std::vector<at::Tensor> outputs;
   if (d.resolved.variant == Variant::kInPlace) {
     const auto& self = d.call.tensors[0];

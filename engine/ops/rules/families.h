@@ -17,7 +17,7 @@ Records view_ops();
 Records index_ops();
 Records norm_ops();
 Records factory_ops();
-Records random_ops();  // random_ops.cpp of the engine, beside what they draw
+Records random_ops();
 
 inline constexpr std::initializer_list<ReduceOp> kEveryReduction = {
     ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};

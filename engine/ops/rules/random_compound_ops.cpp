@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/ops/rules/random_ops.h"
+
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include "engine/random/compounds.h"
 #include "engine/random/draw.h"
 #include "engine/stream/random_checks.h"
-#include "engine/tensor/dtensor_impl.h"
-#include "engine/tensor/random_ops.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
 
-// Input i on one hosted rank; a plain tensor of one element is the same on all.
-const at::Tensor& local(const RandomOp& r, size_t i, size_t rank) {
-  const auto* impl = dtensor_impl(r.placed[i]);
-  return impl == nullptr ? r.placed[i] : impl->locals()[rank];
-}
 Extents extents(const TensorMeta& global) {
   return {global.shape, global.stride};
 }
@@ -29,13 +25,13 @@ Extents dense_like(const TensorMeta& global) {
 }  // namespace
 
 RandomResults native_dropout_op(const RandomOp& r) {
-  const auto& input = *dtensor_impl(r.placed[0]);
+  const auto& input = r.call.inputs[0];
   const double p = r.args[1].toDouble();
   const bool train = r.args[2].isNone() || r.args[2].toBool();
   RandomResults results(2);
-  if (!train || p == 0 || p == 1 || input.spec()->numel() == 0) {
+  if (!train || p == 0 || p == 1 || c10::multiply_integers(input.shape) == 0) {
     const bool keep = p != 1 || !train;
-    for (const auto& x : input.locals()) {
+    for (const auto& x : r.placed[0]) {
       results[0].push_back(keep ? x.clone() : at::zeros_like(x));
       results[1].push_back(at::full_like(x, keep, x.options().dtype(at::kBool)));
     }
@@ -45,12 +41,12 @@ RandomResults native_dropout_op(const RandomOp& r) {
   // moved is always dense.
   const RandomCall call{.kind = RandomKind::kDropoutMask,
                         .a = p,
-                        .dtype = input.spec()->dtype(),
-                        .shape = input.spec()->shape(),
+                        .dtype = input.dtype,
+                        .shape = input.shape,
                         .stride = r.given[0]->stride()};
   results[1] = draw(call, *r.outputs[1], r.comm);
-  for (size_t i = 0; i < input.locals().size(); ++i)
-    results[0].push_back(drawing().dropout(input.locals()[i], results[1][i], p));
+  for (size_t i = 0; i < r.placed[0].size(); ++i)
+    results[0].push_back(drawing().dropout(r.placed[0][i], results[1][i], p));
   return results;
 }
 
@@ -59,10 +55,10 @@ RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
   const auto call =
       bernoulli_call({out.shape(), out.stride()}, out.dtype(), extents(r.call.inputs[probabilities]));
   for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
-    check_probabilities(local(r, probabilities, rank));
+    check_probabilities(r.placed[probabilities][rank]);
   auto numbers = draw(call, out, r.comm);
   for (size_t rank = 0; rank < numbers.size(); ++rank)
-    numbers[rank] = drawing().bernoulli(numbers[rank], local(r, probabilities, rank)).to(out.dtype());
+    numbers[rank] = drawing().bernoulli(numbers[rank], r.placed[probabilities][rank]).to(out.dtype());
   return {std::move(numbers)};
 }
 
@@ -76,12 +72,12 @@ RandomResults normal_of_tensors_op(const RandomOp& r) {
                         .shape = out.shape(),
                         .stride = contiguous_strides(out.shape())};
   if (std_given)
-    for (size_t rank = 0; rank < r.comm.positions.size(); ++rank) check_stds(local(r, std_input, rank));
+    for (size_t rank = 0; rank < r.comm.positions.size(); ++rank) check_stds(r.placed[std_input][rank]);
   auto numbers = draw(call, out, r.comm);
   for (size_t rank = 0; rank < numbers.size(); ++rank) {
     auto& z = numbers[rank];
-    if (std_given) z.mul_(local(r, std_input, rank));
-    z.add_(mean_given ? local(r, 0, rank) : at::full({}, r.args[0].toDouble(), z.options()));
+    if (std_given) z.mul_(r.placed[std_input][rank]);
+    z.add_(mean_given ? r.placed[0][rank] : at::full({}, r.args[0].toDouble(), z.options()));
   }
   return {std::move(numbers)};
 }
@@ -92,15 +88,15 @@ RandomResults rrelu_op(const RandomOp& r) {
   RandomResults results(1);
   if (!r.args[4].toBool()) {
     for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
-      results[0].push_back(at::leaky_relu(local(r, 0, rank), (lower + upper) / 2));
+      results[0].push_back(at::leaky_relu(r.placed[0][rank], (lower + upper) / 2));
     return results;
   }
   check_slopes(lower, upper);
   const auto slopes = draw(rrelu_call(out.shape(), out.dtype(), lower, upper), out, r.comm);
   for (size_t rank = 0; rank < slopes.size(); ++rank) {
-    const auto& input = local(r, 0, rank);
+    const auto& input = r.placed[0][rank];
     const auto noise = drawing().rrelu(input, slopes[rank]);
-    at::Tensor(local(r, 1, rank)).copy_(noise);
+    r.placed[1][rank].copy_(noise);
     results[0].push_back(input.mul(noise));
   }
   return results;
@@ -111,11 +107,11 @@ RandomResults multinomial_op(const RandomOp& r) {
   const int64_t samples = r.args[1].toInt();
   const bool replacement = r.args[2].toBool();
   for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
-    check_multinomial(local(r, 0, rank), samples, replacement);
+    check_multinomial(r.placed[0][rank], samples, replacement);
   const auto call = multinomial_call(dense_like(weights), weights.dtype, samples, replacement);
   auto results = draw(call, r.outputs[0]->with_tensor(call.shape, call.stride, call.dtype), r.comm);
   for (size_t rank = 0; rank < results.size(); ++rank)
-    results[rank] = drawing().multinomial(local(r, 0, rank), results[rank], samples, replacement);
+    results[rank] = drawing().multinomial(r.placed[0][rank], results[rank], samples, replacement);
   return {std::move(results)};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random ATen ops on DTensors: what each draws, and what it makes of the draw.
+// Random ATen ops: what each rank draws, and what it makes of the draw.
 #pragma once
 #include "engine/ops/rules/row.h"
 #include "engine/values/per_rank.h"
@@ -16,8 +16,8 @@ struct RandomOp {
   const c10::OperatorHandle& op;
   const OpCall& call;
   at::ArrayRef<c10::IValue> args;
-  c10::ArrayRef<SpecPtr> given;      // the inputs' Specs as the op was called
-  c10::ArrayRef<at::Tensor> placed;  // the inputs where the op needs them
+  c10::ArrayRef<SpecPtr> given;               // the inputs' Specs as the op was called
+  c10::ArrayRef<PerRank<at::Tensor>> placed;  // the inputs where the op needs them; a plain one on each rank
   const std::vector<SpecPtr>& outputs;
   const Comm& comm;
 };

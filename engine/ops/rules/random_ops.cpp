@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/random_ops.h"
+#include "engine/ops/rules/random_ops.h"
 
 #include <ATen/ATen.h>
 
 #include "engine/ops/rules/families.h"
 #include "engine/random/draw.h"
-#include "engine/tensor/dtensor_impl.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
 
@@ -29,8 +28,7 @@ RandomCall integers(const RandomOp& r, int64_t from, std::optional<int64_t> to) 
 int64_t bound(const RandomOp& r, std::string_view name) {
   const Arguments args(r.op.schema(), r.args);
   if (!args[name].isTensor()) return args.integer(name);
-  const auto* impl = dtensor_impl(r.placed[1]);
-  return (impl == nullptr ? r.placed[1] : impl->locals().front()).item<int64_t>();
+  return r.placed[1].front().item<int64_t>();
 }
 
 RandomResults drawn(const RandomOp& r, const RandomCall& call) {
