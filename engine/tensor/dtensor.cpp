@@ -70,14 +70,14 @@ void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Com
   }
 }
 
-void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
+void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm, const char* who,
+                    const char* remedy) {
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
     if (!is_replicate(spec.placements()[as_size(d)])) continue;
     all_gather(*comm.world, comm.along[as_size(d)], locals, [&](size_t i, const at::Tensor& copy) {
-      LOCKSTEP_CHECK(
-          same_bits(copy, locals[i]), "[from_local] ", to_string(spec), " is replicated along ",
-          spec.mesh().names()[as_size(d)], ", but rank ", comm.ranks[i],
-          " holds other bits than its group; broadcast first, or name the placement that is meant");
+      LOCKSTEP_CHECK(same_bits(copy, locals[i]), "[", who, "] ", to_string(spec), " is replicated along ",
+                     spec.mesh().names()[as_size(d)], ", but rank ", comm.ranks[i],
+                     " holds other bits than its group; ", remedy);
     }).wait();
   }
 }
@@ -101,25 +101,56 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
   }
 };
 
+// @param grad how the gradients of the local tensors are placed.
 struct ToLocal : torch::autograd::Function<ToLocal> {
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& input) {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& input, const SpecPtr& grad) {
     const auto& impl = require_dtensor(input, "to_local");
-    ctx->save_for_backward({input});
+    ctx->saved_data["grad"] = hold(grad, impl.comm());
     variable_list result;
     for (const auto& local : impl.locals()) result.push_back(local.alias());
     return result;
   }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables()[0];
-    const auto& impl = require_dtensor(saved, "to_local");
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto held = held_in(ctx->saved_data["grad"]);
+    const auto& spec = *held->spec;
     PerRank<at::Tensor> locals;
-    for (size_t i = 0; i < grads.size(); ++i)
-      locals.push_back(grads[i].defined() ? grads[i] : at::zeros_like(impl.locals()[i]));
-    const auto spec = std::make_shared<const Spec>(
-        impl.spec()->with_placements(dual(impl.spec()->placements()), impl.spec()->order()));
-    return {make_dtensor(spec, impl.comm(), std::move(locals))};
+    for (const auto& grad : grads) locals.push_back(conform(grad, spec));
+    if (spec.mesh().device_type() != c10::kMeta)
+      check_replicas(locals, spec, *held->comm, "to_local",
+                     "use full_tensor, or say with grad_placements that the gradients are terms of a sum");
+    return {make_dtensor(held->spec, held->comm, std::move(locals)), at::Tensor()};
   }
 };
+
+// The one value that every rank holds a copy of: its gradient is each copy's.
+struct FirstCopy : torch::autograd::Function<FirstCopy> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input) {
+    const auto& impl = require_dtensor(input, "full_tensor");
+    ctx->saved_data["of"] = hold(impl.spec(), impl.comm());
+    return impl.locals().front().alias();
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto of = held_in(ctx->saved_data["of"]);
+    PerRank<at::Tensor> copies;
+    for (size_t i = 0; i < of->comm->positions.size(); ++i)
+      copies.push_back(conform(grads[0].clone(), *of->spec));
+    return {make_dtensor(of->spec, of->comm, std::move(copies))};
+  }
+};
+
+// Every distribution as it is in the value; a term of a sum only where each rank has a whole.
+SpecPtr spec_of_gradients(const Spec& value, const Placements& placements) {
+  auto own = dual(value.placements());
+  if (placements.empty()) return std::make_shared<const Spec>(value.with_placements(own, value.order()));
+  LOCKSTEP_CHECK(placements.size() == own.size(), "[to_local] grad_placements ", placements, " for ", value,
+                 "; one for each mesh dimension");
+  for (size_t d = 0; d < own.size(); ++d)
+    LOCKSTEP_CHECK(placements[d] == own[d] || (is_replicate(own[d]) && is_partial(placements[d])),
+                   "[to_local] grad_placements ", placements, " for ", value,
+                   ": the gradient of a rank's part is ", own[d], " there",
+                   is_replicate(own[d]) ? ", or a Partial" : "");
+  return std::make_shared<const Spec>(value.with_placements(placements, value.order()));
+}
 
 SpecPtr spec_for(const MeshInWorld& mesh, const Placements& placements, std::vector<int64_t> shape,
                  c10::ScalarType dtype) {
@@ -205,7 +236,9 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
   check_shapes(locals, *spec, *comm);
-  if (run_check && mesh.mesh.device_type() != c10::kMeta) check_replicas(locals, *spec, *comm);
+  if (run_check && mesh.mesh.device_type() != c10::kMeta)
+    check_replicas(locals, *spec, *comm, "from_local",
+                   "broadcast first, or name the placement that is meant");
   return FromLocal::apply(at::TensorList(locals), spec, comm);
 }
 
@@ -227,14 +260,14 @@ MeshInWorld device_mesh(const at::Tensor& tensor) {
   return {comm->mesh, comm->world, comm};
 }
 
-PerRank<at::Tensor> to_local(const at::Tensor& tensor) {
-  require_dtensor(tensor, "to_local");
-  return ToLocal::apply(tensor);
+PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements) {
+  return ToLocal::apply(tensor,
+                        spec_of_gradients(*require_dtensor(tensor, "to_local").spec(), grad_placements));
 }
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
   const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
-  return to_local(redistribute(tensor, Placements(as_size(ndim), Replicate{}))).front();
+  return FirstCopy::apply(redistribute(tensor, Placements(as_size(ndim), Replicate{})));
 }
 
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {

@@ -59,9 +59,13 @@ const Placements& placements(const at::Tensor& tensor);
 MeshInWorld device_mesh(const at::Tensor& tensor);
 const WorldPtr& world(const at::Tensor& tensor);
 
-// Differentiable. The local tensors of the hosted ranks; they share storage with the DTensor.
-PerRank<at::Tensor> to_local(const at::Tensor& tensor);
-// Differentiable. The global value, from the first hosted rank after redistributing to Replicate.
+// Differentiable. The local tensors of the hosted ranks; they share storage with the DTensor. Their gradients
+// are placed as the tensor is, Replicate where it pends, unless grad_placements says Partial for Replicate:
+// then each rank's is a term of a sum. Where they are replicated they must agree in bits, else the backward
+// pass throws Error naming the rank; torch's DTensor goes on with gradients that differ.
+PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements = {});
+// Differentiable. The global value, from the first hosted rank after redistributing to Replicate; what
+// depends on it is computed once, so its gradient is that of every rank's copy.
 at::Tensor full_tensor(const at::Tensor& tensor);
 // Differentiable. The same values under other placements: always a new tensor, never an alias.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
