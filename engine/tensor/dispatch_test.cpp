@@ -411,5 +411,33 @@ TEST_F(DispatchTest, EveryTableEntryIsAnOperator) {
   for (size_t i = 1; i < op_table().size(); ++i) EXPECT_LT(op_table()[i - 1].name, op_table()[i].name);
 }
 
+// Every operator of a tensor and a number that has a rule gives the plain one's bits. Catches: inference that
+// takes the number for a tensor.
+TEST_F(DispatchTest, NumbersBesideDTensors) {
+  int64_t called = 0;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findOp(name);
+    if (!op || !op->hasSchema() || find_op(name.name) == nullptr) continue;
+    const auto& args = op->schema().arguments();
+    const bool fits = args.size() >= 2 && !op->schema().is_mutable() &&
+                      args[0].type()->kind() == c10::TypeKind::TensorType &&
+                      args[1].type()->kind() == c10::TypeKind::NumberType &&
+                      std::all_of(args.begin() + 2, args.end(), [](auto& a) { return a.default_value(); });
+    if (!fits) continue;
+    for (const auto dtype : {at::kFloat, at::kLong}) {
+      const auto x = ramp({4, 6}).to(dtype);
+      torch::jit::Stack plain{x, at::Scalar(2)}, ours{place(x, Shard{0}, Shard{1}), at::Scalar(2)};
+      for (auto* stack : {&plain, &ours})
+        for (size_t i = 2; i < args.size(); ++i) stack->push_back(*args[i].default_value());
+      if (!error_of([&] { op->callBoxed(plain); }).empty()) continue;  // not of this dtype
+      EXPECT_EQ(error_of([&] { op->callBoxed(ours); }), "") << name;
+      if (!plain[0].isTensor() || !ours[0].isTensor()) continue;
+      EXPECT_TRUE(full_tensor(ours[0].toTensor()).equal(plain[0].toTensor())) << name;
+      ++called;
+    }
+  }
+  EXPECT_GT(called, 30);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 #include "engine/tensor/dtensor.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/move/execute.h"
@@ -59,6 +60,12 @@ std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mes
   return shape;
 }
 
+// Dense, in the memory order of the local tensor; flat locals have none to tell.
+std::vector<int64_t> global_stride(const at::Tensor& local, const std::vector<int64_t>& shape) {
+  const bool tells = as_size(local.dim()) == shape.size() && !local.is_contiguous();
+  return tells ? at::infer_dense_strides(shape, local.strides()) : contiguous_strides(shape);
+}
+
 // @post the locals of the hosted ranks fit the global shape: what sizes() tells is what there is.
 void check_shapes(const PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
   for (size_t i = 0; i < locals.size(); ++i) {
@@ -88,7 +95,7 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
     ctx->set_materialize_grads(false);
     ctx->saved_data["to"] = hold(spec, comm);
     PerRank<at::Tensor> plain;
-    for (const auto& local : locals) plain.push_back(local.detach());
+    for (const auto& local : locals) plain.push_back(conform(local.detach(), *spec));
     return make_dtensor(spec, comm, std::move(plain));
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -231,7 +238,7 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
                  placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
                  to_string(mesh.mesh));
   auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
-  auto strides = stride.has_value() ? *stride : contiguous_strides(sizes);
+  auto strides = stride.has_value() ? *stride : global_stride(locals.front(), sizes);
   const auto dtype = locals.front().scalar_type();
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);

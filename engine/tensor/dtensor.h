@@ -44,9 +44,10 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
 
 // Differentiable. One local tensor for each hosted rank, in mesh order; under RaggedShard flat ones, of one
 // dimension. Without a shape, it is the first local's times the mesh dimensions that shard it (even shards,
-// none ragged); without a stride, it is contiguous. Local shapes must be what Layout says, else Error naming
-// the rank. run_check (torch's default is false): replicas must agree in bits, which is an all-gather; else
-// Error naming the rank. `order`: as distribute_tensor's.
+// none ragged); without a stride, it lies in memory as the first local does; a local that lies otherwise is
+// copied, the others are shared. Local shapes must be what Layout says, else Error naming the rank. run_check
+// (torch's default is false): replicas must agree in bits, which is an all-gather; else Error naming the
+// rank. `order`: as distribute_tensor's.
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,

@@ -20,8 +20,7 @@ class LocalTest : public testing::Test {
     std::vector<Placements> result;
     for (const auto& a : placement_choices(2))
       for (const auto& b : placement_choices(2)) result.push_back({a, b});
-    for (const auto& a : {kR, kP, Placement(Shard{1})})
-      result.push_back({a, RaggedShard{{0}, {0, 1, 2}}});
+    for (const auto& a : {kR, kP, Placement(Shard{1})}) result.push_back({a, RaggedShard{{0}, {0, 1, 2}}});
     return result;
   }
   at::Tensor leaf(const Placements& p) const { return parameter(distribute_tensor(value_, mesh_, p)); }
@@ -62,10 +61,30 @@ TEST_F(LocalTest, GradientsOfReplicasThatDifferAreAnError) {
   for (const auto& p : {Placements{kR, kR}, Placements{Shard{0}, kR}, Placements{kP, Shard{1}}}) {
     const auto x = leaf(p);
     const auto loss = to_local(x)[0].sum();
-    EXPECT_TRUE(says(error_of([&] { loss.backward(); }), {"[to_local]", "replicated along", "rank",
-                                                          "full_tensor", "grad_placements"}))
+    EXPECT_TRUE(says(error_of([&] { loss.backward(); }),
+                     {"[to_local]", "replicated along", "rank", "full_tensor", "grad_placements"}))
         << to_string(p) << error_of([&] { loss.backward(); });
   }
+}
+
+// A DTensor of local tensors that lie in any order, or not densely, is theirs in values and says how it lies.
+// Catches: a stride that is not the locals', on which views and copies then rely.
+TEST_F(LocalTest, FromLocalLiesAsTheLocalsDo) {
+  const auto dense = at::arange(12).reshape({3, 4}), row = at::arange(3);
+  for (const auto& local : {dense, dense.t(), at::arange(24).reshape({3, 8}).narrow(1, 2, 4),
+                            row.expand({4, 3}), at::arange(24).reshape({2, 3, 4}).permute({2, 0, 1})}) {
+    const PerRank<at::Tensor> locals(6, local);
+    const auto x = from_local(locals, mesh_, {Shard{0}, kR});
+    const auto whole = at::cat({local, local});
+    EXPECT_TRUE(full_tensor(x).equal(whole)) << local.strides();
+    EXPECT_TRUE(full_tensor(x.reshape({-1})).equal(whole.reshape({-1}))) << local.strides();
+    EXPECT_TRUE(full_tensor(x.contiguous().view({-1})).equal(whole.reshape({-1}))) << local.strides();
+    EXPECT_TRUE(full_tensor(x.flatten()).equal(whole.flatten())) << local.strides();
+    EXPECT_EQ(x.is_contiguous(), local_tensors(x)[0].is_contiguous()) << local.strides();
+    EXPECT_EQ(local_tensors(x)[0].is_alias_of(local), local.is_non_overlapping_and_dense());
+  }
+  const auto x = from_local(PerRank<at::Tensor>(6, dense.t()), mesh_, {Shard{0}, kR});
+  EXPECT_EQ(x.strides(), at::IntArrayRef({1, 8}));  // as torch's DTensor
 }
 
 // Catches: terms that count once for each rank, or only the first rank's.
@@ -73,12 +92,14 @@ TEST_F(LocalTest, GradientsMayBeTermsOfASum) {
   const auto x = leaf({kR, Shard{1}});
   const auto locals = to_local(x, {kP, Shard{1}});
   at::Tensor loss = at::zeros({});
-  for (size_t i = 0; i < locals.size(); ++i) loss = loss + locals[i].sum() * static_cast<double>(i < 3 ? 1 : 10);
+  for (size_t i = 0; i < locals.size(); ++i)
+    loss = loss + locals[i].sum() * static_cast<double>(i < 3 ? 1 : 10);
   loss.backward();
   EXPECT_EQ(placements(x.grad()), placements(x));
   EXPECT_TRUE(full_tensor(x.grad()).equal(at::full({6, 4}, 11.0f)));
   for (const auto& wrong : {Placements{kR}, Placements{kR, Shard{0}}, Placements{kP, kP}})
-    EXPECT_TRUE(says(error_of([&] { to_local(x, wrong); }), {"[to_local]", "grad_placements"})) << to_string(wrong);
+    EXPECT_TRUE(says(error_of([&] { to_local(x, wrong); }), {"[to_local]", "grad_placements"}))
+        << to_string(wrong);
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ Metas as_self(const Arguments& args) {
   return {{at::neg(args.tensor("self"))}};
 }
 Metas as_self_and_other(const Arguments& args) {
-  return {{at::add(args.tensor("self"), args.tensor("other"))}};
+  const auto self = args.tensor("self");
+  const auto& other = args["other"];
+  return {{other.isTensor() ? at::add(self, args.tensor("other")) : at::add(self, other.toScalar())}};
 }
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
