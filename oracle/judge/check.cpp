@@ -13,6 +13,7 @@
 #include "oracle/judge/families.h"
 #include "oracle/judge/forgiveness.h"
 #include "oracle/judge/judge_op.h"
+#include "oracle/judge/malformed.h"
 #include "oracle/judge/matching.h"
 #include "oracle/program/values.h"
 
@@ -42,6 +43,10 @@ class Checker {
 
   Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
     try {
+      for (; next_ < timeline_.size(); ++next_)
+        if (const auto problem = malformed(timeline_[next_]); !problem.empty())
+          report_mismatch(Condition::kMalformed, problem);
+      next_ = 0;
       for (const Start& s : starts) start(s);
       for (const RecordedOp& op : recording_.ops) step(op);
       finish_timeline();
@@ -63,8 +68,8 @@ class Checker {
                        at::IntArrayRef(window.shape) == record.spec->shape();
     if (!empty) return shadow_.find(window, record);
     const SlicingPtr plan = slicing_of(*record.spec);
-    return shadow_.rendition(window, Tensors(static_cast<size_t>(plan->terms), recording_.read(window)),
-                             *plan);
+    const Tensors nothing(static_cast<size_t>(plan->terms), recording_.read(window));
+    return first_mismatch(nothing, record) < 0 ? shadow_.rendition(window, nothing, *plan) : nullptr;
   }
 
   bool at_end() const { return next_ >= timeline_.size(); }
@@ -301,7 +306,8 @@ const char* name(Why why) {
 }
 
 const char* name(Condition condition) {
-  static constexpr std::array kNames = {"op", "closed timeline", "sequence of ops", "final value"};
+  static constexpr std::array kNames = {"op",          "rule",     "closed timeline", "sequence of ops",
+                                        "final value", "malformed"};
   return kNames.at(static_cast<size_t>(condition));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges a timeline of the engine against the recording of the plain run. Bits that differ are explained by
-// two proofs for each op (DESIGN: the oracle gets the same bits in the declared order on its own slices, and
-// they are within the bound of the float64 answer), or are a mismatch with its place.
+// Judges a timeline of the engine against the recording of the plain run. Two questions are asked of every
+// op. Is the rule right by which it was placed: in float64, on ordinary numbers (rule_question.h), and with a
+// licence for whatever pends (licence.h)? Are the bits right: those of the plain answer, or those that the
+// oracle gets in the declared order on its own slices? What is neither is a mismatch with its place.
 //
 // One pass. Each op of the timeline is matched with the op of the recording that stands at its place
 // (redistributions aside), so every tensor that it reads has a name: the plain memory at that time. The
@@ -32,15 +33,17 @@ struct Explanation {
   Why why = Why::kReductionOrder;
   size_t entry = 0;  // of the timeline
   std::string op;
-  double difference = 0;  // the largest from the float64 answer
+  double difference = 0;  // the largest from the plain answer
 };
 
 // Which condition does not hold.
 enum class Condition {
-  kOp,        // an op's result is neither the plain kernel's on its slices, nor within the bound
+  kOp,        // an op's result is neither the plain answer nor the plain kernel's on its slices
+  kRule,      // the op on slices is not the op on the whole, whatever the values, or has no licence to be
   kClosed,    // an op reads a value that is not the one that the plain run reads there
   kSequence,  // the ops are not those of the plain run
   kFinal,     // a final value is not what the oracle's own values come to
+  kMalformed  // no record of tensors on a mesh
 };
 const char* name(Condition condition);
 
@@ -51,7 +54,7 @@ struct Mismatch {
   std::string text{};                          // one sentence
   int64_t position = -1;                       // in the mesh; -1: all, or unknown
   std::vector<int64_t> index{};                // of the element; empty: unknown
-  double actual = 0, expected = 0, bound = 0;  // of the element; expected is the float64 answer
+  double actual = 0, expected = 0, bound = 0;  // of the element, in float64
 };
 
 struct Judgement {

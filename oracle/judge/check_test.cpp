@@ -107,11 +107,7 @@ TEST(Check, WrongKindOfPartialIsADifference) {
   const Held p = e.op("aten::mm", {x, w}, {}, e.plain().values[2], "[Pavg]", mm);
   const Held y = e.redistribute(p, "[R]");
   const Judgement j = e.judge({x, w, y});
-  expect_fault(j, Condition::kOp, 0, "aten::mm");
-  EXPECT_EQ(j.mismatch->index.size(), 2u);
-  EXPECT_GT(std::abs(j.mismatch->actual - j.mismatch->expected), j.mismatch->bound);
-  EXPECT_GT(j.mismatch->bound, 0);
-  EXPECT_LT(j.mismatch->bound, 1e-3);
+  expect_fault(j, Condition::kRule, 0, "aten::mm");
 }
 
 // Would catch: a bound so wide that a bias counted three times, or a rank that is left out, fits in.
@@ -124,7 +120,7 @@ TEST(Check, DoubleCountedBiasAndMissingRankAreDifferences) {
     const std::vector<c10::IValue> ones = {int64_t{1}, int64_t{1}};
     e.op("aten::addmm", {b, x, w}, ones, e.plain().values[3], "[P]",
          [](const Locals& in) { return at::addmm(in[0], in[1], in[2]); });
-    expect_fault(e.judge({b, x, w, {}}), Condition::kOp, 0, "bound");
+    expect_fault(e.judge({b, x, w, {}}), Condition::kRule, 0, "a rule of placements is wrong");
   }
   HandEngine e(contraction());
   const Held x = e.input(0), w = e.input(1);
@@ -244,12 +240,12 @@ TEST(Check, NothingIsExplainedWithoutItsBound) {
   HandEngine e(make_case({input({5, 6}, 1)}, {"[P]"}, {{"aten::exp", {Ref{0}}, 1}}));
   const Held x = e.input(0);
   e.op("aten::exp", {x}, {}, e.plain().values[1], "[P]", [](const Locals& in) { return at::exp(in[0]); });
-  expect_fault(e.judge({x, {}}), Condition::kOp, 0, "aten::exp");
+  expect_fault(e.judge({x, {}}), Condition::kRule, 0, "aten::exp");
 
   HandEngine s(make_case({input({5, 6}, 1)}, {"[P]"}, {{"aten::sin", {Ref{0}}, 1}}));
   s.op("aten::sin", {s.input(0)}, {}, s.plain().values[1], "[P]",
        [](const Locals& in) { return at::sin(in[0]); });
-  expect_fault(s.judge({s.input(0), {}}), Condition::kOp, 0, "no bound explains");
+  expect_fault(s.judge({s.input(0), {}}), Condition::kRule, 0, "no licence allows it to pass a reduction");
 
   Case c = make_case({input({6}, 1)}, {"[S0]"}, {{"aten::sum", {Ref{0}, None{}}, 1}});
   c.program.inputs[0] = {ScalarType::Long, {6}, {}, {ValueKind::kIntegers, 1, -9, 9, {}}, false};
@@ -257,7 +253,7 @@ TEST(Check, NothingIsExplainedWithoutItsBound) {
   const Held n = i.input(0);
   i.op("aten::sum", {n}, {c10::IValue()}, i.plain().values[1], "[Pmax]",
        [](const Locals& in) { return at::sum(in[0]); });
-  expect_fault(i.judge({n, {}}), Condition::kOp, 0, "does not round");
+  expect_fault(i.judge({n, {}}), Condition::kRule, 0, "leave a reduction");
 }
 
 // Would catch: an overflow in one order that is called a difference, or passes unsaid; NaN that is called
@@ -470,8 +466,7 @@ TEST(Families, SayWhy) {
     EXPECT_TRUE(names.insert(f.name).second) << f.name;
     const bool by_overload = f.name == "div_mode";
     EXPECT_EQ(find_family(by_overload ? "aten::div_.Tensor_mode" : "aten::" + std::string(f.name)), &f);
-    EXPECT_TRUE(f.reduces || f.commutes || !f.local_kernel.empty()) << f.name;
-    EXPECT_TRUE(f.bound == Bound::kExact || f.bound == Bound::kTwoPaths || f.roundings != nullptr) << f.name;
+    EXPECT_TRUE(f.bound == Bound::kTwoPaths || f.roundings != nullptr) << f.name;
   }
   EXPECT_EQ(find_family("aten::_foreach_add_.List"), find_family("aten::add.Tensor"));
   EXPECT_EQ(find_family("aten::sin"), nullptr);

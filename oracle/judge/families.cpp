@@ -65,72 +65,35 @@ struct Line {
   OpFamily family;
 };
 
-constexpr Line exact(bool reduces, std::string_view names) {
-  return {names, {.reduces = reduces, .commutes = true}};
-}
-constexpr Line linear(Roundings roundings, bool reduces, std::string_view names,
-                      std::string_view local_kernel = {}) {
-  return {names,
-          {.bound = Bound::kLinear,
-           .roundings = roundings,
-           .reduces = reduces,
-           .commutes = true,
-           .local_kernel = local_kernel}};
+constexpr Line linear(Roundings roundings, std::string_view names, std::string_view local_kernel = {}) {
+  return {names, {.roundings = roundings, .local_kernel = local_kernel}};
 }
 constexpr Line local(Bound bound, Roundings roundings, std::string_view reason, std::string_view names) {
   return {names, {.bound = bound, .roundings = roundings, .local_kernel = reason}};
 }
 
 constexpr Line kLines[] = {
-    // Moves: every element of the result is one element of the input, or a constant that is nothing to a sum.
-    exact(false,
-          "alias as_strided cat clone copy detach diagonal expand flip gather index_select lift_fresh "
-          "lift_fresh_copy permute positive reshape _reshape_alias roll select select_backward slice "
-          "slice_backward split split_with_sizes squeeze stack t _to_copy transpose tril triu unbind "
-          "unsqueeze _unsafe_view view"),
-    exact(true, "embedding"),
-    // The greatest of the images is the image of the greatest.
-    exact(false, "ceil erf exp expm1 floor log log10 log1p log2 relu round sigmoid sqrt tanh trunc"),
-    exact(true, "all amax amin any max min"),
-    // Sums.
-    exact(false, "neg"),
-    linear(few, false, "add sub mul div native_dropout native_dropout_backward"),
-    linear(reduced, true, "sum mean", kInnerReduction),
-    linear(along, false, "cumsum", kInnerReduction),
-    linear(inner<0>, true, "mm bmm mv", kBatched),
-    linear(inner<1>, true, "addmm baddbmm", kBatched),
-    linear(all_elements, true, "dot"),
-    {"embedding_dense_backward",
-     {.bound = Bound::kLinear,
-      .roundings = second_numel,
-      .reduces = true,
-      .commutes = true,
-      .accumulates_narrow = true}},
+    linear(few, "add sub mul div native_dropout native_dropout_backward"),
+    linear(reduced, "sum mean", kInnerReduction),
+    linear(along, "cumsum", kInnerReduction),
+    linear(inner<0>, "mm bmm mv", kBatched),
+    linear(inner<1>, "addmm baddbmm", kBatched),
+    linear(all_elements, "dot"),
+    {"embedding_dense_backward", {.roundings = second_numel, .accumulates_narrow = true}},
     {"convolution_backward",
-     {.bound = Bound::kLinear,
-      .roundings = convolution_terms,
-      .reduces = true,
+     {.roundings = convolution_terms,
       .accumulates_narrow = true,
       .local_kernel = kAlgorithm,
       .fast_lane = true}},
     {"convolution",
-     {.bound = Bound::kLinear,
-      .roundings = second_numel,
-      .accumulates_narrow = true,
-      .local_kernel = kAlgorithm,
-      .fast_lane = true}},
-    {"native_layer_norm_backward",
-     {.bound = Bound::kLayerNorm, .roundings = rows, .reduces = true, .local_kernel = kRowBlocks}},
-    {"_fused_rms_norm_backward",
-     {.bound = Bound::kRmsNorm, .roundings = rows, .reduces = true, .local_kernel = kRowBlocks}},
-    // Products.
+     {.roundings = second_numel, .accumulates_narrow = true, .local_kernel = kAlgorithm, .fast_lane = true}},
+    local(Bound::kLayerNorm, rows, kRowBlocks, "native_layer_norm_backward"),
+    local(Bound::kRmsNorm, rows, kRowBlocks, "_fused_rms_norm_backward"),
     {"prod",
      {.bound = Bound::kRelative,
       .roundings = reduced,
-      .reduces = true,
       .accumulates_narrow = true,
       .local_kernel = kInnerReduction}},
-    // Local kernels only.
     local(Bound::kRelative, few, kScalarTail, "pow"),
     local(Bound::kTwoPaths, nullptr, kNanInTail, "_fused_adamw _fused_adam elu_backward"),
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
@@ -147,13 +110,17 @@ constexpr Line kLines[] = {
 // Reasons, and the ops that they are of.
 constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
-     "argmax argmin constant_pad_nd diagonal_backward empty_like full_like index index_fill new_empty "
-     "new_empty_strided new_full new_ones new_zeros ones_like scatter sort topk zero zeros_like"},
+     "alias all amax amin any argmax argmin as_strided cat clone constant_pad_nd copy detach diagonal "
+     "diagonal_backward embedding empty_like expand flip full_like gather index index_fill index_select "
+     "lift_fresh lift_fresh_copy max min new_empty new_empty_strided new_full new_ones new_zeros ones_like "
+     "permute positive reshape _reshape_alias roll scatter select select_backward slice slice_backward sort "
+     "split split_with_sizes squeeze stack t _to_copy topk transpose tril triu unbind unsqueeze _unsafe_view "
+     "view zero zeros_like"},
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "_fused_sgd abs eq fill floor_divide hardsigmoid_backward hardswish hardswish_backward "
+     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardswish_backward "
      "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
      "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
     {"no rule cuts what it reduces: it runs on whole tensors",
@@ -163,9 +130,10 @@ constexpr EqualOps kEqualOps[] = {
 constexpr std::array<std::string_view, 5> kUnset = {
     "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
 
-// "aten::add_.Tensor" -> "add"; "aten::_foreach_add_.List" -> "add"; a quotient that is made an integer is
-// another op than a quotient.
-std::string_view key(std::string_view name) {
+}  // namespace
+
+// "aten::add_.Tensor" -> "add"; a quotient that is made an integer is another op than a quotient.
+std::string_view family_key(std::string_view name) {
   if (name.starts_with("aten::div") && name.ends_with("_mode")) return "div_mode";
   if (name.starts_with("aten::")) name.remove_prefix(6);
   name = stem(name);
@@ -174,15 +142,13 @@ std::string_view key(std::string_view name) {
   return name;
 }
 
-}  // namespace
-
 const OpFamily* find_family(std::string_view name) {
   static const auto table = [] {
     std::unordered_map<std::string_view, const OpFamily*> map;
     for (const OpFamily& f : families()) map.emplace(f.name, &f);
     return map;
   }();
-  const auto found = table.find(key(name));
+  const auto found = table.find(family_key(name));
   return found == table.end() ? nullptr : found->second;
 }
 
@@ -207,10 +173,11 @@ bool is_pointwise(const Operator& op) {
 
 bool is_known(const Operator& op) {
   if (op.composite || op.random || is_pointwise(op) || find_family(op.name) != nullptr) return true;
-  return std::any_of(std::begin(kEqualOps), std::end(kEqualOps), [name = key(op.name)](const EqualOps& e) {
-    const auto names = split(e.names, ' ');
-    return std::find(names.begin(), names.end(), name) != names.end();
-  });
+  return std::any_of(std::begin(kEqualOps), std::end(kEqualOps),
+                     [name = family_key(op.name)](const EqualOps& e) {
+                       const auto names = split(e.names, ' ');
+                       return std::find(names.begin(), names.end(), name) != names.end();
+                     });
 }
 
 bool leaves_unset(std::string_view name) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of ops whose bits may differ from the plain run's, why, and by which rule the difference is
-// bounded. A rule of the engine that reduces across ranks or commutes with a pending Partial may exist only
-// if its op is here.
+// The one table of ops that round on the way from several elements to one: how many roundings there are, of
+// what size, and whether a slice may round otherwise than the whole.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -14,17 +13,16 @@ namespace lockstep::oracle {
 
 // How far the op's result may be from its float64 answer: `magnitude` times the roundings on the path.
 enum class Bound {
-  kExact,       // not at all: it moves values, chooses among them, or has one contributor for each element
-  kLinear,      // magnitude: the op on the magnitudes of its terms
-  kRelative,    // magnitude: the answer itself (products, powers, norms: no cancellation)
-  kLayerNorm,   // gradients of weight and bias; magnitude: |g| (|x| + |mean|) rstd, |g|
-  kRmsNorm,     // gradient of weight; magnitude: |g| |x| rstd
-  kVariance,    // magnitude: the mean of the squares
-  kSoftmax,     // magnitude: the answer times the range of the exponents
-  kLogSoftmax,  // also logsumexp; magnitude: 1 + |answer| + range of the exponents
+  kLinear,              // magnitude: the op on the magnitudes of its terms
+  kRelative,            // magnitude: the answer itself (products, powers, norms: no cancellation)
+  kLayerNorm,           // gradients of weight and bias; magnitude: |g| (|x| + |mean|) rstd, |g|
+  kRmsNorm,             // gradient of weight; magnitude: |g| |x| rstd
+  kVariance,            // magnitude: the mean of the squares
+  kSoftmax,             // magnitude: the answer times the range of the exponents
+  kLogSoftmax,          // also logsumexp; magnitude: 1 + |answer| + range of the exponents
   kSoftmaxBackward,     // magnitude: |y| (|g| + sum |g y|)
   kLogSoftmaxBackward,  // magnitude: |g| + exp(y) sum |g|
-  kTwoPaths,  // kExact, or what the kernel gives for such an element in its vector body or in its tail
+  kTwoPaths,  // none, or what the kernel gives for such an element in its vector body or in its tail
 };
 
 // How many roundings of the accumulation type stand between a term and the result, from the shapes of the op.
@@ -33,10 +31,8 @@ using Roundings = int64_t (*)(Shapes inputs, Shapes outputs);
 
 struct OpFamily {
   std::string_view name = {};  // without overload and without the underscore of in-place variants
-  Bound bound = Bound::kExact;
+  Bound bound = Bound::kLinear;
   Roundings roundings = nullptr;
-  bool reduces = false;             // may leave a Partial where an input is sharded
-  bool commutes = false;            // may take a pending Partial and leave it pending
   bool accumulates_narrow = false;  // adds in the tensor's own dtype, not in a wider one
   // Why the stock kernel on a slice may round otherwise than on the whole; empty: it never does.
   std::string_view local_kernel = {};
@@ -46,6 +42,8 @@ struct OpFamily {
 // Null if the op is not in the table. `name` may have an overload, an in-place underscore, or a "_foreach_"
 // prefix.
 const OpFamily* find_family(std::string_view name);
+// "aten::_foreach_add_.List" -> "add": how the tables of the judge name an op.
+std::string_view family_key(std::string_view name);
 std::span<const OpFamily> families();
 
 // Ops without a line there: their bits are the plain answer's, or there is a difference. What looks at

@@ -9,9 +9,12 @@
 #include "engine/values/as_size.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
-#include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
+#include "oracle/judge/licence.h"
+#include "oracle/judge/rank_runs.h"
+#include "oracle/judge/rule_question.h"
 #include "oracle/ownership/reduce.h"
+#include "oracle/ownership/share.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -100,86 +103,6 @@ void learn(const OpInQuestion& q, size_t i, RenditionPtr rendition, Shadow& shad
 
 // ---- the op on every rank's slices ----
 
-struct Replay {
-  const OpInQuestion& q;
-  const Recording& recording;
-  const Shadow& shadow;
-  std::vector<SpecPtr> input_specs, output_specs;
-  std::vector<SlicingPtr> input_plans, output_plans;
-  std::vector<Tensors> input_terms;
-
-  // An earlier position with the same slices of everything; -1 if there is none.
-  int64_t twin(int64_t position) const {
-    for (int64_t p = 0; p < position; ++p) {
-      bool same = true;
-      for (size_t i = 0; i < input_plans.size(); ++i) {
-        const auto& plan = input_plans[i];
-        same = same && (!plan || (plan->first[as_size(p)] == plan->first[as_size(position)] &&
-                                  stride(i, p) == stride(i, position)));
-      }
-      for (const auto& plan : output_plans)
-        same = same && (!plan || plan->shapes[as_size(p)] == plan->shapes[as_size(position)]);
-      if (same) return p;
-    }
-    return -1;
-  }
-
-  // An earlier input that is the same tensor, or `i`.
-  size_t same_input(size_t i) const {
-    for (size_t k = 0; k < i; ++k)
-      if (q.op.inputs[i].defined() && q.op.inputs[k] == q.op.inputs[i] &&
-          q.renditions[k] == q.renditions[i] && input_plans[k] == input_plans[i])
-        return k;
-    return i;
-  }
-
-  // Of the rank's part of an input in its memory; none: dense.
-  std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const {
-    const auto& all = q.inputs[i]->strides;
-    if (all.empty() || all.at(as_size(position)).empty()) return std::nullopt;
-    return all[as_size(position)];
-  }
-
-  at::Tensor part(size_t i, int64_t position) const {
-    const Slicing& plan = *input_plans[i];
-    const at::Tensor& term = input_terms[i][as_size(plan.term[as_size(position)])];
-    const auto own = stride(i, position);
-    return own ? cut(term, plan, position, *own) : cut(term, plan, position);
-  }
-
-  Tensors run(int64_t position) const {
-    Tensors inputs;
-    for (size_t i = 0; i < input_terms.size(); ++i) {
-      const auto& plan = input_plans[i];
-      if (const size_t same = same_input(i); same < i) {
-        inputs.push_back(inputs[same]);
-      } else if (input_terms[i].empty()) {
-        inputs.emplace_back();
-      } else {
-        inputs.push_back(plan ? part(i, position) : input_terms[i][0].clone());
-      }
-    }
-    if (q.op.op->random)
-      inputs.push_back(cut(recording.read(q.op.results.at(1)), *output_plans.at(1), position));
-    return apply_local(q.op, q.effects, std::move(inputs), {input_specs, output_specs, position});
-  }
-};
-
-Replay make_replay(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
-  Replay replay{q, recording, shadow, {}, {}, {}, {}, {}};
-  for (size_t i = 0; i < q.op.inputs.size(); ++i) {
-    replay.input_specs.push_back(q.inputs[i] != nullptr ? q.inputs[i]->spec : nullptr);
-    replay.input_plans.push_back(q.inputs[i] != nullptr ? slicing_of(*q.inputs[i]->spec) : nullptr);
-    replay.input_terms.push_back(q.renditions[i] ? shadow.terms(q.op.inputs[i], *q.renditions[i])
-                                                 : Tensors());
-  }
-  for (const TensorRecord* record : q.outputs) {
-    replay.output_specs.push_back(record != nullptr ? record->spec : nullptr);
-    replay.output_plans.push_back(record != nullptr ? slicing_of(*record->spec) : nullptr);
-  }
-  return replay;
-}
-
 Tensors empty_terms(const Window& window, int64_t count) {
   Tensors terms;
   for (int64_t t = 0; t < count; ++t)
@@ -203,19 +126,22 @@ void check_bits(const OpInQuestion& q, size_t i, int64_t position, const at::Ten
                      plan.first[as_size(position)], " and ", position, " differ, placed as ", *record.spec);
 }
 
-// The first proof. Returns the terms of each effect in `wanted`.
+// The terms of each effect in `wanted`, as the oracle's own slices give them, which are the engine's.
 std::vector<Tensors> replay_all(const OpInQuestion& q, const std::vector<size_t>& wanted,
                                 const Recording& recording, const Shadow& shadow) {
-  const Replay replay = make_replay(q, recording, shadow);
+  std::vector<Tensors> inputs;
+  for (size_t i = 0; i < q.op.inputs.size(); ++i)
+    inputs.push_back(q.renditions[i] ? shadow.terms(q.op.inputs[i], *q.renditions[i]) : Tensors());
+  const RankRuns runs(q, std::move(inputs),
+                      q.op.op->random ? recording.read(q.op.results.at(1)) : at::Tensor());
   std::vector<Tensors> terms(q.effects.size());
-  for (const size_t i : wanted) terms[i] = empty_terms(q.effects[i].window, replay.output_plans[i]->terms);
-  const auto positions = static_cast<int64_t>(q.outputs.at(wanted.front())->digests.size());
-  std::vector<Tensors> results(as_size(positions));
-  for (int64_t p = 0; p < positions; ++p) {
-    const int64_t twin = replay.twin(p);
-    results[as_size(p)] = twin >= 0 ? results[as_size(twin)] : replay.run(p);
+  for (const size_t i : wanted) terms[i] = empty_terms(q.effects[i].window, runs.output(i).terms);
+  std::vector<Tensors> results(as_size(runs.positions()));
+  for (int64_t p = 0; p < runs.positions(); ++p) {
+    const int64_t twin = runs.twin(p);
+    results[as_size(p)] = twin >= 0 ? results[as_size(twin)] : runs.run(p);
     for (const size_t i : wanted) {
-      const Slicing& plan = *replay.output_plans[i];
+      const Slicing& plan = runs.output(i);
       check_bits(q, i, p, results[as_size(p)].at(i), plan);
       if (plan.first[as_size(p)] == p)
         paste(results[as_size(p)][i], plan, p, terms[i][as_size(plan.term[as_size(p)])]);
@@ -224,50 +150,7 @@ std::vector<Tensors> replay_all(const OpInQuestion& q, const std::vector<size_t>
   return terms;
 }
 
-// ---- the second proof ----
-
-const OpFamily& family_that_allows(const OpInQuestion& q) {
-  const OpFamily* family = find_family(q.op.op->name);
-  bool takes = false, leaves = false;
-  for (const TensorRecord* r : q.inputs) takes |= pending(r);
-  for (const TensorRecord* r : q.outputs) leaves |= pending(r);
-  const bool fast = q.numerics == Lane::kFast;
-  const bool allowed =
-      family != nullptr && (takes    ? family->commutes
-                            : leaves ? family->reduces
-                                     : !family->local_kernel.empty() && (fast || !family->fast_lane));
-  // Equal as values: which of two zeros or of two NaNs survives may depend on where the vector body of a
-  // kernel ends.
-  static constexpr OpFamily kEqualValues = {.local_kernel = "which zero or NaN of several survives"};
-  // The exact lane has no vector bodies.
-  static constexpr OpFamily kEitherPath = {.bound = Bound::kTwoPaths,
-                                           .local_kernel = "the vector body of a kernel or its scalar tail"};
-  if (!allowed && !takes && !leaves) return fast && is_pointwise(*q.op.op) ? kEitherPath : kEqualValues;
-  if (!allowed)
-    report_mismatch(Condition::kOp, "its bits differ from the plain answer, and no bound explains how an op ",
-                    takes    ? "may pass a pending reduction on"
-                    : leaves ? "may leave a pending reduction"
-                             : "may round otherwise on a slice");
-  return *family;
-}
-
-std::vector<Reference> references_of(const OpInQuestion& q, const OpFamily& family,
-                                     const Recording& recording, const Shadow& shadow) {
-  std::vector<WideInput> wide;
-  for (size_t i = 0; i < q.op.inputs.size(); ++i) {
-    if (!q.op.inputs[i].defined()) {
-      wide.emplace_back();
-      continue;
-    }
-    const Rendition& r = *q.renditions[i];
-    wide.push_back(widen(shadow.terms(q.op.inputs[i], r), r.ops, r.sizes));
-  }
-  if (q.op.op->random) {
-    const at::Tensor mask = recording.read(q.op.results.at(1));
-    wide.push_back({mask, mask, at::Tensor()});
-  }
-  return references(family, q.op, q.effects, wide);
-}
+// ---- what differs from the plain answer ----
 
 // The inputs of an elementwise op with `copies` of what meets in one element of the result; single numbers
 // stay.
@@ -302,64 +185,74 @@ at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& act
   return follows.reshape(actual.sizes());
 }
 
-// Where nothing is computed, the plain answer is the value itself.
-Reference exactly(const at::Tensor& plain) {
-  Reference reference;
-  reference.value = plain;
-  return reference;
+// Equal as values, where neither bits nor licences say more: which of two zeros or of two NaNs survives may
+// depend on where the vector body of a kernel ends.
+at::Tensor same_value(const at::Tensor& a, const at::Tensor& b) {
+  return at::logical_or(at::eq(a, b), at::logical_and(at::isnan(a), at::isnan(b)));
 }
 
-Why why_of(const OpInQuestion& q, Within within) {
-  if (within == Within::kOverflow) return Why::kOverflow;
-  for (const TensorRecord* r : q.inputs)
-    if (pending(r)) return Why::kReductionOrder;
-  for (const TensorRecord* r : q.outputs)
-    if (pending(r)) return Why::kReductionOrder;
-  return Why::kLocalKernel;
+// Of an op through which nothing pends: the stock kernel may round otherwise on a slice, and the table says
+// so.
+void check_local_kernel(const OpInQuestion& q, size_t i, const at::Tensor& actual, const Tensors& whole,
+                        const Recording& recording, const Shadow& shadow) {
+  const OpFamily* family = find_family(q.op.op->name);
+  const bool fast = q.numerics == Lane::kFast;
+  const bool listed = family != nullptr && !family->local_kernel.empty() && (fast || !family->fast_lane);
+  if (listed && family->bound != Bound::kTwoPaths) return;
+  at::Tensor allowed = same_value(actual, whole[i]);
+  // The exact lane has no vector bodies.
+  if (listed || (fast && is_pointwise(*q.op.op)))
+    allowed =
+        at::logical_or(allowed, follows_a_path(q, i, actual, whole[i], whole_inputs(q, recording, shadow)));
+  if (allowed.all().item<bool>()) return;
+  const auto element = at::logical_not(allowed).flatten().nonzero()[0].item<int64_t>();
+  const auto number = [&](const at::Tensor& t) {
+    return t.flatten()[element].to(at::kDouble).item<double>();
+  };
+  throw Mismatched{
+      {.text = concat("result ", i, ", placed as ", *q.outputs[i]->spec,
+                      ", is not the plain answer, and nothing says that the op may round otherwise "
+                      "on a slice"),
+       .index = unravel(element, actual.sizes()),
+       .actual = number(actual),
+       .expected = number(whole[i])}};
 }
 
-// What the engine's terms come to must be the plain answer `whole` in bits, or within the bound.
+bool anything_pends(const OpInQuestion& q) {
+  return std::any_of(q.inputs.begin(), q.inputs.end(), pending) ||
+         std::any_of(q.outputs.begin(), q.outputs.end(), pending);
+}
+
+// What the engine's terms come to is the plain answer `whole` in bits, or another order gave it.
 std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<size_t>& wanted,
                                        const std::vector<Tensors>& terms, const Tensors& whole,
                                        const Recording& recording, const Shadow& shadow) {
   std::optional<Explanation> explanation;
-  std::vector<Reference> references;
   for (const size_t i : wanted) {
     const SlicingPtr plan = slicing_of(*q.outputs[i]->spec);
-    const at::Tensor folded = fold_terms(terms[i], plan->ops, plan->sizes);
-    if (same_bits(folded, whole[i])) continue;
+    const at::Tensor actual = fold_terms(terms[i], plan->ops, plan->sizes);
+    if (same_bits(actual, whole[i])) continue;
     if (!whole[i].is_floating_point())
       report_mismatch(Condition::kOp, "result ", i, ", placed as ", *q.outputs[i]->spec,
                       ", is not the plain answer, and ", dtype_name(whole[i].scalar_type()),
                       " does not round");
-    const OpFamily& family = family_that_allows(q);
-    const bool computes = family.bound != Bound::kExact && family.bound != Bound::kTwoPaths;
-    if (references.empty() && computes) references = references_of(q, family, recording, shadow);
-    Reference reference = computes ? references[i] : exactly(whole[i]);
-    if (family.bound == Bound::kTwoPaths)
-      reference.unknown = follows_a_path(q, i, terms[i][0], whole[i], whole_inputs(q, recording, shadow));
-    // What does not compute folds as before the op, in the dtype; float64 would not overflow where that does.
-    const at::Tensor actual = computes ? widen(terms[i], plan->ops, plan->sizes).value : folded;
-    const Judged judged = judge(actual, whole[i], reference);
-    if (judged.within == Within::kNo)
-      report_out_of_bound(judged, concat("result ", i, ", placed as ", *q.outputs[i]->spec,
-                                         ", is farther from the float64 answer than rounding in any order "
-                                         "can bring it"));
-    if (!explanation || judged.within == Within::kOverflow)
-      explanation = Explanation{why_of(q, judged.within), 0, "", 0};
-    explanation->difference = std::max(explanation->difference, judged.worst);
+    if (!anything_pends(q)) check_local_kernel(q, i, terms[i][0], whole, recording, shadow);
+    const auto mine = explain(anything_pends(q) ? Why::kReductionOrder : Why::kLocalKernel, actual, whole[i]);
+    if (!explanation || mine.why == Why::kOverflow) explanation = mine;
+    explanation->difference = std::max(explanation->difference, mine.difference);
   }
   return explanation;
 }
 
 }  // namespace
 
-void report_out_of_bound(const Judged& judged, std::string text) {
-  throw Mismatched{{.text = std::move(text),
-                    .index = judged.index,
-                    .actual = judged.actual,
-                    .expected = judged.expected,
-                    .bound = judged.bound}};
+Explanation explain(Why why, const at::Tensor& actual, const at::Tensor& plain) {
+  const at::Tensor a = actual.to(at::kDouble), b = plain.to(at::kDouble);
+  const at::Tensor finite = at::logical_and(at::isfinite(a), at::isfinite(b));
+  const at::Tensor left = at::logical_not(at::logical_or(finite, same_value(a, b)));
+  const at::Tensor far = at::where(finite, at::sub(a, b).abs(), at::zeros({}, at::kDouble));
+  return {left.any().item<bool>() ? Why::kOverflow : why, 0, "",
+          far.numel() > 0 ? far.max().item<double>() : 0};
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -393,6 +286,9 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
       shadow.learn(e.window, q.renditions[as_size(e.input)], *q.outputs[i]);
     }
   }
+  if (const auto problem = unlicensed(q, recording); !problem.empty())
+    report_mismatch(Condition::kRule, problem);
+  ask_rule(q, recording, shadow);
   const bool drawn = draws_values(*q.op.op);
   if ((drawn || reads_plain_values(q)) && matches_plain(q, recording, values)) {
     for (const size_t i : values)

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/values/error.h"
-#include "oracle/judge/bound.h"
 #include "oracle/judge/check.h"
 #include "oracle/judge/replay.h"
 #include "oracle/judge/shadow.h"
@@ -26,9 +25,6 @@ template <class... Parts>
 [[noreturn]] void report_mismatch(Condition condition, const Parts&... parts) {
   report_mismatch_at(-1, condition, parts...);
 }
-// An op's element beyond the bound.
-[[noreturn]] void report_out_of_bound(const Judged& judged, std::string text);
-
 // One op of the recording and the entry that stands for it.
 struct OpInQuestion {
   const RecordedOp& op;
@@ -39,8 +35,8 @@ struct OpInQuestion {
   Lane numerics;
 };
 
-// How the entry differs from the plain answer on the same inputs; empty if it has its bits. The shadow learns
-// the results. Throws Mismatched.
+// Asks both questions. How the entry differs from the plain answer on the same inputs; empty if it has its
+// bits. The shadow learns the results. Throws Mismatched.
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow);
@@ -48,5 +44,8 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
 // The values of a rendition, pending terms folded in their dtype and default order.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
+// What `actual` is that is not `plain`, which is what it should be in another order. Where one is finite and
+// the other is not, the dtype was left.
+Explanation explain(Why why, const at::Tensor& actual, const at::Tensor& plain);
 
 }  // namespace lockstep::oracle

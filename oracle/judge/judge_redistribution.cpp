@@ -2,11 +2,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "oracle/judge/bound.h"
 #include "oracle/judge/judge_op.h"
 #include "oracle/ownership/reduce.h"
 
@@ -40,8 +38,8 @@ std::vector<int64_t> places_of(const ReductionOrder& order, const Pending& p) {
   return places;
 }
 
-// Numbers are reduced as numbers of their kind, and each term is divided, on its way to the root, by what the
-// averages that pend divide by.
+// Numbers are reduced in a dtype that holds them all, and each term is divided, on its way to the root, by
+// what the averages that pend divide by.
 void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double above, double wanted) {
   if (node.kind == ReductionOrder::Kind::kTerm) {
     if (above != wanted)
@@ -49,8 +47,10 @@ void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double 
                       " where what pends is divided by ", wanted);
     return;
   }
-  if (c10::isFloatingType(node.dtype) != c10::isFloatingType(dtype))
-    report_mismatch(Condition::kOp, "its order reduces ", dtype_name(dtype), " in ", dtype_name(node.dtype));
+  if (c10::promoteTypes(node.dtype, dtype) != node.dtype ||
+      c10::isFloatingType(node.dtype) != c10::isFloatingType(dtype))
+    report_mismatch(Condition::kOp, "its order reduces ", dtype_name(dtype), " in ", dtype_name(node.dtype),
+                    ", which does not hold every one of its numbers");
   for (const auto& child : node.children)
     check_node(child, dtype, above * static_cast<double>(node.divisor), wanted);
 }
@@ -139,74 +139,13 @@ struct Moved {
   std::optional<Explanation> explanation;
 };
 
-bool all_finite(const at::Tensor& t) {
-  return !t.is_floating_point() || at::isfinite(t).all().item<bool>();
-}
-
-// `actual` against the float64 answer in `reference`; nothing to explain if it has the bits of `plain`,
-// unless both left the range of the dtype.
-std::optional<Explanation> judge_against(const Reference& reference, const at::Tensor& plain,
-                                         const at::Tensor& actual, const char* mismatch) {
-  const bool same = same_bits(plain, actual);
-  if (same && all_finite(actual)) return std::nullopt;
-  if (!plain.is_floating_point()) report_mismatch(Condition::kOp, "it reduces integers to another value");
-  const Judged judged = judge(actual, plain, reference);
-  if (judged.within == Within::kNo) report_out_of_bound(judged, mismatch);
-  if (same && judged.within == Within::kYes) return std::nullopt;
-  const Why why = judged.within == Within::kOverflow ? Why::kOverflow : Why::kReductionOrder;
-  return Explanation{why, 0, "", judged.worst};
-}
-
-double cost(const std::vector<FoldLevel>& levels) {
-  double sum = 0;
-  for (const FoldLevel& level : levels) sum += static_cast<double>(level.terms) * unit_roundoff(level.dtype);
-  return sum;
-}
-
-// The levels on the way from a term to the root that rounds most.
-std::vector<FoldLevel> levels_of(const ReductionOrder::Node& node) {
-  using Kind = ReductionOrder::Kind;
-  std::vector<FoldLevel> worst;
-  if (node.kind == Kind::kTerm) return worst;
-  for (const auto& child : node.children)
-    if (auto levels = levels_of(child); cost(levels) > cost(worst)) worst = std::move(levels);
-  const size_t n = node.children.size();
-  const size_t roundings = node.kind == Kind::kExact  ? 1
-                           : node.kind == Kind::kTree ? static_cast<size_t>(std::bit_width(n - 1)) + 1
-                                                      : n;
-  worst.push_back({node.op, static_cast<int64_t>(roundings), node.dtype});
-  return worst;
-}
-
-// The second proof of a reduction: against the terms folded in their default order, and in float64.
-std::optional<Explanation> judge_fold(const Pending& before, const Pending& after,
-                                      const ReductionOrder& order) {
+// Terms folded in another order, or a value that is made to pend, which need not come back in every bit:
+// (v + v + v) / 3.
+std::optional<Explanation> judge_fold(const Pending& before, const Pending& after) {
   const at::Tensor plain = fold_terms(before.terms, before.ops, before.sizes);
   const at::Tensor actual = fold_terms(after.terms, after.ops, after.sizes);
-  if (order.empty() || (same_bits(plain, actual) && all_finite(actual))) return std::nullopt;
-  std::vector<FoldLevel> levels;
-  for (const auto& slice : order.slices)
-    if (auto mine = levels_of(slice.root); cost(mine) > cost(levels)) levels = std::move(mine);
-  for (size_t d = 0; d < after.dims.size(); ++d)
-    levels.push_back({after.ops[d], after.sizes[d], plain.scalar_type()});
-  const Reference reference =
-      fold_reference(before.terms, before.ops, before.sizes, levels, plain.scalar_type());
-  return judge_against(
-      reference, plain, actual,
-      "the reduction is farther from the float64 answer than rounding in any order can bring it");
-}
-
-// A value that is made to pend may not come back in every bit: (v + v + v) / 3.
-std::optional<Explanation> judge_spread(const Pending& value, const Pending& spread) {
-  const at::Tensor plain = fold_terms(value.terms, value.ops, value.sizes);
-  const at::Tensor back = fold_terms(spread.terms, spread.ops, spread.sizes);
-  if (same_bits(plain, back)) return std::nullopt;
-  std::vector<FoldLevel> levels;
-  for (size_t d = 0; d < spread.dims.size(); ++d)
-    levels.push_back({spread.ops[d], spread.sizes[d], plain.scalar_type()});
-  Reference reference = fold_reference(spread.terms, spread.ops, spread.sizes, levels, plain.scalar_type());
-  reference.value = widen(value.terms, value.ops, value.sizes).value;
-  return judge_against(reference, plain, back, "a value that it makes pend is lost");
+  if (same_bits(plain, actual)) return std::nullopt;
+  return explain(Why::kReductionOrder, actual, plain);
 }
 
 struct Steps {
@@ -260,9 +199,9 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
   Steps steps = take_steps(before, entry, nullptr);
   for (const Slicing* slices : {target_plan.get(), source_plan.get()})
     if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
-  auto explanation = judge_fold(before, steps.reduced, entry.order);
+  auto explanation = judge_fold(before, steps.reduced);
   const Pending& after = steps.placed;
-  if (!explanation) explanation = judge_spread(steps.reduced, after);
+  if (!explanation) explanation = judge_fold(steps.reduced, after);
   // Nothing is to be explained of what has the plain run's bits.
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
   if (is_plain) explanation.reset();

@@ -54,8 +54,11 @@ const Partial* pending(const SpecPtr& spec) {
   return nullptr;
 }
 
-at::Tensor filled(const Spec& spec, int64_t position, ReduceOp op) {
-  return at::full(local_shape(spec, position), identity(op, spec.dtype()), at::TensorOptions(spec.dtype()));
+at::Tensor filled(const Locality& where, ReduceOp op) {
+  const Spec& spec = *where.outputs.at(0);
+  const bool widened = where.float64 && c10::isFloatingType(spec.dtype());
+  const auto dtype = widened ? c10::ScalarType::Double : spec.dtype();
+  return at::full(local_shape(spec, where.position), identity(op, dtype), at::TensorOptions(dtype));
 }
 
 // The rank's sum has no element, and others' have: its term must leave theirs as they are.
@@ -76,7 +79,7 @@ bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& in
 at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
   const at::Tensor &table = inputs[0], &wanted = inputs[1];
   const Indices rows = owned(*where.inputs[0], where.position).lists[0];
-  at::Tensor result = filled(*where.outputs[0], where.position, ReduceOp::kSum);
+  at::Tensor result = filled(where, ReduceOp::kSum);
   for (size_t r = 0; r < rows.size(); ++r) {
     const at::Tensor here = at::eq(wanted, rows[r]).unsqueeze(-1);
     result = at::where(here, table[static_cast<int64_t>(r)], result);
@@ -84,9 +87,18 @@ at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
   return result;
 }
 
-constexpr std::array<std::string_view, 7> kSizesAtOne = {
+constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::new_zeros",       "aten::new_ones",       "aten::new_full", "aten::new_empty",
-    "aten::select_backward", "aten::slice_backward", "aten::expand"};
+    "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
+    "aten::_unsafe_view"};
+
+Stack widened(const Operator& op, Stack stack) {
+  for (size_t i = 0; i < stack.size(); ++i)
+    if (op.args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
+        c10::isFloatingType(stack[i].toScalarType()))
+      stack[i] = at::kDouble;
+  return stack;
+}
 
 }  // namespace
 
@@ -123,11 +135,7 @@ Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors 
 
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
-  for (size_t i = 0; i < stack.size(); ++i)
-    if (op.op->args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
-        c10::isFloatingType(stack[i].toScalarType()))
-      stack[i] = at::kDouble;
+  Stack stack = widened(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
@@ -152,13 +160,17 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   const std::string_view name = stem(op.op->name);
   const SpecPtr& output = where.outputs.at(0);
+  // A dimension that is cut to one element is none of size 1.
+  if (name == "aten::squeeze" || name == "aten::squeeze_")
+    return {inputs[0].reshape(local_shape(*output, where.position))};
   if (const Partial* partial = pending(output)) {
-    if (sums_nothing(name, op, inputs)) return {filled(*output, where.position, partial->op)};
+    if (sums_nothing(name, op, inputs)) return {filled(where, partial->op)};
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
+  if (where.float64) stack = widened(*op.op, std::move(stack));
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 

@@ -37,6 +37,7 @@ struct Locality {
   const std::vector<SpecPtr>& inputs;   // null: undefined, or a plain tensor
   const std::vector<SpecPtr>& outputs;  // of the effects
   int64_t position = 0;
+  bool float64 = false;  // as apply_f64
 };
 Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
                     const Locality& where);

@@ -81,14 +81,13 @@ struct OpBounds {
     return r.lost.defined() ? at::add(bound, r.lost) : bound;
   }
 
-  std::vector<Reference> references_of(const RecordedOp& op, std::vector<Effect> effects) const {
+  std::vector<Reference> references_of(const RecordedOp& op, const std::vector<Effect>& effects) const {
     const auto* family = find_family(op.op->name);
-    if (family == nullptr || family->bound == Bound::kExact || family->bound == Bound::kTwoPaths) return {};
-    for (auto& e : effects) e.window.dtype = coarse.dtype;
+    if (family == nullptr || family->bound == Bound::kTwoPaths) return {};
     std::vector<WideInput> inputs;
     for (const auto& window : op.inputs)
       inputs.push_back(window.defined() ? oracle::widen({recording.read(window)}, {}, {}) : WideInput{});
-    return references(*family, op, effects, inputs);
+    return references(*family, op, effects, inputs, coarse.dtype);
   }
 
   // For each effect of the op; undefined where nothing is rounded: views, integers, what was drawn.

@@ -92,7 +92,26 @@ Divergence other(const oracle::Case& c, size_t value, const char* verdict, const
   return {value, verdict, concat(value_name(c, value), ": ", text), {}};
 }
 
-// Defined, on the mesh, of the shape, dtype and placements asked for.
+// What a rank holds has the dtype and the shape of its slice, also where it has no element.
+std::optional<Divergence> malformed(const oracle::Case& c, size_t value, const EngineValue& got) {
+  const Spec& spec = *got.spec;
+  if (std::ssize(got.locals) != spec.mesh().size())
+    return other(c, value, "malformed",
+                 concat("has ", got.locals.size(), " locals on ", spec.mesh().size(), " ranks"));
+  for (size_t p = 0; p < got.locals.size(); ++p) {
+    const auto& local = got.locals[p];
+    const auto wanted = oracle::local_shape(spec, static_cast<int64_t>(p));
+    if (!local.defined() || local.scalar_type() != spec.dtype() || local.sizes() != at::IntArrayRef(wanted))
+      return other(c, value, "malformed",
+                   concat("holds ", local.defined() ? dtype_name(local.scalar_type()) : "nothing",
+                          local.defined() ? concat("[", shape_text(local.sizes().vec()), "]") : "",
+                          " at position ", p, ", where ", to_string(spec), " has ", dtype_name(spec.dtype()),
+                          "[", shape_text(wanted), "]"));
+  }
+  return std::nullopt;
+}
+
+// Defined, on the mesh, of the shape, dtype and placements asked for, and held so by every rank.
 std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const at::Tensor& plain,
                                     const EngineValue& got) {
   if (plain.defined() != got.defined())
@@ -106,13 +125,18 @@ std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const a
     return other(c, value, "shape",
                  concat(to_string(spec), ", but on one device ", dtype_name(plain.scalar_type()), "[",
                         shape_text(plain.sizes().vec()), "]"));
-  return wrong_target(c, value, spec);
+  if (auto d = wrong_target(c, value, spec)) return d;
+  return malformed(c, value, got);
 }
 
 std::optional<Divergence> misplaced(const oracle::Case& c, const std::vector<at::Tensor>& plain,
                                     const EngineResult& got) {
   if (plain.size() != got.values.size())
-    throw Broken("[judge] engine and oracle have different numbers of values");
+    return Divergence{
+        0,
+        "malformed",
+        concat(got.values.size(), " values of the engine for ", plain.size(), " of the Program"),
+        {}};
   for (size_t v = 0; v < plain.size(); ++v)
     if (auto d = misplaced(c, v, plain[v], got.values[v])) return d;
   return std::nullopt;

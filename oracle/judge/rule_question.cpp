@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/rule_question.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cmath>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "oracle/judge/bound.h"
+#include "oracle/judge/families.h"
+#include "oracle/judge/rank_runs.h"
+#include "oracle/judge/replay.h"
+#include "oracle/ownership/reduce.h"
+#include "oracle/ownership/share.h"
+
+namespace lockstep::oracle {
+namespace {
+
+// Kernels have a vector body and a scalar tail, which need not round alike; a slice ends elsewhere than the
+// whole. What is wrong with a rule is a term, a row or a factor, not the tenth decimal.
+constexpr double kOtherPath = 0x1p-30;
+
+// Of what these give nothing can be said by other values.
+struct NotAsked {
+  std::string_view op, reason;
+};
+constexpr auto kNotAsked = std::to_array<NotAsked>({
+    {"aten::view.dtype", "it reads the bits of its values, which are others in float64"},
+    {"aten::as_strided", "it reads the memory of a tensor, whose size is another in float64"},
+});
+
+bool is_asked(const OpInQuestion& q) {
+  const Operator& op = *q.op.op;
+  if (op.random && op.name != "aten::native_dropout") return false;  // its values are the stream's
+  for (const NotAsked& n : kNotAsked)
+    if (n.op == op.name) return false;
+  for (size_t i = 0; i < q.effects.size(); ++i)
+    if (q.outputs[i] != nullptr) return true;
+  return false;
+}
+
+uint64_t mixed(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+double ordinary_number(double x, uint64_t word) {
+  const double part = std::ldexp(static_cast<double>(word >> 11), -53), size = std::abs(x);
+  if (size >= 0x1p-10 && size <= 0x1p10) return x * (1 - part * 0x1p-6);
+  return std::copysign(0.25 + 0.75 * part, std::isnan(x) ? 1.0 : x);
+}
+
+// An input of the op on both sides.
+struct Asked {
+  std::vector<Tensors> terms;
+  std::vector<WideInput> whole;
+  at::Tensor mask;
+};
+
+Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
+  Asked asked;
+  for (size_t i = 0; i < q.op.inputs.size(); ++i) {
+    const Window& window = q.op.inputs[i];
+    size_t same = 0;  // what is one tensor stays one
+    while (same < i && !(window.defined() && q.op.inputs[same] == window && q.renditions[same] == q.renditions[i]))
+      ++same;
+    Tensors terms;
+    if (same < i) {
+      asked.terms.push_back(asked.terms[same]);
+      asked.whole.push_back(asked.whole[same]);
+      continue;
+    }
+    if (window.defined()) {
+      const Rendition& r = *q.renditions[i];
+      for (const at::Tensor& t : shadow.terms(window, r)) terms.push_back(ordinary(t, i * 64 + terms.size()));
+      asked.whole.push_back(widen(terms, r.ops, r.sizes));
+    } else {
+      asked.whole.emplace_back();
+    }
+    asked.terms.push_back(std::move(terms));
+  }
+  if (q.op.op->random) {
+    asked.mask = recording.read(q.op.results.at(1));
+    asked.whole.push_back({asked.mask, asked.mask});
+  }
+  return asked;
+}
+
+// What the op on the whole comes to, and how far from it float64 may be.
+struct Answer {
+  at::Tensor value, tolerance;  // tolerance undefined: no difference
+};
+
+std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
+  const OpFamily* family = find_family(q.op.op->name);
+  std::vector<Answer> result;
+  if (family != nullptr && family->bound != Bound::kTwoPaths) {
+    for (Reference& r : references(*family, q.op, q.effects, asked.whole, at::kDouble)) {
+      Answer answer{r.value, {}};
+      if (r.magnitude.defined()) answer.tolerance = at::mul(r.magnitude, r.factor);
+      result.push_back(std::move(answer));
+    }
+    return result;
+  }
+  Tensors inputs;
+  for (const WideInput& w : asked.whole) inputs.push_back(w.value);
+  for (const size_t written : q.op.written) {
+    const at::Tensor old = inputs[written], fresh = old.clone();
+    for (at::Tensor& t : inputs)
+      if (t.is_same(old)) t = fresh;
+  }
+  for (at::Tensor& value : apply_f64(q.op, q.effects, std::move(inputs))) {
+    Answer answer{value, {}};
+    if (value.defined() && value.is_floating_point()) answer.tolerance = at::mul(value.abs(), kOtherPath);
+    result.push_back(std::move(answer));
+  }
+  return result;
+}
+
+// The first element, row-major, that is neither the other nor within its tolerance; -1: there is none.
+int64_t first_beyond(const at::Tensor& actual, const Answer& answer) {
+  const auto dense = [&](const at::Tensor& t) { return t.to(at::kDouble).expand(actual.sizes()).contiguous(); };
+  const at::Tensor a = dense(actual), e = dense(answer.value);
+  const at::Tensor room = answer.tolerance.defined() ? dense(answer.tolerance) : at::Tensor();
+  const double *x = a.const_data_ptr<double>(), *y = e.const_data_ptr<double>();
+  for (int64_t i = 0; i < actual.numel(); ++i) {
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    const double most = room.defined() ? room.const_data_ptr<double>()[i] : 0;
+    if (!(std::abs(x[i] - y[i]) <= most)) return i;
+  }
+  return -1;
+}
+
+[[noreturn]] void report_wrong(const OpInQuestion& q, size_t i, int64_t position, const at::Tensor& actual,
+                               const Answer& answer, int64_t element) {
+  const auto number = [&](const at::Tensor& t) {
+    return t.defined() ? t.to(at::kDouble).expand(actual.sizes()).flatten()[element].item<double>() : 0.0;
+  };
+  throw Mismatched{{.condition = Condition::kRule,
+                    .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec,
+                                   ", is not what the op on the slices of its inputs comes to, whatever the "
+                                   "values: a rule of placements is wrong"),
+                    .position = position,
+                    .index = unravel(element, actual.sizes()),
+                    .actual = number(actual),
+                    .expected = number(answer.value),
+                    .bound = number(answer.tolerance)}};
+}
+
+// The slices that a rank must hold, where nothing pends: of the answer. Where something does: the same on all
+// ranks that hold the same term.
+void check_slice(const OpInQuestion& q, size_t i, const Slicing& plan, int64_t position, const at::Tensor& mine,
+                 const std::vector<Tensors>& results, const Answer& answer) {
+  if (mine.sizes() != at::IntArrayRef(plan.shapes[as_size(position)]))
+    throw Mismatched{{.condition = Condition::kRule,
+                      .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", has a slice of shape ",
+                                     at::IntArrayRef(plan.shapes[as_size(position)]),
+                                     " there, and the op makes one of ", mine.sizes()),
+                      .position = position}};
+  Answer part{{}, {}};
+  if (plan.partial_dims.empty()) {
+    part.value = cut(answer.value, plan, position);
+    if (answer.tolerance.defined())
+      part.tolerance = cut(answer.tolerance.expand(answer.value.sizes()), plan, position);
+  } else {
+    part.value = results[as_size(plan.first[as_size(position)])].at(i);
+    if (mine.is_floating_point()) part.tolerance = at::mul(part.value.abs(), kOtherPath);
+  }
+  if (const int64_t e = first_beyond(mine, part); e >= 0) report_wrong(q, i, position, mine, part, e);
+}
+
+void check_fold(const OpInQuestion& q, size_t i, const Slicing& plan, const std::vector<Tensors>& results,
+                const Answer& answer) {
+  Tensors terms;
+  for (int64_t t = 0; t < plan.terms; ++t) terms.push_back(at::empty_like(answer.value));
+  for (size_t p = 0; p < results.size(); ++p)
+    if (plan.first[p] == static_cast<int64_t>(p))
+      paste(results[p].at(i), plan, static_cast<int64_t>(p), terms[as_size(plan.term[p])]);
+  const at::Tensor folded = fold_terms(std::move(terms), plan.ops, plan.sizes);
+  if (const int64_t e = first_beyond(folded, answer); e >= 0) report_wrong(q, i, -1, folded, answer, e);
+}
+
+// What a rank has nothing of is nothing.
+Tensors nothing(const OpInQuestion& q, const RankRuns& runs, int64_t position, const std::vector<Answer>& whole) {
+  Tensors results(q.effects.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    if (q.outputs[i] != nullptr)
+      results[i] = at::empty(runs.output(i).shapes[as_size(position)], whole[i].value.options());
+  return results;
+}
+
+}  // namespace
+
+at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
+  if (!t.is_floating_point()) return t;
+  const at::Tensor wide = t.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  auto* numbers = wide.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i)
+    numbers[i] = ordinary_number(numbers[i], mixed((seed << 40) + static_cast<uint64_t>(i)));
+  return wide;
+}
+
+void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
+  if (!is_asked(q)) return;
+  const Asked asked = ordinary_inputs(q, recording, shadow);
+  const std::vector<Answer> whole = answers(q, asked);
+  const auto runs = RankRuns::in_float64(q, asked.terms, asked.mask);
+  std::vector<Tensors> results;
+  for (int64_t p = 0; p < runs.positions(); ++p) {
+    const int64_t twin = runs.twin(p);
+    results.push_back(twin >= 0               ? results[as_size(twin)]
+                      : runs.makes_nothing(p) ? nothing(q, runs, p, whole)
+                                              : runs.run(p));
+    for (size_t i = 0; i < q.effects.size(); ++i)
+      if (q.outputs[i] != nullptr) check_slice(q, i, runs.output(i), p, results.back().at(i), results, whole[i]);
+  }
+  for (size_t i = 0; i < q.effects.size(); ++i)
+    if (q.outputs[i] != nullptr && !runs.output(i).partial_dims.empty())
+      check_fold(q, i, runs.output(i), results, whole[i]);
+}
+
+}  // namespace lockstep::oracle

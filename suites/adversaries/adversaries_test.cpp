@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wherever an adversary comes to another result than the honest engine, the verdict is a failure; the honest
+// engine passes in all of these cases. Catches: a judge that believes what it is told.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/values/error.h"
+#include "suites/adversaries/adversary.h"
+#include "suites/core/suite.h"
+#include "suites/engines/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+struct Tally {
+  int acted = 0, passed = 0;
+  std::string first;  // that passed
+};
+
+// What is thrown is no lie: an engine that does not answer.
+std::optional<EngineResult> result_of(EngineUnderTest& engine, const oracle::Case& c) {
+  try {
+    return engine.run(c, true);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void meet(const Adversary& adversary, const oracle::Case& c, Tally& tally) {
+  LockstepEngine honest;
+  const auto liar = adversary.plant();
+  const auto right = result_of(honest, c), wrong = result_of(*liar, c);
+  if (!right || !wrong || !differ(*right, *wrong)) return;
+  ++tally.acted;
+  const auto& suite = find_suite(c.suite);
+  ASSERT_TRUE(std::holds_alternative<Passed>(judge_safely(suite, c, honest)))
+      << oracle::to_token(c) << explanation_of(judge_safely(suite, c, honest));
+  const auto outcome = judge_safely(suite, c, *liar);
+  if (std::holds_alternative<Failed>(outcome)) return;
+  ++tally.passed;
+  if (tally.first.empty()) tally.first = concat(oracle::to_token(c), "\n", explanation_of(outcome));
+}
+
+// The case in another floating dtype, but for values that are given as bits.
+oracle::Case in_dtype(oracle::Case c, c10::ScalarType dtype) {
+  for (auto& input : c.program.inputs)
+    if (c10::isFloatingType(input.dtype) && input.values.kind != oracle::ValueKind::kBits) input.dtype = dtype;
+  return c;
+}
+
+class Meets : public testing::TestWithParam<size_t> {};
+
+TEST_P(Meets, ItsJudge) {
+  constexpr int kCases = 30;
+  constexpr int64_t kMost = 3000;
+  const auto& adversary = adversaries()[GetParam()];
+  for (const auto& token : adversary.tokens) {
+    Tally tally;
+    const auto c = oracle::parse_token(token);
+    for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) meet(adversary, in_dtype(c, dtype), tally);
+    meet(adversary, c, tally);
+    EXPECT_GT(tally.acted, 0) << adversary.name << " does nothing in " << token;
+    EXPECT_EQ(tally.passed, 0) << adversary.name << ": " << adversary.hole << "\n" << tally.first;
+  }
+  if (adversary.suite[0] == '\0') return;
+  Tally tally;
+  const auto& suite = find_suite(adversary.suite);
+  int met = 0;
+  for (int64_t index = 0; met < kCases && index < kMost; ++index) {
+    const auto c = suite.generate(20, index);
+    if (!adversary.touches(c)) continue;
+    meet(adversary, c, tally);
+    ++met;
+  }
+  EXPECT_EQ(tally.passed, 0) << adversary.name << ": " << adversary.hole << "\n" << tally.first;
+}
+
+std::string name_of(const testing::TestParamInfo<size_t>& info) {
+  std::string name = adversaries()[info.param].name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Each, Meets, testing::Range(size_t{0}, adversaries().size()), name_of);
+
+// Catches: two adversaries of one name, of which a report would show one.
+TEST(Adversaries, HaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const auto& a : adversaries()) {
+    EXPECT_TRUE(names.insert(a.name).second) << a.name;
+    EXPECT_FALSE(a.tokens.empty()) << a.name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::suites
