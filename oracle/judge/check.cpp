@@ -131,7 +131,24 @@ class Checker {
     result_.explained.push_back(std::move(*explanation));
   }
 
+  // The engine's entry is the one that the Program asked for here: a value of its own, which alone stands for
+  // what is read of it. One that moves nothing has none.
+  void step_redistribution(const RecordedOp& op) {
+    const Window &from = op.inputs[0], &to = op.results[0];
+    for (; !at_end() && passed_over(entry()); ++next_) forgive(*passed_over(entry()), entry().op);
+    shadow_.copy(from, to);
+    if (at_end() || entry().op != kRedistribute || entry().implicit || entry().outputs.size() != 1 ||
+        !reads(op, entry().inputs.at(0)))
+      return;
+    const Spec& got = *entry().outputs[0].spec;
+    if (got != got.with_placements(op.target->placements, op.target->order)) return;
+    note(judge_redistribution(entry(), recording_, shadow_, &op));
+    ++result_.redistributions;
+    ++next_;
+  }
+
   void step(const RecordedOp& op) {
+    if (op.target) return step_redistribution(op);
     if (op.inputs.empty() && alone(op.op->name)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
       const bool constant = op.inputs.empty() || reads_constants(op);
@@ -246,7 +263,7 @@ class Checker {
     if (leaves_unset(op.op->name)) {
       for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
     } else if (op.op->name == kClone) {
-      shadow_.add_copy(op.inputs.at(0), op.results.at(0));
+      shadow_.copy(op.inputs.at(0), op.results.at(0));
     }
   }
 

@@ -38,8 +38,10 @@ struct OpInQuestion {
 // Asks both questions. How the entry differs from the plain answer on the same inputs; empty if it has its
 // bits. The shadow learns the results. Throws Mismatched.
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
+// @param asked the Program's own redistribution: from what it reads to a value of its own. Null: one that the
+// engine inserted, or a backward pass: another rendition of the same value.
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
-                                                Shadow& shadow);
+                                                Shadow& shadow, const RecordedOp* asked = nullptr);
 
 // The values of a rendition, pending terms folded in their dtype and default order.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);

@@ -212,13 +212,17 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
 }  // namespace
 
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
-                                                Shadow& shadow) {
+                                                Shadow& shadow, const RecordedOp* asked) {
   if (entry.inputs.size() != 1 || entry.outputs.size() != 1)
     report_mismatch(Condition::kSequence, "a redistribution has one input and one result");
   const TensorRecord &in = entry.inputs[0], &out = entry.outputs[0];
   if (in.spec == nullptr || out.spec == nullptr)
     report_mismatch(Condition::kClosed, "it moves an undefined tensor");
-  const auto sightings = shadow.recognise(in);
+  std::vector<Shadow::Sighting> sightings;
+  if (asked == nullptr)
+    sightings = shadow.recognise(in);
+  else
+    sightings.push_back({asked->inputs[0], shadow.find(asked->inputs[0], in)});
   if (sightings.empty())
     report_mismatch(Condition::kClosed, "it reads a value, placed as ", *in.spec,
                     ", that is neither an input of the Program nor the result of an earlier op");
@@ -231,9 +235,16 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
                          " does not hold its part of ", *out.spec, " of what was ", *in.spec,
                          ", in the order that is declared", entry.order.empty() ? "" : ": ",
                          entry.order.empty() ? "" : to_string(entry.order));
-    if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
-    shadow.learn(sighting.window, moved.rendition, out);
     if (!explanation) explanation = std::move(moved.explanation);
+    if (asked != nullptr) {
+      const Window& to = asked->results[0];
+      const RenditionPtr own = shadow.copy(sighting.window, to, moved.rendition);
+      shadow.set(to, own);
+      shadow.learn(to, own, out);
+    } else {
+      if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
+      shadow.learn(sighting.window, moved.rendition, out);
+    }
   }
   return explanation;
 }

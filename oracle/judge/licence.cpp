@@ -28,8 +28,10 @@ constexpr auto kLicences = std::to_array<Licence>({
     {Operands::kNone, "min", Provided::kNothing, "amin min all", "the least of the least"},
 
     {Operands::kAll, kEvery, Provided::kSameDtype,
-     "alias as_strided clone copy detach diagonal expand flip lift_fresh lift_fresh_copy permute positive _reshape_alias "
-     "roll select slice split split_with_sizes squeeze t _to_copy transpose unbind unsqueeze _unsafe_view view",
+     "alias as_strided clone copy detach diagonal expand flip lift_fresh lift_fresh_copy permute positive "
+     "_reshape_alias "
+     "roll select slice split split_with_sizes squeeze t _to_copy transpose unbind unsqueeze _unsafe_view "
+     "view",
      "each element of the result is one of the input"},
     {Operands::kAll, kElementwise, Provided::kSameDtype, "cat stack",
      "each element of the result is one of an input, and all pend alike"},
@@ -52,7 +54,8 @@ constexpr auto kLicences = std::to_array<Licence>({
      "empty_like full_like new_empty new_empty_strided new_full new_ones new_zeros ones_like zeros_like",
      "it reads no value"},
     {Operands::kAny, kEvery, Provided::kNothing,
-     "bernoulli.p cauchy exponential geometric log_normal normal_functional rand_like randint_like randn_like "
+     "bernoulli.p cauchy exponential geometric log_normal normal_functional rand_like randint_like "
+     "randn_like "
      "random uniform",
      "it draws as many values as there are, and reads none"},
 });
@@ -89,7 +92,8 @@ std::vector<Row> rows_of(const OpInQuestion& q, int64_t dim) {
       if (const auto op = pends(q.inputs[i], dim)) rows[r].takes.emplace_back(i, *op);
     }
     for (size_t k = 0; k < q.outputs.size(); ++k)
-      if (const auto op = pends(q.outputs[k], dim); op && (!lists || k == r)) rows[r].leaves.emplace_back(k, *op);
+      if (const auto op = pends(q.outputs[k], dim); op && (!lists || k == r))
+        rows[r].leaves.emplace_back(k, *op);
   }
   return rows;
 }
@@ -114,7 +118,8 @@ bool same_dtype(const OpInQuestion& q, const Row& row) {
 // alpha and beta, and the lists or scalars that stand for them.
 bool positive_factors(const RecordedOp& op) {
   for (size_t a = 0; a < op.args.size(); ++a)
-    if ((op.op->args[a].name == "alpha" || op.op->args[a].name == "beta") && !positive(op.args[a])) return false;
+    if ((op.op->args[a].name == "alpha" || op.op->args[a].name == "beta") && !positive(op.args[a]))
+      return false;
   return true;
 }
 
@@ -171,8 +176,9 @@ bool reductions_fit(const Licence& l, const Row& row) {
 
 bool allows(const Licence& l, const OpInQuestion& q, const Row& row, const Recording& recording) {
   const auto& name = q.op.op->name;
-  return (has(l.ops, family_key(name)) || has(l.ops, std::string_view(name).substr(6))) && operands_fit(l, row) &&
-         (l.operands == Operands::kAny || reductions_fit(l, row)) && is_provided(l, q, row, recording);
+  return (has(l.ops, family_key(name)) || has(l.ops, std::string_view(name).substr(6))) &&
+         operands_fit(l, row) && (l.operands == Operands::kAny || reductions_fit(l, row)) &&
+         is_provided(l, q, row, recording);
 }
 
 }  // namespace
@@ -193,9 +199,10 @@ std::string unlicensed(const OpInQuestion& q, const Recording& recording) {
                       [&](const Licence& l) { return allows(l, q, row, recording); }))
         continue;
       return concat("no licence allows it to ",
-                    row.takes.empty()    ? "leave a reduction that pends"
-                    : row.leaves.empty() ? "read terms of a reduction that pends as values"
-                                         : "pass a reduction that pends, on these operands with these factors,",
+                    row.takes.empty() ? "leave a reduction that pends"
+                    : row.leaves.empty()
+                        ? "read terms of a reduction that pends as values"
+                        : "pass a reduction that pends, on these operands with these factors,",
                     " over mesh dimension ", d);
     }
   return "";

@@ -43,7 +43,8 @@ std::string malformed(const TimelineEntry& entry) {
     return concat("it has ", entry.outputs.size(), " results and says of ", entry.aliases.size(),
                   " whose memory they are");
   for (const int64_t alias : entry.aliases)
-    if (alias < -1 || alias >= std::ssize(entry.inputs)) return concat("a result is input ", alias, ", of ", entry.inputs.size());
+    if (alias < -1 || alias >= std::ssize(entry.inputs))
+      return concat("a result is input ", alias, ", of ", entry.inputs.size());
   if (auto problem = malformed(entry.inputs, "input "); !problem.empty()) return problem;
   return malformed(entry.outputs, "result ");
 }

@@ -8,8 +8,8 @@
 
 namespace lockstep::oracle {
 
-// What does not fit within the entry, or ""; the lengths of its lists agree, and each tensor has a digest, and
-// strides if it gives them, for every position of its mesh.
+// What does not fit within the entry, or ""; the lengths of its lists agree, and each tensor has a digest,
+// and strides if it gives them, for every position of its mesh.
 std::string malformed(const TimelineEntry& entry);
 // The same of one tensor.
 std::string malformed(const TensorRecord& record);

@@ -32,8 +32,8 @@ at::Tensor laid_out(const at::Tensor& term, const Slicing& plan, int64_t positio
   fits = fits && (dense.numel() == 0 || reach <= most);
   const at::Tensor local = fits ? cut(term, plan, position, stride) : at::Tensor();
   if (!fits || !same_bits(local, dense))
-    report_mismatch_at(position, Condition::kOp, "input ", input, " cannot lie in memory with strides ", stride,
-                       ", as it says: its slice has the shape ", at::IntArrayRef(shape));
+    report_mismatch_at(position, Condition::kOp, "input ", input, " cannot lie in memory with strides ",
+                       stride, ", as it says: its slice has the shape ", at::IntArrayRef(shape));
   return local;
 }
 
@@ -58,8 +58,8 @@ int64_t RankRuns::twin(int64_t position) const {
   const auto same = [&](int64_t p) {
     for (size_t i = 0; i < input_plans_.size(); ++i) {
       const auto& plan = input_plans_[i];
-      if (plan && (plan->first[as_size(p)] != plan->first[as_size(position)] ||
-                   stride(i, p) != stride(i, position)))
+      if (plan &&
+          (plan->first[as_size(p)] != plan->first[as_size(position)] || stride(i, p) != stride(i, position)))
         return false;
     }
     return std::all_of(output_plans_.begin(), output_plans_.end(), [&](const SlicingPtr& plan) {
@@ -111,7 +111,8 @@ Tensors RankRuns::run(int64_t position) const {
   }
   if (mask_.defined()) inputs.push_back(cut(mask_, *output_plans_.at(1), position));
   try {
-    return apply_local(q_.op, q_.effects, std::move(inputs), {input_specs_, output_specs_, position, float64_});
+    return apply_local(q_.op, q_.effects, std::move(inputs),
+                       {input_specs_, output_specs_, position, float64_});
   } catch (const c10::Error& e) {
     report_mismatch_at(position, Condition::kRule, "the op is refused on the slices that it says it ran on: ",
                        e.what_without_backtrace());

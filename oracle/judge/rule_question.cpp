@@ -48,6 +48,12 @@ uint64_t mixed(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
+// What says where another tensor is read or written, or which of its elements count.
+bool is_place(const ArgInfo& info) {
+  static constexpr std::array kNames = {"index", "indices", "target", "mask", "condition"};
+  return std::find(kNames.begin(), kNames.end(), info.name) != kNames.end();
+}
+
 double ordinary_number(double x, uint64_t word) {
   const double part = std::ldexp(static_cast<double>(word >> 11), -53), size = std::abs(x);
   if (size >= 0x1p-10 && size <= 0x1p10) return x * (1 - part * 0x1p-6);
@@ -63,10 +69,14 @@ struct Asked {
 
 Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
   Asked asked;
+  std::vector<const ArgInfo*> names;
+  for (size_t a = 0; a < q.op.args.size(); ++a)
+    for (int64_t k = 0; k < q.op.tensors_per_arg[a]; ++k) names.push_back(&q.op.op->args[a]);
   for (size_t i = 0; i < q.op.inputs.size(); ++i) {
     const Window& window = q.op.inputs[i];
     size_t same = 0;  // what is one tensor stays one
-    while (same < i && !(window.defined() && q.op.inputs[same] == window && q.renditions[same] == q.renditions[i]))
+    while (same < i &&
+           !(window.defined() && q.op.inputs[same] == window && q.renditions[same] == q.renditions[i]))
       ++same;
     Tensors terms;
     if (same < i) {
@@ -76,7 +86,9 @@ Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const S
     }
     if (window.defined()) {
       const Rendition& r = *q.renditions[i];
-      for (const at::Tensor& t : shadow.terms(window, r)) terms.push_back(ordinary(t, i * 64 + terms.size()));
+      for (const at::Tensor& t : shadow.terms(window, r))
+        terms.push_back(is_place(*names[i]) && !t.is_floating_point() ? t
+                                                                      : ordinary(t, i * 64 + terms.size()));
       asked.whole.push_back(widen(terms, r.ops, r.sizes));
     } else {
       asked.whole.emplace_back();
@@ -123,7 +135,9 @@ std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
 
 // The first element, row-major, that is neither the other nor within its tolerance; -1: there is none.
 int64_t first_beyond(const at::Tensor& actual, const Answer& answer) {
-  const auto dense = [&](const at::Tensor& t) { return t.to(at::kDouble).expand(actual.sizes()).contiguous(); };
+  const auto dense = [&](const at::Tensor& t) {
+    return t.to(at::kDouble).expand(actual.sizes()).contiguous();
+  };
   const at::Tensor a = dense(actual), e = dense(answer.value);
   const at::Tensor room = answer.tolerance.defined() ? dense(answer.tolerance) : at::Tensor();
   const double *x = a.const_data_ptr<double>(), *y = e.const_data_ptr<double>();
@@ -153,14 +167,15 @@ int64_t first_beyond(const at::Tensor& actual, const Answer& answer) {
 
 // The slices that a rank must hold, where nothing pends: of the answer. Where something does: the same on all
 // ranks that hold the same term.
-void check_slice(const OpInQuestion& q, size_t i, const Slicing& plan, int64_t position, const at::Tensor& mine,
-                 const std::vector<Tensors>& results, const Answer& answer) {
+void check_slice(const OpInQuestion& q, size_t i, const Slicing& plan, int64_t position,
+                 const at::Tensor& mine, const std::vector<Tensors>& results, const Answer& answer) {
   if (mine.sizes() != at::IntArrayRef(plan.shapes[as_size(position)]))
-    throw Mismatched{{.condition = Condition::kRule,
-                      .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", has a slice of shape ",
-                                     at::IntArrayRef(plan.shapes[as_size(position)]),
-                                     " there, and the op makes one of ", mine.sizes()),
-                      .position = position}};
+    throw Mismatched{
+        {.condition = Condition::kRule,
+         .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec, ", has a slice of shape ",
+                        at::IntArrayRef(plan.shapes[as_size(position)]), " there, and the op makes one of ",
+                        mine.sizes()),
+         .position = position}};
   Answer part{{}, {}};
   if (plan.partial_dims.empty()) {
     part.value = cut(answer.value, plan, position);
@@ -185,7 +200,8 @@ void check_fold(const OpInQuestion& q, size_t i, const Slicing& plan, const std:
 }
 
 // What a rank has nothing of is nothing.
-Tensors nothing(const OpInQuestion& q, const RankRuns& runs, int64_t position, const std::vector<Answer>& whole) {
+Tensors nothing(const OpInQuestion& q, const RankRuns& runs, int64_t position,
+                const std::vector<Answer>& whole) {
   Tensors results(q.effects.size());
   for (size_t i = 0; i < results.size(); ++i)
     if (q.outputs[i] != nullptr)
@@ -193,10 +209,23 @@ Tensors nothing(const OpInQuestion& q, const RankRuns& runs, int64_t position, c
   return results;
 }
 
+// Odd, so that no product of them vanishes, and positive, so that nothing is divided or raised to what it
+// cannot be; booleans are true, but for a few of several.
+at::Tensor small_integers(const at::Tensor& t, uint64_t seed) {
+  const at::Tensor words = at::empty(t.sizes(), at::kLong);
+  auto* numbers = words.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < words.numel(); ++i) {
+    const uint64_t word = mixed((seed << 40) + static_cast<uint64_t>(i));
+    numbers[i] =
+        t.scalar_type() != at::kBool ? static_cast<int64_t>(word % 50) * 2 + 1 : i == 0 || word % 4 != 0;
+  }
+  return words.to(t.scalar_type());
+}
+
 }  // namespace
 
 at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
-  if (!t.is_floating_point()) return t;
+  if (!t.is_floating_point()) return small_integers(t, seed);
   const at::Tensor wide = t.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
   auto* numbers = wide.mutable_data_ptr<double>();
   for (int64_t i = 0; i < wide.numel(); ++i)
@@ -216,7 +245,8 @@ void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& s
                       : runs.makes_nothing(p) ? nothing(q, runs, p, whole)
                                               : runs.run(p));
     for (size_t i = 0; i < q.effects.size(); ++i)
-      if (q.outputs[i] != nullptr) check_slice(q, i, runs.output(i), p, results.back().at(i), results, whole[i]);
+      if (q.outputs[i] != nullptr)
+        check_slice(q, i, runs.output(i), p, results.back().at(i), results, whole[i]);
   }
   for (size_t i = 0; i < q.effects.size(); ++i)
     if (q.outputs[i] != nullptr && !runs.output(i).partial_dims.empty())

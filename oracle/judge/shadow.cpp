@@ -104,7 +104,6 @@ RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
       return it->second.sighting.rendition;
   remember(window);
   if (window.numel() == 0) return find_empty(window, record);
-  import_copies(window);
   for (const RenditionPtr& r : renditions(window)) {
     if (!shows(record, window, *r)) continue;
     const RenditionPtr found = r;
@@ -156,25 +155,20 @@ std::vector<RenditionPtr>& Shadow::renditions(const Window& window) {
   return list;
 }
 
-void Shadow::add_copy(const Window& from, const Window& to, size_t first) {
-  const auto originals = renditions(from);
-  for (size_t i = first; i < originals.size(); ++i) {
-    if (originals[i]->plain()) continue;
-    Slicing signature;
-    signature.partial_dims = originals[i]->partial_dims;
-    signature.ops = originals[i]->ops;
-    signature.sizes = originals[i]->sizes;
-    add(to, rendition(to, terms(from, *originals[i]), signature));
-  }
+RenditionPtr Shadow::copy(const Window& from, const Window& to, const RenditionPtr& rendition) const {
+  if (rendition->plain()) return rendition;
+  Slicing signature;
+  signature.partial_dims = rendition->partial_dims;
+  signature.ops = rendition->ops;
+  signature.sizes = rendition->sizes;
+  return this->rendition(to, terms(from, *rendition), signature);
 }
 
-void Shadow::import_copies(const Window& window) {
-  const Recording::Copy* copy = recording_.copy(window);
-  if (copy == nullptr) return;
-  import_copies(copy->from);
-  size_t& done = imported_[window.id()];
-  add_copy(copy->from, copy->to, done);
-  done = renditions(copy->from).size();
+void Shadow::copy(const Window& from, const Window& to) {
+  std::vector<RenditionPtr> copies;
+  for (const RenditionPtr& r : renditions(from)) copies.push_back(copy(from, to, r));
+  remember(to);
+  renditions_[{to.id(), to.epoch}] = std::move(copies);
 }
 
 bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const {

@@ -43,9 +43,10 @@ class Shadow {
   void set(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
-  // The renditions of `from` that are not plain, also of `to`, which has the same values in a layout of its
-  // own.
-  void add_copy(const Window& from, const Window& to, size_t first = 0);
+  // `to` has the values of `from`, in a layout of its own.
+  void copy(const Window& from, const Window& to);
+  // The same rendition of those values.
+  RenditionPtr copy(const Window& from, const Window& to, const RenditionPtr& rendition) const;
 
   // The rendition of the window that the record shows, by signature and digests; null if there is none.
   RenditionPtr find(const Window& window, const TensorRecord& record);
@@ -71,7 +72,6 @@ class Shadow {
   };
 
   std::vector<RenditionPtr>& renditions(const Window& window);
-  void import_copies(const Window& window);
   // Of no element: nothing tells one such value from another, whatever pends.
   RenditionPtr find_empty(const Window& window, const TensorRecord& record);
   bool shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const;
@@ -79,7 +79,6 @@ class Shadow {
 
   const Recording& recording_;
   std::unordered_map<Moment, std::vector<RenditionPtr>, MomentHash> renditions_;
-  std::unordered_map<const c10::StorageImpl*, size_t> imported_;
   std::unordered_multimap<uint64_t, Known> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<Seen>> seen_;
 };

@@ -261,7 +261,7 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const auto copy = [&result](const at::Tensor& value, const Target& target) {
     const at::DisableRecordFunctionGuard unseen;
     at::Tensor copied = copy_of(value, target);
-    result.recording.add_copy(value, copied);
+    result.recording.add_redistribution(value, copied, target);
     return copied;
   };
   const RecordingScope recorder(result.recording);

@@ -170,11 +170,6 @@ at::Tensor Recording::read(const Window& window) const {
   return tensor_in(frozen == frozen_.end() ? window.storage : frozen->second, window);
 }
 
-const Recording::Copy* Recording::copy(const Window& window) const {
-  const auto found = copies_.find(window.id());
-  return found == copies_.end() || window.epoch != 0 ? nullptr : &found->second;
-}
-
 void Recording::freeze(const c10::Storage& storage) {
   int64_t& epoch = epochs_[storage.unsafeGetStorageImpl()];
   const auto bytes = static_cast<int64_t>(storage.nbytes());
@@ -184,8 +179,15 @@ void Recording::freeze(const c10::Storage& storage) {
   ++epoch;
 }
 
-void Recording::add_copy(const at::Tensor& from, const at::Tensor& to) {
-  copies_.insert_or_assign(to.storage().unsafeGetStorageImpl(), Copy{window(from), window(to)});
+void Recording::add_redistribution(const at::Tensor& from, const at::Tensor& to, const Target& target) {
+  RecordedOp op;
+  op.op = &find_operator("aten::clone");
+  op.args = {c10::IValue(), c10::IValue()};
+  op.tensors_per_arg = {1, -1};
+  op.inputs = {window(from)};
+  op.results = {window(to)};
+  op.target = target;
+  ops.push_back(std::move(op));
 }
 
 RecordingScope::RecordingScope(Recording& recording) {

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "oracle/program/program.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::oracle {
@@ -61,6 +62,7 @@ struct RecordedOp {
   std::vector<Window> results;            // returned tensors, flattened
   std::vector<size_t> written;            // inputs that the op writes to
   std::optional<uint64_t> random_offset;  // of the stream before a random op
+  std::optional<Target> target;  // of a redistribution that the Program asks for: to the plain run a copy
 };
 
 class Recording {
@@ -72,19 +74,13 @@ class Recording {
   Window window(const at::Tensor& tensor) const;
   // The value as it was at the window's epoch. Does not own history.
   at::Tensor read(const Window& window) const;
-  // How the storage of a window came to be, if add_copy told: a copy of `from`, first seen as `to`.
-  struct Copy {
-    Window from, to;
-  };
-  const Copy* copy(const Window& window) const;
   // Of which storage a write is about to happen: keeps the values readable, and begins the next epoch.
   void freeze(const c10::Storage& storage);
-  void add_copy(const at::Tensor& from, const at::Tensor& to);
+  void add_redistribution(const at::Tensor& from, const at::Tensor& to, const Target& target);
 
  private:
   std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;
   std::unordered_map<Moment, c10::Storage, MomentHash> frozen_;
-  std::unordered_map<const c10::StorageImpl*, Copy> copies_;
 };
 
 // While alive, the plain ops of this thread are recorded, nested ones only within ops that decompose above

@@ -42,7 +42,8 @@ bool differ(const EngineResult& a, const EngineResult& b) {
     if (differ(a.values[i], b.values[i])) return true;
   if (a.timeline.size() != b.timeline.size()) return true;
   for (size_t k = 0; k < a.timeline.size(); ++k)
-    if (differ(a.timeline[k].inputs, b.timeline[k].inputs) || differ(a.timeline[k].outputs, b.timeline[k].outputs) ||
+    if (differ(a.timeline[k].inputs, b.timeline[k].inputs) ||
+        differ(a.timeline[k].outputs, b.timeline[k].outputs) ||
         a.timeline[k].args.size() != b.timeline[k].args.size())
       return true;
   return false;

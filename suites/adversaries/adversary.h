@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adversaries: engines that are wrong and say so of themselves that it agrees. Values, timeline and declared order
-// fit each other; what a judge believes instead of asking, they say. They are the holes of judges that were, and
-// none is to be made again.
-// Law: wherever an adversary comes to another result than the honest engine, the verdict is a failure.
+// Adversaries: engines that are wrong and say so of themselves that it agrees. Values, timeline and declared
+// order fit each other; what a judge believes instead of asking, they say. They are the holes of judges that
+// were, and none is to be made again. Law: wherever an adversary comes to another result than the honest
+// engine, the verdict is a failure.
 #pragma once
 #include <span>
 #include <string>
@@ -19,6 +19,7 @@ struct Adversary {
   const char* suite = "";           // whose generated cases it meets besides; empty: none
   Touches touches = any;            // which of them
   Plant plant;
+  bool of_nothing = false;  // it lies of what has no elements, too
 };
 std::span<const Adversary> adversaries();
 

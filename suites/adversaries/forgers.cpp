@@ -25,7 +25,8 @@ void reduces_narrowly(const oracle::Case& c, EngineResult& result) {
   if (c.program.calls.size() != 1 || result.timeline.size() != 1) return;
   auto& order = result.timeline[0].order;
   auto& value = result.values.back();
-  if (order.slices.size() != 1 || !c10::isFloatingType(value.spec->dtype()) || value.spec->has_partial()) return;
+  if (order.slices.size() != 1 || !c10::isFloatingType(value.spec->dtype()) || value.spec->has_partial())
+    return;
   order.slices[0].root.dtype = narrower(value.spec->dtype());
   const auto& source = result.values.front();
   const auto whole = oracle::reduce(source.locals, *source.spec, order);
@@ -49,7 +50,8 @@ void strides_of_results(const oracle::Case& c, EngineResult& result) {
 
 // A sum reads the first row again and again, and says that its rows are one.
 void reads_one_row(const oracle::Case& c, EngineResult& result) {
-  if (c.program.calls.size() != 1 || c.program.calls[0].op != "aten::sum" || result.timeline.size() != 1) return;
+  if (c.program.calls.size() != 1 || c.program.calls[0].op != "aten::sum" || result.timeline.size() != 1)
+    return;
   auto& read = result.timeline[0].inputs[0];
   auto& value = result.values.back();
   for (size_t p = 0; p < value.locals.size(); ++p) {
@@ -66,8 +68,8 @@ void huge_strides(const oracle::Case&, EngineResult& result) {
   for (auto& entry : result.timeline)
     for (auto& input : entry.inputs)
       if (input.spec != nullptr && input.spec->ndim() > 0)
-        input.strides.assign(input.digests.size(), std::vector<int64_t>(
-                                                       static_cast<size_t>(input.spec->ndim()), int64_t{1} << 40));
+        input.strides.assign(input.digests.size(),
+                             std::vector<int64_t>(static_cast<size_t>(input.spec->ndim()), int64_t{1} << 40));
 }
 
 // ---- what has no elements ----
@@ -82,7 +84,8 @@ void empty_of_another_shape(const oracle::Case&, EngineResult& result) {
   each_empty(result, [](const at::Tensor& t) { return at::empty({0, 7, 1}, t.options()); });
 }
 void empty_of_another_dtype(const oracle::Case&, EngineResult& result) {
-  each_empty(result, [](const at::Tensor& t) { return t.to(t.scalar_type() == at::kInt ? at::kLong : at::kInt); });
+  each_empty(result,
+             [](const at::Tensor& t) { return t.to(t.scalar_type() == at::kInt ? at::kLong : at::kInt); });
 }
 
 // ---- what is no result ----
@@ -150,19 +153,43 @@ constexpr const char* kMatrix =
 
 std::vector<Adversary> forgers() {
   return {
-      {"reduces-narrowly", "the dtype of an order",
-       {"v1:redistribute;mesh=4;seed=1;dev=1x256;x0=f32[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[R])#2b11096b",
-        "v1:redistribute;mesh=4;seed=1;dev=1x256;x0=f64[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[R])#dce34564",
-        "v1:redistribute;mesh=4;seed=1;dev=1x256;x0=f16[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[S0])#e35f8e72"},
-       "redistribute", many_ranks, with_result(reduces_narrowly)},
-      {"strides-of-results", "the strides of a result", {kMatrix}, "ops", any, with_result(strides_of_results)},
-      {"reads-one-row", "the strides of what is read",
-       {"v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[6x5]:normal(1)@[S0];v0=aten::sum(x0,none)#d3bf8282"}, "", any,
+      {"reduces-narrowly",
+       "the dtype of an order",
+       {"v1:program;mesh=4;seed=1;dev=1x256;x0=f32[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[R])#"
+        "db9095b7",
+        "v1:program;mesh=4;seed=1;dev=1x256;x0=f64[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[R])#"
+        "c60e7a70",
+        "v1:program;mesh=4;seed=1;dev=1x256;x0=f16[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[S0])#"
+        "da66697a"},
+       "",
+       any,
+       with_result(reduces_narrowly)},
+      {"strides-of-results",
+       "the strides of a result",
+       {kMatrix},
+       "ops",
+       any,
+       with_result(strides_of_results)},
+      {"reads-one-row",
+       "the strides of what is read",
+       {"v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[6x5]:normal(1)@[S0];v0=aten::sum(x0,none)#d3bf8282"},
+       "",
+       any,
        with_result(reads_one_row)},
-      {"empty-of-another-shape", "the shape of what has no elements", {kNothing}, "ops", any,
-       with_result(empty_of_another_shape)},
-      {"empty-of-another-dtype", "the dtype of what has no elements", {kNothing}, "ops", any,
-       with_result(empty_of_another_dtype)},
+      {"empty-of-another-shape",
+       "the shape of what has no elements",
+       {kNothing},
+       "ops",
+       any,
+       with_result(empty_of_another_shape),
+       true},
+      {"empty-of-another-dtype",
+       "the dtype of what has no elements",
+       {kNothing},
+       "ops",
+       any,
+       with_result(empty_of_another_dtype),
+       true},
       {"local-lost", "the number of locals", {kMatrix}, "ops", many_ranks, with_result(local_lost)},
       {"local-more", "the number of locals", {kMatrix}, "ops", many_ranks, with_result(local_more)},
       {"local-undefined", "that there is a local", {kMatrix}, "ops", any, with_result(local_undefined)},
@@ -170,12 +197,23 @@ std::vector<Adversary> forgers() {
       {"digest-lost", "the length of lists", {kMatrix}, "", any, with_result(digest_lost)},
       {"placements-lost", "that a value has placements", {kMatrix}, "", any, with_result(placements_lost)},
       {"arguments-lost", "the length of lists", {kMatrix}, "", any, with_result(arguments_lost)},
-      {"huge-strides", "the strides of what is read",
-       {"v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[6x5]:normal(1)@[S0];v0=aten::sum(x0,none)#d3bf8282"}, "", any,
+      {"huge-strides",
+       "the strides of what is read",
+       {"v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[6x5]:normal(1)@[S0];v0=aten::sum(x0,none)#d3bf8282"},
+       "",
+       any,
        with_result(huge_strides)},
-      {"reads-the-copy", "a value stands for another of its bits", {kThereAndBack}, "", any,
+      {"reads-the-copy",
+       "a value stands for another of its bits",
+       {kThereAndBack},
+       "",
+       any,
        with_program(reads_the_copy)},
-      {"reads-the-original", "a value stands for another of its bits", {kThereAndOn}, "", any,
+      {"reads-the-original",
+       "a value stands for another of its bits",
+       {kThereAndOn},
+       "",
+       any,
        with_program(reads_the_original)},
   };
 }

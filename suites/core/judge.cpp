@@ -92,6 +92,17 @@ Divergence other(const oracle::Case& c, size_t value, const char* verdict, const
   return {value, verdict, concat(value_name(c, value), ": ", text), {}};
 }
 
+// The whole tensor lies as on one device, where strides say anything.
+std::optional<Divergence> wrong_stride(const oracle::Case& c, size_t value, const at::Tensor& plain,
+                                       const Spec& spec) {
+  for (int64_t d = 0; d < plain.dim() && plain.numel() > 0; ++d)
+    if (plain.size(d) > 1 && spec.stride()[static_cast<size_t>(d)] != plain.stride(d))
+      return other(c, value, "stride",
+                   concat(to_string(spec), " has strides ", at::IntArrayRef(spec.stride()),
+                          ", but on one device ", plain.strides()));
+  return std::nullopt;
+}
+
 // What a rank holds has the dtype and the shape of its slice, also where it has no element.
 std::optional<Divergence> malformed(const oracle::Case& c, size_t value, const EngineValue& got) {
   const Spec& spec = *got.spec;
@@ -126,6 +137,7 @@ std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const a
                  concat(to_string(spec), ", but on one device ", dtype_name(plain.scalar_type()), "[",
                         shape_text(plain.sizes().vec()), "]"));
   if (auto d = wrong_target(c, value, spec)) return d;
+  if (auto d = wrong_stride(c, value, plain, spec)) return d;
   return malformed(c, value, got);
 }
 
