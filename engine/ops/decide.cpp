@@ -275,10 +275,29 @@ bool has_reductions(const Placements& placements, const std::vector<TensorMeta>&
   return true;
 }
 
+// Each tensor of the call is placed, on dimensions that it has: a rule may be a user's.
+bool fits(const Placements& placements, const std::vector<TensorMeta>& metas) {
+  if (placements.size() != metas.size()) return false;
+  for (size_t i = 0; i < metas.size(); ++i)
+    if (metas[i].defined && shard_dim(placements[i]) >= metas[i].ndim()) return false;
+  return true;
+}
+
+void check_fits(const OpCall& call, const Row& row) {
+  const bool even = std::all_of(row.even.begin(), row.even.end(), [&](const InputDim& e) {
+    return e.input < call.inputs.size() && e.dim >= 0 && e.dim < call.inputs[e.input].ndim();
+  });
+  LOCKSTEP_CHECK(fits(row.inputs, call.inputs) && fits(row.outputs, call.outputs) && even, "[", call.name,
+                 "] its rule has the row ", to_string(row.inputs), " -> ", to_string(row.outputs),
+                 ", but the call has ", call.inputs.size(), " tensors and ", call.outputs.size(),
+                 " results: a row has a placement for each of them, on a dimension that it has");
+}
+
 }  // namespace
 
 Rows legal_rows(const OpEntry& entry, const OpCall& call) {
   auto rows = entry.rows(call);
+  for (const auto& row : rows) check_fits(call, row);
   std::erase_if(rows, [&call](const Row& row) {
     return !has_reductions(row.inputs, call.inputs) || !has_reductions(row.outputs, call.outputs);
   });

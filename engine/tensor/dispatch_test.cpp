@@ -184,6 +184,21 @@ TEST_F(DispatchTest, ARegisteredRuleHoldsFromTheNextCall) {
   EXPECT_EQ(relu(), "[S0,R]");
 }
 
+// Catches: a user's row that is read beyond its end, or beyond the dimensions of a tensor.
+TEST_F(DispatchTest, RowsThatDoNotFitAreRefused) {
+  const auto x = place(ramp({4, 6}), Shard{0}, kR);
+  const Row wrong[] = {{{}, {kR}, {}},         {{kR}, {}, {}},         {{kR}, {kR, kR}, {}},
+                       {{Shard{2}}, {kR}, {}}, {{kR}, {Shard{5}}, {}}, {{kR, kR}, {kR}, {}},
+                       {{kR}, {kR}, {{3, 0}}}, {{kR}, {kR}, {{0, 2}}}};
+  for (const auto& row : wrong) {
+    register_sharding("aten::relu", [row](const OpCall&) { return Rows{row}; });
+    EXPECT_TRUE(says(error_of([&] { at::relu(x); }),
+                     {"aten::relu", "its rule has the row", "1 tensors and 1 results"}));
+    unregister_sharding("aten::relu");
+  }
+  EXPECT_EQ(to_string(spec(at::relu(x)).placements()), "[S0,R]");
+}
+
 // Catches: a collective that nobody asked for where they are forbidden.
 TEST_F(DispatchTest, ExplicitRedistributionNamesWhatIsMissing) {
   auto x = place(ramp({4, 6}), Shard{0}, kR), y = place(ramp({4, 6}), Shard{1}, kR);
