@@ -156,15 +156,16 @@ void print_verdicts(const RunSummary& s) {
   print("all", total);
 }
 
-// "gave up: 3 aten::view (view) in program"
+// "gave up: 3 aten::view (view) in program", "refused: 3 aten::view (due: view) in program"
 void print_refusals(const RunSummary& s) {
   constexpr size_t kMost = 12;
   for (size_t i = 0; i < std::min(kMost, s.refusals.size()); ++i) {
     const auto& r = s.refusals[i];
-    std::printf("gave up: %ld %s (%s) in %s\n", r.cases, r.op.empty() ? "programs" : r.op.c_str(),
-                r.reason.c_str(), r.suite.c_str());
+    std::printf("%s: %ld %s (%s) in %s\n", r.reason.starts_with(suites::kDue) ? "refused" : "gave up",
+                r.cases, r.op.empty() ? "programs" : r.op.c_str(), r.reason.c_str(), r.suite.c_str());
   }
-  if (s.refusals.size() > kMost) std::printf("gave up: %zu more kinds\n", s.refusals.size() - kMost);
+  if (s.refusals.size() > kMost)
+    std::printf("refused or gave up: %zu more kinds\n", s.refusals.size() - kMost);
 }
 
 void print_goldens(const RunSummary& s) {

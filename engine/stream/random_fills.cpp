@@ -2,6 +2,7 @@
 // Random operators that fill a tensor in place.
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/stream/random_checks.h"
 #include "engine/stream/random_mode.h"
@@ -10,11 +11,31 @@
 namespace lockstep::random_mode {
 namespace {
 
-// Fills `self` in place. copy_ is the operator whose autograd is that of a random fill: no gradient flows to
-// what was there before, versions advance, a leaf that requires a gradient is refused.
+// No gradient flows to what was there before: it is zeros that lie as the gradient does, as libtorch's is
+// (copy_ would make contiguous ones). Versions advance, a leaf that requires a gradient is refused.
+struct FillFunction : torch::autograd::Function<FillFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, at::Tensor self,
+                            const at::Tensor& values) {
+    ctx->mark_dirty({self});
+    self.copy_(values);
+    return self;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& grads) {
+    return {at::zeros_like(grads[0]), at::Tensor()};
+  }
+};
+
+at::Tensor& overwrite(at::Tensor& self, const at::Tensor& values) {
+  if (!at::GradMode::is_enabled() || !self.requires_grad()) return self.copy_(values);
+  FillFunction::apply(self, values);
+  return self;
+}
+
+// Fills `self` in place.
 at::Tensor& fill(at::Tensor& self, const RandomCall& call) {
   at::assert_no_internal_overlap(self);
-  return self.copy_(drawn(call, self.options()));
+  return overwrite(self, drawn(call, self.options()));
 }
 
 // Fills with a distribution of two arguments.
@@ -79,7 +100,7 @@ at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> t
   at::assert_no_internal_overlap(self);
   const auto numbers = at::empty_strided(self.sizes(), self.strides(), self.options().requires_grad(false));
   source().integers(numbers, from, to, generator());
-  return self.copy_(numbers);
+  return overwrite(self, numbers);
 }
 
 at::Tensor& random_to(at::Tensor& self, int64_t to, const GivenGenerator& given) {

@@ -36,6 +36,15 @@ Timeline renamed(const Timeline& timeline) {
   return result;
 }
 
+// By its schema; _unsafe_view returns the memory of its input and says that it is new.
+bool returns_view(const Operator& op, const Effect& effect) {
+  return effect.result >= 0 && op.handle.schema().returns().at(0).alias_info() != nullptr;
+}
+
+bool same_elements(const Window& a, const Window& b) {
+  return a.offset == b.offset && a.shape == b.shape && a.stride == b.stride;
+}
+
 class Checker {
  public:
   Checker(const Recording& recording, const Timeline& timeline, Lane numerics)
@@ -79,6 +88,7 @@ class Checker {
     if (!s.plain.defined()) return;
     Window window = recording_.window(s.plain);
     window.epoch = 0;
+    placed_[window.id()] = {{window, s.spec}};
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
@@ -97,6 +107,9 @@ class Checker {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         note(judge_redistribution(entry(), recording_, shadow_));
+        if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
+          for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
+            placed_.erase(sighting.window.id());
         ++result_.redistributions;
       } else if (const auto why = passed_over(entry())) {
         forgive(*why, entry().op);
@@ -143,6 +156,7 @@ class Checker {
     const Spec& got = *entry().outputs[0].spec;
     if (got != got.with_placements(op.target->placements, op.target->order)) return;
     note(judge_redistribution(entry(), recording_, shadow_, &op));
+    placed_[to.id()] = {{to, entry().outputs[0].spec}};
     ++result_.redistributions;
     ++next_;
   }
@@ -187,6 +201,30 @@ class Checker {
     report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
   }
 
+  // An op finds what it views or writes where one of its names has it, or moved what it may not. Names are
+  // not told apart where dimensions of one element are all that they differ in.
+  void check_stays(const OpInQuestion& q) {
+    for (const Effect& e : q.effects) {
+      if (!e.written && !returns_view(*q.op.op, e)) continue;
+      if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
+      const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
+      const auto& places = placed_[q.op.inputs[static_cast<size_t>(e.input)].id()];
+      const SpecPtr* before = nullptr;
+      bool stayed = false;
+      for (const auto& [window, spec] : places) {
+        if (!same_elements(window, q.op.inputs[static_cast<size_t>(e.input)])) continue;
+        stayed |= spec->placements() == now.placements() && spec->order() == now.order();
+        before = &spec;
+      }
+      if (before == nullptr || stayed) continue;
+      report_mismatch(Condition::kRule, "it moved what it ", e.written ? "writes to" : "views", ", from ",
+                      **before, " to ", now, ": it ought to be refused");
+    }
+    for (size_t k = 0; k < q.effects.size(); ++k)
+      if (q.outputs[k] != nullptr)
+        placed_[q.effects[k].window.id()].emplace_back(q.effects[k].window, q.outputs[k]->spec);
+  }
+
   // Of two copies, the one of the same value.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
@@ -213,6 +251,7 @@ class Checker {
       for (const Effect& e : q.effects) shadow_.set(e.window, Shadow::unset());
       return;
     }
+    check_stays(q);
     note(judge_op(q, recording_, shadow_));
   }
 
@@ -311,6 +350,7 @@ class Checker {
   const Lane numerics_;
   size_t next_ = 0;
   std::unordered_set<const c10::StorageImpl*> constants_;
+  std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<Window, SpecPtr>>> placed_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;
 };

@@ -113,9 +113,10 @@ Tensors RankRuns::run(int64_t position) const {
   try {
     return apply_local(q_.op, q_.effects, std::move(inputs),
                        {input_specs_, output_specs_, position, float64_});
-  } catch (const c10::Error& e) {
+  } catch (const std::exception& e) {
+    const auto* c10 = dynamic_cast<const c10::Error*>(&e);
     report_mismatch_at(position, Condition::kRule, "the op is refused on the slices that it says it ran on: ",
-                       e.what_without_backtrace());
+                       c10 != nullptr ? c10->what_without_backtrace() : e.what());
   }
 }
 

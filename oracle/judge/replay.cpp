@@ -155,6 +155,25 @@ Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effect
   return results;
 }
 
+// The fused optimizers believe that tensors of one place in their lists are of one shape.
+static void check_lists(const RecordedOp& op, const Tensors& inputs) {
+  if (!op.op->name.starts_with("aten::_fused_")) return;
+  std::vector<const at::Tensor*> first;
+  size_t next = 0;
+  for (size_t a = 0; a < op.tensors_per_arg.size(); ++a) {
+    const auto n = as_size(std::max<int64_t>(op.tensors_per_arg[a], 0));
+    for (size_t k = 0; k < n && op.op->args[a].kind == ArgKind::kTensorList; ++k) {
+      const at::Tensor& t = inputs.at(next + k);
+      if (first.size() == k) first.push_back(&t);
+      const bool single = op.op->args[a].name == "state_steps";
+      if (!single && first.at(k)->sizes() != t.sizes())
+        throw Error(concat("[", op.op->name, "] element ", k, " of ", op.op->args[a].name, " has the shape ",
+                           t.sizes(), ", unlike the parameter's ", first[k]->sizes()));
+    }
+    next += n;
+  }
+}
+
 Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
                     const Locality& where) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
@@ -171,6 +190,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = widened(*op.op, std::move(stack));
+  check_lists(op, inputs);
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 

@@ -31,16 +31,6 @@ constexpr auto kNotAsked = std::to_array<NotAsked>({
     {"aten::as_strided", "it reads the memory of a tensor, whose size is another in float64"},
 });
 
-bool is_asked(const OpInQuestion& q) {
-  const Operator& op = *q.op.op;
-  if (op.random && op.name != "aten::native_dropout") return false;  // its values are the stream's
-  for (const NotAsked& n : kNotAsked)
-    if (n.op == op.name) return false;
-  for (size_t i = 0; i < q.effects.size(); ++i)
-    if (q.outputs[i] != nullptr) return true;
-  return false;
-}
-
 uint64_t mixed(uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -233,8 +223,14 @@ at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
   return wide;
 }
 
+bool is_asked(const Operator& op) {
+  if (op.random && op.name != "aten::native_dropout") return false;  // its values are the stream's
+  return std::none_of(kNotAsked.begin(), kNotAsked.end(), [&](const NotAsked& n) { return n.op == op.name; });
+}
+
 void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
-  if (!is_asked(q)) return;
+  const bool defines = std::any_of(q.outputs.begin(), q.outputs.end(), [](auto* r) { return r != nullptr; });
+  if (!defines || !is_asked(*q.op.op)) return;
   const Asked asked = ordinary_inputs(q, recording, shadow);
   const std::vector<Answer> whole = answers(q, asked);
   const auto runs = RankRuns::in_float64(q, asked.terms, asked.mask);

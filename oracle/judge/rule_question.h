@@ -11,6 +11,9 @@ namespace lockstep::oracle {
 // integers small ones, of booleans mostly true ones, in their dtype.
 at::Tensor ordinary(const at::Tensor& t, uint64_t seed);
 
+// False of ops that draw their values, or of which other values say nothing.
+bool is_asked(const Operator& op);
+
 // The op on every rank's slices of ordinary inputs, in float64, its results put together as they are placed,
 // is the op on the whole, up to float64 roundings. Throws Mismatched, Condition::kRule.
 void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow);

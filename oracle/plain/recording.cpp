@@ -3,6 +3,8 @@
 
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <cstring>
 
@@ -110,6 +112,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
     const Operator& op = *frame.op;
     frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
     if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+    frame.entry.inner = !state.frames.empty() || torch::autograd::get_current_node() != nullptr;
     if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
     if (!op.composite) ++state.blocked;
   }

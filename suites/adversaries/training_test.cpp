@@ -26,7 +26,7 @@ StepJudgement one_step(c10::ScalarType dtype, const std::string& text) {
   TrainOptions options;
   options.steps = 1;
   options.batch = 4;
-  options.sequence = 128;
+  options.sequence = 64;
   options.dtype = dtype;
   options.mesh = parse_mesh("dp:4");
   TrainObserver observer;
@@ -41,16 +41,18 @@ StepJudgement one_step(c10::ScalarType dtype, const std::string& text) {
 
 // Catches: a bound that is wider than the gradient in a short type, so that an average passes for a sum.
 TEST(Training, AWrongGradientIsFoundInEveryDtype) {
-  const auto text = read_text("", 128);
+  constexpr std::pair<const char*, ReduceOp> kWrong[] = {{"aten::embedding_dense_backward", ReduceOp::kAvg},
+                                                         {"aten::embedding_dense_backward", ReduceOp::kMax},
+                                                         {"aten::mm", ReduceOp::kAvg}};
+  const auto text = read_text("", 64);
   for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
     EXPECT_LT(one_step(dtype, text).verdict, dashboard::Verdict::kExpectedException) << dtype;
-    for (const char* name : {"aten::embedding_dense_backward", "aten::mm", "aten::sum"})
-      for (const auto op : {ReduceOp::kAvg, ReduceOp::kMax}) {
-        const RuleScope scope(name, called(name, op));
-        const auto judgement = one_step(dtype, text);
-        EXPECT_EQ(judgement.verdict, dashboard::Verdict::kDifferent)
-            << dtype << " " << name << " as " << lockstep::name(op) << ": " << judgement.text;
-      }
+    for (const auto& [name, op] : kWrong) {
+      const RuleScope scope(name, called(name, op));
+      const auto judgement = one_step(dtype, text);
+      EXPECT_EQ(judgement.verdict, dashboard::Verdict::kDifferent)
+          << dtype << " " << name << " as " << lockstep::name(op) << ": " << judgement.text;
+    }
   }
 }
 

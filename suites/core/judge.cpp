@@ -14,6 +14,7 @@
 #include "oracle/plain/evaluate.h"
 #include "suites/core/bounded.h"
 #include "suites/core/facts.h"
+#include "suites/core/refusal.h"
 
 namespace lockstep::suites {
 namespace {
@@ -343,7 +344,7 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
   } catch (const std::exception& e) {
-    if (auto refusal = refusal_of(e, c)) return GaveUp{std::move(*refusal), e.what()};
+    if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, *refusal, e.what());
     return failed(c.suite, "exception", "", placement_pattern(c), "", e.what());
   }
   try {

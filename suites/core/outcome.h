@@ -16,8 +16,8 @@
 
 namespace lockstep::suites {
 
-// The law held: equal, explained with its proofs, or an expected exception (a short list, each with its
-// reason).
+// The law held: equal, explained with its proofs, refused as is due, or an expected exception (a short list,
+// each with its reason).
 struct Passed {
   dashboard::Verdict verdict = dashboard::Verdict::kEqual;
   // The ops that were not simply equal, and the class of each.
@@ -29,6 +29,7 @@ struct Passed {
   std::vector<std::string> labels;               // beside those of the case
   std::vector<dashboard::ForgivenRow> forgiven;  // by the judgement that the verdict is of
   int64_t bytes_moved = 0;  // in Worlds of the suite's own; the engine's count themselves
+  std::optional<dashboard::RefusalRow> refusal{};  // that was due: no placements would have let the op run
 };
 
 // The law does not hold for the case.
@@ -52,8 +53,8 @@ struct Flaky {
   std::string explanation;
 };
 
-// The engine refuses the program by its documentation, or the form is not built yet. Counted by op and
-// reason; never a pass.
+// The engine refuses the program by its documentation and nobody found whether it must, or the form is not
+// built yet. Counted by op and reason; never a pass.
 struct GaveUp {
   dashboard::RefusalRow refusal;
   std::string text;
@@ -70,7 +71,7 @@ using Outcome = std::variant<Passed, Failed, Flaky, GaveUp, HarnessBroken>;
 dashboard::Verdict verdict_of(const Outcome& outcome);
 std::string explanation_of(const Outcome& outcome);
 // Reasons of what was not measured but refused by nobody begin so.
-inline constexpr std::string_view kLeftOut = "left out: ", kNotJudged = "not judged: ";
+inline constexpr std::string_view kLeftOut = "left out: ", kNotJudged = "not judged: ", kDue = "due: ";
 // A case that the engine cannot run, since it lacks this.
 GaveUp left_out(const std::string& lacking);
 // A case of which no bound would have told.

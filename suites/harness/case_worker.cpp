@@ -191,6 +191,7 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
     r.labels.insert(r.labels.end(), passed->labels.begin(), passed->labels.end());
     r.bytes_moved += passed->bytes_moved;
     r.forgiven = passed->forgiven;
+    r.refusal = passed->refusal;
     for (const auto& e : passed->exceptions) recorder_->record(e);
     if (passed->fault) recorder_->record(*passed->fault);
   } else if (const auto* gave_up = std::get_if<GaveUp>(&judged.outcome)) {

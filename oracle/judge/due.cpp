@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/due.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "oracle/judge/licence.h"
+#include "oracle/judge/rule_question.h"
+
+namespace lockstep::oracle {
+namespace {
+
+constexpr size_t kMost = 4000;  // combinations
+
+class Search {
+ public:
+  Search(const RecordedOp& op, const Recording& recording, const std::vector<SpecPtr>& placed)
+      : recording_(recording), shadow_(recording), q_{op, entry_, effects(op), {}, {}, {}, Lane::kExact} {
+    inputs_.resize(op.inputs.size());
+    outputs_.resize(q_.effects.size());
+    for (size_t i = 0; i < placed.size(); ++i) inputs_[i].spec = placed[i];
+    find_what_stays();
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].spec != nullptr && !stays_[i]) vary(inputs_[i], *inputs_[i].spec);
+    for (size_t k = 0; k < outputs_.size(); ++k) vary_output(k);
+  }
+
+  Due run() {
+    size_t combinations = 1;
+    for (const auto& v : varied_) {
+      combinations *= v.candidates.size();
+      if (combinations > kMost) return {};
+    }
+    if (!is_asked(*q_.op.op) || any_ == nullptr) return {};
+    if (!try_from(0)) return {Due::Answer::kYes, ""};
+    return by_chance() ? Due{} : Due{Due::Answer::kNo, text()};
+  }
+
+ private:
+  struct Varied {
+    TensorRecord* record;
+    std::vector<SpecPtr> candidates;
+  };
+
+  void find_what_stays() {
+    stays_.assign(inputs_.size(), false);
+    for (const Effect& e : q_.effects)
+      if (e.input >= 0) stays_[as_size(e.input)] = true;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (stays_[i] && inputs_[i].spec != nullptr) any_ = inputs_[i].spec;
+  }
+
+  // Of few elements and of one rank much is true that no rule would say: all placements of them are one.
+  bool by_chance() const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!stays_[i] || inputs_[i].spec == nullptr) continue;
+      const Spec& spec = *inputs_[i].spec;
+      for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+        if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
+      const SlicingPtr plan = slicing_of(spec);
+      for (const auto& shape : plan->shapes)
+        if (c10::multiply_integers(shape) <= 1) return true;
+    }
+    return false;
+  }
+
+  // What is written is placed as it was, unless it is another shape then.
+  void vary_output(size_t k) {
+    const Effect& e = q_.effects[k];
+    if (!e.window.defined() || any_ == nullptr) return;
+    const std::vector<int64_t> shape(e.window.shape.begin(), e.window.shape.end());
+    const std::vector<int64_t> stride(e.window.stride.begin(), e.window.stride.end());
+    const Spec& self = e.input >= 0 && inputs_[as_size(e.input)].spec ? *inputs_[as_size(e.input)].spec : *any_;
+    if (e.written && self.shape() == shape)
+      outputs_[k].spec = std::make_shared<const Spec>(self.with_tensor(shape, stride, e.window.dtype));
+    else
+      vary(outputs_[k], Spec(self.mesh(), Placements(as_size(self.mesh().ndim()), Replicate{}), shape, stride,
+                             e.window.dtype));
+  }
+
+  // One tensor on one mesh dimension: whole, cut along any dimension, in the manner of what stays, or pending as
+  // that does.
+  Placements on(const Spec& spec, int64_t mesh_dim) const {
+    const bool alone = spec.mesh().size(mesh_dim) == 1;
+    Placements list{Replicate{}};
+    for (int64_t k = 0; k < spec.ndim() && !alone; ++k) list.emplace_back(Shard{k});
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!stays_[i] || inputs_[i].spec == nullptr) continue;
+      const Placement& p = inputs_[i].spec->placements()[as_size(mesh_dim)];
+      if (is_partial(p)) list.push_back(p);
+      if (is_ragged(p) && !alone) list.push_back(p);
+      for (int64_t k = 0; is_scattered(p) && k < spec.ndim() && !alone; ++k) list.push_back(with_dim(p, k));
+    }
+    return list;
+  }
+
+  void vary(TensorRecord& record, const Spec& spec) {
+    std::vector<Placements> all{{}};
+    for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
+      std::vector<Placements> longer;
+      for (const auto& begun : all)
+        for (const auto& p : on(spec, d)) {
+          longer.push_back(begun);
+          longer.back().push_back(p);
+        }
+      all = std::move(longer);
+      if (all.size() > kMost) break;
+    }
+    Varied varied{&record, {}};
+    for (auto& placements : all) {
+      try {
+        varied.candidates.push_back(
+            std::make_shared<const Spec>(spec.with_placements(std::move(placements), any_->order())));
+      } catch (const Error&) {  // no Spec of this tensor
+      }
+    }
+    varied_.push_back(std::move(varied));
+  }
+
+  bool try_from(size_t v) {
+    if (v == varied_.size()) return is_true();
+    for (const auto& candidate : varied_[v].candidates) {
+      varied_[v].record->spec = candidate;
+      if (try_from(v + 1)) return true;
+    }
+    return false;
+  }
+
+  bool is_true() {
+    q_.inputs.clear(), q_.outputs.clear(), q_.renditions.clear();
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      q_.inputs.push_back(inputs_[i].spec != nullptr ? &inputs_[i] : nullptr);
+      q_.renditions.push_back(rendition(i));
+    }
+    for (const auto& o : outputs_) q_.outputs.push_back(o.spec != nullptr ? &o : nullptr);
+    try {
+      if (!unlicensed(q_, recording_).empty()) return false;
+      ask_rule(q_, recording_, shadow_);
+      return true;
+    } catch (const Mismatched&) {
+      return false;
+    }
+  }
+
+  // Any terms will do: the question is asked of ordinary numbers.
+  RenditionPtr rendition(size_t i) const {
+    const Window& window = q_.op.inputs[i];
+    if (!window.defined()) return nullptr;
+    if (inputs_[i].spec == nullptr || !inputs_[i].spec->has_partial()) return Shadow::plain();
+    const SlicingPtr plan = slicing_of(*inputs_[i].spec);
+    return shadow_.rendition(window, Tensors(as_size(plan->terms), recording_.read(window)), *plan);
+  }
+
+  static std::string text(const std::vector<TensorRecord>& records) {
+    std::string result;
+    for (const auto& r : records)
+      if (r.spec != nullptr) result += concat(result.empty() ? "" : ", ", to_string(*r.spec));
+    return result;
+  }
+  std::string text() const { return concat(text(inputs_), " -> ", text(outputs_)); }
+
+  const Recording& recording_;
+  Shadow shadow_;
+  const TimelineEntry entry_{};
+  OpInQuestion q_;
+  std::vector<TensorRecord> inputs_, outputs_;  // of which the Specs alone are read
+  std::vector<bool> stays_;
+  SpecPtr any_;
+  std::vector<Varied> varied_;
+};
+
+}  // namespace
+
+Due refusal_due(const RecordedOp& op, const Recording& recording, const std::vector<SpecPtr>& placed) {
+  const at::NoGradGuard no_grad;
+  const at::DisableRecordFunctionGuard unseen;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return Search(op, recording, placed).run();
+}
+
+}  // namespace lockstep::oracle

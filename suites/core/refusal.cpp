@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/refusal.h"
+
+#include "engine/values/error.h"
+#include "engine/values/refused.h"
+#include "oracle/judge/due.h"
+#include "oracle/plain/evaluate.h"
+#include "suites/core/facts.h"
+#include "suites/core/judge.h"
+
+namespace lockstep::suites {
+namespace {
+
+oracle::Case before_call(const oracle::Case& c, size_t call) {
+  auto shorter = c;
+  shorter.program.calls.resize(call);
+  return shorter;
+}
+
+// What the engine holds before the call that it refuses, and the number of that call.
+struct Refusing {
+  size_t call = 0;
+  EngineResult held;
+};
+std::optional<Refusing> find_call(const oracle::Case& c, EngineUnderTest& engine) {
+  Refusing found;
+  for (size_t k = 0; k <= c.program.calls.size(); ++k) {
+    try {
+      found.held = engine.run(before_call(c, k), false);
+      found.call = k;
+    } catch (const std::exception&) {
+      return k > 0 ? std::optional(std::move(found)) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+// The call as the plain run records it; null if it is composed of others, or another op within it is refused.
+const oracle::RecordedOp* recorded(const oracle::Recording& before, const oracle::Recording& with,
+                                   const std::string& name) {
+  for (size_t i = before.ops.size(); i < with.ops.size(); ++i)
+    if (with.ops[i].op->name == name) return &with.ops[i];
+  return nullptr;
+}
+
+std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& op, const EngineResult& held) {
+  std::vector<SpecPtr> specs;
+  const auto of = [&](oracle::Ref ref) {
+    return ref.id < 0 ? nullptr : held.values.at(static_cast<size_t>(ref.id)).spec;
+  };
+  for (size_t a = 0; a < op.tensors_per_arg.size(); ++a) {
+    const auto* one = std::get_if<oracle::Ref>(&call.args.at(a));
+    const auto* list = std::get_if<std::vector<oracle::Ref>>(&call.args[a]);
+    for (int64_t k = 0; k < op.tensors_per_arg[a]; ++k)
+      specs.push_back(one != nullptr ? of(*one) : list != nullptr ? of(list->at(static_cast<size_t>(k))) : nullptr);
+  }
+  return specs;
+}
+
+}  // namespace
+
+Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dashboard::RefusalRow& refusal,
+                      const std::string& text) {
+  if (refusal.reason != name(Refusal::kView) && refusal.reason != name(Refusal::kInPlace)) return GaveUp{refusal, text};
+  const auto found = find_call(c, engine);
+  if (!found || found->call >= c.program.calls.size()) return GaveUp{refusal, text};
+  const auto& call = c.program.calls[found->call];
+  if (call.op != refusal.op) return GaveUp{refusal, text};
+  const auto before = oracle::evaluate_recorded(before_call(c, found->call), *engine.plain_source());
+  const auto with = oracle::evaluate_recorded(before_call(c, found->call + 1), *engine.plain_source());
+  const auto* op = recorded(before.recording, with.recording, call.op);
+  if (op == nullptr || found->held.values.size() != before.values.size()) return GaveUp{refusal, text};
+  const auto due = oracle::refusal_due(*op, with.recording, placed(call, *op, found->held));
+  if (due.answer == oracle::Due::Answer::kUnknown) return GaveUp{refusal, text};
+  if (due.answer == oracle::Due::Answer::kNo)
+    return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
+                  concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
+                         due.placements, "\n", text));
+  Passed passed;
+  passed.refusal = {refusal.op, concat(kDue, refusal.reason)};
+  passed.note = concat("refused, as is due: ", text);
+  return passed;
+}
+
+}  // namespace lockstep::suites

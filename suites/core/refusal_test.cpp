@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A refusal that is due passes, one that is not fails, and what should have been refused and was not fails.
+#include "suites/core/refusal.h"
+
+#include <gtest/gtest.h>
+
+#include "oracle/program/program.h"
+#include "suites/core/judge.h"
+#include "suites/engines/lockstep_engine.h"
+#include "suites/faults/wrap.h"
+
+namespace lockstep::suites {
+namespace {
+
+Outcome verdict(const char* token, EngineUnderTest& engine) {
+  return judge_against_oracle(oracle::parse_token(token), engine, Allowed::kExplained);
+}
+
+constexpr const char* kInner =
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x5]:normal(1)@[S1];v0=aten::view(x0,[20])#54864d01";
+constexpr const char* kOuter =
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::view(x0,[24])#137575d3";
+constexpr const char* kWrites =
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[P];v0=aten::exp_(x0)#2bee496d";
+
+// Catches: a judge that counts every refusal and asks of none whether it must be.
+TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
+  LockstepEngine engine;
+  for (const char* token : {kInner, kWrites}) {
+    const auto outcome = verdict(token, engine);
+    const auto* passed = std::get_if<Passed>(&outcome);
+    ASSERT_NE(passed, nullptr) << token << explanation_of(outcome);
+    ASSERT_TRUE(passed->refusal.has_value());
+    EXPECT_TRUE(passed->refusal->reason.starts_with(kDue)) << passed->refusal->reason;
+  }
+  const auto outcome = verdict(kOuter, engine);
+  ASSERT_TRUE(std::holds_alternative<Passed>(outcome)) << explanation_of(outcome);
+  EXPECT_FALSE(std::get<Passed>(outcome).refusal.has_value());
+}
+
+Rows none(const OpCall&, Rows) {
+  return {};
+}
+// Catches: an op that lost its rows, so that it refuses what it could do, and is called careful.
+TEST(Refusal, IsAFailureWhereTheOpCouldRun) {
+  const auto engine = with_rows("aten::view", none)();
+  const auto outcome = verdict(kOuter, *engine);
+  const auto* failed = std::get_if<Failed>(&outcome);
+  ASSERT_NE(failed, nullptr) << explanation_of(outcome);
+  EXPECT_EQ(failed->verdict, "refusal");
+  EXPECT_NE(failed->explanation.find("f32[4x6]@[S0] -> f32[24]@[S0]"), std::string::npos) << failed->explanation;
+}
+
+// The in-place op runs on a tensor that was moved for it, which is then another.
+EngineResult moved(EngineResult result) {
+  auto& entry = result.timeline.at(0);
+  const auto whole = std::make_shared<const Spec>(result.values[0].spec->with_placements({Replicate{}}));
+  for (auto* record : {&entry.inputs[0], &entry.outputs[0]}) record->spec = whole;
+  return result;
+}
+// Catches: an engine that writes to a copy of a tensor in other placements, in silence.
+TEST(Refusal, WhatMovesWhatItWritesToFails) {
+  class Mover : public LockstepEngine {
+    EngineResult run(const oracle::Case& c, bool timeline) override { return moved(LockstepEngine::run(c, timeline)); }
+  } mover;
+  const auto outcome =
+      verdict("v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4]:ones@[S0];v0=aten::zero_(x0)#afe0a58c", mover);
+  ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << explanation_of(outcome);
+}
+
+}  // namespace
+}  // namespace lockstep::suites
