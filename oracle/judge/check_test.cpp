@@ -120,7 +120,7 @@ TEST(Check, DoubleCountedBiasAndMissingRankAreDifferences) {
     const std::vector<c10::IValue> ones = {int64_t{1}, int64_t{1}};
     e.op("aten::addmm", {b, x, w}, ones, e.plain().values[3], "[P]",
          [](const Locals& in) { return at::addmm(in[0], in[1], in[2]); });
-    expect_fault(e.judge({b, x, w, {}}), Condition::kRule, 0, "a rule of placements is wrong");
+    expect_fault(e.judge({b, x, w, {}}), Condition::kRule, 0, "wrong by its rule, not by rounding");
   }
   HandEngine e(contraction());
   const Held x = e.input(0), w = e.input(1);

@@ -74,7 +74,8 @@ class Search {
     if (!e.window.defined() || any_ == nullptr) return;
     const std::vector<int64_t> shape(e.window.shape.begin(), e.window.shape.end());
     const std::vector<int64_t> stride(e.window.stride.begin(), e.window.stride.end());
-    const Spec& self = e.input >= 0 && inputs_[as_size(e.input)].spec ? *inputs_[as_size(e.input)].spec : *any_;
+    const Spec& self =
+        e.input >= 0 && inputs_[as_size(e.input)].spec ? *inputs_[as_size(e.input)].spec : *any_;
     if (e.written && self.shape() == shape)
       outputs_[k].spec = std::make_shared<const Spec>(self.with_tensor(shape, stride, e.window.dtype));
     else
@@ -82,8 +83,8 @@ class Search {
                              e.window.dtype));
   }
 
-  // One tensor on one mesh dimension: whole, cut along any dimension, in the manner of what stays, or pending as
-  // that does.
+  // One tensor on one mesh dimension: whole, cut along any dimension, in the manner of what stays, or pending
+  // as that does.
   Placements on(const Spec& spec, int64_t mesh_dim) const {
     const bool alone = spec.mesh().size(mesh_dim) == 1;
     Placements list{Replicate{}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an op may be refused because of its placements: a view, or an op that writes, runs where its tensors
-// are. Found by brute force: every placement of its results, and of the tensors that may move.
+// Whether an op may be refused because of its placements: a view, or an op that writes, runs where its
+// tensors are. Found by brute force: every placement of its results, and of the tensors that may move.
 #pragma once
 #include <string>
 #include <vector>

@@ -144,15 +144,16 @@ int64_t first_beyond(const at::Tensor& actual, const Answer& answer) {
   const auto number = [&](const at::Tensor& t) {
     return t.defined() ? t.to(at::kDouble).expand(actual.sizes()).flatten()[element].item<double>() : 0.0;
   };
-  throw Mismatched{{.condition = Condition::kRule,
-                    .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec,
-                                   ", is not what the op on the slices of its inputs comes to, whatever the "
-                                   "values: a rule of placements is wrong"),
-                    .position = position,
-                    .index = unravel(element, actual.sizes()),
-                    .actual = number(actual),
-                    .expected = number(answer.value),
-                    .bound = number(answer.tolerance)}};
+  throw Mismatched{
+      {.condition = Condition::kRule,
+       .text = concat("result ", i, ", placed as ", *q.outputs[i]->spec,
+                      ", is wrong by its rule, not by rounding: on ordinary numbers the op on the "
+                      "ranks' slices is not the op on the whole"),
+       .position = position,
+       .index = unravel(element, actual.sizes()),
+       .actual = number(actual),
+       .expected = number(answer.value),
+       .bound = number(answer.tolerance)}};
 }
 
 // The slices that a rank must hold, where nothing pends: of the answer. Where something does: the same on all

@@ -43,7 +43,8 @@ const oracle::RecordedOp* recorded(const oracle::Recording& before, const oracle
   return nullptr;
 }
 
-std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& op, const EngineResult& held) {
+std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& op,
+                            const EngineResult& held) {
   std::vector<SpecPtr> specs;
   const auto of = [&](oracle::Ref ref) {
     return ref.id < 0 ? nullptr : held.values.at(static_cast<size_t>(ref.id)).spec;
@@ -52,7 +53,9 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
     const auto* one = std::get_if<oracle::Ref>(&call.args.at(a));
     const auto* list = std::get_if<std::vector<oracle::Ref>>(&call.args[a]);
     for (int64_t k = 0; k < op.tensors_per_arg[a]; ++k)
-      specs.push_back(one != nullptr ? of(*one) : list != nullptr ? of(list->at(static_cast<size_t>(k))) : nullptr);
+      specs.push_back(one != nullptr    ? of(*one)
+                      : list != nullptr ? of(list->at(static_cast<size_t>(k)))
+                                        : nullptr);
   }
   return specs;
 }
@@ -61,7 +64,8 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
 
 Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dashboard::RefusalRow& refusal,
                       const std::string& text) {
-  if (refusal.reason != name(Refusal::kView) && refusal.reason != name(Refusal::kInPlace)) return GaveUp{refusal, text};
+  if (refusal.reason != name(Refusal::kView) && refusal.reason != name(Refusal::kInPlace))
+    return GaveUp{refusal, text};
   const auto found = find_call(c, engine);
   if (!found || found->call >= c.program.calls.size()) return GaveUp{refusal, text};
   const auto& call = c.program.calls[found->call];
@@ -73,9 +77,10 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dash
   const auto due = oracle::refusal_due(*op, with.recording, placed(call, *op, found->held));
   if (due.answer == oracle::Due::Answer::kUnknown) return GaveUp{refusal, text};
   if (due.answer == oracle::Due::Answer::kNo)
-    return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
-                  concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
-                         due.placements, "\n", text));
+    return failed(
+        c.suite, "refusal", call.op, placement_pattern(c), "",
+        concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
+               due.placements, "\n", text));
   Passed passed;
   passed.refusal = {refusal.op, concat(kDue, refusal.reason)};
   passed.note = concat("refused, as is due: ", text);

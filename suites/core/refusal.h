@@ -6,9 +6,9 @@
 
 namespace lockstep::suites {
 
-// The engine refused the case because of placements. The oracle finds the call, by runs of what comes before it,
-// and whether its tensors could have stayed where they are: the law holds if they could not, and fails if they
-// could. A call that is composed of others, or of which that cannot be tried, gave up.
+// The engine refused the case because of placements. The oracle finds the call, by runs of what comes before
+// it, and whether its tensors could have stayed where they are: the law holds if they could not, and fails if
+// they could. A call that is composed of others, or of which that cannot be tried, gave up.
 Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dashboard::RefusalRow& refusal,
                       const std::string& text);
 

@@ -48,7 +48,8 @@ TEST(Refusal, IsAFailureWhereTheOpCouldRun) {
   const auto* failed = std::get_if<Failed>(&outcome);
   ASSERT_NE(failed, nullptr) << explanation_of(outcome);
   EXPECT_EQ(failed->verdict, "refusal");
-  EXPECT_NE(failed->explanation.find("f32[4x6]@[S0] -> f32[24]@[S0]"), std::string::npos) << failed->explanation;
+  EXPECT_NE(failed->explanation.find("f32[4x6]@[S0] -> f32[24]@[S0]"), std::string::npos)
+      << failed->explanation;
 }
 
 // The in-place op runs on a tensor that was moved for it, which is then another.
@@ -61,7 +62,9 @@ EngineResult moved(EngineResult result) {
 // Catches: an engine that writes to a copy of a tensor in other placements, in silence.
 TEST(Refusal, WhatMovesWhatItWritesToFails) {
   class Mover : public LockstepEngine {
-    EngineResult run(const oracle::Case& c, bool timeline) override { return moved(LockstepEngine::run(c, timeline)); }
+    EngineResult run(const oracle::Case& c, bool timeline) override {
+      return moved(LockstepEngine::run(c, timeline));
+    }
   } mover;
   const auto outcome =
       verdict("v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4]:ones@[S0];v0=aten::zero_(x0)#afe0a58c", mover);
