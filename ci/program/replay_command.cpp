@@ -19,11 +19,11 @@
 #include "suites/core/hash_log.h"
 #include "suites/core/judge.h"
 #include "suites/core/most_ranks.h"
+#include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
-#include "suites/harness/spawn.h"
 #include "suites/harness/tell.h"
 #include "suites/harness/worker_pool.h"
 

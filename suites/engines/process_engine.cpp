@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
+#include "suites/core/spawn.h"
 #include "suites/engines/wire_messages.h"
 
 namespace lockstep::suites {
@@ -22,27 +22,11 @@ namespace {
 
 using wire::Json;
 
-// In the child: the socket is its standard input and output, and it dies with who started it.
-[[noreturn]] void become(const std::vector<std::string>& command, int socket) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  setpgid(0, 0);
-  signal(SIGINT, SIG_DFL);
-  dup2(socket, STDIN_FILENO);
-  dup2(socket, STDOUT_FILENO);
-  std::vector<char*> argv;
-  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  _exit(127);
-}
-
 // How a process that was asked to end, or ended by itself, did; it is killed if it takes a second.
 std::string end_of(pid_t child) {
   int status = 0;
   for (int i = 0; i < 100; ++i) {
-    if (waitpid(child, &status, WNOHANG) == child)
-      return WIFSIGNALED(status) ? concat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
-                                 : concat("exit code ", WEXITSTATUS(status));
+    if (waitpid(child, &status, WNOHANG) == child) return how_it_ended(status);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   kill(-child, SIGKILL);
@@ -81,9 +65,8 @@ void ProcessEngine::start() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Broken(concat("[engine] no socket: ", std::strerror(errno)));
-  const pid_t pid = fork();
+  const pid_t pid = spawn({.command = command_, .socket = ends[1], .own_group = true});
   if (pid < 0) throw Broken(concat("[engine] cannot start '", command_[0], "': ", std::strerror(errno)));
-  if (pid == 0) become(command_, ends[1]);
   close(ends[1]);
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   child_ = pid, socket_ = ends[0], id_ = 0;

@@ -6,11 +6,11 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
+#include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
 #include "suites/harness/run_rows.h"
-#include "suites/harness/spawn.h"
 #include "suites/harness/tell.h"
 
 namespace lockstep::suites {

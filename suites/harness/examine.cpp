@@ -12,7 +12,7 @@
 #include "suites/core/facts.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/judge.h"
-#include "suites/harness/spawn.h"
+#include "suites/core/spawn.h"
 
 namespace lockstep::suites {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "dashboard/store/rows.h"
 #include "engine/lane/numerics.h"
-#include "suites/harness/spawn.h"
+#include "suites/core/spawn.h"
 
 namespace lockstep::suites {
 

@@ -3,18 +3,17 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
+#include "suites/core/spawn.h"
 #include "suites/harness/pool_memory.h"
 
 namespace lockstep::suites {
@@ -31,9 +30,7 @@ Self self;
 Lost told(const Loss& loss) {
   const auto [number, hung, status] = loss;
   if (hung) return {number, true, concat("no sign of life for ", self.memory->options.hang_seconds, " s")};
-  return {number, false,
-          WIFSIGNALED(status) ? concat("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
-                              : concat("exit code ", WEXITSTATUS(status))};
+  return {number, false, how_it_ended(status)};
 }
 
 bool may_claim() {

@@ -14,8 +14,8 @@
 #include <memory>
 
 #include "engine/values/error.h"
+#include "suites/core/spawn.h"
 #include "suites/harness/pool_memory.h"
-#include "suites/harness/spawn.h"
 
 namespace lockstep::suites {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
-#include "suites/harness/spawn.h"
+#include "suites/core/spawn.h"
 
 namespace lockstep::suites {
 namespace {

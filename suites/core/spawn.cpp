@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/harness/spawn.h"
+#include "suites/core/spawn.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+
+#include "engine/values/error.h"
 
 namespace lockstep::suites {
 namespace {
@@ -37,12 +41,22 @@ pid_t spawn(const Spawn& what) {
   // From here on async-signal-safe calls alone: another thread may have held any lock.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // died before it was asked to take us along
-  signal(SIGINT, SIG_IGN);
+  if (what.own_group) setpgid(0, 0);
+  signal(SIGINT, what.own_group ? SIG_DFL : SIG_IGN);
+  if (what.socket >= 0) {
+    dup2(what.socket, STDIN_FILENO);
+    dup2(what.socket, STDOUT_FILENO);
+  }
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int file : what.files) fcntl(file, F_SETFD, 0);
   alarm(what.seconds);
   execve(arguments[0], arguments.data(), environment.data());
   _exit(127);
+}
+
+std::string how_it_ended(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return concat("exit code ", WEXITSTATUS(wait_status));
+  return concat("signal ", WTERMSIG(wait_status), " (", strsignal(WTERMSIG(wait_status)), ")");
 }
 
 }  // namespace lockstep::suites
