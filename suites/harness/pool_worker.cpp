@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@ struct Self {
   PoolMemory* memory = nullptr;
   Slot* slot = nullptr;
   int pipe = -1;
+  int again = -1;  // where the running case is listed as unsaved; -1: it runs for the first time
 };
 Self self;
 
@@ -38,25 +40,39 @@ bool may_claim() {
   return !pool.stop && (pool.options.seconds <= 0 || pool.seconds() < pool.options.seconds);
 }
 
+void run_one(const PoolWork& work, int64_t number) {
+  auto& slot = *self.slot;
+  slot.beat_ns = now_ns();
+  slot.settled = false;
+  slot.running = number;
+  work.run(number);
+  slot.done.fetch_add(1);
+  slot.running = -1;
+}
+
+// What the worker before recorded, and took along before it was durable: from the last, so that what is saved
+// meanwhile is the end of the list. The rest stays listed until all of it is.
+void run_again(const PoolWork& work) {
+  auto& slot = *self.slot;
+  for (self.again = slot.unsaved - 1; self.again >= 0; --self.again) {
+    slot.done.fetch_sub(1);
+    run_one(work, slot.unsaved_numbers[self.again]);
+  }
+  work.end();
+  slot.unsaved = 0;
+}
+
 void work_loop(const PoolWork& work) {
   auto& slot = *self.slot;
   work.begin(static_cast<int>(self.slot - self.memory->slots()));
-  // What the worker before recorded, and took along before it was durable.
-  const int unsaved = slot.unsaved;
-  for (int i = 0; i < unsaved; ++i) work.run(slot.unsaved_numbers[i]);
-  if (unsaved > 0) work.end();
-  slot.unsaved = 0;
+  // First, for the next loss takes its place.
   const auto loss = std::exchange(slot.loss, {});
   if (loss.number >= 0) work.lost(told(loss));
+  run_again(work);
   while (may_claim()) {
     const int64_t number = self.memory->next.fetch_add(1);
     if (number >= self.memory->options.cases) break;
-    slot.beat_ns = now_ns();
-    slot.settled = false;
-    slot.running = number;
-    work.run(number);
-    slot.done.fetch_add(1);
-    slot.running = -1;
+    run_one(work, number);
   }
   work.end();
 }
@@ -116,8 +132,9 @@ void work_in_pool(const PoolWork& work) {
 void settled(bool saved) {
   if (self.slot == nullptr || self.slot->running < 0) return;
   auto& slot = *self.slot;
+  if (!saved && self.again >= 0) return;  // it stays listed
   if (!saved) slot.unsaved_numbers[slot.unsaved] = slot.running;
-  slot.unsaved = saved ? 0 : slot.unsaved + 1;
+  slot.unsaved = saved ? std::max(self.again, 0) : slot.unsaved + 1;
   slot.settled = true;
 }
 

@@ -136,6 +136,8 @@ void Pool::reap(int index, int status) {
   slot.done.fetch_add(1);
   if (slot.settled) return start(index);
   ++result_.lost;
+  int64_t* unsaved = slot.unsaved_numbers;
+  slot.unsaved = static_cast<int>(std::remove(unsaved, unsaved + slot.unsaved, number) - unsaved);
   slot.loss = {number, worker.killed_as_hung, status};
   start(index);
 }

@@ -23,7 +23,9 @@ namespace {
 
 // What workers did, visible to the test.
 struct Ledger {
+  std::atomic<int> begun[64];
   std::atomic<int> runs[64];
+  std::atomic<int> saved[64];  // became durable
   std::atomic<int> lost[64];
   std::atomic<int> hung;
 };
@@ -41,7 +43,7 @@ struct Trial {
     LOCKSTEP_CHECK(file >= 0 && ftruncate(file, sizeof(Ledger)) == 0, "no ledger");
     ledger = map(file);
     const auto job = concat(body, " /proc/", getpid(), "/fd/", file);
-    const PoolListener listener{[](int64_t, double) {},
+    const PoolListener listener{[&](int64_t n, double) { done = n; },
                                 [&](const std::string& text) { messages.insert(text); }};
     result = run_pool(options, {kThisProgram, "--gtest_filter=*Worker", "--gtest_also_run_disabled_tests"},
                       job, listener);
@@ -50,10 +52,30 @@ struct Trial {
   Ledger* ledger;
   std::multiset<std::string> messages;
   PoolResult result;
+  int64_t done = 0;
 };
 
 int touched = 0;  // by the parent
 Ledger* seen;     // in a worker
+std::vector<int64_t> open_batch;
+
+void save() {
+  for (const auto n : open_batch) ++seen->saved[n];
+  open_batch.clear();
+}
+
+void record(int64_t n, bool saved) {
+  open_batch.push_back(n);
+  if (saved) save();
+  settled(saved);
+}
+
+// 6 takes 1 to 6 along, in the place of which 5 is saved.
+void leaves_six(int64_t n) {
+  const bool first = seen->begun[n] == 1;
+  record(n, n % 8 == 0 || (n == 5 && !first));
+  if (n == 6 && first) kill(getpid(), SIGKILL);
+}
 
 using Body = void (*)(int64_t);
 const std::map<std::string, Body> kBodies = {
@@ -79,8 +101,20 @@ const std::map<std::string, Body> kBodies = {
      }},
     {"unsaved",
      [](int64_t n) {
-       settled(n % 4 == 0);
-       if (n == 10 && seen->lost[63]++ == 0) kill(getpid(), SIGKILL);
+       record(n, n % 4 == 0);
+       if (n == 10 && seen->begun[n] == 1) kill(getpid(), SIGKILL);
+     }},
+    {"hangs again",
+     [](int64_t n) {
+       const bool again = seen->begun[n] > 1;
+       if (n == 4 && again) usleep(3000000);
+       leaves_six(n);
+     }},
+    {"dies again",
+     [](int64_t n) {
+       const bool again = seen->begun[n] > 1;
+       leaves_six(n);
+       if ((n == 5 || n == 2) && again) kill(getpid(), SIGKILL);
      }},
     {"talk", [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); }},
     {"nested",
@@ -110,6 +144,7 @@ TEST(WorkerPool, DISABLED_Worker) {
   work_in_pool({.begin = [](int) {},
                 .run =
                     [&](int64_t n) {
+                      ++ledger->begun[n];
                       body(n);
                       ++ledger->runs[n];
                     },
@@ -118,7 +153,7 @@ TEST(WorkerPool, DISABLED_Worker) {
                       ++ledger->lost[l.number];
                       ledger->hung += l.hung;
                     },
-                .end = [] {}});
+                .end = save});
 }
 
 // Catches: a case run twice, never, or counted both as run and as lost after a crash.
@@ -143,6 +178,23 @@ TEST(WorkerPool, WhatWasNotSavedIsRunAgain) {
   const Trial trial({1, 14, 0, 30}, "unsaved");
   for (int n = 0; n < 14; ++n) EXPECT_EQ(trial.ledger->runs[n], n == 9 ? 2 : 1) << n;
   EXPECT_EQ(trial.result.lost, 0);
+}
+
+// Catches: a case that hangs or dies when it is run again, and nobody is told; one that is gone with the
+// worker that ran it again; one that is done twice, lost though it was durable, or run a third time.
+TEST(WorkerPool, WhatIsRunAgainMayTakeItsWorkerAlong) {
+  for (const auto& [body, victim] : {std::pair("hangs again", 4), std::pair("dies again", 2)}) {
+    const Trial trial({1, 12, 0, 0.6}, body);
+    for (int n = 0; n < 12; ++n) {
+      EXPECT_EQ(trial.ledger->lost[n], n == victim ? 1 : 0) << body << " " << n;
+      EXPECT_EQ(trial.ledger->saved[n], n == victim ? 0 : 1) << body << " " << n;
+    }
+    EXPECT_EQ(trial.ledger->begun[5], 2) << body;
+    EXPECT_EQ(trial.ledger->begun[6], 2) << body;
+    EXPECT_EQ(trial.ledger->hung, victim == 4 ? 1 : 0);
+    EXPECT_EQ(trial.result.lost, 1);
+    EXPECT_EQ(trial.done, 12);
+  }
 }
 
 // Catches: a watchdog that never fires, that kills a worker which beats, or that reports a hang as a crash.
