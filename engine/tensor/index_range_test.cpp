@@ -100,7 +100,7 @@ TEST(IndexRange, WhatOneDeviceRefusesIsAnErrorOnEveryPlacement) {
 TEST(IndexRange, ALookUpNamesTheIndexAndTheTable) {
   const auto mesh = init_device_mesh({2, 3});
   const auto table = distribute_tensor(kTable, mesh, {Replicate{}, Shard{0}});
-  const auto index = distribute_tensor(at::tensor({0, 9, 3}), mesh, {Replicate{}, Replicate{}});
+  const auto index = distribute_tensor(at::tensor({0, 9, 3}, at::kLong), mesh, {Replicate{}, Replicate{}});
   EXPECT_EQ(
       error_of([&] { at::embedding(table, index); }),
       "[aten::embedding] index 9 is not a row of the table f32[4x6]@[R,S0]; its indices go from 0 to 3");
@@ -110,7 +110,7 @@ TEST(IndexRange, ALookUpNamesTheIndexAndTheTable) {
 TEST(IndexRange, AKernelsErrorNamesOpRankAndLocals) {
   const auto mesh = init_device_mesh({2, 3});
   const auto table = distribute_tensor(kTable, mesh, {Replicate{}, Replicate{}});
-  const auto index = distribute_tensor(at::tensor({0, 1, 9}), mesh, {Replicate{}, Shard{0}});
+  const auto index = distribute_tensor(at::tensor({0, 1, 9}, at::kLong), mesh, {Replicate{}, Shard{0}});
   try {
     at::index_select(table, 0, index);
     FAIL();

@@ -117,7 +117,7 @@ TEST(Judge, TellsRefusalsFromErrorsByTheirType) {
 TEST(Judge, AKernelsErrorIsABugOfItsOp) {
   const auto outcome =
       judge_changed([](EngineResult&) { throw KernelError("aten::mm.out", "on rank 1: no"); });
-  EXPECT_EQ(std::get<Failed>(outcome).bucket, "ops | exception | aten::mm.out | R+S | ");
+  EXPECT_EQ(std::get<Failed>(outcome).bucket, "ops | exception | aten::mm.out | R+S | -");
 }
 
 }  // namespace
