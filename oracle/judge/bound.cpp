@@ -46,12 +46,6 @@ Tensors parts(const std::vector<WideInput>& inputs, at::Tensor WideInput::*part)
   return result;
 }
 
-// In-place ops write to what they are given.
-Tensors writable(const RecordedOp& op, Tensors inputs) {
-  for (const size_t i : op.written) inputs[i] = inputs[i].clone();
-  return inputs;
-}
-
 // The input of that name, as the schema calls it.
 const WideInput& named(const RecordedOp& op, const std::vector<WideInput>& inputs, std::string_view name) {
   size_t at = 0;

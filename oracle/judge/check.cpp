@@ -102,9 +102,11 @@ class Checker {
 
   // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
   // that is not known yet if the plain run's next op is to make it.
-  void pass_moves(bool may_stop = false) {
+  // @param inserted only what the engine inserted.
+  void pass_moves(bool may_stop = false, bool inserted = false) {
     for (; !at_end(); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
+        if (inserted && !entry().implicit) return;
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         note(judge_redistribution(entry(), recording_, shadow_));
         if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
@@ -148,7 +150,7 @@ class Checker {
   // what is read of it. One that moves nothing has none.
   void step_redistribution(const RecordedOp& op) {
     const Window &from = op.inputs[0], &to = op.results[0];
-    for (; !at_end() && passed_over(entry()); ++next_) forgive(*passed_over(entry()), entry().op);
+    pass_moves(/*may_stop=*/false, /*inserted=*/true);
     shadow_.copy(from, to);
     if (at_end() || entry().op != kRedistribute || entry().implicit || entry().outputs.size() != 1 ||
         !reads(op, entry().inputs.at(0)))

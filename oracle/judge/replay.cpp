@@ -127,6 +127,17 @@ std::vector<Effect> effects(const RecordedOp& op) {
   return list;
 }
 
+Tensors writable(const RecordedOp& op, Tensors inputs) {
+  for (const size_t w : op.written) {
+    const at::Tensor old = inputs[w];
+    if (!old.defined()) continue;
+    const at::Tensor fresh = old.clone();
+    for (at::Tensor& t : inputs)
+      if (t.is_same(old)) t = fresh;
+  }
+  return inputs;
+}
+
 Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);

@@ -23,6 +23,9 @@ std::vector<Effect> effects(const RecordedOp& op);
 
 using Tensors = std::vector<at::Tensor>;
 
+// In-place ops write to what they are given: copies of it, one for all inputs that are one tensor.
+Tensors writable(const RecordedOp& op, Tensors inputs);
+
 // A tensor for each effect. @pre inputs are as many as op.inputs, undefined where those are.
 Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
 // The same in float64: floating inputs must be double already; dtype arguments become double.

@@ -38,10 +38,10 @@ uint64_t mixed(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// What says where another tensor is read or written, or which of its elements count.
-bool is_place(const ArgInfo& info) {
-  static constexpr std::array kNames = {"index", "indices", "target", "mask", "condition"};
-  return std::find(kNames.begin(), kNames.end(), info.name) != kNames.end();
+// What says where another tensor is read or written.
+bool is_place(const ArgInfo& info, c10::ScalarType dtype) {
+  if (info.name == "indices") return true;  // booleans among them choose how many
+  return c10::isIntegralType(dtype, /*includeBool=*/false) && (info.name == "index" || info.name == "target");
 }
 
 double ordinary_number(double x, uint64_t word) {
@@ -77,8 +77,7 @@ Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const S
     if (window.defined()) {
       const Rendition& r = *q.renditions[i];
       for (const at::Tensor& t : shadow.terms(window, r))
-        terms.push_back(is_place(*names[i]) && !t.is_floating_point() ? t
-                                                                      : ordinary(t, i * 64 + terms.size()));
+        terms.push_back(is_place(*names[i], t.scalar_type()) ? t : ordinary(t, i * 64 + terms.size()));
       asked.whole.push_back(widen(terms, r.ops, r.sizes));
     } else {
       asked.whole.emplace_back();
@@ -110,12 +109,7 @@ std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
   }
   Tensors inputs;
   for (const WideInput& w : asked.whole) inputs.push_back(w.value);
-  for (const size_t written : q.op.written) {
-    const at::Tensor old = inputs[written], fresh = old.clone();
-    for (at::Tensor& t : inputs)
-      if (t.is_same(old)) t = fresh;
-  }
-  for (at::Tensor& value : apply_f64(q.op, q.effects, std::move(inputs))) {
+  for (at::Tensor& value : apply_f64(q.op, q.effects, writable(q.op, std::move(inputs)))) {
     Answer answer{value, {}};
     if (value.defined() && value.is_floating_point()) answer.tolerance = at::mul(value.abs(), kOtherPath);
     result.push_back(std::move(answer));

@@ -99,8 +99,8 @@ Metas of_layer_norm_backward(const Arguments& args) {
   const auto input = args.tensor("input"), weight = args.tensor("weight"), bias = args.tensor("bias");
   const auto mask = args["output_mask"].toBoolList();
   return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
-           mask[1] && weight.defined() ? at::empty_like(weight) : at::Tensor(),
-           mask[2] && bias.defined() ? at::empty_like(bias) : at::Tensor()}};
+           mask[1] && weight.defined() ? sized(weight, weight.sizes()) : at::Tensor(),
+           mask[2] && bias.defined() ? sized(bias, bias.sizes()) : at::Tensor()}};
 }
 
 // Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
