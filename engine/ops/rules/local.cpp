@@ -41,6 +41,18 @@ at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
   return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
 }
 
+// Which indices no rank has a row for. On the CPU that is an error here; on other devices, whose values are
+// not asked for, they reach the kernel as they are, and it asserts.
+at::Tensor beyond_table(const LocalCall& c, const at::Tensor& indices) {
+  const int64_t rows = c.call.inputs[0].shape[0];
+  auto beyond = at::bitwise_or(indices.lt(0), indices.ge(rows));
+  if (beyond.is_cpu() && beyond.any().item<bool>())
+    throw Error(concat("[", c.op.operator_name(), "] index ",
+                       indices.masked_select(beyond)[0].item<int64_t>(), " is not a row of the table ",
+                       *c.inputs[0], "; its indices go from 0 to ", rows - 1));
+  return beyond;
+}
+
 }  // namespace
 
 void stock(const LocalCall& c, Stack& stack) {
@@ -112,11 +124,13 @@ void embedding(const LocalCall& c, Stack& stack) {
   const auto weight = stack[0].toTensor();
   const auto indices = stack[1].toTensor();
   const auto rows = owned_by(*c.inputs[0], c.position).lists[0];
+  const auto beyond = beyond_table(c, indices);
   auto result = filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
   int64_t at = 0;
   for (const auto& owned : rows) {
     const auto mine = at::bitwise_and(indices.ge(owned.start), indices.lt(owned.start + owned.length));
-    const auto where = (indices - (owned.start - at)).masked_fill(mine.bitwise_not(), 0);
+    const auto others = at::bitwise_or(mine, beyond).bitwise_not();
+    const auto where = (indices - (owned.start - at)).masked_fill(others, 0);
     result = at::where(mine.unsqueeze(-1), at::embedding(weight, where), result);
     at += owned.length;
   }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Indices that a table does not have, in every op that takes indices: an error wherever one device has one.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/testing.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+struct Indexed {
+  const char* name;
+  Tensors values;  // besides the index, which comes last and is below 4
+  std::vector<int64_t> index_shape;
+  std::function<void(const Tensors&)> call;
+};
+
+const at::Tensor kTable = ramp({4, 6}), kSource = ramp({4, 6}) * 3, kScores = ramp({6, 4});
+
+const std::vector<Indexed>& calls() {
+  static const std::vector<Indexed> all = {
+      {"embedding", {kTable}, {5}, [](auto& t) { at::embedding(t[0], t[1]); }},
+      {"embedding of a grid", {kTable}, {2, 3}, [](auto& t) { at::embedding(t[0], t[1]); }},
+      {"index_select", {kTable}, {5}, [](auto& t) { at::index_select(t[0], 0, t[1]); }},
+      {"gather", {kTable}, {3, 6}, [](auto& t) { at::gather(t[0], 0, t[1]); }},
+      {"scatter.src", {kTable, kSource}, {4, 6}, [](auto& t) { at::scatter(t[0], 0, t[2], t[1]); }},
+      {"scatter.value", {kTable}, {4, 6}, [](auto& t) { at::scatter(t[0], 0, t[1], 2); }},
+      {"scatter_", {kTable}, {4, 6}, [](auto& t) { at::Tensor(t[0]).scatter_(0, t[1], 2); }},
+      {"scatter_add", {kTable, kSource}, {4, 6}, [](auto& t) { at::scatter_add(t[0], 0, t[2], t[1]); }},
+      {"index_add", {kTable, kSource}, {4}, [](auto& t) { at::index_add(t[0], 0, t[2], t[1]); }},
+      {"index_fill", {kTable}, {3}, [](auto& t) { at::index_fill(t[0], 0, t[1], 7); }},
+      {"index", {kTable}, {3}, [](auto& t) { t[0].index({t[1]}); }},
+      {"index_put", {kTable, ramp({6})}, {3}, [](auto& t) { t[0].index_put({t[2]}, t[1]); }},
+      {"nll_loss", {kScores}, {6}, [](auto& t) { at::nll_loss(t[0], t[1]); }},
+      {"nll_loss of each", {kScores}, {6}, [](auto& t) { at::nll_loss(t[0], t[1], {}, 0); }},
+      {"cross_entropy_loss", {kScores}, {6}, [](auto& t) { at::cross_entropy_loss(t[0], t[1]); }},
+  };
+  return all;
+}
+
+// libtorch makes the text of an error, with its backtrace, where it is asked for, and that takes long.
+template <class F>
+bool throws(F&& f) {
+  try {
+    f();
+  } catch (const std::exception&) {
+    return true;
+  }
+  return false;
+}
+
+// Every placement of every tensor of a call.
+void each_placing(const Indexed& of, const Tensors& all, const MeshInWorld& mesh,
+                  const std::function<void(const Tensors&, const std::string&)>& visit) {
+  Tensors placed;
+  std::string text = of.name;
+  const std::function<void()> extend = [&] {
+    if (placed.size() == all.size()) return visit(placed, text);
+    const auto& next = all[placed.size()];
+    for (const auto& p : placement_choices(next.dim())) {
+      const auto before = text;
+      text += concat(' ', p);
+      placed.push_back(distribute_tensor(next, mesh, {p}));
+      extend();
+      placed.pop_back();
+      text = before;
+    }
+  };
+  extend();
+}
+
+// Catches: a row that is looked up on the rank that has it, and on none where nobody has it; a table that a
+// failed call has moved or written.
+TEST(IndexRange, WhatOneDeviceRefusesIsAnErrorOnEveryPlacement) {
+  const auto mesh = init_device_mesh({3});
+  for (const auto& of : calls())
+    for (const int64_t bad : {int64_t{4}, int64_t{9}, int64_t{-1}, int64_t{-5}})
+      for (const int64_t place : {int64_t{0}, int64_t{-1}}) {
+        auto all = of.values;
+        auto index = at::arange(c10::multiply_integers(of.index_shape)).remainder(4);
+        index[place] = bad;
+        all.push_back(index.reshape(of.index_shape));
+        Tensors copies;
+        for (const auto& t : all) copies.push_back(t.clone());
+        if (!throws([&] { of.call(copies); })) continue;  // it counts from the end
+        each_placing(of, all, mesh, [&](const Tensors& t, const std::string& text) {
+          std::vector<Placements> before;
+          for (const auto& x : t) before.push_back(placements(x));
+          EXPECT_TRUE(throws([&] { of.call(t); })) << text << " takes " << bad;
+          for (size_t i = 0; i < t.size(); ++i) EXPECT_EQ(placements(t[i]), before[i]) << text;
+        });
+      }
+}
+
+// Catches: a message that does not say which index, of what table, and which there are.
+TEST(IndexRange, ALookUpNamesTheIndexAndTheTable) {
+  const auto mesh = init_device_mesh({2, 3});
+  const auto table = distribute_tensor(kTable, mesh, {Replicate{}, Shard{0}});
+  const auto index = distribute_tensor(at::tensor({0, 9, 3}), mesh, {Replicate{}, Replicate{}});
+  EXPECT_EQ(error_of([&] { at::embedding(table, index); }),
+            "[aten::embedding] index 9 is not a row of the table f32[4x6]@[R,S0]; its indices go from 0 to 3");
+}
+
+}  // namespace
+}  // namespace lockstep
