@@ -36,7 +36,8 @@ int end_with(const Ending& ending, bool json) {
 
 // Every error that reaches main, by its kind.
 Ending ending_of(const std::exception& e) {
-  if (dynamic_cast<const Error*>(&e) != nullptr) return {kUsage, e.what()};
+  const bool kernels = dynamic_cast<const KernelError*>(&e) != nullptr;  // of a run that Lockstep made up
+  if (dynamic_cast<const Error*>(&e) != nullptr && !kernels) return {kUsage, e.what()};
   if (const auto* store = dynamic_cast<const dashboard::StoreError*>(&e); store != nullptr)
     return {store->kind == dashboard::StoreError::Kind::kOutput ? kUsage : kStoreUnusable, e.what()};
   if (const auto* ended = dynamic_cast<const Ended*>(&e); ended != nullptr) return {ended->code, e.what()};

@@ -3,6 +3,7 @@
 
 #include "engine/lane/numerics.h"
 #include "engine/tensor/plain_guard.h"
+#include "engine/values/text.h"
 
 namespace lockstep {
 
@@ -24,11 +25,30 @@ std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
   return result;
 }
 
-Stack local_stack(const Dispatched& d, size_t rank) {
+// The arguments on one hosted rank.
+static Stack local_stack(const Dispatched& d, size_t rank) {
   return with_tensors(d.resolved, d.args, [&](size_t i) {
     const auto* impl = dtensor_impl(d.placed[i]);
     return impl == nullptr ? d.placed[i] : impl->locals()[rank];
   });
+}
+
+// libtorch's errors tell neither the op nor the rank, nor what the rank holds.
+[[noreturn]] static void refuse_locals(const Dispatched& d, size_t rank, const c10::Error& error) {
+  std::string locals;
+  for (const auto& placed : d.placed) {
+    if (!placed.defined()) continue;
+    const auto* impl = dtensor_impl(placed);
+    const auto& local = impl == nullptr ? placed : impl->locals()[rank];
+    locals += concat(locals.empty() ? "" : ", ", dtype_name(local.scalar_type()), '[',
+                     shape_text(local.sizes().vec()), ']');
+  }
+  const std::string said = error.what_without_backtrace();
+  const auto& comm = *d.call.comm;
+  throw KernelError(
+      concat(d.op.operator_name()),
+      concat("on rank ", comm.ranks[rank], " at (", join(comm.mesh.coordinate(comm.positions[rank]), ','),
+             "): ", said.substr(0, said.find('\n')), "; locals ", locals));
 }
 
 std::vector<Stack> run_ranks(const Dispatched& d) {
@@ -38,9 +58,14 @@ std::vector<Stack> run_ranks(const Dispatched& d) {
   std::vector<Stack> results;
   results.reserve(positions.size());
   const PlainGuard guard;
-  for (size_t r = 0; r < positions.size(); ++r)
-    run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]},
-        results.emplace_back(local_stack(d, r)));
+  for (size_t r = 0; r < positions.size(); ++r) {
+    auto& stack = results.emplace_back(local_stack(d, r));
+    try {
+      run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]}, stack);
+    } catch (const c10::Error& error) {
+      refuse_locals(d, r, error);
+    }
+  }
   return results;
 }
 

@@ -27,9 +27,7 @@ struct Dispatched {
 bool changes_metadata(const Resolved& resolved);
 std::vector<at::Tensor> mutated_tensors(const Dispatched& d);
 
-// The arguments on one hosted rank.
-torch::jit::Stack local_stack(const Dispatched& d, size_t rank);
-// What each hosted rank returns.
+// What each hosted rank returns. Throws KernelError where libtorch refuses what a rank holds.
 std::vector<torch::jit::Stack> run_ranks(const Dispatched& d);
 // The same, lists flattened, as [output][rank].
 std::vector<PerRank<at::Tensor>> by_output(const std::vector<torch::jit::Stack>& results);

@@ -101,8 +101,25 @@ TEST(IndexRange, ALookUpNamesTheIndexAndTheTable) {
   const auto mesh = init_device_mesh({2, 3});
   const auto table = distribute_tensor(kTable, mesh, {Replicate{}, Shard{0}});
   const auto index = distribute_tensor(at::tensor({0, 9, 3}), mesh, {Replicate{}, Replicate{}});
-  EXPECT_EQ(error_of([&] { at::embedding(table, index); }),
-            "[aten::embedding] index 9 is not a row of the table f32[4x6]@[R,S0]; its indices go from 0 to 3");
+  EXPECT_EQ(
+      error_of([&] { at::embedding(table, index); }),
+      "[aten::embedding] index 9 is not a row of the table f32[4x6]@[R,S0]; its indices go from 0 to 3");
+}
+
+// Catches: an error of libtorch's as it is: which op, which rank and what it held are to be guessed.
+TEST(IndexRange, AKernelsErrorNamesOpRankAndLocals) {
+  const auto mesh = init_device_mesh({2, 3});
+  const auto table = distribute_tensor(kTable, mesh, {Replicate{}, Replicate{}});
+  const auto index = distribute_tensor(at::tensor({0, 1, 9}), mesh, {Replicate{}, Shard{0}});
+  try {
+    at::index_select(table, 0, index);
+    FAIL();
+  } catch (const KernelError& e) {
+    EXPECT_EQ(e.op, "aten::index_select");
+    EXPECT_STREQ(
+        e.what(),
+        "[aten::index_select] on rank 2 at (0,2): index out of range in self; locals f32[4x6], i64[1]");
+  }
 }
 
 }  // namespace

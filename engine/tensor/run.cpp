@@ -124,12 +124,10 @@ std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
 }
 
 void run_scalar(const Dispatched& d, Stack& stack) {
-  const PlainGuard guard;
   std::optional<c10::IValue> first;
-  for (size_t r = 0; r < d.call.comm->positions.size(); ++r) {
-    auto local = local_stack(d, r);
-    d.op.callBoxed(local);
-    const auto& value = local.front();
+  const auto results = run_ranks(d);
+  for (size_t r = 0; r < results.size(); ++r) {
+    const auto& value = results[r].front();
     const auto text = concat(value);
     LOCKSTEP_CHECK(!first.has_value() || concat(*first) == text, "[", d.op.operator_name(), "] rank ",
                    d.call.comm->ranks[r], " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ",

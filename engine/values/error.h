@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 
@@ -16,6 +17,14 @@ struct Error : std::runtime_error {
 // Legal by the design, not built in this version. Exit code 2 of the program, with a message that says so.
 struct NotBuilt : Error {
   using Error::Error;
+};
+
+// A kernel of libtorch's refused what one rank gave it, where one device's may have taken the whole: a
+// mistake of the caller, or of a rule.
+struct KernelError : Error {
+  KernelError(std::string who, const std::string& problem)
+      : Error("[" + who + "] " + problem), op(std::move(who)) {}
+  std::string op;  // as it is dispatched, with overload
 };
 
 // Lockstep itself is broken: an invariant does not hold. Exit code 3 of the program.

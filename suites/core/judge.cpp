@@ -308,7 +308,9 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
     return failed_run(c, e);
   } catch (const std::exception& e) {
     if (auto refusal = refusal_of(e, c)) return GaveUp{std::move(*refusal), e.what()};
-    return failed(c.suite, "exception", "", placement_pattern(c), "", e.what());
+    const auto* kernel = dynamic_cast<const KernelError*>(&e);
+    return failed(c.suite, "exception", kernel != nullptr ? kernel->op : "", placement_pattern(c), "",
+                  e.what());
   }
   try {
     return judged_at_end(c, plain, got, engine, allowed);

@@ -113,5 +113,12 @@ TEST(Judge, TellsRefusalsFromErrorsByTheirType) {
   EXPECT_TRUE(fails([](EngineResult&) { throw std::runtime_error("anything"); }));
 }
 
+// Catches: kernels that fail in two ops as one bug.
+TEST(Judge, AKernelsErrorIsABugOfItsOp) {
+  const auto outcome =
+      judge_changed([](EngineResult&) { throw KernelError("aten::mm.out", "on rank 1: no"); });
+  EXPECT_EQ(std::get<Failed>(outcome).bucket, "ops | exception | aten::mm.out | R+S | ");
+}
+
 }  // namespace
 }  // namespace lockstep::suites
