@@ -148,7 +148,7 @@ constexpr Line kLines[] = {
 constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
      "argmax argmin constant_pad_nd diagonal_backward empty_like full_like index index_fill new_empty "
-     "new_empty_strided new_full new_ones new_zeros ones_like scatter sort topk zero zeros_like"},
+     "new_empty_strided new_full new_ones new_zeros nonzero ones_like scatter sort topk zero zeros_like"},
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
@@ -157,7 +157,7 @@ constexpr EqualOps kEqualOps[] = {
      "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
      "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
     {"no rule cuts what it reduces: it runs on whole tensors",
-     "index_add index_put linalg_qr mse_loss nll_loss_forward"},
+     "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };
 
 constexpr std::array<std::string_view, 5> kUnset = {
