@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of a Case: printing, parsing and the checksum. The grammar is in README.md.
 #include <array>
-#include <bit>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <optional>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
+#include "oracle/program/number_text.h"
 #include "oracle/program/program.h"
 
 namespace lockstep::oracle {
@@ -18,12 +16,6 @@ namespace {
 constexpr std::string_view kVersion = "v1";
 constexpr std::array<std::string_view, 8> kKinds = {"normal", "uniform", "integers", "special",
                                                     "index",  "zeros",   "ones",     "bits"};
-
-std::string hex(uint64_t value) {
-  std::array<char, 16> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, 16).ptr;
-  return {buffer.data(), end};
-}
 
 // FNV-1a, folded to 32 bits: enough to notice a token cut short or mistyped.
 std::string checksum(std::string_view text) {
@@ -46,20 +38,6 @@ std::string list_text(const Items& items, char separator, const Print& print) {
 }
 
 // ---- printing ----
-
-constexpr double kPlainNan = std::numeric_limits<double>::quiet_NaN();
-
-// The shortest decimal that reads back to the same bits; always with a mark that it is no integer.
-std::string double_text(double value) {
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  if (std::isnan(value)) {
-    const auto bits = std::bit_cast<uint64_t>(value);
-    return bits == std::bit_cast<uint64_t>(kPlainNan) ? "nan" : "nan:" + hex(bits);
-  }
-  std::array<char, 40> buffer{};
-  std::string text(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
 
 std::string target_text(const Target& target) {
   return "@" + to_string(target.placements) + (target.order.empty() ? "" : "@" + join(target.order, '.'));
@@ -142,8 +120,15 @@ bool is_word(std::string_view text, std::string_view others) {
   return true;
 }
 
-constexpr std::string_view kSuiteMarks = "_-.";
+constexpr std::string_view kSuiteMarks = "_-.";  // of options, too
 constexpr std::string_view kOpMarks = "_:.";
+
+std::string options_text(const Case& c) {
+  for (const auto& [name, value] : c.options)
+    LOCKSTEP_CHECK(is_word(name, kSuiteMarks) && is_word(value, kSuiteMarks), "[token] the option '", name,
+                   "' of value '", value, "' must be words of letters, digits, '_', '-' and '.'");
+  return list_text(c.options, ',', [](const auto& option) { return option.first + ":" + option.second; });
+}
 
 std::vector<int64_t> row_major_ranks(const DeviceMesh& mesh) {
   std::vector<int64_t> ranks;
@@ -254,6 +239,18 @@ class Parser {
     c.device = part(until(";"), parse_device_model);
     if (skip(";lane=integer")) c.integer_lane = true;
     if (skip(";numerics=fast")) c.numerics = Lane::kFast;
+    if (!is_next(";options=")) return;
+    begin(";options=");
+    do option(c);
+    while (skip(','));
+  }
+
+  void option(Case& c) {
+    auto name = word(kSuiteMarks, "an option's name");
+    take(':', "after an option's name");
+    auto value = word(kSuiteMarks, "an option's value");
+    if (!c.options.empty() && name <= c.options.rbegin()->first) fail("options must stand once, in order");
+    c.options.emplace(std::move(name), std::move(value));
   }
 
   std::vector<int64_t> dotted() {
@@ -376,7 +373,7 @@ class Parser {
     if (text == "none") return None{};
     if (text == "true" || text == "false") return text == "true";
     if (const auto value = parse_integer(text)) return *value;
-    if (const auto value = try_double(text)) return *value;
+    if (const auto value = parse_double(text)) return *value;
     return part(text, parse_dtype);
   }
 
@@ -394,23 +391,9 @@ class Parser {
   }
 
   double as_double(std::string_view text) const {
-    const auto value = try_double(text);
+    const auto value = parse_double(text);
     if (!value) fail(concat("'", text, "' is not a number"));
     return *value;
-  }
-
-  static std::optional<double> try_double(std::string_view text) {
-    if (text == "nan") return kPlainNan;
-    if (text.starts_with("nan:")) {
-      uint64_t bits = 0;
-      const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), bits, 16);
-      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-      return std::bit_cast<double>(bits);
-    }
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
   }
 
   std::string string() {
@@ -457,6 +440,7 @@ std::string to_token(const Case& c) {
   if (c.mesh.ranks() != row_major_ranks(c.mesh)) text += ";ranks=" + join(c.mesh.ranks(), '.');
   text += concat(";seed=", c.program.seed, ";dev=", to_string(c.device));
   text += concat(c.integer_lane ? ";lane=integer" : "", c.numerics == Lane::kFast ? ";numerics=fast" : "");
+  if (!c.options.empty()) text += ";options=" + options_text(c);
   for (size_t i = 0; i < c.program.inputs.size(); ++i) {
     text += concat(";x", i, '=', input_text(c.program.inputs[i], c.placements[i]));
   }
