@@ -11,6 +11,7 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
@@ -274,7 +275,9 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_pl
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
   const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
-  return FirstCopy::apply(redistribute(tensor, Placements(as_size(ndim), Replicate{})));
+  const auto whole = redistribute(tensor, Placements(as_size(ndim), Replicate{}));
+  log_read("lockstep::full_tensor", whole);
+  return FirstCopy::apply(whole);
 }
 
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {

@@ -71,6 +71,7 @@ struct Value {
   std::optional<oracle::Target> placement;  // where it is certain
   int64_t input = -1;                       // its number among the inputs
   bool writable = true;
+  bool plain = false;  // a plain tensor on the engine too
 };
 
 // What the values that share one storage have in common.
@@ -98,6 +99,10 @@ class Builder {
   Random& random() { return random_; }
   const Settings& settings() const { return settings_; }
 
+  // While outside, operands are plain tensors, found and made, and otherwise none are.
+  void go_outside(bool outside) { outside_ = outside; }
+  bool is_outside() const { return outside_; }
+
   // Operands, numbered in order of appearance; finish() renumbers inputs first.
   oracle::Ref operand(const Want& want);
   oracle::Ref fresh(const Want& want);
@@ -108,6 +113,7 @@ class Builder {
   c10::ScalarType dtype(oracle::Ref ref) const { return tensor(ref).scalar_type(); }
   int64_t ndim(oracle::Ref ref) const { return tensor(ref).dim(); }
   Magnitude magnitude(oracle::Ref ref) const { return groups_[value(ref).group].magnitude; }
+  bool is_plain(oracle::Ref ref) const { return value(ref).plain; }
   bool requires_grad(oracle::Ref ref) const { return tensor(ref).defined() && tensor(ref).requires_grad(); }
   size_t size() const { return values_.size(); }
 
@@ -152,6 +158,7 @@ class Builder {
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,
                  bool writable);
+  bool makes_plain(const oracle::Call& call) const;
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
   bool has_seen_ragged() const;
@@ -160,6 +167,7 @@ class Builder {
 
   Random random_;
   Settings settings_;
+  bool outside_ = false;
   oracle::Program program_;  // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
   std::vector<Value> values_;

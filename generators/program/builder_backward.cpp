@@ -37,9 +37,11 @@ bool Builder::backward() {
   std::vector<Ref> seeds;
   Magnitude seed;
   for (const auto ref : outputs) {
+    go_outside(is_plain(ref));
     seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }
+  go_outside(false);
   Growth growth{.result = {}, .factors = {}, .signs_zero = true};
   if (settings_.integer_lane) {
     const auto magnitudes = gradient_magnitudes(outputs, seed);
@@ -54,6 +56,9 @@ bool Builder::backward() {
   }
   if (!call("lockstep::backward", {outputs, seeds}, growth, false)) return false;
   gradients_ = results_;
+  for (size_t i = 0, next = 0; i < values_.size() && next < gradients_.size(); ++i)
+    if (values_[i].input >= 0 && program_.inputs[static_cast<size_t>(values_[i].input)].requires_grad)
+      values_[static_cast<size_t>(gradients_[next++].id)].plain = values_[i].plain;
   return true;
 }
 

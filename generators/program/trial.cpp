@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/program/trial.h"
 
+#include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <unordered_map>
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/program/statements.h"
 #include "oracle/random/literal_source.h"
 
 namespace lockstep::generators {
@@ -158,9 +161,15 @@ at::Tensor trial_input(const oracle::Input& input) {
 
 std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
                                    const std::vector<at::Tensor>& leaves) {
-  if (call.op == "lockstep::redistribute") return {lookup(std::get<Ref>(call.args.at(0))).clone()};
-  if (call.op == "lockstep::detach") return {lookup(std::get<Ref>(call.args.at(0))).detach()};
-  if (call.op == "lockstep::backward") return backward(call, lookup, leaves);
+  if (call.op == oracle::kRedistribute) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == oracle::kDetach) return {lookup(std::get<Ref>(call.args.at(0))).detach()};
+  if (call.op == oracle::kFullTensor) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == oracle::kItem)
+    return {at::native::wrapped_scalar_tensor(lookup(std::get<Ref>(call.args.at(0))).item())};
+  if (call.op == oracle::kEqual)
+    return {at::native::wrapped_scalar_tensor(
+        at::equal(lookup(std::get<Ref>(call.args.at(0))), lookup(std::get<Ref>(call.args.at(1)))))};
+  if (call.op == oracle::kBackward) return backward(call, lookup, leaves);
   if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();

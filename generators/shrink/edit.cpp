@@ -11,6 +11,7 @@ using oracle::Arg;
 using oracle::Call;
 using oracle::Case;
 using oracle::Ref;
+using oracle::Target;
 
 using Refs = std::vector<Ref>;
 
@@ -21,7 +22,8 @@ bool is_backward(const Call& call) {
 // Renumbers as it goes: old number -> new number, or none where the value is gone.
 class Rewriter {
  public:
-  Rewriter(const Case& c, const Edit& edit) : from_(c), edit_(edit), made_(c), used_(used_values()) {
+  Rewriter(const Case& c, const Edit& edit)
+      : from_(c), edit_(edit), made_(c), plain_(plain_values(c)), used_(used_values()) {
     made_.program.inputs.clear();
     made_.program.calls.clear();
     made_.placements.clear();
@@ -29,7 +31,7 @@ class Rewriter {
 
   std::optional<Case> run() {
     for (size_t i = 0; i < from_.program.inputs.size(); ++i) keep_input(i);
-    for (const auto& [value, input] : edit_.fresh) add_input(value, input, replicated(from_.mesh));
+    for (const auto& [value, input] : edit_.fresh) add_input(value, input, fresh_target(value));
     auto old = std::ssize(from_.program.inputs);
     auto next = std::ssize(made_.program.inputs);
     for (size_t k = 0; k < from_.program.calls.size(); ++k) {
@@ -67,7 +69,11 @@ class Rewriter {
     return call;
   }
 
-  void add_input(int64_t value, oracle::Input input, oracle::Target target) {
+  Target fresh_target(int64_t value) const {
+    return plain_[static_cast<size_t>(value)] ? Target{} : replicated(from_.mesh);
+  }
+
+  void add_input(int64_t value, oracle::Input input, Target target) {
     numbers_[value] = std::ssize(made_.program.inputs);
     made_.program.inputs.push_back(std::move(input));
     made_.placements.push_back(std::move(target));
@@ -127,6 +133,7 @@ class Rewriter {
   const Case& from_;
   const Edit& edit_;
   Case made_;
+  const std::vector<bool> plain_;
   std::set<int64_t> used_;
   std::map<int64_t, int64_t> numbers_;
 };

@@ -48,7 +48,11 @@ class Checker {
           report_mismatch(Condition::kMalformed, problem);
       next_ = 0;
       for (const Start& s : starts) start(s);
-      for (const RecordedOp& op : recording_.ops) step(op);
+      for (size_t k = 0; k < recording_.ops.size(); ++k) {
+        read_until(k);
+        step(recording_.ops[k]);
+      }
+      read_until(recording_.ops.size());
       finish_timeline();
       result_.equal = true;
       for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
@@ -79,6 +83,7 @@ class Checker {
     if (!s.plain.defined()) return;
     Window window = recording_.window(s.plain);
     window.epoch = 0;
+    if (s.spec == nullptr) outside_.insert(window.id());
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
@@ -90,14 +95,18 @@ class Checker {
     shadow_.set(window, is_plain ? Shadow::plain() : shadow_.rendition(window, terms, *plan));
   }
 
+  void move() {
+    note(judge_redistribution(entry(), recording_, shadow_));
+    ++result_.redistributions;
+  }
+
   // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
   // that is not known yet if the plain run's next op is to make it.
   void pass_moves(bool may_stop = false) {
     for (; !at_end(); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
-        note(judge_redistribution(entry(), recording_, shadow_));
-        ++result_.redistributions;
+        move();
       } else if (const auto why = passed_over(entry())) {
         forgive(*why, entry().op);
       } else {
@@ -105,6 +114,94 @@ class Checker {
       }
     }
   }
+
+  // ---- outside: plain tensors, which stock libtorch computes with on every rank, and no engine ----
+
+  void read_until(size_t op) {
+    for (; read_ < recording_.reads.size() && recording_.reads[read_].before <= op; ++read_)
+      read_on_host(recording_.reads[read_]);
+  }
+
+  void read_on_host(const HostRead& r) {
+    outside_.insert(r.to.id());
+    shadow_.set(r.to, Shadow::plain());
+    if (r.to.numel() == 0) return;
+    const bool listed =
+        std::any_of(r.from.begin(), r.from.end(), [&](const Window& w) { return !is_outside(w); });
+    if (listed) go_to(r.op);
+    Tensors own;
+    size_t next = 0;
+    for (const Window& w : r.from) own.push_back(is_outside(w) ? value_outside(w) : value_read(w, next++));
+    if (listed && next != entry().inputs.size())
+      report_mismatch(Condition::kSequence, "it reads ", entry().inputs.size(),
+                      " tensors, and the plain run ", next);
+    const at::Tensor value = r.value(own);
+    if (!same_bits(value, recording_.read(r.to)))
+      shadow_.set(r.to, shadow_.rendition(r.to, {value}, Slicing()));
+    if (listed) ++next_;
+  }
+
+  // The next entry that says so; what it passes makes no value that the plain run makes.
+  void go_to(const std::string& read) {
+    for (; !at_end() && entry().op != read; ++next_) {
+      if (entry().op == kRedistribute && !is_vacuous(entry()))
+        move();
+      else if (const auto why = passed_over(entry()))
+        forgive(*why, entry().op);
+      else if (alone(entry().op))
+        pass_copy();
+      else
+        break;
+    }
+    if (at_end() || entry().op != read)
+      report_mismatch(Condition::kSequence, "the plain run reads a value on the host here, by ", read);
+  }
+
+  at::Tensor value_read(const Window& window, size_t i) {
+    if (i >= entry().inputs.size()) report_mismatch(Condition::kSequence, "it does not say what it reads");
+    const TensorRecord& record = entry().inputs[i];
+    const RenditionPtr found = record.spec && !record.spec->has_partial() ? known(window, record) : nullptr;
+    if (!found)
+      report_mismatch_at(first_mismatch({recording_.read(window)}, record), Condition::kClosed,
+                         "what the host reads is not the value that the plain run reads here");
+    return shadow_.terms(window, *found)[0];
+  }
+
+  bool is_outside(const Window& window) const { return outside_.contains(window.id()); }
+  at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
+
+  // Of plain tensors alone, some of which the engine has had in its hands.
+  bool is_outside(const RecordedOp& op) const {
+    bool any = false;
+    for (const Window& w : op.inputs) {
+      if (w.defined() && !is_outside(w) && !constants_.contains(w.id())) return false;
+      any |= w.defined() && is_outside(w);
+    }
+    return any;
+  }
+
+  // The oracle runs it on its own values, as every rank does.
+  void step_outside(const RecordedOp& op) {
+    bool is_plain = true;
+    Tensors inputs;
+    for (const Window& w : op.inputs) {
+      is_plain = is_plain && (!w.defined() || shadow_.only(w)->plain());
+      inputs.push_back(w.defined() ? value_outside(w) : at::Tensor());
+    }
+    const std::vector<Effect> made = effects(op);
+    const Tensors values = is_plain ? Tensors() : apply(op, made, fresh_where_written(op, std::move(inputs)));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Effect& e = made[i];
+      if (!e.window.defined()) continue;
+      outside_.insert(e.window.id());
+      if (e.input >= 0 && !e.written) continue;
+      const RenditionPtr base = e.written ? shadow_.only(op.inputs[static_cast<size_t>(e.input)]) : nullptr;
+      shadow_.set(e.window, is_plain ? Shadow::plain()
+                                     : shadow_.rendition(e.window, {values[i]}, Slicing(), base.get()));
+    }
+  }
+
+  // ---- inside ----
 
   bool reads(const RecordedOp& op, const TensorRecord& record) {
     return std::any_of(op.inputs.begin(), op.inputs.end(),
@@ -132,6 +229,7 @@ class Checker {
   }
 
   void step(const RecordedOp& op) {
+    if (is_outside(op)) return step_outside(op);
     if (op.inputs.empty() && alone(op.op->name)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
       const bool constant = op.inputs.empty() || reads_constants(op);
@@ -179,7 +277,7 @@ class Checker {
 
   void judge(const RecordedOp& op) {
     OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_};
-    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()); };
+    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
     for (const std::string& problem :
          {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})
@@ -201,7 +299,7 @@ class Checker {
 
   RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
     if (!op.inputs[i].defined()) return nullptr;
-    if (record == nullptr) return Shadow::plain();
+    if (record == nullptr) return is_outside(op.inputs[i]) ? shadow_.only(op.inputs[i]) : Shadow::plain();
     if (RenditionPtr found = known(op.inputs[i], *record)) return found;
     const bool recognised = !shadow_.recognise(*record).empty();
     report_mismatch_at(first_mismatch({recording_.read(op.inputs[i])}, *record), Condition::kClosed, "input ",
@@ -292,8 +390,8 @@ class Checker {
   const Timeline timeline_;
   Shadow shadow_;
   const Lane numerics_;
-  size_t next_ = 0;
-  std::unordered_set<const c10::StorageImpl*> constants_;
+  size_t next_ = 0, read_ = 0;  // of the timeline, of the recording's reads
+  std::unordered_set<const c10::StorageImpl*> constants_, outside_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;
 };
@@ -343,6 +441,10 @@ Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
   std::vector<Start> starts;
   for (size_t i = 0; i < plain.inputs.size(); ++i) {
     const auto input = static_cast<int64_t>(i);
+    if (is_plain(c.placements[i])) {
+      starts.push_back({plain.inputs[i], nullptr, {}});
+      continue;
+    }
     auto spec = std::make_shared<const Spec>(spec_of(c, input));
     const bool pending = spec->has_partial();
     starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});

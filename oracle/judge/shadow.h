@@ -43,6 +43,9 @@ class Shadow {
   void set(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
+  // The one that was set.
+  RenditionPtr only(const Window& window) { return renditions(window).front(); }
+
   // The renditions of `from` that are not plain, also of `to`, which has the same values in a layout of its
   // own.
   void add_copy(const Window& from, const Window& to, size_t first = 0);

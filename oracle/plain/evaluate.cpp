@@ -3,13 +3,16 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "engine/values/error.h"
 #include "oracle/program/schema.h"
+#include "oracle/program/statements.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::oracle {
@@ -78,24 +81,23 @@ class Interpreter {
   // How calls to libtorch's ops run; the others are the Interpreter's own.
   using CallOp = std::function<Tensors(const Operator&, Stack&)>;
 
-  Interpreter(const Program& program, Tensors inputs, const Redistribute& redistribute,
-              const Factory& factory = nullptr)
-      : program_(program), redistribute_(redistribute), factory_(factory), values_(std::move(inputs)) {
+  Interpreter(const Program& program, Tensors inputs, const Placing& placing)
+      : program_(program), placing_(placing), values_(std::move(inputs)) {
     LOCKSTEP_CHECK(values_.size() == program.inputs.size(), "[evaluate] the Program has ",
                    program.inputs.size(), " inputs, not ", values_.size());
     values_.reserve(static_cast<size_t>(program.value_count()));
     for (size_t i = 0; i < program.inputs.size(); ++i)
       if (program.inputs[i].requires_grad) values_[i].set_requires_grad(true);
     for (size_t k = 0; k < program.calls.size(); ++k)
-      if (program.calls[k].op == "lockstep::backward") last_backward_ = k;
+      if (program.calls[k].op == kBackward) last_backward_ = k;
   }
 
   Tensors run(const CallOp& call_op) {
     for (size_t k = 0; k < program_.calls.size(); ++k) {
       const Call& call = program_.calls[k];
-      const Target* placed = factory_ && !is_own(call.op) ? target_of(call) : nullptr;
+      const Target* placed = placing_.factory && !is_own(call.op) ? target_of(call) : nullptr;
       Tensors results = is_own(call.op)     ? own(call, k)
-                        : placed != nullptr ? Tensors{factory_(call, *placed)}
+                        : placed != nullptr ? Tensors{placing_.factory(call, *placed)}
                                             : call_op(find_operator(call.op), stack_for(call));
       LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
                      results.size(), " tensors, where the Program has ", call.results);
@@ -125,12 +127,20 @@ class Interpreter {
   }
 
   Tensors own(const Call& call, size_t k) {
-    if (call.op == "lockstep::redistribute")
-      return {redistribute_(value_of(values_, std::get<Ref>(call.args.at(0))),
-                            std::get<Target>(call.args.at(1)))};
-    if (call.op == "lockstep::detach") return {value_of(values_, std::get<Ref>(call.args.at(0))).detach()};
-    if (call.op == "lockstep::backward") return backward(call, k != last_backward_);
+    const auto operand = [&] { return value_of(values_, std::get<Ref>(call.args.at(0))); };
+    if (call.op == kRedistribute)
+      return {placing_.redistribute(operand(), std::get<Target>(call.args.at(1)))};
+    if (call.op == kDetach) return {operand().detach()};
+    if (call.op == kBackward) return backward(call, k != last_backward_);
+    if (call.op == kFullTensor) return {placing_.full_tensor(operand())};
+    if (call.op == kItem || call.op == kEqual) return {placing_.read(call.op, operands_of(call))};
     throw Error("[" + call.op + "] there is no such operator");
+  }
+
+  Tensors operands_of(const Call& call) const {
+    Tensors list;
+    for (const Arg& arg : call.args) list.push_back(value_of(values_, std::get<Ref>(arg)));
+    return list;
   }
 
   Tensors backward(const Call& call, bool retain_graph) {
@@ -147,8 +157,7 @@ class Interpreter {
   }
 
   const Program& program_;
-  const Redistribute& redistribute_;
-  const Factory factory_;
+  const Placing& placing_;
   Tensors values_;
   Stack stack_;
   size_t last_backward_ = 0;
@@ -184,10 +193,48 @@ Tensors global_inputs(const Case& c) {
   return inputs;
 }
 
-// A plain tensor has one placement: a redistribution is a copy.
-at::Tensor copy_of(const at::Tensor& value, const Target&) {
-  return value.clone();
+// A plain tensor has one placement: a redistribution is a copy, and so is the whole.
+const Placing& on_one_device() {
+  static const Placing kPlacing = {[](const at::Tensor& value, const Target&) { return value.clone(); },
+                                   [](const at::Tensor& value) { return value.clone(); }, read_number};
+  return kPlacing;
 }
+
+// ---- recorded ----
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor copied(const at::Tensor& value, Recording& recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  at::Tensor copy = value.clone();
+  recording.add_copy(value, copy);
+  return copy;
+}
+
+at::Tensor read_recorded(std::string_view op, const Tensors& of, Recording& recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  at::Tensor number = read_number(op, of);
+  recording.add_read(op == kItem ? "aten::_local_scalar_dense" : "aten::equal", of, number,
+                     [op = std::string(op)](const Tensors& own) { return read_number(op, own); });
+  return number;
+}
+
+// The whole of a tensor on the host, and its gradient back: copies, so that no memory is on both sides.
+struct FullTensor : torch::autograd::Function<FullTensor> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, Recording* recording) {
+    ctx->saved_data["recording"] = reinterpret_cast<int64_t>(recording);
+    const at::DisableRecordFunctionGuard unseen;
+    const at::Tensor whole = value.clone();
+    recording->add_read(kFullTensor, {value}, whole,
+                        [](const std::vector<at::Tensor>& own) { return own.at(0).clone(); });
+    return whole;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto* recording = reinterpret_cast<Recording*>(ctx->saved_data["recording"].toInt());
+    return {copied(grads.at(0), *recording), at::Tensor()};
+  }
+};
 
 // ---- float64 ----
 
@@ -240,15 +287,19 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
 
 }  // namespace
 
-Tensors run(const Program& program, Tensors inputs, const Redistribute& redistribute,
-            const Factory& factory) {
-  return Interpreter(program, std::move(inputs), redistribute, factory).run(call_boxed);
+at::Tensor read_number(std::string_view op, const Tensors& of) {
+  if (op == kItem) return at::native::wrapped_scalar_tensor(of.at(0).item());
+  return at::native::wrapped_scalar_tensor(at::equal(of.at(0), of.at(1)));
+}
+
+Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
+  return Interpreter(program, std::move(inputs), placing).run(call_boxed);
 }
 
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
   const Stream stream(c, random);
-  return run(c.program, global_inputs(c), copy_of);
+  return run(c.program, global_inputs(c), on_one_device());
 }
 
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
@@ -258,14 +309,12 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const Tensors inputs = global_inputs(c);
   // Aliases, since a call may change the shape of the tensor that it is given.
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
-  const auto copy = [&result](const at::Tensor& value, const Target& target) {
-    const at::DisableRecordFunctionGuard unseen;
-    at::Tensor copied = copy_of(value, target);
-    result.recording.add_copy(value, copied);
-    return copied;
-  };
+  const Placing placing = {
+      [&](const at::Tensor& value, const Target&) { return copied(value, result.recording); },
+      [&](const at::Tensor& value) { return FullTensor::apply(value, &result.recording); },
+      [&](std::string_view op, const Tensors& of) { return read_recorded(op, of, result.recording); }};
   const RecordingScope recorder(result.recording);
-  result.values = run(c.program, inputs, copy);
+  result.values = run(c.program, inputs, placing);
   result.random_after = generator().state;
   return result;
 }
@@ -278,8 +327,7 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   if (how.change) how.change(inputs);
   std::optional<RecordingScope> recorder;
   if (how.recording != nullptr) recorder.emplace(*how.recording);
-  const Redistribute copy = copy_of;
-  Interpreter interpreter(c.program, std::move(inputs), copy);
+  Interpreter interpreter(c.program, std::move(inputs), on_one_device());
   return interpreter.run([&](const Operator& op, Stack& stack) {
     widen_dtypes(op, stack);
     return op.random ? random_call(op, stack, interpreter.values(), plain)

@@ -188,6 +188,13 @@ void Recording::add_copy(const at::Tensor& from, const at::Tensor& to) {
   copies_.insert_or_assign(to.storage().unsafeGetStorageImpl(), Copy{window(from), window(to)});
 }
 
+void Recording::add_read(std::string_view op, const std::vector<at::Tensor>& from, const at::Tensor& to,
+                         std::function<at::Tensor(const std::vector<at::Tensor>&)> value) {
+  HostRead read{std::string(op), ops.size(), {}, window(to), std::move(value)};
+  for (const at::Tensor& t : from) read.from.push_back(window(t));
+  reads.push_back(std::move(read));
+}
+
 RecordingScope::RecordingScope(Recording& recording) {
   if (tls_state != nullptr) throw Broken("[record] a RecordingScope within a RecordingScope");
   tls_state = std::make_unique<State>();

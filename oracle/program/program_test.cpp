@@ -131,11 +131,40 @@ std::string sealed(const std::string& text) {
   return text + "#" + asked.substr(asked.rfind('#') + 1);
 }
 
+// x1 and what is computed of it are plain.
+Case plain_case() {
+  Case c = matmul_case();
+  c.placements[1] = {};
+  c.program.calls = {{"lockstep::full_tensor", {Ref{0}}, 1},
+                     {"aten::mm", {Ref{2}, Ref{1}}, 1},
+                     {"lockstep::backward", {std::vector<Ref>{Ref{3}}, std::vector<Ref>{Ref{3}}}, 1}};
+  return c;
+}
+
+// Would catch: a Case that v1 can write and is told as v2, a statement of v2 in a token that a reader of v1
+// takes for one of its own.
+TEST(Token, SaysTheVersionThatItNeeds) {
+  Case c = plain_case();
+  EXPECT_TRUE(
+      to_token(c).starts_with("v2:program;mesh=2x3;seed=7;dev=1x256;x0=f32[7x13]/1.0:normal(3)@[S0,R]!;"
+                              "x1=f32[13x5]:integers(4,-3,3);v0=lockstep::full_tensor(x0);"))
+      << to_token(c);
+  EXPECT_EQ(parse_token(to_token(c)), c);
+  EXPECT_EQ(plain_values(c), (std::vector<bool>{false, true, true, true, false}));
+  const std::string text = to_token(c).substr(3);
+  EXPECT_NE(message([&] { parse_token(sealed("v1:" + text.substr(0, text.rfind('#')))); }).find("write v2"),
+            std::string::npos);
+  EXPECT_EQ(token_version(matmul_case()), 1);
+  const std::string old = to_token(matmul_case()).substr(3);
+  EXPECT_EQ(parse_token(sealed("v2:" + old.substr(0, old.rfind('#')))), matmul_case());
+}
+
 // Would catch: a message that does not say what is wrong and where.
 TEST(Token, SaysWhatIsWrong) {
-  EXPECT_NE(
-      message([] { parse_token("v9:program#00000000"); }).find("version v9; this program understands v1"),
-      std::string::npos);
+  EXPECT_NE(message([] {
+              parse_token("v9:program#00000000");
+            }).find("version v9; this program understands v1 and v2"),
+            std::string::npos);
   EXPECT_NE(message([] { parse_token("hello"); }).find("not a replay token"), std::string::npos);
   EXPECT_NE(message([] { parse_token(""); }).find("not a replay token"), std::string::npos);
   EXPECT_NE(message([] { parse_token("v1:program;mesh=2"); }).find("cut short"), std::string::npos);
@@ -202,6 +231,37 @@ TEST(Validate, NamesTheFault) {
          c.program.inputs[1].values = {ValueKind::kBits, 0, 0, 0, {1}};
        }},
   };
+  const std::vector<std::pair<std::string, std::function<void(Case&)>>> of_plain_values = {
+      {"a plain tensor has no placements",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::redistribute", {Ref{2}, at("[R,R]")}, 1};
+       }},
+      {"is a plain tensor already",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::full_tensor", {Ref{2}}, 1};
+       }},
+      {"of a plain tensor is a plain tensor",
+       [](Case& c) { c.program.calls[2].args[1] = std::vector<Ref>{Ref{0}}; }},
+      {"has no stream",
+       [](Case& c) {
+         c.program.calls[1] = {"aten::dropout", {Ref{2}, 0.5, true}, 1};
+       }},
+      {"takes one value",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::item", {}, 1};
+       }},
+      {"takes two values",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::equal", {Ref{2}}, 1};
+       }},
+  };
+  EXPECT_NO_THROW(validate(plain_case()));
+  for (const auto& [expected, change] : of_plain_values) {
+    Case c = plain_case();
+    change(c);
+    EXPECT_NE(message([&] { validate(c); }).find(expected), std::string::npos)
+        << expected << message([&] { validate(c); });
+  }
   for (const auto& [expected, change] : faults) {
     EXPECT_NE(said(change).find(expected), std::string::npos) << expected << "\n" << said(change);
   }

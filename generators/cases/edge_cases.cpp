@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs at the edge of their DTensors: full tensors with plain computation behind them, numbers that the
+// host reads, plain tensors of one element as operands.
+#include "generators/cases/programs.h"
+#include "generators/cases/swarm.h"
+#include "generators/ops/makers.h"
+#include "oracle/program/statements.h"
+
+namespace lockstep::generators {
+namespace {
+
+const OpTemplate& template_of(std::string_view op) {
+  const auto table = op_templates();
+  return *std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
+}
+
+Ref fresh_outside(Builder& b, Want want) {
+  b.go_outside(true);
+  const Ref made = b.fresh(want);
+  b.go_outside(false);
+  return made;
+}
+
+// Plain tensors of one element, or numbers, meet a DTensor.
+void meet(Builder& b, Ref plain) {
+  const auto& op = template_of(
+      b.random().pick({"aten::add.Tensor", "aten::sub.Tensor", "aten::le.Tensor", "aten::mul.Tensor",
+                       b.settings().integer_lane ? "aten::mul.Tensor" : "aten::div.Tensor"}));
+  const Ref x = b.operand({.dtypes = kNumbers});
+  const bool first = b.random().chance(30);
+  emit(b, op, {first ? plain : x, first ? x : plain}, {first ? plain : x, first ? x : plain});
+}
+
+// A value of one element, or of an operand's sum.
+Ref one_element(Builder& b) {
+  if (b.random().chance(50))
+    return b.operand({.dtypes = kNumbers, .shape = b.random().chance(50) ? Shape{} : Shape{1}});
+  const Ref x = b.operand({.dtypes = kWide | kI64});
+  const auto& sum = template_of("aten::sum");
+  return emit(b, sum, {x, None{}}, {x}, b.tensor(x).numel())
+             ? b.results()[0]
+             : b.fresh({.dtypes = kNumbers, .shape = Shape{}});
+}
+
+void read_number(Builder& b) {
+  const Ref x = one_element(b);
+  if (b.call(oracle::kItem.data(), {x}, {b.magnitude(x), {}}, false)) meet(b, b.results()[0]);
+}
+
+void read_equal(Builder& b) {
+  const Ref x = b.operand({.dtypes = kAllDtypes});
+  const bool same = b.random().chance(60);
+  const Ref y = same ? b.redistribute(x) : b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
+  if (b.call(oracle::kEqual.data(), {x, y}, {}, false)) meet(b, b.results()[0]);
+}
+
+void meet_plain(Builder& b) {
+  const auto shape = b.random().chance(70) ? Shape{} : Shape{1};
+  meet(b, fresh_outside(b, {.dtypes = kNumbers, .shape = shape, .grad = false}));
+}
+
+void leave(Builder& b) {
+  const Ref x = b.operand({.dtypes = kAllDtypes});
+  if (!b.call(oracle::kFullTensor.data(), {x}, {b.magnitude(x), {}}, false)) return;
+  b.go_outside(true);
+  add_ops(b, b.random().between(1, 3), true);
+  b.go_outside(false);
+}
+
+}  // namespace
+
+oracle::Case edge_case(Random random) {
+  const auto settings = draw_settings(random, {.backward = 60});
+  Builder b(random, settings);
+  add_ops(b, b.random().between(1, 3), true);
+  for (int64_t times = b.random().between(1, 2); times > 0; --times) {
+    b.random().weighted<void (*)(Builder&)>({{6, leave}, {2, read_number}, {1, read_equal}, {1, meet_plain}})(
+        b);
+    if (b.random().chance(40)) add_ops(b, 1, true);
+  }
+  if (settings.backward) b.backward();
+  const auto seed = static_cast<uint64_t>(b.random().below(100000));
+  return b.finish("edges", seed, draw_device(b.random()));
+}
+
+}  // namespace lockstep::generators

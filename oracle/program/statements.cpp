@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/program/statements.h"
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
+
+namespace lockstep::oracle {
+namespace {
+
+// The arguments are of these types, in this order.
+template <class... Types>
+bool takes(const Call& call) {
+  size_t next = 0;
+  return call.args.size() == sizeof...(Types) && (std::holds_alternative<Types>(call.args[next++]) && ...);
+}
+
+bool is_plain_value(const Statement& s, const Ref& ref) {
+  return ref.id >= 0 && s.plain[static_cast<size_t>(ref.id)];
+}
+
+std::string redistribute_problem(const Statement& s) {
+  if (!takes<Ref, Target>(s.call()) || s.call().results != 1)
+    return "it takes a value and placements, and has one result";
+  const auto& target = std::get<Target>(s.call().args[1]);
+  const auto dims = s.c.mesh.ndim();
+  if (std::ssize(target.placements) != dims)
+    return concat("the mesh ", s.c.mesh, " needs ", dims, " placements, not ", to_string(target.placements));
+  auto order = target.order;
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i)
+    if (std::ssize(order) != dims || order[i] != static_cast<int64_t>(i))
+      return "the order must be a permutation of the mesh's dimensions";
+  return is_plain_value(s, std::get<Ref>(s.call().args[0])) ? "a plain tensor has no placements to change"
+                                                            : "";
+}
+
+std::string detach_problem(const Statement& s) {
+  return takes<Ref>(s.call()) && s.call().results == 1 ? "" : "it takes one value and has one result";
+}
+
+std::string backward_problem(const Statement& s) {
+  const auto& call = s.call();
+  const auto& inputs = s.c.program.inputs;
+  const auto wanted =
+      std::count_if(inputs.begin(), inputs.end(), [](const Input& input) { return input.requires_grad; });
+  if (!takes<std::vector<Ref>, std::vector<Ref>>(call) ||
+      refs_of(call.args[0]).size() != refs_of(call.args[1]).size())
+    return "it takes a list of values and a list of as many gradients";
+  const auto outputs = refs_of(call.args[0]), gradients = refs_of(call.args[1]);
+  if (outputs.empty() || wanted == 0)
+    return "it needs a value to start from and an input that requires a gradient";
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (is_plain_value(s, outputs[i]) != is_plain_value(s, gradients[i]))
+      return "the gradient of a plain tensor is a plain tensor, and of another one is not";
+  return call.results == wanted ? ""
+                                : concat("it has one result for each of the ", wanted,
+                                         " inputs that require a gradient, not ", call.results);
+}
+
+std::string full_tensor_problem(const Statement& s) {
+  if (!takes<Ref>(s.call()) || s.call().results != 1) return "it takes one value and has one result";
+  return is_plain_value(s, std::get<Ref>(s.call().args[0])) ? "its value is a plain tensor already" : "";
+}
+
+std::string item_problem(const Statement& s) {
+  return takes<Ref>(s.call()) && s.call().results == 1 ? "" : "it takes one value and has one result";
+}
+
+std::string equal_problem(const Statement& s) {
+  return takes<Ref, Ref>(s.call()) && s.call().results == 1 ? "" : "it takes two values and has one result";
+}
+
+constexpr StatementRow kStatements[] = {
+    // (value, placements): a new tensor of the same values
+    {kRedistribute, 1, redistribute_problem},
+    // (value): it without history, aliasing it
+    {kDetach, 1, detach_problem},
+    // (values, their gradients): one result for each input with requires_grad, in order (torch.autograd.grad,
+    // unused ones undefined)
+    {kBackward, 1, backward_problem},
+    // (value): the whole of it as a plain tensor, which every rank holds alike
+    {kFullTensor, 2, full_tensor_problem},
+    // (value of one element): its number, as a plain tensor that counts as a number
+    {kItem, 2, item_problem},
+    // (value, value): whether they are equal, likewise
+    {kEqual, 2, equal_problem},
+};
+
+}  // namespace
+
+std::span<const StatementRow> statements() {
+  return kStatements;
+}
+
+const StatementRow* find_statement(std::string_view op) {
+  for (const auto& row : kStatements)
+    if (row.op == op) return &row;
+  return nullptr;
+}
+
+std::vector<Ref> refs_of(const Arg& arg) {
+  if (const auto* ref = std::get_if<Ref>(&arg)) return {*ref};
+  if (const auto* refs = std::get_if<std::vector<Ref>>(&arg)) return *refs;
+  return {};
+}
+
+int token_version(const Case& c) {
+  int version = std::any_of(c.placements.begin(), c.placements.end(), is_plain) ? 2 : 1;
+  for (const Call& call : c.program.calls)
+    if (const auto* row = find_statement(call.op)) version = std::max(version, row->version);
+  return version;
+}
+
+std::vector<bool> plain_values(const Case& c) {
+  std::vector<bool> plain;
+  for (const Target& target : c.placements) plain.push_back(is_plain(target));
+  for (const Call& call : c.program.calls) {
+    const auto defined = plain.size() + static_cast<size_t>(call.results);
+    if (call.op == kBackward) {
+      for (size_t i = 0; i < c.program.inputs.size() && plain.size() < defined; ++i)
+        if (c.program.inputs[i].requires_grad) plain.push_back(plain.at(i));
+      plain.resize(defined, false);
+      continue;
+    }
+    bool is = call.op != kRedistribute;
+    for (const Arg& arg : call.args) {
+      is = is && !std::holds_alternative<Target>(arg);
+      for (const Ref& ref : refs_of(arg)) is = is && (ref.id < 0 || plain.at(static_cast<size_t>(ref.id)));
+    }
+    plain.resize(defined, is || leaves_mesh(call.op));
+  }
+  return plain;
+}
+
+}  // namespace lockstep::oracle

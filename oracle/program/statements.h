@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The statements of a Program that are Lockstep's own, beside libtorch's operators: what each takes, and
+// since which version of the token.
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oracle/program/program.h"
+
+namespace lockstep::oracle {
+
+inline constexpr std::string_view kRedistribute = "lockstep::redistribute";
+inline constexpr std::string_view kDetach = "lockstep::detach";
+inline constexpr std::string_view kBackward = "lockstep::backward";
+inline constexpr std::string_view kFullTensor = "lockstep::full_tensor";
+inline constexpr std::string_view kItem = "lockstep::item";
+inline constexpr std::string_view kEqual = "lockstep::equal";
+
+// One call among those of its Case.
+struct Statement {
+  const Case& c;
+  const std::vector<bool>& plain;  // plain_values(c)
+  size_t number;                   // of the call
+
+  const Call& call() const { return c.program.calls[number]; }
+};
+
+struct StatementRow {
+  std::string_view op;
+  int version;  // of the token
+  // Why the call is not well formed; empty if it is.
+  std::string (*problem)(const Statement& s);
+};
+std::span<const StatementRow> statements();
+// Whether its result is a plain tensor whatever it reads.
+inline bool leaves_mesh(std::string_view op) {
+  return op == kFullTensor || op == kItem || op == kEqual;
+}
+// Null if there is none.
+const StatementRow* find_statement(std::string_view op);
+
+// Values that an argument mentions.
+std::vector<Ref> refs_of(const Arg& arg);
+
+}  // namespace lockstep::oracle
