@@ -67,6 +67,36 @@ void leave(Builder& b) {
   b.go_outside(false);
 }
 
+// Ops without a history, between those that have one.
+void without_history(Builder& b) {
+  if (!b.settings().backward || !b.call(oracle::kSetGradEnabled.data(), {false})) return;
+  add_ops(b, b.random().between(1, 2), true);
+  b.call(oracle::kSetGradEnabled.data(), {true});
+}
+
+// A hook on some value that has a history; in the integer lane one that leaves magnitudes as they are.
+void hook(Builder& b) {
+  std::vector<Ref> tracked;
+  for (int64_t i = 0; i < static_cast<int64_t>(b.size()); ++i)
+    if (b.requires_grad(Ref{i})) tracked.push_back({i});
+  if (tracked.empty()) return;
+  const double by = b.settings().integer_lane ? -1.0 : b.random().pick({-1.0, 0.5, 3.0});
+  b.call(oracle::kScaleGradient.data(), {b.random().pick(tracked), by});
+}
+
+// Once, twice into the inputs, or through the gradients themselves.
+void go_back(Builder& b) {
+  const auto kind = b.random().below(10);
+  if (kind < 3) {
+    if (b.backward({.op = oracle::kAccumulate.data()}))
+      b.backward({.op = oracle::kAccumulate.data(), .again = true});
+  } else if (kind < 5 && !b.settings().integer_lane) {
+    if (b.backward({.graph = true})) b.backward({.again = true});
+  } else {
+    b.backward();
+  }
+}
+
 }  // namespace
 
 oracle::Case edge_case(Random random) {
@@ -74,11 +104,11 @@ oracle::Case edge_case(Random random) {
   Builder b(random, settings);
   add_ops(b, b.random().between(1, 3), true);
   for (int64_t times = b.random().between(1, 2); times > 0; --times) {
-    b.random().weighted<void (*)(Builder&)>({{6, leave}, {2, read_number}, {1, read_equal}, {1, meet_plain}})(
-        b);
+    b.random().weighted<void (*)(Builder&)>(
+        {{6, leave}, {2, read_number}, {1, read_equal}, {1, meet_plain}, {2, without_history}, {2, hook}})(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }
-  if (settings.backward) b.backward();
+  if (settings.backward) go_back(b);
   const auto seed = static_cast<uint64_t>(b.random().below(100000));
   return b.finish("edges", seed, draw_device(b.random()));
 }

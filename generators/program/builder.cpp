@@ -240,10 +240,11 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
     return refused("magnitude");
   try {
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
-    const c10::AutoGradMode mode(settings_.backward);
+    const c10::AutoGradMode mode(settings_.backward && grad_enabled_);
     const auto tensors = trial_call(made, lookup, leaves_);
     if (!bounded(tensors, growth)) return refused("magnitude");
     made.results = std::ssize(tensors);
+    if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
     record(made, tensors, growth, saves);
     program_.calls.push_back(std::move(made));
     return true;
@@ -257,7 +258,7 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
 bool Builder::makes_plain(const oracle::Call& made) const {
   const auto operands = references(made);
   if (oracle::leaves_mesh(made.op)) return true;
-  return !operands.empty() && made.op != oracle::kBackward &&
+  return !operands.empty() && !oracle::runs_backward(made.op) &&
          std::all_of(operands.begin(), operands.end(), [&](Ref ref) { return ref.id < 0 || is_plain(ref); });
 }
 
@@ -280,7 +281,7 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
       }
     if (made.op == oracle::kRedistribute) placement = std::get<Target>(made.args[1]);
     results_.push_back({std::ssize(values_)});
-    add_value(tensor, growth.result, std::move(placement), writable && made.op != "lockstep::backward");
+    add_value(tensor, growth.result, std::move(placement), writable && !oracle::runs_backward(made.op));
     values_.back().plain = plain;
     flow.results.push_back(values_.back().group);
   }

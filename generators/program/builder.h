@@ -136,8 +136,15 @@ class Builder {
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
 
-  // Gradients of one or two values that require grad; false if there are none, or the bound would not hold.
-  bool backward();
+  // Gradients of one or two values that require grad, by lockstep::backward or lockstep::accumulate; false if
+  // there are none, or the bound would not hold. `again`: after another one, and no op between that writes.
+  struct Backward {
+    const char* op = "lockstep::backward";
+    bool graph = false;  // the gradients have a history of their own
+    bool again = false;
+  };
+  bool backward(const Backward& how);
+  bool backward() { return backward(Backward()); }
   // Inputs that require grad, with their gradients where they have one. Empty before backward().
   std::vector<std::pair<oracle::Ref, oracle::Ref>> gradients() const;
 
@@ -163,11 +170,14 @@ class Builder {
               bool saves);
   bool has_seen_ragged() const;
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
+  bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
+                       Growth& growth);
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;
 
   Random random_;
   Settings settings_;
-  bool outside_ = false;
+  bool outside_ = false, grad_enabled_ = true;
+  Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
   oracle::Program program_;  // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
   std::vector<Value> values_;

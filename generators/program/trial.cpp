@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <unordered_map>
@@ -101,8 +102,15 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
     for (const auto ref : std::get<std::vector<Ref>>(arg)) list.push_back(lookup(ref));
     return list;
   };
-  return torch::autograd::grad(tensors(call.args.at(0)), leaves, tensors(call.args.at(1)), false, false,
-                               true);
+  const auto outputs = tensors(call.args.at(0)), seeds = tensors(call.args.at(1));
+  // Graphs stay: another backward may walk them.
+  if (call.op == oracle::kBackward)
+    return torch::autograd::grad(outputs, leaves, seeds, true, oracle::creates_graph(call), true);
+  torch::autograd::backward(outputs, seeds, true, false, leaves);
+  std::vector<at::Tensor> gradients;
+  for (const auto& leaf : leaves)
+    gradients.push_back(leaf.grad().defined() ? leaf.grad().clone() : at::Tensor());
+  return gradients;
 }
 
 // Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
@@ -169,7 +177,14 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   if (call.op == oracle::kEqual)
     return {at::native::wrapped_scalar_tensor(
         at::equal(lookup(std::get<Ref>(call.args.at(0))), lookup(std::get<Ref>(call.args.at(1)))))};
-  if (call.op == oracle::kBackward) return backward(call, lookup, leaves);
+  if (oracle::runs_backward(call.op)) return backward(call, lookup, leaves);
+  if (call.op == oracle::kSetGradEnabled)
+    return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), std::vector<at::Tensor>();
+  if (call.op == oracle::kScaleGradient) {
+    LOCKSTEP_CHECK(lookup(std::get<Ref>(call.args.at(0))).requires_grad(),
+                   "[generate] a hook on what has no history");
+    return {};
+  }
   if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();
@@ -198,6 +213,7 @@ std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
   ZeroSource source;
   const RandomScope scope(source);
+  const c10::AutoGradMode mode(at::GradMode::is_enabled());  // of the Program's end no more
   std::vector<at::Tensor> values, leaves;
   for (const auto& input : program.inputs) {
     values.push_back(trial_input(input));

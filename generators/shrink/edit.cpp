@@ -3,6 +3,7 @@
 
 #include "generators/program/trial.h"
 #include "generators/space/placements.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -16,7 +17,7 @@ using oracle::Target;
 using Refs = std::vector<Ref>;
 
 bool is_backward(const Call& call) {
-  return call.op == "lockstep::backward";
+  return oracle::runs_backward(call.op);
 }
 
 // Renumbers as it goes: old number -> new number, or none where the value is gone.

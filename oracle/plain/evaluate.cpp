@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -89,7 +90,7 @@ class Interpreter {
     for (size_t i = 0; i < program.inputs.size(); ++i)
       if (program.inputs[i].requires_grad) values_[i].set_requires_grad(true);
     for (size_t k = 0; k < program.calls.size(); ++k)
-      if (program.calls[k].op == kBackward) last_backward_ = k;
+      if (runs_backward(program.calls[k].op)) last_backward_ = k;
   }
 
   Tensors run(const CallOp& call_op) {
@@ -131,8 +132,12 @@ class Interpreter {
     if (call.op == kRedistribute)
       return {placing_.redistribute(operand(), std::get<Target>(call.args.at(1)))};
     if (call.op == kDetach) return {operand().detach()};
-    if (call.op == kBackward) return backward(call, k != last_backward_);
+    if (runs_backward(call.op)) return backward(call, k != last_backward_);
     if (call.op == kFullTensor) return {placing_.full_tensor(operand())};
+    if (call.op == kSetGradEnabled)
+      return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
+    if (call.op == kScaleGradient)
+      return scale_gradient(operand(), std::get<double>(call.args.at(1))), Tensors();
     if (call.op == kItem || call.op == kEqual) return {placing_.read(call.op, operands_of(call))};
     throw Error("[" + call.op + "] there is no such operator");
   }
@@ -143,19 +148,30 @@ class Interpreter {
     return list;
   }
 
+  static void scale_gradient(const at::Tensor& value, double by) {
+    LOCKSTEP_CHECK(value.requires_grad(), "[", kScaleGradient, "] the value has no history, so no gradient");
+    value.register_hook([by](const at::Tensor& gradient) { return at::mul(gradient, by); });
+  }
+
   Tensors backward(const Call& call, bool retain_graph) {
-    Tensors leaves;
+    Tensors leaves, gradients;
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (program_.inputs[i].requires_grad) leaves.push_back(values_[i]);
-    Tensors gradients = torch::autograd::grad(values_of(values_, call.args.at(0)), leaves,
-                                              values_of(values_, call.args.at(1)), retain_graph,
-                                              /*create_graph=*/false, /*allow_unused=*/true);
+    const Tensors outputs = values_of(values_, call.args.at(0)), seeds = values_of(values_, call.args.at(1));
+    if (call.op == kAccumulate) {
+      torch::autograd::backward(outputs, seeds, retain_graph, /*create_graph=*/false, leaves);
+      for (const at::Tensor& leaf : leaves) gradients.push_back(leaf.grad());
+    } else {
+      gradients = torch::autograd::grad(outputs, leaves, seeds, retain_graph, creates_graph(call),
+                                        /*allow_unused=*/true);
+    }
     // Values of their own: some would be the very tensors that were handed in.
     for (at::Tensor& g : gradients)
       if (g.defined()) g = g.clone();
     return gradients;
   }
 
+  const c10::AutoGradMode mode_{at::GradMode::is_enabled()};  // after the Program, as it was before
   const Program& program_;
   const Placing& placing_;
   Tensors values_;

@@ -155,6 +155,17 @@ TEST(Token, SaysTheVersionThatItNeeds) {
   EXPECT_NE(message([&] { parse_token(sealed("v1:" + text.substr(0, text.rfind('#')))); }).find("write v2"),
             std::string::npos);
   EXPECT_EQ(token_version(matmul_case()), 1);
+  Case twice = matmul_case();
+  twice.program.calls[2].args.emplace_back(true);
+  EXPECT_EQ(token_version(twice), 2);
+  EXPECT_EQ(parse_token(to_token(twice)), twice);
+  Case modes = matmul_case();
+  modes.program.calls.insert(modes.program.calls.begin(), {{"lockstep::set_grad_enabled", {false}, 0},
+                                                           {"lockstep::scale_gradient", {Ref{0}, 0.5}, 0}});
+  EXPECT_NE(
+      to_token(modes).find(";[]=lockstep::set_grad_enabled(false);[]=lockstep::scale_gradient(x0,0.5);v0="),
+      std::string::npos);
+  EXPECT_EQ(parse_token(to_token(modes)), modes);
   const std::string old = to_token(matmul_case()).substr(3);
   EXPECT_EQ(parse_token(sealed("v2:" + old.substr(0, old.rfind('#')))), matmul_case());
 }
@@ -249,6 +260,18 @@ TEST(Validate, NamesTheFault) {
       {"takes one value",
        [](Case& c) {
          c.program.calls[1] = {"lockstep::item", {}, 1};
+       }},
+      {"takes true or false",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::set_grad_enabled", {}, 0};
+       }},
+      {"has no result",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::scale_gradient", {Ref{2}, 0.5}, 1};
+       }},
+      {"as many gradients",
+       [](Case& c) {
+         c.program.calls[2] = {"lockstep::accumulate", {Ref{2}}, 1};
        }},
       {"takes two values",
        [](Case& c) {

@@ -45,7 +45,8 @@ std::string backward_problem(const Statement& s) {
   const auto& inputs = s.c.program.inputs;
   const auto wanted =
       std::count_if(inputs.begin(), inputs.end(), [](const Input& input) { return input.requires_grad; });
-  if (!takes<std::vector<Ref>, std::vector<Ref>>(call) ||
+  const bool graph = call.op == kBackward && takes<std::vector<Ref>, std::vector<Ref>, bool>(call);
+  if ((!graph && !takes<std::vector<Ref>, std::vector<Ref>>(call)) ||
       refs_of(call.args[0]).size() != refs_of(call.args[1]).size())
     return "it takes a list of values and a list of as many gradients";
   const auto outputs = refs_of(call.args[0]), gradients = refs_of(call.args[1]);
@@ -72,13 +73,23 @@ std::string equal_problem(const Statement& s) {
   return takes<Ref, Ref>(s.call()) && s.call().results == 1 ? "" : "it takes two values and has one result";
 }
 
+std::string grad_enabled_problem(const Statement& s) {
+  return takes<bool>(s.call()) && s.call().results == 0 ? "" : "it takes true or false and has no result";
+}
+
+std::string scale_gradient_problem(const Statement& s) {
+  return takes<Ref, double>(s.call()) && s.call().results == 0
+             ? ""
+             : "it takes a value and a real number, and has no result";
+}
+
 constexpr StatementRow kStatements[] = {
     // (value, placements): a new tensor of the same values
     {kRedistribute, 1, redistribute_problem},
     // (value): it without history, aliasing it
     {kDetach, 1, detach_problem},
     // (values, their gradients): one result for each input with requires_grad, in order (torch.autograd.grad,
-    // unused ones undefined)
+    // unused ones undefined); and true: with a history of their own (create_graph, v2)
     {kBackward, 1, backward_problem},
     // (value): the whole of it as a plain tensor, which every rank holds alike
     {kFullTensor, 2, full_tensor_problem},
@@ -86,6 +97,13 @@ constexpr StatementRow kStatements[] = {
     {kItem, 2, item_problem},
     // (value, value): whether they are equal, likewise
     {kEqual, 2, equal_problem},
+    // (flag): whether what follows has a history
+    {kSetGradEnabled, 2, grad_enabled_problem},
+    // (value, number): a hook that multiplies the value's gradient
+    {kScaleGradient, 2, scale_gradient_problem},
+    // (values, their gradients), as backward: adds to what earlier ones left in the inputs, and gives the
+    // sums
+    {kAccumulate, 2, backward_problem},
 };
 
 }  // namespace
@@ -100,6 +118,10 @@ const StatementRow* find_statement(std::string_view op) {
   return nullptr;
 }
 
+bool creates_graph(const Call& call) {
+  return call.op == kBackward && call.args.size() == 3 && call.args[2] == Arg(true);
+}
+
 std::vector<Ref> refs_of(const Arg& arg) {
   if (const auto* ref = std::get_if<Ref>(&arg)) return {*ref};
   if (const auto* refs = std::get_if<std::vector<Ref>>(&arg)) return *refs;
@@ -109,7 +131,8 @@ std::vector<Ref> refs_of(const Arg& arg) {
 int token_version(const Case& c) {
   int version = std::any_of(c.placements.begin(), c.placements.end(), is_plain) ? 2 : 1;
   for (const Call& call : c.program.calls)
-    if (const auto* row = find_statement(call.op)) version = std::max(version, row->version);
+    if (const auto* row = find_statement(call.op))
+      version = std::max(version, call.op == kBackward && call.args.size() == 3 ? 2 : row->version);
   return version;
 }
 
@@ -118,7 +141,7 @@ std::vector<bool> plain_values(const Case& c) {
   for (const Target& target : c.placements) plain.push_back(is_plain(target));
   for (const Call& call : c.program.calls) {
     const auto defined = plain.size() + static_cast<size_t>(call.results);
-    if (call.op == kBackward) {
+    if (runs_backward(call.op)) {
       for (size_t i = 0; i < c.program.inputs.size() && plain.size() < defined; ++i)
         if (c.program.inputs[i].requires_grad) plain.push_back(plain.at(i));
       plain.resize(defined, false);

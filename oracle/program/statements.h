@@ -16,6 +16,9 @@ inline constexpr std::string_view kBackward = "lockstep::backward";
 inline constexpr std::string_view kFullTensor = "lockstep::full_tensor";
 inline constexpr std::string_view kItem = "lockstep::item";
 inline constexpr std::string_view kEqual = "lockstep::equal";
+inline constexpr std::string_view kSetGradEnabled = "lockstep::set_grad_enabled";
+inline constexpr std::string_view kScaleGradient = "lockstep::scale_gradient";
+inline constexpr std::string_view kAccumulate = "lockstep::accumulate";
 
 // One call among those of its Case.
 struct Statement {
@@ -28,7 +31,7 @@ struct Statement {
 
 struct StatementRow {
   std::string_view op;
-  int version;  // of the token
+  int version;  // of the token; token_version() knows what came with v2 to a statement of v1
   // Why the call is not well formed; empty if it is.
   std::string (*problem)(const Statement& s);
 };
@@ -39,6 +42,13 @@ inline bool leaves_mesh(std::string_view op) {
 }
 // Null if there is none.
 const StatementRow* find_statement(std::string_view op);
+
+// Whether it has one result for each input that requires a gradient, in order: the gradient.
+inline bool runs_backward(std::string_view op) {
+  return op == kBackward || op == kAccumulate;
+}
+// A backward whose results have a history of their own.
+bool creates_graph(const Call& call);
 
 // Values that an argument mentions.
 std::vector<Ref> refs_of(const Arg& arg);

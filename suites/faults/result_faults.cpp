@@ -38,6 +38,17 @@ bool leaves_with_backward(const oracle::Case& c) {
   return many_ranks(c) && has_backward(c) && calls(oracle::kFullTensor)(c);
 }
 
+bool goes_back_twice(const oracle::Case& c) {
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(), oracle::creates_graph);
+}
+
+// Those of the last backward, whose values come last.
+void second_gradient_doubled(const oracle::Case& c, EngineResult& result) {
+  if (!goes_back_twice(c) || !oracle::runs_backward(c.program.calls.back().op)) return;
+  const auto wanted = static_cast<ptrdiff_t>(c.program.calls.back().results);
+  for (auto value = result.values.end() - wanted; value != result.values.end(); ++value) scale(*value, 2);
+}
+
 bool is_sum(const Placement& p) {
   return is_partial(p, ReduceOp::kSum);
 }
@@ -146,6 +157,8 @@ std::vector<Fault> result_faults() {
        has_random, with_result(offset_not_advanced)},
       {71, "full-tensor-first-rank", "K10", "the gradient of a full tensor reaches the first rank only",
        "edges", 300, 3, leaves_with_backward, with_result(gradient_on_first_rank)},
+      {76, "second-gradient-doubled", "K10", "the gradient of a gradient is counted twice", "edges", 500, 3,
+       goes_back_twice, with_result(second_gradient_doubled)},
       {60, "replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks,
        with_result(replica_drifts)},
   };
