@@ -51,7 +51,7 @@ void read_equal(Builder& b) {
   const Ref x = b.operand({.dtypes = kAllDtypes});
   const bool same = b.random().chance(60);
   const Ref y = same ? b.redistribute(x) : b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
-  if (b.call(oracle::kEqual.data(), {x, y}, {}, false)) meet(b, b.results()[0]);
+  if (b.call(oracle::kEquality.data(), {x, y}, {}, false)) meet(b, b.results()[0]);
 }
 
 void meet_plain(Builder& b) {
@@ -65,6 +65,38 @@ void leave(Builder& b) {
   b.go_outside(true);
   add_ops(b, b.random().between(1, 3), true);
   b.go_outside(false);
+}
+
+// How the result and gradients of what every rank has whole lie where `in` distributes: as terms.
+oracle::Target pending_where_cut(const oracle::Target& in) {
+  auto target = in;
+  for (auto& p : target.placements) p = distributes(p) ? Placement(Partial{}) : p;
+  return target;
+}
+
+// An op on every rank's slices: of one tensor, of two cut alike, of one and a number that all ranks hold, or
+// a sum of which each rank has a term.
+void on_every_rank(Builder& b) {
+  const Ref x = b.operand({.dtypes = kWide, .min_dims = 1});
+  auto in = draw_target(b.random(), b.settings().mesh, b.shape(x), b.dtype(x),
+                        b.settings().placements & ~(kPartials | kRagged));
+  in.order.clear();
+  const auto terms = pending_where_cut(in);
+  const auto map = [&](const char* op, std::vector<Arg> args, const std::vector<Ref>& operands,
+                       const std::vector<oracle::Target>& placed, const Shape& shape, int64_t count) {
+    args.insert(args.begin(), std::string(op));
+    args.insert(args.end(), placed.begin(), placed.end());
+    args.emplace_back(shape);
+    b.call(oracle::kLocalMap.data(), std::move(args), grown(b, template_of(op), operands, count));
+  };
+  const auto kind = b.random().below(4);
+  if (kind == 0) return map("aten::neg", {x}, {x}, {in, in, in}, b.shape(x), 1);
+  if (kind == 1) return map("aten::sum", {x, None{}}, {x}, {in, in, terms}, {}, b.tensor(x).numel());
+  const bool number = kind == 2;
+  const Ref y = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = number ? Shape{1} : b.shape(x)});
+  const auto whole = replicated(b.settings().mesh);
+  map("aten::mul.Tensor", {x, y}, {x, y}, {in, in, number ? whole : in, number ? terms : in, in}, b.shape(x),
+      1);
 }
 
 // Ops without a history, between those that have one.
@@ -104,8 +136,13 @@ oracle::Case edge_case(Random random) {
   Builder b(random, settings);
   add_ops(b, b.random().between(1, 3), true);
   for (int64_t times = b.random().between(1, 2); times > 0; --times) {
-    b.random().weighted<void (*)(Builder&)>(
-        {{6, leave}, {2, read_number}, {1, read_equal}, {1, meet_plain}, {2, without_history}, {2, hook}})(b);
+    b.random().weighted<void (*)(Builder&)>({{6, leave},
+                                             {2, read_number},
+                                             {1, read_equal},
+                                             {1, meet_plain},
+                                             {2, without_history},
+                                             {2, hook},
+                                             {3, on_every_rank}})(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }
   if (settings.backward) go_back(b);

@@ -98,12 +98,13 @@ void label_calls(const Case& c, Names& names) {
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
     if (call.op == oracle::kBackward) names.insert("backward");
+    if (call.op == oracle::kLocalMap) names.insert("local-map");
     if (call.op == oracle::kAccumulate) names.insert("accumulate");
     if (oracle::creates_graph(call)) names.insert("double-backward");
     if (call.op == oracle::kSetGradEnabled) names.insert("no-grad");
     if (call.op == oracle::kScaleGradient) names.insert("hook");
     if (call.op == oracle::kFullTensor) names.insert("full-tensor");
-    if (call.op == oracle::kItem || call.op == oracle::kEqual) names.insert("host-read");
+    if (call.op == oracle::kItem || call.op == oracle::kEquality) names.insert("host-read");
     if (call.op == "aten::_fused_adamw_") names.insert("optimizer");
     if (call.op == oracle::kRedistribute) {
       names.insert("redistribute");
@@ -129,7 +130,7 @@ std::vector<std::string> labels(const Case& c) {
 const std::vector<std::string>& all_labels() {
   static const auto parts = split(
       "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
-      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list mesh-1d mesh-2d mesh-3d "
+      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
       "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order partial-avg "
       "partial-max partial-min partial-product partial-sum plain-input ragged random redistribute "
       "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view",

@@ -113,6 +113,16 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
   return gradients;
 }
 
+// A local_map draws ops that are on every rank what they are on the whole.
+at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
+  const auto map = oracle::local_map_of(call);
+  LOCKSTEP_CHECK(map, "[generate] the arguments of a local_map");
+  const auto results = trial_call({map->op, map->args, 1}, lookup, {});
+  LOCKSTEP_CHECK(results.size() == 1 && results[0].sizes() == at::IntArrayRef(map->shape),
+                 "[generate] a local_map of another shape");
+  return results[0];
+}
+
 // Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
 // wild write, not an error.
 void check_fused(const Call& call, const Lookup& lookup) {
@@ -172,9 +182,10 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   if (call.op == oracle::kRedistribute) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
   if (call.op == oracle::kDetach) return {lookup(std::get<Ref>(call.args.at(0))).detach()};
   if (call.op == oracle::kFullTensor) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == oracle::kLocalMap) return {on_the_whole(call, lookup)};
   if (call.op == oracle::kItem)
     return {at::native::wrapped_scalar_tensor(lookup(std::get<Ref>(call.args.at(0))).item())};
-  if (call.op == oracle::kEqual)
+  if (call.op == oracle::kEquality)
     return {at::native::wrapped_scalar_tensor(
         at::equal(lookup(std::get<Ref>(call.args.at(0))), lookup(std::get<Ref>(call.args.at(1)))))};
   if (oracle::runs_backward(call.op)) return backward(call, lookup, leaves);

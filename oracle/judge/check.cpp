@@ -20,7 +20,6 @@
 namespace lockstep::oracle {
 namespace {
 
-constexpr const char* kRedistribute = "lockstep::redistribute";
 constexpr const char* kClone = "aten::clone";
 
 // Views by the name that the recording gives them.
@@ -49,10 +48,10 @@ class Checker {
       next_ = 0;
       for (const Start& s : starts) start(s);
       for (size_t k = 0; k < recording_.ops.size(); ++k) {
-        read_until(k);
+        cross_until(k);
         step(recording_.ops[k]);
       }
-      read_until(recording_.ops.size());
+      cross_until(recording_.ops.size());
       finish_timeline();
       result_.equal = true;
       for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
@@ -103,7 +102,7 @@ class Checker {
   // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
   // that is not known yet if the plain run's next op is to make it.
   void pass_moves(bool may_stop = false) {
-    for (; !at_end(); ++next_) {
+    for (; !at_end() && !is_awaited(entry()); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         move();
@@ -117,28 +116,57 @@ class Checker {
 
   // ---- outside: plain tensors, which stock libtorch computes with on every rank, and no engine ----
 
-  void read_until(size_t op) {
-    for (; read_ < recording_.reads.size() && recording_.reads[read_].before <= op; ++read_)
-      read_on_host(recording_.reads[read_]);
+  void cross_until(size_t op) {
+    for (; crossed_ < recording_.crossings.size() && recording_.crossings[crossed_].before <= op;
+         ++crossed_) {
+      const Crossing& c = recording_.crossings[crossed_];
+      c.back ? come_back(c) : leave(c);
+    }
   }
 
-  void read_on_host(const HostRead& r) {
-    outside_.insert(r.to.id());
-    shadow_.set(r.to, Shadow::plain());
-    if (r.to.numel() == 0) return;
-    const bool listed =
-        std::any_of(r.from.begin(), r.from.end(), [&](const Window& w) { return !is_outside(w); });
-    if (listed) go_to(r.op);
+  // What came back is what the oracle's own plain values come to, on every rank.
+  void come_back(const Crossing& c) {
+    Tensors own;
+    for (const Window& w : c.from) own.push_back(value_outside(w));
+    const Window& to = c.to.at(0);
+    const Tensors terms = c.values(own);
+    const bool is_plain = terms.size() == 1 && same_bits(terms[0], recording_.read(to));
+    shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
+  }
+
+  void leave(const Crossing& c) {
+    for (const Window& to : c.to) {
+      outside_.insert(to.id());
+      shadow_.set(to, Shadow::plain());
+    }
+    const bool told =
+        std::any_of(c.from.begin(), c.from.end(), [&](const Window& w) { return !is_outside(w); });
+    if (told) go_to(c.op);
+    read(c, told);
+    if (told) ++next_;
+  }
+
+  // @param told by the next entry
+  void read(const Crossing& c, bool told) {
+    const auto is_empty = [](const Window& w) { return w.numel() == 0; };
+    if (std::all_of(c.to.begin(), c.to.end(), is_empty)) return;
     Tensors own;
     size_t next = 0;
-    for (const Window& w : r.from) own.push_back(is_outside(w) ? value_outside(w) : value_read(w, next++));
-    if (listed && next != entry().inputs.size())
+    for (const Window& w : c.from) own.push_back(is_outside(w) ? value_outside(w) : value_read(w, next++));
+    if (told && next != entry().inputs.size())
       report_mismatch(Condition::kSequence, "it reads ", entry().inputs.size(),
                       " tensors, and the plain run ", next);
-    const at::Tensor value = r.value(own);
-    if (!same_bits(value, recording_.read(r.to)))
-      shadow_.set(r.to, shadow_.rendition(r.to, {value}, Slicing()));
-    if (listed) ++next_;
+    const Tensors values = c.values(own);
+    for (size_t i = 0; i < c.to.size(); ++i)
+      if (!same_bits(values[i], recording_.read(c.to[i])))
+        shadow_.set(c.to[i], shadow_.rendition(c.to[i], {values[i]}, Slicing()));
+  }
+
+  // Whether it says what left, where that is still to come.
+  bool is_awaited(const TimelineEntry& e) const {
+    const auto& all = recording_.crossings;
+    return e.outputs.empty() && std::any_of(all.begin() + static_cast<ptrdiff_t>(crossed_), all.end(),
+                                            [&](const Crossing& c) { return !c.back && c.op == e.op; });
   }
 
   // The next entry that says so; what it passes makes no value that the plain run makes.
@@ -390,7 +418,7 @@ class Checker {
   const Timeline timeline_;
   Shadow shadow_;
   const Lane numerics_;
-  size_t next_ = 0, read_ = 0;  // of the timeline, of the recording's reads
+  size_t next_ = 0, crossed_ = 0;  // of the timeline, of the recording's crossings
   std::unordered_set<const c10::StorageImpl*> constants_, outside_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;

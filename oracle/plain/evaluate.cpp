@@ -7,11 +7,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "engine/values/error.h"
+#include "oracle/plain/crossings.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "oracle/program/values.h"
@@ -134,11 +134,12 @@ class Interpreter {
     if (call.op == kDetach) return {operand().detach()};
     if (runs_backward(call.op)) return backward(call, k != last_backward_);
     if (call.op == kFullTensor) return {placing_.full_tensor(operand())};
+    if (call.op == kLocalMap) return {local_map(call)};
     if (call.op == kSetGradEnabled)
       return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
     if (call.op == kScaleGradient)
       return scale_gradient(operand(), std::get<double>(call.args.at(1))), Tensors();
-    if (call.op == kItem || call.op == kEqual) return {placing_.read(call.op, operands_of(call))};
+    if (call.op == kItem || call.op == kEquality) return {placing_.read(call.op, operands_of(call))};
     throw Error("[" + call.op + "] there is no such operator");
   }
 
@@ -146,6 +147,14 @@ class Interpreter {
     Tensors list;
     for (const Arg& arg : call.args) list.push_back(value_of(values_, std::get<Ref>(arg)));
     return list;
+  }
+
+  at::Tensor local_map(const Call& call) {
+    const auto map = local_map_of(call);
+    LOCKSTEP_CHECK(map, "[", call.op, "] its arguments have another form; validate() says which");
+    Tensors operands;
+    for (const Ref& ref : map->operands) operands.push_back(value_of(values_, ref));
+    return placing_.local_map(*map, operands);
   }
 
   static void scale_gradient(const at::Tensor& value, double by) {
@@ -209,49 +218,6 @@ Tensors global_inputs(const Case& c) {
   return inputs;
 }
 
-// A plain tensor has one placement: a redistribution is a copy, and so is the whole.
-const Placing& on_one_device() {
-  static const Placing kPlacing = {[](const at::Tensor& value, const Target&) { return value.clone(); },
-                                   [](const at::Tensor& value) { return value.clone(); }, read_number};
-  return kPlacing;
-}
-
-// ---- recorded ----
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-at::Tensor copied(const at::Tensor& value, Recording& recording) {
-  const at::DisableRecordFunctionGuard unseen;
-  at::Tensor copy = value.clone();
-  recording.add_copy(value, copy);
-  return copy;
-}
-
-at::Tensor read_recorded(std::string_view op, const Tensors& of, Recording& recording) {
-  const at::DisableRecordFunctionGuard unseen;
-  at::Tensor number = read_number(op, of);
-  recording.add_read(op == kItem ? "aten::_local_scalar_dense" : "aten::equal", of, number,
-                     [op = std::string(op)](const Tensors& own) { return read_number(op, own); });
-  return number;
-}
-
-// The whole of a tensor on the host, and its gradient back: copies, so that no memory is on both sides.
-struct FullTensor : torch::autograd::Function<FullTensor> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, Recording* recording) {
-    ctx->saved_data["recording"] = reinterpret_cast<int64_t>(recording);
-    const at::DisableRecordFunctionGuard unseen;
-    const at::Tensor whole = value.clone();
-    recording->add_read(kFullTensor, {value}, whole,
-                        [](const std::vector<at::Tensor>& own) { return own.at(0).clone(); });
-    return whole;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto* recording = reinterpret_cast<Recording*>(ctx->saved_data["recording"].toInt());
-    return {copied(grads.at(0), *recording), at::Tensor()};
-  }
-};
-
 // ---- float64 ----
 
 bool is_float(const at::Tensor& t) {
@@ -303,6 +269,18 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
 
 }  // namespace
 
+at::Tensor run_mapped(const LocalMap& map, const Tensors& locals) {
+  const Operator& op = find_operator(map.op);
+  Stack stack;
+  int64_t next = 0;
+  for (size_t i = 0; i < map.args.size(); ++i) {
+    Arg arg = map.args[i];
+    if (auto* ref = std::get_if<Ref>(&arg)) ref->id = next++;
+    stack.push_back(std::visit(ToIValue{locals, op.args[i]}, arg));
+  }
+  return call_boxed(op, stack).at(0);
+}
+
 at::Tensor read_number(std::string_view op, const Tensors& of) {
   if (op == kItem) return at::native::wrapped_scalar_tensor(of.at(0).item());
   return at::native::wrapped_scalar_tensor(at::equal(of.at(0), of.at(1)));
@@ -315,7 +293,7 @@ Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
   const Stream stream(c, random);
-  return run(c.program, global_inputs(c), on_one_device());
+  return run(c.program, global_inputs(c), on_one_device(c.mesh));
 }
 
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
@@ -325,10 +303,7 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const Tensors inputs = global_inputs(c);
   // Aliases, since a call may change the shape of the tensor that it is given.
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
-  const Placing placing = {
-      [&](const at::Tensor& value, const Target&) { return copied(value, result.recording); },
-      [&](const at::Tensor& value) { return FullTensor::apply(value, &result.recording); },
-      [&](std::string_view op, const Tensors& of) { return read_recorded(op, of, result.recording); }};
+  const Placing placing = on_one_device(c.mesh, &result.recording);
   const RecordingScope recorder(result.recording);
   result.values = run(c.program, inputs, placing);
   result.random_after = generator().state;
@@ -343,7 +318,8 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   if (how.change) how.change(inputs);
   std::optional<RecordingScope> recorder;
   if (how.recording != nullptr) recorder.emplace(*how.recording);
-  Interpreter interpreter(c.program, std::move(inputs), on_one_device());
+  const Placing placing = on_one_device(c.mesh);
+  Interpreter interpreter(c.program, std::move(inputs), placing);
   return interpreter.run([&](const Operator& op, Stack& stack) {
     widen_dtypes(op, stack);
     return op.random ? random_call(op, stack, interpreter.values(), plain)

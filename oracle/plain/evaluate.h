@@ -8,7 +8,7 @@
 
 #include "engine/stream/random_source.h"
 #include "oracle/plain/recording.h"
-#include "oracle/program/program.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::oracle {
 
@@ -19,6 +19,8 @@ struct Placing {
   std::function<at::Tensor(const at::Tensor&)> full_tensor;
   // What the host reads: the number of a lockstep::item, the answer of a lockstep::equal.
   std::function<at::Tensor(std::string_view op, const std::vector<at::Tensor>& of)> read;
+  // An op on the local tensors of each rank.
+  std::function<at::Tensor(const LocalMap&, const std::vector<at::Tensor>& operands)> local_map;
   // A factory's result where its call says: the target stands in place of the device. Without it, factories
   // make plain tensors.
   std::function<at::Tensor(const Call&, const Target&)> factory = nullptr;
@@ -26,6 +28,9 @@ struct Placing {
 
 // What the host reads of these tensors, as an operand that counts as a number.
 at::Tensor read_number(std::string_view op, const std::vector<at::Tensor>& of);
+
+// The op of a local_map on the local tensors of one rank.
+at::Tensor run_mapped(const LocalMap& map, const std::vector<at::Tensor>& locals);
 
 // Every value of the Program by number, inputs first; unused gradients are undefined. The inputs are the
 // leaves: those that require a gradient are marked so. An in-place call's result is the tensor it wrote to.

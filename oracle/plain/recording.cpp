@@ -188,11 +188,12 @@ void Recording::add_copy(const at::Tensor& from, const at::Tensor& to) {
   copies_.insert_or_assign(to.storage().unsafeGetStorageImpl(), Copy{window(from), window(to)});
 }
 
-void Recording::add_read(std::string_view op, const std::vector<at::Tensor>& from, const at::Tensor& to,
-                         std::function<at::Tensor(const std::vector<at::Tensor>&)> value) {
-  HostRead read{std::string(op), ops.size(), {}, window(to), std::move(value)};
-  for (const at::Tensor& t : from) read.from.push_back(window(t));
-  reads.push_back(std::move(read));
+void Recording::add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
+                             const std::vector<at::Tensor>& to) {
+  crossing.before = ops.size();
+  for (const at::Tensor& t : from) crossing.from.push_back(window(t));
+  for (const at::Tensor& t : to) crossing.to.push_back(window(t));
+  crossings.push_back(std::move(crossing));
 }
 
 RecordingScope::RecordingScope(Recording& recording) {

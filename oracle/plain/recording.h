@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/values/spec.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::oracle {
@@ -63,19 +64,21 @@ struct RecordedOp {
   std::optional<uint64_t> random_offset;  // of the stream before a random op
 };
 
-// A value that left the tensors on a mesh: the host read it, and from there on it is plain.
-struct HostRead {
-  std::string op;  // by which the engine says so
-  size_t before;   // of which op of the recording
-  std::vector<Window> from;
-  Window to;
-  std::function<at::Tensor(const std::vector<at::Tensor>& from)> value;  // what was read, of other values
+// Values that left the tensors on a mesh, and are plain from there on; or plain ones that became such a
+// tensor.
+struct Crossing {
+  std::string op;     // by which the engine says what left; "" of what came back
+  SpecPtr back;       // how what came back is placed
+  size_t before = 0;  // of which op of the recording
+  std::vector<Window> from{}, to{};
+  // What left, or the terms of what came back, of other values than those of the recording.
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& from)> values{};
 };
 
 class Recording {
  public:
   std::vector<RecordedOp> ops;
-  std::vector<HostRead> reads;
+  std::vector<Crossing> crossings;
   std::function<void(const RecordedOp&)> done;  // called after each op, before it stands in `ops`
 
   // The window of a tensor as it is now; of a tensor that was written to, at the last epoch.
@@ -90,8 +93,9 @@ class Recording {
   // Of which storage a write is about to happen: keeps the values readable, and begins the next epoch.
   void freeze(const c10::Storage& storage);
   void add_copy(const at::Tensor& from, const at::Tensor& to);
-  void add_read(std::string_view op, const std::vector<at::Tensor>& from, const at::Tensor& to,
-                std::function<at::Tensor(const std::vector<at::Tensor>&)> value);
+  // At this time, between these tensors.
+  void add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
+                    const std::vector<at::Tensor>& to);
 
  private:
   std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the text form: a token is its Case, and whatever is not one is refused with a reason.
-#include "oracle/program/program.h"
+#include "oracle/program/statements.h"
 
 #include <gtest/gtest.h>
 
@@ -141,6 +141,35 @@ Case plain_case() {
   return c;
 }
 
+// A local_map with these placements of the operands and their gradients.
+Call mapped(std::string op, std::vector<Arg> args, const std::vector<std::string>& placements) {
+  Call call{"lockstep::local_map", {std::move(op)}, 1};
+  call.args.insert(call.args.end(), args.begin(), args.end());
+  for (const auto& p : placements) call.args.emplace_back(at(p));
+  call.args.emplace_back(at("[S0,R]"));
+  call.args.emplace_back(Ints{7, 13});
+  return call;
+}
+
+// Would catch: a part of a local_map that is taken for another.
+TEST(Statement, ALocalMapIsReadPartByPart) {
+  Case c = matmul_case();
+  c.program.calls = {
+      mapped("aten::add.Tensor", {Ref{0}, Ref{0}, int64_t{1}}, {"[S0,R]", "[S0,R]", "[R,R]", "[P,R]"})};
+  EXPECT_NO_THROW(validate(c));
+  EXPECT_EQ(parse_token(to_token(c)), c);
+  EXPECT_EQ(token_version(c), 2);
+  const auto map = local_map_of(c.program.calls[0]);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->op, "aten::add.Tensor");
+  EXPECT_EQ(map->args.size(), 3u);
+  EXPECT_EQ(map->operands, (std::vector<Ref>{{0}, {0}}));
+  EXPECT_EQ(map->in[1], at("[R,R]"));
+  EXPECT_EQ(map->gradients[1], at("[P,R]"));
+  EXPECT_EQ(map->out, at("[S0,R]"));
+  EXPECT_EQ(map->shape, (Ints{7, 13}));
+}
+
 // Would catch: a Case that v1 can write and is told as v2, a statement of v2 in a token that a reader of v1
 // takes for one of its own.
 TEST(Token, SaysTheVersionThatItNeeds) {
@@ -260,6 +289,30 @@ TEST(Validate, NamesTheFault) {
       {"takes one value",
        [](Case& c) {
          c.program.calls[1] = {"lockstep::item", {}, 1};
+       }},
+      {"it takes an op",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::local_map", {Ref{0}}, 1};
+       }},
+      {"aten::neg does not fit",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}, Ref{0}}, {"[S0,R]", "[S0,R]", "[S0,R]", "[S0,R]"});
+       }},
+      {"has no local tensors",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{2}}, {"[S0,R]", "[S0,R]"});
+       }},
+      {"what pends",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[P,R]", "[R,R]"});
+       }},
+      {"a gradient is placed as",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0,R]", "[P,R]"});
+       }},
+      {"needs 2 placements",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0]", "[S0]"});
        }},
       {"takes true or false",
        [](Case& c) {

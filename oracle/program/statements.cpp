@@ -5,6 +5,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/program/schema.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -73,6 +74,40 @@ std::string equal_problem(const Statement& s) {
   return takes<Ref, Ref>(s.call()) && s.call().results == 1 ? "" : "it takes two values and has one result";
 }
 
+// What the gradient of a local tensor may be: its part of the gradient, or of what every rank has whole, a
+// term.
+bool is_gradient_of(const Target& gradient, const Target& in) {
+  bool fits = gradient.order == in.order && gradient.placements.size() == in.placements.size();
+  for (size_t d = 0; fits && d < in.placements.size(); ++d)
+    fits = gradient.placements[d] == in.placements[d] ||
+           (is_replicate(in.placements[d]) && is_partial(gradient.placements[d], ReduceOp::kSum));
+  return fits;
+}
+
+std::string local_map_problem(const Statement& s) {
+  const auto map = local_map_of(s.call());
+  if (!map || s.call().results != 1)
+    return "it takes an op, its arguments, of each operand its placements and its gradient's, those of the "
+           "result, "
+           "and its shape, and has one result";
+  const Operator& op = find_operator(map->op);
+  bool fits =
+      op.args.size() == map->args.size() && op.returns == 1 && !op.returns_list && !op.writes && !op.random;
+  for (size_t i = 0; fits && i < map->args.size(); ++i) fits = accepts(op.args[i], map->args[i]);
+  if (!fits) return concat(map->op, " does not fit: ", op.handle.schema());
+  for (size_t i = 0; i < map->operands.size(); ++i) {
+    if (is_plain_value(s, map->operands[i])) return "a plain tensor has no local tensors";
+    if (has_partial(map->in[i])) return "what pends has no local values that one device has; reduce it first";
+    if (!is_gradient_of(map->gradients[i], map->in[i]))
+      return "a gradient is placed as its local tensor is, or pends where that is replicated";
+  }
+  for (const Arg& arg : s.call().args)
+    if (const auto* target = std::get_if<Target>(&arg);
+        target != nullptr && std::ssize(target->placements) != s.c.mesh.ndim())
+      return concat("the mesh ", s.c.mesh, " needs ", s.c.mesh.ndim(), " placements");
+  return "";
+}
+
 std::string grad_enabled_problem(const Statement& s) {
   return takes<bool>(s.call()) && s.call().results == 0 ? "" : "it takes true or false and has no result";
 }
@@ -96,7 +131,9 @@ constexpr StatementRow kStatements[] = {
     // (value of one element): its number, as a plain tensor that counts as a number
     {kItem, 2, item_problem},
     // (value, value): whether they are equal, likewise
-    {kEqual, 2, equal_problem},
+    {kEquality, 2, equal_problem},
+    // see LocalMap: to_local, an op on every rank, from_local
+    {kLocalMap, 2, local_map_problem},
     // (flag): whether what follows has a history
     {kSetGradEnabled, 2, grad_enabled_problem},
     // (value, number): a hook that multiplies the value's gradient
@@ -116,6 +153,36 @@ const StatementRow* find_statement(std::string_view op) {
   for (const auto& row : kStatements)
     if (row.op == op) return &row;
   return nullptr;
+}
+
+std::optional<LocalMap> local_map_of(const Call& call) {
+  const auto& args = call.args;
+  const size_t n = args.size();
+  if (call.op != kLocalMap || n < 3 || !std::holds_alternative<std::string>(args[0]) ||
+      !std::holds_alternative<Target>(args[n - 2]) ||
+      !std::holds_alternative<std::vector<int64_t>>(args[n - 1]))
+    return std::nullopt;
+  LocalMap map{std::get<std::string>(args[0]),
+               {},
+               {},
+               {},
+               {},
+               std::get<Target>(args[n - 2]),
+               std::get<std::vector<int64_t>>(args[n - 1])};
+  size_t next = 1;
+  for (; next < n - 2 && !std::holds_alternative<Target>(args[next]); ++next) {
+    map.args.push_back(args[next]);
+    if (const auto* ref = std::get_if<Ref>(&args[next])) map.operands.push_back(*ref);
+    if (std::holds_alternative<std::vector<Ref>>(args[next])) return std::nullopt;
+  }
+  for (; next + 1 < n - 2; next += 2) {
+    if (!std::holds_alternative<Target>(args[next]) || !std::holds_alternative<Target>(args[next + 1]))
+      return std::nullopt;
+    map.in.push_back(std::get<Target>(args[next]));
+    map.gradients.push_back(std::get<Target>(args[next + 1]));
+  }
+  const bool complete = next == n - 2 && !map.operands.empty() && map.in.size() == map.operands.size();
+  return complete ? std::optional(std::move(map)) : std::nullopt;
 }
 
 bool creates_graph(const Call& call) {

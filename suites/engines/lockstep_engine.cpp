@@ -60,6 +60,22 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   throw Error(concat("[", call.op, "] is no factory of DTensors"));
 }
 
+// to_local, an op on every rank, from_local.
+at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
+                  const std::vector<at::Tensor>& operands) {
+  std::vector<PerRank<at::Tensor>> locals;
+  for (size_t i = 0; i < operands.size(); ++i)
+    locals.push_back(to_local(redistributed(operands[i], map.in[i]), map.gradients[i].placements));
+  PerRank<at::Tensor> results;
+  for (size_t r = 0; r < mesh.comm->positions.size(); ++r) {
+    std::vector<at::Tensor> mine;
+    for (const auto& all : locals) mine.push_back(all[r]);
+    results.push_back(oracle::run_mapped(map, mine));
+  }
+  return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
+                    map.out.order);
+}
+
 // In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
 at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
   auto placements = target.placements;
@@ -142,6 +158,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   const auto values = oracle::run(
       c.program, std::move(inputs),
       {redistributed, full_tensor, oracle::read_number,
+       [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); }});
   scope.reset();
   result.has_timeline = want_timeline;

@@ -87,7 +87,19 @@ void gradient_output_ignored(Rewriter& r, const Call& call) {
 
 void equal_to_itself(Rewriter& r, const Call& call) {
   auto args = r.arguments(call);
-  if (call.op == oracle::kEqual) args[1] = args[0];
+  if (call.op == oracle::kEquality) args[1] = args[0];
+  r.copy(call, args);
+}
+
+void average_terms(Arg& arg) {
+  if (auto* target = std::get_if<Target>(&arg))
+    for (auto& p : target->placements)
+      if (is_partial(p)) p = Partial{ReduceOp::kAvg};
+}
+
+void local_terms_averaged(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kLocalMap) std::for_each(args.begin(), args.end(), average_terms);
   r.copy(call, args);
 }
 
@@ -191,7 +203,9 @@ std::vector<Fault> program_faults() {
       {33, "gradient-output-ignored", "K10", "backward starts from ones", "gradient", 100, 3, has_backward,
        with_program(each<gradient_output_ignored>)},
       {72, "equal-to-itself", "K14", "equality is asked of one tensor", "edges", 500, 3,
-       calls(oracle::kEqual), with_program(each<equal_to_itself>)},
+       calls(oracle::kEquality), with_program(each<equal_to_itself>)},
+      {77, "local-terms-averaged", "K1", "what ranks computed as terms of a sum is averaged", "edges", 300, 3,
+       on_ranks(calls(oracle::kLocalMap)), with_program(each<local_terms_averaged>)},
       {73, "no-grad-ignored", "K10", "what no_grad encloses has a history", "edges", 500, 5,
        calls(oracle::kSetGradEnabled), with_program(each<history_goes_on>)},
       {74, "hook-lost", "K10", "a hook on a gradient is not called", "edges", 300, 3,
