@@ -96,7 +96,7 @@ void label_calls(const Case& c, Names& names) {
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
     if (call.op == "lockstep::backward") names.insert("backward");
-    if (call.op == "aten::_fused_adamw_") names.insert("optimizer");
+    if (call.op.starts_with("aten::_fused_adam") || call.op == "aten::_fused_sgd_") names.insert("optimizer");
     if (call.op == "lockstep::redistribute") {
       names.insert("redistribute");
       label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);

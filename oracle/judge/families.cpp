@@ -120,11 +120,12 @@ constexpr EqualOps kEqualOps[] = {
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardswish_backward "
+     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardswish_backward hardtanh "
      "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
-     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
+     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward "
+     "softshrink_backward"},
     {"no rule cuts what it reduces: it runs on whole tensors",
-     "index_add index_put linalg_qr mse_loss nll_loss_forward"},
+     "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };
 
 constexpr std::array<std::string_view, 5> kUnset = {

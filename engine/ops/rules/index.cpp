@@ -183,6 +183,7 @@ Records index_ops() {
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
       {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
       {.name = "index_add", .may_write_own = true},
+      {.name = "_index_put_impl", .may_write_own = true},
   };
   // clang-format on
   add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "sort", "topk"});
