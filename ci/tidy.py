@@ -30,7 +30,7 @@ engine/nn: engine/values engine/tensor
 engine/optim: engine/values engine/tensor
 oracle/ownership: engine/values
 oracle/program: engine/values engine/lane engine/stream oracle/ownership
-oracle/plain: engine/values engine/stream oracle/program
+oracle/plain: engine/values engine/stream oracle/ownership oracle/program
 oracle/random: engine/values engine/stream oracle/ownership
 oracle/judge: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random
 generators/space: engine/values oracle/program

@@ -55,6 +55,8 @@ const std::vector<Suite>& table() {
        20, kEndless, false, generated<"program">, judge_program},
       {"metamorphic", "rank numbers, names and mesh dimensions of one change nothing; one rank is one device",
        6, kEndless, false, generated<"metamorphic">, judge_metamorphic},
+      {"edges", "programs that leave their DTensors and compute with plain tensors give the oracle's bits", 4,
+       kEndless, false, generated<"edges">, judge_program},
       {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false,
        generated<"cache">, judge_cache},
       {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),

@@ -65,8 +65,11 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   if (resolved.variant == Variant::kOut) return run_out(d, *stack);
   find_decision(d);
   place_inputs(d);
-  if (resolved.entry->kind == OpKind::kScalar) return run_scalar(d, *stack);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
+  if (resolved.entry->kind == OpKind::kScalar) {
+    if (entry.has_value()) current_timeline()->push_back(std::move(*entry));
+    return run_scalar(d, *stack);
+  }
   const auto outputs = run(d, *stack);
   if (entry.has_value()) end_entry(d, std::move(*entry), outputs);
 }

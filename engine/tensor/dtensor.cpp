@@ -11,6 +11,7 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
@@ -103,6 +104,7 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
     variable_list result(to->comm->positions.size() + 2);
     if (!grads[0].defined()) return result;
     const auto grad = settled(grads[0], to->spec, to->comm);
+    log_read("lockstep::to_local", grad);
     std::copy(local_tensors(grad).begin(), local_tensors(grad).end(), result.begin());
     return result;
   }
@@ -268,13 +270,16 @@ MeshInWorld device_mesh(const at::Tensor& tensor) {
 }
 
 PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements) {
-  return ToLocal::apply(tensor,
-                        spec_of_gradients(*require_dtensor(tensor, "to_local").spec(), grad_placements));
+  const auto gradients = spec_of_gradients(*require_dtensor(tensor, "to_local").spec(), grad_placements);
+  log_read("lockstep::to_local", tensor);
+  return ToLocal::apply(tensor, gradients);
 }
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
   const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
-  return FirstCopy::apply(redistribute(tensor, Placements(as_size(ndim), Replicate{})));
+  const auto whole = redistribute(tensor, Placements(as_size(ndim), Replicate{}));
+  log_read("lockstep::full_tensor", whole);
+  return FirstCopy::apply(whole);
 }
 
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {

@@ -33,6 +33,17 @@ TensorRecord record(const at::Tensor& tensor) {
   return impl == nullptr ? TensorRecord{} : record(impl->spec(), impl->locals());
 }
 
+void log_read(const char* op, const at::Tensor& dtensor) {
+  auto* timeline = dtensor_impl(dtensor)->comm()->context->timeline;
+  if (timeline == nullptr) return;
+  TimelineEntry entry;
+  entry.op = op;
+  entry.args = {c10::IValue()};
+  entry.tensors_per_arg = {1};
+  entry.inputs = {record(dtensor)};
+  timeline->push_back(std::move(entry));
+}
+
 TimelineEntry begin_entry(const Dispatched& d) {
   TimelineEntry entry;
   entry.op = d.op.schema().name();

@@ -15,6 +15,9 @@ struct TimelineScope : Within<Timeline*> {
 // Null while nothing is recorded.
 Timeline* current_timeline();
 
+// Of a DTensor that becomes plain: an entry that has no results.
+void log_read(const char* op, const at::Tensor& dtensor);
+
 // A digest for each hosted local; no digests for an undefined tensor.
 TensorRecord record(const at::Tensor& dtensor);
 

@@ -43,7 +43,7 @@ struct TimelineEntry {
   // lists.
   std::vector<int64_t> tensors_per_arg;
   std::vector<TensorRecord> inputs;   // placed as the local op saw them, before it ran
-  std::vector<TensorRecord> outputs;  // after it ran, flattened
+  std::vector<TensorRecord> outputs;  // after it ran, flattened; none: the host read its inputs
   // For each output, the flattened input that it is (in-place and out variants); -1: a new tensor.
   std::vector<int64_t> aliases;
   ReductionOrder order;                   // of redistributions that reduce

@@ -11,6 +11,7 @@
 #include "generators/random/random_ops.h"
 #include "generators/random/random_space.h"
 #include "generators/space/placements.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -65,6 +66,7 @@ void label_inputs(const Case& c, Names& names) {
   int64_t leaves = 0;
   for (size_t i = 0; i < c.program.inputs.size(); ++i) {
     const auto& input = c.program.inputs[i];
+    if (is_plain(c.placements[i])) names.insert("plain-input");
     dtypes.insert(dtype_name(input.dtype));
     leaves += input.requires_grad ? 1 : 0;
     if (!input.memory_order.empty()) names.insert("strided");
@@ -95,9 +97,16 @@ void label_family(const std::string& op, Names& names) {
 void label_calls(const Case& c, Names& names) {
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
-    if (call.op == "lockstep::backward") names.insert("backward");
+    if (call.op == oracle::kBackward) names.insert("backward");
+    if (call.op == oracle::kLocalMap) names.insert("local-map");
+    if (call.op == oracle::kAccumulate) names.insert("accumulate");
+    if (oracle::creates_graph(call)) names.insert("double-backward");
+    if (call.op == oracle::kSetGradEnabled) names.insert("no-grad");
+    if (call.op == oracle::kScaleGradient) names.insert("hook");
+    if (call.op == oracle::kFullTensor) names.insert("full-tensor");
+    if (call.op == oracle::kItem || call.op == oracle::kEquality) names.insert("host-read");
     if (call.op == "aten::_fused_adamw_") names.insert("optimizer");
-    if (call.op == "lockstep::redistribute") {
+    if (call.op == oracle::kRedistribute) {
       names.insert("redistribute");
       label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);
     }
@@ -120,11 +129,11 @@ std::vector<std::string> labels(const Case& c) {
 
 const std::vector<std::string>& all_labels() {
   static const auto parts = split(
-      "backward bf16 bool empty-shard f16 f32 f64 i16 i32 i64 i8 in-place integer-lane "
-      "interleaved list mesh-1d mesh-2d mesh-3d mixed-dtypes named-mesh nested-shard one-rank "
-      "optimizer other-order partial-avg partial-max partial-min partial-product partial-sum "
-      "ragged random redistribute reuse several-leaves size-0 size-1 special-values strided u8 "
-      "unequal-mesh uneven view",
+      "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
+      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
+      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order partial-avg "
+      "partial-max partial-min partial-product partial-sum plain-input ragged random redistribute "
+      "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view",
       ' ');
   static const std::vector<std::string> list(parts.begin(), parts.end());
   return list;

@@ -100,7 +100,8 @@ Case world_of_one(const Case& c) {
 
 Case replicate_inputs(const Case& c) {
   Case made = c;
-  for (auto& target : made.placements) target = replicated(c.mesh);
+  for (auto& target : made.placements)
+    if (!is_plain(target)) target = replicated(c.mesh);
   return made;
 }
 

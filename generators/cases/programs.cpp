@@ -29,26 +29,13 @@ const OpTemplate* draw_op(Builder& b, bool before_backward) {
   std::vector<size_t> present;
   for (const auto& op : op_templates()) {
     if (!op.allowed(b.settings(), before_backward)) continue;
+    if (b.is_outside() && op.family == kRandomOps) continue;  // nobody draws for plain tensors
     const auto family = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(op.family)));
     if (by_family[family].empty()) present.push_back(family);
     by_family[family].push_back(&op);
   }
   if (present.empty()) return nullptr;
   return b.random().pick(by_family[b.random().pick(present)]);
-}
-
-void add_ops(Builder& b, int64_t count, bool before_backward) {
-  const auto enough = b.calls() + static_cast<size_t>(count);
-  for (int64_t tries = 0; b.calls() < enough && tries < 3 * count; ++tries) {
-    if (b.size() > 0 && b.random().chance(12)) {
-      const Ref ref{b.random().below(std::ssize(b))};
-      if (b.tensor(ref).defined()) b.redistribute(ref);
-      continue;
-    }
-    if (const auto* op = draw_op(b, before_backward)) op->make(b, *op);
-  }
-  // What the draws leave out is caught here: no case is empty.
-  if (b.calls() == 0) b.redistribute(b.operand({.dtypes = kNumbers}));
 }
 
 void after_backward(Builder& b) {
@@ -126,6 +113,20 @@ Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backw
 }
 
 }  // namespace
+
+void add_ops(Builder& b, int64_t count, bool before_backward) {
+  const auto enough = b.calls() + static_cast<size_t>(count);
+  for (int64_t tries = 0; b.calls() < enough && tries < 3 * count; ++tries) {
+    if (b.size() > 0 && b.random().chance(12)) {
+      const Ref ref{b.random().below(std::ssize(b))};
+      if (b.tensor(ref).defined()) b.redistribute(ref);
+      continue;
+    }
+    if (const auto* op = draw_op(b, before_backward)) op->make(b, *op);
+  }
+  // What the draws leave out is caught here: no case is empty.
+  if (b.calls() == 0) b.redistribute(b.operand({.dtypes = kNumbers}));
+}
 
 Case op_case(Random random, const OpTemplate& op, bool backward) {
   return op_case_in(40, random, op, backward);
@@ -236,6 +237,7 @@ constexpr SuiteCases kSuites[] = {
     {"program", [](Random random, uint64_t) { return program_case(random); }},
     {"metamorphic", [](Random random, uint64_t) { return program_case(random, true); }},
     {"cache", [](Random random, uint64_t) { return cache_case(random); }},
+    {"edges", [](Random random, uint64_t) { return edge_case(random); }},
     {"faults", [](Random random, uint64_t) { return program_case(random); }},
     {"canary", [](Random random, uint64_t) { return program_case(random); }},
 };

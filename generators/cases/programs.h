@@ -19,6 +19,13 @@ oracle::Case exact_op_case(Random random, const OpTemplate& op);
 // Random ops, one after another: what each draws depends on where the stream stands.
 oracle::Case random_case(Random random);
 
+// Appends so many ops, or a little fewer, with redistributions between them; of plain tensors while the
+// Builder is outside.
+void add_ops(Builder& b, int64_t count, bool before_backward);
+
+// Programs at the edge of their DTensors (edge_cases.cpp): values leave them, plain tensors meet them.
+oracle::Case edge_case(Random random);
+
 // ---- of the suite `random` (random_cases.cpp) ----
 
 // Random operators one after another, from one stream: the first is one of the point's, so that the cases of

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "generators/program/trial.h"
+#include "oracle/program/statements.h"
 #include "oracle/program/values_terms.h"
 
 namespace lockstep::generators {
@@ -93,6 +94,7 @@ Builder::Builder(Random random, Settings settings) : random_(random), settings_(
 bool Builder::fits(const Value& v, const Want& want) const {
   if (!v.trial.defined() || !(bit_of(v.trial.scalar_type()) & want.dtypes)) return false;
   const auto& group = groups_[v.group];
+  if (v.plain != outside_) return false;
   if ((!want.grad && v.trial.requires_grad()) || (want.apart && value(*want.apart).group == v.group))
     return false;
   if (want.writable && (!v.writable || group.saved || group.frozen || group.leaf ||
@@ -168,11 +170,12 @@ Ref Builder::fresh(const Want& want) {
   uint32_t kinds = settings_.placements;
   if (want.values || want.writable) kinds &= ~kPartials;
   if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs
-  auto target = want.placement ? *want.placement
-                               : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+  auto target = outside_         ? Target{}
+                : want.placement ? *want.placement
+                                 : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
   input.values = want.values ? *want.values : draw_values(input.dtype, target);
   // Terms of many ranks may leave the integer lane no room for any op; the value itself fits.
-  if (settings_.integer_lane && !want.placement &&
+  if (settings_.integer_lane && !want.placement && !outside_ &&
       !exact(input_magnitude(input, target, settings_.mesh), input.dtype))
     target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds & ~kPartials);
   if (want.values) input.values.seed = static_cast<uint64_t>(random_.below(100000));
@@ -182,7 +185,9 @@ Ref Builder::fresh(const Want& want) {
                         !want.values && c10::isFloatingType(input.dtype) && random_.chance(75);
   const auto tensor = trial_input(input);
   if (input.requires_grad) leaves_.push_back(tensor);
-  add_value(tensor, input_magnitude(input, target, settings_.mesh), target, true);
+  add_value(tensor, input_magnitude(input, target, settings_.mesh),
+            outside_ ? std::nullopt : std::optional(target), true);
+  values_.back().plain = outside_;
   values_.back().input = std::ssize(program_.inputs);
   // Indices that were written to would lead out of bounds.
   values_.back().writable = input.values.kind != ValueKind::kIndex;
@@ -235,10 +240,11 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
     return refused("magnitude");
   try {
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
-    const c10::AutoGradMode mode(settings_.backward);
+    const c10::AutoGradMode mode(settings_.backward && grad_enabled_);
     const auto tensors = trial_call(made, lookup, leaves_);
     if (!bounded(tensors, growth)) return refused("magnitude");
     made.results = std::ssize(tensors);
+    if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
     record(made, tensors, growth, saves);
     program_.calls.push_back(std::move(made));
     return true;
@@ -249,9 +255,17 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   }
 }
 
+bool Builder::makes_plain(const oracle::Call& made) const {
+  const auto operands = references(made);
+  if (oracle::leaves_mesh(made.op)) return true;
+  return !operands.empty() && !oracle::runs_backward(made.op) &&
+         std::all_of(operands.begin(), operands.end(), [&](Ref ref) { return ref.id < 0 || is_plain(ref); });
+}
+
 void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& tensors, const Growth& growth,
                      bool saves) {
   const auto operands = references(made);
+  const bool plain = makes_plain(made);
   Flow flow{{}, {}, oracle::is_in_place(made.op)};
   for (size_t i = 0; i < operands.size(); ++i)
     flow.operands.emplace_back(value(operands[i]).group,
@@ -265,9 +279,11 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
         writable = writable && value(ref).writable;
         break;
       }
-    if (made.op == "lockstep::redistribute") placement = std::get<Target>(made.args[1]);
+    if (made.op == oracle::kRedistribute) placement = std::get<Target>(made.args[1]);
+    if (const auto map = oracle::local_map_of(made)) placement = map->out;
     results_.push_back({std::ssize(values_)});
-    add_value(tensor, growth.result, std::move(placement), writable && made.op != "lockstep::backward");
+    add_value(tensor, growth.result, std::move(placement), writable && !oracle::runs_backward(made.op));
+    values_.back().plain = plain;
     flow.results.push_back(values_.back().group);
   }
   if (tensors.empty() && flow.in_place)
@@ -295,6 +311,7 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
 }
 
 Ref Builder::redistribute(Ref ref, const Target& target) {
+  if (is_plain(ref)) return ref;
   Growth growth{magnitude(ref), {}};
   for (size_t d = 0; d < target.placements.size(); ++d)
     if (is_partial(target.placements[d], ReduceOp::kAvg))
@@ -317,12 +334,14 @@ bool Builder::has_seen_ragged() const {
 
 Ref Builder::boxed(Ref ref) {
   const auto& placed = value(ref).placement;
+  if (is_plain(ref)) return ref;
   if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
   return redistribute(
       ref, draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements & ~kRagged));
 }
 
 Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partial) {
+  if (is_plain(ref)) return ref;
   const bool takes_ragged = no_partial && dims.empty();
   const auto stands = [&](const Target& target) {
     if (has_ragged(target) && !takes_ragged) return false;

@@ -71,6 +71,7 @@ struct Value {
   std::optional<oracle::Target> placement;  // where it is certain
   int64_t input = -1;                       // its number among the inputs
   bool writable = true;
+  bool plain = false;  // a plain tensor on the engine too
 };
 
 // What the values that share one storage have in common.
@@ -98,6 +99,10 @@ class Builder {
   Random& random() { return random_; }
   const Settings& settings() const { return settings_; }
 
+  // While outside, operands are plain tensors, found and made, and otherwise none are.
+  void go_outside(bool outside) { outside_ = outside; }
+  bool is_outside() const { return outside_; }
+
   // Operands, numbered in order of appearance; finish() renumbers inputs first.
   oracle::Ref operand(const Want& want);
   oracle::Ref fresh(const Want& want);
@@ -108,6 +113,7 @@ class Builder {
   c10::ScalarType dtype(oracle::Ref ref) const { return tensor(ref).scalar_type(); }
   int64_t ndim(oracle::Ref ref) const { return tensor(ref).dim(); }
   Magnitude magnitude(oracle::Ref ref) const { return groups_[value(ref).group].magnitude; }
+  bool is_plain(oracle::Ref ref) const { return value(ref).plain; }
   bool requires_grad(oracle::Ref ref) const { return tensor(ref).defined() && tensor(ref).requires_grad(); }
   size_t size() const { return values_.size(); }
 
@@ -130,8 +136,15 @@ class Builder {
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
 
-  // Gradients of one or two values that require grad; false if there are none, or the bound would not hold.
-  bool backward();
+  // Gradients of one or two values that require grad, by lockstep::backward or lockstep::accumulate; false if
+  // there are none, or the bound would not hold. `again`: after another one, and no op between that writes.
+  struct Backward {
+    const char* op = "lockstep::backward";
+    bool graph = false;  // the gradients have a history of their own
+    bool again = false;
+  };
+  bool backward(const Backward& how);
+  bool backward() { return backward(Backward()); }
   // Inputs that require grad, with their gradients where they have one. Empty before backward().
   std::vector<std::pair<oracle::Ref, oracle::Ref>> gradients() const;
 
@@ -152,14 +165,19 @@ class Builder {
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,
                  bool writable);
+  bool makes_plain(const oracle::Call& call) const;
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
   bool has_seen_ragged() const;
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
+  bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
+                       Growth& growth);
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;
 
   Random random_;
   Settings settings_;
+  bool outside_ = false, grad_enabled_ = true;
+  Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
   oracle::Program program_;  // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
   std::vector<Value> values_;

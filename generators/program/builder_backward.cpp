@@ -2,6 +2,7 @@
 // The end of a Program: its backward call, and the Case made of what was built.
 #include "generators/program/builder.h"
 #include "generators/program/trial.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 
@@ -22,14 +23,28 @@ std::vector<Magnitude> Builder::gradient_magnitudes(const std::vector<Ref>& outp
   return gradient;
 }
 
-bool Builder::backward() {
+bool Builder::bound_gradients(const std::vector<Ref>& outputs, Magnitude seed, bool accumulates,
+                              Growth& growth) {
+  const auto magnitudes = gradient_magnitudes(outputs, seed);
+  for (size_t g = 0; g < magnitudes.size(); ++g)
+    if (c10::isFloatingType(groups_[g].dtype)) {
+      if (!exact(magnitudes[g], groups_[g].dtype)) return false;
+      growth.result = larger(growth.result, magnitudes[g]);
+    }
+  if (accumulates) growth.result = growth.result + accumulated_;
+  // A mixed-dtype Program holds the largest gradient exactly only if its narrowest leaf could.
+  return std::all_of(leaves_.begin(), leaves_.end(),
+                     [&](const at::Tensor& leaf) { return exact(growth.result, leaf.scalar_type()); });
+}
+
+bool Builder::backward(const Backward& how) {
   std::vector<Ref> candidates;
   for (size_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
     if (v.input < 0 && v.trial.defined() && v.trial.requires_grad())
       candidates.push_back({static_cast<int64_t>(i)});
   }
-  if (candidates.empty() || !gradients_.empty()) return false;
+  if (candidates.empty() || (!gradients_.empty() && !how.again)) return false;
   std::vector<Ref> outputs = {candidates.back()};
   if (candidates.size() > 1 && random_.chance(25)) {
     outputs.push_back(candidates[static_cast<size_t>(random_.below(std::ssize(candidates) - 1))]);
@@ -37,23 +52,22 @@ bool Builder::backward() {
   std::vector<Ref> seeds;
   Magnitude seed;
   for (const auto ref : outputs) {
+    go_outside(is_plain(ref));
     seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }
+  go_outside(false);
   Growth growth{.result = {}, .factors = {}, .signs_zero = true};
-  if (settings_.integer_lane) {
-    const auto magnitudes = gradient_magnitudes(outputs, seed);
-    for (size_t g = 0; g < magnitudes.size(); ++g)
-      if (c10::isFloatingType(groups_[g].dtype)) {
-        if (!exact(magnitudes[g], groups_[g].dtype)) return false;
-        growth.result = larger(growth.result, magnitudes[g]);
-      }
-    // A mixed-dtype Program holds the largest gradient exactly only if its narrowest leaf could.
-    for (const auto& leaf : leaves_)
-      if (!exact(growth.result, leaf.scalar_type())) return false;
-  }
-  if (!call("lockstep::backward", {outputs, seeds}, growth, false)) return false;
+  const bool accumulates = how.op == oracle::kAccumulate;
+  if (settings_.integer_lane && !bound_gradients(outputs, seed, accumulates, growth)) return false;
+  std::vector<oracle::Arg> args = {outputs, seeds};
+  if (how.graph) args.emplace_back(true);
+  if (!call(how.op, std::move(args), growth, false)) return false;
+  if (accumulates) accumulated_ = growth.result;
   gradients_ = results_;
+  for (size_t i = 0, next = 0; i < values_.size() && next < gradients_.size(); ++i)
+    if (values_[i].input >= 0 && program_.inputs[static_cast<size_t>(values_[i].input)].requires_grad)
+      values_[static_cast<size_t>(gradients_[next++].id)].plain = values_[i].plain;
   return true;
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/program/trial.h"
 
+#include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <unordered_map>
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/program/statements.h"
 #include "oracle/random/literal_source.h"
 
 namespace lockstep::generators {
@@ -98,8 +102,25 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
     for (const auto ref : std::get<std::vector<Ref>>(arg)) list.push_back(lookup(ref));
     return list;
   };
-  return torch::autograd::grad(tensors(call.args.at(0)), leaves, tensors(call.args.at(1)), false, false,
-                               true);
+  const auto outputs = tensors(call.args.at(0)), seeds = tensors(call.args.at(1));
+  // Graphs stay: another backward may walk them.
+  if (call.op == oracle::kBackward)
+    return torch::autograd::grad(outputs, leaves, seeds, true, oracle::creates_graph(call), true);
+  torch::autograd::backward(outputs, seeds, true, false, leaves);
+  std::vector<at::Tensor> gradients;
+  for (const auto& leaf : leaves)
+    gradients.push_back(leaf.grad().defined() ? leaf.grad().clone() : at::Tensor());
+  return gradients;
+}
+
+// A local_map draws ops that are on every rank what they are on the whole.
+at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
+  const auto map = oracle::local_map_of(call);
+  LOCKSTEP_CHECK(map, "[generate] the arguments of a local_map");
+  const auto results = trial_call({map->op, map->args, 1}, lookup, {});
+  LOCKSTEP_CHECK(results.size() == 1 && results[0].sizes() == at::IntArrayRef(map->shape),
+                 "[generate] a local_map of another shape");
+  return results[0];
 }
 
 // Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
@@ -158,9 +179,23 @@ at::Tensor trial_input(const oracle::Input& input) {
 
 std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
                                    const std::vector<at::Tensor>& leaves) {
-  if (call.op == "lockstep::redistribute") return {lookup(std::get<Ref>(call.args.at(0))).clone()};
-  if (call.op == "lockstep::detach") return {lookup(std::get<Ref>(call.args.at(0))).detach()};
-  if (call.op == "lockstep::backward") return backward(call, lookup, leaves);
+  if (call.op == oracle::kRedistribute) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == oracle::kDetach) return {lookup(std::get<Ref>(call.args.at(0))).detach()};
+  if (call.op == oracle::kFullTensor) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
+  if (call.op == oracle::kLocalMap) return {on_the_whole(call, lookup)};
+  if (call.op == oracle::kItem)
+    return {at::native::wrapped_scalar_tensor(lookup(std::get<Ref>(call.args.at(0))).item())};
+  if (call.op == oracle::kEquality)
+    return {at::native::wrapped_scalar_tensor(
+        at::equal(lookup(std::get<Ref>(call.args.at(0))), lookup(std::get<Ref>(call.args.at(1)))))};
+  if (oracle::runs_backward(call.op)) return backward(call, lookup, leaves);
+  if (call.op == oracle::kSetGradEnabled)
+    return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), std::vector<at::Tensor>();
+  if (call.op == oracle::kScaleGradient) {
+    LOCKSTEP_CHECK(lookup(std::get<Ref>(call.args.at(0))).requires_grad(),
+                   "[generate] a hook on what has no history");
+    return {};
+  }
   if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();
@@ -189,6 +224,7 @@ std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
   ZeroSource source;
   const RandomScope scope(source);
+  const c10::AutoGradMode mode(at::GradMode::is_enabled());  // of the Program's end no more
   std::vector<at::Tensor> values, leaves;
   for (const auto& input : program.inputs) {
     values.push_back(trial_input(input));

@@ -3,6 +3,7 @@
 
 #include "generators/program/trial.h"
 #include "generators/space/placements.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -11,17 +12,19 @@ using oracle::Arg;
 using oracle::Call;
 using oracle::Case;
 using oracle::Ref;
+using oracle::Target;
 
 using Refs = std::vector<Ref>;
 
 bool is_backward(const Call& call) {
-  return call.op == "lockstep::backward";
+  return oracle::runs_backward(call.op);
 }
 
 // Renumbers as it goes: old number -> new number, or none where the value is gone.
 class Rewriter {
  public:
-  Rewriter(const Case& c, const Edit& edit) : from_(c), edit_(edit), made_(c), used_(used_values()) {
+  Rewriter(const Case& c, const Edit& edit)
+      : from_(c), edit_(edit), made_(c), plain_(plain_values(c)), used_(used_values()) {
     made_.program.inputs.clear();
     made_.program.calls.clear();
     made_.placements.clear();
@@ -29,7 +32,7 @@ class Rewriter {
 
   std::optional<Case> run() {
     for (size_t i = 0; i < from_.program.inputs.size(); ++i) keep_input(i);
-    for (const auto& [value, input] : edit_.fresh) add_input(value, input, replicated(from_.mesh));
+    for (const auto& [value, input] : edit_.fresh) add_input(value, input, fresh_target(value));
     auto old = std::ssize(from_.program.inputs);
     auto next = std::ssize(made_.program.inputs);
     for (size_t k = 0; k < from_.program.calls.size(); ++k) {
@@ -67,7 +70,11 @@ class Rewriter {
     return call;
   }
 
-  void add_input(int64_t value, oracle::Input input, oracle::Target target) {
+  Target fresh_target(int64_t value) const {
+    return plain_[static_cast<size_t>(value)] ? Target{} : replicated(from_.mesh);
+  }
+
+  void add_input(int64_t value, oracle::Input input, Target target) {
     numbers_[value] = std::ssize(made_.program.inputs);
     made_.program.inputs.push_back(std::move(input));
     made_.placements.push_back(std::move(target));
@@ -127,6 +134,7 @@ class Rewriter {
   const Case& from_;
   const Edit& edit_;
   Case made_;
+  const std::vector<bool> plain_;
   std::set<int64_t> used_;
   std::map<int64_t, int64_t> numbers_;
 };

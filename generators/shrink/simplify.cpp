@@ -7,6 +7,7 @@
 #include "generators/shrink/shrink.h"
 #include "generators/space/placements.h"
 #include "generators/space/shapes.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -159,7 +160,7 @@ std::vector<int64_t> complexity(const Case& c) {
   };
   const auto targets = targets_of(c);
   return {std::ssize(p.calls),
-          total(p.calls, [](const Call& call) { return call.op == "lockstep::backward"; }),
+          total(p.calls, [](const Call& call) { return oracle::runs_backward(call.op); }),
           c.mesh.size(),
           c.mesh.ndim(),
           of_args([](const oracle::Arg& arg) {

@@ -20,7 +20,6 @@
 namespace lockstep::oracle {
 namespace {
 
-constexpr const char* kRedistribute = "lockstep::redistribute";
 constexpr const char* kClone = "aten::clone";
 
 // Views by the name that the recording gives them.
@@ -57,7 +56,11 @@ class Checker {
           report_mismatch(Condition::kMalformed, problem);
       next_ = 0;
       for (const Start& s : starts) start(s);
-      for (const RecordedOp& op : recording_.ops) step(op);
+      for (size_t k = 0; k < recording_.ops.size(); ++k) {
+        cross_until(k);
+        step(recording_.ops[k]);
+      }
+      cross_until(recording_.ops.size());
       finish_timeline();
       result_.equal = true;
       for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
@@ -88,7 +91,10 @@ class Checker {
     if (!s.plain.defined()) return;
     Window window = recording_.window(s.plain);
     window.epoch = 0;
-    placed_[window.id()] = {{window, s.spec}};
+    if (s.spec == nullptr)
+      outside_.insert(window.id());
+    else
+      placed_[window.id()] = {{window, s.spec}};
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
@@ -100,19 +106,23 @@ class Checker {
     shadow_.set(window, is_plain ? Shadow::plain() : shadow_.rendition(window, terms, *plan));
   }
 
+  void move() {
+    note(judge_redistribution(entry(), recording_, shadow_));
+    if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
+      for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
+        placed_.erase(sighting.window.id());
+    ++result_.redistributions;
+  }
+
   // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
   // that is not known yet if the plain run's next op is to make it.
   // @param inserted only what the engine inserted.
   void pass_moves(bool may_stop = false, bool inserted = false) {
-    for (; !at_end(); ++next_) {
+    for (; !at_end() && !is_awaited(entry()); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (inserted && !entry().implicit) return;
         if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
-        note(judge_redistribution(entry(), recording_, shadow_));
-        if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
-          for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
-            placed_.erase(sighting.window.id());
-        ++result_.redistributions;
+        move();
       } else if (const auto why = passed_over(entry())) {
         forgive(*why, entry().op);
       } else {
@@ -120,6 +130,124 @@ class Checker {
       }
     }
   }
+
+  // ---- outside: plain tensors, which stock libtorch computes with on every rank, and no engine ----
+
+  void cross_until(size_t op) {
+    for (; crossed_ < recording_.crossings.size() && recording_.crossings[crossed_].before <= op;
+         ++crossed_) {
+      const Crossing& c = recording_.crossings[crossed_];
+      c.back ? come_back(c) : leave(c);
+    }
+  }
+
+  // What came back is what the oracle's own plain values come to, on every rank.
+  void come_back(const Crossing& c) {
+    Tensors own;
+    for (const Window& w : c.from) own.push_back(value_outside(w));
+    const Window& to = c.to.at(0);
+    const Tensors terms = c.values(own);
+    const bool is_plain = terms.size() == 1 && same_bits(terms[0], recording_.read(to));
+    shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
+    placed_[to.id()] = {{to, c.back}};
+  }
+
+  void leave(const Crossing& c) {
+    for (const Window& to : c.to) {
+      outside_.insert(to.id());
+      shadow_.set(to, Shadow::plain());
+    }
+    const bool told =
+        std::any_of(c.from.begin(), c.from.end(), [&](const Window& w) { return !is_outside(w); });
+    if (told) go_to(c.op);
+    read(c, told);
+    if (told) ++next_;
+  }
+
+  // @param told by the next entry
+  void read(const Crossing& c, bool told) {
+    const auto is_empty = [](const Window& w) { return w.numel() == 0; };
+    if (std::all_of(c.to.begin(), c.to.end(), is_empty)) return;
+    Tensors own;
+    size_t next = 0;
+    for (const Window& w : c.from) own.push_back(is_outside(w) ? value_outside(w) : value_read(w, next++));
+    if (told && next != entry().inputs.size())
+      report_mismatch(Condition::kSequence, "it reads ", entry().inputs.size(),
+                      " tensors, and the plain run ", next);
+    const Tensors values = c.values(own);
+    for (size_t i = 0; i < c.to.size(); ++i)
+      if (!same_bits(values[i], recording_.read(c.to[i])))
+        shadow_.set(c.to[i], shadow_.rendition(c.to[i], {values[i]}, Slicing()));
+  }
+
+  // Whether it says what left, where that is still to come.
+  bool is_awaited(const TimelineEntry& e) const {
+    const auto& all = recording_.crossings;
+    return e.outputs.empty() && std::any_of(all.begin() + static_cast<ptrdiff_t>(crossed_), all.end(),
+                                            [&](const Crossing& c) { return !c.back && c.op == e.op; });
+  }
+
+  // The next entry that says so; what it passes makes no value that the plain run makes.
+  void go_to(const std::string& read) {
+    for (; !at_end() && entry().op != read; ++next_) {
+      if (entry().op == kRedistribute && !is_vacuous(entry()))
+        move();
+      else if (const auto why = passed_over(entry()))
+        forgive(*why, entry().op);
+      else if (alone(entry().op))
+        pass_copy();
+      else
+        break;
+    }
+    if (at_end() || entry().op != read)
+      report_mismatch(Condition::kSequence, "the plain run reads a value on the host here, by ", read);
+  }
+
+  at::Tensor value_read(const Window& window, size_t i) {
+    if (i >= entry().inputs.size()) report_mismatch(Condition::kSequence, "it does not say what it reads");
+    const TensorRecord& record = entry().inputs[i];
+    const RenditionPtr found = record.spec && !record.spec->has_partial() ? known(window, record) : nullptr;
+    if (!found)
+      report_mismatch_at(first_mismatch({recording_.read(window)}, record), Condition::kClosed,
+                         "what the host reads is not the value that the plain run reads here");
+    return shadow_.terms(window, *found)[0];
+  }
+
+  bool is_outside(const Window& window) const { return outside_.contains(window.id()); }
+  at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
+
+  // Of plain tensors alone, some of which the engine has had in its hands.
+  bool is_outside(const RecordedOp& op) const {
+    bool any = false;
+    for (const Window& w : op.inputs) {
+      if (w.defined() && !is_outside(w) && !constants_.contains(w.id())) return false;
+      any |= w.defined() && is_outside(w);
+    }
+    return any;
+  }
+
+  // The oracle runs it on its own values, as every rank does.
+  void step_outside(const RecordedOp& op) {
+    bool is_plain = true;
+    Tensors inputs;
+    for (const Window& w : op.inputs) {
+      is_plain = is_plain && (!w.defined() || shadow_.only(w)->plain());
+      inputs.push_back(w.defined() ? value_outside(w) : at::Tensor());
+    }
+    const std::vector<Effect> made = effects(op);
+    const Tensors values = is_plain ? Tensors() : apply(op, made, fresh_where_written(op, std::move(inputs)));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Effect& e = made[i];
+      if (!e.window.defined()) continue;
+      outside_.insert(e.window.id());
+      if (e.input >= 0 && !e.written) continue;
+      const RenditionPtr base = e.written ? shadow_.only(op.inputs[static_cast<size_t>(e.input)]) : nullptr;
+      shadow_.set(e.window, is_plain ? Shadow::plain()
+                                     : shadow_.rendition(e.window, {values[i]}, Slicing(), base.get()));
+    }
+  }
+
+  // ---- inside ----
 
   bool reads(const RecordedOp& op, const TensorRecord& record) {
     return std::any_of(op.inputs.begin(), op.inputs.end(),
@@ -165,6 +293,7 @@ class Checker {
 
   void step(const RecordedOp& op) {
     if (op.target) return step_redistribution(op);
+    if (is_outside(op)) return step_outside(op);
     if (op.inputs.empty() && alone(op.op->name)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {
       const bool constant = op.inputs.empty() || reads_constants(op);
@@ -236,7 +365,7 @@ class Checker {
 
   void judge(const RecordedOp& op) {
     OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_};
-    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()); };
+    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
     for (const std::string& problem :
          {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})
@@ -259,7 +388,7 @@ class Checker {
 
   RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
     if (!op.inputs[i].defined()) return nullptr;
-    if (record == nullptr) return Shadow::plain();
+    if (record == nullptr) return is_outside(op.inputs[i]) ? shadow_.only(op.inputs[i]) : Shadow::plain();
     if (RenditionPtr found = known(op.inputs[i], *record)) return found;
     const bool recognised = !shadow_.recognise(*record).empty();
     report_mismatch_at(first_mismatch({recording_.read(op.inputs[i])}, *record), Condition::kClosed, "input ",
@@ -350,8 +479,8 @@ class Checker {
   const Timeline timeline_;
   Shadow shadow_;
   const Lane numerics_;
-  size_t next_ = 0;
-  std::unordered_set<const c10::StorageImpl*> constants_;
+  size_t next_ = 0, crossed_ = 0;  // of the timeline, of the recording's crossings
+  std::unordered_set<const c10::StorageImpl*> constants_, outside_;
   std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<Window, SpecPtr>>> placed_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;
@@ -402,6 +531,10 @@ Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
   std::vector<Start> starts;
   for (size_t i = 0; i < plain.inputs.size(); ++i) {
     const auto input = static_cast<int64_t>(i);
+    if (is_plain(c.placements[i])) {
+      starts.push_back({plain.inputs[i], nullptr, {}});
+      continue;
+    }
     auto spec = std::make_shared<const Spec>(spec_of(c, input));
     const bool pending = spec->has_partial();
     starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});

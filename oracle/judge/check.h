@@ -72,7 +72,7 @@ std::string describe(const Judgement& judgement);
 // A tensor that existed before the recording began.
 struct Start {
   at::Tensor plain;  // the tensor that the recording read
-  SpecPtr spec;      // of `locals`
+  SpecPtr spec;      // of `locals`; null: a plain tensor, which every rank holds alike
   std::vector<at::Tensor>
       locals;  // for each position, where the engine's values are not just slices of `plain`
 };

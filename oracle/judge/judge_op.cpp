@@ -59,19 +59,6 @@ bool reads_plain_values(const OpInQuestion& q) {
   return true;
 }
 
-// What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
-Tensors fresh_where_written(const RecordedOp& op, Tensors inputs) {
-  for (const size_t w : op.written) {
-    const c10::Storage old = inputs[w].storage();
-    const at::Tensor bytes = at::detail::empty_cpu({static_cast<int64_t>(old.nbytes())}, at::kByte);
-    if (old.nbytes() > 0) std::memcpy(bytes.mutable_data_ptr(), old.data(), old.nbytes());
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i].defined() && inputs[i].storage().is_alias_of(old))
-        inputs[i] = tensor_in(bytes.storage(), window_of(inputs[i]));
-  }
-  return inputs;
-}
-
 // native_dropout is replayed with the plain run's mask in the place after its input.
 Tensors with_mask(const OpInQuestion& q, const Recording& recording, Tensors inputs) {
   if (q.op.op->random) inputs.push_back(recording.read(q.op.results.at(1)));
@@ -253,6 +240,18 @@ Explanation explain(Why why, const at::Tensor& actual, const at::Tensor& plain) 
   const at::Tensor far = at::where(finite, at::sub(a, b).abs(), at::zeros({}, at::kDouble));
   return {left.any().item<bool>() ? Why::kOverflow : why, 0, "",
           far.numel() > 0 ? far.max().item<double>() : 0};
+}
+
+Tensors fresh_where_written(const RecordedOp& op, Tensors inputs) {
+  for (const size_t w : op.written) {
+    const c10::Storage old = inputs[w].storage();
+    const at::Tensor bytes = at::detail::empty_cpu({static_cast<int64_t>(old.nbytes())}, at::kByte);
+    if (old.nbytes() > 0) std::memcpy(bytes.mutable_data_ptr(), old.data(), old.nbytes());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].defined() && inputs[i].storage().is_alias_of(old))
+        inputs[i] = tensor_in(bytes.storage(), window_of(inputs[i]));
+  }
+  return inputs;
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

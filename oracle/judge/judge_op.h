@@ -46,6 +46,8 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
 // The values of a rendition, pending terms folded in their dtype and default order.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
+// What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
+Tensors fresh_where_written(const RecordedOp& op, Tensors inputs);
 // What `actual` is that is not `plain`, which is what it should be in another order. Where one is finite and
 // the other is not, the dtype was left.
 Explanation explain(Why why, const at::Tensor& actual, const at::Tensor& plain);

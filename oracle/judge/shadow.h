@@ -43,6 +43,9 @@ class Shadow {
   void set(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
+  // The one that was set.
+  RenditionPtr only(const Window& window) { return renditions(window).front(); }
+
   // `to` has the values of `from`, in a layout of its own.
   void copy(const Window& from, const Window& to);
   // The same rendition of those values.

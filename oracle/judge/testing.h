@@ -85,6 +85,9 @@ class HandEngine {
                         fold_over(*value.spec));
   }
 
+  // The host reads the value.
+  void read(const std::string& name, const Held& value) { timeline.push_back(begin(name, {value}, {})); }
+
   // The judgement if the engine ends with these values.
   Judgement judge(const std::vector<Held>& finals) const {
     std::vector<TensorRecord> records;

@@ -221,7 +221,7 @@ std::vector<Change> changes_of(const Runs& runs) {
   for (size_t i = 0; i < runs.inputs().size(); ++i) {
     const auto& global = runs.inputs()[i].global;
     if (!is_double(global) || global.numel() == 0) continue;
-    for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    for (int64_t d = 0; d < mesh.ndim() && !is_plain(runs.of().placements[i]); ++d) {
       const auto& placement = runs.of().placements[i].placements[static_cast<size_t>(d)];
       if (mesh.size(d) == 1) continue;
       if (is_partial(placement))

@@ -3,13 +3,17 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
 #include "engine/values/error.h"
+#include "oracle/plain/crossings.h"
 #include "oracle/program/schema.h"
+#include "oracle/program/statements.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::oracle {
@@ -78,24 +82,23 @@ class Interpreter {
   // How calls to libtorch's ops run; the others are the Interpreter's own.
   using CallOp = std::function<Tensors(const Operator&, Stack&)>;
 
-  Interpreter(const Program& program, Tensors inputs, const Redistribute& redistribute,
-              const Factory& factory = nullptr)
-      : program_(program), redistribute_(redistribute), factory_(factory), values_(std::move(inputs)) {
+  Interpreter(const Program& program, Tensors inputs, const Placing& placing)
+      : program_(program), placing_(placing), values_(std::move(inputs)) {
     LOCKSTEP_CHECK(values_.size() == program.inputs.size(), "[evaluate] the Program has ",
                    program.inputs.size(), " inputs, not ", values_.size());
     values_.reserve(static_cast<size_t>(program.value_count()));
     for (size_t i = 0; i < program.inputs.size(); ++i)
       if (program.inputs[i].requires_grad) values_[i].set_requires_grad(true);
     for (size_t k = 0; k < program.calls.size(); ++k)
-      if (program.calls[k].op == "lockstep::backward") last_backward_ = k;
+      if (runs_backward(program.calls[k].op)) last_backward_ = k;
   }
 
   Tensors run(const CallOp& call_op) {
     for (size_t k = 0; k < program_.calls.size(); ++k) {
       const Call& call = program_.calls[k];
-      const Target* placed = factory_ && !is_own(call.op) ? target_of(call) : nullptr;
+      const Target* placed = placing_.factory && !is_own(call.op) ? target_of(call) : nullptr;
       Tensors results = is_own(call.op)     ? own(call, k)
-                        : placed != nullptr ? Tensors{factory_(call, *placed)}
+                        : placed != nullptr ? Tensors{placing_.factory(call, *placed)}
                                             : call_op(find_operator(call.op), stack_for(call));
       LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
                      results.size(), " tensors, where the Program has ", call.results);
@@ -125,30 +128,61 @@ class Interpreter {
   }
 
   Tensors own(const Call& call, size_t k) {
-    if (call.op == "lockstep::redistribute")
-      return {redistribute_(value_of(values_, std::get<Ref>(call.args.at(0))),
-                            std::get<Target>(call.args.at(1)))};
-    if (call.op == "lockstep::detach") return {value_of(values_, std::get<Ref>(call.args.at(0))).detach()};
-    if (call.op == "lockstep::backward") return backward(call, k != last_backward_);
+    const auto operand = [&] { return value_of(values_, std::get<Ref>(call.args.at(0))); };
+    if (call.op == kRedistribute)
+      return {placing_.redistribute(operand(), std::get<Target>(call.args.at(1)))};
+    if (call.op == kDetach) return {operand().detach()};
+    if (runs_backward(call.op)) return backward(call, k != last_backward_);
+    if (call.op == kFullTensor) return {placing_.full_tensor(operand())};
+    if (call.op == kLocalMap) return {local_map(call)};
+    if (call.op == kSetGradEnabled)
+      return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
+    if (call.op == kScaleGradient)
+      return scale_gradient(operand(), std::get<double>(call.args.at(1))), Tensors();
+    if (call.op == kItem || call.op == kEquality) return {placing_.read(call.op, operands_of(call))};
     throw Error("[" + call.op + "] there is no such operator");
   }
 
+  Tensors operands_of(const Call& call) const {
+    Tensors list;
+    for (const Arg& arg : call.args) list.push_back(value_of(values_, std::get<Ref>(arg)));
+    return list;
+  }
+
+  at::Tensor local_map(const Call& call) {
+    const auto map = local_map_of(call);
+    LOCKSTEP_CHECK(map, "[", call.op, "] its arguments have another form; validate() says which");
+    Tensors operands;
+    for (const Ref& ref : map->operands) operands.push_back(value_of(values_, ref));
+    return placing_.local_map(*map, operands);
+  }
+
+  static void scale_gradient(const at::Tensor& value, double by) {
+    LOCKSTEP_CHECK(value.requires_grad(), "[", kScaleGradient, "] the value has no history, so no gradient");
+    value.register_hook([by](const at::Tensor& gradient) { return at::mul(gradient, by); });
+  }
+
   Tensors backward(const Call& call, bool retain_graph) {
-    Tensors leaves;
+    Tensors leaves, gradients;
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (program_.inputs[i].requires_grad) leaves.push_back(values_[i]);
-    Tensors gradients = torch::autograd::grad(values_of(values_, call.args.at(0)), leaves,
-                                              values_of(values_, call.args.at(1)), retain_graph,
-                                              /*create_graph=*/false, /*allow_unused=*/true);
+    const Tensors outputs = values_of(values_, call.args.at(0)), seeds = values_of(values_, call.args.at(1));
+    if (call.op == kAccumulate) {
+      torch::autograd::backward(outputs, seeds, retain_graph, /*create_graph=*/false, leaves);
+      for (const at::Tensor& leaf : leaves) gradients.push_back(leaf.grad());
+    } else {
+      gradients = torch::autograd::grad(outputs, leaves, seeds, retain_graph, creates_graph(call),
+                                        /*allow_unused=*/true);
+    }
     // Values of their own: some would be the very tensors that were handed in.
     for (at::Tensor& g : gradients)
       if (g.defined()) g = g.clone();
     return gradients;
   }
 
+  const c10::AutoGradMode mode_{at::GradMode::is_enabled()};  // after the Program, as it was before
   const Program& program_;
-  const Redistribute& redistribute_;
-  const Factory factory_;
+  const Placing& placing_;
   Tensors values_;
   Stack stack_;
   size_t last_backward_ = 0;
@@ -182,11 +216,6 @@ Tensors global_inputs(const Case& c) {
   for (size_t i = 0; i < c.program.inputs.size(); ++i)
     inputs.push_back(make_global(c, static_cast<int64_t>(i)));
   return inputs;
-}
-
-// A plain tensor has one placement: a redistribution is a copy.
-at::Tensor copy_of(const at::Tensor& value, const Target&) {
-  return value.clone();
 }
 
 // ---- float64 ----
@@ -240,15 +269,31 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
 
 }  // namespace
 
-Tensors run(const Program& program, Tensors inputs, const Redistribute& redistribute,
-            const Factory& factory) {
-  return Interpreter(program, std::move(inputs), redistribute, factory).run(call_boxed);
+at::Tensor run_mapped(const LocalMap& map, const Tensors& locals) {
+  const Operator& op = find_operator(map.op);
+  Stack stack;
+  int64_t next = 0;
+  for (size_t i = 0; i < map.args.size(); ++i) {
+    Arg arg = map.args[i];
+    if (auto* ref = std::get_if<Ref>(&arg)) ref->id = next++;
+    stack.push_back(std::visit(ToIValue{locals, op.args[i]}, arg));
+  }
+  return call_boxed(op, stack).at(0);
+}
+
+at::Tensor read_number(std::string_view op, const Tensors& of) {
+  if (op == kItem) return at::native::wrapped_scalar_tensor(of.at(0).item());
+  return at::native::wrapped_scalar_tensor(at::equal(of.at(0), of.at(1)));
+}
+
+Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
+  return Interpreter(program, std::move(inputs), placing).run(call_boxed);
 }
 
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
   const Stream stream(c, random);
-  return run(c.program, global_inputs(c), copy_of);
+  return run(c.program, global_inputs(c), on_one_device(c.mesh));
 }
 
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
@@ -258,14 +303,9 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const Tensors inputs = global_inputs(c);
   // Aliases, since a call may change the shape of the tensor that it is given.
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
-  const auto copy = [&result](const at::Tensor& value, const Target& target) {
-    const at::DisableRecordFunctionGuard unseen;
-    at::Tensor copied = copy_of(value, target);
-    result.recording.add_redistribution(value, copied, target);
-    return copied;
-  };
+  const Placing placing = on_one_device(c.mesh, &result.recording);
   const RecordingScope recorder(result.recording);
-  result.values = run(c.program, inputs, copy);
+  result.values = run(c.program, inputs, placing);
   result.random_after = generator().state;
   return result;
 }
@@ -278,8 +318,8 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   if (how.change) how.change(inputs);
   std::optional<RecordingScope> recorder;
   if (how.recording != nullptr) recorder.emplace(*how.recording);
-  const Redistribute copy = copy_of;
-  Interpreter interpreter(c.program, std::move(inputs), copy);
+  const Placing placing = on_one_device(c.mesh);
+  Interpreter interpreter(c.program, std::move(inputs), placing);
   return interpreter.run([&](const Operator& op, Stack& stack) {
     widen_dtypes(op, stack);
     return op.random ? random_call(op, stack, interpreter.values(), plain)

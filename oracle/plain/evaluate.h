@@ -8,20 +8,34 @@
 
 #include "engine/stream/random_source.h"
 #include "oracle/plain/recording.h"
-#include "oracle/program/program.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::oracle {
 
-using Redistribute = std::function<at::Tensor(const at::Tensor&, const Target&)>;
-// A factory's result where its call says: the target stands in place of the device.
-using Factory = std::function<at::Tensor(const Call&, const Target&)>;
+// What those statements of a Program that are about placements mean on tensors of one kind.
+struct Placing {
+  std::function<at::Tensor(const at::Tensor&, const Target&)> redistribute;
+  // The whole as a plain tensor.
+  std::function<at::Tensor(const at::Tensor&)> full_tensor;
+  // What the host reads: the number of a lockstep::item, the answer of a lockstep::equal.
+  std::function<at::Tensor(std::string_view op, const std::vector<at::Tensor>& of)> read;
+  // An op on the local tensors of each rank.
+  std::function<at::Tensor(const LocalMap&, const std::vector<at::Tensor>& operands)> local_map;
+  // A factory's result where its call says: the target stands in place of the device. Without it, factories
+  // make plain tensors.
+  std::function<at::Tensor(const Call&, const Target&)> factory = nullptr;
+};
+
+// What the host reads of these tensors, as an operand that counts as a number.
+at::Tensor read_number(std::string_view op, const std::vector<at::Tensor>& of);
+
+// The op of a local_map on the local tensors of one rank.
+at::Tensor run_mapped(const LocalMap& map, const std::vector<at::Tensor>& locals);
 
 // Every value of the Program by number, inputs first; unused gradients are undefined. The inputs are the
 // leaves: those that require a gradient are marked so. An in-place call's result is the tensor it wrote to.
 // Throws Error if a call yields another number of tensors than the Program says; else what libtorch throws.
-// Without a `factory`, factories make plain tensors.
-std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
-                            const Redistribute& redistribute, const Factory& factory = nullptr);
+std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs, const Placing& placing);
 
 // The plain answer: run on the global inputs, random ops drawing from `random` with the Program's seed.
 std::vector<at::Tensor> evaluate(const Case& c, RandomSource& random);

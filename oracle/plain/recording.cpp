@@ -193,6 +193,14 @@ void Recording::add_redistribution(const at::Tensor& from, const at::Tensor& to,
   ops.push_back(std::move(op));
 }
 
+void Recording::add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
+                             const std::vector<at::Tensor>& to) {
+  crossing.before = ops.size();
+  for (const at::Tensor& t : from) crossing.from.push_back(window(t));
+  for (const at::Tensor& t : to) crossing.to.push_back(window(t));
+  crossings.push_back(std::move(crossing));
+}
+
 RecordingScope::RecordingScope(Recording& recording) {
   if (tls_state != nullptr) throw Broken("[record] a RecordingScope within a RecordingScope");
   tls_state = std::make_unique<State>();

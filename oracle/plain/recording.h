@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/values/spec.h"
 #include "oracle/program/program.h"
 #include "oracle/program/schema.h"
 
@@ -66,9 +67,21 @@ struct RecordedOp {
   std::optional<Target> target;  // of a redistribution that the Program asks for: to the plain run a copy
 };
 
+// Values that left the tensors on a mesh, and are plain from there on; or plain ones that became such a
+// tensor.
+struct Crossing {
+  std::string op;     // by which the engine says what left; "" of what came back
+  SpecPtr back;       // how what came back is placed
+  size_t before = 0;  // of which op of the recording
+  std::vector<Window> from{}, to{};
+  // What left, or the terms of what came back, of other values than those of the recording.
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& from)> values{};
+};
+
 class Recording {
  public:
   std::vector<RecordedOp> ops;
+  std::vector<Crossing> crossings;
   std::function<void(const RecordedOp&)> done;  // called after each op, before it stands in `ops`
 
   // The window of a tensor as it is now; of a tensor that was written to, at the last epoch.
@@ -78,6 +91,9 @@ class Recording {
   // Of which storage a write is about to happen: keeps the values readable, and begins the next epoch.
   void freeze(const c10::Storage& storage);
   void add_redistribution(const at::Tensor& from, const at::Tensor& to, const Target& target);
+  // At this time, between these tensors.
+  void add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
+                    const std::vector<at::Tensor>& to);
 
  private:
   std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;

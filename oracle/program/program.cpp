@@ -5,6 +5,7 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/program/schema.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -12,12 +13,6 @@ namespace {
 // Names the statement in the messages of its checks.
 std::string place(const Program& program, size_t call) {
   return concat("[", program.calls[call].op, "] call ", call, " of the Program: ");
-}
-
-std::vector<Ref> refs_of(const Arg& arg) {
-  if (const auto* ref = std::get_if<Ref>(&arg)) return {*ref};
-  if (const auto* refs = std::get_if<std::vector<Ref>>(&arg)) return *refs;
-  return {};
 }
 
 bool is_permutation_of(std::vector<int64_t> order, int64_t n) {
@@ -40,8 +35,11 @@ void validate_input(const Case& c, size_t i) {
                  " cannot require a gradient; only floating-point inputs can");
   LOCKSTEP_CHECK(input.values.low <= input.values.high, who, "values from ", input.values.low, " to ",
                  input.values.high, " are an empty range");
-  const Spec spec(c.mesh, c.placements[i].placements, input.shape, contiguous_strides(input.shape),
-                  input.dtype, c.placements[i].order);
+  const Target& target = c.placements[i];
+  LOCKSTEP_CHECK(!is_plain(target) || target.order.empty(), who, "an order without placements");
+  const auto placed =
+      is_plain(target) ? Placements(static_cast<size_t>(c.mesh.ndim()), Replicate{}) : target.placements;
+  const Spec spec(c.mesh, placed, input.shape, contiguous_strides(input.shape), input.dtype, target.order);
   LOCKSTEP_CHECK(input.values.kind != ValueKind::kBits || std::ssize(input.values.bits) == spec.numel(), who,
                  "has ", spec.numel(), " elements but bits for ", input.values.bits.size());
 }
@@ -57,38 +55,15 @@ void validate_refs(const Program& program, size_t k, int64_t defined) {
   }
 }
 
-void validate_own(const Case& c, size_t k) {
-  const Program& program = c.program;
-  const Call& call = program.calls[k];
-  const auto has = [&](size_t i, auto tag) {
-    return i < call.args.size() && std::holds_alternative<decltype(tag)>(call.args[i]);
-  };
-  if (call.op == "lockstep::redistribute") {
-    LOCKSTEP_CHECK(call.args.size() == 2 && has(0, Ref{}) && has(1, Target{}) && call.results == 1,
-                   place(program, k), "it takes a value and placements, and has one result");
-    const auto& target = std::get<Target>(call.args[1]);
-    LOCKSTEP_CHECK(std::ssize(target.placements) == c.mesh.ndim(), place(program, k), "the mesh ", c.mesh,
-                   " needs ", c.mesh.ndim(), " placements, not ", to_string(target.placements));
-    LOCKSTEP_CHECK(target.order.empty() || is_permutation_of(target.order, c.mesh.ndim()), place(program, k),
-                   "the order must be a permutation of the mesh's dimensions");
-  } else if (call.op == "lockstep::detach") {
-    LOCKSTEP_CHECK(call.args.size() == 1 && has(0, Ref{}) && call.results == 1, place(program, k),
-                   "it takes one value and has one result");
-  } else if (call.op == "lockstep::backward") {
-    const auto wanted = std::count_if(program.inputs.begin(), program.inputs.end(),
-                                      [](const Input& input) { return input.requires_grad; });
-    LOCKSTEP_CHECK(call.args.size() == 2 && has(0, std::vector<Ref>()) && has(1, std::vector<Ref>()) &&
-                       refs_of(call.args[0]).size() == refs_of(call.args[1]).size(),
-                   place(program, k), "it takes a list of values and a list of as many gradients");
-    LOCKSTEP_CHECK(!refs_of(call.args[0]).empty() && wanted > 0, place(program, k),
-                   "it needs a value to start from and an input that requires a gradient");
-    LOCKSTEP_CHECK(call.results == wanted, place(program, k), "it has one result for each of the ", wanted,
-                   " inputs that require a gradient, not ", call.results);
-  } else {
-    throw Error(place(program, k) +
-                "there is no such operator; Lockstep's own are lockstep::redistribute, "
-                "lockstep::backward and lockstep::detach");
+void validate_own(const Case& c, size_t k, const std::vector<bool>& plain) {
+  const StatementRow* row = find_statement(c.program.calls[k].op);
+  if (row == nullptr) {
+    std::string names;
+    for (const StatementRow& known : statements()) names += concat(names.empty() ? "" : ", ", known.op);
+    throw Error(place(c.program, k) + "there is no such operator; Lockstep's own are " + names);
   }
+  const std::string problem = row->problem({c, plain, k});
+  LOCKSTEP_CHECK(problem.empty(), place(c.program, k), problem);
 }
 
 // The result of a factory has no Spec yet; what its shape allows is told when it is made.
@@ -98,6 +73,16 @@ void validate_placed(const Case& c, size_t k) {
     LOCKSTEP_CHECK(target == nullptr || std::ssize(target->placements) == c.mesh.ndim(), place(c.program, k),
                    "the mesh ", c.mesh, " needs ", c.mesh.ndim(), " placements");
   }
+}
+
+// A plain tensor is drawn by libtorch's own generator, which is no stream of one device.
+void validate_drawn(const Case& c, size_t k, const std::vector<bool>& plain) {
+  const Call& call = c.program.calls[k];
+  if (!find_operator(call.op).random) return;
+  for (const Arg& arg : call.args)
+    for (const Ref& ref : refs_of(arg))
+      LOCKSTEP_CHECK(ref.id < 0 || !plain[static_cast<size_t>(ref.id)], place(c.program, k), "it draws for ",
+                     value_name(c.program, ref.id), ", a plain tensor, which has no stream of one device");
 }
 
 void validate_call(const Program& program, size_t k) {
@@ -162,17 +147,20 @@ void validate(const Case& c) {
   LOCKSTEP_CHECK(c.placements.size() == program.inputs.size(), "[inputs] ", program.inputs.size(),
                  " inputs but placements for ", c.placements.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) validate_input(c, i);
-  auto defined = std::ssize(program.inputs);
-  for (size_t k = 0; k < program.calls.size(); ++k) {
+  for (size_t k = 0, defined = program.inputs.size(); k < program.calls.size(); ++k) {
     LOCKSTEP_CHECK(program.calls[k].results >= 0, place(program, k), "a negative number of results");
-    validate_refs(program, k, defined);
+    validate_refs(program, k, static_cast<int64_t>(defined));
+    defined += static_cast<size_t>(program.calls[k].results);
+  }
+  const std::vector<bool> plain = plain_values(c);
+  for (size_t k = 0; k < program.calls.size(); ++k) {
     if (is_own(program.calls[k].op)) {
-      validate_own(c, k);
+      validate_own(c, k, plain);
     } else {
       validate_call(program, k);
       validate_placed(c, k);
+      validate_drawn(c, k, plain);
     }
-    defined += program.calls[k].results;
   }
 }
 

@@ -33,17 +33,17 @@ struct Target {
 };
 
 bool has_partial(const Target& target);
+// An input without placements is a plain tensor, which every rank holds alike.
+inline bool is_plain(const Target& target) {
+  return target.placements.empty();
+}
 
 // Arguments stand in schema order, all of them (defaults written out).
 using Arg = std::variant<None, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>,
                          std::vector<double>, std::vector<bool>, std::string, c10::ScalarType, Target>;
 
-// op is "aten::name" or "aten::name.overload", or one of three that are Lockstep's own:
-//   "lockstep::redistribute"(Ref, Target): a new tensor of the same values;
-//   "lockstep::backward"(outputs, grad_outputs): one result for each input with requires_grad, in order
-//       (torch.autograd.grad, unused ones undefined);
-//   "lockstep::detach"(Ref): the value without history, aliasing it.
-// In a list, Ref{-1} is an undefined tensor (aten::index).
+// op is "aten::name" or "aten::name.overload", or one of Lockstep's own (statements.h):
+// "lockstep::redistribute". In a list, Ref{-1} is an undefined tensor (aten::index).
 struct Call {
   std::string op;
   std::vector<Arg> args;
@@ -103,7 +103,7 @@ struct Case {
   std::string suite = "program";
   Program program;
   DeviceMesh mesh;
-  std::vector<Target> placements;  // one for each input
+  std::vector<Target> placements;  // one for each input; none of a plain one
   DeviceModel device;
   bool integer_lane = false;     // every difference is a bug
   Lane numerics = Lane::kExact;  // that of the kernels that run: what may be explained depends on it
@@ -121,15 +121,22 @@ void each_ref(AnyCall& call, const F& f) {
       for (auto& ref : *list) f(ref);
   }
 }
-// Calls f with the placements of each input, then with those that stand among the arguments.
+// Calls f with the placements of each input that has some, then with those that stand among the arguments.
 template <class AnyCase, class F>
 void each_target(AnyCase& c, const F& f) {
-  for (auto& target : c.placements) f(target);
+  for (auto& target : c.placements)
+    if (!is_plain(target)) f(target);
   for (auto& call : c.program.calls)
     for (auto& arg : call.args)
       if (auto* target = std::get_if<Target>(&arg)) f(*target);
 }
 
+// Of each value, by number, whether an engine holds it as a plain tensor: an input without placements, what
+// the host read, and what is computed of such alone.
+std::vector<bool> plain_values(const Case& c);
+
+// The version of the token that the Case needs: 1, or 2 for a plain input or a statement that came with 2.
+int token_version(const Case& c);
 // One line, no quotes or shell metacharacters beyond what single quotes protect: "v1:…#checksum".
 // Inputs are named x0, x1, …; results v<n> by number. See README.md for the grammar.
 std::string to_token(const Case& c);

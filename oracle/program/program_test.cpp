@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the text form: a token is its Case, and whatever is not one is refused with a reason.
-#include "oracle/program/program.h"
+#include "oracle/program/statements.h"
 
 #include <gtest/gtest.h>
 
@@ -131,11 +131,80 @@ std::string sealed(const std::string& text) {
   return text + "#" + asked.substr(asked.rfind('#') + 1);
 }
 
+// x1 and what is computed of it are plain.
+Case plain_case() {
+  Case c = matmul_case();
+  c.placements[1] = {};
+  c.program.calls = {{"lockstep::full_tensor", {Ref{0}}, 1},
+                     {"aten::mm", {Ref{2}, Ref{1}}, 1},
+                     {"lockstep::backward", {std::vector<Ref>{Ref{3}}, std::vector<Ref>{Ref{3}}}, 1}};
+  return c;
+}
+
+// A local_map with these placements of the operands and their gradients.
+Call mapped(std::string op, std::vector<Arg> args, const std::vector<std::string>& placements) {
+  Call call{"lockstep::local_map", {std::move(op)}, 1};
+  call.args.insert(call.args.end(), args.begin(), args.end());
+  for (const auto& p : placements) call.args.emplace_back(at(p));
+  call.args.emplace_back(at("[S0,R]"));
+  call.args.emplace_back(Ints{7, 13});
+  return call;
+}
+
+// Would catch: a part of a local_map that is taken for another.
+TEST(Statement, ALocalMapIsReadPartByPart) {
+  Case c = matmul_case();
+  c.program.calls = {
+      mapped("aten::add.Tensor", {Ref{0}, Ref{0}, int64_t{1}}, {"[S0,R]", "[S0,R]", "[R,R]", "[P,R]"})};
+  EXPECT_NO_THROW(validate(c));
+  EXPECT_EQ(parse_token(to_token(c)), c);
+  EXPECT_EQ(token_version(c), 2);
+  const auto map = local_map_of(c.program.calls[0]);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->op, "aten::add.Tensor");
+  EXPECT_EQ(map->args.size(), 3u);
+  EXPECT_EQ(map->operands, (std::vector<Ref>{{0}, {0}}));
+  EXPECT_EQ(map->in[1], at("[R,R]"));
+  EXPECT_EQ(map->gradients[1], at("[P,R]"));
+  EXPECT_EQ(map->out, at("[S0,R]"));
+  EXPECT_EQ(map->shape, (Ints{7, 13}));
+}
+
+// Would catch: a Case that v1 can write and is told as v2, a statement of v2 in a token that a reader of v1
+// takes for one of its own.
+TEST(Token, SaysTheVersionThatItNeeds) {
+  Case c = plain_case();
+  EXPECT_TRUE(
+      to_token(c).starts_with("v2:program;mesh=2x3;seed=7;dev=1x256;x0=f32[7x13]/1.0:normal(3)@[S0,R]!;"
+                              "x1=f32[13x5]:integers(4,-3,3);v0=lockstep::full_tensor(x0);"))
+      << to_token(c);
+  EXPECT_EQ(parse_token(to_token(c)), c);
+  EXPECT_EQ(plain_values(c), (std::vector<bool>{false, true, true, true, false}));
+  const std::string text = to_token(c).substr(3);
+  EXPECT_NE(message([&] { parse_token(sealed("v1:" + text.substr(0, text.rfind('#')))); }).find("write v2"),
+            std::string::npos);
+  EXPECT_EQ(token_version(matmul_case()), 1);
+  Case twice = matmul_case();
+  twice.program.calls[2].args.emplace_back(true);
+  EXPECT_EQ(token_version(twice), 2);
+  EXPECT_EQ(parse_token(to_token(twice)), twice);
+  Case modes = matmul_case();
+  modes.program.calls.insert(modes.program.calls.begin(), {{"lockstep::set_grad_enabled", {false}, 0},
+                                                           {"lockstep::scale_gradient", {Ref{0}, 0.5}, 0}});
+  EXPECT_NE(
+      to_token(modes).find(";[]=lockstep::set_grad_enabled(false);[]=lockstep::scale_gradient(x0,0.5);v0="),
+      std::string::npos);
+  EXPECT_EQ(parse_token(to_token(modes)), modes);
+  const std::string old = to_token(matmul_case()).substr(3);
+  EXPECT_EQ(parse_token(sealed("v2:" + old.substr(0, old.rfind('#')))), matmul_case());
+}
+
 // Would catch: a message that does not say what is wrong and where.
 TEST(Token, SaysWhatIsWrong) {
-  EXPECT_NE(
-      message([] { parse_token("v9:program#00000000"); }).find("version v9; this program understands v1"),
-      std::string::npos);
+  EXPECT_NE(message([] {
+              parse_token("v9:program#00000000");
+            }).find("version v9; this program understands v1 and v2"),
+            std::string::npos);
   EXPECT_NE(message([] { parse_token("hello"); }).find("not a replay token"), std::string::npos);
   EXPECT_NE(message([] { parse_token(""); }).find("not a replay token"), std::string::npos);
   EXPECT_NE(message([] { parse_token("v1:program;mesh=2"); }).find("cut short"), std::string::npos);
@@ -202,6 +271,73 @@ TEST(Validate, NamesTheFault) {
          c.program.inputs[1].values = {ValueKind::kBits, 0, 0, 0, {1}};
        }},
   };
+  const std::vector<std::pair<std::string, std::function<void(Case&)>>> of_plain_values = {
+      {"a plain tensor has no placements",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::redistribute", {Ref{2}, at("[R,R]")}, 1};
+       }},
+      {"is a plain tensor already",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::full_tensor", {Ref{2}}, 1};
+       }},
+      {"of a plain tensor is a plain tensor",
+       [](Case& c) { c.program.calls[2].args[1] = std::vector<Ref>{Ref{0}}; }},
+      {"has no stream",
+       [](Case& c) {
+         c.program.calls[1] = {"aten::dropout", {Ref{2}, 0.5, true}, 1};
+       }},
+      {"takes one value",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::item", {}, 1};
+       }},
+      {"it takes an op",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::local_map", {Ref{0}}, 1};
+       }},
+      {"aten::neg does not fit",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}, Ref{0}}, {"[S0,R]", "[S0,R]", "[S0,R]", "[S0,R]"});
+       }},
+      {"has no local tensors",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{2}}, {"[S0,R]", "[S0,R]"});
+       }},
+      {"what pends",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[P,R]", "[R,R]"});
+       }},
+      {"a gradient is placed as",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0,R]", "[P,R]"});
+       }},
+      {"needs 2 placements",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0]", "[S0]"});
+       }},
+      {"takes true or false",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::set_grad_enabled", {}, 0};
+       }},
+      {"has no result",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::scale_gradient", {Ref{2}, 0.5}, 1};
+       }},
+      {"as many gradients",
+       [](Case& c) {
+         c.program.calls[2] = {"lockstep::accumulate", {Ref{2}}, 1};
+       }},
+      {"takes two values",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::equal", {Ref{2}}, 1};
+       }},
+  };
+  EXPECT_NO_THROW(validate(plain_case()));
+  for (const auto& [expected, change] : of_plain_values) {
+    Case c = plain_case();
+    change(c);
+    EXPECT_NE(message([&] { validate(c); }).find(expected), std::string::npos)
+        << expected << message([&] { validate(c); });
+  }
   for (const auto& [expected, change] : faults) {
     EXPECT_NE(said(change).find(expected), std::string::npos) << expected << "\n" << said(change);
   }

@@ -54,7 +54,7 @@ struct Operator {
 const Operator& find_operator(const std::string& name);
 const Operator& find_operator(const c10::OperatorHandle& handle);
 
-// "lockstep::…": the three operators of the Program itself.
+// "lockstep::…": the statements of the Program itself (statements.h).
 inline bool is_own(const std::string& op) {
   return op.starts_with("lockstep::");
 }

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a Case: printing, parsing and the checksum. The grammar is in README.md.
+// The text form of a Case: printing, its versions and the checksum. The grammar is in README.md.
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <limits>
-#include <optional>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
 #include "oracle/program/program.h"
+#include "oracle/program/token_parser.h"
+#include "oracle/program/token_words.h"
 
 namespace lockstep::oracle {
 namespace {
-
-constexpr std::string_view kVersion = "v1";
-constexpr std::array<std::string_view, 8> kKinds = {"normal", "uniform", "integers", "special",
-                                                    "index",  "zeros",   "ones",     "bits"};
 
 std::string hex(uint64_t value) {
   std::array<char, 16> buffer{};
@@ -47,8 +43,6 @@ std::string list_text(const Items& items, char separator, const Print& print) {
 
 // ---- printing ----
 
-constexpr double kPlainNan = std::numeric_limits<double>::quiet_NaN();
-
 // The shortest decimal that reads back to the same bits; always with a mark that it is no integer.
 std::string double_text(double value) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -62,6 +56,7 @@ std::string double_text(double value) {
 }
 
 std::string target_text(const Target& target) {
+  if (is_plain(target)) return "";
   return "@" + to_string(target.placements) + (target.order.empty() ? "" : "@" + join(target.order, '.'));
 }
 
@@ -107,7 +102,7 @@ class Printer {
 };
 
 std::string values_text(const Values& v) {
-  std::string text{kKinds.at(static_cast<size_t>(v.kind))};
+  std::string text{kValueKinds.at(static_cast<size_t>(v.kind))};
   if (v.low != 0 || v.high != 0) {
     text += concat('(', v.seed, ',', v.low, ',', v.high, ')');
   } else if (v.seed != 0 || v.kind == ValueKind::kNormal) {
@@ -133,311 +128,11 @@ std::string call_text(const Call& call, int64_t first, const Printer& print) {
          list_text(call.args, ',', [&](const Arg& a) { return std::visit(print, a); }) + ")";
 }
 
-bool is_word(std::string_view text, std::string_view others) {
-  if (text.empty()) return false;
-  for (const char c : text) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && others.find(c) == std::string_view::npos)
-      return false;
-  }
-  return true;
-}
-
-constexpr std::string_view kSuiteMarks = "_-.";
-constexpr std::string_view kOpMarks = "_:.";
-
 std::vector<int64_t> row_major_ranks(const DeviceMesh& mesh) {
   std::vector<int64_t> ranks;
   for (int64_t r = 0; r < mesh.size(); ++r) ranks.push_back(r);
   return ranks;
 }
-
-// ---- parsing ----
-
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) {}
-
-  Case parse() {
-    Case c;
-    c.suite = word(kSuiteMarks, "the suite's name");
-    header(c);
-    while (at_ < text_.size()) {
-      take(';', "between statements");
-      statement_ = at_;
-      if (peek() == 'x') {
-        if (!c.program.calls.empty()) fail("an input after the first call");
-        input(c);
-      } else {
-        call(c);
-      }
-    }
-    return c;
-  }
-
- private:
-  [[noreturn]] void fail(std::string_view what) const {
-    const auto end = std::min(text_.find(';', statement_), text_.size());
-    throw Error(concat(
-        "[token] ", what, " at character ", at_ + kVersion.size() + 2, ", in the statement '",
-        text_.substr(statement_, end - statement_),
-        "'. Its checksum holds, so it was written so: correct this statement; oracle/README.md has the "
-        "form."));
-  }
-
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  bool skip(char c) {
-    if (peek() != c) return false;
-    ++at_;
-    return true;
-  }
-  bool skip(std::string_view prefix) {
-    if (!is_next(prefix)) return false;
-    at_ += prefix.size();
-    return true;
-  }
-  void take(char c, std::string_view where) {
-    if (!skip(c)) fail(concat("expected '", c, "' ", where));
-  }
-  bool is_next(std::string_view prefix) const { return text_.substr(at_).starts_with(prefix); }
-  // The name of a statement of the header, after the ';' before it: errors from here on are in this one.
-  void begin(std::string_view prefix) {
-    if (peek() == ';') statement_ = at_ + 1;
-    if (!skip(prefix)) fail(concat("expected '", prefix, "'"));
-  }
-
-  std::string_view until(std::string_view stops) {
-    const auto end = std::min(text_.find_first_of(stops, at_), text_.size());
-    const auto part = text_.substr(at_, end - at_);
-    at_ = end;
-    return part;
-  }
-
-  std::string word(std::string_view marks, std::string_view what) {
-    const size_t begin = at_;
-    while (at_ < text_.size() && is_word(text_.substr(at_, 1), marks)) ++at_;
-    if (at_ == begin) fail(concat("expected ", what));
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  template <class T>
-  T number(int base = 10) {
-    T value{};
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value, base);
-    if (error != std::errc()) fail("expected an integer that fits 64 bits");
-    at_ = static_cast<size_t>(end - text_.data());
-    return value;
-  }
-
-  // Runs a parser of another type on a part of the text; its errors gain the place.
-  template <class F>
-  auto part(std::string_view text, F&& f) {
-    try {
-      return f(text);
-    } catch (const Error& e) {
-      fail(e.what());
-    }
-  }
-
-  void header(Case& c) {
-    begin(";mesh=");
-    c.mesh = part(until(";"), parse_mesh);
-    if (is_next(";ranks=")) {
-      begin(";ranks=");
-      std::vector<int64_t> ranks = dotted();
-      if (std::ssize(ranks) != c.mesh.size()) fail("ranks must be as many as the mesh has");
-      c.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>(),
-                          std::move(ranks));
-    }
-    begin(";seed=");
-    c.program.seed = number<uint64_t>();
-    begin(";dev=");
-    c.device = part(until(";"), parse_device_model);
-    if (skip(";lane=integer")) c.integer_lane = true;
-    if (skip(";numerics=fast")) c.numerics = Lane::kFast;
-  }
-
-  std::vector<int64_t> dotted() {
-    std::vector<int64_t> values = {number<int64_t>()};
-    while (skip('.')) values.push_back(number<int64_t>());
-    return values;
-  }
-
-  Target target() {
-    take('@', "before placements");
-    const size_t begin = at_;
-    until("]");
-    take(']', "after placements");
-    Target t;
-    t.placements = part(text_.substr(begin, at_ - begin), parse_placements);
-    if (skip('@')) t.order = dotted();
-    return t;
-  }
-
-  void input(Case& c) {
-    take('x', "before an input's number");
-    if (number<size_t>() != c.program.inputs.size()) fail("inputs must be numbered x0, x1, … in order");
-    take('=', "after an input's name");
-    Input in;
-    in.dtype = part(until("["), parse_dtype);
-    take('[', "before a shape");
-    in.shape = part(until("]"), parse_shape);
-    take(']', "after a shape");
-    if (skip('/')) in.memory_order = dotted();
-    take(':', "before an input's values");
-    in.values = values();
-    c.placements.push_back(target());
-    in.requires_grad = skip('!');
-    c.program.inputs.push_back(std::move(in));
-    inputs_ = std::ssize(c.program.inputs);
-  }
-
-  Values values() {
-    Values v;
-    const std::string kind = word("", "a kind of values");
-    const auto found = std::find(kKinds.begin(), kKinds.end(), kind);
-    if (found == kKinds.end()) fail(concat("no kind of values is called '", kind, "'"));
-    v.kind = static_cast<ValueKind>(found - kKinds.begin());
-    if (skip('(')) {
-      v.seed = number<uint64_t>();
-      if (skip(',')) {
-        v.low = number<int64_t>();
-        take(',', "between low and high");
-        v.high = number<int64_t>();
-      }
-      take(')', "after the values' seed");
-    }
-    if (skip('{')) {
-      do v.bits.push_back(number<uint64_t>(16));
-      while (skip('.'));
-      take('}', "after the bits");
-    }
-    return v;
-  }
-
-  void call(Case& c) {
-    Call call;
-    if (skip('[')) {
-      call.results = 0;
-      if (!skip(']')) {
-        do result(call.results++);
-        while (skip(','));
-        take(']', "after the results");
-      }
-    } else {
-      result(0);
-    }
-    results_ += call.results;
-    take('=', "after the results");
-    call.op = word(kOpMarks, "an operator");
-    take('(', "before the arguments");
-    if (!skip(')')) {
-      do call.args.push_back(arg());
-      while (skip(','));
-      take(')', "after the arguments");
-    }
-    c.program.calls.push_back(std::move(call));
-  }
-
-  void result(int64_t offset) {
-    take('v', "before a result's number");
-    if (number<int64_t>() != results_ + offset) fail("results must be numbered v0, v1, … in order");
-  }
-
-  std::optional<Ref> ref() {
-    const bool input = peek() == 'x';
-    if ((!input && peek() != 'v') || at_ + 1 >= text_.size() ||
-        !std::isdigit(static_cast<unsigned char>(text_[at_ + 1])))
-      return std::nullopt;
-    ++at_;
-    const auto id = number<int64_t>();
-    if (input && id >= inputs_) fail(concat("there is no input x", id));
-    return Ref{input ? id : inputs_ + id};
-  }
-
-  template <class Item>
-  auto list(Item&& item) {
-    std::vector<decltype(item())> items;
-    if (skip(']')) return items;
-    do items.push_back(item());
-    while (skip(','));
-    take(']', "after a list");
-    return items;
-  }
-
-  Arg arg() {
-    if (const auto r = ref()) return *r;
-    if (peek() == '@') return target();
-    if (peek() == '"') return string();
-    if (skip("t[")) return list([this] { return skip("none") ? Ref{-1} : must_ref(); });
-    if (skip("f[")) return list([this] { return as_double(scalar()); });
-    if (skip("b[")) return list([this] { return boolean(scalar()); });
-    if (skip("[")) return list([this] { return number<int64_t>(); });
-    const std::string_view text = scalar();
-    if (text == "none") return None{};
-    if (text == "true" || text == "false") return text == "true";
-    if (const auto value = parse_integer(text)) return *value;
-    if (const auto value = try_double(text)) return *value;
-    return part(text, parse_dtype);
-  }
-
-  Ref must_ref() {
-    const auto r = ref();
-    if (!r) fail("expected a value such as x0 or v1");
-    return *r;
-  }
-
-  std::string_view scalar() { return until(",)];"); }
-
-  bool boolean(std::string_view text) const {
-    if (text != "true" && text != "false") fail("expected true or false");
-    return text == "true";
-  }
-
-  double as_double(std::string_view text) const {
-    const auto value = try_double(text);
-    if (!value) fail(concat("'", text, "' is not a number"));
-    return *value;
-  }
-
-  static std::optional<double> try_double(std::string_view text) {
-    if (text == "nan") return kPlainNan;
-    if (text.starts_with("nan:")) {
-      uint64_t bits = 0;
-      const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), bits, 16);
-      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-      return std::bit_cast<double>(bits);
-    }
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-  }
-
-  std::string string() {
-    take('"', "before a string");
-    std::string out;
-    while (peek() != '"') {
-      if (at_ >= text_.size()) fail("a string without an end");
-      if (!skip('\\')) {
-        out += text_[at_++];
-        continue;
-      }
-      unsigned value = 0;
-      const char* begin = text_.data() + at_;
-      if (at_ + 2 > text_.size() || std::from_chars(begin, begin + 2, value, 16).ptr != begin + 2) {
-        fail("a bad escape in a string");
-      }
-      out += static_cast<char>(value);
-      at_ += 2;
-    }
-    take('"', "after a string");
-    return out;
-  }
-
-  std::string_view text_;
-  size_t at_ = 0, statement_ = 0;
-  int64_t inputs_ = 0, results_ = 0;
-};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
@@ -453,7 +148,7 @@ std::string to_token(const Case& c) {
                  "' must be letters, digits, '_', '-' or '.'");
   LOCKSTEP_CHECK(c.placements.size() == c.program.inputs.size(), "[token] ", c.program.inputs.size(),
                  " inputs but placements for ", c.placements.size());
-  std::string text = concat(kVersion, ':', c.suite, ";mesh=", c.mesh);
+  std::string text = concat('v', token_version(c), ':', c.suite, ";mesh=", c.mesh);
   if (c.mesh.ranks() != row_major_ranks(c.mesh)) text += ";ranks=" + join(c.mesh.ranks(), '.');
   text += concat(";seed=", c.program.seed, ";dev=", to_string(c.device));
   text += concat(c.integer_lane ? ";lane=integer" : "", c.numerics == Lane::kFast ? ";numerics=fast" : "");
@@ -476,11 +171,11 @@ Case parse_token(std::string_view token) {
   const bool versioned = token.size() > 1 && token[0] == 'v' && colon != std::string_view::npos &&
                          colon > 1 &&
                          token.substr(1, colon - 1).find_first_not_of("0123456789") == std::string_view::npos;
-  LOCKSTEP_CHECK(versioned, "[token] '", token.substr(0, 24), "' is not a replay token: it must begin with '",
-                 kVersion, ":'");
-  LOCKSTEP_CHECK(token.substr(0, colon) == kVersion, "[token] this token has version ",
-                 token.substr(0, colon), "; this program understands ", kVersion,
-                 ". Replay it with a program of its own version.");
+  LOCKSTEP_CHECK(versioned, "[token] '", token.substr(0, 24),
+                 "' is not a replay token: it must begin with 'v1:' or 'v2:'");
+  const auto version = token.substr(1, colon - 1);
+  LOCKSTEP_CHECK(version == "1" || version == "2", "[token] this token has version v", version,
+                 "; this program understands v1 and v2. Replay it with a program of its own version.");
   const auto hash = token.rfind('#');
   LOCKSTEP_CHECK(hash != std::string_view::npos,
                  "[token] the checksum '#xxxxxxxx' is missing at the end: the token "
@@ -491,7 +186,10 @@ Case parse_token(std::string_view token) {
                  "': a character was lost or changed. If you edited the token on "
                  "purpose, write #",
                  expected);
-  return Parser(token.substr(colon + 1, hash - colon - 1)).parse();
+  Case c = parse_statements(token.substr(colon + 1, hash - colon - 1));
+  LOCKSTEP_CHECK(version == "2" || token_version(c) == 1,
+                 "[token] this token says v1 and has plain inputs or statements that came with v2; write v2");
+  return c;
 }
 
 }  // namespace lockstep::oracle

@@ -65,7 +65,8 @@ Case any_case() {
     input.values = any_values();
     input.requires_grad = *arbitrary<bool>();
     c.program.inputs.push_back(input);
-    c.placements.push_back({{Shard{*inRange<int64_t>(0, 9)}, Partial{ReduceOp::kMax}}, {}});
+    const Target placed{{Shard{*inRange<int64_t>(0, 9)}, Partial{ReduceOp::kMax}}, {}};
+    c.placements.push_back(*inRange(0, 5) == 0 ? Target{} : placed);
   }
   for (auto n = *inRange(0, 4); n > 0; --n) {
     Call call{"aten::some_op.overload", {}, *inRange<int64_t>(0, 3)};

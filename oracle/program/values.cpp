@@ -64,7 +64,9 @@ std::vector<int64_t> stride_of(const Input& input) {
 Spec spec_of(const Case& c, int64_t input) {
   const auto& in = input_of(c, input);
   const auto& target = c.placements[as_size(input)];
-  return Spec(c.mesh, target.placements, in.shape, stride_of(in), in.dtype, target.order);
+  const auto everywhere = Placements(as_size(c.mesh.ndim()), Replicate{});
+  return Spec(c.mesh, is_plain(target) ? everywhere : target.placements, in.shape, stride_of(in), in.dtype,
+              target.order);
 }
 
 InputTensors make_input(const Case& c, int64_t input) {

@@ -12,7 +12,8 @@ namespace lockstep::oracle {
 
 // Strides of the input's global tensor: dense, in its memory order.
 std::vector<int64_t> stride_of(const Input& input);
-// How the Case places its input. Throws Error if the placements do not fit.
+// How the Case places its input; a plain one is what every rank holds alike. Throws Error if the placements
+// do not fit.
 Spec spec_of(const Case& c, int64_t input);
 
 struct InputTensors {

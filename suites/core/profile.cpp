@@ -56,6 +56,8 @@ const char* name(Flag flag) {
 
 std::string lacks(const EngineProfile& profile, const oracle::Case& c) {
   const auto asked = asked_by(c);
+  if (const auto version = oracle::token_version(c); version > profile.program)
+    return concat("program v", version);
   if (c.mesh.ndim() > profile.most_mesh_dims) return concat("mesh of ", c.mesh.ndim(), " dimensions");
   if (profile.most_ranks > 0 && c.mesh.size() > profile.most_ranks) return concat(c.mesh.size(), " ranks");
   for (const auto& missing :

@@ -29,6 +29,7 @@ struct EngineProfile {
   std::set<std::string> ops{};     // with overloads
   // Of these three an empty set means all; of this one, none: "single-device" draws the one device's stream.
   std::set<std::string> random_policies{};
+  int64_t program = 1;  // version of the Program's statements, as the token's
   int64_t most_mesh_dims = 4;
   int64_t most_ranks = 0;  // 0: any number
 

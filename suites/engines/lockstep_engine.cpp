@@ -13,9 +13,11 @@
 namespace lockstep::suites {
 namespace {
 
-// A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
+// A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank; a plain one
+// stays.
 at::Tensor input_on(const MeshInWorld& mesh, const oracle::InputTensors& input,
                     const oracle::Target& target) {
+  if (is_plain(target)) return input.global;
   if (!has_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
   PerRank<at::Tensor> hosted;
   for (const int64_t p : mesh.comm->positions) hosted.push_back(input.locals[static_cast<size_t>(p)]);
@@ -58,6 +60,22 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   throw Error(concat("[", call.op, "] is no factory of DTensors"));
 }
 
+// to_local, an op on every rank, from_local.
+at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
+                  const std::vector<at::Tensor>& operands) {
+  std::vector<PerRank<at::Tensor>> locals;
+  for (size_t i = 0; i < operands.size(); ++i)
+    locals.push_back(to_local(redistributed(operands[i], map.in[i]), map.gradients[i].placements));
+  PerRank<at::Tensor> results;
+  for (size_t r = 0; r < mesh.comm->positions.size(); ++r) {
+    std::vector<at::Tensor> mine;
+    for (const auto& all : locals) mine.push_back(all[r]);
+    results.push_back(oracle::run_mapped(map, mine));
+  }
+  return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
+                    map.out.order);
+}
+
 // In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
 at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
   auto placements = target.placements;
@@ -77,13 +95,29 @@ at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracl
   return placements == target.placements && target.order.empty() ? tensor : redistributed(tensor, target);
 }
 
-EngineValue value_of(const at::Tensor& tensor) {
+// A plain tensor is what every rank holds.
+EngineValue value_of(const at::Tensor& tensor, const MeshInWorld& mesh) {
   if (!tensor.defined()) return {};
-  if (!is_dtensor(tensor)) throw std::logic_error("a value of the program came out as a plain tensor");
   EngineValue value;
-  value.spec = std::make_shared<const Spec>(spec(tensor));
-  for (const auto& local : local_tensors(tensor)) value.locals.push_back(local.detach());
+  if (is_dtensor(tensor)) {
+    value.spec = std::make_shared<const Spec>(spec(tensor));
+    for (const auto& local : local_tensors(tensor)) value.locals.push_back(local.detach());
+    return value;
+  }
+  const Placements everywhere(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+  value.spec = std::make_shared<const Spec>(mesh.mesh, everywhere, tensor.sizes().vec(),
+                                            tensor.strides().vec(), tensor.scalar_type());
+  value.locals.assign(mesh.comm->positions.size(), tensor.detach());
   return value;
+}
+
+// Throws where a value came out on the other side.
+void check_sides(const oracle::Case& c, const std::vector<at::Tensor>& values) {
+  const auto plain = oracle::plain_values(c);
+  for (size_t v = 0; v < values.size(); ++v)
+    if (plain[v] && values[v].defined() && is_dtensor(values[v]))
+      throw std::logic_error(concat("the plain value ", value_name(c.program, static_cast<int64_t>(v)),
+                                    " came out as a DTensor"));
 }
 
 }  // namespace
@@ -94,6 +128,7 @@ const EngineProfile& own_profile() {
       .version = LOCKSTEP_VERSION,
       .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults,
       .random_policies = {"single-device"},
+      .program = 2,
   };
   return profile;
 }
@@ -121,11 +156,14 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
-      c.program, std::move(inputs), redistributed,
-      [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); });
+      c.program, std::move(inputs),
+      {redistributed, full_tensor, oracle::read_number,
+       [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
+       [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); }});
   scope.reset();
   result.has_timeline = want_timeline;
-  for (const auto& v : values) result.values.push_back(value_of(v));
+  check_sides(c, values);
+  for (const auto& v : values) result.values.push_back(value_of(v, mesh));
   result.random_after = generator().state;
   result.bytes_moved = traffic.bytes;
   return result;

@@ -140,6 +140,7 @@ Json write_profile(const EngineProfile& profile) {
           {"dtypes", profile.dtypes},
           {"ops", profile.ops},
           {"random_policies", profile.random_policies},
+          {"program", profile.program},
           {"mesh_dims", profile.most_mesh_dims},
           {"ranks", profile.most_ranks}};
 }
@@ -151,6 +152,7 @@ EngineProfile read_profile(const Json& json) {
   profile.dtypes = json.value("dtypes", std::set<std::string>());
   profile.ops = json.value("ops", std::set<std::string>());
   profile.random_policies = json.value("random_policies", std::set<std::string>());
+  profile.program = json.value("program", int64_t{1});
   profile.most_mesh_dims = json.value("mesh_dims", int64_t{4});
   profile.most_ranks = json.value("ranks", int64_t{0});
   return profile;

@@ -165,11 +165,29 @@ double read_double(const Json& json) {
   return std::bit_cast<double>(read_hex(text.substr(4)));
 }
 
+// A string of JSON is Unicode; other bytes are told in hex.
+static Json write_text(const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c > 0; })) return text;
+  std::string digits;
+  for (const char c : text)
+    for (const int shift : {4, 0})
+      digits += "0123456789abcdef"[(static_cast<unsigned char>(c) >> shift) & 15];
+  return {{"text", digits}};
+}
+
+static std::string read_text(const Json& json) {
+  const auto digits = json.get<std::string>();
+  std::string text;
+  for (size_t i = 0; i < digits.size(); i += 2)
+    text += static_cast<char>(read_hex(std::string_view(digits).substr(i, 2)));
+  return text;
+}
+
 Json write_plain(const c10::IValue& value) {
   if (value.isBool()) return value.toBool();
   if (value.isInt()) return value.toInt();
   if (value.isDouble()) return write_double(value.toDouble());
-  if (value.isString()) return value.toStringRef();
+  if (value.isString()) return write_text(value.toStringRef());
   if (value.isIntList()) return value.toIntVector();
   if (value.isDoubleList()) return {{"floats", write_list(value.toDoubleVector(), write_double)}};
   if (value.isBoolList()) {
@@ -187,6 +205,7 @@ c10::IValue read_plain(const Json& json) {
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) return json.get<Sizes>();
+  if (json.contains("text")) return read_text(json.at("text"));
   if (json.contains("scalars")) return read_scalars(json.at("scalars"));
   if (json.contains("bools")) return list_of<bool>(json.at("bools"));
   if (!json.contains("floats")) return read_double(json);

@@ -27,7 +27,8 @@ TEST(Faults, TwoOfEachClassAndNoNameTwice) {
     ++classes[f.klass];
     EXPECT_TRUE(names.insert(f.name).second) << f.name;
     EXPECT_EQ(&find_fault(f.name), &f);
-    EXPECT_LE(f.ops, 3) << f.name;
+    const bool encloses = f.name == std::string_view("no-grad-ignored");  // on, op, off, op, backward
+    EXPECT_LE(f.ops, encloses ? 5 : 3) << f.name;
   }
   EXPECT_GE(faults().size(), 24u);
   for (int k = 1; k <= 14; ++k) EXPECT_GE(classes[concat("K", k)], 2) << "K" << k;

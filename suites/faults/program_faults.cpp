@@ -5,6 +5,7 @@
 
 #include "generators/program/trial.h"
 #include "generators/random/random_ops.h"
+#include "oracle/program/statements.h"
 #include "suites/faults/rewrite.h"
 #include "suites/faults/tables.h"
 
@@ -76,12 +77,48 @@ void in_place_twice(Rewriter& r, const Call& call) {
 }
 
 void gradient_output_ignored(Rewriter& r, const Call& call) {
-  if (call.op != "lockstep::backward") return r.copy(call);
+  if (call.op != oracle::kBackward) return r.copy(call);
   auto args = r.arguments(call);
   if (auto* outputs = std::get_if<std::vector<Ref>>(&args[1]))
     for (auto& g : *outputs)
       if (g.id >= 0) g = r.insert("aten::ones_like", {Arg(g), None{}, None{}, None{}, None{}, None{}});
   r.copy(call, args);
+}
+
+void equal_to_itself(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kEquality) args[1] = args[0];
+  r.copy(call, args);
+}
+
+void average_terms(Arg& arg) {
+  if (auto* target = std::get_if<Target>(&arg))
+    for (auto& p : target->placements)
+      if (is_partial(p)) p = Partial{ReduceOp::kAvg};
+}
+
+void local_terms_averaged(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kLocalMap) std::for_each(args.begin(), args.end(), average_terms);
+  r.copy(call, args);
+}
+
+void history_goes_on(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kSetGradEnabled) args[0] = true;
+  r.copy(call, args);
+}
+
+void hook_lost(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kScaleGradient) args[1] = 1.0;
+  r.copy(call, args);
+}
+
+void gradients_overwritten(Rewriter& r, const Call& call) {
+  auto other = call;
+  if (call.op == oracle::kAccumulate) other.op = oracle::kBackward;
+  r.copy(other, r.arguments(call));
 }
 
 Rewritten partial_reduced_in_place(const oracle::Case& c) {
@@ -165,6 +202,16 @@ std::vector<Fault> program_faults() {
        3, any, with_program(from_first<is_operand>)},
       {33, "gradient-output-ignored", "K10", "backward starts from ones", "gradient", 100, 3, has_backward,
        with_program(each<gradient_output_ignored>)},
+      {72, "equal-to-itself", "K14", "equality is asked of one tensor", "edges", 500, 3,
+       calls(oracle::kEquality), with_program(each<equal_to_itself>)},
+      {77, "local-terms-averaged", "K1", "what ranks computed as terms of a sum is averaged", "edges", 300, 3,
+       on_ranks(calls(oracle::kLocalMap)), with_program(each<local_terms_averaged>)},
+      {73, "no-grad-ignored", "K10", "what no_grad encloses has a history", "edges", 500, 5,
+       calls(oracle::kSetGradEnabled), with_program(each<history_goes_on>)},
+      {74, "hook-lost", "K10", "a hook on a gradient is not called", "edges", 300, 3,
+       calls(oracle::kScaleGradient), with_program(each<hook_lost>)},
+      {75, "gradients-overwritten", "K11", "a second backward overwrites what the first left", "edges", 300,
+       3, calls(oracle::kAccumulate), with_program(each<gradients_overwritten>)},
       {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
        "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
        with_program(partial_reduced_in_place)},

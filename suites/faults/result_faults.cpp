@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "oracle/program/statements.h"
 #include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
@@ -16,7 +17,7 @@ void each_gradient(const oracle::Case& c, EngineResult& result, Each each) {
   for (const auto& call : c.program.calls) {
     size_t input = 0;
     for (int64_t k = 0; k < call.results; ++k, ++number) {
-      if (call.op != "lockstep::backward") continue;
+      if (call.op != oracle::kBackward) continue;
       while (input < c.program.inputs.size() && !c.program.inputs[input].requires_grad) ++input;
       if (input == c.program.inputs.size()) break;
       if (result.values[number].defined()) each(result.values[number], c.placements[input]);
@@ -33,6 +34,21 @@ bool has(const oracle::Target& target, bool (*kind)(const Placement&)) {
   return std::any_of(target.placements.begin(), target.placements.end(), kind);
 }
 
+bool leaves_with_backward(const oracle::Case& c) {
+  return many_ranks(c) && has_backward(c) && calls(oracle::kFullTensor)(c);
+}
+
+bool goes_back_twice(const oracle::Case& c) {
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(), oracle::creates_graph);
+}
+
+// Those of the last backward, whose values come last.
+void second_gradient_doubled(const oracle::Case& c, EngineResult& result) {
+  if (!goes_back_twice(c) || !oracle::runs_backward(c.program.calls.back().op)) return;
+  const auto wanted = static_cast<ptrdiff_t>(c.program.calls.back().results);
+  for (auto value = result.values.end() - wanted; value != result.values.end(); ++value) scale(*value, 2);
+}
+
 bool is_sum(const Placement& p) {
   return is_partial(p, ReduceOp::kSum);
 }
@@ -47,6 +63,14 @@ void gradient_of_replica_doubled(const oracle::Case& c, EngineResult& result) {
 void gradient_of_partial_divided(const oracle::Case& c, EngineResult& result) {
   each_gradient(c, result, [](EngineValue& g, const oracle::Target& target) {
     if (has(target, is_sum) && g.locals.size() > 1) scale(g, 0.5);
+  });
+}
+
+// What the first rank holds of a gradient is zero on the others.
+void gradient_on_first_rank(const oracle::Case& c, EngineResult& result) {
+  each_gradient(c, result, [](EngineValue& g, const oracle::Target& target) {
+    if (is_plain(target)) return;
+    for (size_t p = 1; p < g.locals.size(); ++p) g.locals[p] = at::zeros_like(g.locals[p]);
   });
 }
 
@@ -106,7 +130,8 @@ std::string cache_ignores_mesh(const oracle::Case& c) {
   auto key = c;
   const auto ranks = c.mesh.size();
   key.mesh = DeviceMesh({ranks});
-  for (auto& target : key.placements) target = {{Replicate{}}, {}};
+  for (auto& target : key.placements)
+    if (!is_plain(target)) target = {{Replicate{}}, {}};
   return oracle::to_token(key);
 }
 
@@ -130,6 +155,10 @@ std::vector<Fault> result_faults() {
        has_backward, with_result(gradient_of_partial_divided)},
       {54, "offset-not-advanced", "K12", "the offset after a random op is stale", "random", 100, 1,
        has_random, with_result(offset_not_advanced)},
+      {71, "full-tensor-first-rank", "K10", "the gradient of a full tensor reaches the first rank only",
+       "edges", 300, 3, leaves_with_backward, with_result(gradient_on_first_rank)},
+      {76, "second-gradient-doubled", "K10", "the gradient of a gradient is counted twice", "edges", 500, 3,
+       goes_back_twice, with_result(second_gradient_doubled)},
       {60, "replica-drifts", "K14", "one replica differs in one bit", "ops", 300, 3, many_ranks,
        with_result(replica_drifts)},
   };

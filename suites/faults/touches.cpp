@@ -4,6 +4,7 @@
 
 #include "engine/values/text.h"
 #include "generators/random/random_ops.h"
+#include "oracle/program/statements.h"
 #include "suites/faults/tables.h"
 
 namespace lockstep::suites {
@@ -24,7 +25,7 @@ bool many_ranks(const oracle::Case& c) {
   return c.mesh.size() > 1;
 }
 bool has_backward(const oracle::Case& c) {
-  return any_call(c, [](std::string_view op) { return op == "lockstep::backward"; });
+  return any_call(c, oracle::runs_backward);
 }
 bool has_random(const oracle::Case& c) {
   return any_call(c, [](std::string_view op) { return generators::find_random_op(op) != nullptr; });

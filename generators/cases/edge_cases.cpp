@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs at the edge of their DTensors: full tensors with plain computation behind them, numbers that the
+// host reads, plain tensors of one element as operands.
+#include "generators/cases/programs.h"
+#include "generators/cases/swarm.h"
+#include "generators/ops/makers.h"
+#include "oracle/program/statements.h"
+
+namespace lockstep::generators {
+namespace {
+
+const OpTemplate& template_of(std::string_view op) {
+  const auto table = op_templates();
+  return *std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
+}
+
+Ref fresh_outside(Builder& b, Want want) {
+  b.go_outside(true);
+  const Ref made = b.fresh(want);
+  b.go_outside(false);
+  return made;
+}
+
+// Plain tensors of one element, or numbers, meet a DTensor.
+void meet(Builder& b, Ref plain) {
+  const auto& op = template_of(
+      b.random().pick({"aten::add.Tensor", "aten::sub.Tensor", "aten::le.Tensor", "aten::mul.Tensor",
+                       b.settings().integer_lane ? "aten::mul.Tensor" : "aten::div.Tensor"}));
+  const Ref x = b.operand({.dtypes = kNumbers});
+  const bool first = b.random().chance(30);
+  emit(b, op, {first ? plain : x, first ? x : plain}, {first ? plain : x, first ? x : plain});
+}
+
+// A value of one element, or of an operand's sum.
+Ref one_element(Builder& b) {
+  if (b.random().chance(50))
+    return b.operand({.dtypes = kNumbers, .shape = b.random().chance(50) ? Shape{} : Shape{1}});
+  const Ref x = b.operand({.dtypes = kWide | kI64});
+  const auto& sum = template_of("aten::sum");
+  return emit(b, sum, {x, None{}}, {x}, b.tensor(x).numel())
+             ? b.results()[0]
+             : b.fresh({.dtypes = kNumbers, .shape = Shape{}});
+}
+
+void read_number(Builder& b) {
+  const Ref x = one_element(b);
+  if (b.call(oracle::kItem.data(), {x}, {b.magnitude(x), {}}, false)) meet(b, b.results()[0]);
+}
+
+void read_equal(Builder& b) {
+  const Ref x = b.operand({.dtypes = kAllDtypes});
+  const bool same = b.random().chance(60);
+  const Ref y = same ? b.redistribute(x) : b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
+  if (b.call(oracle::kEquality.data(), {x, y}, {}, false)) meet(b, b.results()[0]);
+}
+
+void meet_plain(Builder& b) {
+  const auto shape = b.random().chance(70) ? Shape{} : Shape{1};
+  meet(b, fresh_outside(b, {.dtypes = kNumbers, .shape = shape, .grad = false}));
+}
+
+void leave(Builder& b) {
+  const Ref x = b.operand({.dtypes = kAllDtypes});
+  if (!b.call(oracle::kFullTensor.data(), {x}, {b.magnitude(x), {}}, false)) return;
+  b.go_outside(true);
+  add_ops(b, b.random().between(1, 3), true);
+  b.go_outside(false);
+}
+
+// How the result and gradients of what every rank has whole lie where `in` distributes: as terms.
+oracle::Target pending_where_cut(const oracle::Target& in) {
+  auto target = in;
+  for (auto& p : target.placements) p = distributes(p) ? Placement(Partial{}) : p;
+  return target;
+}
+
+// An op on every rank's slices: of one tensor, of two cut alike, of one and a number that all ranks hold, or
+// a sum of which each rank has a term.
+void on_every_rank(Builder& b) {
+  const Ref x = b.operand({.dtypes = kWide, .min_dims = 1});
+  auto in = draw_target(b.random(), b.settings().mesh, b.shape(x), b.dtype(x),
+                        b.settings().placements & ~(kPartials | kRagged));
+  in.order.clear();
+  const auto terms = pending_where_cut(in);
+  const auto map = [&](const char* op, std::vector<Arg> args, const std::vector<Ref>& operands,
+                       const std::vector<oracle::Target>& placed, const Shape& shape, int64_t count) {
+    args.insert(args.begin(), std::string(op));
+    args.insert(args.end(), placed.begin(), placed.end());
+    args.emplace_back(shape);
+    b.call(oracle::kLocalMap.data(), std::move(args), grown(b, template_of(op), operands, count));
+  };
+  const auto kind = b.random().below(4);
+  if (kind == 0) return map("aten::neg", {x}, {x}, {in, in, in}, b.shape(x), 1);
+  if (kind == 1) return map("aten::sum", {x, None{}}, {x}, {in, in, terms}, {}, b.tensor(x).numel());
+  const bool number = kind == 2;
+  const Ref y = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = number ? Shape{1} : b.shape(x)});
+  const auto whole = replicated(b.settings().mesh);
+  map("aten::mul.Tensor", {x, y}, {x, y}, {in, in, number ? whole : in, number ? terms : in, in}, b.shape(x),
+      1);
+}
+
+// Ops without a history, between those that have one.
+void without_history(Builder& b) {
+  if (!b.settings().backward || !b.call(oracle::kSetGradEnabled.data(), {false})) return;
+  add_ops(b, b.random().between(1, 2), true);
+  b.call(oracle::kSetGradEnabled.data(), {true});
+}
+
+// A hook on some value that has a history; in the integer lane one that leaves magnitudes as they are.
+void hook(Builder& b) {
+  std::vector<Ref> tracked;
+  for (int64_t i = 0; i < static_cast<int64_t>(b.size()); ++i)
+    if (b.requires_grad(Ref{i})) tracked.push_back({i});
+  if (tracked.empty()) return;
+  const double by = b.settings().integer_lane ? -1.0 : b.random().pick({-1.0, 0.5, 3.0});
+  b.call(oracle::kScaleGradient.data(), {b.random().pick(tracked), by});
+}
+
+// Once, twice into the inputs, or through the gradients themselves.
+void go_back(Builder& b) {
+  const auto kind = b.random().below(10);
+  if (kind < 3) {
+    if (b.backward({.op = oracle::kAccumulate.data()}))
+      b.backward({.op = oracle::kAccumulate.data(), .again = true});
+  } else if (kind < 5 && !b.settings().integer_lane) {
+    if (b.backward({.graph = true})) b.backward({.again = true});
+  } else {
+    b.backward();
+  }
+}
+
+}  // namespace
+
+oracle::Case edge_case(Random random) {
+  const auto settings = draw_settings(random, {.backward = 60});
+  Builder b(random, settings);
+  add_ops(b, b.random().between(1, 3), true);
+  for (int64_t times = b.random().between(1, 2); times > 0; --times) {
+    b.random().weighted<void (*)(Builder&)>({{6, leave},
+                                             {2, read_number},
+                                             {1, read_equal},
+                                             {1, meet_plain},
+                                             {2, without_history},
+                                             {2, hook},
+                                             {3, on_every_rank}})(b);
+    if (b.random().chance(40)) add_ops(b, 1, true);
+  }
+  if (settings.backward) go_back(b);
+  const auto seed = static_cast<uint64_t>(b.random().below(100000));
+  return b.finish("edges", seed, draw_device(b.random()));
+}
+
+}  // namespace lockstep::generators

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/plain/crossings.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include "engine/values/as_size.h"
+#include "oracle/ownership/ownership.h"
+#include "oracle/ownership/reduce.h"
+#include "oracle/ownership/slicing.h"
+
+namespace lockstep::oracle {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// How a tensor lies on the mesh, and its gradient.
+struct Sides : torch::CustomClassHolder {
+  Sides(SpecPtr v, SpecPtr g, Recording* r) : value(std::move(v)), gradient(std::move(g)), recording(r) {}
+  SpecPtr value, gradient;
+  Recording* recording;
+};
+using SidesPtr = c10::intrusive_ptr<Sides>;
+
+SidesPtr kept_in(AutogradContext* ctx) {
+  return c10::static_intrusive_pointer_cast<Sides>(ctx->saved_data["sides"].toCapsule());
+}
+void keep(AutogradContext* ctx, const SidesPtr& sides) {
+  ctx->saved_data["sides"] = at::IValue::make_capsule(sides);
+}
+
+// What pends becomes whole on the way back, and the other way round nothing has to pend.
+Placements settled(Placements placements) {
+  for (Placement& p : placements)
+    if (is_partial(p)) p = Replicate{};
+  return placements;
+}
+
+// ---- the two ways ----
+
+Tensors slices_of(const at::Tensor& whole, const Spec& spec) {
+  return slices(whole.clone(), spec);
+}
+
+Tensors terms_of(const Tensors& locals, const Spec& spec) {
+  const SlicingPtr plan = slicing_of(spec);
+  Tensors terms;
+  for (int64_t t = 0; t < plan->terms; ++t)
+    terms.push_back(at::empty_strided(spec.shape(), spec.stride(), at::TensorOptions(spec.dtype())));
+  for (size_t p = 0; p < locals.size(); ++p)
+    if (plan->first[p] == static_cast<int64_t>(p))
+      paste(locals[p], *plan, static_cast<int64_t>(p), terms[as_size(plan->term[p])]);
+  return terms;
+}
+
+Tensors leave(const at::Tensor& whole, const SpecPtr& spec, Recording* recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  Tensors locals = slices_of(whole, *spec);
+  if (recording != nullptr)
+    recording->add_crossing({.op = "lockstep::to_local",
+                             .back = nullptr,
+                             .values = [spec](const Tensors& from) { return slices_of(from.at(0), *spec); }},
+                            {whole}, locals);
+  return locals;
+}
+
+at::Tensor come_back(const Tensors& locals, const SpecPtr& spec, Recording* recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  const SlicingPtr plan = slicing_of(*spec);
+  const at::Tensor whole = fold_terms(terms_of(locals, *spec), plan->ops, plan->sizes);
+  if (recording != nullptr)
+    recording->add_crossing(
+        {.op = "", .back = spec, .values = [spec](const Tensors& from) { return terms_of(from, *spec); }},
+        locals, {whole});
+  return whole;
+}
+
+struct ToLocal : torch::autograd::Function<ToLocal> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& value, const SidesPtr& sides) {
+    keep(ctx, sides);
+    return leave(value.detach(), sides->value, sides->recording);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto sides = kept_in(ctx);
+    return {come_back(grads, sides->gradient, sides->recording), at::Tensor()};
+  }
+};
+
+struct FromLocal : torch::autograd::Function<FromLocal> {
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SidesPtr& sides) {
+    keep(ctx, sides);
+    return come_back(locals.vec(), sides->value, sides->recording);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto sides = kept_in(ctx);
+    auto result = leave(grads.at(0), sides->gradient, sides->recording);
+    result.emplace_back();
+    return result;
+  }
+};
+
+// Every rank's copy is the same one: its gradient is, too.
+struct FullTensor : torch::autograd::Function<FullTensor> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, const SidesPtr& sides) {
+    keep(ctx, sides);
+    const at::DisableRecordFunctionGuard unseen;
+    const at::Tensor whole = value.detach().clone();
+    sides->recording->add_crossing(
+        {.op = std::string(kFullTensor),
+         .back = nullptr,
+         .values = [](const Tensors& from) { return Tensors{from.at(0).clone()}; }},
+        {value}, {whole});
+    return whole;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto sides = kept_in(ctx);
+    const at::DisableRecordFunctionGuard unseen;
+    const at::Tensor gradient = grads.at(0).clone();
+    sides->recording->add_crossing(
+        {.op = "",
+         .back = sides->gradient,
+         .values = [](const Tensors& from) { return Tensors{from.at(0).clone()}; }},
+        {grads.at(0)}, {gradient});
+    return {gradient, at::Tensor()};
+  }
+};
+
+// ---- the statements ----
+
+at::Tensor copied(const at::Tensor& value, const Target& target, Recording* recording) {
+  if (recording == nullptr) return value.clone();
+  const at::DisableRecordFunctionGuard unseen;
+  at::Tensor copy = value.clone();
+  recording->add_redistribution(value, copy, target);
+  return copy;
+}
+
+at::Tensor whole_of(const at::Tensor& value, const DeviceMesh& mesh, Recording* recording) {
+  if (recording == nullptr) return value.clone();
+  const auto everywhere = std::make_shared<const Spec>(mesh, Placements(as_size(mesh.ndim()), Replicate{}),
+                                                       value.sizes().vec(), value.scalar_type());
+  return FullTensor::apply(value, c10::make_intrusive<Sides>(everywhere, everywhere, recording));
+}
+
+at::Tensor number_of(std::string_view op, const Tensors& of, Recording* recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  at::Tensor number = read_number(op, of);
+  if (recording != nullptr)
+    recording->add_crossing(
+        {.op = op == kItem ? "aten::_local_scalar_dense" : "aten::equal",
+         .back = nullptr,
+         .values = [op = std::string(op)](const Tensors& own) { return Tensors{read_number(op, own)}; }},
+        of, {number});
+  return number;
+}
+
+// Of a dense copy, as every redistribution makes.
+Spec dense_spec(const at::Tensor& value, const DeviceMesh& mesh, const Target& target) {
+  const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
+  return Spec(mesh, target.placements, value.sizes().vec(), {stride.begin(), stride.end()},
+              value.scalar_type(), target.order);
+}
+
+at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh& mesh,
+                  Recording* recording) {
+  std::vector<Tensors> locals;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto in = dense_spec(operands[i], mesh, map.in[i]);
+    const auto gradient = dense_spec(operands[i], mesh, map.gradients[i]);
+    locals.push_back(ToLocal::apply(
+        operands[i], c10::make_intrusive<Sides>(std::make_shared<const Spec>(in),
+                                                std::make_shared<const Spec>(gradient), recording)));
+  }
+  Tensors results;
+  for (size_t p = 0; p < as_size(mesh.size()); ++p) {
+    Tensors mine;
+    for (const Tensors& all : locals) mine.push_back(all[p]);
+    results.push_back(run_mapped(map, mine));
+  }
+  const auto spec = [&](const Placements& placements) {
+    return std::make_shared<const Spec>(mesh, placements, map.shape, contiguous_strides(map.shape),
+                                        results.at(0).scalar_type(), map.out.order);
+  };
+  return FromLocal::apply(
+      at::TensorList(results),
+      c10::make_intrusive<Sides>(spec(map.out.placements), spec(settled(map.out.placements)), recording));
+}
+
+}  // namespace
+
+Placing on_one_device(const DeviceMesh& mesh, Recording* recording) {
+  return {[=](const at::Tensor& value, const Target& target) { return copied(value, target, recording); },
+          [=, &mesh](const at::Tensor& value) { return whole_of(value, mesh, recording); },
+          [=](std::string_view op, const Tensors& of) { return number_of(op, of, recording); },
+          [=, &mesh](const LocalMap& map, const Tensors& operands) {
+            return mapped(map, operands, mesh, recording);
+          }};
+}
+
+}  // namespace lockstep::oracle

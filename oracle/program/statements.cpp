@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/program/statements.h"
+
+#include <algorithm>
+
+#include "engine/values/error.h"
+#include "engine/values/spec.h"
+#include "oracle/program/schema.h"
+
+namespace lockstep::oracle {
+namespace {
+
+// The arguments are of these types, in this order.
+template <class... Types>
+bool takes(const Call& call) {
+  size_t next = 0;
+  return call.args.size() == sizeof...(Types) && (std::holds_alternative<Types>(call.args[next++]) && ...);
+}
+
+bool is_plain_value(const Statement& s, const Ref& ref) {
+  return ref.id >= 0 && s.plain[static_cast<size_t>(ref.id)];
+}
+
+std::string redistribute_problem(const Statement& s) {
+  if (!takes<Ref, Target>(s.call()) || s.call().results != 1)
+    return "it takes a value and placements, and has one result";
+  const auto& target = std::get<Target>(s.call().args[1]);
+  const auto dims = s.c.mesh.ndim();
+  if (std::ssize(target.placements) != dims)
+    return concat("the mesh ", s.c.mesh, " needs ", dims, " placements, not ", to_string(target.placements));
+  auto order = target.order;
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i)
+    if (std::ssize(order) != dims || order[i] != static_cast<int64_t>(i))
+      return "the order must be a permutation of the mesh's dimensions";
+  return is_plain_value(s, std::get<Ref>(s.call().args[0])) ? "a plain tensor has no placements to change"
+                                                            : "";
+}
+
+std::string detach_problem(const Statement& s) {
+  return takes<Ref>(s.call()) && s.call().results == 1 ? "" : "it takes one value and has one result";
+}
+
+std::string backward_problem(const Statement& s) {
+  const auto& call = s.call();
+  const auto& inputs = s.c.program.inputs;
+  const auto wanted =
+      std::count_if(inputs.begin(), inputs.end(), [](const Input& input) { return input.requires_grad; });
+  const bool graph = call.op == kBackward && takes<std::vector<Ref>, std::vector<Ref>, bool>(call);
+  if ((!graph && !takes<std::vector<Ref>, std::vector<Ref>>(call)) ||
+      refs_of(call.args[0]).size() != refs_of(call.args[1]).size())
+    return "it takes a list of values and a list of as many gradients";
+  const auto outputs = refs_of(call.args[0]), gradients = refs_of(call.args[1]);
+  if (outputs.empty() || wanted == 0)
+    return "it needs a value to start from and an input that requires a gradient";
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (is_plain_value(s, outputs[i]) != is_plain_value(s, gradients[i]))
+      return "the gradient of a plain tensor is a plain tensor, and of another one is not";
+  return call.results == wanted ? ""
+                                : concat("it has one result for each of the ", wanted,
+                                         " inputs that require a gradient, not ", call.results);
+}
+
+std::string full_tensor_problem(const Statement& s) {
+  if (!takes<Ref>(s.call()) || s.call().results != 1) return "it takes one value and has one result";
+  return is_plain_value(s, std::get<Ref>(s.call().args[0])) ? "its value is a plain tensor already" : "";
+}
+
+std::string item_problem(const Statement& s) {
+  return takes<Ref>(s.call()) && s.call().results == 1 ? "" : "it takes one value and has one result";
+}
+
+std::string equal_problem(const Statement& s) {
+  return takes<Ref, Ref>(s.call()) && s.call().results == 1 ? "" : "it takes two values and has one result";
+}
+
+// What the gradient of a local tensor may be: its part of the gradient, or of what every rank has whole, a
+// term.
+bool is_gradient_of(const Target& gradient, const Target& in) {
+  bool fits = gradient.order == in.order && gradient.placements.size() == in.placements.size();
+  for (size_t d = 0; fits && d < in.placements.size(); ++d)
+    fits = gradient.placements[d] == in.placements[d] ||
+           (is_replicate(in.placements[d]) && is_partial(gradient.placements[d], ReduceOp::kSum));
+  return fits;
+}
+
+std::string local_map_problem(const Statement& s) {
+  const auto map = local_map_of(s.call());
+  if (!map || s.call().results != 1)
+    return "it takes an op, its arguments, of each operand its placements and its gradient's, those of the "
+           "result, "
+           "and its shape, and has one result";
+  const Operator& op = find_operator(map->op);
+  bool fits =
+      op.args.size() == map->args.size() && op.returns == 1 && !op.returns_list && !op.writes && !op.random;
+  for (size_t i = 0; fits && i < map->args.size(); ++i) fits = accepts(op.args[i], map->args[i]);
+  if (!fits) return concat(map->op, " does not fit: ", op.handle.schema());
+  for (size_t i = 0; i < map->operands.size(); ++i) {
+    if (is_plain_value(s, map->operands[i])) return "a plain tensor has no local tensors";
+    if (has_partial(map->in[i])) return "what pends has no local values that one device has; reduce it first";
+    if (!is_gradient_of(map->gradients[i], map->in[i]))
+      return "a gradient is placed as its local tensor is, or pends where that is replicated";
+  }
+  for (const Arg& arg : s.call().args)
+    if (const auto* target = std::get_if<Target>(&arg);
+        target != nullptr && std::ssize(target->placements) != s.c.mesh.ndim())
+      return concat("the mesh ", s.c.mesh, " needs ", s.c.mesh.ndim(), " placements");
+  return "";
+}
+
+std::string grad_enabled_problem(const Statement& s) {
+  return takes<bool>(s.call()) && s.call().results == 0 ? "" : "it takes true or false and has no result";
+}
+
+std::string scale_gradient_problem(const Statement& s) {
+  return takes<Ref, double>(s.call()) && s.call().results == 0
+             ? ""
+             : "it takes a value and a real number, and has no result";
+}
+
+constexpr StatementRow kStatements[] = {
+    // (value, placements): a new tensor of the same values
+    {kRedistribute, 1, redistribute_problem},
+    // (value): it without history, aliasing it
+    {kDetach, 1, detach_problem},
+    // (values, their gradients): one result for each input with requires_grad, in order (torch.autograd.grad,
+    // unused ones undefined); and true: with a history of their own (create_graph, v2)
+    {kBackward, 1, backward_problem},
+    // (value): the whole of it as a plain tensor, which every rank holds alike
+    {kFullTensor, 2, full_tensor_problem},
+    // (value of one element): its number, as a plain tensor that counts as a number
+    {kItem, 2, item_problem},
+    // (value, value): whether they are equal, likewise
+    {kEquality, 2, equal_problem},
+    // see LocalMap: to_local, an op on every rank, from_local
+    {kLocalMap, 2, local_map_problem},
+    // (flag): whether what follows has a history
+    {kSetGradEnabled, 2, grad_enabled_problem},
+    // (value, number): a hook that multiplies the value's gradient
+    {kScaleGradient, 2, scale_gradient_problem},
+    // (values, their gradients), as backward: adds to what earlier ones left in the inputs, and gives the
+    // sums
+    {kAccumulate, 2, backward_problem},
+};
+
+}  // namespace
+
+std::span<const StatementRow> statements() {
+  return kStatements;
+}
+
+const StatementRow* find_statement(std::string_view op) {
+  for (const auto& row : kStatements)
+    if (row.op == op) return &row;
+  return nullptr;
+}
+
+std::optional<LocalMap> local_map_of(const Call& call) {
+  const auto& args = call.args;
+  const size_t n = args.size();
+  if (call.op != kLocalMap || n < 3 || !std::holds_alternative<std::string>(args[0]) ||
+      !std::holds_alternative<Target>(args[n - 2]) ||
+      !std::holds_alternative<std::vector<int64_t>>(args[n - 1]))
+    return std::nullopt;
+  LocalMap map{std::get<std::string>(args[0]),
+               {},
+               {},
+               {},
+               {},
+               std::get<Target>(args[n - 2]),
+               std::get<std::vector<int64_t>>(args[n - 1])};
+  size_t next = 1;
+  for (; next < n - 2 && !std::holds_alternative<Target>(args[next]); ++next) {
+    map.args.push_back(args[next]);
+    if (const auto* ref = std::get_if<Ref>(&args[next])) map.operands.push_back(*ref);
+    if (std::holds_alternative<std::vector<Ref>>(args[next])) return std::nullopt;
+  }
+  for (; next + 1 < n - 2; next += 2) {
+    if (!std::holds_alternative<Target>(args[next]) || !std::holds_alternative<Target>(args[next + 1]))
+      return std::nullopt;
+    map.in.push_back(std::get<Target>(args[next]));
+    map.gradients.push_back(std::get<Target>(args[next + 1]));
+  }
+  const bool complete = next == n - 2 && !map.operands.empty() && map.in.size() == map.operands.size();
+  return complete ? std::optional(std::move(map)) : std::nullopt;
+}
+
+bool creates_graph(const Call& call) {
+  return call.op == kBackward && call.args.size() == 3 && call.args[2] == Arg(true);
+}
+
+std::vector<Ref> refs_of(const Arg& arg) {
+  if (const auto* ref = std::get_if<Ref>(&arg)) return {*ref};
+  if (const auto* refs = std::get_if<std::vector<Ref>>(&arg)) return *refs;
+  return {};
+}
+
+int token_version(const Case& c) {
+  int version = std::any_of(c.placements.begin(), c.placements.end(), is_plain) ? 2 : 1;
+  for (const Call& call : c.program.calls)
+    if (const auto* row = find_statement(call.op))
+      version = std::max(version, call.op == kBackward && call.args.size() == 3 ? 2 : row->version);
+  return version;
+}
+
+std::vector<bool> plain_values(const Case& c) {
+  std::vector<bool> plain;
+  for (const Target& target : c.placements) plain.push_back(is_plain(target));
+  for (const Call& call : c.program.calls) {
+    const auto defined = plain.size() + static_cast<size_t>(call.results);
+    if (runs_backward(call.op)) {
+      for (size_t i = 0; i < c.program.inputs.size() && plain.size() < defined; ++i)
+        if (c.program.inputs[i].requires_grad) plain.push_back(plain.at(i));
+      plain.resize(defined, false);
+      continue;
+    }
+    bool is = call.op != kRedistribute;
+    for (const Arg& arg : call.args) {
+      is = is && !std::holds_alternative<Target>(arg);
+      for (const Ref& ref : refs_of(arg)) is = is && (ref.id < 0 || plain.at(static_cast<size_t>(ref.id)));
+    }
+    plain.resize(defined, is || leaves_mesh(call.op));
+  }
+  return plain;
+}
+
+}  // namespace lockstep::oracle

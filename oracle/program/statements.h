@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The statements of a Program that are Lockstep's own, beside libtorch's operators: what each takes, and
+// since which version of the token.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oracle/program/program.h"
+
+namespace lockstep::oracle {
+
+inline constexpr std::string_view kRedistribute = "lockstep::redistribute";
+inline constexpr std::string_view kDetach = "lockstep::detach";
+inline constexpr std::string_view kBackward = "lockstep::backward";
+inline constexpr std::string_view kFullTensor = "lockstep::full_tensor";
+inline constexpr std::string_view kItem = "lockstep::item";
+inline constexpr std::string_view kEquality = "lockstep::equal";
+inline constexpr std::string_view kLocalMap = "lockstep::local_map";
+inline constexpr std::string_view kSetGradEnabled = "lockstep::set_grad_enabled";
+inline constexpr std::string_view kScaleGradient = "lockstep::scale_gradient";
+inline constexpr std::string_view kAccumulate = "lockstep::accumulate";
+
+// One call among those of its Case.
+struct Statement {
+  const Case& c;
+  const std::vector<bool>& plain;  // plain_values(c)
+  size_t number;                   // of the call
+
+  const Call& call() const { return c.program.calls[number]; }
+};
+
+struct StatementRow {
+  std::string_view op;
+  int version;  // of the token; token_version() knows what came with v2 to a statement of v1
+  // Why the call is not well formed; empty if it is.
+  std::string (*problem)(const Statement& s);
+};
+std::span<const StatementRow> statements();
+// Whether its result is a plain tensor whatever it reads.
+inline bool leaves_mesh(std::string_view op) {
+  return op == kFullTensor || op == kItem || op == kEquality;
+}
+// Null if there is none.
+const StatementRow* find_statement(std::string_view op);
+
+// Whether it has one result for each input that requires a gradient, in order: the gradient.
+inline bool runs_backward(std::string_view op) {
+  return op == kBackward || op == kAccumulate;
+}
+// A backward whose results have a history of their own.
+bool creates_graph(const Call& call);
+
+// The arguments of a local_map: an op that each rank runs on the local tensors of its operands.
+struct LocalMap {
+  std::string op;
+  std::vector<Arg> args;      // in schema order
+  std::vector<Ref> operands;  // that stand among them
+  // Of each operand, how it is redistributed first, and how the gradients of its local tensors are placed.
+  std::vector<Target> in, gradients;
+  Target out;                  // how the results are placed
+  std::vector<int64_t> shape;  // of the whole
+};
+// nullopt if the arguments are of another form: "op", its arguments, for each operand @in,@gradient, @out,
+// [shape].
+std::optional<LocalMap> local_map_of(const Call& call);
+
+// Values that an argument mentions.
+std::vector<Ref> refs_of(const Arg& arg);
+
+}  // namespace lockstep::oracle

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statements at the edge of DTensors on Lockstep's own engine, in the worlds that it has, one by one.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "oracle/program/statements.h"
+#include "suites/core/judge.h"
+#include "suites/engines/make_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+using oracle::Case;
+using oracle::Ref;
+
+oracle::Target at(std::string_view placements) {
+  return {parse_placements(placements), {}};
+}
+
+oracle::Input input(std::vector<int64_t> shape, uint64_t seed, bool grad = false) {
+  return {at::kFloat, std::move(shape), {}, {oracle::ValueKind::kIntegers, seed, -3, 3, {}}, grad};
+}
+
+Case on_mesh(std::vector<oracle::Input> inputs, std::vector<oracle::Target> placements,
+             std::vector<oracle::Call> calls) {
+  Case c;
+  c.suite = "edges";
+  c.mesh = DeviceMesh({2, 3});
+  c.integer_lane = true;
+  c.program.inputs = std::move(inputs);
+  c.placements = std::move(placements);
+  c.program.calls = std::move(calls);
+  oracle::validate(c);
+  return c;
+}
+
+std::string op(std::string_view name) {
+  return std::string(name);
+}
+using Refs = std::vector<Ref>;
+
+std::vector<Case> cases() {
+  return {
+      // The gradient of a full tensor, from plain computation.
+      on_mesh({input({7, 4}, 1, true), input({7, 4}, 2), input({7, 4}, 3)}, {at("[S0,P]"), {}, {}},
+              {{op(oracle::kFullTensor), {Ref{0}}, 1},
+               {"aten::mul.Tensor", {Ref{3}, Ref{1}}, 1},
+               {op(oracle::kBackward), {Refs{{4}}, Refs{{2}}}, 1}}),
+      // Numbers of the host beside DTensors.
+      on_mesh({input({}, 1), input({5}, 2)}, {at("[P,R]"), at("[S0,R]")},
+              {{op(oracle::kItem), {Ref{0}}, 1},
+               {"aten::mul.Tensor", {Ref{1}, Ref{2}}, 1},
+               {op(oracle::kEquality), {Ref{1}, Ref{3}}, 1}}),
+      // A plain scalar that counts for its dtype.
+      on_mesh({input({5}, 1), input({}, 2)}, {at("[S0,R]"), {}},
+              {{"aten::add.Tensor", {Ref{0}, Ref{1}, int64_t{1}}, 1}}),
+      // Slices of one operand, the whole of the other, whose gradients are terms.
+      on_mesh({input({7, 4}, 1, true), input({1, 4}, 2, true), input({7, 4}, 3)},
+              {at("[R,R]"), at("[S1,R]"), at("[S0,S1]")},
+              {{op(oracle::kLocalMap),
+                {op("aten::mul.Tensor"), Ref{0}, Ref{1}, at("[S0,R]"), at("[S0,R]"), at("[R,R]"), at("[P,R]"),
+                 at("[S0,R]"), std::vector<int64_t>{7, 4}},
+                1},
+               {op(oracle::kBackward), {Refs{{3}}, Refs{{2}}}, 2}}),
+      // A sum of which each rank has a term, and none of the empty ones.
+      on_mesh({input({4, 2}, 1, true), input({}, 2)}, {at("[P,S0]"), at("[R,R]")},
+              {{op(oracle::kLocalMap),
+                {op("aten::sum"), Ref{0}, oracle::None{}, at("[S0,S0]"), at("[S0,S0]"), at("[P,P]"),
+                 std::vector<int64_t>{}},
+                1},
+               {op(oracle::kBackward), {Refs{{2}}, Refs{{1}}}, 1}}),
+      // Without history: the second factor has no gradient.
+      on_mesh({input({5}, 1, true), input({5}, 2)}, {at("[S0,R]"), at("[R,S0]")},
+              {{op(oracle::kSetGradEnabled), {false}, 0},
+               {"aten::neg", {Ref{0}}, 1},
+               {op(oracle::kSetGradEnabled), {true}, 0},
+               {"aten::mul.Tensor", {Ref{0}, Ref{2}}, 1},
+               {op(oracle::kBackward), {Refs{{3}}, Refs{{1}}}, 1}}),
+      // A hook, and gradients that add up.
+      on_mesh({input({5}, 1, true), input({5}, 2)}, {at("[S0,P]"), at("[R,S0]")},
+              {{"aten::neg", {Ref{0}}, 1},
+               {op(oracle::kScaleGradient), {Ref{2}, 2.0}, 0},
+               {op(oracle::kAccumulate), {Refs{{2}}, Refs{{1}}}, 1},
+               {op(oracle::kAccumulate), {Refs{{2}}, Refs{{1}}}, 1}}),
+      // The gradient of a gradient.
+      on_mesh({input({5}, 1, true), input({5}, 2)}, {at("[S0,R]"), at("[R,S0]")},
+              {{"aten::mul.Tensor", {Ref{0}, Ref{0}}, 1},
+               {op(oracle::kBackward), {Refs{{2}}, Refs{{1}}, true}, 1},
+               {op(oracle::kBackward), {Refs{{3}}, Refs{{1}}}, 1}}),
+  };
+}
+
+// Catches: a statement that does not run, in one process or with a rank a thread, or is not what one device
+// computes.
+TEST(Edges, EveryStatementIsEqualInEveryWorld) {
+  for (const auto* world : {"local", "thread"}) {
+    const auto engine = make_engine("lockstep", {.world = world});
+    for (const auto& c : cases()) {
+      const auto outcome = judge_against_oracle(c, *engine, Allowed::kEqual);
+      EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << world << "\n"
+                                                           << oracle::to_token(c) << "\n"
+                                                           << explanation_of(outcome);
+    }
+  }
+}
+
+// Catches: an engine that is asked for statements that it does not have.
+TEST(Edges, AnEngineThatDoesNotSayThatItHasThemIsNotAsked) {
+  EngineProfile profile;
+  EXPECT_EQ(lacks(profile, cases()[0]), "program v2");
+  profile.program = 2;
+  EXPECT_EQ(lacks(profile, cases()[0]), "");
+}
+
+}  // namespace
+}  // namespace lockstep::suites
