@@ -5,6 +5,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -107,6 +108,9 @@ struct Case {
   DeviceModel device;
   bool integer_lane = false;     // every difference is a bug
   Lane numerics = Lane::kExact;  // that of the kernels that run: what may be explained depends on it
+  // Of a suite whose cases are no Programs, by name: what its judge reads beside the seed. Words of letters,
+  // digits, '_', '-' and '.'; what is absent is as the suite has it by default.
+  std::map<std::string, std::string> options{};
   bool operator==(const Case&) const = default;
 };
 

@@ -91,6 +91,18 @@ TEST(Token, KeepsEveryArgumentExactly) {
   EXPECT_TRUE(std::signbit(std::get<double>(back.program.calls[1].args[3])));
 }
 
+// Would catch: an option that text loses, a token that cannot be read back, options that describe() hides.
+TEST(Token, KeepsOptions) {
+  Case c = matmul_case();
+  c.options = {{"optimizer", "adamw-fused"}, {"layers", "1"}};
+  EXPECT_NE(to_token(c).find(";dev=1x256;options=layers:1,optimizer:adamw-fused;x0="), std::string::npos)
+      << to_token(c);
+  EXPECT_EQ(parse_token(to_token(c)), c);
+  EXPECT_NE(describe(c).find("\n  options=layers:1,optimizer:adamw-fused\n"), std::string::npos);
+  c.options["text"] = "a b";
+  EXPECT_THROW(to_token(c), Error);
+}
+
 // Would catch: a NaN argument whose payload or sign is lost.
 TEST(Token, KeepsNan) {
   for (const uint64_t bits : {0x7ff8000000000000u, 0xfff8000000000000u, 0x7ff8000000000123u}) {
@@ -214,6 +226,11 @@ TEST(Token, SaysWhatIsWrong) {
       {"v1:program;mesh=0x2;seed=0;dev=1x256", "0x2"},
       {"v1:program;mesh=2;seed=-1;dev=1x256", "integer"},
       {"v1:program;mesh=2;seed=99999999999999999999;dev=1x256", "64 bits"},
+      {head + ";options=", "an option's name"},
+      {head + ";options=steps", "expected ':'"},
+      {head + ";options=steps:1,", "an option's name"},
+      {head + ";options=steps:1,layers:2", "in order"},
+      {head + ";options=steps:1,steps:1", "once"},
       {head + ";x1=f32[2]:zeros@[R]", "numbered"},
       {head + ";x0=f99[2]:zeros@[R]", "f99"},
       {head + ";x0=f32[2x]:zeros@[R]", "2x"},

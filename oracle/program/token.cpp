@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of a Case: printing, its versions and the checksum. The grammar is in README.md.
-#include <array>
-#include <bit>
-#include <charconv>
-#include <cmath>
+#include <string>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
+#include "oracle/program/number_text.h"
 #include "oracle/program/program.h"
 #include "oracle/program/token_parser.h"
 #include "oracle/program/token_words.h"
 
 namespace lockstep::oracle {
 namespace {
-
-std::string hex(uint64_t value) {
-  std::array<char, 16> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, 16).ptr;
-  return {buffer.data(), end};
-}
 
 // FNV-1a, folded to 32 bits: enough to notice a token cut short or mistyped.
 std::string checksum(std::string_view text) {
@@ -42,18 +34,6 @@ std::string list_text(const Items& items, char separator, const Print& print) {
 }
 
 // ---- printing ----
-
-// The shortest decimal that reads back to the same bits; always with a mark that it is no integer.
-std::string double_text(double value) {
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  if (std::isnan(value)) {
-    const auto bits = std::bit_cast<uint64_t>(value);
-    return bits == std::bit_cast<uint64_t>(kPlainNan) ? "nan" : "nan:" + hex(bits);
-  }
-  std::array<char, 40> buffer{};
-  std::string text(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
 
 std::string target_text(const Target& target) {
   if (is_plain(target)) return "";
@@ -128,6 +108,13 @@ std::string call_text(const Call& call, int64_t first, const Printer& print) {
          list_text(call.args, ',', [&](const Arg& a) { return std::visit(print, a); }) + ")";
 }
 
+std::string options_text(const Case& c) {
+  for (const auto& [name, value] : c.options)
+    LOCKSTEP_CHECK(is_word(name, kSuiteMarks) && is_word(value, kSuiteMarks), "[token] the option '", name,
+                   "' of value '", value, "' must be words of letters, digits, '_', '-' and '.'");
+  return list_text(c.options, ',', [](const auto& option) { return option.first + ":" + option.second; });
+}
+
 std::vector<int64_t> row_major_ranks(const DeviceMesh& mesh) {
   std::vector<int64_t> ranks;
   for (int64_t r = 0; r < mesh.size(); ++r) ranks.push_back(r);
@@ -152,6 +139,7 @@ std::string to_token(const Case& c) {
   if (c.mesh.ranks() != row_major_ranks(c.mesh)) text += ";ranks=" + join(c.mesh.ranks(), '.');
   text += concat(";seed=", c.program.seed, ";dev=", to_string(c.device));
   text += concat(c.integer_lane ? ";lane=integer" : "", c.numerics == Lane::kFast ? ";numerics=fast" : "");
+  if (!c.options.empty()) text += ";options=" + options_text(c);
   for (size_t i = 0; i < c.program.inputs.size(); ++i) {
     text += concat(";x", i, '=', input_text(c.program.inputs[i], c.placements[i]));
   }
@@ -188,7 +176,7 @@ Case parse_token(std::string_view token) {
                  expected);
   Case c = parse_statements(token.substr(colon + 1, hash - colon - 1));
   LOCKSTEP_CHECK(version == "2" || token_version(c) == 1,
-                 "[token] this token says v1 and has plain inputs or statements that came with v2; write v2");
+                 "[token] this token says v1 and has options, plain inputs or statements that came with v2; write v2");
   return c;
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/program/token_parser.h"
 
-#include <bit>
 #include <charconv>
-#include <cmath>
 #include <optional>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
+#include "oracle/program/number_text.h"
 #include "oracle/program/token_words.h"
 
 namespace lockstep::oracle {
@@ -120,6 +119,18 @@ class Parser {
     c.device = part(until(";"), parse_device_model);
     if (skip(";lane=integer")) c.integer_lane = true;
     if (skip(";numerics=fast")) c.numerics = Lane::kFast;
+    if (!is_next(";options=")) return;
+    begin(";options=");
+    do option(c);
+    while (skip(','));
+  }
+
+  void option(Case& c) {
+    auto name = word(kSuiteMarks, "an option's name");
+    take(':', "after an option's name");
+    auto value = word(kSuiteMarks, "an option's value");
+    if (!c.options.empty() && name <= c.options.rbegin()->first) fail("options must stand once, in order");
+    c.options.emplace(std::move(name), std::move(value));
   }
 
   std::vector<int64_t> dotted() {
@@ -242,7 +253,7 @@ class Parser {
     if (text == "none") return None{};
     if (text == "true" || text == "false") return text == "true";
     if (const auto value = parse_integer(text)) return *value;
-    if (const auto value = try_double(text)) return *value;
+    if (const auto value = parse_double(text)) return *value;
     return part(text, parse_dtype);
   }
 
@@ -260,23 +271,9 @@ class Parser {
   }
 
   double as_double(std::string_view text) const {
-    const auto value = try_double(text);
+    const auto value = parse_double(text);
     if (!value) fail(concat("'", text, "' is not a number"));
     return *value;
-  }
-
-  static std::optional<double> try_double(std::string_view text) {
-    if (text == "nan") return kPlainNan;
-    if (text.starts_with("nan:")) {
-      uint64_t bits = 0;
-      const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), bits, 16);
-      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-      return std::bit_cast<double>(bits);
-    }
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
   }
 
   std::string string() {

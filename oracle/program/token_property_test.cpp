@@ -52,6 +52,10 @@ Values any_values() {
   return v;
 }
 
+std::string any_word() {
+  return *rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::elementOf(std::string("az09_-."))));
+}
+
 // Well formed as text; whether it can run does not matter here.
 Case any_case() {
   Case c;
@@ -59,6 +63,7 @@ Case any_case() {
   c.program.seed = *arbitrary<uint64_t>();
   c.integer_lane = *arbitrary<bool>();
   c.numerics = *arbitrary<bool>() ? Lane::kFast : Lane::kExact;
+  for (auto n = *inRange(0, 4); n > 0; --n) c.options[any_word()] = any_word();
   for (auto n = *inRange(1, 4); n > 0; --n) {
     Input input;
     input.shape = *rc::gen::container<std::vector<int64_t>>(inRange<int64_t>(0, 100));
@@ -106,7 +111,8 @@ std::string sealed(const std::string& text) {
 // Catches: a parser that crashes, loops, or skips what it does not know.
 TEST(TokenProperty, EditedTokensAreRefusedOrMeanWhatTheyPrint) {
   const std::string sound =
-      "v1:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;x0=f32[7x13]/1.0:normal(3)@[S0,I1x2]!;"
+      "v1:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;options=layers:1,optimizer:adamw-fused;x0=f32["
+      "7x13]/1.0:normal(3)@[S0,I1x2]!;"
       "x1=i64[2]:bits{1f.0}@[S0,S0]@1.0;v0=aten::mm(x0,x1);[v1,v2]=aten::x.y(t[x0,v0],none,true,-1,1.5,[1],"
       "f64);"
       "v3=lockstep::redistribute(v0,@[R,G0:1/2/3])";

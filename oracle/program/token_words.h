@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <limits>
 #include <string_view>
 
 namespace lockstep::oracle {
@@ -12,9 +11,8 @@ namespace lockstep::oracle {
 // In the order of ValueKind.
 inline constexpr std::array<std::string_view, 8> kValueKinds = {"normal", "uniform", "integers", "special",
                                                                 "index",  "zeros",   "ones",     "bits"};
-inline constexpr std::string_view kSuiteMarks = "_-.";
+inline constexpr std::string_view kSuiteMarks = "_-.";  // of options, too
 inline constexpr std::string_view kOpMarks = "_:.";
-inline constexpr double kPlainNan = std::numeric_limits<double>::quiet_NaN();
 
 // Letters, digits and `others`, and not nothing.
 inline bool is_word(std::string_view text, std::string_view others) {
