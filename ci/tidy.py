@@ -33,6 +33,7 @@ oracle/program: engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
 oracle/random: engine/values engine/stream oracle/ownership
 oracle/judge: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random
+oracle/reference: engine/values engine/stream oracle/random
 generators/space: engine/values oracle/program
 generators/program: engine/values engine/stream oracle/program oracle/random generators/space
 generators/ops: engine/values generators/program
