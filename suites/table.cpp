@@ -62,7 +62,7 @@ const std::vector<Suite>& table() {
       {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),
        false, train_case, judge_train, Flag::kTraining},
       {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
-       4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm},
+       4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm, check_golden, simpler_golden},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
        static_cast<int64_t>(faults().size()), true, fault_case, judge_fault, Flag::kFaults},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},
@@ -83,6 +83,11 @@ const Suite& find_suite(std::string_view name) {
     names += concat(names.empty() ? "" : ", ", s.name);
   }
   throw Error(concat("[suites] no suite is called '", name, "'; there are: ", names));
+}
+
+void check_case(const Suite& suite, const oracle::Case& c) {
+  if (suite.check != nullptr) return suite.check(c);
+  LOCKSTEP_CHECK(c.options.empty(), "[", suite.name, "] its cases have no options; take ';options=…' out");
 }
 
 Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {

@@ -68,6 +68,7 @@ void check_case(const oracle::Case& c) {
   LOCKSTEP_CHECK(c.mesh.size() <= suites::kMostRanks, "[replay] mesh ", c.mesh, " has ", c.mesh.size(),
                  " ranks, and one process hosts them all; use at most ", suites::kMostRanks);
   oracle::validate(c);
+  suites::check_case(suites::find_suite(c.suite), c);
   for (size_t i = 0; i < c.program.inputs.size(); ++i) check_size(c, i);
   try {
     oracle::SimulatedSource source;

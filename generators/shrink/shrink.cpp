@@ -141,11 +141,11 @@ std::vector<Case> candidates(const Case& c) {
 }
 
 Shrunk shrink(const Case& start, const std::function<bool(const Case&)>& still_fails, int64_t budget,
-              const std::function<void(const Case&)>& improved) {
+              Simpler simpler, const std::function<void(const Case&)>& improved) {
   Shrunk result{.smallest = start};
   for (bool found = true; found;) {
     found = false;
-    for (auto& candidate : candidates(result.smallest)) {
+    for (auto& candidate : simpler(result.smallest)) {
       if (result.tried == budget) return result;
       ++result.tried;
       if (!still_fails(candidate)) continue;

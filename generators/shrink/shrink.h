@@ -16,6 +16,8 @@ std::vector<int64_t> complexity(const oracle::Case& c);
 // values.
 // @post each is valid, runs on plain tensors, and has a smaller complexity
 std::vector<oracle::Case> candidates(const oracle::Case& c);
+// As candidates, of cases that are no Programs. @pre none leads back
+using Simpler = std::vector<oracle::Case> (*)(const oracle::Case& c);
 
 struct Shrunk {
   oracle::Case smallest;
@@ -24,10 +26,11 @@ struct Shrunk {
   bool minimal = false;  // no candidate fails any more; else the budget ended
 };
 
-// Greedy: takes the first candidate that fails alike, tells `improved`, and starts again from it.
+// Greedy: takes the first simpler case that fails alike, tells `improved`, and starts again from it.
 // `still_fails` is called at most `budget` times. @pre still_fails(start)
 Shrunk shrink(
     const oracle::Case& start, const std::function<bool(const oracle::Case&)>& still_fails, int64_t budget,
+    Simpler simpler = candidates,
     const std::function<void(const oracle::Case&)>& improved = [](const oracle::Case&) {});
 
 }  // namespace lockstep::generators

@@ -153,7 +153,7 @@ TEST(Shrink, keeps_its_budget_and_tells_each_improvement) {
     int64_t asked = 0;
     std::vector<Case> told;
     const auto result = shrink(
-        start, [&](const Case& c) { return ++asked, still_fails(c); }, budget,
+        start, [&](const Case& c) { return ++asked, still_fails(c); }, budget, candidates,
         [&](const Case& c) { told.push_back(c); });
     EXPECT_LE(asked, budget);
     EXPECT_EQ(asked, result.tried);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "suites/core/engine_under_test.h"
 #include "suites/core/outcome.h"
@@ -24,11 +25,18 @@ struct Suite {
   // Whether the law holds for this case. A pure function of the case, as far as the engine is deterministic.
   Outcome (*judge)(const oracle::Case& c, EngineUnderTest& engine);
   Flag needs = Flag::kNone;  // what an engine must have
+  // Of cases that are no Programs; null: they are, and have no options. check throws Error for a case that is
+  // none of the suite's; simpler has smaller ones, the boldest first, and leads nowhere back.
+  void (*check)(const oracle::Case& c) = nullptr;
+  std::vector<oracle::Case> (*simpler)(const oracle::Case& c) = nullptr;
 };
 
 std::span<const Suite> suites();
 // Throws Error that lists the names.
 const Suite& find_suite(std::string_view name);
+
+// Throws Error for a case of which the suite cannot judge anything.
+void check_case(const Suite& suite, const oracle::Case& c);
 
 // judge(), with everything the engine, the oracle or libtorch throws turned into an Outcome; a case that the
 // engine cannot run, by its profile, is left out.

@@ -29,6 +29,10 @@ std::string oracle_repeats(const oracle::Case& c) {
   return "";
 }
 
+generators::Simpler simpler_of(const Suite& suite) {
+  return suite.simpler == nullptr ? generators::candidates : suite.simpler;
+}
+
 const Failed* failed_in(const Outcome& outcome, const std::string& bucket) {
   const auto* f = std::get_if<Failed>(&outcome);
   return f != nullptr && f->bucket == bucket ? f : nullptr;
@@ -79,14 +83,14 @@ Minimal shrink_failure(const Suite& suite, const oracle::Case& c, const Failed& 
   const auto same_bucket = [&](const oracle::Case& candidate) {
     return failed_in(judge_safely(suite, candidate, engine), failure.bucket) != nullptr;
   };
-  const auto shrunk = generators::shrink(c, same_bucket, budget);
+  const auto shrunk = generators::shrink(c, same_bucket, budget, simpler_of(suite));
   return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
 }
 
 Minimal shrink_crash(const oracle::Case& c, const std::vector<std::string>& judge, int64_t budget) {
   const auto dies = [&](const oracle::Case& candidate) { return crashes(judge, candidate); };
   if (!dies(c)) return {c, 0, false};
-  const auto shrunk = generators::shrink(c, dies, budget);
+  const auto shrunk = generators::shrink(c, dies, budget, simpler_of(find_suite(c.suite)));
   return {shrunk.smallest, shrunk.accepted, !shrunk.minimal};
 }
 

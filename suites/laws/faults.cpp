@@ -52,7 +52,7 @@ Outcome found(const Trial& trial, int64_t cases, const oracle::Case& c, const Fa
   const Fault& fault = trial.fault;
   const auto shrunk = generators::shrink(
       c, [&](const oracle::Case& smaller) { return trial.failure(smaller, failure.bucket).has_value(); },
-      kShrinkBudget);
+      kShrinkBudget, trial.suite.simpler == nullptr ? generators::candidates : trial.suite.simpler);
   auto row = row_of(fault, cases);
   row.shrunk_ops = std::ssize(shrunk.smallest.program.calls);
   row.token = oracle::to_token(shrunk.smallest);

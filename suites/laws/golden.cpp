@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: what stock libtorch drew on a GPU is what the closed form, whole and cut over a mesh, and the
 // simulation draw. The case is an empty Program: its seed names the cell, its mesh is the one over which it
-// is cut. A cell that no GPU has recorded says so; the three then have each other alone.
+// is cut. A cell that no GPU has recorded says so; the three then have each other alone, and so they have in
+// a cell that was given another shape, by the option of that name.
 #include <ATen/ATen.h>
 
 #include "engine/random/random.h"
 #include "engine/values/error.h"
+#include "engine/values/spec.h"
+#include "generators/space/shapes.h"
 #include "oracle/random/random_simulation.h"
+#include "suites/core/engine_threw.h"
 #include "suites/golden/compare_golden.h"
 #include "suites/laws/laws.h"
 
@@ -59,9 +63,28 @@ std::string label(const Entry& e) {
   return concat("golden ", e.state(), ": ", e.cell.op, " ", dtype_name(e.cell.form.dtype));
 }
 
-Failed differs(const oracle::Case& c, const Entry& e, const std::string& text) {
-  auto f = failed("golden", "value", e.cell.op, placement_pattern({placements_for(e.cell, c.mesh)}),
-                  dtype_name(e.cell.form.dtype),
+// Throws Error for a Case that is none of this suite's.
+Entry entry_of(const oracle::Case& c) {
+  LOCKSTEP_CHECK(c.program.inputs.empty() && c.program.calls.empty(),
+                 "[golden] the token has a program; the golden is named by its seed");
+  if (!entries().error.empty()) throw Broken(entries().error);
+  const auto& all = entries().all;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Entry& x) { return x.key() == c.program.seed; });
+  LOCKSTEP_CHECK(found != all.end(), "[golden] ", golden_folder(),
+                 " does not hold the golden of this token; replay it with the files of its run");
+  auto entry = *found;
+  for (const auto& [name, text] : c.options) {
+    LOCKSTEP_CHECK(name == "shape", "[golden] no option '", name, "'; there is: shape");
+    entry.cell.form.shape = parse_shape(text);
+    entry.cell.form.stride = contiguous_strides(entry.cell.form.shape);
+    entry.golden.reset();
+  }
+  return entry;
+}
+
+Failed failure_of(const Entry& e, const char* verdict, const std::string& pattern, const std::string& text) {
+  auto f = failed("golden", verdict, e.cell.op, pattern, dtype_name(e.cell.form.dtype),
                   concat(to_string(e.cell), "\n", e.state(),
                          e.golden && !e.golden->source.empty() ? ": " + e.golden->source : "", "\n", text));
   f.labels = {label(e)};
@@ -82,6 +105,74 @@ std::string unlike(const DrawnCell& a, const DrawnCell& b) {
   throw Broken("[golden] bytes differ, elements do not");
 }
 
+Outcome judge_drawn(const oracle::Case& c, const Entry& e, const DrawnCell& simulated,
+                    const std::vector<int64_t>& at) {
+  const bool giant = is_giant(e.cell);
+  ClosedFormSource closed_form;
+  const auto closed =
+      in_engine([&] { return giant ? draw_samples(e.cell, at) : draw_plain(e.cell, closed_form); });
+  if (auto text = unlike(closed, simulated); !text.empty())
+    return failure_of(e, "simulation", "-", "closed form and simulation, " + text);
+  if (!giant && closed.values.numel() <= kMostCut) {
+    const auto cut = in_engine([&] { return draw_on_mesh(e.cell, c.mesh); });
+    if (auto text = unlike(closed, cut); !text.empty())
+      return failure_of(e, "cut", placement_pattern({placements_for(e.cell, c.mesh)}),
+                        "whole and cut, " + text);
+  }
+  Passed passed;
+  passed.labels = {label(e)};
+  passed.note = e.state();
+  if (!e.golden) return passed;
+  const auto verdict = compare_golden(*e.golden, closed);
+  if (!verdict.difference.empty()) return failure_of(e, "value", "-", verdict.difference);
+  if (verdict.same_to_digits) {
+    passed.verdict = dashboard::Verdict::kExpectedException;
+    passed.exceptions.push_back(
+        {"aten::" + e.cell.op, dtype_name(e.cell.form.dtype),
+         "stock computes it with approximate functions of the GPU: four digits agree"});
+  }
+  return passed;
+}
+
+// Keys of the goldens of the same draw of fewer elements, the smallest first.
+std::vector<uint64_t> smaller_entries(const Entry& e) {
+  std::vector<const Entry*> fit;
+  for (const auto& other : entries().all)
+    if (other.cell.op == e.cell.op && other.cell.arguments == e.cell.arguments &&
+        other.cell.form.dtype == e.cell.form.dtype && other.golden.has_value() == e.golden.has_value() &&
+        generators::numel(other.cell.form.shape) < generators::numel(e.cell.form.shape))
+      fit.push_back(&other);
+  std::stable_sort(fit.begin(), fit.end(), [](const Entry* a, const Entry* b) {
+    return generators::numel(a->cell.form.shape) < generators::numel(b->cell.form.shape);
+  });
+  std::vector<uint64_t> keys;
+  for (const auto* other : fit) keys.push_back(other->key());
+  return keys;
+}
+
+// Each of the numbers replaced by smaller ones.
+std::vector<std::vector<int64_t>> with_smaller(const std::vector<int64_t>& numbers) {
+  std::vector<std::vector<int64_t>> all;
+  for (size_t d = 0; d < numbers.size(); ++d)
+    for (const int64_t n : {int64_t{1}, int64_t{2}, numbers[d] / 2, numbers[d] - 1})
+      if (n >= 1 && n < numbers[d]) {
+        all.push_back(numbers);
+        all.back()[d] = n;
+      }
+  return all;
+}
+
+std::vector<DeviceMesh> smaller_meshes(const DeviceMesh& mesh) {
+  std::vector<DeviceMesh> all;
+  for (size_t d = 0; d < mesh.shape().size() && mesh.ndim() > 1; ++d) {
+    auto shape = mesh.shape();
+    shape.erase(shape.begin() + static_cast<ptrdiff_t>(d));
+    all.emplace_back(shape);
+  }
+  for (const auto& shape : with_smaller(mesh.shape())) all.emplace_back(shape);
+  return all;
+}
+
 }  // namespace
 
 int64_t golden_cases() {
@@ -97,39 +188,34 @@ oracle::Case golden_case(uint64_t, int64_t index) {
   return c;
 }
 
+void check_golden(const oracle::Case& c) {
+  if (entries().error.empty()) entry_of(c);  // else nothing is wrong with the token
+}
+
+std::vector<oracle::Case> simpler_golden(const oracle::Case& c) {
+  const auto e = entry_of(c);
+  std::vector<oracle::Case> simpler;
+  const auto add = [&](const auto& change) { change(simpler.emplace_back(c)); };
+  for (const auto& other : smaller_entries(e))
+    if (c.options.empty()) add([&](oracle::Case& made) { made.program.seed = other; });
+  for (const auto& mesh : smaller_meshes(c.mesh)) add([&](oracle::Case& made) { made.mesh = mesh; });
+  for (const auto& shape : with_smaller(e.cell.form.shape))
+    add([&](oracle::Case& made) { made.options["shape"] = shape_text(shape); });
+  return simpler;
+}
+
+// The oracle draws first: what it refuses is no case. What the engine throws then is a failure.
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest&) {
-  if (!entries().error.empty()) return HarnessBroken{entries().error};
-  const auto& all = entries().all;
-  const auto e =
-      std::find_if(all.begin(), all.end(), [&](const Entry& x) { return x.key() == c.program.seed; });
-  if (e == all.end())
-    return HarnessBroken{
-        concat("[golden] ", golden_folder(),
-               " does not hold the golden of this token; replay it with the files of its run")};
-  const bool giant = is_giant(e->cell);
-  const auto at = e->golden ? e->golden->at : giant ? samples_of(e->cell) : std::vector<int64_t>{};
-  ClosedFormSource closed_form;
+  const auto e = entry_of(c);
+  const bool giant = is_giant(e.cell);
+  const auto at = e.golden ? e.golden->at : giant ? samples_of(e.cell) : std::vector<int64_t>{};
   oracle::SimulatedSource simulation;
-  const auto closed = giant ? draw_samples(e->cell, at) : draw_plain(e->cell, closed_form);
-  const auto simulated = giant ? simulate_samples(e->cell, at) : draw_plain(e->cell, simulation);
-  if (auto text = unlike(closed, simulated); !text.empty())
-    return differs(c, *e, "closed form and simulation, " + text);
-  if (!giant && closed.values.numel() <= kMostCut)
-    if (auto text = unlike(closed, draw_on_mesh(e->cell, c.mesh)); !text.empty())
-      return differs(c, *e, "whole and cut, " + text);
-  Passed passed;
-  passed.labels = {label(*e)};
-  passed.note = e->state();
-  if (!e->golden) return passed;
-  const auto verdict = compare_golden(*e->golden, closed);
-  if (!verdict.difference.empty()) return differs(c, *e, verdict.difference);
-  if (verdict.same_to_digits) {
-    passed.verdict = dashboard::Verdict::kExpectedException;
-    passed.exceptions.push_back(
-        {"aten::" + e->cell.op, dtype_name(e->cell.form.dtype),
-         "stock computes it with approximate functions of the GPU: four digits agree"});
+  const auto simulated = giant ? simulate_samples(e.cell, at) : draw_plain(e.cell, simulation);
+  try {
+    return judge_drawn(c, e, simulated, at);
+  } catch (const EngineThrew& thrown) {
+    return failure_of(e, "exception", "-", thrown.what());
   }
-  return passed;
 }
 
 }  // namespace lockstep::suites

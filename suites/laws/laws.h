@@ -25,6 +25,8 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine);
 int64_t golden_cases();
 oracle::Case golden_case(uint64_t run_seed, int64_t index);
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);
+void check_golden(const oracle::Case& c);
+std::vector<oracle::Case> simpler_golden(const oracle::Case& c);
 
 // Plants one fault beside a clean engine, and looks for a case that tells them apart.
 Outcome look_for(const Fault& fault, EngineUnderTest& clean, Lane numerics = Lane::kExact);
