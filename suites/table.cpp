@@ -59,8 +59,10 @@ const std::vector<Suite>& table() {
        kEndless, false, generated<"edges">, judge_program},
       {"cache", "an op gives the same bits whatever was decided before", 4, kEndless, false,
        generated<"cache">, judge_cache},
-      {"train", "a training step on a mesh is what one device computes from the same state", 1, train_cases(),
-       false, train_case, judge_train, Flag::kTraining},
+      {"train",
+       "a training step on a mesh is what one device computes from the same state, and that what the papers' "
+       "formulas say",
+       1, train_cases(), false, train_case, judge_train, Flag::kTraining, check_train, simpler_train},
       {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
        4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm, check_golden, simpler_golden},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,

@@ -30,7 +30,7 @@ using suites::TrainStep;
 
 struct Flags {
   TrainOptions train;
-  std::string data, mesh, dtype = "f32", policy = "single-device", numerics = "exact";
+  std::string data, mesh, dtype = "f32", optimizer = "adamw", policy = "single-device", numerics = "exact";
   std::string device, db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
   int64_t jobs = 0;
@@ -52,6 +52,7 @@ TrainOptions options_of(const Flags& flags) {
   auto options = flags.train;
   options.numerics = flags.lane();
   options.dtype = parse_dtype(flags.dtype);
+  options.optimizer = suites::parse_optimizer(flags.optimizer);
   if (!flags.device.empty()) options.device = parse_device_model(flags.device);
   return options;
 }
@@ -192,6 +193,7 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
   app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--optimizer", flags.optimizer, "adamw (default), adamw-fused or sgd");
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");

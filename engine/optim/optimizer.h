@@ -65,8 +65,13 @@ class Sgd {
   void zero_grad() { optim::zero_grad(parameters_); }
   void set_lr(double lr) { options_.lr = lr; }
 
+  // One buffer for each parameter: undefined until its first step, as torch's, and for ever without momentum.
+  const Tensors& momentum() const { return momentum_; }
+  // @pre placed as the parameters are
+  void load_momentum(Tensors momentum) { momentum_ = std::move(momentum); }
+
  private:
-  Tensors parameters_, momentum_;  // undefined until the first step, as torch's
+  Tensors parameters_, momentum_;
   SgdOptions options_;
 };
 

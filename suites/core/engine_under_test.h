@@ -56,6 +56,8 @@ struct EngineRefusal : NotBuilt {
   std::string op, why;
 };
 
+struct TrainFault;  // suites/train
+
 class EngineUnderTest {
  public:
   virtual ~EngineUnderTest() = default;
@@ -69,6 +71,8 @@ class EngineUnderTest {
   // Who draws in the plain run that judges it: the oracle's simulation, unless a planted fault is on that
   // side.
   virtual std::unique_ptr<RandomSource> plain_source() { return std::make_unique<oracle::SimulatedSource>(); }
+  // What is wrong in the trainings that a suite runs by itself: null, unless a fault is planted there.
+  virtual const TrainFault* train_fault() const { return nullptr; }
 };
 using EnginePtr = std::unique_ptr<EngineUnderTest>;
 

@@ -33,6 +33,7 @@ class Observing : public EngineUnderTest {
   const EngineProfile& profile() const override { return engine_.profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
   std::unique_ptr<RandomSource> plain_source() override { return engine_.plain_source(); }
+  const TrainFault* train_fault() const override { return engine_.train_fault(); }
 
  private:
   EngineUnderTest& engine_;

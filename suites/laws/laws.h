@@ -21,6 +21,8 @@ oracle::Case fault_case(uint64_t run_seed, int64_t index);
 int64_t train_cases();
 oracle::Case train_case(uint64_t run_seed, int64_t index);
 Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine);
+void check_train(const oracle::Case& c);
+std::vector<oracle::Case> simpler_train(const oracle::Case& c);
 
 int64_t golden_cases();
 oracle::Case golden_case(uint64_t run_seed, int64_t index);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: a training step of a small model on a mesh computes what one device computes from the same state, in
-// bits or with proof. The case is an empty Program: its mesh trains, its seed is the run's.
+// Two laws. A training step of a small model on a mesh computes what one device computes from the same state,
+// in bits or with proof. And what one device computes is what the papers' formulas say, by code that shares
+// nothing with the model and the optimizers. train_case.h says what a case is.
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
+#include "suites/core/engine_threw.h"
 #include "suites/engines/counting_world.h"
 #include "suites/laws/laws.h"
+#include "suites/laws/train_case.h"
+#include "suites/train/formula_judgement.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"
 #include "suites/train/trainer.h"
@@ -13,65 +17,123 @@
 namespace lockstep::suites {
 namespace {
 
-constexpr const char* kMeshes[] = {"tp:1", "tp:2", "dp:2,tp:2", "tp:3", "dp:2", "tp:4"};
-constexpr int64_t kSteps = 3;
+struct Row {
+  const char* mesh;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+};
+constexpr Row kRows[] = {
+    {"tp:1"},
+    {"tp:2"},
+    {"dp:2,tp:2"},
+    {"tp:3"},
+    {"dp:2"},
+    {"tp:4"},
+    {"tp:2", OptimizerKind::kFusedAdamW},
+    {"dp:2,tp:2", OptimizerKind::kSgd},
+    {"tp:3", OptimizerKind::kSgd},
+    {"dp:2", OptimizerKind::kFusedAdamW},
+};
 
-// Small enough for seconds; "odd" divides by neither 4 nor 8.
-TrainOptions options_of(const oracle::Case& c) {
-  TrainOptions options;
-  options.numerics = c.numerics;
-  options.preset = c.mesh.size() == 3 ? "odd" : "tiny";
-  options.steps = kSteps;
-  options.batch = 2;
-  options.sequence = 8;
-  options.seed = c.program.seed;
-  options.device = c.device;
-  options.mesh = c.mesh;
-  return options;
+struct Judged {
+  Passed passed;
+  std::optional<Failed> failure;
+};
+
+Failed failure_of(const TrainOptions& options, const std::string& verdict, const std::string& op,
+                  const std::string& pattern, const std::string& text) {
+  return failed("train", verdict, op, pattern.empty() ? "-" : pattern, dtype_name(options.dtype), text);
+}
+
+Failed exception(const TrainOptions& options, const EngineThrew& e) {
+  return failure_of(options, "exception", e.op, "", e.what());
+}
+
+void add_step(const TrainOptions& options, const StepJudgement& step, Judged& judged) {
+  auto& passed = judged.passed;
+  passed.verdict = std::max(passed.verdict, step.verdict);
+  passed.forgiven.insert(passed.forgiven.end(), step.forgiven.begin(), step.forgiven.end());
+  const auto text = concat("step ", step.step, ": ", step.text);
+  if (step.verdict >= dashboard::Verdict::kNondeterministic)
+    judged.failure = failure_of(options, dashboard::name(step.verdict), step.op, step.pattern, text);
+  else if (step.verdict != dashboard::Verdict::kEqual)
+    passed.note += concat(passed.note.empty() ? "" : "\n", text);
+}
+
+// The first law: it makes a World of its own, which counts what the steps move. What the judge moves when it
+// runs a step again is not counted.
+Judged judge_sharding(const TrainOptions& options, const std::string& text) {
+  Traffic traffic;
+  auto counted = options;
+  counted.world = counting(local_world(options.mesh->size()), traffic);
+  Judged judged;
+  std::exception_ptr broken;
+  TrainObserver observer;
+  observer.wants_state = [&](int64_t) { return !judged.failure && !broken; };
+  observer.goes_on = [&](const TrainStep&) { return !judged.failure && !broken; };
+  observer.on_state = [&](const TrainState& before, const TrainStep& step) {
+    try {
+      add_step(options, judge_step(options, text, before, step), judged);
+    } catch (const EngineThrew& e) {
+      judged.failure = exception(options, e);
+    } catch (...) {
+      broken = std::current_exception();
+    }
+  };
+  try {
+    in_engine([&] { train(counted, text, observer); });
+  } catch (const EngineThrew& e) {
+    judged.failure = exception(options, e);
+  }
+  if (broken) std::rethrow_exception(broken);
+  judged.passed.bytes_moved = traffic.bytes;
+  return judged;
+}
+
+// The second law. What is found is of no placement.
+void judge_formulas(const TrainOptions& options, const std::string& text, Judged& judged) {
+  auto& note = judged.passed.note;
+  try {
+    const auto formulas = judge_formulas(options, text);
+    note += concat(note.empty() ? "" : "\n", "formulas: ", formulas.text);
+    if (!formulas.holds()) judged.failure = failure_of(options, formulas.question, "", "", note);
+  } catch (const EngineThrew& e) {
+    judged.failure = exception(options, e);
+  }
 }
 
 }  // namespace
 
 int64_t train_cases() {
-  return static_cast<int64_t>(std::size(kMeshes));
+  return static_cast<int64_t>(std::size(kRows));
 }
 
 oracle::Case train_case(uint64_t run_seed, int64_t index) {
   oracle::Case c;
   c.suite = "train";
-  c.mesh = parse_mesh(kMeshes[index]);
+  c.mesh = parse_mesh(kRows[index].mesh);
   c.program.seed = run_seed;
+  if (kRows[index].optimizer != OptimizerKind::kAdamW) c.options["optimizer"] = name(kRows[index].optimizer);
   return c;
 }
 
-// A training is no Program that an engine under test could run: it makes a World of its own, which counts
-// what the steps move. What the judge moves when it runs a step again is not counted.
-Outcome judge_train(const oracle::Case& c, EngineUnderTest&) {
-  const auto options = options_of(c);
-  Traffic traffic;
-  auto counted = options;
-  counted.world = counting(local_world(c.mesh.size()), traffic);
+void check_train(const oracle::Case& c) {
+  training_of(c);
+}
+
+std::vector<oracle::Case> simpler_train(const oracle::Case& c) {
+  return simpler_trainings(c);
+}
+
+// A training is no Program that an engine under test could run.
+Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine) {
+  auto options = training_of(c);
+  options.fault = engine.train_fault();
   const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
-  Passed passed;
-  std::optional<Failed> failure;
-  TrainObserver observer;
-  observer.wants_state = [](int64_t) { return true; };
-  observer.on_state = [&](const TrainState& before, const TrainStep& step) {
-    if (failure) return;
-    const auto judgement = judge_step(options, text, before, step);
-    passed.verdict = std::max(passed.verdict, judgement.verdict);
-    passed.forgiven.insert(passed.forgiven.end(), judgement.forgiven.begin(), judgement.forgiven.end());
-    if (judgement.verdict >= dashboard::Verdict::kNondeterministic)
-      failure = failed("train", dashboard::name(judgement.verdict), "", to_string(c.mesh),
-                       dtype_name(options.dtype), concat("step ", judgement.step, ": ", judgement.text));
-    else if (judgement.verdict != dashboard::Verdict::kEqual)
-      passed.note += concat(passed.note.empty() ? "" : "\n", "step ", judgement.step, ": ", judgement.text);
-  };
-  train(counted, text, observer);
-  passed.bytes_moved = traffic.bytes;
-  if (!failure) return passed;
-  failure->bytes_moved = traffic.bytes;
-  return *failure;
+  auto judged = judge_sharding(options, text);
+  if (!judged.failure) judge_formulas(options, text, judged);
+  if (!judged.failure) return judged.passed;
+  judged.failure->bytes_moved = judged.passed.bytes_moved;
+  return *judged.failure;
 }
 
 }  // namespace lockstep::suites

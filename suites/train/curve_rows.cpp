@@ -34,6 +34,7 @@ dashboard::Curve curve_row(const TrainOptions& run, const std::string& lane) {
   const auto [policy, varied] = policy_of(run);
   return {.name = run_name(run),
           .model = concat(run.model, " ", run.preset, " ", run.batch, "x", run.sequence,
+                          run.optimizer == OptimizerKind::kAdamW ? "" : concat(", ", name(run.optimizer)),
                           policy == RandomPolicy::kIndexed ? ", indexed numbers" : ""),
           .variant = name(varied),
           .mesh = run.mesh ? to_string(*run.mesh) : "",

@@ -78,8 +78,14 @@ std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& o, int64_t ranks) {
   const bool even_heads = o.heads % ranks == 0 && o.kv_heads % ranks == 0;
   const auto whole = even_heads ? std::nullopt : std::optional<Placement>(Replicate{});
   const Placement sequence = Shard{1}, heads = Shard{1};
-  return {
+  std::vector<nn::ParallelPlan> plan = {
       {"embed_tokens", nn::vocabulary_parallel(sequence)},
+      {"norm", nn::sequence_parallel()},
+      {"lm_head", nn::colwise_parallel()},
+      {"loss", {{{"classes", Shard{0}}}, {}, std::nullopt}},
+  };
+  if (o.layers == 0) return plan;
+  const std::vector<nn::ParallelPlan> of_layers = {
       {"layers.*.self_attn", nn::placed({Replicate{}})},
       {"layers.*.self_attn.o_proj", nn::rowwise_parallel(sequence)},
       {"layers.*.self_attn.*_proj", nn::colwise_parallel(Replicate{}, whole)},
@@ -88,10 +94,9 @@ std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& o, int64_t ranks) {
       {"layers.*.mlp.down_proj", nn::rowwise_parallel(sequence)},
       {"layers.*.mlp.*_proj", nn::colwise_parallel()},
       {"layers.*norm", nn::sequence_parallel()},
-      {"norm", nn::sequence_parallel()},
-      {"lm_head", nn::colwise_parallel()},
-      {"loss", {{{"classes", Shard{0}}}, {}, std::nullopt}},
   };
+  plan.insert(plan.end(), of_layers.begin(), of_layers.end());
+  return plan;
 }
 
 Placements batch_placements(const DeviceMesh& mesh) {

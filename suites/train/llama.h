@@ -1,29 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LLaMA-3 architecture (RMSNorm, rotary embedding, grouped-query attention, SwiGLU) with dropout, its
-// small presets, and its parallel plan. The model is the same code on plain and on distributed tensors.
+// The LLaMA-3 architecture (RMSNorm, rotary embedding, grouped-query attention, SwiGLU) with dropout, and its
+// parallel plan. The model is the same code on plain and on distributed tensors.
 #pragma once
-#include <string_view>
-
 #include "engine/nn/blocks.h"
 #include "engine/nn/parallel.h"
+#include "suites/train/llama_options.h"
 
 namespace lockstep::suites {
-
-struct LlamaOptions {
-  int64_t hidden = 128, layers = 2;
-  int64_t heads = 16, kv_heads = 8;
-  int64_t mlp = 250, vocabulary = 257;
-  int64_t max_sequence = 128;
-  double rope_base = 500000, norm_eps = 1e-5;
-  double dropout = 0.1;
-  at::ScalarType dtype = at::kFloat;
-};
-
-// "tiny": MLP and vocabulary divide unevenly; "odd": hidden 90, heads 6, kv heads 3, nothing divides by 4
-// or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
-// that lists the presets.
-LlamaOptions llama_preset(std::string_view name);
-int64_t parameter_count(const LlamaOptions& options);  // elements of all parameters
 
 class LlamaLayer : public nn::Module {
  public:

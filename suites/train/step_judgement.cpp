@@ -9,6 +9,7 @@
 #include "engine/values/error.h"
 #include "oracle/judge/check.h"
 #include "oracle/plain/recording.h"
+#include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/train/trainer.h"
 
@@ -35,8 +36,8 @@ struct Pairs {
   void add_state(const Trainer& a, const Trainer& b) {
     add(a.model().named_parameters(), b.model().named_parameters());
     add(a.model().named_buffers(), b.model().named_buffers());
-    add(a.optimizer().exp_avg, b.optimizer().exp_avg);
-    add(a.optimizer().exp_avg_sq, b.optimizer().exp_avg_sq);
+    const auto of_a = a.optimizer(), of_b = b.optimizer();
+    for (size_t k = 0; k < of_a.moments.size(); ++k) add(of_a.moments[k], of_b.moments[k]);
   }
 };
 
@@ -45,6 +46,17 @@ std::vector<oracle::Start> starts_of(const Pairs& pairs) {
   for (size_t i = 0; i < pairs.plain.size(); ++i)
     starts.push_back({pairs.plain[i], std::make_shared<const Spec>(spec(pairs.distributed[i])), {}});
   return starts;
+}
+
+StepJudgement mismatch_at(int64_t step, const oracle::Judgement& judgement, const Timeline& timeline) {
+  const auto& mismatch = *judgement.mismatch;
+  std::vector<Placements> placements;
+  if (mismatch.entry < timeline.size()) {
+    const auto& entry = timeline[mismatch.entry];
+    for (const auto& r : entry.inputs.empty() ? entry.outputs : entry.inputs)
+      if (r.spec) placements.push_back(r.spec->placements());
+  }
+  return {step, Verdict::kDifferent, oracle::describe(judgement), mismatch.op, placement_pattern(placements)};
 }
 
 std::vector<oracle::Final> finals_of(const Pairs& pairs) {
@@ -64,9 +76,14 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   auto one_device = options;
   one_device.mesh.reset();
   Trainer mesh(options), plain(one_device);
-  mesh.load(before);
-  plain.load(before);
-  const auto placed = mesh.batch(text, measured.step), whole = plain.batch(text, measured.step);
+  in_engine([&] {
+    mesh.load(before);
+    plain.load(before);
+  });
+  const auto batch = [&](const Trainer& of) {
+    return in_engine([&] { return of.batch(text, measured.step); });
+  };
+  const auto placed = batch(mesh), whole = batch(plain);
   Pairs starts;
   starts.add_state(plain, mesh);
   starts.add(whole.tokens, placed.tokens);
@@ -77,14 +94,14 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   Trainer::Result expected, actual;
   {
     const oracle::RecordingScope recorder(recording);
-    expected = plain.step(whole);
+    expected = in_engine([&] { return plain.step(whole); });
   }
   const auto random_after = generator().state;
   generator().state = before.random;
   Timeline timeline;
   {
     const TimelineScope log(timeline);
-    actual = mesh.step(placed);
+    actual = in_engine([&] { return mesh.step(placed); });
   }
   if (generator().state != random_after)
     return {measured.step, Verdict::kDifferent, "the random stream ends elsewhere than on one device"};
@@ -99,9 +116,9 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   finals.add_state(plain, mesh);
   const auto judgement =
       oracle::check(recording, timeline, start_records, finals_of(finals), options.numerics);
-  if (judgement.mismatch) return {measured.step, Verdict::kDifferent, oracle::describe(judgement)};
+  if (judgement.mismatch) return mismatch_at(measured.step, judgement, timeline);
   auto passed = passed_with(judgement);
-  return {measured.step, passed.verdict, oracle::describe(judgement), std::move(passed.forgiven)};
+  return {measured.step, passed.verdict, oracle::describe(judgement), "", "", std::move(passed.forgiven)};
 }
 
 }  // namespace lockstep::suites

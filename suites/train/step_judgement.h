@@ -18,12 +18,14 @@ struct StepJudgement {
   int64_t step = 0;
   // equal, explained (three kinds), nondeterministic, different
   dashboard::Verdict verdict = dashboard::Verdict::kEqual;
-  std::string text;  // what differs, or why it may
+  std::string text;             // what differs, or why it may
+  std::string op{}, pattern{};  // of what differs: the op and its kinds of placement, where they are known
   std::vector<dashboard::ForgivenRow> forgiven{};
 };
 
 // Runs step `measured.step` again from `before`, on options.mesh with a timeline and on one device with a
 // recording. The run on the mesh must repeat the measured bits. The thread's random stream is left as it was.
+// Throws EngineThrew.
 StepJudgement judge_step(const TrainOptions& options, std::string_view text, const TrainState& before,
                          const TrainStep& measured);
 

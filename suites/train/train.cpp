@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -57,22 +58,52 @@ void observed(const TrainObserver& observer, int64_t step, const std::function<v
   observer.on_timeline(step, timeline);
 }
 
-void check_preset(const TrainOptions& o) {
-  const auto model = llama_preset(o.preset);
+void check_sizes(const TrainOptions& o) {
+  const auto model = model_options(o);
+  for (const int64_t n : {model.hidden, model.heads, model.kv_heads, model.mlp, model.vocabulary})
+    LOCKSTEP_CHECK(n > 0, "[train] hidden, heads, kv heads, mlp and vocabulary must be above 0; got ",
+                   model.hidden, ", ", model.heads, ", ", model.kv_heads, ", ", model.mlp, ", ",
+                   model.vocabulary);
+  LOCKSTEP_CHECK(model.layers >= 0 && model.hidden % model.heads == 0 && model.heads % model.kv_heads == 0,
+                 "[train] hidden must be divisible by heads and heads by kv heads, and layers be 0 or more; "
+                 "got hidden ",
+                 model.hidden, ", heads ", model.heads, ", kv heads ", model.kv_heads, ", layers ",
+                 model.layers);
   const auto parameters = static_cast<double>(parameter_count(model));
   const auto bytes = parameters * 4 * static_cast<double>(c10::elementSize(o.dtype));
-  LOCKSTEP_CHECK(o.preset != "8b", "[train] preset 8b has ", std::round(parameters / 1e8) / 10,
+  LOCKSTEP_CHECK(o.sizes || o.preset != "8b", "[train] preset 8b has ", std::round(parameters / 1e8) / 10,
                  " billion parameters: with gradients and AdamW's two moments ", std::round(bytes / 1e9),
                  " GB in ", dtype_name(o.dtype),
                  " before any activation. It is for lockstep init, which draws it module by module; choose "
                  "tiny or odd");
 }
 
+constexpr std::array kOptimizers = {"adamw", "adamw-fused", "sgd"};
+
 }  // namespace
+
+const char* name(OptimizerKind kind) {
+  return kOptimizers.at(static_cast<size_t>(kind));
+}
+
+OptimizerKind parse_optimizer(std::string_view text) {
+  const auto found = std::find(kOptimizers.begin(), kOptimizers.end(), text);
+  LOCKSTEP_CHECK(found != kOptimizers.end(), "[train] no optimizer '", text,
+                 "'; there are: adamw, adamw-fused, sgd");
+  return static_cast<OptimizerKind>(found - kOptimizers.begin());
+}
+
+LlamaOptions model_options(const TrainOptions& options) {
+  auto model = options.sizes ? *options.sizes : llama_preset(options.preset);
+  model.max_sequence = options.sequence;
+  model.dropout = options.dropout;
+  model.dtype = options.dtype;
+  return model;
+}
 
 void check_options(const TrainOptions& o) {
   LOCKSTEP_CHECK(o.model == "llama", "[train] no model '", o.model, "'; there is: llama");
-  check_preset(o);
+  check_sizes(o);
   LOCKSTEP_CHECK(o.steps > 0 && o.batch > 0 && o.sequence > 0,
                  "[train] steps, batch and sequence must be above 0; got ", o.steps, ", ", o.batch, ", ",
                  o.sequence);

@@ -16,16 +16,27 @@
 #include "engine/values/device_mesh.h"
 #include "engine/values/timeline.h"
 #include "engine/world/world.h"
+#include "suites/train/llama_options.h"
 
 namespace lockstep::suites {
 
+// AdamW with betas of 0.9 and 0.95 and eps of 1e-8, over the _foreach_ ops or as the one fused op; SGD with a
+// momentum of 0.9.
+enum class OptimizerKind { kAdamW, kFusedAdamW, kSgd };
+const char* name(OptimizerKind kind);  // "adamw", "adamw-fused", "sgd"
+// Throws Error that lists the names.
+OptimizerKind parse_optimizer(std::string_view name);
+
+struct TrainFault;
+
 struct TrainOptions {
   std::string model = "llama", preset = "tiny";
+  std::optional<LlamaOptions> sizes;  // none: the preset's; dropout, sequence and dtype are those below
   int64_t steps = 200;
   int64_t batch = 8, sequence = 128;
   double dropout = 0.1;
   double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
-  bool fused_optimizer = false;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
   c10::ScalarType dtype = c10::ScalarType::Float;
   uint64_t seed = 0;
   DeviceModel device;
@@ -36,6 +47,7 @@ struct TrainOptions {
   WorldPtr world;                // of the mesh; null: this process hosts every rank
   Lane numerics = Lane::kExact;  // in which a step is judged; the process is in it
   RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
+  const TrainFault* fault = nullptr;  // planted, in every run of these options
 };
 
 // Hash over the bits of all losses and norms so far; equal chains mean equal runs.
@@ -78,6 +90,8 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
 
 // Throws what train would throw for these options, before anything runs.
 void check_options(const TrainOptions& options);
+// Of the model that is trained.
+LlamaOptions model_options(const TrainOptions& options);
 
 // Loss and norm as bits; the other fields are left.
 TrainStep measure(const TrainOptions& options, const at::Tensor& loss, const at::Tensor& norm);

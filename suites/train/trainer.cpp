@@ -6,16 +6,14 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/ownership.h"
+#include "suites/train/train_fault.h"
 
 namespace lockstep::suites {
 namespace {
 
-LlamaOptions model_options(const TrainOptions& options) {
-  auto model = llama_preset(options.preset);
-  model.max_sequence = options.sequence;
-  model.dropout = options.dropout;
-  model.dtype = options.dtype;
-  return model;
+TrainOptions with_fault(TrainOptions options) {
+  if (options.fault && options.fault->options) options.fault->options(options);
+  return options;
 }
 
 // A copy of the global value, put together by the oracle from every rank's local.
@@ -30,10 +28,12 @@ at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::s
 
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options) : options_(options), model_(model_options(options)) {
-  if (!options.mesh) return;
-  mesh_ = init_device_mesh(options.mesh->shape(), options.mesh->names(), options.world);
-  parallelize_llama(model_, model_options(options), *mesh_);
+Trainer::Trainer(const TrainOptions& options)
+    : options_(with_fault(options)), model_(model_options(options_)) {
+  if (options_.fault && options_.fault->model) options_.fault->model(model_);
+  if (!options_.mesh) return;
+  mesh_ = init_device_mesh(options_.mesh->shape(), options_.mesh->names(), options_.world);
+  parallelize_llama(model_, model_options(options_), *mesh_);
 }
 
 void Trainer::seed_stream(uint64_t part) const {
@@ -48,11 +48,7 @@ std::optional<RandomScope> Trainer::plain_draws(RandomPolicy policy) {
 }
 
 void Trainer::make_optimizer() {
-  const optim::AdamWOptions settings{.lr = options_.lr,
-                                     .beta2 = 0.95,
-                                     .weight_decay = options_.weight_decay,
-                                     .fused = options_.fused_optimizer};
-  optimizer_.emplace(model_.parameters(), settings);
+  optimizer_.emplace(model_.parameters(), options_);
 }
 
 void Trainer::init() {
@@ -66,13 +62,13 @@ void Trainer::init() {
 
 void Trainer::load(const TrainState& state) {
   nn::make_buffers(model_);
-  optim::AdamWState optimizer{{}, {}, state.optimizer.steps};
+  OptimizerState optimizer{std::vector<nn::Tensors>(state.optimizer.moments.size()), state.optimizer.steps};
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
     const auto value = placed_like(state.parameters.at(i), parameter);
     model_.set_parameter(path, mesh_ ? lockstep::parameter(value) : value.requires_grad_());
-    optimizer.exp_avg.push_back(placed_like(state.optimizer.exp_avg.at(i), parameter));
-    optimizer.exp_avg_sq.push_back(placed_like(state.optimizer.exp_avg_sq.at(i), parameter));
+    for (size_t k = 0; k < optimizer.moments.size(); ++k)
+      optimizer.moments[k].push_back(placed_like(state.optimizer.moments[k].at(i), parameter));
     ++i;
   }
   make_optimizer();
@@ -81,15 +77,14 @@ void Trainer::load(const TrainState& state) {
 }
 
 TrainState Trainer::state() const {
-  TrainState state;
-  state.random = generator().state;
-  state.optimizer.steps = optimizer().steps;
+  const auto now = optimizer();
+  TrainState state{generator().state, {}, {std::vector<nn::Tensors>(now.moments.size()), now.steps}, ""};
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
     const auto copy = [&](const at::Tensor& t) { return global_copy(t, path, state.disagreement); };
     state.parameters.push_back(copy(parameter));
-    state.optimizer.exp_avg.push_back(copy(optimizer().exp_avg.at(i)));
-    state.optimizer.exp_avg_sq.push_back(copy(optimizer().exp_avg_sq.at(i)));
+    for (size_t k = 0; k < now.moments.size(); ++k)
+      state.optimizer.moments[k].push_back(copy(now.moments[k].at(i)));
     ++i;
   }
   return state;
@@ -106,16 +101,21 @@ at::Tensor Trainer::placed_like(const at::Tensor& value, const at::Tensor& param
 
 Batch Trainer::batch(std::string_view text, int64_t step) const {
   const auto global = make_batch(text, options_.seed, step, options_.batch, options_.sequence);
-  return {placed(global.tokens), placed(global.targets)};
+  const auto vocabulary = model_options(options_).vocabulary;
+  const auto folded = [&](const at::Tensor& tokens) {
+    return vocabulary > kBeginToken ? tokens : tokens.remainder(vocabulary);
+  };
+  return {placed(folded(global.tokens)), placed(folded(global.targets))};
 }
 
 Trainer::Result Trainer::step(const Batch& batch) {
   const RandomPolicyScope policy(options_.drop);
   const auto plain = plain_draws(options_.drop);
-  optimizer_->zero_grad();
+  optim::zero_grad(model_.parameters());
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();
   const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
+  if (options_.fault && options_.fault->update) options_.fault->update(model_.parameters(), *optimizer_);
   optimizer_->step();
   return {loss.detach(), norm};
 }

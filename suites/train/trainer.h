@@ -5,10 +5,10 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/optim/optimizer.h"
 #include "engine/stream/random_source.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/train/llama.h"
+#include "suites/train/optimizer.h"
 #include "suites/train/text.h"
 #include "suites/train/train.h"
 
@@ -18,14 +18,14 @@ namespace lockstep::suites {
 struct TrainState {
   RandomState random;
   nn::Tensors parameters;  // in the order of named_parameters()
-  optim::AdamWState optimizer;
+  OptimizerState optimizer;
   // Not empty: replicas that hold other bits than their fellows, or locals that do not fit, and where.
   std::string disagreement;
 };
 
 class Trainer {
  public:
-  // The model is placed and has no values: init() or load() gives them. @pre options outlive the Trainer
+  // The model is placed and has no values: init() or load() gives them.
   explicit Trainer(const TrainOptions& options);
 
   // First values from the stream, which then starts anew for dropout: so a policy for one of the two does not
@@ -34,7 +34,7 @@ class Trainer {
   void load(const TrainState& state);
   TrainState state() const;
 
-  // The global batch of a step, placed.
+  // The global batch of a step, placed; tokens that a small vocabulary lacks are those of the same remainder.
   Batch batch(std::string_view text, int64_t step) const;
 
   struct Result {
@@ -44,7 +44,7 @@ class Trainer {
   Result step(const Batch& batch);
 
   const nn::Module& model() const { return model_; }
-  const optim::AdamWState& optimizer() const { return optimizer_->state(); }
+  OptimizerState optimizer() const { return optimizer_->state(); }
 
  private:
   at::Tensor placed(const at::Tensor& tensor) const;
@@ -52,16 +52,16 @@ class Trainer {
   void seed_stream(uint64_t part) const;
   void make_optimizer();
 
-  const TrainOptions& options_;
   // Of one device: draws for `policy` while the scope that is returned lives; nothing on a mesh. A baseline
   // has no one device of its own, so its reference draws the stock stream.
   std::optional<RandomScope> plain_draws(RandomPolicy policy);
 
+  const TrainOptions options_;  // with the fault's
   oracle::SimulatedSource simulated_;
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   Llama model_;
-  std::optional<optim::AdamW> optimizer_;
+  std::optional<Optimizer> optimizer_;
 };
 
 }  // namespace lockstep::suites
