@@ -50,11 +50,11 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
     oracle/judge dashboard/store
 suites/engines: engine/values engine/lane engine/world engine/stream engine/tensor oracle/program oracle/plain
     dashboard/store suites/core
-suites/faults: engine/values engine/layout engine/world engine/ops/rules engine/random oracle/ownership oracle/program
-    oracle/random generators/program generators/random suites/core suites/engines
-suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/train: engine/values engine/lane engine/world engine/stream engine/random engine/tensor engine/nn engine/optim
     oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
+suites/faults: engine/values engine/layout engine/world engine/ops/rules engine/random engine/tensor oracle/ownership
+    oracle/program oracle/random generators/program generators/random suites/core suites/engines suites/train
+suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge generators/space generators/cases generators/shrink
     suites/core suites/engines suites/faults suites/golden suites/train

@@ -31,7 +31,7 @@ TEST(Faults, TwoOfEachClassAndNoNameTwice) {
     EXPECT_LE(f.ops, encloses ? 5 : 3) << f.name;
   }
   EXPECT_GE(faults().size(), 24u);
-  for (int k = 1; k <= 14; ++k) EXPECT_GE(classes[concat("K", k)], 2) << "K" << k;
+  for (int k = 1; k <= 15; ++k) EXPECT_GE(classes[concat("K", k)], 2) << "K" << k;
   EXPECT_THROW(find_fault("nosuch"), Error);
 }
 
