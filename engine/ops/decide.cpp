@@ -345,6 +345,7 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
   std::vector<size_t> place_in_list(operands.arg.size(), 0), per_arg(joined->args.size(), 0);
   for (size_t i = 0; i < operands.arg.size(); ++i) place_in_list[i] = per_arg[operands.arg[i]]++;
   const size_t n = per_arg.empty() ? 0 : per_arg[operands.arg.empty() ? 0 : operands.arg[0]];
+  joined->outputs.resize(outputs.size());
   for (size_t element = 0; element < n; ++element) {
     Operands mine;
     std::vector<size_t> from;
@@ -357,8 +358,10 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
       mine.mutated.push_back(operands.mutated[i]);
       mine.arg.push_back(operands.arg[i]);
     }
-    const std::vector<TensorMeta> out =
-        outputs.empty() ? std::vector<TensorMeta>{mine.metas[0]} : std::vector<TensorMeta>{outputs[element]};
+    // An op that returns several lists has a result of this element in each.
+    std::vector<TensorMeta> out;
+    for (size_t j = element; j < outputs.size(); j += n) out.push_back(outputs[j]);
+    if (outputs.empty()) out.push_back(mine.metas[0]);
     const bool any = std::any_of(mine.specs.begin(), mine.specs.end(), [](auto& s) { return s != nullptr; });
     if (!any)
       throw Refused(Refusal::kPlain, concat(op.operator_name()), describe(operands),
@@ -370,7 +373,7 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
       joined->inputs[from[i]] = one->inputs[i];
     }
     joined->redistributes |= one->redistributes;
-    if (!outputs.empty()) joined->outputs.push_back(one->outputs[0]);
+    for (size_t j = element, k = 0; j < outputs.size(); j += n) joined->outputs[j] = one->outputs[k++];
   }
   return joined;
 }

@@ -31,6 +31,8 @@ void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the
 void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
 void as_alias(const LocalCall& c, torch::jit::Stack& stack);           // as_strided that changes nothing
 void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice: bounds are global
+void unless_empty(const LocalCall& c,
+                  torch::jit::Stack& stack);                   // results of nothing: not asked of the kernel
 void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
 void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0
 void embedding(const LocalCall& c, torch::jit::Stack& stack);    // vocabulary shard: other rows are -0.0

@@ -167,13 +167,15 @@ Records norm_ops() {
       {.name = "linalg_qr"},
       {.name = "convolution", .rows = convolution, .infer = of_convolution},
       {.name = "convolution_backward", .rows = convolution_backward, .infer = of_convolution_backward},
-      // Batch and channel dimensions of NCHW stay sharded.
-      {.name = "max_pool2d_with_indices", .rows = last_two_whole},
-      {.name = "max_pool2d_with_indices_backward", .rows = last_two_whole},
-      {.name = "avg_pool2d", .rows = last_two_whole},
-      {.name = "avg_pool2d_backward", .rows = last_two_whole},
-      {.name = "_adaptive_avg_pool2d", .rows = last_two_whole, .infer = of_adaptive_pool},
-      {.name = "_adaptive_avg_pool2d_backward", .rows = last_two_whole},
+      // Batch and channel dimensions of NCHW stay sharded; the kernels take an empty batch, but not a
+      // number of zero channels.
+      {.name = "max_pool2d_with_indices", .rows = last_two_whole, .run = local::unless_empty},
+      {.name = "max_pool2d_with_indices_backward", .rows = last_two_whole, .run = local::unless_empty},
+      {.name = "avg_pool2d", .rows = last_two_whole, .run = local::unless_empty},
+      {.name = "avg_pool2d_backward", .rows = last_two_whole, .run = local::unless_empty},
+      {.name = "_adaptive_avg_pool2d", .rows = last_two_whole, .run = local::unless_empty,
+       .infer = of_adaptive_pool},
+      {.name = "_adaptive_avg_pool2d_backward", .rows = last_two_whole, .run = local::unless_empty},
   };
   // clang-format on
 }

@@ -93,11 +93,20 @@ Metas as_self_and_other(const Arguments& args) {
   const auto& other = args["other"];
   return {{other.isTensor() ? at::add(self, args.tensor("other")) : at::add(self, other.toScalar())}};
 }
+// Of a number and a tensor; the other overloads have meta kernels.
+Metas as_other(const Arguments& args) {
+  if (args["self"].isTensor()) return std::nullopt;
+  return {{at::add(args.tensor("other"), args["self"].toScalar())}};
+}
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
 }
 Metas as_self_and_target(const Arguments& args) {
   return {{at::add(args.tensor("self"), args.tensor("target"))}};
+}
+// Of integers too it is a float.
+Metas of_logit(const Arguments& args) {
+  return {{at::sigmoid(args.tensor("self"))}};
 }
 Metas of_isnan(const Arguments& args) {
   return {{at::eq(args.tensor("self"), args.tensor("self"))}};
@@ -162,10 +171,11 @@ Records pointwise_ops() {
       {.name = "hardtanh_backward", .rows = pointwise, .infer = as_grad_and_self},
       {.name = "isnan", .rows = pointwise, .infer = of_isnan},
       {.name = "log_sigmoid_backward", .rows = pointwise, .infer = as_grad_and_self},
-      {.name = "logit", .rows = pointwise, .infer = as_self},
+      {.name = "logit", .rows = pointwise, .infer = of_logit},
       {.name = "mse_loss"},
       {.name = "mse_loss_backward", .infer = as_self_and_target},
       {.name = "mul", .rows = scaled},
+      {.name = "remainder", .rows = pointwise, .infer = as_other},
       {.name = "relu", .rows = pointwise, .infer = as_self},
       {.name = "where", .rows = pointwise, .infer = of_where},
   };
@@ -182,7 +192,7 @@ Records pointwise_ops() {
       "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
       "logical_not", "logical_or", "logical_xor", "logit_backward", "lt", "masked_fill", "maximum",
       "minimum", "mish", "mish_backward", "nan_to_num", "ne", "neg", "nextafter", "pow", "reciprocal",
-      "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
+      "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
       "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "sqrt",
       "square", "sub", "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
       "_fused_adam", "_fused_adamw", "_fused_sgd"});

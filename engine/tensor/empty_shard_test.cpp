@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on a mesh larger than the dimensions that it cuts: some ranks hold nothing. Every op that has a rule is
+// called, by its schema or as a line of a table.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/ops/resolve.h"
+#include "engine/ops/rules/table.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/tensor/testing.h"
+#include "engine/values/error.h"
+#include "engine/values/refused.h"
+
+namespace lockstep {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using torch::jit::Stack;
+
+// What an error says before its backtrace; a view that would have to move says nothing.
+template <class F>
+std::string failure_of(F&& f) {
+  try {
+    f();
+  } catch (const Refused& r) {
+    return by_placements(r.why) ? "" : r.what();
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "";
+}
+
+// Whole, or cut along a dimension.
+Placements cuts(int64_t ndim) {
+  Placements result{Replicate{}};
+  for (int64_t d = 0; d < ndim; ++d) result.emplace_back(Shard{d});
+  return result;
+}
+
+// Every placement of every tensor; those beyond the third are placed as the one before.
+void each_placing(const Tensors& all, const std::function<void(const Tensors&, const std::string&)>& visit) {
+  static const auto mesh = init_device_mesh({5});
+  std::vector<Placements> chosen{{}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<Placements> longer;
+    for (const auto& before : chosen)
+      for (const auto& p : cuts(all[i].dim())) {
+        if (i >= 3 && p != before.back()) continue;
+        longer.push_back(before);
+        longer.back().push_back(p);
+      }
+    chosen = std::move(longer);
+  }
+  for (const auto& placements : chosen) {
+    Tensors placed;
+    for (size_t i = 0; i < all.size(); ++i)
+      placed.push_back(distribute_tensor(all[i], mesh, {placements[i]}));
+    visit(placed, to_string(placements));
+  }
+}
+
+// The suites compare bits; here a rank's term may be lost or doubled, or a shape be wrong.
+bool alike(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  const auto whole = full_tensor(a);
+  return whole.sizes() == b.sizes() && whole.scalar_type() == b.scalar_type() &&
+         at::allclose(whole.to(at::kDouble), b.to(at::kDouble), 1e-5, 1e-6, true);
+}
+
+// ---- by schema: what arguments may be, for tensors of [2, 3] ----
+
+std::optional<c10::IValue> argument(const c10::Argument& a, int64_t dim) {
+  static const std::map<std::string, c10::IValue> named = {
+      {"size", std::vector<int64_t>{2, 3}},
+      {"stride", std::vector<int64_t>{3, 1}},
+      {"normalized_shape", std::vector<int64_t>{3}},
+      {"pad", std::vector<int64_t>{1, 2}},
+      {"k", 1},
+  };
+  using Kind = c10::TypeKind;
+  const auto type = a.type()->str();
+  if (a.name() == "dim" && (type == "int" || type == "int?")) return dim;
+  if (a.name() == "dim" && type.starts_with("int[]")) return std::vector<int64_t>{dim};
+  if (a.default_value()) return *a.default_value();
+  if (const auto found = named.find(a.name()); found != named.end()) return found->second;
+  const auto kind = a.type()->kind();
+  if (kind == Kind::OptionalType) return c10::IValue();
+  if (kind == Kind::NumberType) return at::Scalar(2);
+  if (kind == Kind::FloatType) return 0.5;
+  if (kind == Kind::IntType) return 1;
+  if (kind == Kind::BoolType) return false;
+  return std::nullopt;
+}
+
+size_t tensors_of(const c10::Argument& a) {
+  const auto type = a.type()->str();
+  return type == "Tensor" ? 1 : type == "Tensor[]" ? 2 : 0;
+}
+
+// The arguments of a call whose tensors are `given`, in turn; nullopt: it takes what is not made here.
+std::optional<Stack> stack_of(const c10::FunctionSchema& schema, const Tensors& given, int64_t dim) {
+  Stack stack;
+  auto next = given.begin();
+  for (const auto& a : schema.arguments()) {
+    const auto n = static_cast<std::ptrdiff_t>(tensors_of(a));
+    auto value = n > 0 ? std::nullopt : argument(a, dim);
+    if (n == 0 && !value) return std::nullopt;
+    if (n == 0) stack.push_back(std::move(*value));
+    if (n == 1) stack.emplace_back(*next);
+    if (n > 1) stack.emplace_back(Tensors(next, next + n));
+    next += n;
+  }
+  return stack;
+}
+
+Tensors tensors_in(const Stack& stack) {
+  Tensors result;
+  for (const auto& value : stack) {
+    if (value.isTensor()) result.push_back(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorList()) result.push_back(t);
+  }
+  return result;
+}
+
+// False if one device does not take the call; else every placement must give what it gives.
+bool call(const c10::OperatorHandle& op, at::ScalarType dtype, int64_t dim) {
+  Tensors given;
+  for (const auto& a : op.schema().arguments())
+    for (size_t i = tensors_of(a); i > 0; --i)
+      given.push_back(ramp({2, 3}).add(9 + static_cast<double>(given.size())).to(dtype));
+  auto plain = stack_of(op.schema(), given, dim);
+  if (!plain || !failure_of([&] { op.callBoxed(*plain); }).empty()) return false;
+  const auto expected = tensors_in(*plain);
+  const bool unset = op.schema().name().find("empty") != std::string::npos;
+  each_placing(given, [&](const Tensors& placed, const std::string& text) {
+    auto ours = *stack_of(op.schema(), placed, dim);
+    const auto failure = failure_of([&] { op.callBoxed(ours); });
+    EXPECT_EQ(failure, "") << op.operator_name() << ' ' << text << " dim " << dim;
+    const auto got = tensors_in(ours);
+    for (size_t i = 0; failure.empty() && !unset && i < expected.size(); ++i)
+      EXPECT_TRUE(i < got.size() && alike(got[i], expected[i])) << op.operator_name() << ' ' << text << " dim " << dim;
+  });
+  return true;
+}
+
+// ---- with arguments of their own, and their gradients ----
+
+struct Sample {
+  const char* name;
+  Tensors values;
+  std::function<at::Tensor(const Tensors&)> call;
+};
+
+at::Tensor numbers(std::vector<int64_t> shape) {
+  return ramp(std::move(shape)).sin().mul(2);
+}
+const at::Tensor kIndex = at::tensor({1, 0, 1}), kOther = at::tensor({2, 0, 1}),
+                 kGrid = at::tensor({1, 0, 1, 0, 1, 0}).reshape({2, 3});
+
+const std::vector<Sample>& samples() {
+  static const auto x = numbers({2, 3}), square = numbers({3, 3}), v = numbers({3}), image = numbers({4, 2, 6, 6}),
+                    one = numbers({3, 6, 6}), batch = numbers({2, 3, 4});
+  // clang-format off
+  static const std::vector<Sample> all = {
+      {"max_pool2d", {image}, [](auto& t) { return at::max_pool2d(t[0], {2, 2}); }},
+      {"max_pool2d of one", {one}, [](auto& t) { return at::max_pool2d(t[0], {2, 2}); }},
+      {"avg_pool2d", {image}, [](auto& t) { return at::avg_pool2d(t[0], {2, 2}); }},
+      {"avg_pool2d of one", {one}, [](auto& t) { return at::avg_pool2d(t[0], {2, 2}); }},
+      {"adaptive_avg_pool2d", {image}, [](auto& t) { return at::adaptive_avg_pool2d(t[0], {2, 3}); }},
+      {"adaptive_avg_pool2d to one", {image}, [](auto& t) { return at::adaptive_avg_pool2d(t[0], {1, 1}); }},
+      {"adaptive_avg_pool2d of one", {one}, [](auto& t) { return at::adaptive_avg_pool2d(t[0], {2, 3}); }},
+      {"conv2d", {numbers({2, 3, 4, 4}), numbers({2, 3, 3, 3}), numbers({2})},
+       [](auto& t) { return at::conv2d(t[0], t[1], t[2]); }},
+      {"conv1d", {batch, numbers({2, 3, 3}), numbers({2})},
+       [](auto& t) { return at::conv1d(t[0], t[1], t[2]); }},
+      {"layer_norm", {x, v, v}, [](auto& t) { return at::layer_norm(t[0], {3}, t[1], t[2]); }},
+      {"rms_norm", {x, v}, [](auto& t) { return at::rms_norm(t[0], {3}, t[1]); }},
+      {"_fused_rms_norm", {x, v}, [](auto& t) { return std::get<0>(at::_fused_rms_norm(t[0], {3}, t[1], 1e-5)); }},
+      {"softmax", {x}, [](auto& t) { return at::softmax(t[0], 1); }},
+      {"log_softmax", {x}, [](auto& t) { return at::log_softmax(t[0], 0); }},
+      {"mse_loss", {x, x}, [](auto& t) { return at::mse_loss(t[0], t[1] * 2); }},
+      {"nll_loss", {square, kOther}, [](auto& t) { return at::nll_loss(t[0], t[1]); }},
+      {"nll_loss of each", {square, kOther}, [](auto& t) { return at::nll_loss(t[0], t[1], {}, 0); }},
+      {"cross_entropy_loss", {square, kOther}, [](auto& t) { return at::cross_entropy_loss(t[0], t[1]); }},
+      {"linear", {x, numbers({4, 3}), numbers({4})}, [](auto& t) { return at::linear(t[0], t[1], t[2]); }},
+      {"mm", {x, square}, [](auto& t) { return at::mm(t[0], t[1]); }},
+      {"bmm", {batch, numbers({2, 4, 3})}, [](auto& t) { return at::bmm(t[0], t[1]); }},
+      {"baddbmm", {v, batch, numbers({2, 4, 3})}, [](auto& t) { return at::baddbmm(t[0], t[1], t[2]); }},
+      {"mv", {x, v}, [](auto& t) { return at::mv(t[0], t[1]); }},
+      {"dot", {v, v}, [](auto& t) { return at::dot(t[0], t[1] + 1); }},
+      {"embedding", {x, kIndex}, [](auto& t) { return at::embedding(t[0], t[1]); }},
+      {"index_select", {x, kIndex}, [](auto& t) { return at::index_select(t[0], 0, t[1]); }},
+      {"gather", {x, kGrid}, [](auto& t) { return at::gather(t[0], 0, t[1]); }},
+      {"scatter", {x, x, kGrid.slice(1, 0, 1)}, [](auto& t) { return at::scatter(t[0], 1, t[2], t[1]); }},
+      {"scatter_add", {x, x, kGrid}, [](auto& t) { return at::scatter_add(t[0], 1, t[2], t[1]); }},
+      {"index", {x, kIndex}, [](auto& t) { return t[0].detach().index({t[1]}); }},
+      {"index_put", {x, v, kIndex}, [](auto& t) { return t[0].index_put({t[2]}, t[1].detach(), true); }},
+      {"index_fill", {x, kIndex}, [](auto& t) { return at::index_fill(t[0], 0, t[1], 3); }},
+      {"index_add", {x, square, kIndex}, [](auto& t) { return at::index_add(t[0], 0, t[2], t[1]); }},
+      {"masked_fill", {x, kGrid}, [](auto& t) { return at::masked_fill(t[0], t[1].gt(0), 3); }},
+      {"clamp", {x}, [](auto& t) { return at::clamp(t[0], -1, 1); }},
+      {"constant_pad_nd", {x}, [](auto& t) { return at::constant_pad_nd(t[0], {1, 2}, 3); }},
+      {"cat", {x, numbers({1, 3})}, [](auto& t) { return at::cat({t[0], t[1]}); }},
+      {"stack", {x, x}, [](auto& t) { return at::stack({t[0], t[1]}); }},
+      {"roll", {x}, [](auto& t) { return at::roll(t[0], {1}, {0}); }},
+      {"flip", {x}, [](auto& t) { return at::flip(t[0], {0}); }},
+      {"cumsum", {x}, [](auto& t) { return at::cumsum(t[0], 0); }},
+      {"cumprod", {x}, [](auto& t) { return at::cumprod(t[0], 0); }},
+      {"sort", {x}, [](auto& t) { return std::get<0>(at::sort(t[0], 1)); }},
+      {"topk", {x}, [](auto& t) { return std::get<0>(at::topk(t[0], 2, 1)); }},
+      {"var", {x}, [](auto& t) { return at::var(t[0], 0); }},
+      {"norm", {x}, [](auto& t) { return at::norm(t[0], 2, 0); }},
+      {"linalg_vector_norm", {x}, [](auto& t) { return at::linalg_vector_norm(t[0], 2, 1); }},
+      {"linalg_qr", {square}, [](auto& t) { return std::get<1>(at::linalg_qr(t[0])); }},
+      {"logsumexp", {x}, [](auto& t) { return at::logsumexp(t[0], 0); }},
+      {"sum", {x}, [](auto& t) { return at::sum(t[0]); }},
+      {"mean", {x}, [](auto& t) { return at::mean(t[0], 0); }},
+      {"prod", {x}, [](auto& t) { return at::prod(t[0], 0); }},
+      {"amax", {x}, [](auto& t) { return at::amax(t[0], 0); }},
+      {"max", {x}, [](auto& t) { return at::max(t[0]); }},
+      {"max.dim", {x}, [](auto& t) { return std::get<0>(at::max(t[0], 0)); }},
+      {"view", {batch}, [](auto& t) { return t[0].view({6, 4}); }},
+      {"reshape", {batch}, [](auto& t) { return t[0].reshape({2, 12}); }},
+      {"_reshape_alias", {x}, [](auto& t) { return at::_reshape_alias(t[0], {6}, {1}); }},
+      {"as_strided", {x}, [](auto& t) { return t[0].as_strided({2, 3}, {3, 1}); }},
+      {"transpose", {batch}, [](auto& t) { return t[0].transpose(0, 2); }},
+      {"t", {x}, [](auto& t) { return t[0].t(); }},
+      {"permute", {batch}, [](auto& t) { return t[0].permute({2, 0, 1}); }},
+      {"expand", {v}, [](auto& t) { return t[0].expand({2, 3}); }},
+      {"squeeze", {numbers({2, 1, 3})}, [](auto& t) { return t[0].squeeze(); }},
+      {"unsqueeze", {x}, [](auto& t) { return t[0].unsqueeze(1); }},
+      {"select", {batch}, [](auto& t) { return t[0].select(1, 2); }},
+      {"slice", {batch}, [](auto& t) { return t[0].slice(1, 1, 3); }},
+      {"split", {batch}, [](auto& t) { return t[0].split(2, 2)[1]; }},
+      {"split_with_sizes", {batch}, [](auto& t) { return t[0].split_with_sizes({1, 3}, 2)[1]; }},
+      {"unbind", {batch}, [](auto& t) { return t[0].unbind(2)[1]; }},
+      {"diagonal", {batch}, [](auto& t) { return t[0].diagonal(0, 1, 2); }},
+      {"alias", {x}, [](auto& t) { return at::alias(t[0]); }},
+      {"detach", {x}, [](auto& t) { return t[0].detach() * t[0]; }},
+  };
+  // clang-format on
+  return all;
+}
+
+// Catches: a kernel that refuses a slice without elements, a reduction of nothing that is no identity, in a
+// forward or a backward pass.
+TEST(EmptyShard, ValuesAndGradientsAreThoseOfOneDevice) {
+  for (const auto& s : samples()) {
+    const auto leaves = [](const Tensors& values, bool distributed) {
+      Tensors result;
+      for (const auto& t : values)
+        result.push_back(!t.is_floating_point() ? t : distributed ? parameter(t) : t.clone().requires_grad_());
+      return result;
+    };
+    const auto plain = leaves(s.values, false);
+    const auto expected = s.call(plain);
+    (expected * expected).sum().backward();
+    each_placing(s.values, [&](const Tensors& placed, const std::string& text) {
+      const auto ours = leaves(placed, true);
+      const auto failure = failure_of([&] {
+        const auto got = s.call(ours);
+        EXPECT_TRUE(alike(got.detach(), expected.detach())) << s.name << ' ' << text;
+        (got * got).sum().backward();
+        for (size_t i = 0; i < ours.size(); ++i)
+          EXPECT_TRUE(alike(ours[i].grad(), plain[i].grad())) << s.name << ' ' << text << " gradient " << i;
+      });
+      EXPECT_EQ(failure, "") << s.name << ' ' << text;
+    });
+  }
+}
+
+// Catches: an op that is in neither list; and as above, of every overload that takes tensors and numbers.
+TEST(EmptyShard, EveryOpIsThatOfOneDevice) {
+  std::set<std::string> called;
+  for (const auto& s : samples()) called.insert("aten::" + std::string(s.name).substr(0, std::string(s.name).find_first_of(". ")));
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findOp(name);
+    if (!op || !op->hasSchema() || op->schema().is_mutable()) continue;
+    const auto& resolved = resolve(*op);
+    if (resolved.entry == nullptr || resolved.composite || resolved.entry->kind != OpKind::kValue) continue;
+    for (const auto dtype : {at::kFloat, at::kLong})
+      for (const int64_t dim : {int64_t{0}, int64_t{1}})
+        if (call(*op, dtype, dim)) called.insert(name.name);
+  }
+  std::string missing;
+  for (const auto& entry : op_table())
+    if (!called.contains(entry.name) && (entry.kind == OpKind::kValue || entry.kind == OpKind::kView))
+      missing += " " + entry.name;
+  EXPECT_EQ(missing, "");
+}
+
+}  // namespace
+}  // namespace lockstep
