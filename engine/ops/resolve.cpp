@@ -26,7 +26,8 @@ bool is_out(const c10::FunctionSchema& schema) {
 // The rule of the very op, or of this overload of it alone.
 const OpEntry* own_entry(const c10::FunctionSchema& schema) {
   const auto* entry = find_op(schema.name() + "." + schema.overload_name());
-  return entry != nullptr ? entry : find_op(schema.name());
+  if (entry == nullptr) entry = find_op(schema.name());
+  return entry != nullptr && entry->except == schema.overload_name() ? nullptr : entry;
 }
 
 // Else that of the functional op: without the "_" of in-place ops, without "_foreach_".
@@ -39,8 +40,7 @@ const OpEntry* entry_of(const c10::FunctionSchema& schema, Variant variant) {
   }
   if (entry == nullptr && variant == Variant::kList && name.starts_with(kForeach))
     entry = find_op("aten::" + name.substr(kForeach.size()));
-  const bool excepted = entry != nullptr && !entry->except.empty() && entry->except == schema.overload_name();
-  return excepted ? nullptr : entry;
+  return entry;
 }
 
 // The overload of the same op that takes the same arguments but for the outs. A look at every operator's

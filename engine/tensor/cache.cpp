@@ -27,10 +27,12 @@ auto& decisions_of(Context& context) {
 }
 
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
-  if (d.resolved.entry->kind == OpKind::kScalar) return {};
+  const auto kind = d.resolved.entry->kind;
+  if (kind == OpKind::kScalar) return {};
   if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
   if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved))
     return {d.call.operands.metas[0]};
+  if (kind == OpKind::kWhole) return {};  // the run will tell
   PlainGuard guard;
   // What the record says of results holds for the very op, not for its foreach variants.
   const auto& entry = *d.resolved.entry;

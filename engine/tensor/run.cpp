@@ -29,17 +29,33 @@ int64_t view_offset(const Dispatched& d, size_t output) {
   return d.decision->call.outputs[output].offset + d.call.tensors[0].storage_offset();
 }
 
+// What every rank gave in this place of its results: a program branches by it.
+const c10::IValue& agreed(const Dispatched& d, const std::vector<Stack>& results, size_t place) {
+  const auto& first = results.front()[place];
+  for (size_t r = 1; r < results.size(); ++r) {
+    const auto text = concat(results[r][place]);
+    LOCKSTEP_CHECK(text == concat(first), "[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r],
+                   " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ", first,
+                   "; replicas have diverged");
+  }
+  return first;
+}
+
 // Writes the results back to the interpreter's stack in the shape of the schema's returns.
 void push_results(const Dispatched& d, const std::vector<Stack>& results, const std::vector<at::Tensor>& flat,
                   Stack& stack) {
   size_t next = 0;
-  for (const auto& value : results.front()) {
+  for (size_t place = 0; place < results.front().size(); ++place) {
+    const auto& value = results.front()[place];
     if (value.isTensorList()) {
       std::vector<at::Tensor> list;
       for (size_t k = 0; k < value.toTensorList().size(); ++k) list.push_back(flat[next++]);
       stack.emplace_back(std::move(list));
-    } else {
+    } else if (value.isTensor() || value.isNone()) {
       stack.emplace_back(flat[next++]);
+    } else {
+      stack.push_back(agreed(d, results, place));
+      ++next;
     }
   }
   if (next != flat.size()) throw Broken(concat("[", d.op.operator_name(), "] lost results"));
@@ -68,6 +84,35 @@ std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
   std::vector<at::Tensor> flat;
   flat.reserve(locals.size());
   for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
+  push_results(d, results, flat, stack);
+  return flat;
+}
+
+// A DTensor of results that every rank has made of the same whole tensors.
+at::Tensor replicas(const Dispatched& d, PerRank<at::Tensor> locals) {
+  const auto& first = locals.front();
+  if (!first.defined()) return {};
+  const auto& comm = *d.call.comm;
+  if (first.layout() != at::kStrided || first.is_complex())
+    refuse(Refusal::kNoRule, d,
+           concat("gives a tensor that is ", first.is_complex() ? "complex" : "sparse", "; "),
+           "call it on full_tensor()");
+  const auto spec =
+      std::make_shared<const Spec>(comm.mesh, Placements(static_cast<size_t>(comm.mesh.ndim()), Replicate{}),
+                                   first.sizes().vec(), first.strides().vec(), first.scalar_type());
+  for (size_t r = 0; r < locals.size(); ++r) {
+    LOCKSTEP_CHECK(locals[r].sizes() == first.sizes(), "[", d.op.operator_name(), "] rank ", comm.ranks[r],
+                   " gives ", locals[r].sizes(), " where rank ", comm.ranks[0], " gives ", first.sizes(),
+                   "; replicas have diverged");
+    locals[r] = conform(locals[r], *spec);
+  }
+  return make_dtensor(spec, d.call.comm, std::move(locals));
+}
+
+std::vector<at::Tensor> run_whole(const Dispatched& d, Stack& stack) {
+  const auto results = run_ranks(d);
+  std::vector<at::Tensor> flat;
+  for (auto& locals : by_output(results)) flat.push_back(replicas(d, std::move(locals)));
   push_results(d, results, flat, stack);
   return flat;
 }
@@ -120,21 +165,12 @@ std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
   const auto variant = d.resolved.variant;
   if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
   const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
-  return in_place ? run_in_place(d, stack) : run_values(d, stack);
+  if (in_place) return run_in_place(d, stack);
+  return d.resolved.entry->kind == OpKind::kWhole ? run_whole(d, stack) : run_values(d, stack);
 }
 
 void run_scalar(const Dispatched& d, Stack& stack) {
-  std::optional<c10::IValue> first;
-  const auto results = run_ranks(d);
-  for (size_t r = 0; r < results.size(); ++r) {
-    const auto& value = results[r].front();
-    const auto text = concat(value);
-    LOCKSTEP_CHECK(!first.has_value() || concat(*first) == text, "[", d.op.operator_name(), "] rank ",
-                   d.call.comm->ranks[r], " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ",
-                   first.has_value() ? concat(*first) : "", "; replicas have diverged");
-    if (!first.has_value()) first = value;
-  }
-  stack.push_back(*first);
+  stack.push_back(agreed(d, run_ranks(d), 0));
 }
 
 }  // namespace lockstep

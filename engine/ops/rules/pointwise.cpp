@@ -177,7 +177,7 @@ Records pointwise_ops() {
       {.name = "mul", .rows = scaled},
       {.name = "remainder", .rows = pointwise, .infer = as_other},
       {.name = "relu", .rows = pointwise, .infer = as_self},
-      {.name = "where", .rows = pointwise, .infer = of_where},
+      {.name = "where", .rows = pointwise, .infer = of_where, .except = ""},  // of a condition alone: nonzero
   };
   add_alike(records, {.rows = monotone}, {"erf", "exp", "expm1", "sigmoid", "tanh"});
   add_alike(records, {.rows = copying},

@@ -17,6 +17,7 @@ enum class OpKind {
   kView,    // aliases its input, which therefore never moves
   kRandom,  // draws from the single device's stream
   kScalar,  // reads a value on the host: inputs are made whole, ranks must agree
+  kWhole,   // likewise, and gives new tensors, whole on every rank, whose shapes its values decide
 };
 
 // How an op runs on one rank, in each lane.
@@ -50,8 +51,8 @@ struct OpEntry {
   Infer infer = nullptr;
   Draw draw = nullptr;  // of kRandom
   OutMemory memory_of_out = OutMemory::kAny;
-  std::string_view except = {};      // an overload that this says nothing of
-  bool own_interleaved = false;      // the rows name InterleavedShards themselves
+  std::optional<std::string_view> except = {};  // an overload that this says nothing of
+  bool own_interleaved = false;                 // the rows name InterleavedShards themselves
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
   bool may_write_own = false;        // in place in a backward pass it writes what autograd has just made
