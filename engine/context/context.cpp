@@ -30,6 +30,7 @@ ContextPtr child_of(const Context& parent) {
   child->drawing = parent.drawing;
   child->rules = parent.rules;
   child->explicit_redistribution = parent.explicit_redistribution;
+  child->fallback_replicate = parent.fallback_replicate;
   return child;
 }
 

@@ -36,6 +36,7 @@ struct DispatchCounters {
   int64_t cache_hits = 0;
   int64_t cache_misses = 0;
   int64_t redistributions = 0;  // implicit ones
+  int64_t fallbacks = 0;        // ops without a rule, run whole
 };
 
 // One thread uses it at a time.
@@ -48,6 +49,7 @@ struct Context {
   Timeline* timeline = nullptr;      // null: nothing is recorded
   std::shared_ptr<const RuleOverrides> rules;  // go before all others; null: none
   bool explicit_redistribution = false;        // an implicit one is an error
+  bool fallback_replicate = false;             // an op without a rule runs on whole tensors
   // Where an operator stands that calls others.
   BackwardNode node{};                    // kNone
   bool in_composite = false;              // tensors that ops view and write are the composite's own

@@ -69,8 +69,10 @@ Resolved compute(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   Resolved result;
   for (const auto& arg : schema.arguments()) result.kinds.push_back(kind_of(arg));
+  // The running statistics of a batch norm are written, though its schema does not say so.
   for (const auto& arg : schema.arguments())
-    result.mutated.push_back(arg.alias_info() != nullptr && arg.alias_info()->isWrite());
+    result.mutated.push_back((arg.alias_info() != nullptr && arg.alias_info()->isWrite()) ||
+                             (arg.name().starts_with("running_") && !schema.is_mutable()));
   const auto& name = schema.name();
   if (name.starts_with(kForeach) || name.starts_with("aten::_fused_"))
     result.variant = Variant::kList;

@@ -9,7 +9,6 @@
 #include "engine/tensor/init.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
-#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -28,19 +27,6 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
     mark_if_autograds(op, call.tensors, stack);
 }
 
-[[noreturn]] void refuse_without_rule(const c10::OperatorHandle& op, const ParsedCall& call) {
-  const auto specs = specs_of(call);
-  if (op.hasTag(at::Tag::nondeterministic_seeded))
-    throw Refused(
-        Refusal::kNoStream, concat(op.operator_name()), specs,
-        concat("draws random numbers, and Lockstep has no stream for it on a DTensor (", specs, "); "),
-        "draw it on a plain tensor and distribute_tensor the result");
-  throw Refused(Refusal::kNoRule, concat(op.operator_name()), specs,
-                concat("has no sharding rule for (", specs, "); "),
-                concat("add one with lockstep::register_sharding(\"", op.schema().name(),
-                       "\", rows), or call the op on full_tensor()"));
-}
-
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto& resolved = resolve(op);
   if (resolved.composite) {
@@ -56,12 +42,13 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
-  if (resolved.entry == nullptr) refuse_without_rule(op, call);
+  std::optional<Resolved> whole;
+  if (resolved.entry == nullptr) whole = without_rule(op, resolved, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
                                               std::make_move_iterator(given.end()));
   torch::jit::drop(*stack, n);
   ++call.comm->context->counters.ops;
-  Dispatched d{op, resolved, args, std::move(call)};
+  Dispatched d{op, whole ? *whole : resolved, args, std::move(call)};
   if (resolved.variant == Variant::kOut) return run_out(d, *stack);
   find_decision(d);
   place_inputs(d);

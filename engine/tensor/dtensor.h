@@ -108,4 +108,11 @@ struct ExplicitRedistribution : Within<bool> {
   ExplicitRedistribution() : Within(&Context::explicit_redistribution, true) {}
 };
 
+// While alive, in forward and backward passes, an op that has no rule runs on whole tensors, on every rank
+// alike; its results are Replicate, and the Context counts it (`fallbacks`). Views, random ops and what
+// changes a tensor's shape in place refuse as before.
+struct FallbackReplicate : Within<bool> {
+  FallbackReplicate() : Within(&Context::fallback_replicate, true) {}
+};
+
 }  // namespace lockstep

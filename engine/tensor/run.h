@@ -6,6 +6,10 @@
 
 namespace lockstep {
 
+// fallback.cpp. An op without a rule, as one that runs whole on every rank. Throws Refused unless a scope
+// allows that, and the op can.
+Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
+
 // cache.cpp. Fills in hosted and decision, made or remembered.
 void find_decision(Dispatched& d);
 
