@@ -56,6 +56,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
+  if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
   if (resolved.entry == nullptr) refuse_without_rule(op, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
                                               std::make_move_iterator(given.end()));
