@@ -42,6 +42,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
+  if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
   std::optional<Resolved> whole;
   if (resolved.entry == nullptr) whole = without_rule(op, resolved, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),

@@ -333,11 +333,13 @@ class Checker {
   }
 
   // An op finds what it views or writes where one of its names has it, or moved what it may not. Names are
-  // not told apart where dimensions of one element are all that they differ in.
+  // not told apart where dimensions of one element are all that they differ in; what has no elements is
+  // nowhere, so that nothing can move it.
   void check_stays(const OpInQuestion& q) {
     for (const Effect& e : q.effects) {
       if (!e.written && !returns_view(*q.op.op, e)) continue;
       if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
+      if (q.op.inputs[static_cast<size_t>(e.input)].numel() == 0) continue;
       const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
       const auto& places = placed_[q.op.inputs[static_cast<size_t>(e.input)].id()];
       const SpecPtr* before = nullptr;
