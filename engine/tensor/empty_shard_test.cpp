@@ -157,8 +157,8 @@ struct Sample {
 at::Tensor numbers(std::vector<int64_t> shape) {
   return ramp(std::move(shape)).sin().mul(2);
 }
-const at::Tensor kIndex = at::tensor({1, 0, 1}), kOther = at::tensor({2, 0, 1}),
-                 kGrid = at::tensor({1, 0, 1, 0, 1, 0}).reshape({2, 3});
+const at::Tensor kIndex = at::tensor({1, 0, 1}, at::kLong), kOther = at::tensor({2, 0, 1}, at::kLong),
+                 kGrid = at::tensor({1, 0, 1, 0, 1, 0}, at::kLong).reshape({2, 3});
 
 const at::Tensor kMatrix = numbers({2, 3}), kSquare = numbers({3, 3}), kVector = numbers({3}),
                  kImage = numbers({4, 2, 6, 6}), kOne = numbers({3, 6, 6}), kBatch = numbers({2, 3, 4});
@@ -200,7 +200,7 @@ Samples kernels() {
       {"embedding", {kMatrix, kIndex}, [](auto& t) { return at::embedding(t[0], t[1]); }},
       {"index_select", {kMatrix, kIndex}, [](auto& t) { return at::index_select(t[0], 0, t[1]); }},
       {"gather", {kMatrix, kGrid}, [](auto& t) { return at::gather(t[0], 0, t[1]); }},
-      {"scatter", {kMatrix, kMatrix, kGrid.slice(1, 0, 1)},
+      {"scatter", {kMatrix, numbers({2, 1}), kGrid.slice(1, 0, 1)},
        [](auto& t) { return at::scatter(t[0], 1, t[2], t[1]); }},
       {"scatter_add", {kMatrix, kMatrix, kGrid},
        [](auto& t) { return at::scatter_add(t[0], 1, t[2], t[1]); }},

@@ -28,7 +28,8 @@ Tensors both(const Pair& pair) {
 }
 
 const std::vector<Sample>& samples() {
-  static const auto x = ramp({4, 6}), image = ramp({2, 4, 3, 3}), scale = ramp({4}) + 9, ints = ramp({4, 6}).add(7).to(at::kLong);
+  static const auto x = ramp({4, 6}), image = ramp({2, 4, 3, 3}), scale = ramp({4}) + 9,
+                    ints = ramp({4, 6}).add(7).to(at::kLong);
   // clang-format off
   static const std::vector<Sample> all = {
       {"repeat", {x}, [](auto& t) { return Tensors{t[0].repeat({2, 3})}; }},
@@ -109,8 +110,8 @@ TEST_F(FallbackTest, WholeTensorsGiveThePlainValuesAndGradients) {
     const auto plain = leaves(s.values, false);
     const auto expected = s.call(plain);
     backward(expected);
-    for (const auto& p : {Placement(Replicate{}), Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{}),
-                          Placement(InterleavedShard{0, 2})}) {
+    for (const auto& p : {Placement(Replicate{}), Placement(Shard{0}), Placement(Shard{1}),
+                          Placement(Partial{}), Placement(InterleavedShard{0, 2})}) {
       const FallbackReplicate allow;
       const auto before = current_context()->counters.fallbacks;
       const auto ours = leaves(place(s.values, p), true);
@@ -128,7 +129,8 @@ TEST_F(FallbackTest, WholeTensorsGiveThePlainValuesAndGradients) {
 TEST_F(FallbackTest, OutsideOfTheScopeTheyRefuse) {
   for (const auto& s : samples()) {
     const auto text = error_of([&] { s.call(place(s.values, Shard{0})); });
-    EXPECT_TRUE(says(text, {"aten::", "no sharding rule", "register_sharding", "FallbackReplicate", "full_tensor()"}))
+    EXPECT_TRUE(
+        says(text, {"aten::", "no sharding rule", "register_sharding", "FallbackReplicate", "full_tensor()"}))
         << s.name << ": " << text;
   }
 }
@@ -167,7 +169,8 @@ TEST_F(FallbackTest, WhatIsWrittenIsWritten) {
   const FallbackReplicate allow;
   const auto plain = ramp({4, 6});
   auto x = place({plain}, Replicate{})[0];
-  const auto index = place({at::tensor({1, 0})}, Replicate{})[0], rows = place({ramp({2, 6}) * 5}, Shard{1})[0];
+  const auto index = place({at::tensor({1, 0})}, Replicate{})[0],
+             rows = place({ramp({2, 6}) * 5}, Shard{1})[0];
   EXPECT_TRUE(x.index_copy_(0, index, rows).is_same(x));
   EXPECT_TRUE(full_tensor(x).equal(plain.index_copy(0, at::tensor({1, 0}), ramp({2, 6}) * 5)));
   auto out = empty({0}, mesh_, {Replicate{}});
@@ -189,7 +192,8 @@ TEST_F(FallbackTest, NumbersAreThoseOfEveryRank) {
   EXPECT_FALSE(at::allclose(x, x + 1.0));
   PerRank<at::Tensor> torn{at::zeros({3}), at::ones({3}), at::zeros({3})};
   const auto replicas = from_local(torn, mesh_, {Replicate{}}, std::nullopt, std::nullopt, false);
-  EXPECT_TRUE(says(error_of([&] { at::masked_select(replicas, replicas.gt(0)); }), {"masked_select", "rank 1", "diverged"}));
+  EXPECT_TRUE(says(error_of([&] { at::masked_select(replicas, replicas.gt(0)); }),
+                   {"masked_select", "rank 1", "diverged"}));
   EXPECT_TRUE(says(error_of([&] { at::nonzero(replicas); }), {"nonzero", "rank 1", "diverged"}));
 }
 

@@ -178,7 +178,7 @@ class Builder {
   Settings settings_;
   bool outside_ = false, grad_enabled_ = true;
   Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
-  oracle::Program program_;  // inputs and calls with provisional numbers
+  oracle::Program program_;      // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
   std::vector<Value> values_;
   std::vector<Group> groups_;

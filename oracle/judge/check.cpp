@@ -109,8 +109,7 @@ class Checker {
   void move() {
     note(judge_redistribution(entry(), recording_, shadow_));
     if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
-      for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
-        placed_.erase(sighting.window.id());
+      for (const auto& sighting : shadow_.recognise(entry().outputs[0])) placed_.erase(sighting.window.id());
     ++result_.redistributions;
   }
 
