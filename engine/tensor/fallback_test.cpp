@@ -20,7 +20,7 @@ struct Sample {
   std::function<Tensors(const Tensors&)> call;
 };
 
-const at::Tensor kIndex = at::tensor({1, 0, 3});
+const at::Tensor kIndex = at::tensor({1, 0, 3}, at::kLong);
 
 template <class Pair>
 Tensors both(const Pair& pair) {
@@ -154,7 +154,7 @@ TEST_F(FallbackTest, WhatWholeTensorsCannotDoRefuses) {
   EXPECT_TRUE(says(refusal_of([&] { at::poisson(x); }), {"aten::poisson, no stream"}));
   EXPECT_TRUE(says(refusal_of([&] { x.resize_({2}); }), {"aten::resize_, no rule", "in place"}));
   EXPECT_TRUE(says(refusal_of([&] { at::fft_fft(x); }), {"aten::_fft_r2c, no rule", "complex"}));
-  const auto index = place({at::tensor({1, 0})}, Replicate{})[0];
+  const auto index = place({at::tensor({1, 0}, at::kLong)}, Replicate{})[0];
   EXPECT_TRUE(says(refusal_of([&] { x.index_copy_(0, index, x.slice(1, 0, 6).index_select(0, index)); }),
                    {"aten::index_copy_, in place", "redistribute"}));
   const auto image = place({ramp({2, 4, 3, 3})}, Shard{0})[0], mean = place({ramp({4})}, Shard{0})[0];
@@ -169,10 +169,10 @@ TEST_F(FallbackTest, WhatIsWrittenIsWritten) {
   const FallbackReplicate allow;
   const auto plain = ramp({4, 6});
   auto x = place({plain}, Replicate{})[0];
-  const auto index = place({at::tensor({1, 0})}, Replicate{})[0],
+  const auto index = place({at::tensor({1, 0}, at::kLong)}, Replicate{})[0],
              rows = place({ramp({2, 6}) * 5}, Shard{1})[0];
   EXPECT_TRUE(x.index_copy_(0, index, rows).is_same(x));
-  EXPECT_TRUE(full_tensor(x).equal(plain.index_copy(0, at::tensor({1, 0}), ramp({2, 6}) * 5)));
+  EXPECT_TRUE(full_tensor(x).equal(plain.index_copy(0, at::tensor({1, 0}, at::kLong), ramp({2, 6}) * 5)));
   auto out = empty({0}, mesh_, {Replicate{}});
   at::histc_out(out, x, 4);
   EXPECT_TRUE(full_tensor(out).equal(at::histc(full_tensor(x), 4)));

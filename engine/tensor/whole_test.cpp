@@ -63,7 +63,8 @@ void expect_plain_gradient(const char* name, const Tensors& values, const Op& op
   });
 }
 
-const at::Tensor kValue = ramp({4, 5}), kRows = at::tensor({3, 0, 3}), kClasses = at::tensor({2, 0, 1, 4, 1});
+const at::Tensor kValue = ramp({4, 5}), kRows = at::tensor({3, 0, 3}, at::kLong),
+                 kClasses = at::tensor({2, 0, 1, 4, 1}, at::kLong);
 
 // Catches: a shape that was guessed before the values were known, or is one rank's.
 TEST(Whole, ShapesThatValuesDecide) {

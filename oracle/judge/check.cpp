@@ -318,17 +318,21 @@ class Checker {
       ++next_;
       return;
     }
-    if (!at_end() && is_out_of(op, entry())) {
-      forgive(Forgiven::kOut, op.op->name);
-      expanded_.push_back(as_functional(op, recording_));
-      for (const RecordedOp& part : expanded_.back()) step(part);
-      return;
-    }
+    if (!at_end() && is_out_of(op, entry())) return expand(Forgiven::kOut, op, as_functional(op, recording_));
+    if (!at_end() && is_sum_of(op, entry()))
+      return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
     if (skippable) return skip(op);
     if (at_end())
       report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
                       " next, and the engine nothing");
     report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
+  }
+
+  // The engine runs the op as these.
+  void expand(Forgiven kind, const RecordedOp& op, std::vector<RecordedOp> parts) {
+    forgive(kind, op.op->name);
+    expanded_.push_back(std::move(parts));
+    for (const RecordedOp& part : expanded_.back()) step(part);
   }
 
   // An op finds what it views or writes where one of its names has it, or moved what it may not. Names are
