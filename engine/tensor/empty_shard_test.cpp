@@ -219,12 +219,6 @@ Samples kernels() {
       {"index_fill", {kMatrix, kIndex}, [](auto& t) { return at::index_fill(t[0], 0, t[1], 3); }},
       {"index_add", {kMatrix, kSquare, kIndex}, [](auto& t) { return at::index_add(t[0], 0, t[2], t[1]); }},
       {"masked_fill", {kMatrix, kGrid}, [](auto& t) { return at::masked_fill(t[0], t[1].gt(0), 3); }},
-      {"where", {kMatrix, kMatrix, kGrid}, [](auto& t) { return at::where(t[2].gt(0), t[0], t[1] * 2); }},
-      {"nonzero", {kMatrix}, [](auto& t) { return at::nonzero(t[0].gt(0)) * t[0].sum(); }},
-      {"_fused_adam", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
-       [](auto& t) { return fused<at::_ops::_fused_adam>(t) * t[0]; }},
-      {"_fused_adamw", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
-       [](auto& t) { return fused<at::_ops::_fused_adamw>(t) * t[0]; }},
       {"clamp", {kMatrix}, [](auto& t) { return at::clamp(t[0], -1, 1); }},
       {"constant_pad_nd", {kMatrix}, [](auto& t) { return at::constant_pad_nd(t[0], {1, 2}, 3); }},
       {"cat", {kMatrix, numbers({1, 3})}, [](auto& t) { return at::cat({t[0], t[1]}); }},
@@ -248,6 +242,7 @@ Samples kernels() {
       {"max.dim", {kMatrix}, [](auto& t) { return std::get<0>(at::max(t[0], 0)); }},
   };
 }
+// Views, and what ranks read whole or write.
 Samples views() {
   return {
       {"view", {kBatch}, [](auto& t) { return t[0].view({6, 4}); }},
@@ -267,6 +262,12 @@ Samples views() {
       {"unbind", {kBatch}, [](auto& t) { return t[0].unbind(2)[1]; }},
       {"diagonal", {kBatch}, [](auto& t) { return t[0].diagonal(0, 1, 2); }},
       {"alias", {kMatrix}, [](auto& t) { return at::alias(t[0]); }},
+      {"where", {kMatrix, kMatrix, kGrid}, [](auto& t) { return at::where(t[2].gt(0), t[0], t[1] * 2); }},
+      {"nonzero", {kMatrix}, [](auto& t) { return at::nonzero(t[0].gt(0)) * t[0].sum(); }},
+      {"_fused_adam", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
+       [](auto& t) { return fused<at::_ops::_fused_adam>(t) * t[0]; }},
+      {"_fused_adamw", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
+       [](auto& t) { return fused<at::_ops::_fused_adamw>(t) * t[0]; }},
       {"detach", {kMatrix}, [](auto& t) { return t[0].detach() * t[0]; }},
   };
 }
