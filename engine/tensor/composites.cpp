@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <limits>
+
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 
@@ -39,6 +41,14 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
   return at::compositeimplicitautograd::dropout(input, p, train);
 }
 
+// A mask of booleans says what is attended to; as numbers, which the decomposed attention adds, it masks
+// nothing.
+std::optional<at::Tensor> added(const std::optional<at::Tensor>& mask, at::ScalarType dtype) {
+  if (!mask || !mask->defined() || mask->scalar_type() != at::kBool) return mask;
+  return at::where(*mask, 0.0,
+                   at::scalar_tensor(-std::numeric_limits<double>::infinity(), mask->options().dtype(dtype)));
+}
+
 // The decomposed attention: CPU's fused kernel has no rule.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const std::optional<at::Tensor>& mask, double dropout_p, bool causal,
@@ -46,8 +56,8 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   if (const auto* impl = dtensor_impl(query)) {
     const FactoryScope factories(impl->comm());
     const CompositeScope own;
-    return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, causal,
-                                                              std::nullopt, scale, gqa));
+    return std::get<0>(at::_scaled_dot_product_attention_math(
+        query, key, value, added(mask, query.scalar_type()), dropout_p, causal, std::nullopt, scale, gqa));
   }
   return at::compositeimplicitautograd::scaled_dot_product_attention(query, key, value, mask, dropout_p,
                                                                      causal, scale, gqa);

@@ -87,6 +87,14 @@ TEST(Whole, OneHotIsThatOfOneDevice) {
   EXPECT_TRUE(says(error_of([&] { at::one_hot(x, 3); }), {"smaller than num_classes"}));
 }
 
+// Where each query attends to one key, the result is that key's value. Catches: a mask of booleans that is
+// added as zeros and ones, and masks nothing.
+TEST(Whole, AttentionMasksByBooleans) {
+  const auto x = ramp({2, 2, 3, 4});
+  expect_plain("attention", {x, at::eye(3).flip(0)},
+               [](auto& t) { return at::scaled_dot_product_attention(t[0], t[0], t[0], t[1].gt(0)); });
+}
+
 // Catches: a gradient that libtorch finds by looking for zeros and the engine cannot.
 TEST(Whole, TheGradientOfAProduct) {
   const Op prod = [](auto& t) { return at::prod(t[0]); };
