@@ -7,6 +7,7 @@
 #include <torch/custom_class.h>
 
 #include "engine/values/as_size.h"
+#include "engine/values/error.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/ownership/slicing.h"
@@ -89,6 +90,10 @@ Tensors leave(const at::Tensor& whole, const SpecPtr& placed, Recording* recordi
 at::Tensor come_back(const Tensors& locals, const SpecPtr& spec, Recording* recording) {
   const at::DisableRecordFunctionGuard unseen;
   const SlicingPtr plan = slicing_of(*spec);
+  for (size_t p = 0; p < locals.size(); ++p)
+    LOCKSTEP_CHECK(locals[p].sizes() == at::IntArrayRef(plan->shapes[p]), "[", kLocalMap, "] position ", p,
+                   " makes ", locals[p].sizes(), ", but ", to_string(*spec), " holds ",
+                   at::IntArrayRef(plan->shapes[p]), " there; place the result as the op makes it");
   const at::Tensor whole = fold_terms(terms_of(locals, *spec), plan->ops, plan->sizes);
   if (recording != nullptr)
     recording->add_crossing(
