@@ -42,9 +42,9 @@ void after_backward(Builder& b) {
   if (b.settings().integer_lane) return;
   if (b.random().chance(15)) clip_gradients(b);
   if (b.random().chance(25)) {
-    adamw_step(b);
-  } else if (b.random().chance(25)) {
-    sgd_step(b);
+    adam_step(b);
+  } else if (b.random().chance(33)) {
+    b.random().chance(60) ? sgd_step(b) : fused_sgd_step(b);
   }
 }
 
@@ -92,6 +92,18 @@ const OpTemplate& differentiable_op(uint64_t index) {
   return *table[index % table.size()];
 }
 
+// Ops that make one number of many.
+bool sums_many(const OpTemplate& op) {
+  return (op.family & (kReductions | kMatmul | kNeural)) != 0;
+}
+
+// So many that a half type rounds each of them away, were they added up in it.
+void many_terms(Random& random, Settings& settings) {
+  settings.terms = random.between(1000, 10000);
+  settings.max_numel = 4 * settings.terms;
+  settings.dtypes = kBF16 | kF16;
+}
+
 // @param percent how often the integer lane is drawn where the op is exact.
 Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backward) {
   // A try that libtorch or the bound refuses is rare; the next one is drawn afresh.
@@ -99,8 +111,10 @@ Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backw
     Random own = random.split(attempt);
     const bool lane = op.grow != Grow::kInexact && (!backward || (op.traits & kExactBackward));
     auto settings = draw_settings(
-        own, {.integer_lane = lane ? percent : 0, .backward = backward ? 100 : 0, .max_numel = 240});
+        own,
+        {.integer_lane = lane ? percent : 0, .backward = backward ? 100 : 0, .max_numel = 240, .varied = 40});
     settings.families = kAllFamilies;
+    if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
     Builder b(own, settings);
     if (backward && op.in_place()) {
       // An op on a leaf's copy: leaves themselves cannot be written.
@@ -137,7 +151,7 @@ Case exact_op_case(Random random, const OpTemplate& op) {
 }
 
 Case random_case(Random random) {
-  auto settings = draw_settings(random, {.integer_lane = 0, .specials = 0, .max_numel = 600});
+  auto settings = draw_settings(random, {.integer_lane = 0, .specials = 0, .max_numel = 600, .varied = 0});
   settings.families = kRandomOps;
   settings.placements &= ~kPartials;
   if (random.chance(20)) settings.max_numel = 5000;
@@ -190,7 +204,7 @@ Case program_case(Random random, bool exact_terms = false) {
 Case cache_case(Random random) {
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
-    auto settings = draw_settings(own, {.integer_lane = 0});
+    auto settings = draw_settings(own, {.integer_lane = 0, .varied = 0});
     settings.families = kAllFamilies;
     Builder b(own, settings);
     const auto* op = draw_op(b, true);

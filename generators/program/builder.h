@@ -23,7 +23,7 @@ enum Dtypes : uint32_t {
   kF16 = 8,
   kI64 = 16,
   kBool = 32,
-  kI32 = 64,  // these four are of the suite `random` alone
+  kI32 = 64,  // these four stand in for kI64 now and then; the suite `random` asks for them
   kI16 = 128,
   kI8 = 256,
   kU8 = 512
@@ -31,6 +31,7 @@ enum Dtypes : uint32_t {
 constexpr uint32_t kFloats = kF64 | kF32 | kBF16 | kF16;
 constexpr uint32_t kWide = kF64 | kF32;
 constexpr uint32_t kNumbers = kFloats | kI64;
+constexpr uint32_t kNarrow = kI32 | kI16 | kI8 | kU8;
 constexpr uint32_t kAllDtypes = kNumbers | kBool;
 uint32_t bit_of(c10::ScalarType dtype);  // 0 for the others
 
@@ -46,6 +47,8 @@ struct Settings {
   bool strided = true;  // inputs in another memory order
   int64_t max_numel = 256;
   int64_t max_inputs = 8;
+  int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free
+  int64_t varied = 0;  // of calls, in percent: one argument other than its maker gave (vary.h)
 };
 
 // What an op wants of an operand. A size of -1 is free.
@@ -160,7 +163,9 @@ class Builder {
     bool in_place;
   };
   bool fits(const Value& value, const Want& want) const;
+  Shape free_shape(const Want& want);
   Shape fresh_shape(const Want& want);
+  c10::ScalarType fresh_dtype(const Want& want);
   oracle::Values draw_values(c10::ScalarType dtype, const oracle::Target& target);
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,
@@ -168,6 +173,9 @@ class Builder {
   bool makes_plain(const oracle::Call& call) const;
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
+  // What the call yields, with another argument where libtorch takes it. Throws what libtorch throws.
+  std::vector<at::Tensor> tried(oracle::Call& call);
+  std::optional<std::vector<at::Tensor>> tried_varied(oracle::Call& call);
   bool has_seen_ragged() const;
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
@@ -178,7 +186,7 @@ class Builder {
   Settings settings_;
   bool outside_ = false, grad_enabled_ = true;
   Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
-  oracle::Program program_;  // inputs and calls with provisional numbers
+  oracle::Program program_;      // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
   std::vector<Value> values_;
   std::vector<Group> groups_;

@@ -110,7 +110,9 @@ oracle::Case Builder::finish(std::string suite, uint64_t seed, DeviceModel devic
     if (values_[i].input < 0) number[i] = next++;
   made.program.calls = program_.calls;
   for (auto& call : made.program.calls)
-    oracle::each_ref(call, [&](Ref& ref) { ref.id = number[static_cast<size_t>(ref.id)]; });
+    oracle::each_ref(call, [&](Ref& ref) {
+      if (ref.id >= 0) ref.id = number[static_cast<size_t>(ref.id)];
+    });
   return made;
 }
 
