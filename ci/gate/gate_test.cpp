@@ -90,6 +90,12 @@ const Change kFailures[] = {
      {1}},
 };
 
+// So many of the 30 of aten::mm.
+void explain(Recorded& side, int64_t cases) {
+  for (int64_t i = 0; i < cases; ++i)
+    side.cases[static_cast<size_t>(2 * i)] = sample_case(2 * i, Verdict::kExplained);
+}
+
 // Cases that come out worse.
 const Change kVerdicts[] = {
     {"equal becomes explained",
@@ -103,6 +109,14 @@ const Change kVerdicts[] = {
      },
      {},
      {}},
+    {"another draw explains some more",
+     [](Story& s) { s.candidate.run.seed = 8, explain(s.candidate, 14); },
+     {},
+     {}},
+    {"another draw explains far more",
+     [](Story& s) { s.candidate.run.seed = 8, explain(s.candidate, 15); },
+     {"explained_more: aten::mm | S0 (block)"},
+     {1}},
     {"equal is given up",
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kGaveUp); },
      {"no_longer_judged: ops | equal -> gave_up (block)"},

@@ -50,6 +50,19 @@ const Rule kRules[] = {
          OR (failure AND verdict <> 'nondeterministic' AND bucket IN (SELECT bucket FROM b_failures)))
   GROUP BY suite, op, before, verdict)"},
 
+    // Of the cases that only one side has: of the explained hits of an op on a placement, a part as large as
+    // the candidate's of all its hits should be the candidate's (Chernoff's bound, as in refuses_more).
+    {"explained_more", kDifference, kBlock, true,
+     "no op on a placement is explained more often than in the baseline, beyond chance", R"(
+  WITH pair AS (SELECT c.op, c.placement, c.hits AS c, b.hits AS b, c.n AS c_n, b.n AS b_n,
+                       1.0 * c.n / (c.n + b.n) AS share, 1.0 * c.hits / (c.hits + b.hits) AS got
+                FROM c_explained c JOIN b_explained b USING (op, placement) WHERE c.hits > 0)
+  SELECT op || ' | ' || placement, b || ' of ' || b_n, c || ' of ' || c_n,
+         'more hits are explained than in the baseline'
+  FROM pair JOIN number n ON n.name = 'expected_hits'
+  WHERE got > share AND (c + b) * (got * ln(got / share)
+          + iif(got = 1, 0, (1 - got) * ln((1 - got) / (1 - share)))) >= n.value)"},
+
     // A curve that the baseline does not have may not have unexplained steps.
     {"curve_divergence", kDifference, kBlock, true,
      "no loss curve leaves its reference earlier, farther or less explained than in the baseline", R"(

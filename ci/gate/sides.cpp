@@ -100,6 +100,8 @@ void remember(SQLite::Database& db, const std::string& schema, const std::string
           view("v_failures") + " GROUP BY bucket)");
   table("coverage", "op, placement, sum(hits) AS hits", schema + ".coverage WHERE run" + runs,
         "op, placement");
+  table("explained", "op, placement, sum(iif(verdict LIKE 'explained%', hits, 0)) AS hits, sum(hits) AS n",
+        schema + ".coverage WHERE run" + runs, "op, placement");
   table("labels", "label, sum(hits) AS hits", schema + ".label WHERE run" + runs, "label");
   table("refusals", "suite, op, reason, sum(hits) AS hits", view("v_refusals"), "suite, op, reason");
   for (const auto& [name, of] : {std::pair{"curves", "v_curve_diff"},

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "ci/gate/judge.h"
 #include "ci/program/commands.h"
 #include "ci/program/numbers.h"
 #include "dashboard/report/report.h"
@@ -29,7 +30,7 @@ using Json = nlohmann::json;
 
 struct RunFlags {
   RunOptions options;
-  std::string shard, numerics = "exact", report = "lockstep-report.html";
+  std::string shard, numerics = "exact", report = "lockstep-report.html", baseline;
   std::optional<int64_t> ranks;
   std::vector<std::string> required;
   bool json = false;
@@ -90,6 +91,33 @@ void parse_shard(const std::string& text, RunOptions& options) {
                  ": write i/n with 1 <= i <= n, for example 1/4");
   options.shard = i - 1;
   options.shards = n;
+}
+
+// What came out in a worse class of verdict than in the baseline.
+using Worse = std::vector<gate::Finding>;
+
+Worse worse_than(const std::string& baseline, const std::string& db) {
+  const auto judged = gate::judge(baseline, db, gate::default_policy(), {}, gate::today());
+  Worse worse;
+  for (const auto& f : judged.findings)
+    if (f.rule == "worse_verdict" || f.rule == "explained_more") worse.push_back(f);
+  return worse;
+}
+
+void print_worse(const Worse& worse, const std::string& baseline) {
+  std::printf("verdicts worse than in %s: %zu\n", baseline.c_str(), worse.size());
+  for (const auto& f : worse) {
+    std::printf("  %s: %s, here %s: %s\n", f.subject.c_str(), f.expected.c_str(), f.got.c_str(),
+                f.detail.c_str());
+    if (!f.replay.empty()) std::printf("    %s\n", f.replay.c_str());
+  }
+}
+
+Json to_json(const Worse& worse) {
+  Json list = Json::array();
+  for (const auto& f : worse)
+    list.push_back({{"rule", f.rule}, {"subject", f.subject}, {"expected", f.expected}, {"got", f.got}});
+  return list;
 }
 
 Json to_json(const RunSummary& s, const RunFlags& flags) {
@@ -232,6 +260,13 @@ std::string write_report(const RunFlags& flags) {
 
 void conclude(RunSummary& summary, const RunFlags& flags) {
   if (!flags.json) print_summary(summary, flags);
+  Worse worse;
+  if (!flags.baseline.empty()) {
+    worse = worse_than(flags.baseline, flags.options.db);
+    if (!flags.json) print_worse(worse, flags.baseline);
+    if (std::any_of(worse.begin(), worse.end(), [](auto& f) { return f.effect == gate::Effect::kBlock; }))
+      summary.codes.insert(kDifference);
+  }
   const auto wrong = write_report(flags);
   if (!wrong.empty()) {
     std::fprintf(stderr, "lockstep: %s\n", wrong.c_str());
@@ -239,6 +274,7 @@ void conclude(RunSummary& summary, const RunFlags& flags) {
   }
   if (flags.json) {
     auto json = to_json(summary, flags);
+    if (!flags.baseline.empty()) json["worse"] = to_json(worse);
     if (!wrong.empty()) json["error"] = wrong;
     std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
     return;
@@ -358,6 +394,11 @@ void add_run(CLI::App& app, Chosen& chosen) {
       "--engine", o.engine,
       "The engine under test: lockstep (default), lockstep-process, or the command of one that "
       "speaks the wire (suites/engines/WIRE.md)");
+  run_app
+      .add_option("--baseline", flags.baseline,
+                  "Database whose verdicts this run's may not be worse than ($LOCKSTEP_BASELINE; `lockstep "
+                  "gate` compares all else)")
+      ->envname("LOCKSTEP_BASELINE");
   run_app.add_option("--commit", o.commit,
                      "Commit of the program under test (default: the one this binary was built from)");
   run_app.add_option("--corpus", o.corpus,

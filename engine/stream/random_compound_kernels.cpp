@@ -19,13 +19,15 @@ using Variables = torch::autograd::variable_list;
 struct DrawnFunction : torch::autograd::Function<DrawnFunction> {
   static at::Tensor forward(Context* ctx, const at::Tensor& a, const std::optional<at::Tensor>& b,
                             const std::function<at::Tensor()>& make) {
+    ctx->set_materialize_grads(false);
     ctx->saved_data["a"] = a.sizes();
     ctx->saved_data["b"] = b ? c10::IValue(b->sizes()) : c10::IValue();
     return make();
   }
   static Variables backward(Context* ctx, const Variables& grads) {
     const auto zeros = [&](const c10::IValue& shape) {
-      return shape.isNone() ? at::Tensor() : at::zeros(shape.toIntVector(), grads[0].options());
+      return shape.isNone() || !grads[0].defined() ? at::Tensor()
+                                                   : at::zeros(shape.toIntVector(), grads[0].options());
     };
     return {zeros(ctx->saved_data["a"]), zeros(ctx->saved_data["b"]), at::Tensor()};
   }

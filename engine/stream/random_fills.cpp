@@ -12,17 +12,19 @@ namespace lockstep::random_mode {
 namespace {
 
 // No gradient flows to what was there before: it is zeros that lie as the gradient does, as libtorch's is
-// (copy_ would make contiguous ones). Versions advance, a leaf that requires a gradient is refused.
+// (copy_ would make contiguous ones), and none where none arrives. Versions advance, a leaf that requires a
+// gradient is refused.
 struct FillFunction : torch::autograd::Function<FillFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, at::Tensor self,
                             const at::Tensor& values) {
+    ctx->set_materialize_grads(false);
     ctx->mark_dirty({self});
     self.copy_(values);
     return self;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  const torch::autograd::variable_list& grads) {
-    return {at::zeros_like(grads[0]), at::Tensor()};
+    return {grads[0].defined() ? at::zeros_like(grads[0]) : at::Tensor(), at::Tensor()};
   }
 };
 

@@ -42,6 +42,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
+  if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
   std::optional<Resolved> whole;
   if (resolved.entry == nullptr) whole = without_rule(op, resolved, call);
   const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
@@ -50,6 +51,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   ++call.comm->context->counters.ops;
   Dispatched d{op, whole ? *whole : resolved, args, std::move(call)};
   if (resolved.variant == Variant::kOut) return run_out(d, *stack);
+  if (d.resolved.entry->divides_sums && run_mean(op, d.args, *stack)) return;
   find_decision(d);
   place_inputs(d);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;

@@ -110,9 +110,11 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
   }
 };
 
-// @param grad how the gradients of the local tensors are placed.
+// @param grad how the gradients of the local tensors are placed. A local tensor that has none has zeros,
+// unless none has any.
 struct ToLocal : torch::autograd::Function<ToLocal> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& input, const SpecPtr& grad) {
+    ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "to_local");
     ctx->saved_data["grad"] = hold(grad, impl.comm());
     variable_list result;
@@ -120,10 +122,16 @@ struct ToLocal : torch::autograd::Function<ToLocal> {
     return result;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
     const auto held = held_in(ctx->saved_data["grad"]);
     const auto& spec = *held->spec;
     PerRank<at::Tensor> locals;
-    for (const auto& grad : grads) locals.push_back(conform(grad, spec));
+    for (size_t i = 0; i < grads.size(); ++i) {
+      const auto zeros = [&] {
+        return at::zeros(local_shape(spec, held->comm->positions[i]), local_options(spec));
+      };
+      locals.push_back(conform(grads[i].defined() ? grads[i] : zeros(), spec));
+    }
     if (spec.mesh().device_type() != c10::kMeta)
       check_replicas(locals, spec, *held->comm, "to_local",
                      "use full_tensor, or say with grad_placements that the gradients are terms of a sum");
@@ -134,11 +142,13 @@ struct ToLocal : torch::autograd::Function<ToLocal> {
 // The one value that every rank holds a copy of: its gradient is each copy's.
 struct FirstCopy : torch::autograd::Function<FirstCopy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input) {
+    ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "full_tensor");
     ctx->saved_data["of"] = hold(impl.spec(), impl.comm());
     return impl.locals().front().alias();
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    if (!grads[0].defined()) return {at::Tensor()};
     const auto of = held_in(ctx->saved_data["of"]);
     PerRank<at::Tensor> copies;
     for (size_t i = 0; i < of->comm->positions.size(); ++i)
@@ -290,8 +300,9 @@ at::Tensor parameter(const at::Tensor& tensor) {
   const auto& impl = require_dtensor(tensor, "parameter");
   auto leaf = tensor.detach();
   leaf.requires_grad_();
-  leaf.register_hook(
-      [spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) { return settled(grad, spec, comm); });
+  leaf.register_hook([spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) {
+    return grad.defined() ? settled(grad, spec, comm) : at::Tensor();
+  });
   return leaf;
 }
 

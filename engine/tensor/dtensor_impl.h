@@ -16,6 +16,8 @@ class DTensorImpl final : public c10::TensorImpl {
   const SpecPtr& spec() const { return spec_; }
   const CommPtr& comm() const { return comm_; }
   const PerRank<at::Tensor>& locals() const { return locals_; }
+  // Whether this leaf already sees to it that its gradient is a DTensor (engine/tensor/gradients.h).
+  bool keeps_gradient = false;
   // After an op that changed metadata in place (out variants that resize, t_, squeeze_, …).
   void reset(SpecPtr spec, PerRank<at::Tensor> locals);
 

@@ -14,8 +14,8 @@ bool is_view(const c10::FunctionSchema& schema) {
   });
 }
 
-// Why whole tensors would not do; empty: they do. What a view returns would be of a copy; memory that is taken
-// over or resized is the locals', and the Spec would not know.
+// Why whole tensors would not do; empty: they do. What a view returns would be of a copy; memory that is
+// taken over or resized is the locals', and the Spec would not know.
 std::string obstacle(const c10::OperatorHandle& op) {
   if (op.hasTag(at::Tag::nondeterministic_seeded)) return "draws random numbers, which no stream of ours has";
   if (is_view(op.schema())) return "is a view, and would be one of a copy";
@@ -31,12 +31,13 @@ std::string obstacle(const c10::OperatorHandle& op) {
         concat("draws random numbers, and Lockstep has no stream for it on a DTensor (", specs, "); "),
         "draw it on a plain tensor and distribute_tensor the result");
   const auto why = obstacle(op);
-  throw Refused(Refusal::kNoRule, concat(op.operator_name()), specs,
-                concat("has no sharding rule for (", specs, ")",
-                       allowed ? concat(", and FallbackReplicate does not run it, since it ", why) : "", "; "),
-                concat("add one with lockstep::register_sharding(\"", op.schema().name(), "\", rows), ",
-                       why.empty() ? "allow it whole on every rank with lockstep::FallbackReplicate, " : "",
-                       "or call the op on full_tensor()"));
+  throw Refused(
+      Refusal::kNoRule, concat(op.operator_name()), specs,
+      concat("has no sharding rule for (", specs, ")",
+             allowed ? concat(", and FallbackReplicate does not run it, since it ", why) : "", "; "),
+      concat("add one with lockstep::register_sharding(\"", op.schema().name(), "\", rows), ",
+             why.empty() ? "allow it whole on every rank with lockstep::FallbackReplicate, " : "",
+             "or call the op on full_tensor()"));
 }
 
 }  // namespace

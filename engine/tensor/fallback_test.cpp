@@ -20,7 +20,7 @@ struct Sample {
   std::function<Tensors(const Tensors&)> call;
 };
 
-const at::Tensor kIndex = at::tensor({1, 0, 3});
+const at::Tensor kIndex = at::tensor({1, 0, 3}, at::kLong);
 
 template <class Pair>
 Tensors both(const Pair& pair) {
@@ -28,7 +28,8 @@ Tensors both(const Pair& pair) {
 }
 
 const std::vector<Sample>& samples() {
-  static const auto x = ramp({4, 6}), image = ramp({2, 4, 3, 3}), scale = ramp({4}) + 9, ints = ramp({4, 6}).add(7).to(at::kLong);
+  static const auto x = ramp({4, 6}), image = ramp({2, 4, 3, 3}), scale = ramp({4}) + 9,
+                    ints = ramp({4, 6}).add(7).to(at::kLong);
   // clang-format off
   static const std::vector<Sample> all = {
       {"repeat", {x}, [](auto& t) { return Tensors{t[0].repeat({2, 3})}; }},
@@ -109,8 +110,8 @@ TEST_F(FallbackTest, WholeTensorsGiveThePlainValuesAndGradients) {
     const auto plain = leaves(s.values, false);
     const auto expected = s.call(plain);
     backward(expected);
-    for (const auto& p : {Placement(Replicate{}), Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{}),
-                          Placement(InterleavedShard{0, 2})}) {
+    for (const auto& p : {Placement(Replicate{}), Placement(Shard{0}), Placement(Shard{1}),
+                          Placement(Partial{}), Placement(InterleavedShard{0, 2})}) {
       const FallbackReplicate allow;
       const auto before = current_context()->counters.fallbacks;
       const auto ours = leaves(place(s.values, p), true);
@@ -128,7 +129,8 @@ TEST_F(FallbackTest, WholeTensorsGiveThePlainValuesAndGradients) {
 TEST_F(FallbackTest, OutsideOfTheScopeTheyRefuse) {
   for (const auto& s : samples()) {
     const auto text = error_of([&] { s.call(place(s.values, Shard{0})); });
-    EXPECT_TRUE(says(text, {"aten::", "no sharding rule", "register_sharding", "FallbackReplicate", "full_tensor()"}))
+    EXPECT_TRUE(
+        says(text, {"aten::", "no sharding rule", "register_sharding", "FallbackReplicate", "full_tensor()"}))
         << s.name << ": " << text;
   }
 }
@@ -152,7 +154,7 @@ TEST_F(FallbackTest, WhatWholeTensorsCannotDoRefuses) {
   EXPECT_TRUE(says(refusal_of([&] { at::poisson(x); }), {"aten::poisson, no stream"}));
   EXPECT_TRUE(says(refusal_of([&] { x.resize_({2}); }), {"aten::resize_, no rule", "in place"}));
   EXPECT_TRUE(says(refusal_of([&] { at::fft_fft(x); }), {"aten::_fft_r2c, no rule", "complex"}));
-  const auto index = place({at::tensor({1, 0})}, Replicate{})[0];
+  const auto index = place({at::tensor({1, 0}, at::kLong)}, Replicate{})[0];
   EXPECT_TRUE(says(refusal_of([&] { x.index_copy_(0, index, x.slice(1, 0, 6).index_select(0, index)); }),
                    {"aten::index_copy_, in place", "redistribute"}));
   const auto image = place({ramp({2, 4, 3, 3})}, Shard{0})[0], mean = place({ramp({4})}, Shard{0})[0];
@@ -167,9 +169,10 @@ TEST_F(FallbackTest, WhatIsWrittenIsWritten) {
   const FallbackReplicate allow;
   const auto plain = ramp({4, 6});
   auto x = place({plain}, Replicate{})[0];
-  const auto index = place({at::tensor({1, 0})}, Replicate{})[0], rows = place({ramp({2, 6}) * 5}, Shard{1})[0];
+  const auto index = place({at::tensor({1, 0}, at::kLong)}, Replicate{})[0],
+             rows = place({ramp({2, 6}) * 5}, Shard{1})[0];
   EXPECT_TRUE(x.index_copy_(0, index, rows).is_same(x));
-  EXPECT_TRUE(full_tensor(x).equal(plain.index_copy(0, at::tensor({1, 0}), ramp({2, 6}) * 5)));
+  EXPECT_TRUE(full_tensor(x).equal(plain.index_copy(0, at::tensor({1, 0}, at::kLong), ramp({2, 6}) * 5)));
   auto out = empty({0}, mesh_, {Replicate{}});
   at::histc_out(out, x, 4);
   EXPECT_TRUE(full_tensor(out).equal(at::histc(full_tensor(x), 4)));
@@ -189,7 +192,8 @@ TEST_F(FallbackTest, NumbersAreThoseOfEveryRank) {
   EXPECT_FALSE(at::allclose(x, x + 1.0));
   PerRank<at::Tensor> torn{at::zeros({3}), at::ones({3}), at::zeros({3})};
   const auto replicas = from_local(torn, mesh_, {Replicate{}}, std::nullopt, std::nullopt, false);
-  EXPECT_TRUE(says(error_of([&] { at::masked_select(replicas, replicas.gt(0)); }), {"masked_select", "rank 1", "diverged"}));
+  EXPECT_TRUE(says(error_of([&] { at::masked_select(replicas, replicas.gt(0)); }),
+                   {"masked_select", "rank 1", "diverged"}));
   EXPECT_TRUE(says(error_of([&] { at::nonzero(replicas); }), {"nonzero", "rank 1", "diverged"}));
 }
 

@@ -113,6 +113,18 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
   return target == now ? placed : redistribute(placed, target.placements(), target.order());
 }
 
+void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors) {
+  for (const at::Tensor& t : tensors) {
+    auto* impl = dtensor_impl(t);
+    if (impl == nullptr || impl->keeps_gradient || !t.requires_grad() || !t.is_leaf()) continue;
+    impl->keeps_gradient = true;
+    t.register_hook([spec = impl->spec(), comm = impl->comm()](const at::Tensor& grad) {
+      const bool stays = !grad.defined() || is_dtensor(grad);
+      return stays ? at::Tensor() : settled(grad, spec, comm);
+    });
+  }
+}
+
 c10::IValue hold(SpecPtr spec, CommPtr comm) {
   return at::IValue::make_capsule(c10::make_intrusive<Held>(std::move(spec), std::move(comm)));
 }

@@ -21,6 +21,9 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
 // Throws Error if it is a plain tensor that autograd did not make.
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm);
 
+// The gradients of these tensors that are leaves will be DTensors, also where autograd's own tensors arrive.
+void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors);
+
 // Where a tensor is, kept in an autograd context.
 struct Held : torch::CustomClassHolder {
   Held(SpecPtr s, CommPtr c) : spec(std::move(s)), comm(std::move(c)) {}

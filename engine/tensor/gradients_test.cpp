@@ -46,6 +46,19 @@ TEST_F(GradientsTest, GradientsOfDTensorsAreDTensors) {
   EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
 }
 
+// Catches: a leaf whose gradient is the plain tensor that autograd made of its own zeros.
+TEST_F(GradientsTest, GradientsOfLeavesAreDTensors) {
+  const auto part = [](const at::Tensor& base, const at::Tensor& x) {
+    return base.narrow(0, 0, 0).add_(x, 0.25);
+  };
+  auto x = place(at::ones({0}), kR, Shard{0}).requires_grad_();
+  const auto seed = place(at::ones({0}), kR, kR);
+  const auto grad = torch::autograd::grad({part(place(at::ones({1}), kR, kR), x)}, {x}, {seed})[0];
+  EXPECT_TRUE(is_dtensor(grad));
+  torch::autograd::backward({part(place(at::ones({1}), kR, kR), x)}, {seed});
+  EXPECT_TRUE(is_dtensor(x.grad()));
+}
+
 // Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do
 // not.
 TEST_F(GradientsTest, WhatAutogradMadeIsKnownByWhereItWasMade) {

@@ -2,6 +2,7 @@
 // The way out of DTensors and back, with gradients: what a plain program computes amid a distributed one.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/testing.h"
@@ -54,6 +55,24 @@ TEST_F(LocalTest, LocalComputationOnEveryRankIsThatOfOneDevice) {
     full_tensor(y * y).sum().backward();
     EXPECT_TRUE(full_tensor(x.grad()).equal(value_ * 18)) << to_string(p);
   }
+}
+
+// Where no gradient arrives none goes back; where some local tensors have one the others have zeros. Catches:
+// zeros of a value that nothing was computed from.
+TEST_F(LocalTest, NoGradientGoesBackWhereNoneArrives) {
+  const auto other = value_.clone().requires_grad_();
+  for (const auto& p : everywhere()) {
+    const auto x = leaf(p);
+    auto tensors = to_local(x);
+    tensors.push_back(full_tensor(x));
+    tensors.push_back(other);
+    const auto scaled = at::_foreach_mul(tensors, 3);
+    const auto none = torch::autograd::grad({scaled.back().sum()}, {x, other}, {}, true, false, true);
+    EXPECT_FALSE(none[0].defined()) << to_string(p);
+  }
+  const auto cut = leaf({Shard{0}, Shard{1}});
+  to_local(cut)[0].sum().backward();
+  EXPECT_EQ(full_tensor(cut.grad()).sum().item<float>(), static_cast<float>(local_tensors(cut)[0].numel()));
 }
 
 // Catches: gradients of replicas that differ, which every later step would carry on.

@@ -188,6 +188,23 @@ TEST_F(RandomOpsTest, GradientsOfDrawsAreZero) {
   EXPECT_ANY_THROW(at::Tensor(x).cauchy_());
 }
 
+// Where no gradient arrives none is passed on, as by libtorch. Catches: zeros of a node that nothing reaches,
+// with which all below it runs.
+TEST_F(RandomOpsTest, DrawsPassOnNoGradientWhereNoneArrives) {
+  for (const Fn& run :
+       {Fn([](auto& t) { return (t * 1).normal_(); }), Fn([](auto& t) { return at::normal(t, 1.0); }),
+        Fn([](auto& t) { return at::bernoulli(t); })}) {
+    auto x = parameter(distribute_tensor(ramp(), mesh_, {Shard{0}, Replicate{}}));
+    auto y = parameter(distribute_tensor(ramp(), mesh_, {Shard{0}, Replicate{}}));
+    begin();
+    const auto both = at::_foreach_mul({run(x), y}, 0.5);
+    const auto gradients =
+        torch::autograd::grad({both[1].sum()}, {x, y}, {}, {}, false, /*allow_unused=*/true);
+    EXPECT_FALSE(gradients[0].defined());
+    EXPECT_TRUE(gradients[1].defined());
+  }
+}
+
 // Factories of whole permutations and integers. Catches: a permutation of each shard.
 TEST_F(RandomOpsTest, FactoriesDrawTheSingleDevicesTensor) {
   const auto order = plain([](auto&) { return at::randperm(1000); }, {});

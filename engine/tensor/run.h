@@ -10,6 +10,10 @@ namespace lockstep {
 // allows that, and the op can.
 Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
 
+// means.cpp. A mean of what ranks share, as the sum of their sums, divided once; false: nothing is shared, or
+// a redistribution would be implicit where that is forbidden.
+bool run_mean(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args, torch::jit::Stack& stack);
+
 // cache.cpp. Fills in hosted and decision, made or remembered.
 void find_decision(Dispatched& d);
 

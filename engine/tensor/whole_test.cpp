@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose results have the shape that values say, what autograd makes of them, and composites that read values.
+// Ops whose results have the shape that values say, what autograd makes of them, and composites that read
+// values.
 #include <ATen/ATen.h>
 #include <ATen/TensorIndexing.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@ using Tensors = std::vector<at::Tensor>;
 using Op = std::function<at::Tensor(const Tensors&)>;
 
 // Every placement of each tensor on a mesh that cuts unevenly.
-void each_placing(const Tensors& values, const std::function<void(const Tensors&, const std::string&)>& visit) {
+void each_placing(const Tensors& values,
+                  const std::function<void(const Tensors&, const std::string&)>& visit) {
   static const auto mesh = init_device_mesh({3});
   std::vector<Placements> chosen{{}};
   for (const auto& t : values) {
@@ -61,7 +63,8 @@ void expect_plain_gradient(const char* name, const Tensors& values, const Op& op
   });
 }
 
-const at::Tensor kValue = ramp({4, 5}), kRows = at::tensor({3, 0, 3}), kClasses = at::tensor({2, 0, 1, 4, 1});
+const at::Tensor kValue = ramp({4, 5}), kRows = at::tensor({3, 0, 3}, at::kLong),
+                 kClasses = at::tensor({2, 0, 1, 4, 1}, at::kLong);
 
 // Catches: a shape that was guessed before the values were known, or is one rank's.
 TEST(Whole, ShapesThatValuesDecide) {
@@ -96,10 +99,12 @@ TEST(Whole, TheGradientOfAProduct) {
 // Catches: advanced indexing that cannot be trained through; rows picked twice that count once.
 TEST(Whole, TheGradientOfAnIndex) {
   expect_plain_gradient("index", {kValue, kRows}, [](auto& t) { return t[0].index({t[1]}); });
-  expect_plain_gradient("index of columns", {kValue, kRows},
-                        [](auto& t) { return t[0].index({at::indexing::Slice(), t[1]}); });
+  expect_plain_gradient("index of columns", {kValue, kRows}, [](auto& t) {
+    return t[0].index({at::indexing::Slice(), t[1]});
+  });
   expect_plain_gradient("index by a mask", {kValue}, [](auto& t) { return t[0].index({t[0].gt(2)}); });
-  expect_plain_gradient("index_put", {kValue, kRows}, [](auto& t) { return t[0].index_put({t[1]}, t[0].detach()[0]); });
+  expect_plain_gradient("index_put", {kValue, kRows},
+                        [](auto& t) { return t[0].index_put({t[1]}, t[0].detach()[0]); });
 }
 
 }  // namespace

@@ -109,8 +109,7 @@ class Checker {
   void move() {
     note(judge_redistribution(entry(), recording_, shadow_));
     if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
-      for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
-        placed_.erase(sighting.window.id());
+      for (const auto& sighting : shadow_.recognise(entry().outputs[0])) placed_.erase(sighting.window.id());
     ++result_.redistributions;
   }
 
@@ -319,12 +318,9 @@ class Checker {
       ++next_;
       return;
     }
-    if (!at_end() && is_out_of(op, entry())) {
-      forgive(Forgiven::kOut, op.op->name);
-      expanded_.push_back(as_functional(op, recording_));
-      for (const RecordedOp& part : expanded_.back()) step(part);
-      return;
-    }
+    if (!at_end() && is_out_of(op, entry())) return expand(Forgiven::kOut, op, as_functional(op, recording_));
+    if (!at_end() && is_sum_of(op, entry()))
+      return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
     if (skippable) return skip(op);
     if (at_end())
       report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
@@ -332,12 +328,21 @@ class Checker {
     report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
   }
 
+  // The engine runs the op as these.
+  void expand(Forgiven kind, const RecordedOp& op, std::vector<RecordedOp> parts) {
+    forgive(kind, op.op->name);
+    expanded_.push_back(std::move(parts));
+    for (const RecordedOp& part : expanded_.back()) step(part);
+  }
+
   // An op finds what it views or writes where one of its names has it, or moved what it may not. Names are
-  // not told apart where dimensions of one element are all that they differ in.
+  // not told apart where dimensions of one element are all that they differ in; what has no elements is
+  // nowhere, so that nothing can move it.
   void check_stays(const OpInQuestion& q) {
     for (const Effect& e : q.effects) {
       if (!e.written && !returns_view(*q.op.op, e)) continue;
       if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
+      if (q.op.inputs[static_cast<size_t>(e.input)].numel() == 0) continue;
       const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
       const auto& places = placed_[q.op.inputs[static_cast<size_t>(e.input)].id()];
       const SpecPtr* before = nullptr;

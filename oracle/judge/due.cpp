@@ -56,6 +56,8 @@ class Search {
 
   // Of few elements and of one rank much is true that no rule would say: all placements of them are one.
   bool by_chance() const {
+    for (const Effect& e : q_.effects)
+      if (e.window.defined() && e.window.numel() <= 1) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;

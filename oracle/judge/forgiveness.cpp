@@ -33,6 +33,8 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kSilent, "", "an op without results makes no value"},
     {Forgiven::kVacuous, "", "tensors without elements are equal if their shapes are"},
     {Forgiven::kOut, "", "the engine runs out= variants as the functional op and a copy"},
+    {Forgiven::kMean, "",
+     "the engine adds what ranks share of a mean and divides once, as the stock kernel divides its sum"},
 });
 
 bool has_row(Forgiven kind, std::string_view op) {
@@ -43,7 +45,7 @@ bool has_row(Forgiven kind, std::string_view op) {
 }  // namespace
 
 const char* name(Forgiven kind) {
-  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out"};
+  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out", "mean"};
   return kNames.at(static_cast<size_t>(kind));
 }
 
@@ -94,6 +96,10 @@ std::optional<Forgiven> passed_over(const TimelineEntry& entry) {
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
   return mine.ends_with("out") && mine != its && !op.written.empty() && stem(mine) == stem(its);
+}
+
+bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry) {
+  return stem(op.op->name) == "aten::mean" && op.written.empty() && stem(entry.op) == "aten::sum";
 }
 
 }  // namespace lockstep::oracle

@@ -18,8 +18,9 @@ enum class Forgiven {
   kSilent,   // the engine logs it or not: it moves no value
   kVacuous,  // its results have no elements
   kOut,      // an out= variant runs as the functional op and a copy
+  kMean,     // a mean runs as the sum and one division
 };
-const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out"
+const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out", "mean"
 
 struct Forgiveness {
   Forgiven kind;
@@ -44,5 +45,7 @@ bool has_elements(const TensorRecord& record);
 std::optional<Forgiven> passed_over(const TimelineEntry& entry);
 // The engine's entry may be the functional op of the plain run's out= variant.
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
+// The engine's entry may be the sum that the plain run's mean divides.
+bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry);
 
 }  // namespace lockstep::oracle

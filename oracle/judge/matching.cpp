@@ -75,6 +75,21 @@ const Operator* functional_of(const Operator& op) {
   return known[&op] = result;
 }
 
+// An op on one tensor and constants, with a result of its own.
+RecordedOp made_of(const char* name, const Window& input, std::vector<c10::IValue> constants,
+                   const Recording& recording) {
+  RecordedOp op;
+  op.op = &find_operator(name);
+  op.inputs = {input};
+  op.args = std::move(constants);
+  op.args.insert(op.args.begin(), c10::IValue());
+  op.tensors_per_arg.assign(op.args.size(), -1);
+  op.tensors_per_arg[0] = 1;
+  const at::Tensor value = apply(op, {Effect{.window = input, .result = 0}}, {recording.read(input)})[0];
+  op.results = {recording.window(value)};
+  return op;
+}
+
 }  // namespace
 
 std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry, const IsPlain& is_plain,
@@ -149,6 +164,29 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
   copy.results = op.results;
   copy.written = {0};
   return {std::move(run), std::move(copy)};
+}
+
+std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording) {
+  const Window &self = op.inputs.at(0), &result = op.results.at(0);
+  const bool is_short = at::isReducedFloatingType(result.dtype);
+  const bool named = op.args.size() > 2;  // self, dim, keepdim, dtype; or self, dtype
+  std::vector<c10::IValue> over(op.args.begin() + 1, op.args.end() - 1);
+  over.emplace_back(is_short ? at::kFloat : result.dtype);
+  int64_t count = 1;
+  std::vector<bool> reduced(self.shape.size(),
+                            !named || op.args[1].isNone() || op.args[1].toIntVector().empty());
+  if (named && !op.args[1].isNone())
+    for (const int64_t d : op.args[1].toIntVector())
+      if (!reduced.empty()) reduced[static_cast<size_t>(d < 0 ? d + std::ssize(reduced) : d)] = true;
+  for (size_t d = 0; d < reduced.size(); ++d) count *= reduced[d] ? self.shape[d] : 1;
+  std::vector<RecordedOp> parts{
+      made_of(named ? "aten::sum.dim_IntList" : "aten::sum", self, std::move(over), recording)};
+  parts.push_back(made_of("aten::div.Scalar", parts[0].results[0], {count}, recording));
+  if (is_short)
+    parts.push_back(
+        made_of("aten::_to_copy", parts[1].results[0], {result.dtype, {}, {}, {}, false, {}}, recording));
+  parts.back().results = op.results;
+  return parts;
 }
 
 }  // namespace lockstep::oracle

@@ -26,4 +26,8 @@ std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
 // An out= variant as the engine runs it: the functional op, then a copy into `out`. Empty if it is none.
 std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording);
 
+// A mean as the engine runs it where ranks share what is reduced: the sum, divided once; of a short dtype in
+// float, then rounded, as the stock kernel does.
+std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording);
+
 }  // namespace lockstep::oracle

@@ -30,6 +30,7 @@ SidesPtr kept_in(AutogradContext* ctx) {
   return c10::static_intrusive_pointer_cast<Sides>(ctx->saved_data["sides"].toCapsule());
 }
 void keep(AutogradContext* ctx, const SidesPtr& sides) {
+  ctx->set_materialize_grads(false);  // where no gradient arrives none goes back
   ctx->saved_data["sides"] = at::IValue::make_capsule(sides);
 }
 
@@ -85,6 +86,7 @@ struct ToLocal : torch::autograd::Function<ToLocal> {
     return leave(value.detach(), sides->value, sides->recording);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    if (!grads.at(0).defined()) return {at::Tensor(), at::Tensor()};
     const auto sides = kept_in(ctx);
     return {come_back(grads, sides->gradient, sides->recording), at::Tensor()};
   }
@@ -97,6 +99,7 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto sides = kept_in(ctx);
+    if (!grads.at(0).defined()) return variable_list(as_size(sides->value->mesh().size()) + 1);
     auto result = leave(grads.at(0), sides->gradient, sides->recording);
     result.emplace_back();
     return result;
@@ -117,6 +120,7 @@ struct FullTensor : torch::autograd::Function<FullTensor> {
     return whole;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    if (!grads.at(0).defined()) return {at::Tensor(), at::Tensor()};
     const auto sides = kept_in(ctx);
     const at::DisableRecordFunctionGuard unseen;
     const at::Tensor gradient = grads.at(0).clone();

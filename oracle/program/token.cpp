@@ -175,8 +175,9 @@ Case parse_token(std::string_view token) {
                  "purpose, write #",
                  expected);
   Case c = parse_statements(token.substr(colon + 1, hash - colon - 1));
-  LOCKSTEP_CHECK(version == "2" || token_version(c) == 1,
-                 "[token] this token says v1 and has options, plain inputs or statements that came with v2; write v2");
+  LOCKSTEP_CHECK(
+      version == "2" || token_version(c) == 1,
+      "[token] this token says v1 and has options, plain inputs or statements that came with v2; write v2");
   return c;
 }
 

@@ -55,7 +55,8 @@ struct OpEntry {
   bool own_interleaved = false;                 // the rows name InterleavedShards themselves
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
-  bool may_write_own = false;        // in place in a backward pass it writes what autograd has just made
+  bool divides_sums = false;   // a mean: where its rows would leave it pending, ranks' sums are added first
+  bool may_write_own = false;  // in place in a backward pass it writes what autograd has just made
 };
 
 }  // namespace lockstep

@@ -128,7 +128,7 @@ Records reduction_ops() {
   // clang-format off
   return {
       {.name = "sum", .rows = rules::sum, .run = local::reduction},
-      {.name = "mean", .rows = mean, .run = local::reduction},
+      {.name = "mean", .rows = mean, .run = local::reduction, .divides_sums = true},
       {.name = "prod", .rows = prod, .run = local::reduction, .infer = of_prod},
       {.name = "amax", .rows = amax, .run = local::reduction},
       {.name = "amin", .rows = amin, .run = local::reduction},

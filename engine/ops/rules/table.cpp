@@ -71,6 +71,7 @@ static OpEntry with_rows(const std::string& name, RowsOf rows) {
   auto entry = stock != nullptr ? *stock : OpEntry{};
   entry.name = name;
   entry.rows = std::move(rows);
+  entry.divides_sums = false;  // the rows may leave it pending
   return entry;
 }
 
