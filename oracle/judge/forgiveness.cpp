@@ -25,6 +25,7 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kFactory, "aten::full", kPlainFactory},
     {Forgiven::kFactory, "aten::arange", kPlainFactory},
     {Forgiven::kFactory, "aten::scalar_tensor", kPlainFactory},
+    {Forgiven::kFactory, "aten::_efficientzerotensor", kPlainFactory},
     {Forgiven::kFactory, "",
      "what is computed of such factories alone is plain on the engine too, which sees nothing of it"},
     {Forgiven::kSilent, "aten::detach", kMovesNothing},

@@ -107,6 +107,7 @@ Tensors RankRuns::run(int64_t position) const {
       inputs.emplace_back();
     } else {
       inputs.push_back(input_plans_[i] ? part(i, position) : terms_[i][0].clone());
+      if (q_.op.inputs[i].number && !float64_) inputs.back().unsafeGetTensorImpl()->set_wrapped_number(true);
     }
   }
   if (mask_.defined()) inputs.push_back(cut(mask_, *output_plans_.at(1), position));

@@ -220,6 +220,8 @@ at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
 
 bool is_asked(const Operator& op) {
   if (op.random && op.name != "aten::native_dropout") return false;  // its values are the stream's
+  // The shape of its result is what its values say; an index keeps its places.
+  if (op.handle.hasTag(at::Tag::dynamic_output_shape) && op.name != "aten::index.Tensor") return false;
   return std::none_of(kNotAsked.begin(), kNotAsked.end(), [&](const NotAsked& n) { return n.op == op.name; });
 }
 

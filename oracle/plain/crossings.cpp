@@ -41,6 +41,15 @@ Placements settled(Placements placements) {
   return placements;
 }
 
+// Those of the gradient's way.
+SidesPtr turned(const Sides& sides) {
+  const Spec& spec = *sides.gradient;
+  return c10::make_intrusive<Sides>(
+      sides.gradient,
+      std::make_shared<const Spec>(spec.with_placements(settled(spec.placements()), spec.order())),
+      sides.recording);
+}
+
 // ---- the two ways ----
 
 Tensors slices_of(const at::Tensor& whole, const Spec& spec) {
@@ -58,8 +67,16 @@ Tensors terms_of(const Tensors& locals, const Spec& spec) {
   return terms;
 }
 
-Tensors leave(const at::Tensor& whole, const SpecPtr& spec, Recording* recording) {
+// Of a dense copy, as every redistribution makes: it lies as the value does.
+SpecPtr lying_as(const at::Tensor& value, const Spec& spec) {
+  const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
+  return std::make_shared<const Spec>(
+      spec.with_tensor(value.sizes().vec(), {stride.begin(), stride.end()}, value.scalar_type()));
+}
+
+Tensors leave(const at::Tensor& whole, const SpecPtr& placed, Recording* recording) {
   const at::DisableRecordFunctionGuard unseen;
+  const auto spec = lying_as(whole, *placed);
   Tensors locals = slices_of(whole, *spec);
   if (recording != nullptr)
     recording->add_crossing({.op = "lockstep::to_local",
@@ -80,58 +97,78 @@ at::Tensor come_back(const Tensors& locals, const SpecPtr& spec, Recording* reco
   return whole;
 }
 
+// Each of the two pairs below is the other's way back, so that gradients have gradients.
+struct FromLocal : torch::autograd::Function<FromLocal> {
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SidesPtr& sides);
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads);
+};
+
 struct ToLocal : torch::autograd::Function<ToLocal> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& value, const SidesPtr& sides) {
     keep(ctx, sides);
     return leave(value.detach(), sides->value, sides->recording);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    if (!grads.at(0).defined()) return {at::Tensor(), at::Tensor()};
-    const auto sides = kept_in(ctx);
-    return {come_back(grads, sides->gradient, sides->recording), at::Tensor()};
+    const auto sides = turned(*kept_in(ctx));
+    if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
+    variable_list all = grads;
+    const SlicingPtr plan = slicing_of(*sides->value);
+    for (size_t p = 0; p < all.size(); ++p)
+      if (!all[p].defined()) all[p] = at::zeros(plan->shapes[p], at::TensorOptions(sides->value->dtype()));
+    return {FromLocal::apply(at::TensorList(all), sides), at::Tensor()};
   }
 };
 
-struct FromLocal : torch::autograd::Function<FromLocal> {
-  static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const SidesPtr& sides) {
+at::Tensor FromLocal::forward(AutogradContext* ctx, at::TensorList locals, const SidesPtr& sides) {
+  keep(ctx, sides);
+  Tensors plain;
+  for (const at::Tensor& local : locals) plain.push_back(local.detach());
+  return come_back(plain, sides->value, sides->recording);
+}
+
+variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& grads) {
+  const auto sides = turned(*kept_in(ctx));
+  variable_list result(as_size(sides->value->mesh().size()));
+  if (grads.at(0).defined()) result = ToLocal::apply(grads[0], sides);
+  result.emplace_back();
+  return result;
+}
+
+at::Tensor crossed(const at::Tensor& value, const std::string& op, const SpecPtr& back,
+                   Recording* recording) {
+  const at::DisableRecordFunctionGuard unseen;
+  const at::Tensor copy = value.detach().clone();
+  recording->add_crossing(
+      {.op = op, .back = back, .values = [](const Tensors& from) { return Tensors{from.at(0).clone()}; }},
+      {value}, {copy});
+  return copy;
+}
+
+// A plain tensor, the same on every rank, on the mesh.
+struct Spread : torch::autograd::Function<Spread> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& plain, const SidesPtr& sides) {
     keep(ctx, sides);
-    return come_back(locals.vec(), sides->value, sides->recording);
+    return crossed(plain, "", sides->gradient, sides->recording);
   }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const auto sides = kept_in(ctx);
-    if (!grads.at(0).defined()) return variable_list(as_size(sides->value->mesh().size()) + 1);
-    auto result = leave(grads.at(0), sides->gradient, sides->recording);
-    result.emplace_back();
-    return result;
-  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads);
 };
 
 // Every rank's copy is the same one: its gradient is, too.
 struct FullTensor : torch::autograd::Function<FullTensor> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, const SidesPtr& sides) {
     keep(ctx, sides);
-    const at::DisableRecordFunctionGuard unseen;
-    const at::Tensor whole = value.detach().clone();
-    sides->recording->add_crossing(
-        {.op = std::string(kFullTensor),
-         .back = nullptr,
-         .values = [](const Tensors& from) { return Tensors{from.at(0).clone()}; }},
-        {value}, {whole});
-    return whole;
+    return crossed(value, std::string(kFullTensor), nullptr, sides->recording);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    if (!grads.at(0).defined()) return {at::Tensor(), at::Tensor()};
-    const auto sides = kept_in(ctx);
-    const at::DisableRecordFunctionGuard unseen;
-    const at::Tensor gradient = grads.at(0).clone();
-    sides->recording->add_crossing(
-        {.op = "",
-         .back = sides->gradient,
-         .values = [](const Tensors& from) { return Tensors{from.at(0).clone()}; }},
-        {grads.at(0)}, {gradient});
-    return {gradient, at::Tensor()};
+    if (!grads.at(0).defined()) return {{}, {}};
+    return {Spread::apply(grads[0], kept_in(ctx)), at::Tensor()};
   }
 };
+
+variable_list Spread::backward(AutogradContext* ctx, const variable_list& grads) {
+  if (!grads.at(0).defined()) return {{}, {}};
+  return {FullTensor::apply(grads[0], kept_in(ctx)), at::Tensor()};
+}
 
 // ---- the statements ----
 

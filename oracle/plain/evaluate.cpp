@@ -159,7 +159,9 @@ class Interpreter {
 
   static void scale_gradient(const at::Tensor& value, double by) {
     LOCKSTEP_CHECK(value.requires_grad(), "[", kScaleGradient, "] the value has no history, so no gradient");
-    value.register_hook([by](const at::Tensor& gradient) { return at::mul(gradient, by); });
+    value.register_hook([by](const at::Tensor& gradient) {
+      return gradient.defined() ? at::mul(gradient, by) : at::Tensor();
+    });
   }
 
   Tensors backward(const Call& call, bool retain_graph) {
@@ -168,7 +170,10 @@ class Interpreter {
       if (program_.inputs[i].requires_grad) leaves.push_back(values_[i]);
     const Tensors outputs = values_of(values_, call.args.at(0)), seeds = values_of(values_, call.args.at(1));
     if (call.op == kAccumulate) {
-      torch::autograd::backward(outputs, seeds, retain_graph, /*create_graph=*/false, leaves);
+      // Gradients may be kept as parts of the seeds, and be written to by the next backward.
+      Tensors own;
+      for (const at::Tensor& seed : seeds) own.push_back(seed.clone());
+      torch::autograd::backward(outputs, own, retain_graph, /*create_graph=*/false, leaves);
       for (const at::Tensor& leaf : leaves) gradients.push_back(leaf.grad());
     } else {
       gradients = torch::autograd::grad(outputs, leaves, seeds, retain_graph, creates_graph(call),

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/values/error.h"
+#include "oracle/plain/crossings.h"
 #include "oracle/random/random_simulation.h"
 
 namespace lockstep::oracle {
@@ -28,10 +29,6 @@ Case make_case(std::vector<Input> inputs, std::vector<Call> calls) {
   c.program.calls = std::move(calls);
   c.placements.assign(c.program.inputs.size(), Target{{Replicate{}}, {}});
   return c;
-}
-
-at::Tensor copy(const at::Tensor& t, const Target&) {
-  return t.clone();
 }
 
 std::vector<at::Tensor> values(const Case& c) {
@@ -111,7 +108,7 @@ TEST(Run, RefusesAnotherNumberOfResults) {
   const Case c = make_case({normal({4}, 1)}, {{"aten::split.Tensor", {Ref{0}, int64_t{2}, int64_t{0}}, 3}});
   SimulatedSource random;
   EXPECT_THROW(evaluate(c, random), Error);
-  EXPECT_THROW(run(c.program, {}, copy), Error);
+  EXPECT_THROW(run(c.program, {}, on_one_device(c.mesh)), Error);
 }
 
 // Would catch: a reference that is float32 in disguise, or random values drawn anew in double.

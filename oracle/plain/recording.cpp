@@ -146,6 +146,7 @@ at::Tensor tensor_in(const c10::Storage& storage, const Window& window) {
                                                          c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(window.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(window.shape, window.stride, window.offset);
+  if (window.number) tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
 
@@ -157,6 +158,7 @@ Window window_of(const at::Tensor& tensor) {
   w.shape = at::DimVector(tensor.sizes());
   w.stride = at::DimVector(tensor.strides());
   w.dtype = tensor.scalar_type();
+  w.number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
   return w;
 }
 

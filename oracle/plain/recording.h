@@ -28,6 +28,7 @@ struct Window {
   at::DimVector shape, stride;
   c10::ScalarType dtype = c10::ScalarType::Float;
   int64_t epoch = 0;
+  bool number = false;  // a number that libtorch wrapped, which promotes dtypes as numbers do
 
   bool defined() const { return static_cast<bool>(storage); }
   const c10::StorageImpl* id() const { return storage.unsafeGetStorageImpl(); }

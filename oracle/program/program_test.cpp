@@ -288,7 +288,22 @@ TEST(Validate, NamesTheFault) {
          c.program.inputs[1].values = {ValueKind::kBits, 0, 0, 0, {1}};
        }},
   };
-  const std::vector<std::pair<std::string, std::function<void(Case&)>>> of_plain_values = {
+  for (const auto& [expected, change] : faults) {
+    EXPECT_NE(said(change).find(expected), std::string::npos) << expected << "\n" << said(change);
+  }
+  EXPECT_THROW(
+      {
+        Case c = matmul_case();
+        c.placements[0] = at("[S5,R]");
+        validate(c);
+      },
+      Error);
+}
+
+// Would catch: a statement about placements that is asked of what has none, or takes what it cannot.
+TEST(Validate, NamesTheFaultOfAPlainValue) {
+  using Change = std::function<void(Case&)>;
+  const std::vector<std::pair<std::string, Change>> faults = {
       {"a plain tensor has no placements",
        [](Case& c) {
          c.program.calls[1] = {"lockstep::redistribute", {Ref{2}, at("[R,R]")}, 1};
@@ -333,7 +348,7 @@ TEST(Validate, NamesTheFault) {
        }},
       {"takes true or false",
        [](Case& c) {
-         c.program.calls[1] = {"lockstep::set_grad_enabled", {}, 0};
+         c.program.calls[1] = {"lockstep::set_grad_enabled", {}, 1};
        }},
       {"has no result",
        [](Case& c) {
@@ -349,22 +364,12 @@ TEST(Validate, NamesTheFault) {
        }},
   };
   EXPECT_NO_THROW(validate(plain_case()));
-  for (const auto& [expected, change] : of_plain_values) {
+  for (const auto& [expected, change] : faults) {
     Case c = plain_case();
     change(c);
     EXPECT_NE(message([&] { validate(c); }).find(expected), std::string::npos)
         << expected << message([&] { validate(c); });
   }
-  for (const auto& [expected, change] : faults) {
-    EXPECT_NE(said(change).find(expected), std::string::npos) << expected << "\n" << said(change);
-  }
-  EXPECT_THROW(
-      {
-        Case c = matmul_case();
-        c.placements[0] = at("[S5,R]");
-        validate(c);
-      },
-      Error);
 }
 
 // Would catch: a description that loses a call or shows another program.

@@ -111,7 +111,7 @@ std::string sealed(const std::string& text) {
 // Catches: a parser that crashes, loops, or skips what it does not know.
 TEST(TokenProperty, EditedTokensAreRefusedOrMeanWhatTheyPrint) {
   const std::string sound =
-      "v1:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;options=layers:1,optimizer:adamw-fused;x0=f32["
+      "v2:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;options=layers:1,optimizer:adamw-fused;x0=f32["
       "7x13]/1.0:normal(3)@[S0,I1x2]!;"
       "x1=i64[2]:bits{1f.0}@[S0,S0]@1.0;v0=aten::mm(x0,x1);[v1,v2]=aten::x.y(t[x0,v0],none,true,-1,1.5,[1],"
       "f64);"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ops/rules/table.h"
 #include "oracle/judge/twin.h"
 #include "suites/core/judge.h"
 #include "suites/core/suite.h"
@@ -73,6 +74,8 @@ bool changes(EngineUnderTest& clean, const Fault& fault, const oracle::Case& c) 
 Tally tally(const Fault& fault, int64_t cases) {
   const auto& suite = find_suite(fault.suite);
   const auto clean = make_engine("lockstep");
+  // Clean, too, it leaves means pending, as where a fault has changed their rows.
+  const RuleScope pends("aten::mean", find_op("aten::mean")->rows);
   Tally t;
   for (int64_t i = 0; i < cases; ++i) {
     const auto c = suite.generate(3, i);

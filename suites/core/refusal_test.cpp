@@ -38,6 +38,15 @@ TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
   EXPECT_FALSE(std::get<Passed>(outcome).refusal.has_value());
 }
 
+// Catches: a refusal that is called undue since a result without elements may lie anywhere.
+TEST(Refusal, CannotBeToldOfNothing) {
+  LockstepEngine engine;
+  const auto outcome = verdict(
+      "v1:cache;mesh=2;seed=0;dev=1x256;x0=f32[2x2]:ones@[S0];v0=aten::slice.Tensor(x0,0,1,1,3)#e23f336a",
+      engine);
+  EXPECT_TRUE(std::holds_alternative<GaveUp>(outcome)) << explanation_of(outcome);
+}
+
 Rows none(const OpCall&, Rows) {
   return {};
 }

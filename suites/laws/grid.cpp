@@ -10,6 +10,7 @@
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/plain/crossings.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/values.h"
 #include "oracle/random/literal_source.h"
@@ -99,8 +100,7 @@ RandomCall call_of(const Case& c) {
   const RandomScope scope(noting);
   const auto& input = c.program.inputs.at(0);
   const std::vector<int64_t> one(input.shape.size(), 1);
-  oracle::run(c.program, {at::zeros(one, at::TensorOptions(input.dtype))},
-              [](const at::Tensor& value, const oracle::Target&) { return value; });
+  oracle::run(c.program, {at::zeros(one, at::TensorOptions(input.dtype))}, oracle::on_one_device(c.mesh));
   LOCKSTEP_CHECK(noting.calls.size() == 1, "[grid] ", c.program.calls.at(0).op, " draws ",
                  noting.calls.size(), " times, not once");
   auto call = noting.calls[0];

@@ -114,8 +114,10 @@ at::Tensor convolution_result(const at::Tensor& of, at::IntArrayRef shape, const
 
 Metas of_convolution(const Arguments& args) {
   const auto input = args.tensor("input"), weight = args.tensor("weight");
-  LOCKSTEP_CHECK(!args["transposed"].toBool(),
-                 "[aten::convolution] transposed convolutions have no sharding rule in this version");
+  if (args["transposed"].toBool())
+    throw NotBuilt(
+        "[aten::convolution] transposed convolutions have no sharding rule in this version; "
+        "call it on full_tensor()");
   const auto of = [&](std::string_view name, int64_t d) {
     const auto values = args.integers(name);
     return values.size() == 1 ? values[0] : values[static_cast<size_t>(d - 2)];

@@ -16,6 +16,14 @@ Placement aligned(const TensorMeta& input, int64_t dim, int64_t ndim, int64_t ex
   return Shard{own};
 }
 
+// Whether a plain tensor has this dimension of the output: every rank has all of it.
+bool is_plain_along(const OpCall& call, int64_t dim) {
+  const auto ndim = call.outputs[0].ndim();
+  return call.outputs[0].shape[static_cast<size_t>(dim)] == 1 &&
+         std::any_of(call.inputs.begin(), call.inputs.end(),
+                     [&](const TensorMeta& input) { return input.plain && input.ndim() >= ndim - dim; });
+}
+
 bool changes_dtype(const OpCall& call) {
   return call.inputs[0].dtype != call.outputs[0].dtype;
 }
@@ -149,6 +157,7 @@ Rows pointwise(const OpCall& call) {
   Rows rows;
   const auto& out = call.outputs[0];
   for (int64_t dim = 0; dim < out.ndim(); ++dim) {
+    if (is_plain_along(call, dim)) continue;
     Row row{Placements(call.outputs.size(), Shard{dim}), {}, {}};
     for (const auto& input : call.inputs)
       row.inputs.push_back(aligned(input, dim, out.ndim(), out.shape[static_cast<size_t>(dim)]));
