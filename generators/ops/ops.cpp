@@ -182,7 +182,9 @@ constexpr OpTemplate kLines[] = {
     {"slice.Tensor narrow", kViews, slice, kAllDtypes, kSame, kMoves},
     {"select.int", kViews, select, kAllDtypes, kSame, kMoves},
     {"split.Tensor split_with_sizes chunk unbind.int", kViews, split, kAllDtypes, kSame, kMoves},
-    {"alias detach positive lift_fresh", kViews, alias, kAllDtypes, kSame, kMoves},
+    {"alias detach positive", kViews, alias, kAllDtypes, kSame, kMoves},
+    // On one device it is its operand itself, as nobody but torch.tensor asks for it.
+    {"lift_fresh", kViews, alias, kAllDtypes, kSame, kNoHistory},
     {"as_strided", kViews, own_strides, kAllDtypes, kSame, kMoves},
     {"diagonal", kViews, diagonal, kAllDtypes, kSame, kMoves},
     {"lockstep::detach", kViews, own_detach, kAllDtypes, kSame, kMoves},

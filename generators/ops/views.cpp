@@ -204,7 +204,7 @@ bool diagonal(Builder& b, const OpTemplate& op) {
 }
 
 bool alias(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref x = b.operand({.dtypes = op.dtypes, .grad = !(op.traits & kNoHistory)});
   return emit(b, op, {x}, {x});
 }
 

@@ -109,8 +109,10 @@ Metas as_other(const Arguments& args) {
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
 }
-Metas as_self_and_target(const Arguments& args) {
-  return {{at::add(args.tensor("self"), args.tensor("target"))}};
+// Contiguous, but where the target is larger: then as the sum lies.
+Metas of_mse_loss_backward(const Arguments& args) {
+  const auto sum = at::add(args.tensor("self"), args.tensor("target"));
+  return {{sum.sizes() == args.tensor("self").sizes() ? sum.contiguous() : sum}};
 }
 // Of integers too it is a float.
 Metas of_logit(const Arguments& args) {
@@ -182,7 +184,7 @@ Records pointwise_ops() {
       {.name = "log_sigmoid_backward", .rows = pointwise, .infer = as_grad_and_self},
       {.name = "logit", .rows = pointwise, .infer = of_logit},
       {.name = "mse_loss"},
-      {.name = "mse_loss_backward", .infer = as_self_and_target},
+      {.name = "mse_loss_backward", .infer = of_mse_loss_backward},
       {.name = "mul", .rows = scaled},
       {.name = "remainder", .rows = pointwise, .infer = as_other},
       {.name = "relu", .rows = pointwise, .infer = as_self},
