@@ -385,21 +385,35 @@ bool Builder::has_seen_ragged() const {
   return seen;
 }
 
+std::optional<Ref> Builder::misplaced(Ref ref, const Needs& needs) {
+  if (misplaced_) return ref;
+  if (settings_.refused == 0 || !random_.chance(settings_.refused)) return std::nullopt;
+  const auto target =
+      draw_misplaced(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements, needs);
+  if (!target) return std::nullopt;
+  const Ref moved = redistribute(ref, *target);
+  misplaced_ = moved.id != ref.id;
+  return misplaced_ ? std::optional(moved) : std::nullopt;
+}
+
 Ref Builder::boxed(Ref ref) {
-  const auto& placed = value(ref).placement;
   if (is_plain(ref)) return ref;
+  if (misplaced_) return ref;
+  const auto& placed = value(ref).placement;
   if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
   return redistribute(
       ref, draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements & ~kRagged));
 }
 
-Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partial) {
+Ref Builder::unsharded(Ref ref, std::vector<int64_t> dims, bool no_partial) {
   if (is_plain(ref)) return ref;
   const bool takes_ragged = no_partial && dims.empty();
+  for (auto& dim : dims) dim += dim < 0 ? ndim(ref) : 0;
+  if (const auto wrong = misplaced(ref, {dims, no_partial})) return *wrong;
   const auto stands = [&](const Target& target) {
     if (has_ragged(target) && !takes_ragged) return false;
     for (const auto dim : dims)
-      if (shards(target, dim < 0 ? dim + ndim(ref) : dim)) return false;
+      if (shards(target, dim)) return false;
     return !(no_partial && has_partial(target));
   };
   if (value(ref).placement && stands(*value(ref).placement)) return ref;
@@ -408,7 +422,7 @@ Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partia
   auto target = draw_target(random_, settings_.mesh, shape(ref), dtype(ref), kinds);
   for (auto& p : target.placements)
     for (const auto dim : dims)
-      if (shard_dim(p) == (dim < 0 ? dim + ndim(ref) : dim)) p = Replicate{};
+      if (shard_dim(p) == dim) p = Replicate{};
   if (!dims.empty()) target.order.clear();
   return redistribute(ref, target);
 }

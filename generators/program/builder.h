@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "generators/program/magnitude.h"
+#include "generators/space/misplaced.h"
 #include "generators/space/placements.h"
 #include "generators/space/random.h"
 #include "generators/space/shapes.h"
@@ -49,6 +50,8 @@ struct Settings {
   int64_t max_inputs = 8;
   int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free
   int64_t varied = 0;  // of calls, in percent: one argument other than its maker gave (vary.h)
+  int64_t refused =
+      0;  // of views and in-place calls, in percent: from where it has to be refused (misplaced.h)
 };
 
 // What an op wants of an operand. A size of -1 is free.
@@ -135,9 +138,12 @@ class Builder {
   oracle::Ref boxed(oracle::Ref ref);
   // The value, or a redistribution of it, surely not sharded along `dims` and, if asked, not Partial, as
   // in-place ops want it; a RaggedShard stays only for an in-place op that takes every dimension as it is.
-  oracle::Ref unsharded(oracle::Ref ref, const std::vector<int64_t>& dims, bool no_partial = false);
+  oracle::Ref unsharded(oracle::Ref ref, std::vector<int64_t> dims, bool no_partial = false);
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
+  // Whether one of these three left an operand on purpose where its op has nowhere to go. The case ends with
+  // that op: an engine that refuses it does no more.
+  bool may_be_refused() const { return misplaced_; }
 
   // Gradients of one or two values that require grad, by lockstep::backward or lockstep::accumulate; false if
   // there are none, or the bound would not hold. `again`: after another one, and no op between that writes.
@@ -177,6 +183,8 @@ class Builder {
   std::vector<at::Tensor> tried(oracle::Call& call);
   std::optional<std::vector<at::Tensor>> tried_varied(oracle::Call& call);
   bool has_seen_ragged() const;
+  // The value where it lacks what is needed, `refused` times of 100; and from then on whatever it is.
+  std::optional<oracle::Ref> misplaced(oracle::Ref ref, const Needs& needs);
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
                        Growth& growth);
@@ -184,7 +192,7 @@ class Builder {
 
   Random random_;
   Settings settings_;
-  bool outside_ = false, grad_enabled_ = true;
+  bool outside_ = false, grad_enabled_ = true, misplaced_ = false;
   Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
   oracle::Program program_;      // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;
