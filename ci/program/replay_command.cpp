@@ -15,6 +15,7 @@
 #include "engine/values/exit_code.h"
 #include "engine/values/spec.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/values.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/core/hash_log.h"
 #include "suites/core/judge.h"
@@ -54,8 +55,7 @@ std::string token_of_bucket(const Flags& flags) {
 constexpr int64_t kMostElements = int64_t{1} << 28;
 
 void check_size(const oracle::Case& c, size_t i) {
-  const auto& input = c.program.inputs[i];
-  const Spec spec(c.mesh, c.placements[i].placements, input.shape, input.dtype);
+  const auto spec = oracle::spec_of(c, static_cast<int64_t>(i));
   LOCKSTEP_CHECK(spec.numel() <= kMostElements / c.mesh.size(), "[replay] x", i, " of ", spec, " on mesh ",
                  c.mesh, " takes too much memory for one process; use smaller sizes");
 }

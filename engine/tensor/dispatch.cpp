@@ -20,6 +20,10 @@ using torch::jit::Stack;
 void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call, Stack& stack) {
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
   op.callBoxed(stack);
+  // Before a ZeroTensor libtorch's own kernels would come, which want no DTensor beside it.
+  if (!stack.empty() && stack.back().isTensor() && stack.back().toTensor().defined() &&
+      stack.back().toTensor()._is_zerotensor())
+    stack.back() = at::zeros(stack.back().toTensor().sizes(), stack.back().toTensor().options());
   const auto& comm = current_context()->factories;
   if (comm != nullptr && call.tensors.empty() && stack.back().isTensor())
     stack.back() = replicated(stack.back().toTensor(), comm);

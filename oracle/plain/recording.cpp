@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/plain/recording.h"
 
+#include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
@@ -172,7 +173,10 @@ Window Recording::window(const at::Tensor& tensor) const {
 at::Tensor Recording::read(const Window& window) const {
   if (!window.defined()) return {};
   const auto frozen = frozen_.empty() ? frozen_.end() : frozen_.find({window.id(), window.epoch});
-  return tensor_in(frozen == frozen_.end() ? window.storage : frozen->second, window);
+  const c10::Storage& storage = frozen == frozen_.end() ? window.storage : frozen->second;
+  if (storage.data() == nullptr && window.numel() > 0)  // a ZeroTensor of autograd's, without memory
+    return at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)).zero_();
+  return tensor_in(storage, window);
 }
 
 void Recording::freeze(const c10::Storage& storage) {

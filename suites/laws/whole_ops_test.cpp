@@ -33,12 +33,12 @@ const std::vector<Sample> kRuled = {
 const std::vector<Sample> kFallback = {
     {"aten::repeat", {kX, Shape{2, 3}}, Shape{8, 18}},
     {"aten::glu", {kX, int64_t{1}}, Shape{4, 3}},
-    {"aten::trace", {kX}, Shape{}},
+    {"aten::trace", {kX}, std::nullopt},
     {"aten::median", {kX}, Shape{}},
     {"aten::kthvalue", {kX, int64_t{2}, int64_t{0}, false}, Shape{6}, 2},
     {"aten::mode", {kX, int64_t{0}, false}, Shape{6}, 2},
     {"aten::count_nonzero", {kX, oracle::None{}}, std::nullopt},
-    {"aten::take", {kX, kIndex}, Shape{5}, 1, {5}},
+    {"aten::take", {kX, kIndex}, std::nullopt, 1, {5}},
     {"aten::bincount", {kIndex, oracle::None{}, int64_t{0}}, std::nullopt, 1, {5}},
     {"aten::huber_loss", {kX, kX, int64_t{1}, 1.0}, Shape{}},
 };
