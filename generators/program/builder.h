@@ -48,10 +48,9 @@ struct Settings {
   bool strided = true;  // inputs in another memory order
   int64_t max_numel = 256;
   int64_t max_inputs = 8;
-  int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free
-  int64_t varied = 0;  // of calls, in percent: one argument other than its maker gave (vary.h)
-  int64_t refused =
-      0;  // of views and in-place calls, in percent: from where it has to be refused (misplaced.h)
+  int64_t terms = 0;    // above 0: the size of one dimension of each fresh input whose shape is free
+  int64_t varied = 0;   // of calls, in percent: one argument other than its maker gave (vary.h)
+  int64_t refused = 0;  // of views and in-place calls, in percent: where the op must be refused (misplaced.h)
 };
 
 // What an op wants of an operand. A size of -1 is free.
@@ -141,7 +140,7 @@ class Builder {
   oracle::Ref unsharded(oracle::Ref ref, std::vector<int64_t> dims, bool no_partial = false);
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
-  // Whether one of these three left an operand on purpose where its op has nowhere to go. The case ends with
+  // Whether one of these two left an operand on purpose where its op has nowhere to go. The case ends with
   // that op: an engine that refuses it does no more.
   bool may_be_refused() const { return misplaced_; }
 

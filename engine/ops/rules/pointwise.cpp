@@ -204,8 +204,9 @@ Records pointwise_ops() {
       "logical_not", "logical_or", "logical_xor", "logit_backward", "lt", "masked_fill", "maximum",
       "minimum", "mish", "mish_backward", "nan_to_num", "ne", "neg", "nextafter", "pow", "reciprocal",
       "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
-      "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "softshrink_backward",
-      "sqrt", "sub", "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
+      "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink",
+      "softshrink_backward", "sqrt", "sub",
+      "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
       "_fused_adam", "_fused_adamw", "_fused_sgd"});
   // clang-format on
   return records;
