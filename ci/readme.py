@@ -3,7 +3,8 @@
 """The numbers of the README: read from stores, part by part, frozen in golden/numbers.json; the README's section is a
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
-usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON
+usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
+                  mutants JSON
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -123,6 +124,10 @@ def measure_scale(path):
     return {"scale": json.loads(pathlib.Path(path).read_text())}
 
 
+def measure_mutants(path):
+    return {"mutants": json.loads(pathlib.Path(path).read_text())}
+
+
 # Rendering: Markdown, without the markers.
 
 def table(head, rows, left=1):
@@ -229,11 +234,27 @@ def scale_section(numbers):
         ["what", "seconds", "memory"], rows) + "\n"
 
 
+def mutants_section(numbers):
+    if "mutants" not in numbers:
+        return ""
+    mutants = numbers["mutants"]
+    rows = [[line["class"], f"{line['mutants']:,}", f"{line['found']:,}",
+             f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
+             "-" if line["cases"] is None else f"{line['cases']:,.0f}",
+             "-" if line["ops"] is None else f"{line['ops']:g}",
+             f"{line['names it rightly']} of {line['names an op']}"] for line in mutants["lines"]]
+    return ("`ci/mutate run`: slips in the sources of engine and kernels, one at a time, found by the default plan "
+            f"without kept cases, commit {mutants['commit'][:12]}; \"more\" are found by more cases. Medians of the "
+            "cases until found and of the operators of the shrunk case; findings that name an operator, and those that "
+            "name one which runs what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
+            + table(["class", "mutants", "found", "share", "more", "cases", "operators", "named"], rows) + "\n")
+
+
 def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
-            + draws_section(numbers) + scale_section(numbers))
+            + draws_section(numbers) + scale_section(numbers) + mutants_section(numbers))
 
 
 def replace_section(page, section):
@@ -246,7 +267,7 @@ def replace_section(page, section):
 
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
-         "scale": measure_scale}
+         "scale": measure_scale, "mutants": measure_mutants}
 
 
 def main(command="", *stores):

@@ -72,6 +72,7 @@ ci/cmake:
 ci/curves: engine/values dashboard/store dashboard/report
 ci/example:
 ci/gate: engine/values dashboard/store
+ci/mutants:
 ci/output: engine/values dashboard/store
 ci/program: engine/values engine/lane engine/layout engine/ops/rules engine/ops engine/stream engine/tensor
     oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages dashboard/serve

@@ -162,6 +162,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"goldens", s.goldens},
           {"digest", s.digest},
           {"interrupted", s.interrupted},
+          {"stopped", s.stopped},
           {"db", flags.options.db},
           {"report", flags.report},
           {"exit_code", code},
@@ -237,6 +238,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 shell_quoted(f.token).c_str(),
                 suites::replay_flags(flags.options.fault, flags.options.engine).c_str());
+  if (s.stopped) std::printf("stopped at the first failure, as --fail-fast asks\n");
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
   for (const auto& [what, cases] : s.unmeasured)
     std::printf("%s%s\n", what.c_str(), cases == 0 ? "" : concat(" (", cases, " cases)").c_str());
@@ -407,6 +409,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
   run_app.add_flag("!--no-corpus", o.replay_kept, "Replay no kept case");
   run_app.add_option("--hang", o.hang_seconds,
                      "A worker without a sign of life for so many seconds is stopped");
+  run_app.add_flag("--fail-fast", o.fail_fast, "Claim no case after the first failure");
   run_app.add_flag("--resume", o.resume, "Complete the newest run of the database that did not finish");
   run_app.add_flag("--json", flags.json, "Print the summary as JSON");
 }

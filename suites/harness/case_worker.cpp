@@ -201,6 +201,7 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   }
   record_replay(planned, r);
   recorder_->record(r);  // the last row, so that a batch that it ends holds all of the case
+  if (options_.fail_fast && dashboard::is_failure(r.verdict)) stop_pool();
 }
 
 void CaseWorker::record_replay(const Planned& planned, const dashboard::CaseRow& row) {

@@ -30,9 +30,10 @@ struct RunOptions {
   double hang_seconds = 120;
   std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too
   bool replay_kept = true;
-  double least_rate = 0;  // cases a second and core, below which the run is a regression
-  std::string commit;     // of the program under test; "": the one this binary was built from
-  std::string command;    // as typed
+  bool fail_fast = false;  // the first failure ends the run
+  double least_rate = 0;   // cases a second and core, below which the run is a regression
+  std::string commit;      // of the program under test; "": the one this binary was built from
+  std::string command;     // as typed
   std::vector<std::string> worker = {kThisProgram, "worker"};  // the program that judges: work_on()
 };
 
@@ -63,7 +64,8 @@ struct RunSummary {
   std::map<std::string, int64_t> goldens;       // of the suite golden: recorded, published, … -> cases
   std::string digest;                           // of all verdicts, whatever their order
   bool interrupted = false;
-  std::set<int> codes;  // every exit code that applies
+  bool stopped = false;  // at the first failure, as asked: what was not run is not missed
+  std::set<int> codes;   // every exit code that applies
 };
 
 }  // namespace lockstep::suites

@@ -42,7 +42,8 @@ struct PoolMemory {
   PoolOptions options{};
   int64_t began_ns = now_ns();
   std::atomic<int64_t> next;
-  std::atomic<bool> stop;
+  std::atomic<bool> stop;     // no case is claimed any more
+  std::atomic<bool> stopped;  // because a worker said so
 
   double seconds() const { return static_cast<double>(now_ns() - began_ns) * 1e-9; }
   Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }

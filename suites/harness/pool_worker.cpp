@@ -138,6 +138,12 @@ void settled(bool saved) {
   slot.settled = true;
 }
 
+void stop_pool() {
+  if (self.memory == nullptr) return;
+  self.memory->stopped = true;
+  self.memory->stop = true;
+}
+
 void say(const std::string& text) {
   if (self.pipe < 0) {
     std::printf("%s\n", text.c_str());

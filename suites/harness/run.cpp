@@ -220,6 +220,14 @@ void keep(const RunOptions& options, const RunPlan& plan, const Prepared& prepar
   for (const auto& k : new_witnesses(store, prepared.run, plan.chosen, prepared.known)) recorder.keep(k);
 }
 
+// What a run that stopped at its first failure still owes.
+RunPlan without_demands(RunPlan plan) {
+  for (auto& [suite, least] : plan.least) least = 0;
+  plan.coverage.clear();
+  plan.all_random_pairs = false;
+  return plan;
+}
+
 RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepared& prepared,
                     const PoolResult& pool, double seconds) {
   auto store = dashboard::Store::open_writer(options.db);
@@ -243,6 +251,7 @@ RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepar
   record_rates(store, summary, recorder);
   keep(options, plan, prepared, summary, store, recorder);
   expect_ops(plan, recorder);
+  summary.stopped = pool.stopped;
   const bool finished = !pool.interrupted && pool.worker_code == 0;
   recorder.finish(finished ? "finished" : "interrupted", winning(summary.codes));
   return summary;
@@ -289,7 +298,7 @@ RunSummary run(RunOptions options, const RunListener& listener) {
   listener.started(options, the_plan, prepared.run.id);
   const auto began = dashboard::now_ms();
   const auto pool = run_workers(options, the_plan, prepared, listener);
-  return conclude(options, the_plan, prepared, pool,
+  return conclude(options, pool.stopped ? without_demands(the_plan) : the_plan, prepared, pool,
                   static_cast<double>(std::max<int64_t>(1, dashboard::now_ms() - began)) / 1000);
 }
 

@@ -67,7 +67,7 @@ Pool::Pool(const PoolOptions& options, const std::vector<std::string>& command, 
   if (memory == MAP_FAILED)
     throw Broken(concat("[run] no shared memory of ", size_, " bytes: ", std::strerror(errno),
                         "; raise the limits on memory and on the size of files"));
-  shared_ = new (memory) PoolMemory{.options = options, .next = 0, .stop = false};
+  shared_ = new (memory) PoolMemory{.options = options, .next = 0, .stop = false, .stopped = false};
   std::uninitialized_value_construct_n(shared_->slots(), options.jobs);
   std::copy(job.begin(), job.end(), shared_->job());
   workers_.resize(static_cast<size_t>(options.jobs));
@@ -195,6 +195,7 @@ PoolResult Pool::run() {
     listener_.tick(done, shared_->seconds());
   }
   result_.claimed = std::min<int64_t>(shared_->next, shared_->options.cases);
+  result_.stopped = shared_->stopped;
   sigaction(SIGINT, &old_int, nullptr);
   sigaction(SIGTERM, &old_term, nullptr);
   return result_;

@@ -25,6 +25,7 @@ struct PoolListener {
 struct PoolResult {
   int64_t claimed = 0;       // the prefix 0 .. claimed-1 was run or lost
   bool interrupted = false;  // by SIGINT or SIGTERM; running cases were finished
+  bool stopped = false;      // by a worker, stop_pool()
   int worker_code = 0;       // of a worker that ended with an exit code of its own; the others were stopped
   int64_t lost = 0;
 };
@@ -63,6 +64,8 @@ inline constexpr int kMostUnsaved = 256;
 // Unless it is `saved`, and with it all before it, the worker that takes the place runs it again, and it is
 // lost if it takes that one along before it is saved.
 void settled(bool saved);
+// In a worker: no worker of the pool claims another case.
+void stop_pool();
 // In a worker: sends a line to the parent's message(). Elsewhere: prints to stdout.
 void say(const std::string& text);
 // Thrown by begin, run, lost or end to end the whole pool with this code.

@@ -116,6 +116,10 @@ const std::map<std::string, Body> kBodies = {
        leaves_six(n);
        if ((n == 5 || n == 2) && again) kill(getpid(), SIGKILL);
      }},
+    {"stop",
+     [](int64_t n) {
+       if (n == 3) stop_pool();
+     }},
     {"talk", [](int64_t n) { say(std::string(9000, static_cast<char>('a' + n % 26))); }},
     {"nested",
      [](int64_t) {
@@ -154,6 +158,14 @@ TEST(WorkerPool, DISABLED_Worker) {
                       ledger->hung += l.hung;
                     },
                 .end = save});
+}
+
+// Catches: a worker's word that is not heard, or that costs the case in which it fell.
+TEST(WorkerPool, StopsWhereAWorkerSaysSo) {
+  const Trial trial({1, 40, 0, 30}, "stop");
+  EXPECT_TRUE(trial.result.stopped);
+  EXPECT_EQ(trial.result.claimed, 4);
+  for (int n = 0; n < 40; ++n) EXPECT_EQ(trial.ledger->runs[n], n < 4 ? 1 : 0) << n;
 }
 
 // Catches: a case run twice, never, or counted both as run and as lost after a crash.
