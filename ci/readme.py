@@ -238,13 +238,14 @@ def mutants_section(numbers):
     if "mutants" not in numbers:
         return ""
     mutants = numbers["mutants"]
-    rows = [[line["class"], f"{line['mutants']:,}", f"{line['found']:,}",
+    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
              f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
              "-" if line["cases"] is None else f"{line['cases']:,.0f}",
              "-" if line["ops"] is None else f"{line['ops']:g}",
              f"{line['names it rightly']} of {line['names an op']}"] for line in mutants["lines"]]
-    return ("`ci/mutate run`: slips in the sources of engine and kernels, one at a time, found by the default plan "
-            f"without kept cases, commit {mutants['commit'][:12]}; \"more\" are found by more cases. Medians of the "
+    return (f"`ci/mutate run`: {mutants['lines'][-1]['mutants']:,} of {mutants['woven']:,} slips in the sources of engine "
+            "and kernels, one at a time, found by the default plan without kept cases, commit "
+            f"{mutants['commit'][:12]}; \"more\" are found by more cases. Medians of the "
             "cases until found and of the operators of the shrunk case; findings that name an operator, and those that "
             "name one which runs what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
             + table(["class", "mutants", "found", "share", "more", "cases", "operators", "named"], rows) + "\n")

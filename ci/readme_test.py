@@ -172,13 +172,13 @@ class Numbers(unittest.TestCase):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()
         without = readme.render(numbers)
-        numbers["mutants"] = {"commit": "0123456789abcdef", "lines": [
-            {"class": "rules", "mutants": 40, "found": 39, "later": 1, "cases": 31.5, "ops": 1, "names an op": 20,
+        numbers["mutants"] = {"commit": "0123456789abcdef", "woven": 587, "lines": [
+            {"of": "rules", "mutants": 40, "found": 39, "later": 1, "cases": 31.5, "ops": 1, "names an op": 20,
              "names it rightly": 19},
-            {"class": "none", "mutants": 0, "found": 0, "later": 0, "cases": None, "ops": None, "names an op": 0,
+            {"of": "none", "mutants": 0, "found": 0, "later": 0, "cases": None, "ops": None, "names an op": 0,
              "names it rightly": 0}]}
         text = readme.render(numbers)
-        self.assertTrue(text.startswith(without + "`ci/mutate run`: slips"))
+        self.assertTrue(text.startswith(without + "`ci/mutate run`: 0 of 587 slips"))
         self.assertIn("commit 0123456789ab;", text)
         self.assertTrue(text.endswith("| rules | 40 | 39 | 98% | 1 | 32 | 1 | 19 of 20 |\n"
                                       "| none | 0 | 0 | - | 0 | - | - | 0 of 0 |\n\n"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the woven program once for each mutant, until its first finding, and keeps what came of it. What is kept for this tree
 and plan is not run again: a campaign that was cut goes on."""
-import concurrent.futures, dataclasses, json, os, pathlib, shutil, signal, sqlite3, subprocess, time
+import concurrent.futures, dataclasses, json, math, os, pathlib, shutil, signal, sqlite3, subprocess, time
 
 import classes
 
@@ -139,19 +139,24 @@ def try_one(build, point, number, plan, folder, tests=()):
     return row
 
 
-def try_all(build, mutants, plan, folder, jobs, tests=()):
-    """Yields the rows as they come. @param mutants {number: Point}"""
+def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf):
+    """Yields the rows as they come. @param mutants {number: Point}; none is begun after so many seconds"""
+    end = time.monotonic() + seconds
+
+    def in_time(*job):
+        return try_one(*job) if time.monotonic() < end else None
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(try_one, build, point, number, plan, folder, tests) for number, point in mutants.items()]
+        waiting = [pool.submit(in_time, build, point, number, plan, folder, tests) for number, point in mutants.items()]
         try:
             for future in concurrent.futures.as_completed(waiting):
-                yield future.result()
+                if (row := future.result()) is not None:
+                    yield row
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def run(store, build, tree, mutants, plan, folder, jobs, say, tests=()):
+def run(store, build, tree, mutants, plan, folder, jobs, say, tests=(), seconds=math.inf):
     """@param build the folder of the woven build  @param mutants {number: Point}; those that the store knows are left out"""
     if NOBODY not in known(store, tree, plan):
         row = try_one(build, None, 0, plan, folder, tests)
@@ -161,6 +166,6 @@ def run(store, build, tree, mutants, plan, folder, jobs, say, tests=()):
         put(store, {"tree": tree, **row})
     left = {number: point for number, point in mutants.items() if point.id not in known(store, tree, plan)}
     say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done")
-    for at, row in enumerate(try_all(build, left, plan, folder, jobs, tests), 1):
+    for at, row in enumerate(try_all(build, left, plan, folder, jobs, tests, seconds), 1):
         put(store, {"tree": tree, **row})
         say(f"{at}/{len(left)} {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")

@@ -376,6 +376,12 @@ case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit
         self.assertEqual(self.run_all(), [])
         self.assertEqual(self.run_all("other", few), [0, 1, 2])
 
+    def test_time(self):
+        # Catches: a campaign that goes on when its time is over, or that keeps what it did not try.
+        campaign.run(self.store, self.folder / "build", "t", self.mutants, campaign.Plan(), self.folder / "runs", 2,
+                     lambda text: None, seconds=0)
+        self.assertEqual(report.rows_of(self.store, "t"), {})
+
     def test_baseline(self):
         # Catches: mutants that are found because the woven program is broken without them.
         self.program.write_text("#!/bin/sh\nexit 1\n")
@@ -388,7 +394,7 @@ case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit
         rows = list(report.rows_of(self.store, "t")["default, seed 0"].values())
         one = self.mutants[1].id
         counts = lambda same, later: [report.scores(rows, same, later)[-1][key]
-                                      for key in ("class", "mutants", "equivalent", "found", "later")]
+                                      for key in ("of", "mutants", "equivalent", "found", "later")]
         self.assertEqual(counts({}, {}), ["all", 5, 0, 4, 0])
         self.assertEqual(counts({}, {one}), ["all", 5, 0, 4, 1])
         self.assertEqual(counts({one: "why"}, {}), ["all", 4, 1, 4, 0])
@@ -396,7 +402,7 @@ case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit
         for text in ("", f"# x\n{one}\twhy\n"):  # 4 of 5, or one of five equivalent: red, both
             listed.write_text(text)
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                self.assertTrue(report.report(self.store, "t", campaign.Plan(), 0, listed)["red"])
+                self.assertTrue(report.report(self.store, "t", campaign.Plan(), 5, 0, listed)["red"])
             self.assertEqual("survived" in said.getvalue(), not text)
 
     def test_red(self):
@@ -406,6 +412,14 @@ case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit
         self.assertTrue(report.is_red({**line, "found": 84}))
         self.assertFalse(report.is_red({**line, "mutants": 92, "equivalent": 8}))
         self.assertTrue(report.is_red({**line, "mutants": 91, "equivalent": 9}))
+
+    def test_goals(self):
+        # Catches: a goal that is met below what was promised, or missed at it.
+        line = {"mutants": 100, "found": 97, "later": 2, "cases": 199}
+        holds = lambda changed={}, explained=(): [met for _, met in report.goals(line | changed, explained)]
+        self.assertEqual(holds(), [True] * 4)
+        self.assertEqual(holds({"found": 96}, ["one"]), [False, False, True, False])
+        self.assertEqual(holds({"later": 1, "cases": 200}), [True, False, False, True])
 
     def test_names(self):
         # Catches: an explanation of another op that counts as right, and an overload that counts as another op.

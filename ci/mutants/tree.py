@@ -203,13 +203,13 @@ def load(folder):
 
 
 def flags_for(tree, root):
-    """path -> the flags that libclang needs of the root's files, from the commands of the copy's build, and whether they
-    begin with the precompiled header; a header's are those of its folder."""
+    """(flags of the engine's files, which include the precompiled header; path -> those of one that does not, else None),
+    of the root's files, from the commands of the copy's build."""
     import syntax
     commands = json.loads((tree / "build/compile_commands.json").read_text())
     by_file = {os.path.relpath(c["file"], tree): shlex.split(c["command"]) for c in commands}
+    with_header = {path for path, command in by_file.items() if any("cmake_pch" in word for word in command)}
 
-    def of(path):
-        command = by_file.get(path) or by_file[min(by_file, key=lambda p: (-len(os.path.commonpath([p, path])), p))]
-        return [word.replace(str(tree), str(root)) for word in syntax.include_flags(command)], any("cmake_pch" in word for word in command)
-    return of
+    def flags(path):
+        return [word.replace(str(tree), str(root)) for word in syntax.include_flags(by_file[path])]
+    return flags(min(path for path in with_header if path.startswith("engine/"))), lambda path: flags(path) if path in by_file.keys() - with_header else None
