@@ -243,7 +243,8 @@ def mutants_section(numbers):
              "-" if line["cases"] is None else f"{line['cases']:,.0f}",
              "-" if line["ops"] is None else f"{line['ops']:g}",
              f"{line['names it rightly']} of {line['names an op']}"] for line in mutants["lines"]]
-    return (f"`ci/mutate run`: {mutants['lines'][-1]['mutants']:,} of {mutants['woven']:,} slips in the sources of engine "
+    tried = mutants["lines"][-1]["mutants"]
+    return (f"`ci/mutate run`: {tried:,} of {mutants['woven']:,} slips in the sources of engine "
             "and kernels, one at a time, found by the default plan without kept cases, commit "
             f"{mutants['commit'][:12]}; \"more\" are found by more cases. Medians of the "
             "cases until found and of the operators of the shrunk case; findings that name an operator, and those that "

@@ -86,6 +86,8 @@ class Operators(Parsed):
         self.expect("negated", "int f(int a) { if (a > 1) return 2; return 3; }",
                     "int f(int a) { if ((M1 != bool(a > 1))) return 2; return 3; }")
         self.expect("negated", "bool f(bool a) { return !a; }", "bool f(bool a) { return (M1 != bool(!a)); }")
+        code = "struct S { bool operator==(int) const; }; int f(S s) { if (s != 1) return 2; return 3; }"
+        self.expect("negated", code, code.replace("s != 1", "(M1 != bool(s != 1))"))
         self.expect("negated", "int f() { if constexpr (sizeof(int) == 4) return 1; return 2; }")
 
     def test_loosened(self):

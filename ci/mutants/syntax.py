@@ -99,7 +99,10 @@ class Site:
 
 
 def range_of(cursor):
-    return cursor.extent.start.offset, cursor.extent.end.offset
+    start, end = cursor.extent.start.offset, cursor.extent.end.offset
+    if cursor.kind == K.UNARY_OPERATOR:  # `a != b` by a's operator==: libclang lets it begin at the !=
+        start = min([start] + [child.extent.start.offset for child in cursor.get_children()])
+    return start, end
 
 
 def children(cursor):
