@@ -134,7 +134,7 @@ def try_one(build, point, number, plan, folder, tests=()):
     if row.get("op"):
         row["named"] = int(names_right(row["op"], (row.get("reached") or "").split()))
     row["seconds"] = time.monotonic() - began
-    if code == 0 or row.get("suite"):
+    if not row["found"] or point is not None and row.get("suite"):
         shutil.rmtree(work)
     return row
 

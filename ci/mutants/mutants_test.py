@@ -163,6 +163,11 @@ class Operators(Parsed):
         self.assertEqual(made, [code.replace("Shard{1}", "(M1 ? lockstep::Placement(lockstep::Replicate{}) : "
                                                          "lockstep::Placement(Shard{1}))")])
         self.assertEqual(self.made(code, "other_placement"), [])
+        # Of an assignment only what is assigned.
+        code = code[:code.index(" lockstep::Shard f")] + " using namespace lockstep; void f(Shard& a, Shard b) { a = b; }"
+        self.assertEqual(self.made(code, "other_placement", "x/engine/ops/one.cpp"),
+                         [code.replace("= b", "= (M1 ? lockstep::Placement(lockstep::Replicate{}) : "
+                                              "lockstep::Placement(b))")])
 
     def test_every_operator_has_a_test(self):
         for name in operators.OPERATORS:

@@ -329,6 +329,10 @@ def other_placement(site):
         return
     if cursor.kind not in (K.CALL_EXPR, K.DECL_REF_EXPR, K.CXX_FUNCTIONAL_CAST_EXPR):
         return
+    for whole in filter(None, (cursor, site.parent)):
+        both = operands(site.unit, whole)
+        if both and both[1] == "=" and range_of(both[0])[0] == range_of(cursor)[0]:
+            return  # what is assigned to: a copy would take the value
     kind = type_of(cursor)
     if "(" in kind or kind not in PLACEMENTS and not kind.startswith("std::variant<lockstep::Replicate"):
         return
