@@ -36,7 +36,7 @@ oracle/judge: engine/values engine/lane oracle/ownership oracle/program oracle/p
 oracle/reference: engine/values engine/stream oracle/random
 generators/space: engine/values oracle/program
 generators/program: engine/values engine/stream oracle/program oracle/random generators/space
-generators/ops: engine/values generators/program
+generators/ops: engine/values oracle/program generators/program
 generators/random: engine/values oracle/program generators/space generators/program
 generators/cases: engine/values oracle/program generators/space generators/program generators/ops generators/random
 generators/shrink: engine/values oracle/program generators/space generators/program

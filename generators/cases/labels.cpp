@@ -105,7 +105,7 @@ void label_calls(const Case& c, Names& names) {
     if (call.op == oracle::kScaleGradient) names.insert("hook");
     if (call.op == oracle::kFullTensor) names.insert("full-tensor");
     if (call.op == oracle::kItem || call.op == oracle::kEquality) names.insert("host-read");
-    if (call.op == "aten::_fused_adamw_") names.insert("optimizer");
+    if (call.op.starts_with("aten::_fused_adam") || call.op == "aten::_fused_sgd_") names.insert("optimizer");
     if (call.op == oracle::kRedistribute) {
       names.insert("redistribute");
       label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makers of ops that fill, copy, cast, and draw from the random stream.
+#include <ATen/ops/empty.h>
+
 #include "generators/ops/makers.h"
 
 namespace lockstep::generators {
@@ -25,6 +27,19 @@ bool like(Builder& b, const OpTemplate& op) {
   if (name == "aten::randint_like.low_dtype")
     return b.call(op.op, {x, int64_t{-5}, int64_t{6}}, {{6, 0}, {}}, false);
   return b.call(op.op, {x}, {}, false);
+}
+
+// Of a shape of its own, or the tensor's.
+bool new_tensor(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .grad = false});
+  const auto shape = b.random().chance(60) ? b.shape(x) : draw_shape(b.random(), b.settings().mesh, 2, 48);
+  const std::string_view name(op.op);
+  if (name == "aten::new_full")
+    return b.call(op.op, {x, shape, draw_number(b, b.dtype(x))}, {{3, 0}, {}}, false);
+  if (name != "aten::new_empty_strided") return b.call(op.op, {x, shape}, {}, false);
+  const auto strides = shape == b.shape(x) ? b.tensor(x).strides().vec() : at::empty(shape).strides().vec();
+  // What it holds is whatever was there: it is written before anyone may read it.
+  return b.call(op.op, {x, shape, strides}, {}, false) && b.call("aten::zero_", {b.results()[0]}, {}, false);
 }
 
 bool cast(Builder& b, const OpTemplate& op) {

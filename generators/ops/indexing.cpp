@@ -11,6 +11,16 @@ Ref indices(Builder& b, Shape shape, int64_t n) {
   return b.fresh({.dtypes = kI64, .shape = std::move(shape), .values = indices_below(n)});
 }
 
+// For one of the first two dimensions, or both. `apart`: at most one index, where writes must not collide.
+std::vector<Ref> index_list(Builder& b, const Shape& shape, bool apart = false) {
+  const int64_t n = apart ? 1 : b.random().between(1, 5);
+  const size_t last = std::min<size_t>(shape.size(), b.random().chance(40) ? 2 : 1) - 1;
+  std::vector<Ref> list(last, Ref{-1});
+  if (last > 0 && b.random().chance(50)) list[0] = indices(b, {n}, shape[0]);
+  list.push_back(indices(b, {n}, shape[last]));
+  return list;
+}
+
 Growth reaching(const Builder& b, Ref x, int64_t elements) {
   return {b.magnitude(x), {{static_cast<double>(std::max<int64_t>(elements, 1)), 0}}};
 }
@@ -35,6 +45,55 @@ bool index_select(Builder& b, const OpTemplate& op) {
   const Ref index =
       indices(b, {std::min<int64_t>(draw_size(b.random(), b.settings().mesh), 12)}, b.tensor(x).size(dim));
   return b.call(op.op, {x, dim, index}, reaching(b, x, b.tensor(index).numel()), false);
+}
+
+// A list of indices, one for each of the first dimensions; undefined, a dimension stays as it is.
+bool index(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const auto list = index_list(b, b.shape(x));
+  return b.call(op.op, {x, list}, reaching(b, x, 64));
+}
+
+bool index_put(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const bool adds = b.random().chance(50);
+  const auto list = index_list(b, b.shape(x), !adds);
+  Shape shape = b.shape(x);
+  for (size_t d = 0; d < list.size(); ++d)
+    if (list[d].id >= 0) shape[d] = b.tensor(list[d]).numel();
+  const Ref values = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = shape});
+  const auto count = Magnitude{static_cast<double>(std::max<int64_t>(numel(shape), 1)), 0};
+  return b.call(op.op, {x, list, values, adds}, {b.magnitude(x) + b.magnitude(values) * count, {}});
+}
+
+bool index_fill(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const auto dim = draw_dim(b, b.ndim(x));
+  const Ref index = indices(b, {b.random().between(0, 4)}, b.tensor(x).size(dim));
+  if (std::string_view(op.op).ends_with("Scalar"))
+    return b.call(op.op, {x, dim, index, draw_number(b, b.dtype(x))}, {larger(b.magnitude(x), {3, 0}), {}});
+  const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .grad = false});
+  return b.call(op.op, {x, dim, index, value}, {larger(b.magnitude(x), b.magnitude(value)), {}});
+}
+
+bool pad(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  std::vector<int64_t> widths;
+  for (int64_t d = b.random().between(1, b.ndim(x)); d > 0; --d)
+    for (int side = 0; side < 2; ++side) widths.push_back(b.random().between(0, 2));
+  return emit(b, op, {x, widths}, {x});
+}
+
+bool roll(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const auto shift = b.random().between(-4, 4);
+  if (b.random().chance(25)) return emit(b, op, {x, Shape{shift}}, {x});
+  return emit(b, op, {x, Shape{shift}, Shape{draw_dim(b, b.ndim(x))}}, {x});
+}
+
+bool flip(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  return emit(b, op, {x, Shape{draw_dim(b, b.ndim(x))}}, {x});
 }
 
 bool gather(Builder& b, const OpTemplate& op) {

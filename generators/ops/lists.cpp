@@ -9,7 +9,8 @@ namespace {
 std::vector<Ref> draw_list(Builder& b, const OpTemplate& op, bool grad = true) {
   std::vector<Ref> list = {
       first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad})};
-  const auto dtypes = bit_of(b.dtype(list[0]));
+  // Of one dtype, as parameters are, or of several.
+  const auto dtypes = b.random().chance(70) ? bit_of(b.dtype(list[0])) : op.dtypes;
   for (int64_t more = b.random().between(0, 2); more > 0; --more) {
     // A tensor must not stand twice in a list that is written.
     Want want{.dtypes = dtypes, .fresh = op.in_place(), .plain_zeros = op.orders_zeros(), .grad = grad};

@@ -39,11 +39,16 @@ bool lerp(Builder& b, const OpTemplate& op);
 bool addc(Builder& b, const OpTemplate& op);
 bool masked_fill(Builder& b, const OpTemplate& op);
 bool gelu(Builder& b, const OpTemplate& op);
+bool threshold(Builder& b, const OpTemplate& op);
+bool copysign(Builder& b, const OpTemplate& op);
+bool alike(Builder& b, const OpTemplate& op);
+bool rrelu_backward(Builder& b, const OpTemplate& op);
 
 // ops/reductions.cpp
 bool reduce_all(Builder& b, const OpTemplate& op);
 bool reduce_dims(Builder& b, const OpTemplate& op);
 bool reduce_dim(Builder& b, const OpTemplate& op);
+bool norm(Builder& b, const OpTemplate& op);
 bool variance(Builder& b, const OpTemplate& op);
 bool vector_norm(Builder& b, const OpTemplate& op);
 bool scan(Builder& b, const OpTemplate& op);
@@ -73,20 +78,30 @@ bool slice(Builder& b, const OpTemplate& op);
 bool select(Builder& b, const OpTemplate& op);
 bool split(Builder& b, const OpTemplate& op);
 bool alias(Builder& b, const OpTemplate& op);
+bool own_strides(Builder& b, const OpTemplate& op);
+bool diagonal(Builder& b, const OpTemplate& op);
 
 // ops/indexing.cpp
 bool index_select(Builder& b, const OpTemplate& op);
+bool index(Builder& b, const OpTemplate& op);
+bool index_put(Builder& b, const OpTemplate& op);
+bool index_fill(Builder& b, const OpTemplate& op);
 bool gather(Builder& b, const OpTemplate& op);
 bool scatter(Builder& b, const OpTemplate& op);
 bool embedding(Builder& b, const OpTemplate& op);
 bool cat(Builder& b, const OpTemplate& op);
 bool stack(Builder& b, const OpTemplate& op);
+bool pad(Builder& b, const OpTemplate& op);
+bool roll(Builder& b, const OpTemplate& op);
+bool flip(Builder& b, const OpTemplate& op);
 bool triangle(Builder& b, const OpTemplate& op);
 
 // ops/neural.cpp
 bool softmax(Builder& b, const OpTemplate& op);
 bool nll_loss(Builder& b, const OpTemplate& op);
 bool cross_entropy(Builder& b, const OpTemplate& op);
+bool mse_loss(Builder& b, const OpTemplate& op);
+bool pool(Builder& b, const OpTemplate& op);
 bool layer_norm(Builder& b, const OpTemplate& op);
 bool rms_norm(Builder& b, const OpTemplate& op);
 bool attention(Builder& b, const OpTemplate& op);
@@ -96,6 +111,7 @@ bool dropout(Builder& b, const OpTemplate& op);
 // ops/copies.cpp
 bool fill_random(Builder& b, const OpTemplate& op);
 bool like(Builder& b, const OpTemplate& op);
+bool new_tensor(Builder& b, const OpTemplate& op);
 bool cast(Builder& b, const OpTemplate& op);
 bool copy_into(Builder& b, const OpTemplate& op);
 bool fill_number(Builder& b, const OpTemplate& op);

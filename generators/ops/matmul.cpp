@@ -60,7 +60,8 @@ bool bmm(Builder& b, const OpTemplate& op) {
 bool addmm(Builder& b, const OpTemplate& op) {
   const auto [x, y] = factors(b, op, 2);
   const auto m = b.tensor(x).size(0), n = b.tensor(y).size(1);
-  const Shape shape = b.random().chance(50) ? Shape{n} : Shape{m, n};
+  const auto shape =
+      b.random().weighted<Shape>({{8, {n}}, {8, {m, n}}, {1, {1}}, {1, {m, 1}}, {1, {1, n}}, {1, {}}});
   return add_to(b, op, b.operand(like(b, x, shape)), x, y);
 }
 

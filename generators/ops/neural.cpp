@@ -40,6 +40,26 @@ bool cross_entropy(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, target, None{}, b.random().below(kReductionsNumbered)}, {x});
 }
 
+bool mse_loss(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .least = 1});
+  const Ref target = b.operand(same_dtype(b, x, b.shape(x)));
+  return emit(b, op, {x, target, b.random().below(kReductionsNumbered)}, {x, target});
+}
+
+// Of images, with and without a batch.
+bool pool(Builder& b, const OpTemplate& op) {
+  auto& random = b.random();
+  Shape shape = {random.between(1, 3), random.between(3, 6), random.between(3, 6)};
+  if (random.chance(80))
+    shape.insert(shape.begin(), std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6));
+  const Ref x = b.operand({.dtypes = op.dtypes, .shape = shape});
+  const auto square = [](int64_t n) { return Shape{n, n}; };
+  if (std::string_view(op.op) == "aten::_adaptive_avg_pool2d")
+    return emit(b, op, {x, square(random.between(1, 3))}, {x});
+  const auto kernel = random.between(1, 3), padding = random.between(0, kernel / 2);
+  return emit(b, op, {x, square(kernel), square(random.between(1, 2)), square(padding)}, {x});
+}
+
 bool layer_norm(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 3, .least = 1});
   const auto shape = b.shape(x);
@@ -73,13 +93,14 @@ bool attention(Builder& b, const OpTemplate& op) {
 
 bool conv2d(Builder& b, const OpTemplate& op) {
   auto& random = b.random();
-  const auto batch = std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6), in = random.between(1, 3);
+  const auto batch = std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6),
+             groups = random.weighted<int64_t>({{4, 1}, {1, 2}}), in = groups * random.between(1, 3);
   const auto side = random.between(3, 5), kernel = random.between(1, 3);
   const Ref x = b.operand({.dtypes = op.dtypes, .shape = Shape{batch, in, side, side + 1}});
-  const Ref w = b.operand(same_dtype(b, x, {random.between(1, 4), in, kernel, kernel}));
+  const Ref w = b.operand(same_dtype(b, x, {groups * random.between(1, 3), in / groups, kernel, kernel}));
   const Arg bias = random.chance(60) ? Arg(b.operand(same_dtype(b, x, {b.tensor(w).size(0)}))) : Arg(None{});
   const auto stride = random.between(1, 2), padding = random.between(0, 1);
-  return emit(b, op, {x, w, bias, Shape{stride, stride}, Shape{padding, padding}, Shape{1, 1}, int64_t{1}},
+  return emit(b, op, {x, w, bias, Shape{stride, stride}, Shape{padding, padding}, Shape{1, 1}, groups},
               {x, w});
 }
 

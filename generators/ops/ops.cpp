@@ -20,6 +20,7 @@ constexpr auto kProduct = Grow::kProduct;
 constexpr auto kOne = Grow::kOne;
 constexpr uint32_t kIntBool = kI64 | kBool;
 constexpr uint32_t kExactDiff = kDiff | kExactBackward;
+constexpr uint32_t kHalves = kWide | kBF16;  // where stock has no kernel for f16
 
 // clang-format off
 // The ops of a line differ in nothing but the name, and are of aten:: where they do not say.
@@ -34,11 +35,18 @@ constexpr OpTemplate kLines[] = {
     {"ceil round trunc", kUnary, unary, kFloats, kSame, kMoves | kSignsZero},
     {"exp expm1 exp2 log log1p log2 sqrt rsqrt reciprocal sin cos tanh erf sigmoid silu",
      kUnary, unary, kFloats, kNo, kDiff},
+    {"acos acosh asin asinh atan atanh cosh erfc hardsigmoid hardswish hardtanh lgamma log10 logit",
+     kUnary, unary, kFloats, kNo, kDiff},
+    {"celu frac mish nan_to_num sinc sinh softshrink tan", kUnary, unary, kFloats, kNo, kDiff},
+    {"digamma i0", kUnary, unary, kFloats, kNo, kNoHistory},
+    {"threshold", kUnary, threshold, kFloats, kNo, kDiff},
     {"gelu", kUnary, gelu, kFloats, kNo, kDiff},
     {"softplus leaky_relu elu", kUnary, unary, kFloats, kNo, kDiff},
     {"logical_not", kUnary, unary, kAllDtypes, kOne},
     {"bitwise_not", kUnary, unary, kIntBool, kNo},
-    {"isnan", kUnary, unary, kNumbers, kOne},
+    {"isnan isinf isposinf isneginf isfinite", kUnary, unary, kNumbers, kOne},
+    {"signbit", kUnary, unary, kNumbers, kNo},
+    {"hardtanh_ hardswish_", kInPlace, unary, kFloats, kNo, kDiff},
     // Of two tensors.
     {"add.Tensor sub.Tensor", kBinary, binary, kNumbers, kAddition, kMoves},
     {"mul.Tensor", kBinary, binary, kNumbers, kProduct, kExactDiff | kSignsZero},
@@ -46,6 +54,13 @@ constexpr OpTemplate kLines[] = {
     {"div.Tensor_mode", kBinary, divide_rounding, kFloats, kNo},
     {"maximum minimum", kBinary, binary, kNumbers, kSame, kDiff | kOrdersZeros},
     {"atan2", kBinary, binary, kFloats, kNo, kDiff},
+    {"fmax fmin", kBinary, binary, kNumbers, kSame, kDiff | kOrdersZeros},
+    {"copysign.Tensor", kBinary, copysign, kFloats, kNo, kDiff},
+    {"hypot logaddexp logaddexp2 xlogy.Tensor", kBinary, binary, kFloats, kNo, kDiff},
+    {"floor_divide", kBinary, binary, kFloats, kNo, kNoHistory},
+    {"nextafter", kBinary, alike, kHalves, kNo, kNoHistory},
+    {"heaviside", kBinary, alike, kNumbers, kNo, kNoHistory},
+    {"gcd bitwise_left_shift.Tensor bitwise_right_shift.Tensor", kBinary, binary, kI64, kNo},
     {"pow.Tensor_Tensor", kBinary, power_tensor, kWide, kNo, kDiff},
     {"remainder.Tensor", kBinary, binary, kFloats, kNo},
     {"logical_and logical_or logical_xor", kBinary, binary, kAllDtypes, kOne},
@@ -69,6 +84,8 @@ constexpr OpTemplate kLines[] = {
     {"lerp.Scalar lerp.Tensor", kTernary, lerp, kFloats, kNo, kDiff},
     {"addcmul", kTernary, addc, kFloats, kProduct, kExactDiff},
     {"addcdiv", kTernary, addc, kFloats, kNo, kDiff},
+    {"log_sigmoid_backward", kTernary, alike, kFloats, kNo, kNoHistory},
+    {"rrelu_with_noise_backward", kTernary, rrelu_backward, kFloats, kNo, kNoHistory},
     {"masked_fill.Scalar masked_fill.Tensor", kTernary, masked_fill, kNumbers, kSame, kExactDiff},
     // In place.
     {"neg_", kInPlace, unary, kNumbers, kSame, kMoves | kSignsZero},
@@ -136,10 +153,12 @@ constexpr OpTemplate kLines[] = {
     {"any.dim", kReductions, reduce_dim, kAllDtypes, kOne},
     {"all", kReductions, reduce_all, kAllDtypes, kOne},
     {"all.dim", kReductions, reduce_dim, kAllDtypes, kOne},
-    {"var.correction std.correction", kReductions, variance, kFloats, kNo, kDiff},
+    {"norm.Scalar norm.ScalarOpt_dim", kReductions, norm, kFloats, kNo, kDiff},
+    {"var.correction std.correction var_mean.correction", kReductions, variance, kFloats, kNo, kDiff},
     {"linalg_vector_norm", kReductions, vector_norm, kFloats, kNo, kDiff},
     {"logsumexp", kReductions, reduce_dims, kFloats, kNo, kDiff},
     {"cumsum", kReductions, scan, kNumbers, Grow::kCount, kMoves},
+    {"cumprod", kReductions, scan, kNumbers, kNo, kNoHistory},
     {"sort sort.stable", kReductions, sort, kNumbers, kSame, kExactDiff | kOrdersZeros},
     {"topk", kReductions, topk, kNumbers, kSame, kExactDiff | kOrdersZeros},
     // Products of matrices.
@@ -163,24 +182,36 @@ constexpr OpTemplate kLines[] = {
     {"slice.Tensor narrow", kViews, slice, kAllDtypes, kSame, kMoves},
     {"select.int", kViews, select, kAllDtypes, kSame, kMoves},
     {"split.Tensor split_with_sizes chunk unbind.int", kViews, split, kAllDtypes, kSame, kMoves},
-    {"alias detach", kViews, alias, kAllDtypes, kSame, kMoves},
+    {"alias detach positive", kViews, alias, kAllDtypes, kSame, kMoves},
+    // On one device it is its operand itself, as nobody but torch.tensor asks for it.
+    {"lift_fresh", kViews, alias, kAllDtypes, kSame, kNoHistory},
+    {"as_strided", kViews, own_strides, kAllDtypes, kSame, kMoves},
+    {"diagonal", kViews, diagonal, kAllDtypes, kSame, kMoves},
     {"lockstep::detach", kViews, own_detach, kAllDtypes, kSame, kMoves},
     // By index, and joining.
     {"index_select", kIndexing, index_select, kNumbers, kSame, kMoves},
+    {"index.Tensor", kIndexing, index, kAllDtypes, kSame, kExactDiff},
+    {"index_put", kIndexing, index_put, kNumbers, kAddition, kExactDiff},
+    {"index_fill.int_Scalar index_fill.int_Tensor", kIndexing, index_fill, kNumbers, kSame, kExactDiff},
     {"gather", kIndexing, gather, kNumbers, kSame, kExactDiff},
     {"scatter.src scatter.value scatter_add", kIndexing, scatter, kNumbers, kSame, kExactDiff},
     {"embedding", kIndexing, embedding, kFloats, kSame, kExactDiff},
     {"cat", kIndexing, cat, kAllDtypes, kSame, kMoves},
     {"stack", kIndexing, stack, kAllDtypes, kSame, kMoves},
+    {"constant_pad_nd", kIndexing, pad, kAllDtypes, kSame, kMoves},
+    {"roll", kIndexing, roll, kAllDtypes, kSame, kMoves},
+    {"flip", kIndexing, flip, kAllDtypes, kSame, kMoves},
     {"tril triu", kIndexing, triangle, kNumbers, kSame, kMoves},
     // Of networks.
     {"softmax.int log_softmax.int _softmax _log_softmax", kNeural, softmax, kFloats, kNo, kDiff},
     {"nll_loss", kNeural, nll_loss, kFloats, kNo, kDiff},
     {"cross_entropy_loss", kNeural, cross_entropy, kFloats, kNo, kDiff},
+    {"mse_loss", kNeural, mse_loss, kFloats, kNo, kDiff},
+    {"max_pool2d_with_indices avg_pool2d _adaptive_avg_pool2d", kNeural, pool, kFloats, kNo, kDiff},
     {"layer_norm", kNeural, layer_norm, kFloats, kNo, kDiff},
-    {"rms_norm", kNeural, rms_norm, kFloats, kNo, kDiff},
-    {"scaled_dot_product_attention", kNeural, attention, kWide, kNo, kDiff},
-    {"conv2d", kNeural, conv2d, kWide, kNo, kDiff},
+    {"rms_norm _fused_rms_norm", kNeural, rms_norm, kFloats, kNo, kDiff},
+    {"scaled_dot_product_attention", kNeural, attention, kFloats, kNo, kDiff},
+    {"conv2d", kNeural, conv2d, kFloats, kNo, kDiff},
     // Random.
     {"uniform_ normal_", kRandomOps, fill_random, kFloats, kNo},
     {"bernoulli_.float", kRandomOps, fill_random, kFloats, kSame, kMoves},
@@ -189,9 +220,10 @@ constexpr OpTemplate kLines[] = {
     {"native_dropout dropout", kRandomOps, dropout, kFloats, kProduct, kExactDiff},
     // Filled like another.
     {"zeros_like ones_like", kFactories, like, kAllDtypes, kOne},
+    {"new_zeros new_ones new_full new_empty_strided", kFactories, new_tensor, kAllDtypes, kOne},
     {"full_like", kFactories, like, kNumbers, kOne},
     // Copies and casts.
-    {"clone contiguous", kCopies, alias, kAllDtypes, kSame, kMoves},
+    {"clone contiguous lift_fresh_copy", kCopies, alias, kAllDtypes, kSame, kMoves},
     {"_to_copy to.dtype", kCopies, cast, kAllDtypes, kSame, kMoves},
 };
 // clang-format on

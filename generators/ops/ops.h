@@ -38,6 +38,7 @@ enum Traits : uint32_t {
   kExactBackward = 4,  // integer gradients of integers are exact
   kSignsZero = 8,      // makes -0.0 of other numbers
   kOrdersZeros = 16,   // whether -0.0 or 0.0 is the larger depends on who is asked first
+  kNoHistory = 32,  // libtorch has no derivative of it, or one that no rule knows: no operand requires grad
   kMoves = kDiff | kLinear | kExactBackward,
 };
 
@@ -61,7 +62,8 @@ struct OpTemplate {
 std::span<const OpTemplate> op_templates();
 
 // Optimizer steps, for after backward: several calls each, on detached parameters.
-bool adamw_step(Builder& b);
+bool adam_step(Builder& b);  // of Adam or AdamW, fused
+bool fused_sgd_step(Builder& b);
 bool sgd_step(Builder& b);
 // Gradients' total norm, and the gradients scaled to it (torch's clip_grad_norm_, out of place).
 bool clip_gradients(Builder& b);

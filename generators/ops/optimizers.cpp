@@ -45,7 +45,7 @@ std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t 
 
 }  // namespace
 
-bool adamw_step(Builder& b) {
+bool adam_step(Builder& b) {
   const auto p = parameters(b);
   if (!p) return false;
   const auto averages = state_like(b, p->values, 0, 0), squares = state_like(b, p->values, 0, 1);
@@ -72,10 +72,30 @@ bool adamw_step(Builder& b) {
                                  b.random().chance(20),
                                  None{},
                                  None{}};
-  bool done = b.call("aten::_fused_adamw_", args, {}, false);
+  const char* op = b.random().chance(65) ? "aten::_fused_adamw_" : "aten::_fused_adam_";
+  bool done = b.call(op, args, {}, false);
   // A second step with the same gradients shows what the first one left behind.
-  if (done && b.random().chance(40)) done = b.call("aten::_fused_adamw_", args, {}, false);
+  if (done && b.random().chance(40)) done = b.call(op, args, {}, false);
   return done;
+}
+
+bool fused_sgd_step(Builder& b) {
+  const auto p = parameters(b);
+  if (!p) return false;
+  const bool heavy = b.random().chance(70), nesterov = heavy && b.random().chance(40);
+  const std::vector<Arg> args = {p->values,
+                                 p->gradients,
+                                 heavy ? state_like(b, p->values, 0, 1) : std::vector<Ref>{},
+                                 b.random().pick({0.0, 0.1}),
+                                 heavy ? 0.9 : 0.0,
+                                 0.01,
+                                 nesterov ? 0.0 : b.random().pick({0.0, 0.25}),
+                                 nesterov,
+                                 b.random().chance(20),
+                                 b.random().chance(30),
+                                 None{},
+                                 None{}};
+  return b.call("aten::_fused_sgd_", args, {}, false);
 }
 
 bool sgd_step(Builder& b) {

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makers of pointwise ops: broadcasting, mixed dtypes, in-place.
 #include "generators/ops/makers.h"
+#include "oracle/program/schema.h"
 
 namespace lockstep::generators {
 namespace {
+
+Want any_of(const OpTemplate& op) {
+  return {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = (op.traits & kNoHistory) == 0};
+}
 
 // A second operand that broadcasts with `x`: to its shape where x is written, else either way round.
 Ref partner(Builder& b, const OpTemplate& op, Ref x) {
   Want want{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(45)};
   want.plain_zeros = op.orders_zeros();
+  want.grad = !(op.traits & kNoHistory);
   if (op.in_place() && !(op.traits & kLinear)) want.apart = x;
   if (b.random().chance(25)) {
-    want.dtypes = op.in_place() && b.dtype(x) == c10::ScalarType::Long ? kI64 : op.dtypes | kI64;
+    want.dtypes =
+        op.in_place() && c10::isIntegralType(b.dtype(x), false) ? bit_of(b.dtype(x)) : op.dtypes | kI64;
     if (op.in_place() && b.dtype(x) == c10::ScalarType::Bool) want.dtypes = kBool;
     if (!(op.dtypes & kFloats)) want.dtypes = op.dtypes & (op.in_place() ? bit_of(b.dtype(x)) : ~0u);
   }
@@ -26,12 +33,12 @@ bool is_one_of(const OpTemplate& op, std::initializer_list<const char*> names) {
 }  // namespace
 
 bool unary(Builder& b, const OpTemplate& op) {
-  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
+  const Ref x = first_operand(b, op, any_of(op));
   return emit(b, op, {x}, op.grow == Grow::kProduct ? std::vector{x, x} : std::vector{x});
 }
 
 bool binary(Builder& b, const OpTemplate& op) {
-  Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros()});
+  Ref x = first_operand(b, op, any_of(op));
   Ref y = partner(b, op, x);
   if (!op.in_place() && b.random().chance(30)) std::swap(x, y);
   std::vector<Arg> args = {x, y};
@@ -170,6 +177,39 @@ bool masked_fill(Builder& b, const OpTemplate& op) {
   // The derivative of a tensor to fill with selects by the mask: its shapes depend on values.
   const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .grad = false});
   return emit(b, op, {x, mask, value}, {x, mask, value});
+}
+
+bool copysign(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, any_of(op));
+  // The derivative by the signs is a plain tensor of zeros, made by autograd.
+  const Ref signs = b.operand(
+      {.dtypes = op.dtypes | kI64, .shape = b.shape(x), .broadcasts = b.random().chance(45), .grad = false});
+  return emit(b, op, {x, signs}, {x, signs});
+}
+
+// As many tensors as the op takes, of one shape and dtype.
+bool alike(Builder& b, const OpTemplate& op) {
+  std::vector<Ref> operands = {first_operand(b, op, any_of(op))};
+  Want same = any_of(op);
+  same.dtypes = bit_of(b.dtype(operands[0]));
+  same.shape = b.shape(operands[0]);
+  while (operands.size() < oracle::find_operator(op.op).args.size()) operands.push_back(b.operand(same));
+  return emit(b, op, {operands.begin(), operands.end()}, operands);
+}
+
+// grad_output, self, noise.
+bool rrelu_backward(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand(any_of(op));
+  Want same = any_of(op);
+  same.dtypes = bit_of(b.dtype(x));
+  same.shape = b.shape(x);
+  const Ref grad = b.operand(same), noise = b.operand(same);
+  return emit(b, op, {grad, x, noise, 0.125, 0.25, b.random().chance(50), false}, {grad, x, noise});
+}
+
+bool threshold(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, any_of(op));
+  return emit(b, op, {x, draw_number(b, b.dtype(x)), draw_number(b, b.dtype(x))}, {x});
 }
 
 bool gelu(Builder& b, const OpTemplate& op) {

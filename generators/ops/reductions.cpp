@@ -78,6 +78,14 @@ bool variance(Builder& b, const OpTemplate& op) {
               {x});
 }
 
+bool norm(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
+  const Arg order =
+      b.random().pick<double>({2.0, 2.0, 1.0, 3.0, 0.0, std::numeric_limits<double>::infinity()});
+  if (std::string_view(op.op) == "aten::norm.Scalar") return emit(b, op, {x, order}, {x});
+  return emit(b, op, {x, order, draw_dims(b, b.ndim(x)), b.random().chance(40)}, {x});
+}
+
 bool vector_norm(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
   const Arg over = b.random().chance(30) ? Arg(None{}) : Arg(draw_dims(b, b.ndim(x)));
@@ -86,7 +94,7 @@ bool vector_norm(Builder& b, const OpTemplate& op) {
 }
 
 bool scan(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .grad = !(op.traits & kNoHistory)});
   const auto dim = draw_dim(b, b.ndim(x));
   const auto n = b.tensor(x).size(dim);
   auto growth = grown(b, op, {x}, n);

@@ -188,8 +188,23 @@ bool split(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, b.random().between(is(op, "aten::chunk") ? 1 : (n + 3) / 4, n), dim}, {x});
 }
 
+// The view that changes nothing, as the derivative of a view that was written to makes it.
+bool own_strides(Builder& b, const OpTemplate& op) {
+  const Ref x = b.boxed(b.operand({.dtypes = op.dtypes}));
+  return emit(b, op, {x, b.shape(x), b.tensor(x).strides().vec()}, {x});
+}
+
+bool diagonal(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2});
+  std::vector<int64_t> dims = range(0, b.ndim(x));
+  b.random().shuffle(dims);
+  x = b.unsharded(x, {dims[0], dims[1]});
+  const auto second = b.random().chance(25) ? dims[1] - b.ndim(x) : dims[1];
+  return emit(b, op, {x, b.random().between(-2, 2), dims[0], second}, {x});
+}
+
 bool alias(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref x = b.operand({.dtypes = op.dtypes, .grad = !(op.traits & kNoHistory)});
   return emit(b, op, {x}, {x});
 }
 

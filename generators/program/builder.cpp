@@ -4,8 +4,12 @@
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/GradMode.h>
 
+#include <bit>
+
 #include "generators/program/trial.h"
+#include "generators/program/vary.h"
 #include "oracle/program/statements.h"
+#include "oracle/program/values_elements.h"
 #include "oracle/program/values_terms.h"
 
 namespace lockstep::generators {
@@ -119,14 +123,20 @@ Ref Builder::operand(const Want& want) {
   return found[static_cast<size_t>(random_.chance(50) ? random_.between(n / 2, n - 1) : random_.below(n))];
 }
 
-Shape Builder::fresh_shape(const Want& want) {
-  if (!want.shape) {
-    const auto ndim = want.min_dims == want.max_dims
-                          ? want.min_dims
-                          : std::clamp(random_.weighted<int64_t>({{4, 0}, {25, 1}, {45, 2}, {22, 3}, {4, 4}}),
-                                       want.min_dims, want.max_dims);
+Shape Builder::free_shape(const Want& want) {
+  const auto ndim = want.min_dims == want.max_dims
+                        ? want.min_dims
+                        : std::clamp(random_.weighted<int64_t>({{4, 0}, {25, 1}, {45, 2}, {22, 3}, {4, 4}}),
+                                     want.min_dims, want.max_dims);
+  if (settings_.terms == 0 || ndim == 0)
     return draw_shape(random_, settings_.mesh, ndim, settings_.max_numel, want.least);
-  }
+  auto shape = draw_shape(random_, settings_.mesh, ndim, 6, std::max<int64_t>(want.least, 1));
+  shape[static_cast<size_t>(random_.below(ndim))] = settings_.terms;
+  return shape;
+}
+
+Shape Builder::fresh_shape(const Want& want) {
+  if (!want.shape) return free_shape(want);
   auto shape = want.broadcasts ? draw_broadcastable(random_, *want.shape) : *want.shape;
   for (auto& n : shape)
     if (n < 0) n = std::min<int64_t>(draw_size(random_, settings_.mesh, want.least), 16);
@@ -143,9 +153,14 @@ Values Builder::draw_values(c10::ScalarType dtype, const Target& target) {
   };
   if (dtype == c10::ScalarType::Bool) {
     integers(0, 1);
-  } else if (settings_.integer_lane || dtype == c10::ScalarType::Long) {
+  } else if (!settings_.integer_lane && !c10::isFloatingType(dtype) && !has_partial(target) &&
+             random_.chance(10)) {
+    // All but the least, which no integer is the negative of.
+    const auto most = oracle::highest_integer(dtype);
+    integers(dtype == c10::ScalarType::Byte ? 0 : -most, most);
+  } else if (settings_.integer_lane || !c10::isFloatingType(dtype)) {
     const int64_t wide = integer_limit(dtype) > 4096 && random_.chance(25) ? 9 : 3;
-    integers(random_.chance(25) ? 0 : -wide, wide);
+    integers(random_.chance(25) || dtype == c10::ScalarType::Byte ? 0 : -wide, wide);
   } else if (settings_.specials && random_.chance(has_partial(target) ? 15 : 50)) {
     values.kind = ValueKind::kSpecial;
   } else {
@@ -159,16 +174,23 @@ Values Builder::draw_values(c10::ScalarType dtype, const Target& target) {
   return values;
 }
 
-Ref Builder::fresh(const Want& want) {
-  Input input;
+c10::ScalarType Builder::fresh_dtype(const Want& want) {
   const uint32_t allowed = want.dtypes & settings_.dtypes;
-  input.dtype =
+  const auto dtype =
       draw_dtype(random_, allowed                                ? allowed
                           : want.dtypes & (kWide | kI64 | kBool) ? want.dtypes & (kWide | kI64 | kBool)
                                                                  : want.dtypes);
+  const bool any_integer =
+      dtype == c10::ScalarType::Long && std::popcount(want.dtypes) > 1 && !settings_.integer_lane;
+  return any_integer && !want.values && random_.chance(15) ? draw_dtype(random_, kNarrow) : dtype;
+}
+
+Ref Builder::fresh(const Want& want) {
+  Input input;
+  input.dtype = fresh_dtype(want);
   input.shape = fresh_shape(want);
   uint32_t kinds = settings_.placements;
-  if (want.values || want.writable) kinds &= ~kPartials;
+  if (want.values || want.writable || (bit_of(input.dtype) & kNarrow)) kinds &= ~kPartials;
   if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs
   auto target = outside_         ? Target{}
                 : want.placement ? *want.placement
@@ -226,6 +248,37 @@ bool Builder::bounded(const std::vector<at::Tensor>& tensors, const Growth& grow
   return true;
 }
 
+std::optional<std::vector<at::Tensor>> Builder::tried_varied(oracle::Call& call) {
+  const bool is_aten = call.op.starts_with("aten::");
+  if (!is_aten || settings_.varied == 0 || !random_.chance(settings_.varied)) return std::nullopt;
+  const Lookup known = [&](Ref ref) -> const at::Tensor& { return tensor(ref); };
+  auto varied = vary(random_, call, known, settings_.integer_lane);
+  if (!varied) return std::nullopt;
+  at::Tensor given;
+  const Ref next{std::ssize(values_)};
+  if (varied->given) {
+    given = trial_input({.dtype = varied->given->dtype, .shape = varied->given->shape});
+    varied->call.args[varied->given->arg] = next;
+  }
+  try {
+    auto tensors = trial_call(
+        varied->call, [&](Ref ref) -> const at::Tensor& { return ref == next ? given : tensor(ref); },
+        leaves_);
+    if (given.defined())
+      fresh({.dtypes = bit_of(varied->given->dtype), .shape = varied->given->shape, .grad = false});
+    call = std::move(varied->call);
+    return tensors;
+  } catch (const std::exception&) {
+    return std::nullopt;  // libtorch refuses it: no case
+  }
+}
+
+std::vector<at::Tensor> Builder::tried(oracle::Call& call) {
+  if (auto tensors = tried_varied(call)) return std::move(*tensors);
+  return trial_call(
+      call, [&](Ref ref) -> const at::Tensor& { return tensor(ref); }, leaves_);
+}
+
 bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& growth, bool saves) {
   results_.clear();
   const auto refused = [&](const char* why) {
@@ -234,18 +287,18 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   };
   const bool aten = std::string_view(op).starts_with("aten::");
   oracle::Call made{op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0};
-  const auto lookup = [&](Ref ref) -> const at::Tensor& { return tensor(ref); };
   // An in-place call must be judged before it runs; others are cheap to forget.
   if (oracle::is_in_place(made.op) && !bounded({tensor(references(made).front())}, growth))
     return refused("magnitude");
   try {
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
     const c10::AutoGradMode mode(settings_.backward && grad_enabled_);
-    const auto tensors = trial_call(made, lookup, leaves_);
+    const auto as_made = made.args;
+    const auto tensors = tried(made);
     if (!bounded(tensors, growth)) return refused("magnitude");
     made.results = std::ssize(tensors);
     if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
-    record(made, tensors, growth, saves);
+    record(made, tensors, growth, saves || made.args != as_made);
     program_.calls.push_back(std::move(made));
     return true;
   } catch (const c10::Error& error) {
@@ -332,21 +385,35 @@ bool Builder::has_seen_ragged() const {
   return seen;
 }
 
+std::optional<Ref> Builder::misplaced(Ref ref, const Needs& needs) {
+  if (misplaced_) return ref;
+  if (settings_.refused == 0 || !random_.chance(settings_.refused)) return std::nullopt;
+  const auto target =
+      draw_misplaced(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements, needs);
+  if (!target) return std::nullopt;
+  const Ref moved = redistribute(ref, *target);
+  misplaced_ = moved.id != ref.id;
+  return misplaced_ ? std::optional(moved) : std::nullopt;
+}
+
 Ref Builder::boxed(Ref ref) {
-  const auto& placed = value(ref).placement;
   if (is_plain(ref)) return ref;
+  if (misplaced_) return ref;
+  const auto& placed = value(ref).placement;
   if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
   return redistribute(
       ref, draw_target(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements & ~kRagged));
 }
 
-Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partial) {
+Ref Builder::unsharded(Ref ref, std::vector<int64_t> dims, bool no_partial) {
   if (is_plain(ref)) return ref;
   const bool takes_ragged = no_partial && dims.empty();
+  for (auto& dim : dims) dim += dim < 0 ? ndim(ref) : 0;
+  if (const auto wrong = misplaced(ref, {dims, no_partial})) return *wrong;
   const auto stands = [&](const Target& target) {
     if (has_ragged(target) && !takes_ragged) return false;
     for (const auto dim : dims)
-      if (shards(target, dim < 0 ? dim + ndim(ref) : dim)) return false;
+      if (shards(target, dim)) return false;
     return !(no_partial && has_partial(target));
   };
   if (value(ref).placement && stands(*value(ref).placement)) return ref;
@@ -355,7 +422,7 @@ Ref Builder::unsharded(Ref ref, const std::vector<int64_t>& dims, bool no_partia
   auto target = draw_target(random_, settings_.mesh, shape(ref), dtype(ref), kinds);
   for (auto& p : target.placements)
     for (const auto dim : dims)
-      if (shard_dim(p) == (dim < 0 ? dim + ndim(ref) : dim)) p = Replicate{};
+      if (shard_dim(p) == dim) p = Replicate{};
   if (!dims.empty()) target.order.clear();
   return redistribute(ref, target);
 }

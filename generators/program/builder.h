@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "generators/program/magnitude.h"
+#include "generators/space/misplaced.h"
 #include "generators/space/placements.h"
 #include "generators/space/random.h"
 #include "generators/space/shapes.h"
@@ -23,7 +24,7 @@ enum Dtypes : uint32_t {
   kF16 = 8,
   kI64 = 16,
   kBool = 32,
-  kI32 = 64,  // these four are of the suite `random` alone
+  kI32 = 64,  // these four stand in for kI64 now and then; the suite `random` asks for them
   kI16 = 128,
   kI8 = 256,
   kU8 = 512
@@ -31,6 +32,7 @@ enum Dtypes : uint32_t {
 constexpr uint32_t kFloats = kF64 | kF32 | kBF16 | kF16;
 constexpr uint32_t kWide = kF64 | kF32;
 constexpr uint32_t kNumbers = kFloats | kI64;
+constexpr uint32_t kNarrow = kI32 | kI16 | kI8 | kU8;
 constexpr uint32_t kAllDtypes = kNumbers | kBool;
 uint32_t bit_of(c10::ScalarType dtype);  // 0 for the others
 
@@ -46,6 +48,9 @@ struct Settings {
   bool strided = true;  // inputs in another memory order
   int64_t max_numel = 256;
   int64_t max_inputs = 8;
+  int64_t terms = 0;    // above 0: the size of one dimension of each fresh input whose shape is free
+  int64_t varied = 0;   // of calls, in percent: one argument other than its maker gave (vary.h)
+  int64_t refused = 0;  // of views and in-place calls, in percent: where the op must be refused (misplaced.h)
 };
 
 // What an op wants of an operand. A size of -1 is free.
@@ -132,9 +137,12 @@ class Builder {
   oracle::Ref boxed(oracle::Ref ref);
   // The value, or a redistribution of it, surely not sharded along `dims` and, if asked, not Partial, as
   // in-place ops want it; a RaggedShard stays only for an in-place op that takes every dimension as it is.
-  oracle::Ref unsharded(oracle::Ref ref, const std::vector<int64_t>& dims, bool no_partial = false);
+  oracle::Ref unsharded(oracle::Ref ref, std::vector<int64_t> dims, bool no_partial = false);
   // An operand for in-place ops: its placement is certain and not Partial.
   oracle::Ref target(Want want);
+  // Whether one of these two left an operand on purpose where its op has nowhere to go. The case ends with
+  // that op: an engine that refuses it does no more.
+  bool may_be_refused() const { return misplaced_; }
 
   // Gradients of one or two values that require grad, by lockstep::backward or lockstep::accumulate; false if
   // there are none, or the bound would not hold. `again`: after another one, and no op between that writes.
@@ -160,7 +168,9 @@ class Builder {
     bool in_place;
   };
   bool fits(const Value& value, const Want& want) const;
+  Shape free_shape(const Want& want);
   Shape fresh_shape(const Want& want);
+  c10::ScalarType fresh_dtype(const Want& want);
   oracle::Values draw_values(c10::ScalarType dtype, const oracle::Target& target);
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,
@@ -168,7 +178,12 @@ class Builder {
   bool makes_plain(const oracle::Call& call) const;
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
+  // What the call yields, with another argument where libtorch takes it. Throws what libtorch throws.
+  std::vector<at::Tensor> tried(oracle::Call& call);
+  std::optional<std::vector<at::Tensor>> tried_varied(oracle::Call& call);
   bool has_seen_ragged() const;
+  // The value where it lacks what is needed, `refused` times of 100; and from then on whatever it is.
+  std::optional<oracle::Ref> misplaced(oracle::Ref ref, const Needs& needs);
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
                        Growth& growth);
@@ -176,7 +191,7 @@ class Builder {
 
   Random random_;
   Settings settings_;
-  bool outside_ = false, grad_enabled_ = true;
+  bool outside_ = false, grad_enabled_ = true, misplaced_ = false;
   Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
   oracle::Program program_;      // inputs and calls with provisional numbers
   std::vector<oracle::Target> placements_;

@@ -112,7 +112,9 @@ oracle::Case Builder::finish(std::string suite, uint64_t seed, DeviceModel devic
   if (!with_backward)  // then nothing has a history, and there is nothing to hook
     std::erase_if(made.program.calls, [](const auto& call) { return call.op == oracle::kScaleGradient; });
   for (auto& call : made.program.calls)
-    oracle::each_ref(call, [&](Ref& ref) { ref.id = number[static_cast<size_t>(ref.id)]; });
+    oracle::each_ref(call, [&](Ref& ref) {
+      if (ref.id >= 0) ref.id = number[static_cast<size_t>(ref.id)];
+    });
   return made;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "oracle/random/literal_source.h"
 
@@ -40,14 +41,15 @@ bool wants_double(const c10::Type& type) {
 struct ToIValue {
   const Lookup& lookup;
   const c10::Argument& schema;
+  const oracle::ArgInfo& info;
 
   c10::IValue operator()(const None&) const { return {}; }
   c10::IValue operator()(const Ref& ref) const { return lookup(ref); }
   c10::IValue operator()(const std::vector<Ref>& refs) const {
     std::vector<at::Tensor> tensors;
     tensors.reserve(refs.size());
-    for (const auto ref : refs) tensors.push_back(lookup(ref));
-    return tensors;
+    for (const auto ref : refs) tensors.push_back(ref.id < 0 ? at::Tensor() : lookup(ref));
+    return oracle::tensor_list(tensors, info);
   }
   c10::IValue operator()(int64_t value) const {
     return wants_double(*schema.type()) ? c10::IValue(static_cast<double>(value)) : c10::IValue(value);
@@ -123,14 +125,20 @@ at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
   return results[0];
 }
 
+// How many lists the op takes, each of a tensor for each parameter, or none.
+size_t lists_of(const std::string& op) {
+  return op == "aten::_fused_sgd_" ? 3 : 5;
+}
+
 // Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
 // wild write, not an error.
 void check_fused(const Call& call, const Lookup& lookup) {
   const auto& parameters = std::get<std::vector<Ref>>(call.args.at(0));
-  for (size_t a = 1; a <= 4; ++a) {
+  const size_t lists = lists_of(call.op);
+  for (size_t a = 1; a < lists; ++a) {
     const auto& list = std::get<std::vector<Ref>>(call.args.at(a));
-    LOCKSTEP_CHECK(list.size() == parameters.size() || (a == 4 && list.empty()), "[generate] ", call.op,
-                   ": lists of different lengths");
+    LOCKSTEP_CHECK(list.size() == parameters.size() || (a == lists - 1 && list.empty()), "[generate] ",
+                   call.op, ": lists of different lengths");
     for (size_t i = 0; i < list.size(); ++i) {
       const auto &parameter = lookup(parameters[i]), &other = lookup(list[i]);
       LOCKSTEP_CHECK(parameter.defined() && other.defined() && parameter.sizes() == other.sizes() &&
@@ -139,6 +147,12 @@ void check_fused(const Call& call, const Lookup& lookup) {
                      "[generate] ", call.op, ": tensors of different shapes, strides or dtypes");
     }
   }
+  // What may be left out is read as one number in float32.
+  for (size_t a = lists; a < call.args.size(); ++a)
+    if (const auto* ref = std::get_if<Ref>(&call.args[a]))
+      LOCKSTEP_CHECK(lookup(*ref).numel() == 1 && lookup(*ref).scalar_type() == c10::ScalarType::Float,
+                     "[generate] ", call.op, ": scale and flag are f32 of one element");
+  if (lists == 3) return;
   for (const auto step : std::get<std::vector<Ref>>(call.args.at(5)))
     LOCKSTEP_CHECK(lookup(step).numel() == 1 && lookup(step).scalar_type() == c10::ScalarType::Float,
                    "[generate] ", call.op, ": steps are f32 of one element");
@@ -196,15 +210,16 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
                    "[generate] a hook on what has no history");
     return {};
   }
-  if (call.op == "aten::_fused_adamw_") check_fused(call, lookup);
+  if (call.op.starts_with("aten::_fused_adam") || call.op == "aten::_fused_sgd_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();
   LOCKSTEP_CHECK(arguments.size() == call.args.size(), "[generate] ", call.op, " takes ", arguments.size(),
                  " arguments, got ", call.args.size());
+  const auto& known = oracle::find_operator(op).args;
   torch::jit::Stack stack;
   stack.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
-    stack.push_back(std::visit(ToIValue{lookup, arguments[i]}, call.args[i]));
+    stack.push_back(std::visit(ToIValue{lookup, arguments[i], known[i]}, call.args[i]));
   op.callBoxed(stack);
   std::vector<at::Tensor> results;
   for (const auto& value : stack) flatten(value, results);
@@ -245,7 +260,9 @@ std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
 
 std::vector<Ref> references(const Call& call) {
   std::vector<Ref> refs;
-  oracle::each_ref(call, [&](const Ref& ref) { refs.push_back(ref); });
+  oracle::each_ref(call, [&](const Ref& ref) {
+    if (ref.id >= 0) refs.push_back(ref);
+  });
   return refs;
 }
 

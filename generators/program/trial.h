@@ -28,7 +28,7 @@ std::vector<oracle::Arg> with_defaults(const std::string& op, std::vector<oracle
 // what they take on the device, and draw zeros.
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program);
 
-// Values that the arguments mention.
+// Values that the arguments mention, without the undefined ones of a list.
 std::vector<oracle::Ref> references(const oracle::Call& call);
 
 }  // namespace lockstep::generators

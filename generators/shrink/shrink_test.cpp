@@ -40,6 +40,19 @@ TEST(Shrink, candidates_are_smaller_and_run) {
   EXPECT_GT(offered, 1000);
 }
 
+// Would catch: a smaller case that reads what nobody wrote, which differs from itself.
+TEST(Shrink, what_is_empty_stays_written) {
+  const auto c = oracle::parse_token(
+      "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[4]:ones@[S0];"
+      "v0=aten::new_empty_strided(x0,[2,3],[3,1],none,none,none,none);v1=aten::zero_(v0);v2=aten::neg(v1)#"
+      "cf39c051");
+  const auto smaller = candidates(c);
+  EXPECT_FALSE(smaller.empty());
+  for (const auto& candidate : smaller)
+    EXPECT_TRUE(!has_op(candidate, "aten::new_empty_strided") || has_op(candidate, "aten::zero_"))
+        << oracle::describe(candidate);
+}
+
 // What a case must have for the pretended failure, and how small its minimum may be.
 struct Failure {
   const char* what;

@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 
+#include "generators/space/misplaced.h"
 #include "generators/space/testing.h"
+#include "oracle/ownership/ownership.h"
 
 namespace lockstep::generators {
 namespace {
@@ -100,6 +102,38 @@ TEST(Placements, drawn_are_legal_and_of_the_kinds_asked_for) {
   for (const char* kind : {"R", "S", "I", "G", "P", "Pavg", "Pmin", "Pmax", "Pprod", "other order", "alike",
                            "a rank without", "unequal", "beside another shard"})
     EXPECT_GT(seen[kind], 50) << kind;
+}
+
+// The elements of the rank that holds fewest.
+int64_t fewest(const Spec& spec) {
+  int64_t least = spec.numel();
+  for (int64_t position = 0; position < spec.mesh().size(); ++position)
+    least = std::min(least, numel(oracle::local_shape(spec, position)));
+  return least;
+}
+
+// Would catch: placements that Spec refuses, that lack nothing, or that only ranks without elements tell from
+// those that lack nothing; a kind of lack that is never drawn.
+TEST(Placements, misplaced_ones_lack_what_is_needed) {
+  Random random(5);
+  std::map<std::string, int64_t> seen;
+  for (int i = 0; i < 4000; ++i) {
+    const auto mesh = draw_mesh(random, 8);
+    const auto shape = draw_shape(random, mesh, random.below(4), 100);
+    Needs needs{{}, random.chance(50)};
+    for (int64_t d = 0; d < std::ssize(shape); ++d)
+      if (random.chance(40)) needs.whole.push_back(d);
+    const auto target = draw_misplaced(random, mesh, shape, c10::ScalarType::Float, kAllPlacements, needs);
+    if (!target) continue;
+    const Spec spec(mesh, target->placements, shape, contiguous_strides(shape), c10::ScalarType::Float);
+    EXPECT_GE(fewest(spec), 2) << spec;
+    const bool cut =
+        std::any_of(needs.whole.begin(), needs.whole.end(), [&](int64_t d) { return shards(*target, d); });
+    const bool pends = needs.no_partial && has_partial(*target);
+    EXPECT_TRUE(cut || pends) << spec;
+    seen["cut"] += cut, seen["pends"] += pends;
+  }
+  for (const char* lack : {"cut", "pends"}) EXPECT_GT(seen[lack], 200) << lack;
 }
 
 // Would catch: an enumeration that misses a Spec, repeats one, or offers one that is no Spec. On one mesh

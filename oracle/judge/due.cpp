@@ -26,17 +26,13 @@ class Search {
     find_what_stays();
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].spec != nullptr && !stays_[i]) vary(inputs_[i], *inputs_[i].spec);
+    moves_ = !varied_.empty();
     for (size_t k = 0; k < outputs_.size(); ++k) vary_output(k);
   }
 
   Due run() {
-    size_t combinations = 1;
-    for (const auto& v : varied_) {
-      combinations *= v.candidates.size();
-      if (combinations > kMost) return {};
-    }
-    if (!is_asked(*q_.op.op) || any_ == nullptr) return {};
-    if (!try_from(0)) return {Due::Answer::kYes, ""};
+    if (!is_asked(*q_.op.op) || any_ == nullptr || too_many()) return {};
+    if (!some_are_true()) return {Due::Answer::kYes, ""};
     return by_chance() ? Due{} : Due{Due::Answer::kNo, text()};
   }
 
@@ -54,10 +50,42 @@ class Search {
       if (stays_[i] && inputs_[i].spec != nullptr) any_ = inputs_[i].spec;
   }
 
-  // Of few elements and of one rank much is true that no rule would say: all placements of them are one.
+  bool too_many() const {
+    size_t combinations = 1;
+    for (const auto& v : varied_) {
+      combinations = (moves_ ? combinations : 1) * v.candidates.size();
+      if (combinations > kMost) return true;
+    }
+    return false;
+  }
+
+  // Where nothing may move, the results say nothing of each other: each is asked of by itself.
+  bool some_are_true() {
+    if (moves_ || varied_.size() < 2) return try_from(0, varied_.size());
+    for (size_t v = 0; v < varied_.size(); ++v) {
+      for (const auto& other : varied_) other.record->spec = nullptr;
+      if (!try_from(v, v + 1)) return false;
+    }
+    return true;
+  }
+
+  // Whether some rank has no more than one element.
+  static bool holds_one(const TensorRecord& record) {
+    if (record.spec == nullptr) return false;
+    const SlicingPtr plan = slicing_of(*record.spec);
+    return std::any_of(plan->shapes.begin(), plan->shapes.end(),
+                       [](const auto& shape) { return c10::multiply_integers(shape) <= 1; });
+  }
+
+  // Of few elements and of one rank much is true that no rule would say: all placements of them are one. And
+  // what an op leaves as it was, it leaves so anywhere: a sum with 0, a triangle that is everything.
   bool by_chance() const {
-    for (const Effect& e : q_.effects)
+    for (const Effect& e : q_.effects) {
       if (e.window.defined() && e.window.numel() <= 1) return true;
+      if (e.written && same_bits(recording_.read(q_.op.inputs[as_size(e.input)]), recording_.read(e.window)))
+        return true;
+    }
+    if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
@@ -65,9 +93,7 @@ class Search {
       if (has_ragged(spec) && is_beside_other_shapes(spec)) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
-      const SlicingPtr plan = slicing_of(spec);
-      for (const auto& shape : plan->shapes)
-        if (c10::multiply_integers(shape) <= 1) return true;
+      if (holds_one(inputs_[i])) return true;
     }
     return false;
   }
@@ -136,11 +162,11 @@ class Search {
     varied_.push_back(std::move(varied));
   }
 
-  bool try_from(size_t v) {
-    if (v == varied_.size()) return is_true();
+  bool try_from(size_t v, size_t end) {
+    if (v == end) return is_true();
     for (const auto& candidate : varied_[v].candidates) {
       varied_[v].record->spec = candidate;
-      if (try_from(v + 1)) return true;
+      if (try_from(v + 1, end)) return true;
     }
     return false;
   }
@@ -186,6 +212,7 @@ class Search {
   std::vector<bool> stays_;
   SpecPtr any_;
   std::vector<Varied> varied_;
+  bool moves_ = false;  // some input is varied
 };
 
 }  // namespace

@@ -95,7 +95,8 @@ constexpr Line kLines[] = {
       .accumulates_narrow = true,
       .local_kernel = kInnerReduction}},
     local(Bound::kRelative, few, kScalarTail, "pow"),
-    local(Bound::kTwoPaths, nullptr, kNanInTail, "_fused_adamw _fused_adam elu_backward"),
+    local(Bound::kTwoPaths, nullptr, kNanInTail, "_fused_adamw _fused_adam elu_backward hardswish_backward"),
+    local(Bound::kTwoPaths, nullptr, kScalarTail, "_fused_sgd"),
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
     local(Bound::kRelative, reduced, kInnerReduction, "linalg_vector_norm norm"),
     local(Bound::kVariance, reduced, kInnerReduction, "var std var_mean"),
@@ -114,16 +115,16 @@ constexpr EqualOps kEqualOps[] = {
      "diagonal_backward embedding empty_like expand flip full_like gather index index_fill index_select "
      "lift_fresh lift_fresh_copy max min new_empty new_empty_strided new_full new_ones new_zeros nonzero "
      "ones_like permute positive reshape _reshape_alias roll scatter select select_backward slice "
-     "slice_backward sort "
-     "split split_with_sizes squeeze stack t _to_copy topk transpose tril triu unbind unsqueeze _unsafe_view "
-     "view zero zeros_like"},
+     "slice_backward sort split split_with_sizes squeeze stack t _to_copy topk transpose tril triu unbind "
+     "unsqueeze _unsafe_view view zero zeros_like"},
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardswish_backward "
+     "abs eq fill floor_divide relu hardsigmoid_backward hardswish hardtanh "
      "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
-     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
+     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward "
+     "softshrink_backward"},
     {"no rule cuts what it reduces: it runs on whole tensors",
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };

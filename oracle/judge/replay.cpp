@@ -92,11 +92,15 @@ constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
     "aten::_unsafe_view"};
 
+// Kernels of fused optimizers read these two in float32, whatever the dtype of the others.
 Stack widened(const Operator& op, Stack stack) {
   for (size_t i = 0; i < stack.size(); ++i)
     if (op.args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
         c10::isFloatingType(stack[i].toScalarType()))
       stack[i] = at::kDouble;
+  for (size_t i = 0; i < stack.size(); ++i)
+    if (stack[i].isTensor() && is_any(op.args[i].name, {"grad_scale", "found_inf"}))
+      stack[i] = stack[i].toTensor().to(at::kFloat);
   return stack;
 }
 

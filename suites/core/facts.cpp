@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/layout/layout.h"
+#include "engine/values/error.h"
 #include "oracle/program/values.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/outcome.h"
@@ -27,6 +28,27 @@ void observe(const TimelineEntry& entry, Facts& facts) {
       worst = worse(worst, evenness(*r.spec));
     }
   facts.coverage.emplace(entry.op, placement_pattern(placements), mesh_rank, worst);
+}
+
+// Without sizes, so that a shard of dimension 0 is one row, whatever the tensor.
+std::string short_form(const TensorRecord& record, int64_t mesh_dim) {
+  if (!record.spec) return "-";
+  const auto& p = record.spec->placements()[static_cast<size_t>(mesh_dim)];
+  return is_shard(p) ? concat(kind(p), shard_dim(p)) : kind(p);
+}
+
+std::string short_forms(const std::vector<TensorRecord>& records, int64_t mesh_dim) {
+  std::string text;
+  for (const auto& r : records) text += (text.empty() ? "" : ",") + short_form(r, mesh_dim);
+  return text;
+}
+
+void observe_rows(const TimelineEntry& entry, bool moved, Facts& facts) {
+  if (entry.op.starts_with("aten::_foreach_") || entry.op.starts_with("aten::_fused_adam")) return;
+  if (!entry.op.starts_with("aten::") || entry.inputs.empty() || !entry.inputs[0].spec) return;
+  for (int64_t d = 0; d < entry.inputs[0].spec->mesh().ndim(); ++d)
+    facts.rows.insert(concat(entry.op, "[", short_forms(entry.inputs, d), ">", short_forms(entry.outputs, d),
+                             "]", moved ? "moved" : "stood"));
 }
 
 }  // namespace
@@ -67,7 +89,12 @@ EngineResult Observing::run(const oracle::Case& c, bool want_timeline) {
   auto result = engine_.run(c, want_timeline);
   ++facts_.runs;
   facts_.bytes_moved += result.bytes_moved;
-  for (const auto& entry : result.timeline) observe(entry, facts_);
+  bool moved = false;
+  for (const auto& entry : result.timeline) {
+    observe(entry, facts_);
+    if (!entry.implicit) observe_rows(entry, moved, facts_);
+    moved = entry.implicit;
+  }
   return result;
 }
 

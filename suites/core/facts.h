@@ -14,6 +14,10 @@ namespace lockstep::suites {
 struct Facts {
   // op, placement pattern, mesh rank, evenness
   std::set<std::tuple<std::string, std::string, int64_t, std::string>> coverage;
+  // Which rows of their rules ops took: along one mesh dimension, inputs > outputs. "aten::mm[S0,R>S0]stood":
+  // its inputs stood so; "…moved": one of them was redistributed first. Not of list ops, which take the
+  // functional op's.
+  std::set<std::string> rows;
   int64_t bytes_moved = 0;
   int64_t runs = 0;
 };

@@ -345,7 +345,7 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
   } catch (const std::exception& e) {
-    if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, *refusal, e.what());
+    if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, allowed, *refusal, e.what());
     const auto* kernel = dynamic_cast<const KernelError*>(&e);
     return failed(c.suite, "exception", kernel != nullptr ? kernel->op : "", placement_pattern(c), "",
                   e.what());

@@ -6,7 +6,6 @@
 #include "oracle/judge/due.h"
 #include "oracle/plain/evaluate.h"
 #include "suites/core/facts.h"
-#include "suites/core/judge.h"
 
 namespace lockstep::suites {
 namespace {
@@ -62,8 +61,8 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
 
 }  // namespace
 
-Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dashboard::RefusalRow& refusal,
-                      const std::string& text) {
+Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed,
+                      const dashboard::RefusalRow& refusal, const std::string& text) {
   if (refusal.reason != name(Refusal::kView) && refusal.reason != name(Refusal::kInPlace))
     return GaveUp{refusal, text};
   const auto found = find_call(c, engine);
@@ -81,10 +80,12 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, const dash
         c.suite, "refusal", call.op, placement_pattern(c), "",
         concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
                due.placements, "\n", text));
-  Passed passed;
-  passed.refusal = {refusal.op, concat(kDue, refusal.reason)};
-  passed.note = concat("refused, as is due: ", text);
-  return passed;
+  auto outcome = judge_against_oracle(before_call(c, found->call), engine, allowed);
+  auto* passed = std::get_if<Passed>(&outcome);
+  if (passed == nullptr) return outcome;
+  passed->refusal = {refusal.op, concat(kDue, refusal.reason)};
+  passed->note += concat(passed->note.empty() ? "" : "; ", "refused, as is due: ", text);
+  return outcome;
 }
 
 }  // namespace lockstep::suites

@@ -24,6 +24,11 @@ class Rewriter {
   }
   // From here on, uses of the old value mean this new one.
   void replace_uses(oracle::Ref old, oracle::Ref by) { uses_[static_cast<size_t>(old.id)] = by.id; }
+  // The old value is this new one, here and at the end.
+  void become(oracle::Ref old, oracle::Ref by) {
+    replace_uses(old, by);
+    values_[static_cast<size_t>(old.id)] = by.id;
+  }
   // The arguments of an old call in new numbers.
   std::vector<oracle::Arg> arguments(oracle::Call call) const {
     oracle::each_ref(call, [&](oracle::Ref& ref) {

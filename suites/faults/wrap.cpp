@@ -9,7 +9,9 @@
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
+#include "oracle/program/statements.h"
 #include "suites/engines/make_engine.h"
+#include "suites/faults/rewrite.h"
 
 namespace lockstep::suites {
 namespace {
@@ -150,6 +152,53 @@ EngineResult copy_of(const EngineResult& result) {
   return copy;
 }
 
+EngineResult with_values_of(EngineResult result, const Rewritten& other) {
+  std::vector<EngineValue> values;
+  for (const auto number : other.values) values.push_back(result.values.at(static_cast<size_t>(number)));
+  result.values = std::move(values);
+  return result;
+}
+
+oracle::Case before_call(const oracle::Case& c, size_t call) {
+  auto shorter = c;
+  shorter.program.calls.resize(call);
+  return shorter;
+}
+
+std::vector<oracle::Ref> first_argument(const oracle::Call& call) {
+  if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&call.args.at(0))) return *list;
+  return {std::get<oracle::Ref>(call.args[0])};
+}
+
+// The tensors of the call's first argument are copies on every rank, from then on.
+Rewritten moved_for(const oracle::Case& c, size_t call) {
+  const oracle::Target everywhere{Placements(static_cast<size_t>(c.mesh.ndim()), Replicate{}), {}};
+  Rewriter r(c);
+  for (size_t k = 0; k < c.program.calls.size(); ++k) {
+    if (k == call)
+      for (const auto ref : first_argument(c.program.calls[k]))
+        r.become(ref, r.insert(std::string(oracle::kRedistribute), {oracle::Ref{r.now(ref)}, everywhere}));
+    r.copy(c.program.calls[k]);
+  }
+  return std::move(r).finish();
+}
+
+// The run of a Program of which some call is refused.
+EngineResult run_moved(EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+  size_t call = 0, entries = 0;
+  try {
+    for (; call < c.program.calls.size(); ++call)
+      entries = engine.run(before_call(c, call + 1), timeline).timeline.size();
+  } catch (const Refused&) {
+    const auto other = moved_for(c, call);
+    auto result = engine.run(other.c, timeline);
+    for (auto k = entries; k < result.timeline.size() && result.timeline[k].op == oracle::kRedistribute; ++k)
+      result.timeline[k].implicit = true;
+    return with_values_of(std::move(result), other);
+  }
+  throw Broken("[faults] refused once, and then not");
+}
+
 }  // namespace
 
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault) {
@@ -200,11 +249,18 @@ Plant with_plain_source(MakeSource make) {
 Plant with_program(Rewritten (*rewrite)(const oracle::Case& c)) {
   return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const auto other = rewrite(c);
-    auto result = engine.run(other.c, timeline);
-    std::vector<EngineValue> values;
-    for (const auto number : other.values) values.push_back(result.values.at(static_cast<size_t>(number)));
-    result.values = std::move(values);
-    return result;
+    return with_values_of(engine.run(other.c, timeline), other);
+  });
+}
+
+Plant with_refused_moved(Refusal why) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+    try {
+      return engine.run(c, timeline);
+    } catch (const Refused& e) {
+      if (e.why != why) throw;
+    }
+    return run_moved(engine, c, timeline);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "engine/random/draw.h"
 #include "engine/random/random_policy.h"
 #include "engine/values/per_rank.h"
+#include "engine/values/refused.h"
 #include "engine/world/worlds.h"
 #include "suites/core/engine_under_test.h"
 
@@ -61,6 +62,10 @@ struct Rewritten {
   std::vector<int64_t> values;
 };
 Plant with_program(Rewritten (*rewrite)(const oracle::Case& c));
+
+// Where Lockstep refuses an op for this reason, the op's first argument is moved to every rank, and then it
+// runs: the timeline says of the move that the engine inserted it, and of the tensor that it is there.
+Plant with_refused_moved(Refusal why);
 
 // The results are spoilt after the run.
 Plant with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));

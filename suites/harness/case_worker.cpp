@@ -5,6 +5,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
@@ -163,6 +164,7 @@ dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c
   r.evenness = evenness(c);
   r.placement = placement_pattern(c);
   r.labels = generators::labels(c);
+  for (auto& name : generators::arguments(c)) r.labels.push_back(std::move(name));
   if (c.program.calls.size() == 1) r.op = c.program.calls[0].op;
   if (!c.program.inputs.empty()) r.dtype = dtype_name(c.program.inputs[0].dtype);
 
@@ -177,6 +179,9 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   r.bytes_moved = judged.facts.bytes_moved;
   for (const auto& [op, placement, mesh_rank, even] : judged.facts.coverage)
     r.coverage.push_back({op, placement, mesh_rank, even, verdict_at(judged.outcome, op)});
+  // The two suites that go round the table of ops say which rows are reached; the others would repeat it.
+  if (r.suite == "ops" || r.suite == "gradient")
+    r.labels.insert(r.labels.end(), judged.facts.rows.begin(), judged.facts.rows.end());
   if (const auto* f = std::get_if<Failed>(&judged.outcome)) {
     r.op = f->op;
     r.placement = f->pattern;

@@ -4,6 +4,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,11 +12,23 @@
 
 #include "engine/values/error.h"
 #include "engine/values/text.h"
+#include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::suites {
 namespace {
+
+constexpr std::string_view kHostRead =
+    "it gives the host a number: no statement of a Program has one as its result";
+constexpr std::string_view kOnGpu = "a kernel of GPUs: on a CPU libtorch composes it of other ops";
+constexpr auto kUncalled = std::to_array<Uncalled>({
+    {"aten::_fused_rms_norm", kOnGpu},
+    {"aten::_fused_rms_norm_backward", kOnGpu},
+    {"aten::_local_scalar_dense", kHostRead},
+    {"aten::equal", kHostRead},
+    {"aten::is_nonzero", kHostRead},
+});
 
 bool is_axis_value(const std::string& text) {
   static const std::set<std::string> known = {"R",       "S",       "I",       "G",    "P",      "mesh-1d",
@@ -34,6 +47,17 @@ void check_name(const std::string& name) {
     LOCKSTEP_CHECK(known, "[run] --require-label ", name,
                    ": write a pair of an op, R S I G P, mesh-1d to mesh-4d, even uneven empty, for example "
                    "aten::mm/S");
+    return;
+  }
+  if (is_row(name)) {
+    oracle::find_operator(name.substr(0, name.find('[')));  // throws for one that does not exist
+    return;
+  }
+  if (is_argument(name)) {
+    const auto op = name.substr(0, name.find('('));
+    const auto names = generators::arguments_of(op);
+    LOCKSTEP_CHECK(std::find(names.begin(), names.end(), name) != names.end(), "[run] --require-label ", name,
+                   ": ", op, " has no such argument that could stay at its default");
     return;
   }
   const auto& labels = generators::all_labels();
@@ -117,8 +141,20 @@ bool is_pair(const std::string& name) {
   return name.find('/') != std::string::npos;
 }
 
+bool is_argument(const std::string& name) {
+  return name.ends_with(')');
+}
+
+bool is_row(const std::string& name) {
+  return name.ends_with("]stood") || name.ends_with("]moved");
+}
+
 bool is_op(const std::string& name) {
-  return name.find("::") != std::string::npos && !is_pair(name);
+  return name.find("::") != std::string::npos && !is_pair(name) && !is_argument(name) && !is_row(name);
+}
+
+std::span<const Uncalled> uncalled() {
+  return kUncalled;
 }
 
 std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts) {

@@ -4,16 +4,20 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dashboard/store/store.h"
 
 namespace lockstep::suites {
 
-// Name -> least. A name is a label, "optimizer", an op, "aten::mm", or a pair of two axes of the ledger,
-// "A/B", where each side is an op, a kind of placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven,
-// empty. A case counts for a pair once for each op that it runs on both.
+// Name -> least. A name is a label, "optimizer", an op, "aten::mm", an argument that is not its default,
+// "aten::sum(dtype)" (generators/cases/arguments.h), a row of a rule, "aten::mm[S0,R>S0]stood"
+// (suites/core/facts.h), or a pair of two axes of the ledger, "A/B", where each side is an op, a kind of
+// placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven, empty. A case counts for a pair once for
+// each op that it runs on both.
 using Leasts = std::map<std::string, int64_t>;
 
 // The list of a file, one "NAME=LEAST" a line. Throws Error that names file and line.
@@ -25,6 +29,14 @@ const Leasts& default_leasts();
 std::pair<std::string, int64_t> parse_least(const std::string& text);
 bool is_pair(const std::string& name);
 bool is_op(const std::string& name);
+bool is_argument(const std::string& name);
+bool is_row(const std::string& name);
+
+// Ops with a rule that no case can call, and why: the one exception to what a run must cover.
+struct Uncalled {
+  std::string_view op, reason;
+};
+std::span<const Uncalled> uncalled();
 
 struct Lacking {
   std::string name;

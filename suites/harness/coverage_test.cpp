@@ -6,12 +6,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "dashboard/store/recorder.h"
+#include "engine/ops/resolve.h"
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "generators/cases/labels.h"
+#include "oracle/program/schema.h"
 #include "suites/harness/case_worker.h"
 #include "suites/harness/run.h"
 
@@ -63,6 +66,24 @@ TEST(Coverage, DefaultsNameEveryLabelAndNothingElse) {
   for (const auto& label : generators::all_labels()) EXPECT_TRUE(default_leasts().contains(label)) << label;
 }
 
+// Catches: a rule that no run is asked for, so that nobody sees that no case calls its op.
+TEST(Coverage, EveryRuleIsAskedForOrHasAReason) {
+  std::set<std::string> asked;
+  for (const auto& [name, least] : default_leasts()) {
+    if (!is_op(name) || oracle::is_own(name)) continue;
+    const auto* entry = resolve(oracle::find_operator(name).handle).entry;
+    if (entry != nullptr) asked.insert(entry->name);
+  }
+  std::set<std::string> excused;
+  for (const auto& [op, reason] : uncalled()) excused.emplace(op);
+  for (const auto& entry : op_table())
+    EXPECT_NE(asked.contains(entry.name), excused.contains(entry.name))
+        << entry.name
+        << (asked.contains(entry.name) ? " is asked for: it needs no reason"
+                                       : " stands neither in golden/coverage.txt nor among the "
+                                         "ops that have a reason not to (suites/harness/coverage.cpp)");
+}
+
 // One case of the suite program that calls an op which no stock rule knows.
 std::string renorm_corpus(const std::string& file) {
   oracle::Case c;
@@ -109,8 +130,9 @@ TEST(Coverage, AnOpThatLosesItsRuleIsLost) {
 
 // Catches: a mistyped requirement that is never met, or always.
 TEST(Coverage, RefusesWhatIsNoRequirement) {
-  for (const auto* text : {"", "uneven", "uneven=", "uneven=x", "uneven=-1", "=3", "nosuch=1", "aten::mm/T=1",
-                           "aten::nosuch/S=1", "aten::nosuch=1", "S/even/R=1", "/=1"})
+  for (const auto* text :
+       {"", "uneven", "uneven=", "uneven=x", "uneven=-1", "=3", "nosuch=1", "aten::mm/T=1",
+        "aten::nosuch/S=1", "aten::nosuch=1", "aten::mm(self)=1", "aten::sum(nosuch)=1", "S/even/R=1", "/=1"})
     EXPECT_THROW(parse_least(text), Error) << text;
 }
 

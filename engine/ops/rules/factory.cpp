@@ -45,6 +45,10 @@ Metas dense_self(const Arguments& args) {
   return {{sized(args.tensor("self"), args.tensor("self").sizes())}};
 }
 
+Metas laid_as_self(const Arguments& args) {
+  return {{at::empty_like(args.tensor("self"))}};
+}
+
 void add_alike(Records& records, const OpEntry& like, std::initializer_list<const char*> names) {
   for (const auto* name : names) {
     records.push_back(like);

@@ -48,6 +48,7 @@ Rows follow(const OpCall& call);  // likewise, but Partials are reduced
 
 // Of results. A dense tensor of the dtype of `of`; one for each input of that name.
 at::Tensor sized(const at::Tensor& of, at::IntArrayRef shape);
-Metas dense_self(const Arguments& args);  // contiguous, of the shape of `self`
+Metas dense_self(const Arguments& args);    // contiguous, of the shape of `self`
+Metas laid_as_self(const Arguments& args);  // and of its layout
 
 }  // namespace lockstep::rules

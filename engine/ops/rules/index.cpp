@@ -176,7 +176,7 @@ Records index_ops() {
       {.name = "stack", .rows = stack},
       {.name = "tril", .rows = triangle},
       {.name = "triu", .rows = triangle},
-      {.name = "flip", .infer = dense_self},
+      {.name = "flip", .infer = laid_as_self},
       {.name = "roll", .infer = dense_self},
       {.name = "select_backward", .rows = one_dim_more, .run = local::sized_as_input},
       {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},

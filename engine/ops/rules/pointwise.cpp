@@ -109,8 +109,10 @@ Metas as_other(const Arguments& args) {
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
 }
-Metas as_self_and_target(const Arguments& args) {
-  return {{at::add(args.tensor("self"), args.tensor("target"))}};
+// Contiguous, but where the target is larger: then as the sum lies.
+Metas of_mse_loss_backward(const Arguments& args) {
+  const auto sum = at::add(args.tensor("self"), args.tensor("target"));
+  return {{sum.sizes() == args.tensor("self").sizes() ? sum.contiguous() : sum}};
 }
 // Of integers too it is a float.
 Metas of_logit(const Arguments& args) {
@@ -182,7 +184,7 @@ Records pointwise_ops() {
       {.name = "log_sigmoid_backward", .rows = pointwise, .infer = as_grad_and_self},
       {.name = "logit", .rows = pointwise, .infer = of_logit},
       {.name = "mse_loss"},
-      {.name = "mse_loss_backward", .infer = as_self_and_target},
+      {.name = "mse_loss_backward", .infer = of_mse_loss_backward},
       {.name = "mul", .rows = scaled},
       {.name = "remainder", .rows = pointwise, .infer = as_other},
       {.name = "relu", .rows = pointwise, .infer = as_self},
@@ -190,20 +192,21 @@ Records pointwise_ops() {
   };
   add_alike(records, {.rows = monotone}, {"erf", "exp", "expm1", "sigmoid", "tanh"});
   add_alike(records, {.rows = copying},
-            {"_to_copy", "clone", "copy", "positive", "lift_fresh", "lift_fresh_copy"});
+            {"_to_copy", "clone", "copy", "lift_fresh", "lift_fresh_copy"});
   add_alike(records, {.rows = pointwise}, {
       "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
       "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
       "celu", "clamp", "clamp_max", "clamp_min", "copysign", "cos", "cosh", "digamma", "elu",
       "elu_backward", "eq", "erfc", "erfinv", "exp2", "fill", "floor", "fmax", "fmin", "fmod", "frac",
       "gcd", "ge", "gelu", "gelu_backward", "gt", "hardsigmoid", "hardsigmoid_backward", "heaviside",
-      "hypot", "i0", "isfinite", "isinf", "isneginf", "isposinf", "le", "leaky_relu", "leaky_relu_backward",
+      "hypot", "i0", "isinf", "isneginf", "isposinf", "le", "leaky_relu", "leaky_relu_backward",
       "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
       "logical_not", "logical_or", "logical_xor", "logit_backward", "lt", "masked_fill", "maximum",
       "minimum", "mish", "mish_backward", "nan_to_num", "ne", "neg", "nextafter", "pow", "reciprocal",
       "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
-      "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink", "sqrt",
-      "square", "sub", "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
+      "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink",
+      "softshrink_backward", "sqrt", "sub",
+      "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
       "_fused_adam", "_fused_adamw", "_fused_sgd"});
   // clang-format on
   return records;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/space/misplaced.h"
+
+#include <algorithm>
+
+#include "engine/values/ragged.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Target;
+
+constexpr int64_t kSeveral = 2;  // elements of each rank
+
+// The fewest elements that a rank holds.
+int64_t least_held(const Target& target, const DeviceMesh& mesh, Shape shape) {
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    const auto& p = target.placements[static_cast<size_t>(d)];
+    if (shard_dim(p) < 0) continue;
+    auto& n = shape[static_cast<size_t>(shard_dim(p))];
+    n = held(p, n, mesh.size(d), mesh.size(d) - 1);  // who is served last
+  }
+  return numel(shape);
+}
+
+// How it can lack what is needed.
+enum class Lack { kCut, kPends };
+
+std::vector<Lack> lacks(c10::ScalarType dtype, uint32_t kinds, const Needs& needs) {
+  std::vector<Lack> list;
+  if (!needs.whole.empty() && (kinds & kShards)) list.insert(list.end(), 2, Lack::kCut);
+  if (needs.no_partial && !reductions_of(dtype, kinds).empty()) list.push_back(Lack::kPends);
+  return list;
+}
+
+// Without what cannot stand beside `p` on mesh dimension d, and p there.
+Target beside(Target others, const Placement& p, size_t d) {
+  for (auto& other : others.placements)
+    if ((is_partial(p) && is_partial(other)) || (shard_dim(p) >= 0 && shard_dim(other) == shard_dim(p)))
+      other = Replicate{};
+  others.placements[d] = p;
+  return others;
+}
+
+}  // namespace
+
+std::optional<Target> draw_misplaced(Random& random, const DeviceMesh& mesh, const Shape& shape,
+                                     c10::ScalarType dtype, uint32_t kinds, const Needs& needs) {
+  std::vector<int64_t> several;
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (mesh.size(d) > 1) several.push_back(d);
+  const auto list = lacks(dtype, kinds, needs);
+  if (several.empty() || list.empty()) return std::nullopt;
+  const auto d = random.pick(several);
+  const auto lack = random.pick(list);
+  auto others = draw_target(random, mesh, shape, dtype, kinds & (kShards | kPartials));
+  for (auto& left : {others, replicated(mesh)}) {
+    Target target = left;
+    target.placements[static_cast<size_t>(d)] = Replicate{};
+    const Placement p = lack == Lack::kPends ? Placement(Partial{random.pick(reductions_of(dtype, kinds))})
+                                             : Placement(Shard{random.pick(needs.whole)});
+    target = beside(std::move(target), p, static_cast<size_t>(d));
+    if (least_held(target, mesh, shape) >= kSeveral) return target;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::generators

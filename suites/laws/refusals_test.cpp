@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refusals are met on purpose: a share of the cases of three suites ends with a view or an in-place op that
+// has nowhere to go, and what becomes of it is a verdict.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/values/error.h"
+#include "suites/core/suite.h"
+#include "suites/engines/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+class Refusals : public testing::TestWithParam<const char*> {};
+
+// Catches: a generator that meets refusals by chance alone, of sizes of which anything may be true; a refusal
+// that is not due.
+TEST_P(Refusals, AreDueAndFrequent) {
+  constexpr int64_t kCases = 900;
+  const auto& suite = find_suite(GetParam());
+  LockstepEngine engine;
+  std::map<std::string, int64_t> met;
+  for (int64_t i = 0; i < kCases; ++i) {
+    const auto c = suite.generate(5, i);
+    const auto outcome = judge_safely(suite, c, engine);
+    if (const auto* passed = std::get_if<Passed>(&outcome))
+      ++met[passed->refusal ? passed->refusal->reason : "ran"];
+    else if (std::holds_alternative<GaveUp>(outcome))
+      ++met["gave up"];
+    else
+      ADD_FAILURE() << oracle::to_token(c) << "\n" << explanation_of(outcome);
+  }
+  EXPECT_GE(met[concat(kDue, "view")], kCases / 100);
+  EXPECT_GE(met[concat(kDue, "in place")], kCases / 100);
+  EXPECT_LE(met["gave up"], kCases / 100);
+}
+INSTANTIATE_TEST_SUITE_P(Of, Refusals, testing::Values("ops", "gradient", "program"));
+
+}  // namespace
+}  // namespace lockstep::suites
