@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "engine/optim/optimizer.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
@@ -139,11 +141,36 @@ TEST_F(RaggedTest, ChoicesThatWouldCutABlockAreNotMade) {
 TEST_F(RaggedTest, ViewsAndInPlaceOpsThatWouldMoveItRefuse) {
   auto x = place(ramp({6, 4}), kR, kRagged);
   EXPECT_NE(error_of([&] { x.t(); }).find("call redistribute on it first"), std::string::npos);
-  EXPECT_NE(error_of([&] { x.view({24}); }).find("call redistribute on it first"), std::string::npos);
+  EXPECT_NE(error_of([&] { x.select(1, 0); }).find("call redistribute on it first"), std::string::npos);
   EXPECT_NE(error_of([&] { x.add_(place(ramp({4}), kR, kR)); }).find("call redistribute on it first"),
             std::string::npos);
   x.detach().add_(1);
   EXPECT_TRUE(full_tensor(x).equal(ramp({6, 4}) + 1));
+}
+
+// Catches: a flat local that is viewed with another shape, a view that is a copy, and blocks that are cut
+// elsewhere.
+TEST_F(RaggedTest, ViewsThatKeepTheOrderOfElementsStay) {
+  const auto value = ramp({6, 4});
+  for (const Placement& beside : {kR, Placement(Shard{1})}) {
+    const std::vector<std::function<at::Tensor(const at::Tensor&)>> views = {
+        [](auto& t) { return t.unsqueeze(0); },      [](auto& t) { return t.unsqueeze(2); },
+        [](auto& t) { return t.unsqueeze(1); },      [](auto& t) { return t.unsqueeze(0).squeeze(0); },
+        [](auto& t) { return t.view({6, 1, 4}); },   [](auto& t) { return t.view({3, 2, 4}); },
+        [](auto& t) { return t.expand({6, 4}); },    [](auto& t) { return t.slice(0, 0, 6); },
+        [](auto& t) { return t.slice(1, 0, 4, 1); }, [](auto& t) { return t.detach(); }};
+    for (const auto& view : views) {
+      const auto x = place(value, beside, kRagged);
+      const auto y = view(x);
+      EXPECT_TRUE(is_ragged(placements(y)[1]));
+      EXPECT_TRUE(full_tensor(y).equal(view(value)));
+      EXPECT_EQ(to_local(y)[0].data_ptr(), to_local(x)[0].data_ptr());
+      y.detach().add_(1);
+      EXPECT_TRUE(full_tensor(x).equal(value + 1));
+    }
+  }
+  EXPECT_EQ(placements(place(value, kR, kRagged).view({24}))[1], Placement(kRagged));
+  EXPECT_EQ(placements(place(value, kR, kRagged).view({2, 3, 4}))[1], Placement(RaggedShard{{0, 1}, {2, 0, 1}}));
 }
 
 // Every random op and factory, beside a Shard and a Partial. Catches: a flat local that draws its own

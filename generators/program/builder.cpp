@@ -398,7 +398,7 @@ std::optional<Ref> Builder::misplaced(Ref ref, const Needs& needs) {
 
 Ref Builder::boxed(Ref ref) {
   if (is_plain(ref)) return ref;
-  if (misplaced_) return ref;
+  if (const auto wrong = misplaced(ref, {.no_ragged = true})) return *wrong;
   const auto& placed = value(ref).placement;
   if (placed ? !has_ragged(*placed) : !has_seen_ragged()) return ref;
   return redistribute(

@@ -20,15 +20,19 @@ int64_t least_held(const Target& target, const DeviceMesh& mesh, Shape shape) {
     auto& n = shape[static_cast<size_t>(shard_dim(p))];
     n = held(p, n, mesh.size(d), mesh.size(d) - 1);  // who is served last
   }
-  return numel(shape);
+  const auto d = ragged_dim(target.placements);
+  if (d < 0) return numel(shape);
+  const auto& ragged = std::get<RaggedShard>(target.placements[static_cast<size_t>(d)]);
+  return numel(shape) / block_count(ragged) * *std::min_element(ragged.units.begin(), ragged.units.end());
 }
 
 // How it can lack what is needed.
-enum class Lack { kCut, kPends };
+enum class Lack { kCut, kPends, kFlat };
 
 std::vector<Lack> lacks(c10::ScalarType dtype, uint32_t kinds, const Needs& needs) {
   std::vector<Lack> list;
   if (!needs.whole.empty() && (kinds & kShards)) list.insert(list.end(), 2, Lack::kCut);
+  if ((needs.no_ragged || !needs.whole.empty()) && (kinds & kRagged)) list.push_back(Lack::kFlat);
   if (needs.no_partial && !reductions_of(dtype, kinds).empty()) list.push_back(Lack::kPends);
   return list;
 }
@@ -40,6 +44,16 @@ Target beside(Target others, const Placement& p, size_t d) {
       other = Replicate{};
   others.placements[d] = p;
   return others;
+}
+
+Target lacking(Random& random, Lack lack, const Target& others, int64_t d, const DeviceMesh& mesh,
+               const Shape& shape, c10::ScalarType dtype, uint32_t kinds, const Needs& needs) {
+  if (lack == Lack::kFlat) return with_ragged(random, others, mesh, shape, d);
+  Target target = others;
+  target.placements[static_cast<size_t>(d)] = Replicate{};
+  const Placement p = lack == Lack::kPends ? Placement(Partial{random.pick(reductions_of(dtype, kinds))})
+                                           : Placement(Shard{random.pick(needs.whole)});
+  return beside(std::move(target), p, static_cast<size_t>(d));
 }
 
 }  // namespace
@@ -55,11 +69,7 @@ std::optional<Target> draw_misplaced(Random& random, const DeviceMesh& mesh, con
   const auto lack = random.pick(list);
   auto others = draw_target(random, mesh, shape, dtype, kinds & (kShards | kPartials));
   for (auto& left : {others, replicated(mesh)}) {
-    Target target = left;
-    target.placements[static_cast<size_t>(d)] = Replicate{};
-    const Placement p = lack == Lack::kPends ? Placement(Partial{random.pick(reductions_of(dtype, kinds))})
-                                             : Placement(Shard{random.pick(needs.whole)});
-    target = beside(std::move(target), p, static_cast<size_t>(d));
+    const auto target = lacking(random, lack, left, d, mesh, shape, dtype, kinds, needs);
     if (least_held(target, mesh, shape) >= kSeveral) return target;
   }
   return std::nullopt;

@@ -13,6 +13,7 @@ namespace lockstep::generators {
 struct Needs {
   std::vector<int64_t> whole{};  // dimensions, counted from the front, along which it must not be cut
   bool no_partial = false;       // its values must not pend
+  bool no_ragged = false;        // its locals must not be flat
 };
 
 // Placements that lack one of these on a mesh dimension of several ranks, each of which holds several

@@ -123,16 +123,18 @@ Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& shape, c
     if (!compatible(p, target.placements, kinds)) p = Replicate{};
     target.placements.push_back(p);
   }
-  if ((kinds & kRagged) && random.chance(10)) {
-    const auto d = random.below(mesh.ndim());
-    auto& p = target.placements[static_cast<size_t>(d)];
-    p = Replicate{};
-    target.order = random.pick(orders_of(target.placements));
-    p = draw_ragged(random, target, mesh, shape, mesh.size(d));
-    return target;
-  }
+  if ((kinds & kRagged) && random.chance(10))
+    return with_ragged(random, target, mesh, shape, random.below(mesh.ndim()));
   target.order = random.pick(orders_of(target.placements));
   return target;
+}
+
+Target with_ragged(Random& random, Target others, const DeviceMesh& mesh, const Shape& shape, int64_t mesh_dim) {
+  auto& p = others.placements[static_cast<size_t>(mesh_dim)];
+  p = Replicate{};
+  others.order = random.pick(orders_of(others.placements));
+  p = draw_ragged(random, others, mesh, shape, mesh.size(mesh_dim));
+  return others;
 }
 
 Target replicated(const DeviceMesh& mesh) {

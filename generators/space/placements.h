@@ -32,6 +32,9 @@ bool compatible(const Placement& p, const Placements& chosen, uint32_t kinds);
 // Orders that differ in meaning: those that permute the mesh dimensions which share a tensor dimension.
 std::vector<std::vector<int64_t>> orders_of(const Placements& placements);
 oracle::Target replicated(const DeviceMesh& mesh);
+// These placements with a RaggedShard on one mesh dimension, in whose place none of them was.
+oracle::Target with_ragged(Random& random, oracle::Target others, const DeviceMesh& mesh, const Shape& shape,
+                           int64_t mesh_dim);
 bool has_ragged(const oracle::Target& target);
 // A RaggedShard cuts across every dimension.
 bool shards(const oracle::Target& target, int64_t dim);

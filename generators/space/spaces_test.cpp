@@ -120,7 +120,7 @@ TEST(Placements, misplaced_ones_lack_what_is_needed) {
   for (int i = 0; i < 4000; ++i) {
     const auto mesh = draw_mesh(random, 8);
     const auto shape = draw_shape(random, mesh, random.below(4), 100);
-    Needs needs{{}, random.chance(50)};
+    Needs needs{{}, random.chance(50), random.chance(30)};
     for (int64_t d = 0; d < std::ssize(shape); ++d)
       if (random.chance(40)) needs.whole.push_back(d);
     const auto target = draw_misplaced(random, mesh, shape, c10::ScalarType::Float, kAllPlacements, needs);
@@ -130,10 +130,11 @@ TEST(Placements, misplaced_ones_lack_what_is_needed) {
     const bool cut =
         std::any_of(needs.whole.begin(), needs.whole.end(), [&](int64_t d) { return shards(*target, d); });
     const bool pends = needs.no_partial && has_partial(*target);
-    EXPECT_TRUE(cut || pends) << spec;
-    seen["cut"] += cut, seen["pends"] += pends;
+    const bool flat = (needs.no_ragged || !needs.whole.empty()) && has_ragged(*target);
+    EXPECT_TRUE(cut || pends || flat) << spec;
+    seen["cut"] += cut, seen["pends"] += pends, seen["flat"] += flat;
   }
-  for (const char* lack : {"cut", "pends"}) EXPECT_GT(seen[lack], 200) << lack;
+  for (const char* lack : {"cut", "pends", "flat"}) EXPECT_GT(seen[lack], 200) << lack;
 }
 
 // Would catch: an enumeration that misses a Spec, repeats one, or offers one that is no Spec. On one mesh

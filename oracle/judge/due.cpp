@@ -5,9 +5,11 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "oracle/judge/licence.h"
 #include "oracle/judge/rule_question.h"
 
@@ -89,8 +91,7 @@ class Search {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
-      // A flat local meets a tensor of another shape only where it is one row.
-      if (has_ragged(spec) && is_beside_other_shapes(spec)) return true;
+      if (ragged_dim(spec.placements()) >= 0 && meets_one_row(spec)) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
       if (holds_one(inputs_[i])) return true;
@@ -98,13 +99,14 @@ class Search {
     return false;
   }
 
-  static bool has_ragged(const Spec& spec) {
-    return std::any_of(spec.placements().begin(), spec.placements().end(),
-                       [](const Placement& p) { return is_ragged(p); });
-  }
-  bool is_beside_other_shapes(const Spec& spec) const {
+  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it.
+  bool meets_one_row(const Spec& spec) const {
+    const SlicingPtr plan = slicing_of(spec);
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
-      return other.spec != nullptr && other.spec->shape() != spec.shape();
+      if (other.spec == nullptr || other.spec->shape() == spec.shape()) return false;
+      const int64_t row = c10::multiply_integers(other.spec->shape());
+      return std::all_of(plan->shapes.begin(), plan->shapes.end(),
+                         [&](const auto& shape) { return c10::multiply_integers(shape) <= row; });
     });
   }
 
@@ -123,8 +125,14 @@ class Search {
                              e.window.dtype));
   }
 
-  // One tensor on one mesh dimension: whole, cut along any dimension, in the manner of what stays, or pending
-  // as that does.
+  static std::vector<int64_t> first_dims(int64_t n) {
+    std::vector<int64_t> dims(as_size(n));
+    std::iota(dims.begin(), dims.end(), 0);
+    return dims;
+  }
+
+  // One tensor on one mesh dimension: whole, cut along any dimension, in the manner of what stays, in its
+  // blocks of any leading dimensions, or pending as it does.
   Placements on(const Spec& spec, int64_t mesh_dim) const {
     const bool alone = spec.mesh().size(mesh_dim) == 1;
     Placements list{Replicate{}};
@@ -133,7 +141,8 @@ class Search {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Placement& p = inputs_[i].spec->placements()[as_size(mesh_dim)];
       if (is_partial(p)) list.push_back(p);
-      if (is_ragged(p) && !alone) list.push_back(p);
+      if (const auto* ragged = std::get_if<RaggedShard>(&p); ragged != nullptr && !alone)
+        for (int64_t k = 0; k <= spec.ndim(); ++k) list.emplace_back(RaggedShard{first_dims(k), ragged->units});
       for (int64_t k = 0; is_scattered(p) && k < spec.ndim() && !alone; ++k) list.push_back(with_dim(p, k));
     }
     return list;

@@ -20,7 +20,7 @@ namespace lockstep::suites {
 namespace {
 
 constexpr std::string_view kHostRead =
-    "it gives the host a number: no statement of a Program has one as its result";
+    "it gives the host a number: lockstep::item and lockstep::equal stand for it in a Program";
 constexpr std::string_view kOnGpu = "a kernel of GPUs: on a CPU libtorch composes it of other ops";
 constexpr auto kUncalled = std::to_array<Uncalled>({
     {"aten::_fused_rms_norm", kOnGpu},

@@ -79,7 +79,16 @@ void sized_and_strided(const LocalCall& c, Stack& stack) {
   sized(c, stack);
 }
 
+void view(const LocalCall& c, Stack& stack) {
+  if (!flat_output(c)) return c.op.callBoxed(stack);
+  auto same = stack[0].toTensor().alias();
+  const bool listed = c.op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
+  stack.clear();
+  listed ? stack.emplace_back(std::vector<at::Tensor>{same}) : stack.emplace_back(same);
+}
+
 void squeeze(const LocalCall& c, Stack& stack) {
+  if (flat_output(c)) return view(c, stack);
   set_results(stack, at::squeeze(stack[0].toTensor(), rules::squeezed_dims(c.call)));
 }
 
@@ -93,6 +102,7 @@ void as_alias(const LocalCall& c, Stack& stack) {
 }
 
 void full_slice(const LocalCall& c, Stack& stack) {
+  if (flat_output(c)) return view(c, stack);
   if (c.call.integer("step") != 1) return c.op.callBoxed(stack);
   as_alias(c, stack);
 }

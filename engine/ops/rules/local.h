@@ -27,6 +27,7 @@ void stock(const LocalCall& c, torch::jit::Stack& stack);
 void sized(const LocalCall& c, torch::jit::Stack& stack);              // `size` is the output's shape
 void sized_as_input(const LocalCall& c, torch::jit::Stack& stack);     // `input_sizes` is
 void sized_and_strided(const LocalCall& c, torch::jit::Stack& stack);  // `size` and `stride` are
+void view(const LocalCall& c, torch::jit::Stack& stack);               // a flat local stays what it is
 void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes
 void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
 void as_alias(const LocalCall& c, torch::jit::Stack& stack);           // as_strided that changes nothing

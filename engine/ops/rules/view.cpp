@@ -6,15 +6,56 @@
 
 #include "engine/ops/rules/families.h"
 #include "engine/values/as_size.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep::rules {
 namespace {
+
+// The indices of the first k dimensions, flattened.
+int64_t rows_of(const std::vector<int64_t>& shape, size_t k) {
+  return c10::multiply_integers(shape.begin(), shape.begin() + static_cast<int64_t>(k));
+}
+
+// A view that leaves all elements in their order is, of a flat local, that local. Blocks are equal shares of the
+// elements, so they are rows of the result too, wherever these can be shared out alike; best the same rows.
+void add_flat_rows(Rows& rows, const OpCall& call) {
+  const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
+  if (ragged == nullptr) return;
+  const auto& from = call.inputs[0].shape;
+  const auto& to = call.outputs[0].shape;
+  if (from == to) return rows.push_back(row_of(call, *ragged, *ragged));
+  const int64_t of_input = rows_of(from, ragged->dims.size());
+  std::vector<size_t> others;
+  const auto add = [&](size_t k) {
+    rows.push_back(row_of(call, *ragged, RaggedShard{up_to(static_cast<int64_t>(k)), ragged->units}));
+  };
+  for (size_t k = 0; k <= to.size(); ++k)
+    if (rows_of(to, k) == of_input)
+      add(k);
+    else if (rows_of(to, k) % block_count(*ragged) == 0)
+      others.push_back(k);
+  std::for_each(others.begin(), others.end(), add);
+}
+
+// Whether all elements stay, in their order: no dimension with several indices goes, or passes another.
+bool keeps_order(const OpCall& call, const std::vector<int64_t>& to) {
+  if (call.outputs.size() != 1) return false;
+  const auto& from = call.inputs[0].shape;
+  int64_t last = -1;
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (from[d] == 1) continue;
+    if (to[d] <= last) return false;
+    last = to[d];
+  }
+  return c10::multiply_integers(from) == c10::multiply_integers(call.outputs[0].shape);
+}
 
 // Rows where input dimension d becomes output dimension to[d] (-1: it must be whole), and Partials pass.
 Rows mapped(const OpCall& call, const std::vector<int64_t>& to) {
   Rows rows;
   for (size_t d = 0; d < to.size(); ++d)
     if (to[d] >= 0) rows.push_back(row_of(call, Shard{static_cast<int64_t>(d)}, Shard{to[d]}));
+  if (keeps_order(call, to)) add_flat_rows(rows, call);
   add_partials(rows, call, kEveryReduction);
   return rows;
 }
@@ -107,7 +148,9 @@ void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, co
 
 // The target shape is the output's.
 Rows reshape_view(const OpCall& call) {
-  auto rows = mapped(call, {});
+  Rows rows;
+  add_flat_rows(rows, call);
+  add_partials(rows, call, kEveryReduction);
   const auto& from = call.inputs[0].shape;
   const auto& to = call.outputs[0].shape;
   if (c10::multiply_integers(from) == 0) {
@@ -168,9 +211,7 @@ Rows unsqueeze(const OpCall& call) {
 
 Rows identity_view(const OpCall& call) {
   if (call.inputs[0].shape != call.outputs[0].shape) return {};
-  auto rows = mapped(call, up_to(call.inputs[0].ndim()));
-  add_ragged_rows(rows, call);
-  return rows;
+  return mapped(call, up_to(call.inputs[0].ndim()));
 }
 
 Rows select(const OpCall& call) {
@@ -220,22 +261,22 @@ Records view_ops() {
       {.name = "_unsafe_view", .rows = reshape_view, .run = local::sized, .own_interleaved = true},
       {.name = "_reshape_alias", .rows = reshape_view, .kind = kView, .run = local::as_view,
        .own_interleaved = true},
-      {.name = "transpose", .rows = transpose, .kind = kView},
-      {.name = "permute", .rows = permute, .kind = kView},
-      {.name = "t", .rows = matrix_transpose, .kind = kView},
+      {.name = "transpose", .rows = transpose, .kind = kView, .run = local::view},
+      {.name = "permute", .rows = permute, .kind = kView, .run = local::view},
+      {.name = "t", .rows = matrix_transpose, .kind = kView, .run = local::view},
       {.name = "expand", .rows = expand, .kind = kView, .run = local::sized},
       {.name = "squeeze", .rows = squeeze, .kind = kView, .run = local::squeeze},
-      {.name = "unsqueeze", .rows = unsqueeze, .kind = kView},
-      {.name = "alias", .rows = identity_view, .kind = kView},
-      {.name = "detach", .rows = identity_view, .kind = kView},
+      {.name = "unsqueeze", .rows = unsqueeze, .kind = kView, .run = local::view},
+      {.name = "alias", .rows = identity_view, .kind = kView, .run = local::view},
+      {.name = "detach", .rows = identity_view, .kind = kView, .run = local::view},
       {.name = "as_strided", .rows = identity_view, .kind = kView, .run = local::as_alias,
        .absolute_offset = true, .written_by_autograd = true},
-      {.name = "select", .rows = select, .kind = kView},
+      {.name = "select", .rows = select, .kind = kView, .run = local::view},
       {.name = "slice", .rows = slice, .kind = kView, .run = local::full_slice},
-      {.name = "split", .rows = split, .kind = kView},
-      {.name = "split_with_sizes", .rows = split, .kind = kView},
-      {.name = "unbind", .rows = select, .kind = kView},
-      {.name = "diagonal", .rows = diagonal, .kind = kView},
+      {.name = "split", .rows = split, .kind = kView, .run = local::view},
+      {.name = "split_with_sizes", .rows = split, .kind = kView, .run = local::view},
+      {.name = "unbind", .rows = select, .kind = kView, .run = local::view},
+      {.name = "diagonal", .rows = diagonal, .kind = kView, .run = local::view},
   };
   // clang-format on
 }
