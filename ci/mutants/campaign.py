@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the woven program once for each mutant, until its first finding, and keeps what came of it. What is kept for this tree
-and plan is not run again: a campaign that was cut goes on."""
+and plan is not run again: a campaign that was cut goes on. A run without a mutant comes first, and says whose places it ran:
+a mutant anywhere else survives the same run, which is not made."""
 import concurrent.futures, dataclasses, json, math, os, pathlib, shutil, signal, sqlite3, subprocess, time
 
 import classes
@@ -14,6 +15,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   reached TEXT,       -- ops under which the mutant's place was run, space between; NULL: under none
   named INTEGER,      -- whether the finding names one of them; NULL: it names no op
   verdicts TEXT,      -- JSON: how many cases came out how
+  unreached TEXT,     -- of the run without a mutant: JSON, ids of those whose place it never ran
   PRIMARY KEY (tree, plan, id)) STRICT"""
 NOBODY = ""  # the id of the run without a mutant
 HANG = 120   # seconds without a sign of life
@@ -113,21 +115,31 @@ def noticed_by(build, tests, env, work):
     return None
 
 
-def try_one(build, point, number, plan, folder, tests=()):
-    """@param point None: no mutant is on  @returns its row, without tree"""
-    work = folder / f"run-{number}"
+def who(point):
+    return {"id": point.id, "class": classes.class_of(point), "operator": point.operator, "file": point.file,
+            "line": point.line, "what": point.what}
+
+
+def fresh_folder(work):
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
+    return work
+
+
+def try_one(build, point, number, plan, folder, tests=(), environment=()):
+    """@param point None: no mutant is on  @returns its row, without tree"""
+    work = fresh_folder(folder / f"run-{number}")
     began = time.monotonic()
     command = [build / "ci/program/lockstep", "run", "--fail-fast", "--no-corpus", "--jobs", "1", "--db", "run.db", "--report", "",
                "--hang", str(HANG), *plan.options, *(classes.plan_of(point) if point else [])]
-    switch = {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
+    switch = {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt"), **dict(environment)}
     code = execute(command, {**os.environ, **switch}, work, plan.patience)
+    if code == 2 and not (work / "run.db").exists():
+        raise SystemExit(f"mutate: {' '.join(map(str, command))} is not understood; see {work}/out.txt")
     red = noticed_by(build, tests, {**os.environ, **switch}, work) if code == 0 else how_it_ended(code)
     row = {"plan": plan.name, "id": NOBODY, "code": code, "found": int(bool(red))}
     if point is not None:
-        row |= {"id": point.id, "class": classes.class_of(point), "operator": point.operator, "file": point.file,
-                "line": point.line, "what": point.what}
+        row |= who(point)
     row |= {"how": red or ""} | first_finding(work / "run.db")
     if (work / "ops.txt").exists():
         row["reached"] = " ".join(sorted(set((work / "ops.txt").read_text().split())))
@@ -137,6 +149,22 @@ def try_one(build, point, number, plan, folder, tests=()):
     if not row["found"] or point is not None and row.get("suite"):
         shutil.rmtree(work)
     return row
+
+
+def try_nobody(build, mutants, plan, folder, tests):
+    """The run without a mutant. @returns its row, without tree"""
+    places = folder / "places"
+    folder.mkdir(parents=True, exist_ok=True)
+    places.write_bytes(bytes(max(mutants, default=0) + 1))
+    row = try_one(build, None, 0, plan, folder, tests, {"LOCKSTEP_MUTANT_PLACES": str(places)})
+    run = places.read_bytes()
+    return row | {"unreached": json.dumps(sorted(point.id for number, point in mutants.items() if not run[number]))}
+
+
+def never_reached(nobody, point):
+    """The row of a mutant whose place is not run: that of the run without one."""
+    kept = {k: nobody[k] for k in ("plan", "code", "found", "how", "cases", "verdicts")}
+    return kept | who(point) | {"seconds": 0.0}
 
 
 def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf):
@@ -156,16 +184,24 @@ def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf):
             raise
 
 
+def nobodys(store, tree, plan):
+    return store.execute("SELECT * FROM outcome WHERE tree = ? AND plan = ? AND id = ?", (tree, plan.name, NOBODY)).fetchone()
+
+
 def run(store, build, tree, mutants, plan, folder, jobs, say, tests=(), seconds=math.inf):
     """@param build the folder of the woven build  @param mutants {number: Point}; those that the store knows are left out"""
-    if NOBODY not in known(store, tree, plan):
-        row = try_one(build, None, 0, plan, folder, tests)
+    if nobodys(store, tree, plan) is None:
+        row = try_nobody(build, mutants, plan, folder, tests)
         if row["found"]:
             raise SystemExit(f"mutate: the woven program ends with {row['code']} ({row['how']}) without a mutant;"
                              f" see {folder}/run-0")
         put(store, {"tree": tree, **row})
+    nobody = nobodys(store, tree, plan)
+    unreached = set() if tests else set(json.loads(nobody["unreached"]))
     left = {number: point for number, point in mutants.items() if point.id not in known(store, tree, plan)}
-    say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done")
+    for number in [n for n, point in left.items() if point.id in unreached and not classes.plan_of(point)]:
+        put(store, {"tree": tree, **never_reached(nobody, left.pop(number))})
+    say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done, or are where the plan never goes")
     for at, row in enumerate(try_all(build, left, plan, folder, jobs, tests, seconds), 1):
         put(store, {"tree": tree, **row})
         say(f"{at}/{len(left)} {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")

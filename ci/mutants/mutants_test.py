@@ -334,6 +334,7 @@ class Build(unittest.TestCase):
 class Campaign(unittest.TestCase):
     PROGRAM = """#!/bin/sh
 echo $LOCKSTEP_MUTANT >>$OUT
+if [ $LOCKSTEP_MUTANT = 0 ]; then printf ${PLACES:-'\\1\\1\\1\\1\\1\\1'} >$LOCKSTEP_MUTANT_PLACES; fi
 case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit ${FIVE:-5} ;; esac
 """
 
@@ -385,6 +386,24 @@ case $LOCKSTEP_MUTANT in 2) exit 1 ;; 3) kill -SEGV $$ ;; 4) sleep 60 ;; 5) exit
         self.assertEqual(self.run_all(), [3, 4, 5])
         self.assertEqual(self.run_all(), [])
         self.assertEqual(self.run_all("other", few), [0, 1, 2])
+
+    def test_places(self):
+        # Catches: a mutant that is run where its place is not, that is not where it is, or that is found there.
+        os.environ["PLACES"] = "\\1\\1\\0\\1\\0\\1"
+        self.addCleanup(os.environ.pop, "PLACES")
+        self.assertEqual(self.run_all(), [0, 1, 3, 5])
+        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        self.assertEqual([rows[p.id]["found"] for p in self.mutants.values()], [0, 0, 1, 0, 1])
+        self.assertEqual(self.run_all(), [])
+        tested = {n: self.mutants[n] for n in (1, 2)}
+        self.assertEqual(self.run_all("other", tested, ["/bin/true"]), [0, 1, 2])
+
+    def test_usage(self):
+        # Catches: a plan whose options the program does not know, as mutants found.
+        self.run_all(mutants={1: self.mutants[1]})
+        self.program.write_text("#!/bin/sh\nexit 2\n")
+        with self.assertRaises(SystemExit):
+            self.run_all()
 
     def test_time(self):
         # Catches: a campaign that goes on when its time is over, or that keeps what it did not try.

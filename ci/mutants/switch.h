@@ -2,6 +2,11 @@
 // The switch of mutants that ci/mutate weaves into a copy of the tree: LOCKSTEP_MUTANT is the number of the
 // one that is on, none without it. Not part of any build but that one.
 #pragma once
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -42,11 +47,28 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 
 inline int lockstep_chosen_mutant = 0;
+// A byte for each number, 1 where its place was run: the file LOCKSTEP_MUTANT_PLACES, shared with all processes
+// of the run. Null without it.
+inline char* lockstep_places = nullptr;
+inline int lockstep_places_size = 0;
+
+inline void lockstep_open_places(const char* path) {
+  struct stat file {};
+  const int at = open(path, O_RDWR);
+  if (at < 0 || fstat(at, &file) != 0) std::abort();
+  void* bytes = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, at, 0);
+  if (bytes == MAP_FAILED) std::abort();
+  lockstep_places = static_cast<char*>(bytes);
+  lockstep_places_size = static_cast<int>(file.st_size);
+  close(at);
+}
 
 // Before any initialiser of a static variable: tables of rules are such.
 [[gnu::constructor(101)]] inline void lockstep_choose_mutant() {
   const char* number = std::getenv("LOCKSTEP_MUTANT");
   lockstep_chosen_mutant = number == nullptr ? 0 : std::atoi(number);
+  const char* places = std::getenv("LOCKSTEP_MUTANT_PLACES");
+  if (places != nullptr && lockstep_places == nullptr) lockstep_open_places(places);
 }
 
 // The op that the engine dispatches; ci/mutate weaves in who sets it.
@@ -66,6 +88,7 @@ inline thread_local const char* lockstep_running_op = "";
 }
 
 inline bool lockstep_mutant(int number) {
+  if (lockstep_places != nullptr && number < lockstep_places_size) lockstep_places[number] = 1;
   if (lockstep_chosen_mutant != number) return false;
   lockstep_reached();
   return true;

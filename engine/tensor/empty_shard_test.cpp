@@ -39,26 +39,9 @@ Placements cuts(int64_t ndim) {
   return result;
 }
 
-// Every placement of every tensor; those beyond the third are placed as the one before.
-void each_placing(const Tensors& all, const std::function<void(const Tensors&, const std::string&)>& visit) {
-  static const auto mesh = init_device_mesh({5});
-  std::vector<Placements> chosen{{}};
-  for (size_t i = 0; i < all.size(); ++i) {
-    std::vector<Placements> longer;
-    for (const auto& before : chosen)
-      for (const auto& p : cuts(all[i].dim())) {
-        if (i >= 3 && p != before.back()) continue;
-        longer.push_back(before);
-        longer.back().push_back(p);
-      }
-    chosen = std::move(longer);
-  }
-  for (const auto& placements : chosen) {
-    Tensors placed;
-    for (size_t i = 0; i < all.size(); ++i)
-      placed.push_back(distribute_tensor(all[i], mesh, {placements[i]}));
-    visit(placed, to_string(placements));
-  }
+// More ranks than a dimension has indices.
+void each_cut(const Tensors& all, const std::function<void(const Tensors&, const std::string&)>& visit) {
+  each_placing(5, cuts, all, visit);
 }
 
 // The suites compare bits; here a rank's term may be lost or doubled, or a shape be wrong.
@@ -135,7 +118,7 @@ void call(const c10::OperatorHandle& op, at::ScalarType dtype, int64_t dim) {
   if (!plain || !failure_of([&] { op.callBoxed(*plain); }).empty()) return;
   const auto expected = tensors_in(*plain);
   const bool unset = op.schema().name().find("empty") != std::string::npos;
-  each_placing(given, [&](const Tensors& placed, const std::string& text) {
+  each_cut(given, [&](const Tensors& placed, const std::string& text) {
     auto ours = *stack_of(op.schema(), placed, dim);
     const auto failure = failure_of([&] { op.callBoxed(ours); });
     EXPECT_EQ(failure, "") << op.operator_name() << ' ' << text << " dim " << dim;
@@ -293,7 +276,7 @@ void call(const Sample& s) {
   const auto plain = leaves(s.values, false);
   const auto expected = s.call(plain);
   if (expected.requires_grad()) (expected * expected).sum().backward();
-  each_placing(s.values, [&](const Tensors& placed, const std::string& text) {
+  each_cut(s.values, [&](const Tensors& placed, const std::string& text) {
     const auto ours = leaves(placed, true);
     const auto failure = failure_of([&] {
       const auto got = s.call(ours);

@@ -15,32 +15,15 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Op = std::function<at::Tensor(const Tensors&)>;
 
-// Every placement of each tensor on a mesh that cuts unevenly.
-void each_placing(const Tensors& values,
-                  const std::function<void(const Tensors&, const std::string&)>& visit) {
-  static const auto mesh = init_device_mesh({3});
-  std::vector<Placements> chosen{{}};
-  for (const auto& t : values) {
-    std::vector<Placements> longer;
-    for (const auto& before : chosen)
-      for (const auto& p : placement_choices(t.dim())) {
-        longer.push_back(before);
-        longer.back().push_back(p);
-      }
-    chosen = std::move(longer);
-  }
-  for (const auto& placements : chosen) {
-    Tensors placed;
-    for (size_t i = 0; i < values.size(); ++i)
-      placed.push_back(distribute_tensor(values[i], mesh, {placements[i]}));
-    visit(placed, to_string(placements));
-  }
+// On a mesh that cuts unevenly.
+void each_choice(const Tensors& values, const std::function<void(const Tensors&, const std::string&)>& visit) {
+  each_placing(3, placement_choices, values, visit);
 }
 
 // The op of the placed values is that of the plain ones, in every bit.
 void expect_plain(const char* name, const Tensors& values, const Op& op) {
   const auto expected = op(values);
-  each_placing(values, [&](const Tensors& placed, const std::string& text) {
+  each_choice(values, [&](const Tensors& placed, const std::string& text) {
     at::Tensor got;
     EXPECT_EQ(error_of([&] { got = op(placed); }), "") << name << ' ' << text;
     EXPECT_TRUE(got.defined() && full_tensor(got).equal(expected)) << name << ' ' << text;
@@ -56,7 +39,7 @@ void expect_plain_gradient(const char* name, const Tensors& values, const Op& op
     return leaf.grad();
   };
   const auto expected = gradient(values[0].clone().requires_grad_(), values);
-  each_placing(values, [&](const Tensors& placed, const std::string& text) {
+  each_choice(values, [&](const Tensors& placed, const std::string& text) {
     at::Tensor got;
     EXPECT_EQ(error_of([&] { got = gradient(parameter(placed[0]), placed); }), "") << name << ' ' << text;
     EXPECT_TRUE(got.defined() && full_tensor(got).equal(expected)) << name << ' ' << text;

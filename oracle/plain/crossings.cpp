@@ -69,15 +69,16 @@ Tensors terms_of(const Tensors& locals, const Spec& spec) {
 }
 
 // Of a dense copy, as every redistribution makes: it lies as the value does.
-SpecPtr lying_as(const at::Tensor& value, const Spec& spec) {
+SpecPtr lying_as(const at::Tensor& value, const DeviceMesh& mesh, const Target& target) {
   const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
-  return std::make_shared<const Spec>(
-      spec.with_tensor(value.sizes().vec(), {stride.begin(), stride.end()}, value.scalar_type()));
+  return std::make_shared<const Spec>(mesh, target.placements, value.sizes().vec(),
+                                      std::vector<int64_t>(stride.begin(), stride.end()), value.scalar_type(),
+                                      target.order);
 }
 
 Tensors leave(const at::Tensor& whole, const SpecPtr& placed, Recording* recording) {
   const at::DisableRecordFunctionGuard unseen;
-  const auto spec = lying_as(whole, *placed);
+  const auto spec = lying_as(whole, placed->mesh(), {placed->placements(), placed->order()});
   Tensors locals = slices_of(whole, *spec);
   if (recording != nullptr)
     recording->add_crossing({.op = "lockstep::to_local",
@@ -204,22 +205,13 @@ at::Tensor number_of(std::string_view op, const Tensors& of, Recording* recordin
   return number;
 }
 
-// Of a dense copy, as every redistribution makes.
-Spec dense_spec(const at::Tensor& value, const DeviceMesh& mesh, const Target& target) {
-  const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
-  return Spec(mesh, target.placements, value.sizes().vec(), {stride.begin(), stride.end()},
-              value.scalar_type(), target.order);
-}
-
 at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh& mesh,
                   Recording* recording) {
   std::vector<Tensors> locals;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const auto in = dense_spec(operands[i], mesh, map.in[i]);
-    const auto gradient = dense_spec(operands[i], mesh, map.gradients[i]);
     locals.push_back(ToLocal::apply(
-        operands[i], c10::make_intrusive<Sides>(std::make_shared<const Spec>(in),
-                                                std::make_shared<const Spec>(gradient), recording)));
+        operands[i], c10::make_intrusive<Sides>(lying_as(operands[i], mesh, map.in[i]),
+                                                lying_as(operands[i], mesh, map.gradients[i]), recording)));
   }
   Tensors results;
   for (size_t p = 0; p < as_size(mesh.size()); ++p) {

@@ -88,8 +88,9 @@ DeviceMesh mesh_of(const Cut& cut, int64_t size) {
 // What an operator asks of its source.
 struct Noting : oracle::LiteralSource {
   std::vector<RandomCall> calls;
-  void fill(const RandomCall& call, const at::Tensor&, const DeviceModel&, RandomState&) override {
+  void fill(const RandomCall& call, const at::Tensor& out, const DeviceModel&, RandomState&) override {
     calls.push_back(call);
+    out.zero_();  // it is read: a mask of anything else than booleans is no mask
   }
 };
 
