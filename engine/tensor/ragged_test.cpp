@@ -170,7 +170,8 @@ TEST_F(RaggedTest, ViewsThatKeepTheOrderOfElementsStay) {
     }
   }
   EXPECT_EQ(placements(place(value, kR, kRagged).view({24}))[1], Placement(kRagged));
-  EXPECT_EQ(placements(place(value, kR, kRagged).view({2, 3, 4}))[1], Placement(RaggedShard{{0, 1}, {2, 0, 1}}));
+  EXPECT_EQ(placements(place(value, kR, kRagged).view({2, 3, 4}))[1],
+            Placement(RaggedShard{{0, 1}, {2, 0, 1}}));
 }
 
 // Every random op and factory, beside a Shard and a Partial. Catches: a flat local that draws its own

@@ -129,7 +129,8 @@ Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& shape, c
   return target;
 }
 
-Target with_ragged(Random& random, Target others, const DeviceMesh& mesh, const Shape& shape, int64_t mesh_dim) {
+Target with_ragged(Random& random, Target others, const DeviceMesh& mesh, const Shape& shape,
+                   int64_t mesh_dim) {
   auto& p = others.placements[static_cast<size_t>(mesh_dim)];
   p = Replicate{};
   others.order = random.pick(orders_of(others.placements));

@@ -209,7 +209,8 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   const std::string_view name = stem(op.op->name);
   const SpecPtr& output = where.outputs.at(0);
-  if (is_cut_flat(output) && keeps_order(op, effects)) return {inputs[0].reshape(local_shape(*output, where.position))};
+  if (is_cut_flat(output) && keeps_order(op, effects))
+    return {inputs[0].reshape(local_shape(*output, where.position))};
   // A dimension that is cut to one element is none of size 1.
   if (name == "aten::squeeze" || name == "aten::squeeze_")
     return {inputs[0].reshape(local_shape(*output, where.position))};

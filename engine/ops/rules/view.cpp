@@ -16,8 +16,9 @@ int64_t rows_of(const std::vector<int64_t>& shape, size_t k) {
   return c10::multiply_integers(shape.begin(), shape.begin() + static_cast<int64_t>(k));
 }
 
-// A view that leaves all elements in their order is, of a flat local, that local. Blocks are equal shares of the
-// elements, so they are rows of the result too, wherever these can be shared out alike; best the same rows.
+// A view that leaves all elements in their order is, of a flat local, that local. Blocks are equal shares of
+// the elements, so they are rows of the result too, wherever these can be shared out alike; best the same
+// rows.
 void add_flat_rows(Rows& rows, const OpCall& call) {
   const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
   if (ragged == nullptr) return;
