@@ -47,8 +47,8 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 
 inline int lockstep_chosen_mutant = 0;
-// A byte for each number, 1 where its place was run: the file LOCKSTEP_MUTANT_PLACES, shared with all processes
-// of the run. Null without it.
+// A byte for each number, 1 where its place was run: the file LOCKSTEP_MUTANT_PLACES, shared with all
+// processes of the run. Null without it.
 inline char* lockstep_places = nullptr;
 inline int lockstep_places_size = 0;
 

@@ -20,10 +20,11 @@ inline Placements placement_choices(int64_t ndim) {
   return result;
 }
 
-// The tensors on a mesh of so many ranks, in each combination of these choices of placements for a tensor of so
-// many dimensions; those beyond the third are placed as the one before.
-inline void each_placing(int64_t ranks, Placements (*choices)(int64_t ndim), const std::vector<at::Tensor>& all,
-                         const std::function<void(const std::vector<at::Tensor>&, const std::string&)>& visit) {
+// The tensors on a mesh of so many ranks, in each combination of these choices of placements for a tensor of
+// so many dimensions; those beyond the third are placed as the one before.
+inline void each_placing(
+    int64_t ranks, Placements (*choices)(int64_t ndim), const std::vector<at::Tensor>& all,
+    const std::function<void(const std::vector<at::Tensor>&, const std::string&)>& visit) {
   const auto mesh = init_device_mesh({ranks});
   std::vector<Placements> chosen{{}};
   for (size_t i = 0; i < all.size(); ++i) {

@@ -16,7 +16,8 @@ using Tensors = std::vector<at::Tensor>;
 using Op = std::function<at::Tensor(const Tensors&)>;
 
 // On a mesh that cuts unevenly.
-void each_choice(const Tensors& values, const std::function<void(const Tensors&, const std::string&)>& visit) {
+void each_choice(const Tensors& values,
+                 const std::function<void(const Tensors&, const std::string&)>& visit) {
   each_placing(3, placement_choices, values, visit);
 }
 
