@@ -30,7 +30,8 @@ bool differ(const std::vector<TensorRecord>& a, const std::vector<TensorRecord>&
 std::span<const Adversary> adversaries() {
   static const auto all = [] {
     auto list = plant::liars();
-    for (auto& forger : plant::forgers()) list.push_back(std::move(forger));
+    for (const auto more : {plant::forgers, plant::edges})
+      for (auto& one : more()) list.push_back(std::move(one));
     return list;
   }();
   return all;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines that are wrong where DTensors begin and end: what user code declares of its own computation, hooks,
+// modes and gradients that add up. Each runs another Program than it was given, and reports that honestly.
+#include "oracle/program/statements.h"
+#include "suites/adversaries/adversary.h"
+#include "suites/faults/rewrite.h"
+
+namespace lockstep::suites::plant {
+namespace {
+
+using oracle::Target;
+
+// local_map's arguments: "op", its arguments, for each operand @in,@gradient, @out, [shape].
+struct Targets {
+  std::vector<Target*> gradients;
+  Target* out = nullptr;
+};
+
+Targets targets_of(std::vector<oracle::Arg>& args) {
+  std::vector<Target*> all;
+  for (auto& arg : args)
+    if (auto* target = std::get_if<Target>(&arg)) all.push_back(target);
+  Targets found;
+  for (size_t i = 1; i + 1 < all.size(); i += 2) found.gradients.push_back(all[i]);
+  found.out = all.back();
+  return found;
+}
+
+template <void (*change)(Targets)>
+Rewritten mapped(const oracle::Case& c) {
+  Rewriter r(c);
+  for (const auto& call : c.program.calls) {
+    auto args = r.arguments(call);
+    if (call.op == oracle::kLocalMap) change(targets_of(args));
+    r.copy(call, std::move(args));
+  }
+  return std::move(r).finish();
+}
+
+void called_whole(Target& target) {
+  for (auto& p : target.placements)
+    if (is_partial(p)) p = Replicate{};
+}
+void called_pending(Target& target) {
+  for (auto& p : target.placements)
+    if (is_replicate(p)) p = Partial{};
+}
+void result_whole(Targets t) {
+  called_whole(*t.out);
+}
+void result_pending(Targets t) {
+  called_pending(*t.out);
+}
+void gradients_whole(Targets t) {
+  for (auto* gradient : t.gradients) called_whole(*gradient);
+}
+void gradients_pending(Targets t) {
+  for (auto* gradient : t.gradients) called_pending(*gradient);
+}
+
+// ---- statements that have no effect, or one too many ----
+
+Rewritten repeated(const oracle::Case& c, std::string_view op, int times) {
+  Rewriter r(c);
+  for (const auto& call : c.program.calls)
+    for (int i = 0; i < (call.op == op ? times : 1); ++i) r.copy(call);
+  return std::move(r).finish();
+}
+Rewritten without_hooks(const oracle::Case& c) {
+  return repeated(c, oracle::kScaleGradient, 0);
+}
+Rewritten hooks_twice(const oracle::Case& c) {
+  return repeated(c, oracle::kScaleGradient, 2);
+}
+Rewritten without_modes(const oracle::Case& c) {
+  return repeated(c, oracle::kSetGradEnabled, 0);
+}
+
+// What accumulates is the last backward's gradient alone.
+Rewritten overwriting(const oracle::Case& c) {
+  Rewriter r(c);
+  for (auto call : c.program.calls) {
+    auto args = r.arguments(call);
+    if (call.op == oracle::kAccumulate) call.op = oracle::kBackward, args.emplace_back(true);
+    r.copy(call, std::move(args));
+  }
+  return std::move(r).finish();
+}
+
+constexpr const char* kTerms =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[4x3]:normal(1)@[S0]!;x1=f32[3]:normal(2)@[R]!;"
+    "x2=f32[3]:normal(3)@[R];"
+    "v0=lockstep::local_map(\"aten::sum.dim_IntList\",x0,[0],false,none,@[S0],@[S0],@[P],[3]);"
+    "v1=aten::mul.Tensor(v0,x1);[v2,v3]=lockstep::backward(t[v1],t[x2])#0dc3c862";
+constexpr const char* kFactor =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[4x3]:normal(1)@[S0]!;x1=f32[1x3]:normal(2)@[R]!;"
+    "x2=f32[4x3]:normal(3)@[S0];"
+    "v0=lockstep::local_map(\"aten::mul.Tensor\",x0,x1,@[S0],@[S0],@[R],@[P],@[S0],[4,3]);"
+    "[v1,v2]=lockstep::backward(t[v0],t[x2])#562c31e7";
+constexpr const char* kCopies =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[4x3]:normal(1)@[R]!;x1=f32[4x3]:normal(3)@[R];"
+    "v0=lockstep::local_map(\"aten::neg\",x0,@[R],@[R],@[R],[4,3]);"
+    "v1=lockstep::backward(t[v0],t[x1])#3261956d";
+constexpr const char* kHook =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[5]:normal(1)@[S0]!;x1=f32[5]:normal(2)@[R];"
+    "v0=aten::neg(x0);[]=lockstep::scale_gradient(v0,2.0);v1=lockstep::backward(t[v0],t[x1])#86aaf0a6";
+constexpr const char* kMode =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[5]:normal(1)@[S0]!;x1=f32[5]:normal(2)@[R];"
+    "[]=lockstep::set_grad_enabled(false);v0=aten::neg(x0);[]=lockstep::set_grad_enabled(true);"
+    "v1=aten::mul.Tensor(x0,v0);v2=lockstep::backward(t[v1],t[x1])#dfe65a15";
+constexpr const char* kTwice =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[5]:normal(1)@[S0]!;x1=f32[5]:normal(2)@[R];"
+    "v0=aten::neg(x0);v1=lockstep::accumulate(t[v0],t[x1]);"
+    "v2=lockstep::accumulate(t[v0],t[x1])#eb3de533";
+
+struct Edge {
+  const char *name, *hole, *token, *mentions;
+  Rewritten (*run)(const oracle::Case&);
+};
+constexpr Edge kEdges[] = {
+    {"local-map-result-whole", "how a result of user code is placed", kTerms, "local_map",
+     mapped<result_whole>},
+    {"local-map-result-pending", "how a result of user code is placed", kCopies, "local_map",
+     mapped<result_pending>},
+    {"local-map-gradient-whole", "how a gradient of user code is placed", kFactor, "local_map",
+     mapped<gradients_whole>},
+    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies, "local_map",
+     mapped<gradients_pending>},
+    {"hook-forgotten", "that a hook ran", kHook, "scale_gradient", without_hooks},
+    {"hook-twice", "that a hook ran once", kHook, "scale_gradient", hooks_twice},
+    {"grad-mode-forgotten", "which ops have a history", kMode, "set_grad_enabled", without_modes},
+    {"accumulate-overwrites", "what a gradient is added to", kTwice, "accumulate", overwriting},
+};
+
+}  // namespace
+
+std::vector<Adversary> edges() {
+  std::vector<Adversary> all;
+  for (const auto& e : kEdges)
+    all.push_back({e.name, e.hole, {e.token}, "edges", on_ranks(mentions(e.mentions)), with_program(e.run)});
+  return all;
+}
+
+}  // namespace lockstep::suites::plant
