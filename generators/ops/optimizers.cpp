@@ -12,11 +12,11 @@ struct Parameters {
 };
 
 // Steps are taken in the parameter's own placements: gradients and state follow them.
-std::optional<Parameters> parameters(Builder& b) {
+std::optional<Parameters> parameters(Builder& b, uint32_t dtypes = kFloats) {
   Parameters found;
   for (const auto& [leaf, gradient] : b.gradients()) {
     const auto placed = b.value(leaf).placement;
-    if (!placed || has_partial(*placed) || b.frozen(leaf)) continue;
+    if (!placed || has_partial(*placed) || b.frozen(leaf) || !(bit_of(b.dtype(leaf)) & dtypes)) continue;
     if (!found.values.empty() && b.dtype(leaf) != b.dtype(found.values[0])) continue;
     // Stock fused kernels walk the memory of all their lists alike, whatever the strides.
     if (!b.tensor(leaf).is_contiguous() || !b.tensor(gradient).is_contiguous()) continue;
@@ -79,8 +79,11 @@ bool adam_step(Builder& b) {
   return done;
 }
 
+// Of wide dtypes alone: in half types the vector body of libtorch's CPU kernel leaves the parameters as they
+// are and loses a term of the momentum, while its scalar tail does not, so that no two sizes of a tensor
+// agree.
 bool fused_sgd_step(Builder& b) {
-  const auto p = parameters(b);
+  const auto p = parameters(b, kWide);
   if (!p) return false;
   const bool heavy = b.random().chance(70), nesterov = heavy && b.random().chance(40);
   const std::vector<Arg> args = {p->values,

@@ -79,12 +79,21 @@ class Search {
                        [](const auto& shape) { return c10::multiply_integers(shape) <= 1; });
   }
 
+  // Whether all elements are one number.
+  static bool is_constant(const at::Tensor& t) {
+    const at::Tensor flat = t.reshape({-1});
+    return flat.numel() > 0 && same_bits(flat, flat[0].expand_as(flat).contiguous());
+  }
+
   // Of few elements and of one rank much is true that no rule would say: all placements of them are one. And
-  // what an op leaves as it was, it leaves so anywhere: a sum with 0, a triangle that is everything.
+  // what an op leaves as it was, or fills with one number, is so anywhere: a sum with 0, a triangle that is
+  // everything or nothing.
   bool by_chance() const {
     for (const Effect& e : q_.effects) {
       if (e.window.defined() && e.window.numel() <= 1) return true;
-      if (e.written && same_bits(recording_.read(q_.op.inputs[as_size(e.input)]), recording_.read(e.window)))
+      if (!e.written) continue;
+      const at::Tensor after = recording_.read(e.window);
+      if (is_constant(after) || same_bits(recording_.read(q_.op.inputs[as_size(e.input)]), after))
         return true;
     }
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;

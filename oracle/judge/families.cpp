@@ -55,6 +55,8 @@ constexpr std::string_view kNanInTail =
     "given NaN, the vector body of the stock kernel gives NaN and its scalar tail a number";
 constexpr std::string_view kRoundedInTail =
     "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
+constexpr std::string_view kSignInTail =
+    "of a negative number that shrinks to zero the scalar tail of the stock kernel keeps the sign";
 constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
 
 constexpr std::string_view kAlgorithm = "the algorithm of a convolution is chosen by the size of the batch";
@@ -97,6 +99,7 @@ constexpr Line kLines[] = {
     local(Bound::kRelative, few, kScalarTail, "pow"),
     local(Bound::kTwoPaths, nullptr, kNanInTail, "_fused_adamw _fused_adam elu_backward hardswish_backward"),
     local(Bound::kTwoPaths, nullptr, kScalarTail, "_fused_sgd"),
+    {"softshrink", {.bound = Bound::kTwoPaths, .local_kernel = kSignInTail, .zero_sign = true}},
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
     local(Bound::kRelative, reduced, kInnerReduction, "linalg_vector_norm norm"),
     local(Bound::kVariance, reduced, kInnerReduction, "var std var_mean"),

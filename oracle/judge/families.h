@@ -37,6 +37,7 @@ struct OpFamily {
   // Why the stock kernel on a slice may round otherwise than on the whole; empty: it never does.
   std::string_view local_kernel = {};
   bool fast_lane = false;  // local_kernel holds only there
+  bool zero_sign = false;  // what local_kernel says is of the sign of a zero
 };
 
 // Null if the op is not in the table. `name` may have an overload, an in-place underscore, or a "_foreach_"

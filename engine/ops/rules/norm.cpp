@@ -147,7 +147,8 @@ Metas of_adaptive_pool(const Arguments& args) {
   auto shape = self.sizes().vec();
   const auto out = args.integers("output_size");
   std::copy(out.begin(), out.end(), shape.end() - static_cast<int64_t>(out.size()));
-  return {{sized(self, shape)}};
+  const auto result = sized(self, shape);
+  return {{shape.size() == 4 ? result.contiguous(self.suggest_memory_format()) : result}};
 }
 
 }  // namespace
