@@ -25,6 +25,31 @@ expect() {
   fi
 }
 
+# all_equal FILE [answered]: each token of FILE, a line of its own, is equal or explained; `answered`: and not by a refusal,
+# which may be due. One run judges them all, so that they share processes.
+all_equal() {
+  expect 0 '^exit 0' run --corpus "$1" --cases 1 --db judged.db "${quiet[@]}"
+  python3 - "$@" >out.txt 2>&1 <<'PY' || fail "not every case of $1 is equal or explained"
+import sqlite3, sys
+
+try:
+    judged = sqlite3.connect("judged.db").execute("SELECT token, verdict, explanation FROM v_cases WHERE how = 'corpus'")
+except sqlite3.OperationalError:
+    judged = []  # the run ended before it had a store
+told = {token: (verdict, why) for token, verdict, why in judged}
+tokens = [line.strip() for line in open(sys.argv[1]) if line.startswith("v")]
+wrong = []
+for token in tokens:
+    verdict, why = told.get(token, ("not judged", ""))
+    if ";numerics=fast;" in token:
+        verdict, why = "of the fast lane, which this run is not", ""
+    if not verdict.startswith(("equal", "explained")) or ("answered" in sys.argv and why.startswith("refused")):
+        wrong.append(f"{verdict}: {token}\n  {why}")
+print("\n".join(wrong) or f"{len(tokens)} cases")
+sys.exit(bool(wrong) or not tokens)
+PY
+}
+
 finish() {
   [ $failures = 0 ] && echo "$1"
   exit $((failures > 0))

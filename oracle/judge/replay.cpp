@@ -107,15 +107,18 @@ constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
     "aten::_unsafe_view"};
 
-// Kernels of fused optimizers read these two in float32, whatever the dtype of the others.
+// The fused optimizers read these as float, whatever dtype their parameters have.
+bool is_always_float(const ArgInfo& arg) {
+  return arg.name == "grad_scale" || arg.name == "found_inf";
+}
+
 Stack widened(const Operator& op, Stack stack) {
-  for (size_t i = 0; i < stack.size(); ++i)
+  for (size_t i = 0; i < stack.size(); ++i) {
     if (op.args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
         c10::isFloatingType(stack[i].toScalarType()))
       stack[i] = at::kDouble;
-  for (size_t i = 0; i < stack.size(); ++i)
-    if (stack[i].isTensor() && is_any(op.args[i].name, {"grad_scale", "found_inf"}))
-      stack[i] = stack[i].toTensor().to(at::kFloat);
+    if (is_always_float(op.args[i]) && stack[i].isTensor()) stack[i] = stack[i].toTensor().to(at::kFloat);
+  }
   return stack;
 }
 
