@@ -35,7 +35,8 @@ class Search {
   Due run() {
     if (!is_asked(*q_.op.op) || any_ == nullptr || too_many()) return {};
     if (!some_are_true()) return {Due::Answer::kYes, ""};
-    return by_chance() ? Due{} : Due{Due::Answer::kNo, text()};
+    const Due no{Due::Answer::kNo, text()};
+    return by_chance() || of_averages() ? Due{} : no;
   }
 
  private:
@@ -77,6 +78,21 @@ class Search {
     const SlicingPtr plan = slicing_of(*record.spec);
     return std::any_of(plan->shapes.begin(), plan->shapes.end(),
                        [](const auto& shape) { return c10::multiply_integers(shape) <= 1; });
+  }
+
+  // What was found is true because averages pend, and of no sum: a constant may be added to each term.
+  bool of_averages() {
+    bool any = false;
+    for (auto* records : {&inputs_, &outputs_})
+      for (auto& record : *records) {
+        if (record.spec == nullptr) continue;
+        auto placements = record.spec->placements();
+        for (auto& p : placements)
+          if (is_partial(p, ReduceOp::kAvg)) p = Partial{ReduceOp::kSum}, any = true;
+        record.spec = std::make_shared<const Spec>(
+            record.spec->with_placements(std::move(placements), record.spec->order()));
+      }
+    return any && !is_true();
   }
 
   // Whether all elements are one number.

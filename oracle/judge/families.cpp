@@ -52,7 +52,7 @@ constexpr std::string_view kBatched =
 constexpr std::string_view kScalarTail =
     "the vector body and the scalar tail of the kernel round differently";
 constexpr std::string_view kNanInTail =
-    "given NaN, the vector body of the stock kernel gives NaN and its scalar tail a number";
+    "given NaN, of the vector body of the stock kernel and its scalar tail one gives NaN and one a number";
 constexpr std::string_view kRoundedInTail =
     "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
 constexpr std::string_view kSignInTail =
@@ -97,7 +97,8 @@ constexpr Line kLines[] = {
       .accumulates_narrow = true,
       .local_kernel = kInnerReduction}},
     local(Bound::kRelative, few, kScalarTail, "pow"),
-    local(Bound::kTwoPaths, nullptr, kNanInTail, "_fused_adamw _fused_adam elu_backward hardswish_backward"),
+    local(Bound::kTwoPaths, nullptr, kNanInTail,
+          "_fused_adamw _fused_adam elu_backward hardswish_backward logit_backward"),
     local(Bound::kTwoPaths, nullptr, kScalarTail, "_fused_sgd"),
     {"softshrink", {.bound = Bound::kTwoPaths, .local_kernel = kSignInTail, .zero_sign = true}},
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
