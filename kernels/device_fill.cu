@@ -40,6 +40,7 @@ const char* launch_boxes(const G& values, const PhiloxSweep& plan, const StreamI
 DeviceFill fill_device(const Distribution& distribution, const PhiloxSweep& plan, const StreamImage& image,
                        void* out, void* stream) {
   DeviceFill result;
+  if (plan.forged != nullptr) return {false, "forged words are for the host's fill alone"};
   result.done = with_values(distribution, [&](const auto& values) {
     result.error = launch_boxes(values, plan, image, out, stream);
   });

@@ -7,7 +7,7 @@ namespace lockstep {
 
 struct DeviceFill {
   bool done = false;            // false: the distribution does not have the dtype
-  const char* error = nullptr;  // CUDA's, nullptr: none
+  const char* error = nullptr;  // CUDA's, or a plan whose words are forged; nullptr: none
 };
 
 // Starts the fill of device memory on a CUDA stream (nullptr: the default one), and returns before it ends.

@@ -34,14 +34,14 @@ inline std::vector<int64_t> stable_order(const std::vector<uint64_t>& keys) {
 // Fisher-Yates within each run of `order` whose keys are equal, with the words of the subsequence of the
 // run's first place, from block `counter` on.
 inline void shuffle_equal_keys(const std::vector<uint64_t>& keys, uint64_t seed, uint64_t counter,
-                               std::vector<int64_t>& order) {
+                               std::vector<int64_t>& order, BlockFunction block = philox) {
   const auto key = [&](size_t place) { return keys[static_cast<size_t>(order[place])]; };
   for (size_t first = 0, next = 0; first < order.size(); first = next) {
     next = first + 1;
     while (next < order.size() && key(next) == key(first)) ++next;
     uint64_t drawn = 0;
     for (size_t i = next - first - 1; i > 0; --i, ++drawn) {
-      const uint32_t word = philox(seed, first, counter + drawn / 4)[drawn % 4];
+      const uint32_t word = block(seed, first, counter + drawn / 4)[drawn % 4];
       const size_t r = word % static_cast<uint32_t>(i + 1);
       std::swap(order[first + i], order[first + r]);
     }

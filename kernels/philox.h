@@ -11,6 +11,9 @@ namespace lockstep {
 // The four words of one block.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
+// What makes blocks in place of Philox, of the same arguments.
+using BlockFunction = PhiloxBlock (*)(uint64_t seed, uint64_t subsequence, uint64_t counter);
+
 // Block `counter` of subsequence `subsequence`: what the (counter+1)-th curand4 of a thread returns whose
 // state began at offset 0 with that subsequence. The counter counts 128-bit blocks; curand's offset, 32-bit
 // words, is 4 times it.

@@ -29,6 +29,7 @@ struct PhiloxSweep {
   uint64_t seed = 0;
   std::vector<PhiloxLaunch> launches;
   int64_t width = 1;
+  BlockFunction forged = nullptr;  // in place of philox; not on a GPU
 };
 
 // Blocks of a batch, and where their lanes go. Grid stride: `rows` times `width` consecutive blocks; lane l

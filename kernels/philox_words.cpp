@@ -10,12 +10,13 @@
 namespace lockstep {
 namespace {
 
-void generate_scalar(uint64_t seed, PhiloxWords& words, int64_t count) {
+template <class Block>
+void each_block(const Block& block, uint64_t seed, PhiloxWords& words, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const PhiloxBlock start = words.block(i);
     const auto joined = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
-    const PhiloxBlock block = philox(seed, joined(start[2], start[3]), joined(start[0], start[1]));
-    for (size_t k = 0; k < 4; ++k) words.word[k][i] = block[k];
+    const PhiloxBlock made = block(seed, joined(start[2], start[3]), joined(start[0], start[1]));
+    for (size_t k = 0; k < 4; ++k) words.word[k][i] = made[k];
   }
 }
 
@@ -97,7 +98,11 @@ void generate(uint64_t seed, PhiloxWords& words, int64_t count, Simd simd) {
   if (simd == Simd::kAvx512) return generate_avx512(seed, words, count);
   if (simd == Simd::kAvx2) return generate_avx2(seed, words, count);
 #endif
-  generate_scalar(seed, words, count);
+  each_block([](auto... arguments) { return philox(arguments...); }, seed, words, count);
+}
+
+void generate_by(BlockFunction block, uint64_t seed, PhiloxWords& words, int64_t count) {
+  each_block(block, seed, words, count);
 }
 
 }  // namespace lockstep

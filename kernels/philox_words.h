@@ -20,5 +20,7 @@ struct alignas(64) PhiloxWords {
 
 // Law: block i becomes philox(seed, its subsequence, its counter), for i < count; later blocks may change.
 void generate(uint64_t seed, PhiloxWords& words, int64_t count, Simd simd = best_simd());
+// The same by another function than philox, block by block.
+void generate_by(BlockFunction block, uint64_t seed, PhiloxWords& words, int64_t count);
 
 }  // namespace lockstep

@@ -31,12 +31,22 @@ TEST(PhiloxWords, AreTheBlocksOneByOne) {
     }
 }
 
-// A whole tensor of 50,000 elements for each distribution and dtype, in a launch of 8,192 threads. Catches: a
-// conversion, square root, logarithm or rounding that differs between scalar and vector instructions; a fused
-// multiply-add that is not one.
-TEST(PhiloxWords, ValuesHaveTheScalarBitsOnEveryPath) {
-  const int64_t n = 50000;
-  const PhiloxSweep plan{77, {{0, n, 8192, 3, 0}}, 1};
+// Catches: arguments exchanged or cut to 32 bits, blocks left out at the end.
+TEST(PhiloxWords, AreThoseOfAnotherFunction) {
+  const BlockFunction given = [](uint64_t seed, uint64_t subsequence, uint64_t counter) -> PhiloxBlock {
+    return {static_cast<uint32_t>(seed), static_cast<uint32_t>(subsequence >> 32),
+            static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32)};
+  };
+  PhiloxWords words;
+  for (uint32_t i = 0; i < 9; ++i)
+    for (uint32_t k = 0; k < 4; ++k) words.word[k][i] = 10 * k + i;
+  generate_by(given, 77, words, 9);
+  for (uint32_t i = 0; i < 9; ++i) EXPECT_EQ(words.block(i), (PhiloxBlock{77, 30 + i, i, 10 + i}));
+}
+
+// A whole tensor for each distribution and dtype.
+void expect_scalar_bits(const PhiloxSweep& plan) {
+  const int64_t n = plan.launches[0].count;
   const StreamImage image{{{{{{0, n, 0}}, 1, 1}}, 0}};
   for (const Distribution& d : every_distribution())
     for (const Simd simd : every_simd()) {
@@ -50,6 +60,21 @@ TEST(PhiloxWords, ValuesHaveTheScalarBitsOnEveryPath) {
             << j;
       }
     }
+}
+
+// 50,000 elements in a launch of 8,192 threads. Catches: a conversion, square root, logarithm or rounding
+// that differs between scalar and vector instructions; a fused multiply-add that is not one.
+TEST(PhiloxWords, ValuesHaveTheScalarBitsOnEveryPath) {
+  expect_scalar_bits({77, {{0, 50000, 8192, 3, 0}}, 1});
+}
+
+// Catches: a fill that takes Philox's words where others are given.
+TEST(PhiloxWords, ValuesOfAnotherFunctionHaveTheScalarBits) {
+  const BlockFunction ends = [](uint64_t, uint64_t thread, uint64_t counter) -> PhiloxBlock {
+    const uint32_t x = thread % 3 == 0 ? 0 : 0u - static_cast<uint32_t>(thread % 7);
+    return {x, static_cast<uint32_t>(counter), ~x, 0x80000000};
+  };
+  expect_scalar_bits({77, {{0, 3000, 512, 3, 0}}, 1, ends});
 }
 
 // Words whose values lie at the ends of an interval or between two roundings. Catches: a vector conversion of

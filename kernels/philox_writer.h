@@ -49,11 +49,14 @@ template <class G>
 class PhiloxWriter {
  public:
   using T = typename G::Value;
-  PhiloxWriter(const G& distribution, uint64_t seed, T* out, Simd simd)
-      : distribution_(distribution), seed_(seed), out_(out), simd_(simd) {}
+  PhiloxWriter(const G& distribution, const PhiloxSweep& plan, T* out, Simd simd)
+      : distribution_(distribution), plan_(plan), out_(out), simd_(simd) {}
 
   void operator()(PhiloxBatch& batch) {
-    generate(seed_, batch.words, batch.count, simd_);
+    if (plan_.forged == nullptr)
+      generate(plan_.seed, batch.words, batch.count, simd_);
+    else
+      generate_by(plan_.forged, plan_.seed, batch.words, batch.count);
     if (batch.segments.empty()) {
       T* const lane[4] = {values_[0], values_[1], values_[2], values_[3]};
       compute(batch.words, {0, batch.count, (1u << batch.block_words) - 1}, lane);
@@ -150,7 +153,7 @@ class PhiloxWriter {
   }
 
   const G& distribution_;
-  const uint64_t seed_;
+  const PhiloxSweep& plan_;
   T* const out_;
   const Simd simd_;
   T values_[4][kPhiloxBatch];
@@ -159,7 +162,7 @@ class PhiloxWriter {
 template <class G>
 void fill_with(const G& distribution, const PhiloxSweep& plan, const StreamImage& image, void* out,
                Simd simd) {
-  PhiloxWriter<G> write(distribution, plan.seed, static_cast<typename G::Value*>(out), simd);
+  PhiloxWriter<G> write(distribution, plan, static_cast<typename G::Value*>(out), simd);
   sweep(plan, image, G::kLanes, std::ref(write));
 }
 

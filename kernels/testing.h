@@ -28,8 +28,9 @@ inline BlockLane block_lane(const PhiloxSweep& plan, int64_t j, int lanes) {
     draw = plan.width / words * (vector / launch->threads) + i % plan.width / words;
     lane = i % words;
   }
-  return {philox(plan.seed, launch->subsequence + static_cast<uint64_t>(thread),
-                 launch->counter + static_cast<uint64_t>(draw)),
+  const BlockFunction block = plan.forged == nullptr ? philox : plan.forged;
+  return {block(plan.seed, launch->subsequence + static_cast<uint64_t>(thread),
+                launch->counter + static_cast<uint64_t>(draw)),
           static_cast<int>(lane)};
 }
 

@@ -4,6 +4,7 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "engine/random/forged_words.h"
 #include "engine/random/integer_range.h"
 #include "engine/random/random_check.h"
 #include "engine/random/random_geometry.h"
@@ -38,6 +39,7 @@ Distribution distribution_of(const RandomCall& call) {
 
 PhiloxSweep philox_plan(const RandomState& state, const RandomGeometry& geometry) {
   PhiloxSweep plan{state.seed, {}, geometry.vector_width};
+  if (state.words != RandomWords::kPhilox) plan.forged = block_function(state.words);
   for (const RandomLaunch& launch : geometry.launches) {
     PhiloxLaunch& to = plan.launches.emplace_back(PhiloxLaunch{launch.first, launch.count, launch.threads});
     to.counter = geometry.indexed ? 0 : (state.offset + launch.offset) / 4;

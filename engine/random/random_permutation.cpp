@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "engine/random/forged_words.h"
 #include "engine/random/random.h"
 #include "engine/random/random_check.h"
 #include "engine/random/random_walk.h"
@@ -33,7 +34,8 @@ std::vector<int64_t> device_permutation(const RandomCall& call, const RandomStat
   const int bits = permutation_key_bits(call.shape[0]);
   const auto keys = drawn_keys(permutation_keys(call), state, geometry, bits);
   auto order = stable_order(keys);
-  shuffle_equal_keys(keys, state.seed, (state.offset + geometry.shuffle_offset) / 4, order);
+  shuffle_equal_keys(keys, state.seed, (state.offset + geometry.shuffle_offset) / 4, order,
+                     block_function(state.words));
   return order;
 }
 

@@ -15,6 +15,9 @@ namespace lockstep {
 std::string to_string(const DeviceModel& device);  // "132x2048"
 DeviceModel parse_device_model(std::string_view text);
 
+const char* name(RandomWords words);  // "philox", "zeros", "ones", "equal", "edges"
+RandomWords parse_random_words(std::string_view text);
+
 enum class RandomKind {
   kUniform,             // uniform_(a, b)
   kNormal,              // normal_(mean a, standard deviation b)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "engine/values/text.h"
 #include "generators/ops/ops.h"
@@ -124,6 +125,7 @@ std::vector<std::string> labels(const Case& c) {
   label_inputs(c, names);
   label_calls(c, names);
   if (c.integer_lane) names.insert("integer-lane");
+  if (c.words != RandomWords::kPhilox) names.insert(concat("words-", name(c.words)));
   return {names.begin(), names.end()};
 }
 
@@ -133,7 +135,8 @@ const std::vector<std::string>& all_labels() {
       "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
       "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order partial-avg "
       "partial-max partial-min partial-product partial-sum plain-input ragged random redistribute "
-      "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view",
+      "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
+      "words-edges words-equal words-ones words-zeros",
       ' ');
   static const std::vector<std::string> list(parts.begin(), parts.end());
   return list;

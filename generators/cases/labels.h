@@ -12,7 +12,8 @@ namespace lockstep::generators {
 //   mesh-1d … mesh-3d, one-rank, unequal-mesh, named-mesh · uneven, empty-shard, size-0, size-1 ·
 //   nested-shard, other-order, interleaved · partial-sum … · f64 … bool, mixed-dtypes · in-place, view, list,
 //   random, backward, several-leaves, optimizer, redistribute, reuse · strided, special-values, integer-lane
-//   · full-tensor, host-read, plain-input · local-map, no-grad, hook, accumulate, double-backward
+//   · words-zeros … words-edges (of a stream that is forged) · full-tensor, host-read, plain-input ·
+//   local-map, no-grad, hook, accumulate, double-backward
 std::vector<std::string> labels(const oracle::Case& c);
 
 // Every label that labels() may give.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/cases/programs.h"
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
 #include "generators/program/trial.h"
+#include "oracle/program/schema.h"
 
 namespace lockstep::generators {
 namespace {
@@ -239,9 +242,23 @@ Case cache_case(Random random) {
   }
 }
 
+// Forged words in so many percent of the Cases that draw.
+RandomWords draw_words(Random random, const Case& c, int64_t percent) {
+  const auto& calls = c.program.calls;
+  const bool draws = std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
+    return !oracle::is_own(call.op) && oracle::find_operator(call.op).random;
+  });
+  if (!draws || !random.chance(percent)) return RandomWords::kPhilox;
+  return random.weighted<RandomWords>({{2, RandomWords::kZeros},
+                                       {2, RandomWords::kOnes},
+                                       {2, RandomWords::kEqual},
+                                       {3, RandomWords::kEdges}});
+}
+
 struct SuiteCases {
   std::string_view suite;
   Case (*make)(Random random, uint64_t index);
+  int64_t forged = 0;  // percent
 };
 constexpr SuiteCases kSuites[] = {
     {"layout", [](Random random, uint64_t) { return layout_case(random); }},
@@ -249,8 +266,9 @@ constexpr SuiteCases kSuites[] = {
     {"ops", [](Random random, uint64_t index) { return op_case(random, op_number(index)); }},
     {"gradient",
      [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},
-    {"random", [](Random random, uint64_t index) { return random_suite_case(random, index); }},
-    {"program", [](Random random, uint64_t) { return program_case(random, {.backward = 55, .refused = 3}); }},
+    {"random", [](Random random, uint64_t index) { return random_suite_case(random, index); }, 16},
+    {"program", [](Random random, uint64_t) { return program_case(random, {.backward = 55, .refused = 3}); },
+     6},
     {"metamorphic",
      [](Random random, uint64_t) { return program_case(random, {.backward = 55, .exact_terms = true}); }},
     {"cache", [](Random random, uint64_t) { return cache_case(random); }},
@@ -266,8 +284,10 @@ Case generate(const std::string& suite, uint64_t run_seed, uint64_t index) {
   for (const auto& entry : kSuites) {
     known += concat(" ", entry.suite);
     if (entry.suite != suite) continue;
-    auto made = entry.make(random_of_case(run_seed, suite, index), index);
+    const auto random = random_of_case(run_seed, suite, index);
+    auto made = entry.make(random, index);
     made.suite = suite;
+    made.words = draw_words(random.split("words"), made, entry.forged);
     return made;
   }
   throw Error("[generate] no cases are generated for the suite '" + suite + "'; there are" + known);

@@ -91,6 +91,29 @@ TEST(Programs, features_have_their_share) {
         << label << " is not in all_labels()";
 }
 
+// Would catch: words that are never forged, or in the way of most Cases, or in one that draws nothing.
+TEST(Programs, some_streams_are_forged) {
+  constexpr int64_t kTotal = 500;
+  std::map<std::string, int64_t> counts;
+  for (uint64_t i = 0; i < kTotal; ++i)
+    for (const auto& label : labels(generate("random", 17, i))) ++counts[label];
+  int64_t forged = 0;
+  for (const char* label : {"words-zeros", "words-ones", "words-equal", "words-edges"}) {
+    EXPECT_GE(counts[label], 5) << label;
+    forged += counts[label];
+  }
+  EXPECT_LE(forged, kTotal / 4);
+  forged = 0;
+  for (uint64_t i = 0; i < kTotal; ++i) {
+    const auto c = generate("program", 17, i);
+    const auto list = labels(c);
+    if (c.words == RandomWords::kPhilox) continue;
+    ++forged;
+    EXPECT_TRUE(std::count(list.begin(), list.end(), "random")) << oracle::describe(c);
+  }
+  EXPECT_GE(forged, 1);
+}
+
 // Would catch: an op that no program ever has, though its template stands in the table.
 TEST(Programs, suites_reach_every_op) {
   std::map<std::string, int64_t> seen;

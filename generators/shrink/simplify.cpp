@@ -183,6 +183,7 @@ std::vector<int64_t> complexity(const Case& c) {
           of_inputs([](const Input& input) { return value_cost(input.values.kind); }),
           of_inputs([](const Input& input) { return input.values.seed != 0; }),
           p.seed != 0,
+          static_cast<int64_t>(c.words),
           c.mesh.has_names(),
           c.device != DeviceModel{1, 256}};
 }
@@ -258,6 +259,8 @@ std::vector<Case> simpler_values(const Case& c) {
   simplify_dtypes(c, list);
   for (size_t i = 0; i < c.program.inputs.size(); ++i) simplify_input(c, i, list);
   if (c.program.seed != 0) add_changed(c, list, [](Case& made) { made.program.seed = 0; });
+  for (int words = 0; words < static_cast<int>(c.words); ++words)
+    add_changed(c, list, [&](Case& made) { made.words = static_cast<RandomWords>(words); });
   add_changed(c, list, [](Case& made) { made.device = {1, 256}; });
   return list;
 }

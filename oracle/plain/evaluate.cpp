@@ -205,7 +205,7 @@ void pin_attention() {
 class Stream {
  public:
   Stream(const Case& c, RandomSource& random) : before_(generator()), scope_(random) {
-    generator() = {{c.program.seed, 0}, c.device};
+    generator() = {{c.program.seed, 0, c.words}, c.device};
   }
   ~Stream() { generator() = before_; }
   Stream(const Stream&) = delete;

@@ -122,13 +122,16 @@ int64_t Program::value_count() const {
 
 std::string describe(const Case& c) {
   const std::string token = to_token(c);
+  const bool forged = c.words != RandomWords::kPhilox;
   std::string text = concat("suite ", c.suite, ", mesh ", c.mesh, ", seed ", c.program.seed, ", device ",
-                            to_string(c.device), c.integer_lane ? ", integer lane" : "", "\n");
+                            to_string(c.device), c.integer_lane ? ", integer lane" : "",
+                            forged ? concat(", words ", name(c.words)) : "", "\n");
   // The statements stand in the token between semicolons; a semicolon within a string is not one of them.
   bool quoted = false;
   std::string statement;
   size_t skipped = 0;
-  const size_t header = 4 + (c.integer_lane ? 1 : 0) + (token.find(";ranks=") != std::string::npos ? 1 : 0);
+  const size_t header =
+      4 + (c.integer_lane ? 1 : 0) + (forged ? 1 : 0) + (token.find(";ranks=") != std::string::npos ? 1 : 0);
   for (const char ch : token.substr(0, token.rfind('#')) + ";") {
     if (ch == '"') quoted = !quoted;
     if (ch != ';' || quoted) {

@@ -108,6 +108,7 @@ struct Case {
   DeviceModel device;
   bool integer_lane = false;     // every difference is a bug
   Lane numerics = Lane::kExact;  // that of the kernels that run: what may be explained depends on it
+  RandomWords words = RandomWords::kPhilox;  // of the random stream
   // Of a suite whose cases are no Programs, by name: what its judge reads beside the seed. Words of letters,
   // digits, '_', '-' and '.'; what is absent is as the suite has it by default.
   std::map<std::string, std::string> options{};
@@ -139,7 +140,8 @@ void each_target(AnyCase& c, const F& f) {
 // the host read, and what is computed of such alone.
 std::vector<bool> plain_values(const Case& c);
 
-// The version of the token that the Case needs: 1, or 2 for a plain input or a statement that came with 2.
+// The version of the token that the Case needs: 1, or 2 for a plain input, forged words or a statement that
+// came with 2.
 int token_version(const Case& c);
 // One line, no quotes or shell metacharacters beyond what single quotes protect: "v1:…#checksum".
 // Inputs are named x0, x1, …; results v<n> by number. See README.md for the grammar.

@@ -211,6 +211,25 @@ TEST(Token, SaysTheVersionThatItNeeds) {
   EXPECT_EQ(parse_token(sealed("v2:" + old.substr(0, old.rfind('#')))), matmul_case());
 }
 
+// Would catch: forged words that a token loses or that a reader of v1 passes over, Philox's written out, so
+// that one Case has two tokens.
+TEST(Token, SaysWhoseWordsTheStreamHas) {
+  Case c = matmul_case();
+  c.words = RandomWords::kEdges;
+  const std::string token = to_token(c), text = token.substr(3, token.rfind('#') - 3);
+  EXPECT_TRUE(token.starts_with("v2:")) << token;
+  EXPECT_NE(token.find(";words=edges;x0="), std::string::npos) << token;
+  EXPECT_EQ(parse_token(token), c);
+  EXPECT_NE(describe(c).find(", words edges\n  x0="), std::string::npos) << describe(c);
+  const auto said = [&](const std::string& words) {
+    auto changed = "v2:" + text;
+    return message([&] { parse_token(sealed(changed.replace(changed.find("edges"), 5, words))); });
+  };
+  EXPECT_NE(said("philox").find("not written out"), std::string::npos) << said("philox");
+  EXPECT_NE(said("twos").find("'twos' is none of"), std::string::npos) << said("twos");
+  EXPECT_NE(message([&] { parse_token(sealed("v1:" + text)); }).find("forged words"), std::string::npos);
+}
+
 // Would catch: a message that does not say what is wrong and where.
 TEST(Token, SaysWhatIsWrong) {
   EXPECT_NE(message([] {

@@ -196,7 +196,8 @@ std::vector<Ref> refs_of(const Arg& arg) {
 }
 
 int token_version(const Case& c) {
-  int version = !c.options.empty() || std::any_of(c.placements.begin(), c.placements.end(), is_plain) ? 2 : 1;
+  const bool plain = std::any_of(c.placements.begin(), c.placements.end(), is_plain);
+  int version = !c.options.empty() || c.words != RandomWords::kPhilox || plain ? 2 : 1;
   for (const Call& call : c.program.calls)
     if (const auto* row = find_statement(call.op))
       version = std::max(version, call.op == kBackward && call.args.size() == 3 ? 2 : row->version);

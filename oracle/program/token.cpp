@@ -139,6 +139,7 @@ std::string to_token(const Case& c) {
   if (c.mesh.ranks() != row_major_ranks(c.mesh)) text += ";ranks=" + join(c.mesh.ranks(), '.');
   text += concat(";seed=", c.program.seed, ";dev=", to_string(c.device));
   text += concat(c.integer_lane ? ";lane=integer" : "", c.numerics == Lane::kFast ? ";numerics=fast" : "");
+  if (c.words != RandomWords::kPhilox) text += concat(";words=", name(c.words));
   if (!c.options.empty()) text += ";options=" + options_text(c);
   for (size_t i = 0; i < c.program.inputs.size(); ++i) {
     text += concat(";x", i, '=', input_text(c.program.inputs[i], c.placements[i]));
@@ -177,7 +178,8 @@ Case parse_token(std::string_view token) {
   Case c = parse_statements(token.substr(colon + 1, hash - colon - 1));
   LOCKSTEP_CHECK(
       version == "2" || token_version(c) == 1,
-      "[token] this token says v1 and has options, plain inputs or statements that came with v2; write v2");
+      "[token] this token says v1 and has options, forged words, plain inputs or statements that came with "
+      "v2; write v2");
   return c;
 }
 

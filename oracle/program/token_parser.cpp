@@ -119,6 +119,11 @@ class Parser {
     c.device = part(until(";"), parse_device_model);
     if (skip(";lane=integer")) c.integer_lane = true;
     if (skip(";numerics=fast")) c.numerics = Lane::kFast;
+    if (is_next(";words=")) {
+      begin(";words=");
+      c.words = part(until(";"), parse_random_words);
+      if (c.words == RandomWords::kPhilox) fail("Philox's words are not written out");
+    }
     if (!is_next(";options=")) return;
     begin(";options=");
     do option(c);

@@ -63,6 +63,7 @@ Case any_case() {
   c.program.seed = *arbitrary<uint64_t>();
   c.integer_lane = *arbitrary<bool>();
   c.numerics = *arbitrary<bool>() ? Lane::kFast : Lane::kExact;
+  c.words = static_cast<RandomWords>(*inRange(0, 5));
   for (auto n = *inRange(0, 4); n > 0; --n) c.options[any_word()] = any_word();
   for (auto n = *inRange(1, 4); n > 0; --n) {
     Input input;
@@ -111,7 +112,8 @@ std::string sealed(const std::string& text) {
 // Catches: a parser that crashes, loops, or skips what it does not know.
 TEST(TokenProperty, EditedTokensAreRefusedOrMeanWhatTheyPrint) {
   const std::string sound =
-      "v2:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;options=layers:1,optimizer:adamw-fused;x0=f32["
+      "v2:program;mesh=dp:2,tp:3;seed=7;dev=1x256;lane=integer;words=edges;options=layers:1,optimizer:adamw-"
+      "fused;x0=f32["
       "7x13]/1.0:normal(3)@[S0,I1x2]!;"
       "x1=i64[2]:bits{1f.0}@[S0,S0]@1.0;v0=aten::mm(x0,x1);[v1,v2]=aten::x.y(t[x0,v0],none,true,-1,1.5,[1],"
       "f64);"

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "oracle/random/random_forgery.h"
 #include "oracle/random/random_launches.h"
-#include "oracle/random/random_simulation_thread.h"
 
 namespace lockstep::oracle {
 
@@ -55,7 +55,7 @@ void run_grid_stride(const Launch& launch, const DeviceModel& device, const Rand
   constexpr auto kUnroll = static_cast<int64_t>(std::tuple_size_v<decltype(distribution(Words{}))>);
   const int64_t count = launch.count(), threads = kBlock * grid_of(count, device);
   each_thread(threads, memory, [&](int64_t index) {
-    ThreadGenerator generator(state.seed, static_cast<uint64_t>(index), state.offset + launch.offset);
+    auto generator = thread_of(state, static_cast<uint64_t>(index), launch.offset);
     // The kernel's loop runs on to a rounded size; draws that no lane keeps change nothing and are left
     // out.
     for (int64_t linear = index; linear < count; linear += threads * kUnroll) {
@@ -75,7 +75,7 @@ void run_dropout_vector(int64_t count, int64_t vector, const DeviceModel& device
                         const Memory<bool>& memory, const Keep& keep) {
   const int64_t threads = kBlock * grid_of(count, device);
   each_thread(threads, memory, [&](int64_t index) {
-    ThreadGenerator generator(state.seed, static_cast<uint64_t>(index), state.offset);
+    auto generator = thread_of(state, static_cast<uint64_t>(index));
     for (int64_t linear = index * vector; linear < count; linear += threads * vector)
       for (int64_t first = 0; first < vector; first += 4) {
         const auto kept = keep(generator.next());
@@ -94,7 +94,7 @@ void run_bernoulli_tensor(const Launch& launch, const RandomState& state, const 
   const int64_t count = launch.count(), grid = ceil_divide(count, kThreads * kStep);
   each_thread(grid * kThreads, memory, [&](int64_t index) {
     for (int64_t linear = index * kStep; linear < count; linear += grid * kThreads * kStep) {
-      ThreadGenerator generator(state.seed, static_cast<uint64_t>(index), state.offset);
+      auto generator = thread_of(state, static_cast<uint64_t>(index));
       const auto values = unit_values<float>(generator.next());
       for (int64_t lane = 0; lane < std::min(kStep, count - linear); ++lane)
         memory.put(launch.memory_of(linear + lane), static_cast<T>(values[static_cast<size_t>(lane)]));
@@ -117,7 +117,7 @@ void run_multinomial(int64_t distributions, int64_t samples, const RandomState& 
   const int64_t columns = ceil_divide(samples, kThreads), rows = multinomial_rows(distributions);
   each_thread(rows * columns * kThreads, memory, [&](int64_t index) {
     const int64_t row = index / (columns * kThreads), column = index % (columns * kThreads);
-    ThreadGenerator generator(state.seed, static_cast<uint64_t>(index), state.offset);
+    auto generator = thread_of(state, static_cast<uint64_t>(index));
     for (int64_t distribution = row; distribution < distributions; distribution += rows)
       for (int64_t sample = column; sample < samples; sample += columns * kThreads)
         memory.put(distribution * samples + sample, static_cast<T>(unit_values<float>(generator.next())[0]));

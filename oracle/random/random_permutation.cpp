@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "oracle/random/random_simulation_thread.h"
+#include "oracle/random/random_forgery.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -62,7 +62,7 @@ void shuffle_islands(const std::vector<Key>& keys, int bits, const RandomState& 
     size_t size = 0;
     do ++size;
     while (thread + size < n && equal(thread + size, thread));
-    ThreadGenerator generator(state.seed, thread, state.offset);
+    auto generator = thread_of(state, thread);
     for (size_t i = size - 1; i > 0; --i) {
       const auto r = generator.next_word() % static_cast<uint32_t>(i + 1);
       std::swap(data[thread + i], data[thread + r]);

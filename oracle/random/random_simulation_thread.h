@@ -13,12 +13,15 @@ namespace lockstep::oracle {
 
 using Words = std::array<uint32_t, 4>;
 
+// Words in place of Philox's.
+using ForgedWords = Words (*)(uint64_t seed, uint64_t subsequence, uint64_t block);
+
 // curandStatePhilox4_32_10_t after curand_init(seed, subsequence, offset): a position in the endless words of
 // one thread.
 class ThreadGenerator {
  public:
-  ThreadGenerator(uint64_t seed, uint64_t subsequence, uint64_t offset)
-      : seed_(seed), subsequence_(subsequence), block_(offset / 4), taken_(offset % 4) {}
+  ThreadGenerator(uint64_t seed, uint64_t subsequence, uint64_t offset, ForgedWords forged = nullptr)
+      : seed_(seed), subsequence_(subsequence), block_(offset / 4), taken_(offset % 4), forged_(forged) {}
 
   // curand4: the next four words.
   Words next() {
@@ -47,6 +50,7 @@ class ThreadGenerator {
 
   // Philox4x32-10.
   Words words_of(uint64_t block) const {
+    if (forged_ != nullptr) return forged_(seed_, subsequence_, block);
     Words c{low(block), high(block), low(subsequence_), high(subsequence_)};
     uint32_t key[2] = {low(seed_), high(seed_)};
     for (int round = 0; round < 10; ++round) {
@@ -60,6 +64,7 @@ class ThreadGenerator {
 
   uint64_t seed_, subsequence_, block_;
   size_t taken_;  // words of the block that are gone
+  ForgedWords forged_;
 };
 
 // at::acc_type on CUDA, and for numbers of events.

@@ -64,8 +64,12 @@ std::string lacks(const EngineProfile& profile, const oracle::Case& c) {
        {first_missing("placement", profile.placements, asked.placements),
         first_missing("dtype", profile.dtypes, asked.dtypes), first_missing("op", profile.ops, asked.ops)})
     if (!missing.empty()) return missing;
-  return asked.draws && !profile.random_policies.contains("single-device") ? "random policy single-device"
-                                                                           : "";
+  if (!asked.draws) return "";
+  std::set<std::string> policies = {"single-device"};
+  if (c.words != RandomWords::kPhilox) policies.insert("forged-words");
+  for (const auto& policy : policies)
+    if (!profile.random_policies.contains(policy)) return concat("random policy ", policy);
+  return "";
 }
 
 }  // namespace lockstep::suites

@@ -27,7 +27,8 @@ struct EngineProfile {
   std::set<std::string> placements{};
   std::set<std::string> dtypes{};  // f32 …
   std::set<std::string> ops{};     // with overloads
-  // Of these three an empty set means all; of this one, none: "single-device" draws the one device's stream.
+  // Of these three an empty set means all; of this one, none: "single-device" draws the one device's stream,
+  // "forged-words" whatever words it is made of.
   std::set<std::string> random_policies{};
   int64_t program = 1;  // version of the Program's statements, as the token's
   int64_t most_mesh_dims = 4;

@@ -127,7 +127,7 @@ const EngineProfile& own_profile() {
       .name = dashboard::kOwnEngine,
       .version = LOCKSTEP_VERSION,
       .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults,
-      .random_policies = {"single-device"},
+      .random_policies = {"forged-words", "single-device"},
       .program = 2,
   };
   return profile;
@@ -145,8 +145,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic) {
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
-  generator().device = c.device;
-  manual_seed(c.program.seed);
+  generator() = {{c.program.seed, 0, c.words}, c.device};
   std::vector<at::Tensor> inputs;
   for (size_t i = 0; i < c.program.inputs.size(); ++i)
     inputs.push_back(input_on(mesh, given[i], c.placements[i]));

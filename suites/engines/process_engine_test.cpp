@@ -167,6 +167,10 @@ TEST(Profile, NamesWhatIsLacking) {
   EXPECT_EQ(lacks(some, c), "2 ranks");
   c.program.calls[0] = {"aten::uniform_", {oracle::Ref{0}, 0.0, 1.0, oracle::None{}}, 1};
   EXPECT_EQ(lacks(all, c), "random policy single-device");
+  all.random_policies = {"single-device"};
+  EXPECT_EQ(lacks(all, c), "");
+  all.program = 2, c.words = RandomWords::kOnes;
+  EXPECT_EQ(lacks(all, c), "random policy forged-words");
 }
 
 }  // namespace

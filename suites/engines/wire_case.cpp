@@ -113,6 +113,7 @@ Message write_case(const oracle::Case& c, const std::vector<oracle::InputTensors
                     {"mesh", write_mesh(c.mesh)},
                     {"seed", c.program.seed},
                     {"device", to_string(c.device)},
+                    {"words", name(c.words)},
                     {"integer_lane", c.integer_lane},
                     {"calls", write_list(c.program.calls, write_call)}};
   auto& list = message.header["inputs"] = Json::array();
@@ -126,6 +127,7 @@ GivenCase read_case(const Message& message) {
   given.c.mesh = read_mesh(h.at("mesh"));
   given.c.program.seed = h.at("seed").get<uint64_t>();
   given.c.device = parse_device_model(h.at("device").get<std::string>());
+  given.c.words = parse_random_words(h.value("words", "philox"));
   given.c.integer_lane = h.at("integer_lane").get<bool>();
   Payload payload(message.payload);
   for (const auto& input : h.at("inputs")) read_input(input, payload, given);

@@ -126,7 +126,7 @@ EngineResult read_result(const Message& message, const oracle::Case& c) {
     throw Malformed(concat("it answers with ", result.values.size(), " values, where the Program has ",
                            c.program.value_count()));
   const Json stream = h.value("random_after", Json::object());
-  result.random_after = {stream.value("seed", c.program.seed), stream.value("offset", uint64_t{0})};
+  result.random_after = {stream.value("seed", c.program.seed), stream.value("offset", uint64_t{0}), c.words};
   result.bytes_moved = h.value("bytes_moved", int64_t{0});
   result.has_timeline = h.contains("timeline");
   if (result.has_timeline)

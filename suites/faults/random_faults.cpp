@@ -106,13 +106,15 @@ Drawing stale_offset() {
   const auto seen = std::make_shared<Offsets>();
   return from_state([seen](const RandomCall&, const Spec&, int64_t, RandomState state) {
     if (state.offset != seen->now) *seen = {seen->now, state.offset};
-    return RandomState{state.seed, seen->before};
+    state.offset = seen->before;
+    return state;
   });
 }
 
 Drawing per_rank_offset() {
   return from_state([](const RandomCall&, const Spec&, int64_t position, RandomState state) {
-    return RandomState{state.seed, state.offset + 4 * static_cast<uint64_t>(position)};
+    state.offset += 4 * static_cast<uint64_t>(position);
+    return state;
   });
 }
 
@@ -132,7 +134,8 @@ Drawing local_advance() {
 Drawing empty_ranks_stay() {
   const auto behind = std::make_shared<std::map<int64_t, uint64_t>>();
   const auto late = [behind](const RandomCall&, const Spec&, int64_t position, RandomState state) {
-    return RandomState{state.seed, state.offset - (*behind)[position]};
+    state.offset -= (*behind)[position];
+    return state;
   };
   Drawing drawing = from_state(late);
   drawing.advance = [behind](const RandomCall& call, const Spec& spec, const DeviceModel& device) {
@@ -175,6 +178,26 @@ Drawing vectors_halved() {
       });
 }
 
+// Stock takes `from` where a number rounds up to `to`. That is once in 2^25 of Philox's words, or in 2^53; of
+// uniform numbers up to 1 it is the one that is 0. 16-bit floats, which round up often, stay right.
+Drawing uniform_end() {
+  return {.local = [](const RandomCall& call, const Spec& spec, int64_t position, const RandomState& state,
+                      const DeviceModel& device) {
+    const auto geometry = random_geometry(call, device);
+    const auto out = filled(call, spec, position, state, geometry);
+    if (call.kind != RandomKind::kUniform || (call.dtype != at::kFloat && call.dtype != at::kDouble))
+      return out;
+    auto unit = call;
+    unit.a = 0, unit.b = 1;
+    return out.masked_fill_(filled(unit, spec, position, state, geometry).eq(0), call.b);
+  }};
+}
+
+bool draws_forged_uniform(const oracle::Case& c) {
+  static const auto uniform = mentions("uniform rand");
+  return c.words != RandomWords::kPhilox && uniform(c);
+}
+
 }  // namespace
 
 std::vector<Fault> random_faults() {
@@ -200,6 +223,9 @@ std::vector<Fault> random_faults() {
        2, on_ranks(has_random), with_drawing(local_numbering)},
       {53, "vectors-halved", "K12", "dropout's threads take half as many elements at a time", "random", 300,
        1, has_random, with_drawing(vectors_halved)},
+      {84, "uniform-end", "K12",
+       "uniform_ draws the upper end of its interval too, where the lower one belongs", "random", 1000, 1,
+       draws_forged_uniform, with_drawing(uniform_end)},
   };
 }
 

@@ -84,10 +84,10 @@ bool agree(const Drawn& a, const Drawn& b) {
 
 const RandomState kState{0x123456789abcdef0, 12};
 
-void expect_agreement(const RandomCall& call, const DeviceModel& device) {
+void expect_agreement(const RandomCall& call, const DeviceModel& device, const RandomState& state = kState) {
   ClosedFormSource closed;
   oracle::SimulatedSource simulated;
-  const auto ours = draw(closed, call, device, kState), theirs = draw(simulated, call, device, kState);
+  const auto ours = draw(closed, call, device, state), theirs = draw(simulated, call, device, state);
   ASSERT_TRUE(agree(ours, theirs)) << describe(call, device) << "\n  engine: " << ours.refused << " offset "
                                    << ours.after.offset << "\n  oracle: " << theirs.refused << " offset "
                                    << theirs.after.offset;
@@ -171,24 +171,25 @@ TEST(RandomSources, AgreeOnSpecialSizes) {
   }
 }
 
-// Arguments at the ends of their ranges, and ranges of integers about 2^28, 2^32 and 2^64.
+struct Arguments {
+  K kind;
+  double a, b;
+};
+constexpr double kLargest = std::numeric_limits<double>::max();
+// At the ends of their ranges.
+constexpr Arguments kExtreme[] = {
+    {K::kUniform, 0, 0},       {K::kUniform, 1, 1.0000001},   {K::kUniform, -1e30, 1e30},
+    {K::kNormal, 1e10, 0},     {K::kNormal, 0, 1e300},        {K::kLogNormal, 0, 400},
+    {K::kLogNormal, -80, 30},  {K::kExponential, 1e-30, 0},   {K::kExponential, kLargest, 0},
+    {K::kCauchy, 0, 1e-40},    {K::kGeometric, 1, 0},         {K::kGeometric, 1e-5, 0},
+    {K::kGeometric, 1e-30, 0}, {K::kGeometric, .99999999, 0}, {K::kBernoulli, 0, 0},
+    {K::kBernoulli, 1, 0},     {K::kDropoutMask, .999999, 0}, {K::kRreluNoise, -2, 5},
+    {K::kRreluNoise, .25, .25}};
+
+// Extreme arguments, and ranges of integers about 2^28, 2^32 and 2^64.
 TEST(RandomSources, AgreeOnArguments) {
   const DeviceModel device{1, 256};
-  struct Arguments {
-    K kind;
-    double a, b;
-  };
-  const double largest = std::numeric_limits<double>::max();
-  for (const auto& [kind, a, b] :
-       {Arguments{K::kUniform, 0, 0}, Arguments{K::kUniform, 1, 1.0000001},
-        Arguments{K::kUniform, -1e30, 1e30}, Arguments{K::kNormal, 1e10, 0}, Arguments{K::kNormal, 0, 1e300},
-        Arguments{K::kLogNormal, 0, 400}, Arguments{K::kLogNormal, -80, 30},
-        Arguments{K::kExponential, 1e-30, 0}, Arguments{K::kExponential, largest, 0},
-        Arguments{K::kCauchy, 0, 1e-40}, Arguments{K::kGeometric, 1, 0}, Arguments{K::kGeometric, 1e-5, 0},
-        Arguments{K::kGeometric, 1e-30, 0}, Arguments{K::kGeometric, .99999999, 0},
-        Arguments{K::kBernoulli, 0, 0}, Arguments{K::kBernoulli, 1, 0},
-        Arguments{K::kDropoutMask, .999999, 0}, Arguments{K::kRreluNoise, -2, 5},
-        Arguments{K::kRreluNoise, .25, .25}})
+  for (const auto& [kind, a, b] : kExtreme)
     for (const auto dtype : kDtypes) {
       auto call = call_of(kind, dtype, contiguous({2500}));
       call.a = a;
@@ -213,6 +214,33 @@ TEST(RandomSources, AgreeOnArguments) {
       call.high = high;
       expect_agreement(call, device);
     }
+}
+
+// Words that sampling meets once in 2^32 draws, in every kind and with extreme arguments. Would catch: an end
+// of an interval, a tie or an overflow that one side has otherwise; a kind that draws other words than those
+// of its state.
+TEST(RandomSources, AgreeOnForgedWords) {
+  const DeviceModel device{1, 256};
+  const int64_t limit = int64_t{1} << 28;
+  for (const auto words :
+       {RandomWords::kZeros, RandomWords::kOnes, RandomWords::kEqual, RandomWords::kEdges}) {
+    const RandomState state{kState.seed, kState.offset, words};
+    for (const auto dtype : kDtypes) {
+      for (const K kind : kKinds)
+        for (const auto& memory : {contiguous({700}), contiguous({20, 60}), Memory{{20, 60}, {1, 20}}})
+          if (fits(kind, memory)) expect_agreement(call_of(kind, dtype, memory), device, state);
+      for (const auto& [kind, a, b] : kExtreme) {
+        auto call = call_of(kind, dtype, contiguous({2500}));
+        call.a = a, call.b = b;
+        expect_agreement(call, device, state);
+      }
+      for (const int64_t high : {limit - 1, limit, limit << 4, (limit << 4) + 1}) {
+        auto call = call_of(K::kRandint, dtype, contiguous({2500}));
+        call.low = 0, call.high = high;
+        expect_agreement(call, device, state);
+      }
+    }
+  }
 }
 
 bool is_served(const RandomCall& call) {
