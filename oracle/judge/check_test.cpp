@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include <set>
 
 #include "engine/values/text.h"
@@ -448,6 +450,22 @@ TEST(TwoPathsOfDivision, StillDisagree) {
   }
 }
 
+TEST(TwoPathsOfNan, StillDisagree) {
+  const auto full = [](int64_t n, double v) { return at::full({n}, v, at::kDouble); };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto hardswish = [&](int64_t n) { return at::hardswish_backward(full(n, 1), full(n, nan)); };
+  const auto logit = [&](int64_t n) { return at::logit_backward(full(n, 1), full(n, nan), 1.0); };
+  for (const auto& gradient : {std::function<at::Tensor(int64_t)>(hardswish), {logit}})
+    EXPECT_NE(std::isnan(gradient(64)[0].item<double>()), std::isnan(gradient(1)[0].item<double>()));
+}
+
+TEST(TwoPathsOfZero, StillDisagree) {
+  const auto shrunk = [](int64_t n) {
+    return std::signbit(at::softshrink(at::full({n}, -0.1, at::kDouble), 0.5)[0].item<double>());
+  };
+  EXPECT_NE(shrunk(64), shrunk(1));
+}
+
 INSTANTIATE_TEST_SUITE_P(AllDtypes, TwoPaths,
                          testing::Values(at::kFloat, at::kDouble, at::kHalf, at::kBFloat16));
 
@@ -456,7 +474,8 @@ TEST(TwoPathsTable, HasTheTestedOpsOnly) {
   std::set<std::string_view> names;
   for (const OpFamily& f : families())
     if (f.bound == Bound::kTwoPaths) names.insert(f.name);
-  EXPECT_EQ(names, (std::set<std::string_view>{"_fused_adam", "_fused_adamw", "div_mode", "elu_backward"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"_fused_adam", "_fused_adamw", "div_mode", "elu_backward",
+                                               "hardswish_backward", "logit_backward", "softshrink"}));
 }
 
 // Would catch: an entry without a reason, or an op that stands in the table twice.

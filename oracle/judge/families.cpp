@@ -99,7 +99,6 @@ constexpr Line kLines[] = {
     local(Bound::kRelative, few, kScalarTail, "pow"),
     local(Bound::kTwoPaths, nullptr, kNanInTail,
           "_fused_adamw _fused_adam elu_backward hardswish_backward logit_backward"),
-    local(Bound::kTwoPaths, nullptr, kScalarTail, "_fused_sgd"),
     {"softshrink", {.bound = Bound::kTwoPaths, .local_kernel = kSignInTail, .zero_sign = true}},
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
     local(Bound::kRelative, reduced, kInnerReduction, "linalg_vector_norm norm"),
@@ -125,7 +124,7 @@ constexpr EqualOps kEqualOps[] = {
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "abs eq fill floor_divide relu hardsigmoid_backward hardswish hardtanh "
+     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardtanh "
      "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
      "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward "
      "softshrink_backward"},

@@ -35,7 +35,7 @@ TEST(Bounded, TheRightEngineStaysWithin) {
   std::map<std::string, int64_t> counts;
   for (const auto* name : {"redistribute", "ops", "gradient", "random", "program"}) {
     const auto& suite = find_suite(name);
-    for (int64_t i = 0; i < 150; ++i) {
+    for (int64_t i = 0; i < 250; ++i) {
       const auto c = suite.generate(6, i);
       const auto outcome = judge_safely(suite, c, engine);
       EXPECT_FALSE(dashboard::is_failure(verdict_of(outcome))) << oracle::to_token(c) << "\n"
@@ -90,6 +90,11 @@ Tally tally(const Fault& fault, int64_t cases) {
     if (verdict_of(outcome) == dashboard::Verdict::kEqual)
       continue;  // it pends in another way, to the same bits
     ++t.changed;
+    // No bound tells one zero from the other: -0 is a sum of zeros in one order and not in another.
+    if (explanation_of(outcome).find("sign of zero") != std::string::npos) {
+      ++t.open;
+      continue;
+    }
     EXPECT_FALSE(std::holds_alternative<Passed>(outcome))
         << fault.name << " passed: " << oracle::to_token(c) << "\n"
         << explanation_of(outcome);

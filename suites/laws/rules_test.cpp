@@ -140,7 +140,7 @@ TEST(Rules, TheSuiteNamesAWrongRow) {
 // Catches: exact ops that are drawn outside of the lane in which they are judged exactly.
 TEST(Rules, ExactOpsAreDrawnInTheIntegerLane) {
   int64_t exact = 0;
-  for (int64_t i = 0; i < 60; ++i) exact += rules_case(1, i).integer_lane ? 1 : 0;
+  for (int64_t i = 0; i < 100; ++i) exact += rules_case(1, i).integer_lane ? 1 : 0;
   EXPECT_GT(exact, 15);
 }
 
