@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <set>
+#include <string>
 
 #include "suites/faults/tables.h"
 
@@ -20,9 +22,10 @@ void hangs(const oracle::Case& c, EngineResult&) {
   while (relu_on_ranks(c)) sleep(1);
 }
 
+// Wrong in the first run of each case alone: whichever worker takes the case, and whatever it ran before.
 void comes_and_goes(const oracle::Case& c, EngineResult& result) {
-  static int64_t runs = 0;
-  if (!relu_on_ranks(c) || ++runs % 2 == 0) return;
+  static std::set<std::string> seen;
+  if (!relu_on_ranks(c) || !seen.insert(oracle::to_token(c)).second) return;
   for (auto& value : result.values)
     for (auto& local : value.locals)
       if (local.numel() > 0 && local.is_floating_point()) local = at::where(local == local, local + 1, local);
@@ -36,7 +39,7 @@ std::vector<Fault> process_faults() {
        with_result(crashes)},
       {1, "hang", "process", "relu on several ranks never ends", "ops", 1000, 1, relu_on_ranks,
        with_result(hangs)},
-      {2, "flaky", "process", "every other relu on several ranks is off by one", "ops", 1000, 1,
+      {2, "flaky", "process", "relu on several ranks is off by one the first time", "ops", 1000, 1,
        relu_on_ranks, with_result(comes_and_goes)},
   };
 }
