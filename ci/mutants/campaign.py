@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the woven program once for each mutant, until its first finding, and keeps what came of it. What is kept for this tree
-and plan is not run again: a campaign that was cut goes on. A run without a mutant comes first, and says whose places it ran:
-a mutant anywhere else survives the same run, which is not made."""
+and plan is not run again: a campaign that was cut goes on. A run without a mutant comes first, and says whose places each case
+runs: a mutant is tried in those cases, and survives without a run where there are none."""
 import concurrent.futures, dataclasses, json, math, os, pathlib, shutil, signal, sqlite3, subprocess, time
 
 import classes
+from census import Census
 
 TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   tree TEXT, plan TEXT, id TEXT, class TEXT, operator TEXT, file TEXT, line INTEGER, what TEXT,
@@ -15,10 +16,10 @@ TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   reached TEXT,       -- ops under which the mutant's place was run, space between; NULL: under none
   named INTEGER,      -- whether the finding names one of them; NULL: it names no op
   verdicts TEXT,      -- JSON: how many cases came out how
-  unreached TEXT,     -- of the run without a mutant: JSON, ids of those whose place it never ran
   PRIMARY KEY (tree, plan, id)) STRICT"""
 NOBODY = ""  # the id of the run without a mutant
 HANG = 120   # seconds without a sign of life
+NOT_MEASURED = 5  # the exit code of a run that measured too little
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,55 +127,85 @@ def fresh_folder(work):
     return work
 
 
-def try_one(build, point, number, plan, folder, tests=(), environment=()):
-    """@param point None: no mutant is on  @returns its row, without tree"""
-    work = fresh_folder(folder / f"run-{number}")
-    began = time.monotonic()
-    command = [build / "ci/program/lockstep", "run", "--fail-fast", "--no-corpus", "--jobs", "1", "--db", "run.db", "--report", "",
-               "--hang", str(HANG), *plan.options, *(classes.plan_of(point) if point else [])]
-    switch = {"LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt"), **dict(environment)}
-    code = execute(command, {**os.environ, **switch}, work, plan.patience)
+def run_plan(build, number, plan, jobs, options, work, environment, wanted):
+    """@param wanted None, or a byte for each case: 0 leaves it out  @returns (exit code, how many cases the plan was then at)"""
+    command = [build / "ci/program/lockstep", "run", "--fail-fast", "--no-corpus", "--jobs", str(jobs), "--db", "run.db",
+               "--report", "", "--hang", str(HANG), *plan.options, *options]
+    fresh_folder(work)
+    far = work / "far"
+    far.write_bytes(bytes(8))
+    environment["LOCKSTEP_MUTANT_FAR"] = str(far)
+    if wanted is not None:
+        (work / "cases").write_bytes(wanted)
+        environment["LOCKSTEP_MUTANT_CASES"] = str(work / "cases")
+    code = execute(command, environment, work, plan.patience)
     if code == 2 and not (work / "run.db").exists():
         raise SystemExit(f"mutate: {' '.join(map(str, command))} is not understood; see {work}/out.txt")
-    red = noticed_by(build, tests, {**os.environ, **switch}, work) if code == 0 else how_it_ended(code)
-    row = {"plan": plan.name, "id": NOBODY, "code": code, "found": int(bool(red))}
-    if point is not None:
-        row |= who(point)
-    row |= {"how": red or ""} | first_finding(work / "run.db")
+    return code, int.from_bytes(far.read_bytes(), "little")
+
+
+def outcome(plan, code, red, work):
+    """The columns that a run fills."""
+    row = {"plan": plan.name, "id": NOBODY, "code": code, "found": int(bool(red)), "how": red or ""}
+    row |= first_finding(work / "run.db")
     if (work / "ops.txt").exists():
         row["reached"] = " ".join(sorted(set((work / "ops.txt").read_text().split())))
     if row.get("op"):
         row["named"] = int(names_right(row["op"], (row.get("reached") or "").split()))
+    return row
+
+
+def try_one(build, point, number, plan, folder, tests=(), census=None):
+    """@param census None: it is tried in all cases  @returns its row, without tree"""
+    work, began = folder / f"run-{number}", time.monotonic()
+    switch = {**os.environ, "LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
+    options = classes.plan_of(point)
+    wanted = census.wanted(number) if census and not options else None
+    code, far = run_plan(build, number, plan, 1, options, work, dict(switch), wanted)
+    if wanted is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
+        if census.has_other_verdicts(work / "run.db"):
+            return try_one(build, point, number, plan, folder, tests)
+        code = 0
+    red = noticed_by(build, tests, switch, work) if code == 0 else how_it_ended(code)
+    row = outcome(plan, code, red, work) | who(point)
+    if row["found"] and far:
+        row["cases"] = far
+    if not row["found"] and wanted is not None:
+        row["verdicts"] = None  # those of the run without it
     row["seconds"] = time.monotonic() - began
-    if not row["found"] or point is not None and row.get("suite"):
+    if not row["found"] or row.get("suite"):
         shutil.rmtree(work)
     return row
 
 
-def try_nobody(build, mutants, plan, folder, tests):
-    """The run without a mutant. @returns its row, without tree"""
-    places = folder / "places"
-    folder.mkdir(parents=True, exist_ok=True)
-    places.write_bytes(bytes(max(mutants, default=0) + 1))
-    row = try_one(build, None, 0, plan, folder, tests, {"LOCKSTEP_MUTANT_PLACES": str(places)})
-    run = places.read_bytes()
-    return row | {"unreached": json.dumps(sorted(point.id for number, point in mutants.items() if not run[number]))}
+def try_nobody(build, last, plan, folder, jobs, tests=()):
+    """The run without a mutant. @param last the highest number woven in  @returns its row, without tree"""
+    census, work, began = Census(folder), folder / "run-0", time.monotonic()
+    census.begin(last)
+    switch = {**os.environ, "LOCKSTEP_MUTANT": "0", "LOCKSTEP_MUTANT_PLACES": str(census.places)}
+    code, _ = run_plan(build, 0, plan, jobs, [], work, switch, None)
+    red = noticed_by(build, tests, {**os.environ, "LOCKSTEP_MUTANT": "0"}, work) if code == 0 else how_it_ended(code)
+    row = outcome(plan, code, red, work) | {"seconds": time.monotonic() - began}
+    if (work / "run.db").exists():
+        shutil.move(work / "run.db", census.database)
+    return row
 
 
-def never_reached(nobody, point):
-    """The row of a mutant whose place is not run: that of the run without one."""
+def as_without(nobody, point):
+    """The row of a mutant that changes nothing: that of the run without one."""
     kept = {k: nobody[k] for k in ("plan", "code", "found", "how", "cases", "verdicts")}
     return kept | who(point) | {"seconds": 0.0}
 
 
-def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf):
+def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf, census=None):
     """Yields the rows as they come. @param mutants {number: Point}; none is begun after so many seconds"""
     end = time.monotonic() + seconds
 
     def in_time(*job):
         return try_one(*job) if time.monotonic() < end else None
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(in_time, build, point, number, plan, folder, tests) for number, point in mutants.items()]
+        waiting = [pool.submit(in_time, build, point, number, plan, folder, tests, census)
+                   for number, point in mutants.items()]
         try:
             for future in concurrent.futures.as_completed(waiting):
                 if (row := future.result()) is not None:
@@ -188,20 +219,25 @@ def nobodys(store, tree, plan):
     return store.execute("SELECT * FROM outcome WHERE tree = ? AND plan = ? AND id = ?", (tree, plan.name, NOBODY)).fetchone()
 
 
-def run(store, build, tree, mutants, plan, folder, jobs, say, tests=(), seconds=math.inf):
-    """@param build the folder of the woven build  @param mutants {number: Point}; those that the store knows are left out"""
-    if nobodys(store, tree, plan) is None:
-        row = try_nobody(build, mutants, plan, folder, tests)
+def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), seconds=math.inf):
+    """@param build the folder of the woven build  @param last the highest number woven in
+    @param mutants {number: Point}; those that the store knows are left out"""
+    of_plan = folder / plan.name.replace(", ", "-").replace(" ", "-")
+    census, nobody = Census(of_plan), nobodys(store, tree, plan)
+    if nobody is None or not census.database.exists():
+        row = try_nobody(build, last, plan, of_plan, jobs, tests)
         if row["found"]:
             raise SystemExit(f"mutate: the woven program ends with {row['code']} ({row['how']}) without a mutant;"
-                             f" see {folder}/run-0")
+                             f" see {of_plan}/run-0")
         put(store, {"tree": tree, **row})
-    nobody = nobodys(store, tree, plan)
-    unreached = set() if tests else set(json.loads(nobody["unreached"]))
+        nobody = nobodys(store, tree, plan)
+    census.read()
     left = {number: point for number, point in mutants.items() if point.id not in known(store, tree, plan)}
-    for number in [n for n, point in left.items() if point.id in unreached and not classes.plan_of(point)]:
-        put(store, {"tree": tree, **never_reached(nobody, left.pop(number))})
+    for number in [] if tests else [n for n, point in left.items() if n not in census.run and not classes.plan_of(point)]:
+        put(store, {"tree": tree, **as_without(nobody, left.pop(number))})
     say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done, or are where the plan never goes")
-    for at, row in enumerate(try_all(build, left, plan, folder, jobs, tests, seconds), 1):
+    for at, row in enumerate(try_all(build, left, plan, of_plan, jobs, tests, seconds, census), 1):
+        if row["verdicts"] is None:
+            row |= {k: nobody[k] for k in ("cases", "verdicts")}
         put(store, {"tree": tree, **row})
         say(f"{at}/{len(left)} {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")

@@ -47,28 +47,66 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 
 inline int lockstep_chosen_mutant = 0;
-// A byte for each number, 1 where its place was run: the file LOCKSTEP_MUTANT_PLACES, shared with all
-// processes of the run. Null without it.
-inline char* lockstep_places = nullptr;
-inline int lockstep_places_size = 0;
 
-inline void lockstep_open_places(const char* path) {
-  struct stat file {};
-  const int at = open(path, O_RDWR);
-  if (at < 0 || fstat(at, &file) != 0) std::abort();
-  void* bytes = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, at, 0);
-  if (bytes == MAP_FAILED) std::abort();
-  lockstep_places = static_cast<char*>(bytes);
-  lockstep_places_size = static_cast<int>(file.st_size);
-  close(at);
-}
+// A file in memory; null where the variable is not set.
+struct LockstepBytes {
+  char* at = nullptr;
+  long size = 0;
+  void open(const char* variable) {
+    const char* path = std::getenv(variable);
+    if (path == nullptr || at != nullptr) return;
+    struct stat file {};
+    const int descriptor = ::open(path, O_RDWR);
+    if (descriptor < 0 || fstat(descriptor, &file) != 0) std::abort();
+    void* bytes = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (bytes == MAP_FAILED) std::abort();
+    at = static_cast<char*>(bytes);
+    size = file.st_size;
+    close(descriptor);
+  }
+};
+
+// A byte for each number, shared with all processes of the run: 1 where its place was run.
+inline LockstepBytes lockstep_places;
+// The same of this process, since the case began.
+inline char* lockstep_here = nullptr;
+// A byte for each case of the plan: 0 where it is left out. All are run without it.
+inline LockstepBytes lockstep_wanted;
+// Eight bytes: how far the plan is, the number of the case that began last, from 1.
+inline LockstepBytes lockstep_far;
 
 // Before any initialiser of a static variable: tables of rules are such.
 [[gnu::constructor(101)]] inline void lockstep_choose_mutant() {
   const char* number = std::getenv("LOCKSTEP_MUTANT");
   lockstep_chosen_mutant = number == nullptr ? 0 : std::atoi(number);
-  const char* places = std::getenv("LOCKSTEP_MUTANT_PLACES");
-  if (places != nullptr && lockstep_places == nullptr) lockstep_open_places(places);
+  lockstep_places.open("LOCKSTEP_MUTANT_PLACES");
+  lockstep_wanted.open("LOCKSTEP_MUTANT_CASES");
+  lockstep_far.open("LOCKSTEP_MUTANT_FAR");
+  if (lockstep_places.at != nullptr && lockstep_here == nullptr)
+    lockstep_here = static_cast<char*>(std::calloc(static_cast<size_t>(lockstep_places.size), 1));
+}
+
+// A line of the file beside the places: a case, -1 for what is outside of all, and the numbers whose places it ran.
+inline void lockstep_tell_places(long number) {
+  std::string line = std::to_string(number);
+  for (long at = 0; at < lockstep_places.size; ++at)
+    if (std::exchange(lockstep_here[at], 0) != 0) line += " " + std::to_string(at);
+  line += "\n";
+  const std::string path = std::string(std::getenv("LOCKSTEP_MUTANT_PLACES")) + ".cases";
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644);
+  if (file < 0 || write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
+  close(file);
+}
+
+// ci/mutate weaves in where a case begins, and -1 where the last has ended.
+// @returns whether it is to be run
+inline bool lockstep_case_begins(long number) {
+  static long running = -1;
+  if (lockstep_here != nullptr) lockstep_tell_places(running);
+  running = number;
+  const bool wanted = number < 0 || number >= lockstep_wanted.size || lockstep_wanted.at[number] != 0;
+  if (number >= 0 && wanted && lockstep_far.at != nullptr) *reinterpret_cast<long*>(lockstep_far.at) = number + 1;
+  return wanted;
 }
 
 // The op that the engine dispatches; ci/mutate weaves in who sets it.
@@ -88,7 +126,7 @@ inline thread_local const char* lockstep_running_op = "";
 }
 
 inline bool lockstep_mutant(int number) {
-  if (lockstep_places != nullptr && number < lockstep_places_size) lockstep_places[number] = 1;
+  if (lockstep_here != nullptr && number < lockstep_places.size) lockstep_places.at[number] = lockstep_here[number] = 1;
   if (lockstep_chosen_mutant != number) return false;
   lockstep_reached();
   return true;

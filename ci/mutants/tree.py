@@ -59,15 +59,22 @@ def write(file, content):
         file.write_bytes(content)
 
 
-PROBED = "engine/tensor/dispatch.cpp"
+# What tells the switch under which op a mutant is reached, and in which case: {path: [(text, what comes before it)]}
+PROBES = {
+    "engine/tensor/dispatch.cpp": [
+        (b"++call.comm->context->counters.ops;", "lockstep_running_op = op.schema().name().c_str(); ")],
+    "suites/harness/case_worker.cpp": [
+        (b"const auto p = planned(number);", "if (!lockstep_case_begins(number)) return; "),
+        (b"storing([&] { recorder_->flush(); });", "lockstep_case_begins(-1); ")]}
 
 
-def probe(source):
-    """The edit that tells the switch under which op a mutant is reached."""
-    place = b"++call.comm->context->counters.ops;"
-    assert source.count(place) == 1, f"{PROBED} has no place for the probe"
-    at = source.index(place)
-    return Edit(at, at, "lockstep_running_op = op.schema().name().c_str(); ")
+def probes(path, source):
+    """The edits of a file that hold without a switch."""
+    edits = []
+    for place, text in PROBES.get(path, ()):
+        assert source.count(place) == 1, f"{path} has no place for the probe {text}"
+        edits.append(Edit(source.index(place), source.index(place), text))
+    return edits
 
 
 def lay(root, tree, chosen):
@@ -79,8 +86,8 @@ def lay(root, tree, chosen):
     for path in tracked(root):
         file = pathlib.Path(tree, path)
         content = pathlib.Path(root, path).read_bytes()
-        if path in by_file or path == PROBED:
-            content, spans[path] = woven(content, by_file[path], [probe(content)] if path == PROBED else ())
+        if path in by_file or path in PROBES:
+            content, spans[path] = woven(content, by_file[path], probes(path, content))
         write(file, content)
         file.chmod(pathlib.Path(root, path).stat().st_mode)
         kept.add(file)
