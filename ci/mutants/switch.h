@@ -58,7 +58,8 @@ struct LockstepBytes {
     struct stat file {};
     const int descriptor = ::open(path, O_RDWR);
     if (descriptor < 0 || fstat(descriptor, &file) != 0) std::abort();
-    void* bytes = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    void* bytes =
+        mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (bytes == MAP_FAILED) std::abort();
     at = static_cast<char*>(bytes);
     size = file.st_size;
@@ -86,7 +87,8 @@ inline LockstepBytes lockstep_far;
     lockstep_here = static_cast<char*>(std::calloc(static_cast<size_t>(lockstep_places.size), 1));
 }
 
-// A line of the file beside the places: a case, -1 for what is outside of all, and the numbers whose places it ran.
+// A line of the file beside the places: a case, -1 for what is outside of all, and the numbers whose places
+// it ran.
 inline void lockstep_tell_places(long number) {
   std::string line = std::to_string(number);
   for (long at = 0; at < lockstep_places.size; ++at)
@@ -105,7 +107,8 @@ inline bool lockstep_case_begins(long number) {
   if (lockstep_here != nullptr) lockstep_tell_places(running);
   running = number;
   const bool wanted = number < 0 || number >= lockstep_wanted.size || lockstep_wanted.at[number] != 0;
-  if (number >= 0 && wanted && lockstep_far.at != nullptr) *reinterpret_cast<long*>(lockstep_far.at) = number + 1;
+  if (number >= 0 && wanted && lockstep_far.at != nullptr)
+    *reinterpret_cast<long*>(lockstep_far.at) = number + 1;
   return wanted;
 }
 
@@ -126,7 +129,8 @@ inline thread_local const char* lockstep_running_op = "";
 }
 
 inline bool lockstep_mutant(int number) {
-  if (lockstep_here != nullptr && number < lockstep_places.size) lockstep_places.at[number] = lockstep_here[number] = 1;
+  if (lockstep_here != nullptr && number < lockstep_places.size)
+    lockstep_places.at[number] = lockstep_here[number] = 1;
   if (lockstep_chosen_mutant != number) return false;
   lockstep_reached();
   return true;
