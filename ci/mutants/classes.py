@@ -55,8 +55,10 @@ PLANS = {"engine/world/thread_world": ["--world", "thread", "--suite", JUDGED]}
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:
 # "folder/target" of tests, beside the planted faults and the canary of the run itself.
 ADVERSARIES = {"engine": [], "judge": [
-    *(f"oracle/oracle_{name}_test" for name in ("check", "bound", "order", "compare", "reduce", "ownership", "exact_sum")),
-    "suites/suites_judge_test", "suites/suites_bounded_test", "suites/suites_faults_test"]}
+    *(f"suites/suites_{name}_test" for name in (
+        "adversaries", "edges", "judge", "bounded", "refusal", "training", "train_law", "faults")),
+    *(f"oracle/oracle_{name}_test" for name in (
+        "check", "bound", "order", "compare", "reduce", "ownership", "exact_sum", "mean", "outside"))]}
 
 
 def longest(table, path):

@@ -4,9 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "ci/program/commands.h"
+#include "dashboard/store/store.h"
 #include "engine/ops/rules/table.h"
+#include "engine/values/error.h"
 #include "suites/core/suite.h"
 #include "suites/faults/fault.h"
+#include "suites/harness/coverage.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep::program {
 namespace {
@@ -15,6 +19,7 @@ using Json = nlohmann::json;
 
 struct Flags {
   bool json = false, faults = false, ops = false;
+  std::string rows;  // of a database
 };
 
 // Each as a line, and as JSON.
@@ -30,9 +35,25 @@ struct List {
   }
 };
 
+constexpr int64_t kSamples = 12;  // of each op template, half of them with gradients
+
+// What the rules offer to the generators' calls, and no run of the database took.
+void list_rows(const std::string& db, List& all) {
+  const auto taken = suites::taken_rows(dashboard::Store::open_reader(db));
+  const auto offered = suites::offered_rows(kSamples);
+  int64_t met = 0;
+  for (const auto& row : offered) {
+    met += taken.contains(row);
+    if (!taken.contains(row)) all.add(row, "%s\n", row.c_str());
+  }
+  all.text += concat(met, " of ", offered.size(), " rows that the rules offer are taken in ", db, "\n");
+}
+
 int list(const Flags& flags) {
   List all;
-  if (flags.faults) {
+  if (!flags.rows.empty()) {
+    list_rows(flags.rows, all);
+  } else if (flags.faults) {
     for (const auto part : {suites::faults(), suites::process_faults()})
       for (const auto& f : part)
         all.add({{"fault", f.name},
@@ -62,6 +83,9 @@ void add_list(CLI::App& app, Chosen& chosen) {
   auto [command, flags] = add_command(app, chosen, "list", "List the suites and their laws", list);
   command.add_flag("--faults", flags.faults, "List the planted faults instead");
   command.add_flag("--ops", flags.ops, "List the operators that have a rule instead");
+  command
+      .add_option("--rows", flags.rows, "List the rows of rules that no run of this database took instead")
+      ->type_name("DB");
   command.add_flag("--json", flags.json, "Print JSON");
 }
 

@@ -30,28 +30,43 @@ void observe(const TimelineEntry& entry, Facts& facts) {
   facts.coverage.emplace(entry.op, placement_pattern(placements), mesh_rank, worst);
 }
 
-// Without sizes, so that a shard of dimension 0 is one row, whatever the tensor.
-std::string short_form(const TensorRecord& record, int64_t mesh_dim) {
-  if (!record.spec) return "-";
-  const auto& p = record.spec->placements()[static_cast<size_t>(mesh_dim)];
-  return is_shard(p) ? concat(kind(p), shard_dim(p)) : kind(p);
+std::string form_of(const TensorRecord& record, int64_t mesh_dim) {
+  return record.spec ? short_form(record.spec->placements()[static_cast<size_t>(mesh_dim)]) : "-";
 }
 
-std::string short_forms(const std::vector<TensorRecord>& records, int64_t mesh_dim) {
-  std::string text;
-  for (const auto& r : records) text += (text.empty() ? "" : ",") + short_form(r, mesh_dim);
-  return text;
+std::vector<std::string> short_forms(const std::vector<TensorRecord>& records, int64_t mesh_dim) {
+  std::vector<std::string> texts;
+  for (const auto& r : records) texts.push_back(form_of(r, mesh_dim));
+  return texts;
 }
 
 void observe_rows(const TimelineEntry& entry, bool moved, Facts& facts) {
-  if (entry.op.starts_with("aten::_foreach_") || entry.op.starts_with("aten::_fused_adam")) return;
-  if (!entry.op.starts_with("aten::") || entry.inputs.empty() || !entry.inputs[0].spec) return;
+  if (!takes_a_row(entry)) return;
   for (int64_t d = 0; d < entry.inputs[0].spec->mesh().ndim(); ++d)
-    facts.rows.insert(concat(entry.op, "[", short_forms(entry.inputs, d), ">", short_forms(entry.outputs, d),
-                             "]", moved ? "moved" : "stood"));
+    facts.rows.insert(row_text(entry.op, short_forms(entry.inputs, d), short_forms(entry.outputs, d)) +
+                      (moved ? "moved" : "stood"));
 }
 
 }  // namespace
+
+std::string short_form(const Placement& placement) {
+  return is_shard(placement) ? concat(kind(placement), shard_dim(placement)) : kind(placement);
+}
+
+std::string row_text(const std::string& op, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) {
+  const auto joined = [](const std::vector<std::string>& all) {
+    std::string text;
+    for (const auto& one : all) text += (text.empty() ? "" : ",") + one;
+    return text;
+  };
+  return concat(op, "[", joined(inputs), ">", joined(outputs), "]");
+}
+
+bool takes_a_row(const TimelineEntry& entry) {
+  if (entry.op.starts_with("aten::_foreach_") || entry.op.starts_with("aten::_fused_adam")) return false;
+  return entry.op.starts_with("aten::") && !entry.inputs.empty() && entry.inputs[0].spec;
+}
 
 std::string evenness(const Spec& spec) {
   bool uneven = false;

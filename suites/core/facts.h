@@ -22,6 +22,13 @@ struct Facts {
   int64_t runs = 0;
 };
 
+// A placement without sizes, so that a shard of dimension 0 is one row, whatever the tensor: "S0", "R", "P".
+std::string short_form(const Placement& placement);
+// "aten::mm[S0,R>S0]".
+std::string row_text(const std::string& op, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs);
+// Whether Facts::rows tells of it.
+bool takes_a_row(const TimelineEntry& entry);
 // "even", "uneven" or "empty": how the Spec's shards divide among the ranks.
 std::string evenness(const Spec& spec);
 // The worst of the case's inputs.

@@ -167,6 +167,15 @@ std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& r
   return result;
 }
 
+std::set<std::string> taken_rows(const dashboard::Store& store) {
+  SQLite::Statement row(store.database(), "SELECT DISTINCT label FROM v_labels");
+  std::set<std::string> taken;
+  while (row.executeStep())
+    if (const auto label = row.getColumn(0).getString(); is_row(label))
+      taken.insert(label.substr(0, label.rfind(']') + 1));
+  return taken;
+}
+
 std::string text_of(const std::vector<Lacking>& lacking) {
   std::string text;
   for (const auto& l : lacking) text += concat(text.empty() ? "" : ", ", l.name, " ", l.got, " of ", l.least);

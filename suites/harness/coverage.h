@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ struct Lacking {
 };
 // Those of which the run has fewer, in order of name.
 std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts);
+// The rows that calls took in any run of the store, whether their inputs stood so or were moved:
+// "aten::mm[S0,R>S0]".
+std::set<std::string> taken_rows(const dashboard::Store& store);
 // "optimizer 3 of 100, S/mesh-2d 0 of 5"; "none" if nothing lacks.
 std::string text_of(const std::vector<Lacking>& lacking);
 

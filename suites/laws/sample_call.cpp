@@ -3,10 +3,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "engine/ops/decide.h"
 #include "engine/ops/resolve.h"
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
 #include "oracle/program/schema.h"
+#include "suites/core/facts.h"
 #include "suites/engines/make_engine.h"
 
 namespace lockstep::suites {
@@ -44,7 +46,62 @@ std::string why_without_rule(const std::string& name) {
          "(engine/tensor/timeline_log.h) records them";
 }
 
+// As rules see it, over one mesh dimension of two. @pre `entry` outlives it
+OpCall call_of(const TimelineEntry& entry) {
+  OpCall call;
+  call.name = oracle::stem(entry.op);
+  call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
+  call.args = {oracle::find_operator(entry.op).handle.schema(), entry.args};
+  for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
+  for (const auto& r : entry.outputs) call.outputs.push_back(meta_of(r));
+  for (const auto& m : call.inputs) {
+    call.current.push_back(Replicate{});
+    call.input_extents.push_back(m.shape);
+  }
+  if (!call.outputs.empty()) call.output_extents = call.outputs[0].shape;
+  call.mesh_size = 2;
+  return call;
+}
+
+std::vector<std::string> short_forms(const Placements& placements, const std::vector<TensorRecord>& records) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < records.size(); ++i)
+    texts.push_back(records[i].spec ? short_form(placements[i]) : "-");
+  return texts;
+}
+
+// On one device every input stays as it is.
+oracle::Case on_one_device(oracle::Case c) {
+  c.mesh = DeviceMesh({1});
+  oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
+  return c;
+}
+
 }  // namespace
+
+std::set<std::string> offered_rows(const EngineResult& run) {
+  std::set<std::string> offers;
+  for (const auto& entry : run.timeline) {
+    const auto* known = takes_a_row(entry) ? find_op(oracle::stem(entry.op)) : nullptr;
+    if (known == nullptr) continue;
+    for (const auto& row : legal_rows(*known, call_of(entry)))
+      offers.insert(row_text(entry.op, short_forms(row.inputs, entry.inputs),
+                             short_forms(row.outputs, entry.outputs)));
+  }
+  return offers;
+}
+
+std::set<std::string> offered_rows(int64_t samples) {
+  const auto engine = make_engine("lockstep");
+  std::set<std::string> offers;
+  for (const auto& candidate : generators::op_templates())
+    for (int64_t i = 0; i < samples; ++i) {
+      const generators::Random random(static_cast<uint64_t>(i));
+      const auto c = on_one_device(generators::op_case(random, candidate, i % 2 == 1));
+      offers.merge(offered_rows(engine->run(c, true)));
+    }
+  return offers;
+}
 
 SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest& engine) {
   SampleCall sample;
@@ -54,18 +111,7 @@ SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest
     sample.logged = std::make_shared<TimelineEntry>(entry);
     sample.entry = find_op(oracle::stem(op));
     sample.token = oracle::to_token(c);
-    auto& call = sample.call;
-    call.name = oracle::stem(entry.op);
-    call.overload = entry.op == call.name ? "" : entry.op.substr(call.name.size() + 1);
-    call.args = {oracle::find_operator(entry.op).handle.schema(), sample.logged->args};
-    for (const auto& r : entry.inputs) call.inputs.push_back(meta_of(r));
-    for (const auto& r : entry.outputs) call.outputs.push_back(meta_of(r));
-    for (const auto& m : call.inputs) {
-      call.current.push_back(Replicate{});
-      call.input_extents.push_back(m.shape);
-    }
-    if (!call.outputs.empty()) call.output_extents = call.outputs[0].shape;
-    call.mesh_size = 2;
+    sample.call = call_of(*sample.logged);
     break;
   }
   return sample;
@@ -78,9 +124,7 @@ SampleCall sample_call(const std::string& op) {
   for (const auto& candidate : generators::op_templates()) {
     if (oracle::stem(candidate.op) != oracle::stem(op)) continue;
     for (uint64_t i = 0; i < 20; ++i) {
-      auto c = generators::op_case(generators::Random(i), candidate);
-      c.mesh = DeviceMesh({1});
-      oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
+      const auto c = on_one_device(generators::op_case(generators::Random(i), candidate));
       auto sample = call_in(c, op, *engine);
       if (sample.logged && sample.call.inputs.size() > 0) return sample;
     }

@@ -2,6 +2,7 @@
 // A call of an op as rules see it, made from a case of the generators: shapes, arguments, no placements.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 
 #include "engine/ops/rules/table.h"
@@ -23,5 +24,11 @@ SampleCall sample_call(const std::string& op);
 // The call of `op`'s stem that this case makes, if it makes one. @pre engine.profile().has(kTimeline |
 // kRules)
 SampleCall call_in(const oracle::Case& c, const std::string& op, EngineUnderTest& engine);
+
+// The rows that the rules offer to the calls of a run with a timeline, over a mesh dimension of two where all
+// is replicated, in the form of Facts::rows without its end: "aten::mm[S0,R>S0]".
+std::set<std::string> offered_rows(const EngineResult& run);
+// To the calls of so many cases of each op template, every other one with gradients.
+std::set<std::string> offered_rows(int64_t samples);
 
 }  // namespace lockstep::suites
