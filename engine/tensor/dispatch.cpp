@@ -3,8 +3,6 @@
 // wrap.
 #include <torch/library.h>
 
-#include <span>
-
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 #include "engine/tensor/run.h"
@@ -31,6 +29,28 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
     mark_if_autograds(op, call.tensors, stack);
 }
 
+// @pre the context is in use, and the arguments, which `call` was parsed from, are the last of the stack
+void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall call, Stack& stack) {
+  const size_t n = op.schema().arguments().size();
+  const c10::SmallVector<c10::IValue, 8> args(
+      std::make_move_iterator(stack.end() - static_cast<std::ptrdiff_t>(n)),
+      std::make_move_iterator(stack.end()));
+  torch::jit::drop(stack, n);
+  ++call.comm->context->counters.ops;
+  Dispatched d{op, resolved, args, std::move(call)};
+  if (resolved.variant == Variant::kOut) return run_out(d, stack);
+  if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;
+  find_decision(d);
+  place_inputs(d);
+  auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
+  if (resolved.entry->kind == OpKind::kScalar) {
+    if (entry.has_value()) current_timeline()->push_back(std::move(*entry));
+    return run_scalar(d, stack);
+  }
+  const auto outputs = run(d, stack);
+  if (entry.has_value()) end_entry(d, std::move(*entry), outputs);
+}
+
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto& resolved = resolve(op);
   if (resolved.composite) {
@@ -38,8 +58,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return;
   }
   const size_t n = op.schema().arguments().size();
-  const std::span given(stack->data() + stack->size() - n, n);
-  auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(given.data(), n));
+  auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(stack->data() + stack->size() - n, n));
   if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
   if (const auto& its = call.comm->context; its != current_context()) {
     const ContextScope scope(its);
@@ -47,24 +66,9 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   }
   const ContextUse use(*call.comm->context);
   if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
-  std::optional<Resolved> whole;
-  if (resolved.entry == nullptr) whole = without_rule(op, resolved, call);
-  const c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(given.begin()),
-                                              std::make_move_iterator(given.end()));
-  torch::jit::drop(*stack, n);
-  ++call.comm->context->counters.ops;
-  Dispatched d{op, whole ? *whole : resolved, args, std::move(call)};
-  if (resolved.variant == Variant::kOut) return run_out(d, *stack);
-  if (d.resolved.entry->divides_sums && run_mean(op, d.args, *stack)) return;
-  find_decision(d);
-  place_inputs(d);
-  auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
-  if (d.resolved.entry->kind == OpKind::kScalar) {
-    if (entry.has_value()) current_timeline()->push_back(std::move(*entry));
-    return run_scalar(d, *stack);
-  }
-  const auto outputs = run(d, *stack);
-  if (entry.has_value()) end_entry(d, std::move(*entry), outputs);
+  if (resolved.entry != nullptr) return run_by_rule(op, resolved, std::move(call), *stack);
+  const auto whole = without_rule(op, resolved, call);
+  run_by_rule(op, whole, std::move(call), *stack);
 }
 
 }  // namespace

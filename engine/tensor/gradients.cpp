@@ -115,8 +115,9 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
 
 void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors) {
   for (const at::Tensor& t : tensors) {
+    if (!t.requires_grad()) continue;
     auto* impl = dtensor_impl(t);
-    if (impl == nullptr || impl->keeps_gradient || !t.requires_grad() || !t.is_leaf()) continue;
+    if (impl == nullptr || impl->keeps_gradient || !t.is_leaf()) continue;
     impl->keeps_gradient = true;
     t.register_hook([spec = impl->spec(), comm = impl->comm()](const at::Tensor& grad) {
       const bool stays = !grad.defined() || is_dtensor(grad);
