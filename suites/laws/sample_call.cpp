@@ -85,8 +85,8 @@ std::set<std::string> offered_rows(const EngineResult& run) {
     const auto* known = takes_a_row(entry) ? find_op(oracle::stem(entry.op)) : nullptr;
     if (known == nullptr) continue;
     for (const auto& row : legal_rows(*known, call_of(entry)))
-      offers.insert(row_text(entry.op, short_forms(row.inputs, entry.inputs),
-                             short_forms(row.outputs, entry.outputs)));
+      offers.insert(
+          row_text(entry.op, short_forms(row.inputs, entry.inputs), short_forms(row.outputs, entry.outputs)));
   }
   return offers;
 }

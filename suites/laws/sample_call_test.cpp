@@ -17,8 +17,8 @@ bool is_plain(const std::string& row) {
 }
 
 // The row that an op takes is one that its rule offers.
-// Catches: offers in another form than rows, of other arguments, or of some calls only: rows that no run takes
-// would be listed though they are, and rows that are never taken would not.
+// Catches: offers in another form than rows, of other arguments, or of some calls only: rows that no run
+// takes would be listed though they are, and rows that are never taken would not.
 TEST(OfferedRows, HoldThoseThatAreTaken) {
   LockstepEngine engine;
   int64_t seen = 0;
