@@ -14,7 +14,7 @@ struct Dispatched {
   const c10::OperatorHandle& op;
   const Resolved& resolved;
   at::ArrayRef<c10::IValue> args;
-  ParsedCall call;
+  ParsedCall& call;  // described when a decision is made
   HostedPtr hosted = nullptr;
   const Decision* decision = nullptr;  // of hosted
   PerOperand<at::Tensor> placed = {};  // the inputs after their routes

@@ -30,14 +30,14 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
 }
 
 // @pre the context is in use, and the arguments, which `call` was parsed from, are the last of the stack
-void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall call, Stack& stack) {
+void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call, Stack& stack) {
   const size_t n = op.schema().arguments().size();
   const c10::SmallVector<c10::IValue, 8> args(
       std::make_move_iterator(stack.end() - static_cast<std::ptrdiff_t>(n)),
       std::make_move_iterator(stack.end()));
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
-  Dispatched d{op, resolved, args, std::move(call)};
+  Dispatched d{op, resolved, args, call};
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;
   find_decision(d);
@@ -66,9 +66,9 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   }
   const ContextUse use(*call.comm->context);
   if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
-  if (resolved.entry != nullptr) return run_by_rule(op, resolved, std::move(call), *stack);
+  if (resolved.entry != nullptr) return run_by_rule(op, resolved, call, *stack);
   const auto whole = without_rule(op, resolved, call);
-  run_by_rule(op, whole, std::move(call), *stack);
+  run_by_rule(op, whole, call, *stack);
 }
 
 }  // namespace

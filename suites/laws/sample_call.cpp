@@ -82,7 +82,9 @@ oracle::Case on_one_device(oracle::Case c) {
 std::set<std::string> offered_rows(const EngineResult& run) {
   std::set<std::string> offers;
   for (const auto& entry : run.timeline) {
-    const auto* known = takes_a_row(entry) ? find_op(oracle::stem(entry.op)) : nullptr;
+    if (!takes_a_row(entry)) continue;
+    const auto* known =
+        resolve(oracle::find_operator(entry.op).handle).entry;  // in-place: of the functional op
     if (known == nullptr) continue;
     for (const auto& row : legal_rows(*known, call_of(entry)))
       offers.insert(
