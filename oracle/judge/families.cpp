@@ -53,6 +53,10 @@ constexpr std::string_view kScalarTail =
     "the vector body and the scalar tail of the kernel round differently";
 constexpr std::string_view kNanInTail =
     "given NaN, of the vector body of the stock kernel and its scalar tail one gives NaN and one a number";
+constexpr std::string_view kGateInTail =
+    "where the input is NaN the vector body of the stock kernel gives zero and its scalar tail the gradient";
+constexpr std::string_view kNanSignInTail =
+    "of a NaN that is made wider the vector body of the stock kernel keeps the sign and its scalar tail not";
 constexpr std::string_view kRoundedInTail =
     "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
 constexpr std::string_view kSignInTail =
@@ -99,6 +103,8 @@ constexpr Line kLines[] = {
     local(Bound::kRelative, few, kScalarTail, "pow"),
     local(Bound::kTwoPaths, nullptr, kNanInTail,
           "_fused_adamw _fused_adam elu_backward hardswish_backward logit_backward"),
+    local(Bound::kTwoPaths, nullptr, kGateInTail, "hardtanh_backward softshrink_backward"),
+    local(Bound::kTwoPaths, nullptr, kNanSignInTail, "copysign"),
     {"softshrink", {.bound = Bound::kTwoPaths, .local_kernel = kSignInTail, .zero_sign = true}},
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
     local(Bound::kRelative, reduced, kInnerReduction, "linalg_vector_norm norm"),
@@ -125,9 +131,8 @@ constexpr EqualOps kEqualOps[] = {
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
      "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardtanh "
-     "hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
-     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward "
-     "softshrink_backward"},
+     "leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
+     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
     {"no rule cuts what it reduces: it runs on whole tensors",
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };

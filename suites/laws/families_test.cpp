@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle's tables of what an op's bits may be, held against the engine's table of ops.
+// The oracle's tables of what an op's bits may be, held against the engine's table of ops and the stock
+// kernels.
 #include "oracle/judge/families.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+
 #include "engine/ops/rules/table.h"
+#include "engine/values/text.h"
+#include "generators/cases/programs.h"
+#include "oracle/program/program.h"
+#include "suites/engines/lockstep_engine.h"
 
 namespace lockstep {
 namespace {
@@ -25,6 +37,100 @@ TEST(Families, know_each_op_that_has_a_rule) {
         << " needs a line in oracle/judge/families.cpp: what its bits may be on a slice";
   }
   EXPECT_GT(asked, 200);
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr std::array kNumbers = {kNan, -kNan, kInf, -kInf, 0.0,  -0.0,  1.0, -1.0,
+                                 0.5,  -0.5,  2.0,  3.0,   -3.0, 1e-40, 1e30};
+constexpr int64_t kVector = 64;  // more elements than a vector has
+
+// One element of a dtype, of each kind of number that it has.
+at::Tensor draw_element(c10::ScalarType dtype, std::mt19937_64& random) {
+  const double number = kNumbers[random() % kNumbers.size()];
+  if (c10::isFloatingType(dtype)) return at::full({1}, number, at::kDouble).to(dtype);
+  return at::full({1}, static_cast<int64_t>(random() % 4), at::kLong).to(dtype);
+}
+
+bool is_listed_by_element(const oracle::Operator& op) {
+  const auto all = oracle::equal_ops();
+  return std::any_of(all.begin(), all.end(), [&](const oracle::EqualOps& e) {
+    const auto names = split(e.names, ' ');
+    return e.reason.starts_with("each element by itself") &&
+           std::find(names.begin(), names.end(), oracle::family_key(op.name)) != names.end();
+  });
+}
+
+// Whether nothing in the tables lets its kernel give an element another value in its vector body than in its
+// scalar tail. Losses are told how many elements there are, or look one up for each of a batch.
+bool is_by_element(const oracle::Operator& op) {
+  const auto* family = oracle::find_family(op.name);
+  const bool forgiven = family != nullptr && !family->local_kernel.empty();
+  return (oracle::is_pointwise(op) || is_listed_by_element(op)) && !forgiven && !op.random && !op.composite &&
+         op.name.find("_loss") == std::string::npos;
+}
+
+bool same_value(const at::Tensor& a, const at::Tensor& b) {
+  return at::logical_or(at::eq(a, b), at::logical_and(at::isnan(a), at::isnan(b))).item<bool>();
+}
+
+// The first result of the op on so many copies of these elements; what was 0-d stays.
+at::Tensor first_among(const TimelineEntry& entry, const oracle::Operator& op,
+                       const std::vector<at::Tensor>& elements, int64_t copies) {
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < elements.size(); ++i)
+    inputs.push_back(entry.inputs[i].spec->ndim() == 0 ? elements[i].reshape({}).clone()
+                                                       : elements[i].repeat({copies}));
+  auto stack = oracle::stack_of(op, entry.args, entry.tensors_per_arg, inputs);
+  op.handle.callBoxed(stack);
+  return stack.at(0).toTensor().reshape(-1).narrow(0, 0, 1);
+}
+
+// Calls of generated cases, each op and its dtypes once.
+std::map<std::string, TimelineEntry> calls_by_element() {
+  suites::LockstepEngine engine;
+  std::map<std::string, TimelineEntry> calls;
+  for (const auto& candidate : generators::op_templates())
+    for (uint64_t i = 0; i < 30; ++i) {
+      auto c = generators::op_case(generators::Random(i), candidate, i % 2 == 1);
+      c.mesh = DeviceMesh({1});
+      oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
+      for (const auto& entry : engine.run(c, true).timeline) {
+        if (!entry.op.starts_with("aten::") || entry.op.starts_with("aten::_foreach_")) continue;
+        if (!is_by_element(oracle::find_operator(entry.op))) continue;
+        auto key = entry.op;
+        for (const auto& r : entry.inputs) key += r.spec ? dtype_name(r.spec->dtype()) : "-";
+        calls.emplace(key, entry);
+      }
+    }
+  return calls;
+}
+
+// What the stock kernel gives an element alone it gives it among its like, but for the sign of a zero and
+// the bits of a NaN, unless the tables say otherwise.
+// Catches: an op whose vector body takes another way than its scalar tail for NaN, infinity or a mixed dtype,
+// and of which nobody said so: a right engine is then called different once in a million cases.
+TEST(Families, one_element_is_computed_alike_alone_and_among_others) {
+  std::mt19937_64 random(1);
+  std::set<std::string> other;
+  const auto calls = calls_by_element();
+  for (const auto& [key, entry] : calls) {
+    const auto& op = oracle::find_operator(entry.op);
+    for (int trial = 0; trial < 200; ++trial) {
+      std::vector<at::Tensor> elements;
+      for (const auto& r : entry.inputs)
+        elements.push_back(r.spec ? draw_element(r.spec->dtype(), random) : at::Tensor());
+      const auto alone = first_among(entry, op, elements, 1),
+                 among = first_among(entry, op, elements, kVector);
+      if (same_value(alone, among)) continue;
+      std::string values;
+      for (const auto& e : elements) values += concat(" ", e.item());
+      if (other.insert(key).second)
+        ADD_FAILURE() << key << " of" << values << ": " << alone.item() << " alone, " << among.item()
+                      << " among its like";
+    }
+  }
+  EXPECT_GT(calls.size(), 200);
 }
 
 }  // namespace

@@ -17,24 +17,31 @@
 namespace lockstep::suites {
 namespace {
 
-// Inputs that a call's tensors come from, flattened in schema order; -1: undefined. Redistributions are
-// looked through.
-std::vector<int64_t> operands_of(const oracle::Case& c, const std::string& op) {
+// The tensors of the call of `op`, flattened in schema order: the input of the case that each comes from,
+// redistributions looked through; -1: undefined. And how many each list has, by argument.
+struct Operands {
+  std::vector<int64_t> sources;
+  std::vector<std::pair<size_t, int64_t>> lists;
+};
+
+Operands operands_of(const oracle::Case& c, const std::string& op) {
   std::vector<int64_t> source;
   for (size_t i = 0; i < c.program.inputs.size(); ++i) source.push_back(static_cast<int64_t>(i));
   for (const auto& call : c.program.calls) {
-    std::vector<int64_t> found;
-    for (const auto& arg : call.args) {
-      if (const auto* ref = std::get_if<oracle::Ref>(&arg))
-        found.push_back(source.at(static_cast<size_t>(ref->id)));
-      if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&arg))
+    Operands found;
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      if (const auto* ref = std::get_if<oracle::Ref>(&call.args[i]))
+        found.sources.push_back(source.at(static_cast<size_t>(ref->id)));
+      if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&call.args[i])) {
+        found.lists.emplace_back(i, std::ssize(*list));
         for (const auto& ref : *list)
-          found.push_back(ref.id < 0 ? -1 : source.at(static_cast<size_t>(ref.id)));
+          found.sources.push_back(ref.id < 0 ? -1 : source.at(static_cast<size_t>(ref.id)));
+      }
     }
     if (oracle::stem(call.op) == op) return found;
-    LOCKSTEP_CHECK(call.op == "lockstep::redistribute" && found.size() == 1 && found[0] >= 0,
+    LOCKSTEP_CHECK(call.op == "lockstep::redistribute" && found.sources.size() == 1 && found.sources[0] >= 0,
                    "[rules] the operands of ", op, " are not inputs of the case");
-    source.push_back(found[0]);
+    source.push_back(found.sources[0]);
   }
   throw Error(concat("[rules] the case does not call ", op));
 }
@@ -59,15 +66,14 @@ RowCheck::RowCheck(const oracle::Case& c, const SampleCall& sample)
     : case_(c), sample_(sample), op_(oracle::find_operator(sample.logged->op)) {
   const auto& call = sample.call;
   const auto operands = operands_of(c, call.name);
-  size_t next = 0;
-  for (const auto& input : call.inputs) {
-    sources_.push_back(-1);
-    if (!input.defined) continue;
-    while (next < operands.size() && operands[next] < 0) ++next;
-    LOCKSTEP_CHECK(next < operands.size(), "[rules] ", call.name,
-                   " reads tensors that the case does not name");
-    sources_.back() = operands[next++];
+  for (const auto source : operands.sources) {
+    defined_.push_back(source >= 0);
+    if (source >= 0) sources_.push_back(source);
   }
+  LOCKSTEP_CHECK(sources_.size() == call.inputs.size(), "[rules] ", call.name, " reads ", call.inputs.size(),
+                 " tensors, and the case names ", sources_.size());
+  tensors_per_arg_ = sample.logged->tensors_per_arg;  // of a list, those that are defined
+  for (const auto& [arg, size] : operands.lists) tensors_per_arg_.at(arg) = size;
   unplaced_ = plain(Placements(sources_.size(), Replicate{}));
   LOCKSTEP_CHECK(unplaced_.answers.size() == call.outputs.size(), "[rules] ", call.name,
                  " has undefined results");
@@ -80,13 +86,15 @@ oracle::Case RowCheck::placed(size_t input, const Placement& p) const {
 }
 
 torch::jit::Stack RowCheck::stack_of(const std::vector<at::Tensor>& tensors) const {
-  return oracle::stack_of(op_, sample_.logged->args, sample_.logged->tensors_per_arg, tensors);
+  std::vector<at::Tensor> all;
+  size_t next = 0;
+  for (const bool defined : defined_) all.push_back(defined ? tensors[next++] : at::Tensor());
+  return oracle::stack_of(op_, sample_.logged->args, tensors_per_arg_, all);
 }
 
 std::vector<Placement> RowCheck::candidates(size_t input) const {
   std::vector<Placement> all{Replicate{}};
   const auto& meta = sample_.call.inputs[input];
-  if (!meta.defined) return all;
   for (int64_t d = 0; d < meta.ndim(); ++d) all.emplace_back(Shard{d});
   if (at::isFloatingType(meta.dtype)) all.emplace_back(Partial{});
   return all;
@@ -97,8 +105,7 @@ std::vector<Placement> RowCheck::candidates(size_t input) const {
 RowCheck::Plain RowCheck::plain(const Placements& inputs) const {
   Plain result;
   for (size_t i = 0; i < sources_.size(); ++i)
-    result.inputs.push_back(sources_[i] < 0 ? at::Tensor()
-                                            : oracle::make_global(placed(i, inputs[i]), sources_[i]));
+    result.inputs.push_back(oracle::make_global(placed(i, inputs[i]), sources_[i]));
   auto stack = stack_of(result.inputs);
   const oracle::RecordingScope recorder(result.recording);
   result.answers = oracle::call_boxed(op_, stack);
@@ -109,12 +116,9 @@ RowCheck::Plain RowCheck::plain(const Placements& inputs) const {
 RowCheck::Held RowCheck::place(const Row& row, const Plain& whole) const {
   Held held;
   for (size_t i = 0; i < sources_.size(); ++i) {
-    held.locals.emplace_back(static_cast<size_t>(case_.mesh.size()));
-    held.in.emplace_back();
-    if (sources_[i] < 0) continue;
     const auto one = placed(i, row.inputs[i]);
-    held.locals.back() = oracle::make_locals(one, sources_[i]);
-    held.in.back() = std::make_shared<const Spec>(oracle::spec_of(one, sources_[i]));
+    held.locals.push_back(oracle::make_locals(one, sources_[i]));
+    held.in.push_back(std::make_shared<const Spec>(oracle::spec_of(one, sources_[i])));
   }
   for (size_t k = 0; k < whole.answers.size(); ++k) {
     const auto& answer = whole.answers[k];
@@ -150,7 +154,6 @@ bool RowCheck::explained(const Plain& whole, const Held& held) const {
   auto entry = *sample_.logged;
   std::vector<oracle::Start> starts;
   for (size_t i = 0; i < sources_.size(); ++i) {
-    if (held.in[i] == nullptr) continue;
     entry.inputs[i] = record(held.in[i], held.locals[i]);
     starts.push_back({whole.inputs[i], held.in[i],
                       held.in[i]->has_partial() ? held.locals[i] : std::vector<at::Tensor>()});

@@ -33,11 +33,11 @@ class RowCheck {
   // The op on whole tensors, as one device runs it.
   struct Plain {
     oracle::Recording recording;
-    std::vector<at::Tensor> inputs, answers;  // inputs: undefined where the op takes none
+    std::vector<at::Tensor> inputs, answers;
   };
   // The op on the slices of all ranks, as the engine runs it.
   struct Held {
-    std::vector<SpecPtr> in, out;                          // null: undefined
+    std::vector<SpecPtr> in, out;
     std::vector<std::vector<at::Tensor>> locals, results;  // [tensor][position]
   };
 
@@ -51,8 +51,10 @@ class RowCheck {
   oracle::Case case_;
   SampleCall sample_;
   const oracle::Operator& op_;
-  std::vector<int64_t> sources_;  // for each input of the op, the case's; -1: undefined
-  Plain unplaced_;                // with every input Replicate
+  std::vector<int64_t> sources_;  // for each input of the op, the case's
+  std::vector<bool> defined_;     // for each tensor of the call, lists flattened: it is an input
+  std::vector<int64_t> tensors_per_arg_;
+  Plain unplaced_;  // with every input Replicate
 };
 
 }  // namespace lockstep::suites
