@@ -7,7 +7,6 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/values/ragged.h"
 #include "oracle/ownership/reduce.h"
 
 namespace lockstep::oracle {
@@ -88,20 +87,6 @@ at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
   return result;
 }
 
-bool is_cut_flat(const SpecPtr& spec) {
-  return spec && ragged_dim(spec->placements()) >= 0;
-}
-
-// Whether the op is a view that leaves all elements in their order: what is flat is then the same.
-bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
-  const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
-  if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;
-  const Tensors places{at::arange(op.inputs[0].numel(), at::kLong).view(op.inputs[0].shape)};
-  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, places);
-  const at::Tensor viewed = collect(effects, call_boxed(*op.op, stack), places)[0];
-  return viewed.reshape({-1}).equal(places[0].reshape({-1}));
-}
-
 constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::new_zeros",       "aten::new_ones",       "aten::new_full", "aten::new_empty",
     "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
@@ -147,6 +132,15 @@ std::vector<Effect> effects(const RecordedOp& op) {
     list.push_back(std::move(e));
   }
   return list;
+}
+
+bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
+  const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
+  if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;
+  const Tensors places{at::arange(op.inputs[0].numel(), at::kLong).view(op.inputs[0].shape)};
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, places);
+  const at::Tensor viewed = collect(effects, call_boxed(*op.op, stack), places)[0];
+  return viewed.reshape({-1}).equal(places[0].reshape({-1}));
 }
 
 Tensors writable(const RecordedOp& op, Tensors inputs) {
@@ -212,8 +206,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   const std::string_view name = stem(op.op->name);
   const SpecPtr& output = where.outputs.at(0);
-  if (is_cut_flat(output) && keeps_order(op, effects))
-    return {inputs[0].reshape(local_shape(*output, where.position))};
+  if (where.flat_view) return {inputs[0].reshape(local_shape(*output, where.position))};
   // A dimension that is cut to one element is none of size 1.
   if (name == "aten::squeeze" || name == "aten::squeeze_")
     return {inputs[0].reshape(local_shape(*output, where.position))};

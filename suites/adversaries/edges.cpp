@@ -10,42 +10,30 @@ namespace {
 
 using oracle::Target;
 
-// local_map's arguments: "op", its arguments, for each operand @in,@gradient, @out, [shape].
-struct Targets {
-  std::vector<Target*> gradients;
-  Target* out = nullptr;
-};
+enum class Of { kGradients, kResult };
 
-Targets targets_of(std::vector<oracle::Arg>& args) {
-  std::vector<Target*> all;
-  for (auto& arg : args)
-    if (auto* target = std::get_if<Target>(&arg)) all.push_back(target);
-  Targets found;
-  for (size_t i = 1; i + 1 < all.size(); i += 2) found.gradients.push_back(all[i]);
-  found.out = all.back();
-  return found;
-}
-
-template <void (*change)(Targets)>
-Rewritten mapped(const oracle::Case& c) {
+// A local_map's targets are, for each operand, @in and @gradient, then @out.
+Rewritten called_pending(const oracle::Case& c, Of what) {
   Rewriter r(c);
   for (const auto& call : c.program.calls) {
     auto args = r.arguments(call);
-    if (call.op == oracle::kLocalMap) change(targets_of(args));
+    std::vector<Target*> targets;
+    for (auto& arg : args)
+      if (auto* target = std::get_if<Target>(&arg); call.op == oracle::kLocalMap && target != nullptr)
+        targets.push_back(target);
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (what == Of::kGradients ? i % 2 == 1 : i + 1 == targets.size())
+        for (auto& p : targets[i]->placements)
+          if (is_replicate(p)) p = Partial{};
     r.copy(call, std::move(args));
   }
   return std::move(r).finish();
 }
-
-void called_pending(Target& target) {
-  for (auto& p : target.placements)
-    if (is_replicate(p)) p = Partial{};
+Rewritten result_pending(const oracle::Case& c) {
+  return called_pending(c, Of::kResult);
 }
-void result_pending(Targets t) {
-  called_pending(*t.out);
-}
-void gradients_pending(Targets t) {
-  for (auto* gradient : t.gradients) called_pending(*gradient);
+Rewritten gradients_pending(const oracle::Case& c) {
+  return called_pending(c, Of::kGradients);
 }
 
 // ---- statements that have no effect, or one too many ----
@@ -98,9 +86,8 @@ struct Edge {
   Rewritten (*run)(const oracle::Case&);
 };
 constexpr Edge kEdges[] = {
-    {"local-map-result-pending", "how a result of user code is placed", kCopies, mapped<result_pending>},
-    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies,
-     mapped<gradients_pending>},
+    {"local-map-result-pending", "how a result of user code is placed", kCopies, result_pending},
+    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies, gradients_pending},
     {"hook-forgotten", "that a hook ran", kHook, without_hooks},
     {"hook-twice", "that a hook ran once", kHook, hooks_twice},
     {"grad-mode-forgotten", "which ops have a history", kMode, without_modes},
