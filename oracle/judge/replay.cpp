@@ -8,6 +8,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/reduce.h"
+#include "oracle/plain/float64_call.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -92,21 +93,6 @@ constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
     "aten::_unsafe_view"};
 
-// The fused optimizers read these as float, whatever dtype their parameters have.
-bool is_always_float(const ArgInfo& arg) {
-  return arg.name == "grad_scale" || arg.name == "found_inf";
-}
-
-Stack widened(const Operator& op, Stack stack) {
-  for (size_t i = 0; i < stack.size(); ++i) {
-    if (op.args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
-        c10::isFloatingType(stack[i].toScalarType()))
-      stack[i] = at::kDouble;
-    if (is_always_float(op.args[i]) && stack[i].isTensor()) stack[i] = stack[i].toTensor().to(at::kFloat);
-  }
-  return stack;
-}
-
 }  // namespace
 
 std::vector<Effect> effects(const RecordedOp& op) {
@@ -162,7 +148,7 @@ Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors 
 
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  Stack stack = widened(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
+  Stack stack = in_float64(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
@@ -217,7 +203,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
-  if (where.float64) stack = widened(*op.op, std::move(stack));
+  if (where.float64) stack = in_float64(*op.op, std::move(stack));
   check_lists(op, inputs);
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }

@@ -13,6 +13,7 @@
 #include "oracle/judge/bound.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/plain/float64_call.h"
 #include "oracle/program/values.h"
 #include "oracle/random/random_simulation.h"
 
@@ -34,6 +35,19 @@ uint64_t widened_bits(uint64_t bits, c10::ScalarType dtype) {
   const auto wide = word.to(at::kDouble);
   std::memcpy(&bits, wide.const_data_ptr(), sizeof bits);
   return bits;
+}
+
+// Whether some op reads it as float, whatever its other operands are.
+bool is_always_float(const Program& program, int64_t input) {
+  for (const auto& call : program.calls) {
+    if (is_own(call.op)) continue;
+    const auto& known = find_operator(call.op).args;
+    for (size_t a = 0; a < call.args.size(); ++a)
+      if (const auto* ref = std::get_if<Ref>(&call.args[a]);
+          ref != nullptr && ref->id == input && oracle::is_always_float(known[a]))
+        return true;
+  }
+  return false;
 }
 
 void widen(Input& input) {
@@ -237,7 +251,8 @@ std::vector<Change> changes_of(const Runs& runs) {
 
 Case float64_twin(const Case& c) {
   Case twin = c;
-  for (auto& input : twin.program.inputs) widen(input);
+  for (size_t i = 0; i < twin.program.inputs.size(); ++i)
+    if (!is_always_float(c.program, static_cast<int64_t>(i))) widen(twin.program.inputs[i]);
   for (auto& call : twin.program.calls) {
     LOCKSTEP_CHECK(call.op != "aten::view.dtype", "[twin] ", call.op,
                    " reads bits, which are others in float64");
