@@ -3,6 +3,7 @@
 // modes and gradients that add up. Each runs another Program than it was given, and reports that honestly.
 #include "oracle/program/statements.h"
 #include "suites/adversaries/adversary.h"
+#include "suites/core/hash_log.h"
 #include "suites/faults/rewrite.h"
 
 namespace lockstep::suites::plant {
@@ -54,12 +55,17 @@ Rewritten without_modes(const oracle::Case& c) {
   return repeated(c, oracle::kSetGradEnabled, 0);
 }
 
-// What accumulates is the last backward's gradient alone.
+// What accumulates is the last backward's gradient alone. The seeds are copied as an accumulate copies them.
 Rewritten overwriting(const oracle::Case& c) {
   Rewriter r(c);
   for (auto call : c.program.calls) {
     auto args = r.arguments(call);
-    if (call.op == oracle::kAccumulate) call.op = oracle::kBackward, args.emplace_back(true);
+    if (call.op == oracle::kAccumulate) {
+      for (auto& seed : std::get<std::vector<oracle::Ref>>(args.at(1)))
+        seed = r.insert("aten::clone", {seed, oracle::None{}});
+      call.op = oracle::kBackward;
+      args.emplace_back(true);
+    }
     r.copy(call, std::move(args));
   }
   return std::move(r).finish();
@@ -81,24 +87,37 @@ constexpr const char* kTwice =
     "v0=aten::neg(x0);v1=lockstep::accumulate(t[v0],t[x1]);"
     "v2=lockstep::accumulate(t[v0],t[x1])#eb3de533";
 
+// Cases with the statement, and without memory that nobody has written: it is never the same.
+Touches states(std::string_view statement) {
+  return [statement](const oracle::Case& c) {
+    const auto& calls = c.program.calls;
+    return std::any_of(calls.begin(), calls.end(), [&](auto& call) { return call.op == statement; }) &&
+           std::none_of(calls.begin(), calls.end(), [](auto& call) { return leaves_unwritten(call.op); });
+  };
+}
+
 struct Edge {
   const char *name, *hole, *token;
+  std::string_view statement;
   Rewritten (*run)(const oracle::Case&);
 };
 constexpr Edge kEdges[] = {
-    {"local-map-result-pending", "how a result of user code is placed", kCopies, result_pending},
-    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies, gradients_pending},
-    {"hook-forgotten", "that a hook ran", kHook, without_hooks},
-    {"hook-twice", "that a hook ran once", kHook, hooks_twice},
-    {"grad-mode-forgotten", "which ops have a history", kMode, without_modes},
-    {"accumulate-overwrites", "what a gradient is added to", kTwice, overwriting},
+    {"local-map-result-pending", "how a result of user code is placed", kCopies, oracle::kLocalMap,
+     result_pending},
+    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies, oracle::kLocalMap,
+     gradients_pending},
+    {"hook-forgotten", "that a hook ran", kHook, oracle::kScaleGradient, without_hooks},
+    {"hook-twice", "that a hook ran once", kHook, oracle::kScaleGradient, hooks_twice},
+    {"grad-mode-forgotten", "which ops have a history", kMode, oracle::kSetGradEnabled, without_modes},
+    {"accumulate-overwrites", "what a gradient is added to", kTwice, oracle::kAccumulate, overwriting},
 };
 
 }  // namespace
 
 std::vector<Adversary> edges() {
   std::vector<Adversary> all;
-  for (const auto& e : kEdges) all.push_back({e.name, e.hole, {e.token}, "", any, with_program(e.run)});
+  for (const auto& e : kEdges)
+    all.push_back({e.name, e.hole, {e.token}, "edges", states(e.statement), with_program(e.run)});
   return all;
 }
 
