@@ -187,7 +187,7 @@ std::vector<int64_t> local_shape(const Spec& spec, int64_t position) {
 }
 
 bool is_flat(const Spec& spec) {
-  return ragged_dim(spec.placements()) >= 0;
+  return has_ragged(spec.placements());
 }
 
 std::vector<int64_t> local_stride(const Spec& spec, const std::vector<int64_t>& local_shape) {

@@ -110,7 +110,7 @@ void with_factories(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
-// Ops of which both is true: one_hot writes ones into zeros that it makes.
+// Ops of which both is true: one_hot writes ones into zeros that it makes, and some gradients their values.
 void with_own_factories(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const CompositeScope own;
   with_factories(op, keys, stack);
@@ -126,7 +126,8 @@ void add_composites(torch::Library& m) {
        {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
         "feature_alpha_dropout_", "alpha_dropout_", "dropout_", "value_selecting_reduction_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
-  m.impl("one_hot", torch::CppFunction::makeFromBoxedFunction<&with_own_factories>());
+  for (const auto* name : {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own_factories>());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
 
@@ -50,7 +51,7 @@ std::string unfit(const at::Tensor& tensor, const DeviceMesh& mesh) {
 std::vector<int64_t> global_shape(const at::Tensor& local, const DeviceMesh& mesh,
                                   const Placements& placements) {
   auto shape = local.sizes().vec();
-  LOCKSTEP_CHECK(std::none_of(placements.begin(), placements.end(), is_ragged), "[from_local] ", placements,
+  LOCKSTEP_CHECK(!has_ragged(placements), "[from_local] ", placements,
                  " makes locals flat, which tells nothing of the global shape; pass it");
   for (int64_t d = 0; d < mesh.ndim(); ++d)
     if (const int64_t dim = shard_dim(placements[as_size(d)]); dim >= 0) {

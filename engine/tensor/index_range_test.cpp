@@ -53,30 +53,9 @@ bool throws(F&& f) {
   return false;
 }
 
-// Every placement of every tensor of a call.
-void each_placing(const Indexed& of, const Tensors& all, const MeshInWorld& mesh,
-                  const std::function<void(const Tensors&, const std::string&)>& visit) {
-  Tensors placed;
-  std::string text = of.name;
-  const std::function<void()> extend = [&] {
-    if (placed.size() == all.size()) return visit(placed, text);
-    const auto& next = all[placed.size()];
-    for (const auto& p : placement_choices(next.dim())) {
-      const auto before = text;
-      text += concat(' ', p);
-      placed.push_back(distribute_tensor(next, mesh, {p}));
-      extend();
-      placed.pop_back();
-      text = before;
-    }
-  };
-  extend();
-}
-
 // Catches: a row that is looked up on the rank that has it, and on none where nobody has it; a table that a
 // failed call has moved or written.
 TEST(IndexRange, WhatOneDeviceRefusesIsAnErrorOnEveryPlacement) {
-  const auto mesh = init_device_mesh({3});
   for (const auto& of : calls())
     for (const int64_t bad : {int64_t{4}, int64_t{9}, int64_t{-1}, int64_t{-5}})
       for (const int64_t place : {int64_t{0}, int64_t{-1}}) {
@@ -87,11 +66,12 @@ TEST(IndexRange, WhatOneDeviceRefusesIsAnErrorOnEveryPlacement) {
         Tensors copies;
         for (const auto& t : all) copies.push_back(t.clone());
         if (!throws([&] { of.call(copies); })) continue;  // it counts from the end
-        each_placing(of, all, mesh, [&](const Tensors& t, const std::string& text) {
+        each_placing(3, placement_choices, all, [&](const Tensors& t, const std::string& text) {
           std::vector<Placements> before;
           for (const auto& x : t) before.push_back(placements(x));
-          EXPECT_TRUE(throws([&] { of.call(t); })) << text << " takes " << bad;
-          for (size_t i = 0; i < t.size(); ++i) EXPECT_EQ(placements(t[i]), before[i]) << text;
+          EXPECT_TRUE(throws([&] { of.call(t); })) << of.name << ' ' << text << " takes " << bad;
+          for (size_t i = 0; i < t.size(); ++i)
+            EXPECT_EQ(placements(t[i]), before[i]) << of.name << ' ' << text;
         });
       }
 }

@@ -8,6 +8,9 @@ namespace lockstep {
 
 // The mesh dimension that a RaggedShard cuts; -1: none does.
 int64_t ragged_dim(const Placements& placements);
+inline bool has_ragged(const Placements& placements) {
+  return ragged_dim(placements) >= 0;
+}
 // Of n indices of the dimension that a shard cuts, how many a rank holds; all of them under what cuts none.
 int64_t held(const Placement& p, int64_t n, int64_t ranks, int64_t rank);
 // The number of equal blocks that a RaggedShard cuts its rows into.

@@ -18,6 +18,7 @@ namespace lockstep::generators {
 namespace {
 
 using oracle::Arg;
+using oracle::ArgKind;
 using oracle::Call;
 using oracle::None;
 using oracle::Ref;
@@ -125,21 +126,20 @@ at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
   return results[0];
 }
 
-// How many lists the op takes, each of a tensor for each parameter, or none.
-size_t lists_of(const std::string& op) {
-  return op == "aten::_fused_sgd_" ? 3 : 5;
-}
-
 // Fused optimizers walk the memory of their lists without looking at shapes or strides: a mismatch would be a
 // wild write, not an error.
-void check_fused(const Call& call, const Lookup& lookup) {
+void check_fused(const Call& call, const Lookup& lookup, const std::vector<oracle::ArgInfo>& known) {
   const auto& parameters = std::get<std::vector<Ref>>(call.args.at(0));
-  const size_t lists = lists_of(call.op);
-  for (size_t a = 1; a < lists; ++a) {
+  const auto is_list = [&](size_t a) { return a < known.size() && known[a].kind == ArgKind::kTensorList; };
+  const auto is_steps = [&](size_t a) { return known[a].name == "state_steps"; };
+  for (size_t a = 1; a < known.size(); ++a) {
+    if (!is_list(a)) continue;
     const auto& list = std::get<std::vector<Ref>>(call.args.at(a));
-    LOCKSTEP_CHECK(list.size() == parameters.size() || (a == lists - 1 && list.empty()), "[generate] ",
-                   call.op, ": lists of different lengths");
-    for (size_t i = 0; i < list.size(); ++i) {
+    // The last list of an optimizer's state is left out where it keeps none.
+    const bool may_lack = !is_steps(a) && (!is_list(a + 1) || is_steps(a + 1));
+    LOCKSTEP_CHECK(list.size() == parameters.size() || (may_lack && list.empty()), "[generate] ", call.op,
+                   ": lists of different lengths");
+    for (size_t i = 0; i < list.size() && !is_steps(a); ++i) {
       const auto &parameter = lookup(parameters[i]), &other = lookup(list[i]);
       LOCKSTEP_CHECK(parameter.defined() && other.defined() && parameter.sizes() == other.sizes() &&
                          parameter.strides() == other.strides() &&
@@ -147,17 +147,16 @@ void check_fused(const Call& call, const Lookup& lookup) {
                      "[generate] ", call.op, ": tensors of different shapes, strides or dtypes");
     }
   }
-  // What may be left out is read as one number in float32.
-  for (size_t a = lists; a < call.args.size(); ++a)
-    if (const auto* ref = std::get_if<Ref>(&call.args[a]))
-      LOCKSTEP_CHECK(lookup(*ref).numel() == 1 && lookup(*ref).scalar_type() == c10::ScalarType::Float,
-                     "[generate] ", call.op, ": scale and flag are f32 of one element");
-  if (lists == 3) return;
-  for (const auto step : std::get<std::vector<Ref>>(call.args.at(5)))
-    LOCKSTEP_CHECK(lookup(step).numel() == 1 && lookup(step).scalar_type() == c10::ScalarType::Float,
-                   "[generate] ", call.op, ": steps are f32 of one element");
-  LOCKSTEP_CHECK(std::get<std::vector<Ref>>(call.args.at(5)).size() == parameters.size(), "[generate] ",
-                 call.op, ": a step for each parameter");
+  // Steps, scale and flag are read as one number in float32.
+  const auto check_number = [&](const Ref& ref) {
+    LOCKSTEP_CHECK(lookup(ref).numel() == 1 && lookup(ref).scalar_type() == c10::ScalarType::Float,
+                   "[generate] ", call.op, ": steps, scale and flag are f32 of one element");
+  };
+  for (size_t a = 0; a < known.size(); ++a) {
+    if (const auto* ref = std::get_if<Ref>(&call.args[a])) check_number(*ref);
+    if (is_list(a) && is_steps(a))
+      for (const auto& step : std::get<std::vector<Ref>>(call.args[a])) check_number(step);
+  }
 }
 
 // Draws nothing: random ops take what stock CUDA takes, and write zeros.
@@ -210,12 +209,13 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
                    "[generate] a hook on what has no history");
     return {};
   }
-  if (call.op.starts_with("aten::_fused_adam") || call.op == "aten::_fused_sgd_") check_fused(call, lookup);
   const auto& op = handle(call.op);
   const auto& arguments = op.schema().arguments();
   LOCKSTEP_CHECK(arguments.size() == call.args.size(), "[generate] ", call.op, " takes ", arguments.size(),
                  " arguments, got ", call.args.size());
   const auto& known = oracle::find_operator(op).args;
+  if (call.op.starts_with("aten::_fused_") && known[0].kind == ArgKind::kTensorList)
+    check_fused(call, lookup, known);
   torch::jit::Stack stack;
   stack.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)

@@ -143,7 +143,7 @@ Target replicated(const DeviceMesh& mesh) {
 }
 
 bool has_ragged(const Target& target) {
-  return ragged_dim(target.placements) >= 0;
+  return lockstep::has_ragged(target.placements);
 }
 
 bool shards(const Target& target, int64_t dim) {

@@ -82,8 +82,9 @@ class Search {
 
   // What was found is true because averages pend, and of no sum: a constant may be added to each term.
   bool of_averages() {
+    auto inputs = inputs_, outputs = outputs_;
     bool any = false;
-    for (auto* records : {&inputs_, &outputs_})
+    for (auto* records : {&inputs, &outputs})
       for (auto& record : *records) {
         if (record.spec == nullptr) continue;
         auto placements = record.spec->placements();
@@ -92,7 +93,7 @@ class Search {
         record.spec = std::make_shared<const Spec>(
             record.spec->with_placements(std::move(placements), record.spec->order()));
       }
-    return any && !is_true();
+    return any && !is_true(inputs, outputs);
   }
 
   // Whether all elements are one number.
@@ -116,7 +117,7 @@ class Search {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
-      if (ragged_dim(spec.placements()) >= 0 && meets_one_row(spec)) return true;
+      if (has_ragged(spec.placements()) && meets_one_row(spec)) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
       if (holds_one(inputs_[i])) return true;
@@ -198,7 +199,7 @@ class Search {
   }
 
   bool try_from(size_t v, size_t end) {
-    if (v == end) return is_true();
+    if (v == end) return is_true(inputs_, outputs_);
     for (const auto& candidate : varied_[v].candidates) {
       varied_[v].record->spec = candidate;
       if (try_from(v + 1, end)) return true;
@@ -206,13 +207,13 @@ class Search {
     return false;
   }
 
-  bool is_true() {
+  bool is_true(const std::vector<TensorRecord>& inputs, const std::vector<TensorRecord>& outputs) {
     q_.inputs.clear(), q_.outputs.clear(), q_.renditions.clear();
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      q_.inputs.push_back(inputs_[i].spec != nullptr ? &inputs_[i] : nullptr);
-      q_.renditions.push_back(rendition(i));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      q_.inputs.push_back(inputs[i].spec != nullptr ? &inputs[i] : nullptr);
+      q_.renditions.push_back(rendition(i, inputs[i].spec));
     }
-    for (const auto& o : outputs_) q_.outputs.push_back(o.spec != nullptr ? &o : nullptr);
+    for (const auto& o : outputs) q_.outputs.push_back(o.spec != nullptr ? &o : nullptr);
     try {
       if (!unlicensed(q_, recording_).empty()) return false;
       ask_rule(q_, recording_, shadow_);
@@ -223,11 +224,11 @@ class Search {
   }
 
   // Any terms will do: the question is asked of ordinary numbers.
-  RenditionPtr rendition(size_t i) const {
+  RenditionPtr rendition(size_t i, const SpecPtr& spec) const {
     const Window& window = q_.op.inputs[i];
     if (!window.defined()) return nullptr;
-    if (inputs_[i].spec == nullptr || !inputs_[i].spec->has_partial()) return Shadow::plain();
-    const SlicingPtr plan = slicing_of(*inputs_[i].spec);
+    if (spec == nullptr || !spec->has_partial()) return Shadow::plain();
+    const SlicingPtr plan = slicing_of(*spec);
     return shadow_.rendition(window, Tensors(as_size(plan->terms), recording_.read(window)), *plan);
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/values/as_size.h"
+#include "engine/values/ragged.h"
 #include "oracle/judge/replay.h"
 
 namespace lockstep::oracle {
@@ -98,6 +99,14 @@ at::Tensor RankRuns::part(size_t i, int64_t position) const {
   return own ? laid_out(term, plan, position, *own, i) : cut(term, plan, position);
 }
 
+bool RankRuns::flat_view() const {
+  if (!flat_view_) {
+    const SpecPtr& output = output_specs_.at(0);
+    flat_view_ = output && has_ragged(output->placements()) && keeps_order(q_.op, q_.effects);
+  }
+  return *flat_view_;
+}
+
 Tensors RankRuns::run(int64_t position) const {
   Tensors inputs;
   for (size_t i = 0; i < terms_.size(); ++i) {
@@ -113,7 +122,7 @@ Tensors RankRuns::run(int64_t position) const {
   if (mask_.defined()) inputs.push_back(cut(mask_, *output_plans_.at(1), position));
   try {
     return apply_local(q_.op, q_.effects, std::move(inputs),
-                       {input_specs_, output_specs_, position, float64_});
+                       {input_specs_, output_specs_, position, float64_, flat_view()});
   } catch (const std::exception& e) {
     const auto* c10 = dynamic_cast<const c10::Error*>(&e);
     report_mismatch_at(position, Condition::kRule, "the op is refused on the slices that it says it ran on: ",

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "oracle/judge/judge_op.h"
@@ -34,11 +35,14 @@ class RankRuns {
   // Of the rank's part of an input in its memory; none: dense.
   std::optional<at::IntArrayRef> stride(size_t i, int64_t position) const;
   at::Tensor part(size_t i, int64_t position) const;
+  // Asked once an op: of all its elements.
+  bool flat_view() const;
 
   const OpInQuestion& q_;
   std::vector<Tensors> terms_;
   at::Tensor mask_;
   bool float64_ = false;
+  mutable std::optional<bool> flat_view_;
   int64_t positions_ = 0;
   std::vector<SpecPtr> input_specs_, output_specs_;
   std::vector<SlicingPtr> input_plans_, output_plans_;

@@ -7,8 +7,8 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/values/ragged.h"
 #include "oracle/ownership/reduce.h"
+#include "oracle/plain/float64_call.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -88,39 +88,10 @@ at::Tensor embed_rows(const Tensors& inputs, const Locality& where) {
   return result;
 }
 
-bool is_cut_flat(const SpecPtr& spec) {
-  return spec && ragged_dim(spec->placements()) >= 0;
-}
-
-// Whether the op is a view that leaves all elements in their order: what is flat is then the same.
-bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
-  const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
-  if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;
-  const Tensors places{at::arange(op.inputs[0].numel(), at::kLong).view(op.inputs[0].shape)};
-  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, places);
-  const at::Tensor viewed = collect(effects, call_boxed(*op.op, stack), places)[0];
-  return viewed.reshape({-1}).equal(places[0].reshape({-1}));
-}
-
 constexpr std::array<std::string_view, 9> kSizesAtOne = {
     "aten::new_zeros",       "aten::new_ones",       "aten::new_full", "aten::new_empty",
     "aten::select_backward", "aten::slice_backward", "aten::expand",   kView,
     "aten::_unsafe_view"};
-
-// The fused optimizers read these as float, whatever dtype their parameters have.
-bool is_always_float(const ArgInfo& arg) {
-  return arg.name == "grad_scale" || arg.name == "found_inf";
-}
-
-Stack widened(const Operator& op, Stack stack) {
-  for (size_t i = 0; i < stack.size(); ++i) {
-    if (op.args[i].kind == ArgKind::kDtype && stack[i].isInt() &&
-        c10::isFloatingType(stack[i].toScalarType()))
-      stack[i] = at::kDouble;
-    if (is_always_float(op.args[i]) && stack[i].isTensor()) stack[i] = stack[i].toTensor().to(at::kFloat);
-  }
-  return stack;
-}
 
 }  // namespace
 
@@ -149,6 +120,15 @@ std::vector<Effect> effects(const RecordedOp& op) {
   return list;
 }
 
+bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
+  const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
+  if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;
+  const Tensors places{at::arange(op.inputs[0].numel(), at::kLong).view(op.inputs[0].shape)};
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, places);
+  const at::Tensor viewed = collect(effects, call_boxed(*op.op, stack), places)[0];
+  return viewed.reshape({-1}).equal(places[0].reshape({-1}));
+}
+
 Tensors writable(const RecordedOp& op, Tensors inputs) {
   for (const size_t w : op.written) {
     const at::Tensor old = inputs[w];
@@ -168,7 +148,7 @@ Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors 
 
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
-  Stack stack = widened(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
+  Stack stack = in_float64(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 
@@ -212,8 +192,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   const std::string_view name = stem(op.op->name);
   const SpecPtr& output = where.outputs.at(0);
-  if (is_cut_flat(output) && keeps_order(op, effects))
-    return {inputs[0].reshape(local_shape(*output, where.position))};
+  if (where.flat_view) return {inputs[0].reshape(local_shape(*output, where.position))};
   // A dimension that is cut to one element is none of size 1.
   if (name == "aten::squeeze" || name == "aten::squeeze_")
     return {inputs[0].reshape(local_shape(*output, where.position))};
@@ -224,7 +203,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
-  if (where.float64) stack = widened(*op.op, std::move(stack));
+  if (where.float64) stack = in_float64(*op.op, std::move(stack));
   check_lists(op, inputs);
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }

@@ -21,6 +21,9 @@ struct Effect {
 };
 std::vector<Effect> effects(const RecordedOp& op);
 
+// Whether the op is a view that leaves all elements in their order: what is flat is then the same.
+bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects);
+
 using Tensors = std::vector<at::Tensor>;
 
 // In-place ops write to what they are given: copies of it, one for all inputs that are one tensor.
@@ -40,7 +43,8 @@ struct Locality {
   const std::vector<SpecPtr>& inputs;   // null: undefined, or a plain tensor
   const std::vector<SpecPtr>& outputs;  // of the effects
   int64_t position = 0;
-  bool float64 = false;  // as apply_f64
+  bool float64 = false;    // as apply_f64
+  bool flat_view = false;  // it keeps_order, and output 0 is cut flat
 };
 Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs,
                     const Locality& where);

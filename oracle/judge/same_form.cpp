@@ -29,25 +29,13 @@ bool is_clone(const RecordedOp& made, const RecordedOp& copy) {
          copy.inputs[1].dtype == copy.inputs[0].dtype;
 }
 
-TimelineEntry clone_of(const TimelineEntry& copy) {
-  TimelineEntry clone;
-  clone.op = kClone;
+// What a clone reads, in a timeline's form or a recording's; how each says what it makes is its own.
+template <class Form>
+Form clone_of(const Form& copy) {
+  Form clone;
   clone.args = {c10::IValue(), c10::IValue()};
   clone.tensors_per_arg = {1, -1};
   clone.inputs = {copy.inputs[1]};
-  clone.outputs = {copy.outputs[0]};
-  clone.aliases = {-1};
-  return clone;
-}
-
-RecordedOp clone_of(const RecordedOp& copy) {
-  RecordedOp clone;
-  clone.op = &find_operator(kClone);
-  clone.args = {c10::IValue(), c10::IValue()};
-  clone.tensors_per_arg = {1, -1};
-  clone.inputs = {copy.inputs[1]};
-  clone.results = {effects(copy).at(0).window};
-  clone.inner = true;
   return clone;
 }
 
@@ -60,7 +48,10 @@ Timeline in_one_form(const Timeline& timeline) {
     while (made > 0 && result[made - 1].op == kRedistribute) --made;
     if (made > 0 && is_clone(result[made - 1], entry)) {
       result.erase(result.begin() + static_cast<ptrdiff_t>(made) - 1);
-      result.push_back(clone_of(entry));
+      TimelineEntry& clone = result.emplace_back(clone_of(entry));
+      clone.op = kClone;
+      clone.outputs = {entry.outputs[0]};
+      clone.aliases = {-1};
       continue;
     }
     TimelineEntry& same = result.emplace_back(entry);
@@ -77,8 +68,16 @@ std::vector<const RecordedOp*> in_one_form(const std::vector<RecordedOp>& ops, s
   std::vector<const RecordedOp*> result;
   for (const RecordedOp& op : ops) {
     const bool joined = !result.empty() && result.back() != nullptr && is_clone(*result.back(), op);
-    if (joined) result.back() = nullptr;
-    result.push_back(joined ? &made.emplace_back(clone_of(op)) : &op);
+    if (!joined) {
+      result.push_back(&op);
+      continue;
+    }
+    RecordedOp& clone = made.emplace_back(clone_of(op));
+    clone.op = &find_operator(kClone);
+    clone.results = {effects(op).at(0).window};
+    clone.inner = true;
+    result.back() = nullptr;
+    result.push_back(&clone);
   }
   return result;
 }

@@ -11,8 +11,10 @@
 
 #include "engine/values/error.h"
 #include "oracle/judge/bound.h"
+#include "oracle/judge/families.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/plain/float64_call.h"
 #include "oracle/program/values.h"
 #include "oracle/random/random_simulation.h"
 
@@ -20,7 +22,8 @@ namespace lockstep::oracle {
 namespace {
 
 constexpr int kDisturbances = 6;
-constexpr double kSafety = 8;  // a few samples do not meet the worst of all signs
+constexpr uint64_t kFlips = 5;  // of signs that fall together in half the cases
+constexpr double kSafety = 8;   // a few samples do not meet the worst of all signs
 
 bool is_double(const at::Tensor& t) {
   return t.defined() && t.scalar_type() == at::kDouble;
@@ -34,6 +37,19 @@ uint64_t widened_bits(uint64_t bits, c10::ScalarType dtype) {
   const auto wide = word.to(at::kDouble);
   std::memcpy(&bits, wide.const_data_ptr(), sizeof bits);
   return bits;
+}
+
+// Whether some op reads it as float, whatever its other operands are.
+bool is_always_float(const Program& program, int64_t input) {
+  for (const auto& call : program.calls) {
+    if (is_own(call.op)) continue;
+    const auto& known = find_operator(call.op).args;
+    for (size_t a = 0; a < call.args.size(); ++a)
+      if (const auto* ref = std::get_if<Ref>(&call.args[a]);
+          ref != nullptr && ref->id == input && oracle::is_always_float(known[a]))
+        return true;
+  }
+  return false;
 }
 
 void widen(Input& input) {
@@ -170,6 +186,55 @@ std::vector<at::Tensor> disturbed(const Runs& runs, const std::vector<std::vecto
   return runs.run({change, &recording});
 }
 
+// ---- the signs of zeros ----
+
+// Whether the sign of a zero of its result is up to the order of its terms, or to where an element lies.
+bool chooses_sign(const Operator& op) {
+  const auto* family = find_family(op.name);
+  if (family != nullptr && (family->zero_sign || !is_pointwise(op))) return true;
+  const auto key = family_key(op.name);
+  return key == "amax" || key == "amin" || key == "max" || key == "min";
+}
+
+// The greater of 0 and -0 is either.
+bool folds_by_choice(const Placement& p) {
+  return is_partial(p, ReduceOp::kMin) || is_partial(p, ReduceOp::kMax);
+}
+
+void flip_zeros(const at::Tensor& value, std::mt19937_64& random) {
+  const at::DisableRecordFunctionGuard unseen;
+  auto factor = at::ones(value.sizes(), at::kDouble);
+  auto* f = factor.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < factor.numel(); ++i)
+    if ((random() & 1) != 0) f[i] = -1;
+  value.mul_(at::where(at::eq(value, 0), factor, at::ones({}, at::kDouble)));
+}
+
+// Zeros of either sign where an op chooses, and in all that is computed after it, or beside what pends: it
+// may be computed of terms, and -0 * 3 + -0 * -1 is 0, while -0 * (3 - 1) is -0.
+std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  bool open = false;
+  each_target(runs.of(), [&](const Target& target) { open |= has_partial(target); });
+  Recording recording;
+  recording.done = [&](const RecordedOp& op) {
+    if (op.op->random) return;
+    open = open || chooses_sign(*op.op);
+    if (!open) return;
+    for (const auto& e : effects(op))
+      if (e.window.defined() && e.window.dtype == at::kDouble && (e.input < 0 || e.written))
+        flip_zeros(tensor_in(e.window.storage, e.window), random);
+  };
+  const auto change = [&](std::vector<at::Tensor>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto& placed = runs.of().placements[i].placements;
+      if (is_double(inputs[i]) && std::any_of(placed.begin(), placed.end(), folds_by_choice))
+        flip_zeros(inputs[i], random);
+    }
+  };
+  return runs.run({change, &recording});
+}
+
 at::Tensor distance(const at::Tensor& a, const at::Tensor& b) {
   const auto d = at::sub(a, b).abs();
   const auto both_nan = at::logical_and(at::isnan(a), at::isnan(b));
@@ -237,7 +302,8 @@ std::vector<Change> changes_of(const Runs& runs) {
 
 Case float64_twin(const Case& c) {
   Case twin = c;
-  for (auto& input : twin.program.inputs) widen(input);
+  for (size_t i = 0; i < twin.program.inputs.size(); ++i)
+    if (!is_always_float(c.program, static_cast<int64_t>(i))) widen(twin.program.inputs[i]);
   for (auto& call : twin.program.calls) {
     LOCKSTEP_CHECK(call.op != "aten::view.dtype", "[twin] ", call.op,
                    " reads bits, which are others in float64");
@@ -273,6 +339,19 @@ Reach reach_of(const Case& c, const std::vector<at::Tensor>& plain) {
     }
   }
   return result;
+}
+
+std::vector<at::Tensor> open_signs(const Case& c, const std::vector<at::Tensor>& plain) {
+  const Runs runs(c, plain);
+  const auto answers = runs.run();
+  std::vector<at::Tensor> open;
+  for (const auto& a : answers) open.push_back(is_double(a) ? at::zeros(a.sizes(), at::kBool) : at::Tensor());
+  for (uint64_t k = 0; k < kFlips; ++k) {
+    const auto values = with_other_signs(runs, k);
+    for (size_t v = 0; v < values.size(); ++v)
+      if (open[v].defined()) open[v].logical_or_(at::ne(at::signbit(values[v]), at::signbit(answers[v])));
+  }
+  return open;
 }
 
 std::vector<bool> blind_spots(const Case& c, const std::vector<at::Tensor>& plain, const Reach& reach) {

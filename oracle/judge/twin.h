@@ -28,6 +28,10 @@ struct Reach {
 // @param plain the plain run's values. In the roundings of the coarsest floating dtype among them.
 Reach reach_of(const Case& c, const std::vector<at::Tensor>& plain);
 
+// For each value, the elements whose sign, where they are zeros, is up to the order of terms; undefined where
+// nothing floats.
+std::vector<at::Tensor> open_signs(const Case& c, const std::vector<at::Tensor>& plain);
+
 // For each value: an input part that one rank may hold could be lost, counted twice, or averaged where it is
 // summed, and the value would change, but stay within its reach. @pre c is its own float64 twin
 std::vector<bool> blind_spots(const Case& c, const std::vector<at::Tensor>& plain, const Reach& reach);

@@ -12,6 +12,7 @@
 
 #include "engine/values/error.h"
 #include "oracle/plain/crossings.h"
+#include "oracle/plain/float64_call.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "oracle/program/values.h"
@@ -232,13 +233,6 @@ at::Tensor wide(const at::Tensor& t) {
   return is_float(t) ? t.to(at::kDouble) : t;
 }
 
-void widen_dtypes(const Operator& op, Stack& stack) {
-  for (size_t i = 0; i < stack.size(); ++i) {
-    if (op.args[i].kind != ArgKind::kDtype || !stack[i].isInt()) continue;
-    if (c10::isFloatingType(stack[i].toScalarType())) stack[i] = at::kDouble;
-  }
-}
-
 // A conversion: in double it may convert nothing and return its operand, but where the plain run made a new
 // tensor the results are one too.
 Tensors widened_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
@@ -326,7 +320,7 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   const Placing placing = on_one_device(c.mesh);
   Interpreter interpreter(c.program, std::move(inputs), placing);
   return interpreter.run([&](const Operator& op, Stack& stack) {
-    widen_dtypes(op, stack);
+    stack = in_float64(op, std::move(stack));
     return op.random ? random_call(op, stack, interpreter.values(), plain)
                      : widened_call(op, stack, interpreter.values(), plain);
   });

@@ -8,6 +8,7 @@
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "suites/adversaries/adversary.h"
+#include "suites/core/hash_log.h"
 #include "suites/core/suite.h"
 #include "suites/engines/lockstep_engine.h"
 
@@ -97,6 +98,26 @@ std::string name_of(const testing::TestParamInfo<size_t>& info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Each, Meets, testing::Range(size_t{0}, adversaries().size()), name_of);
+
+// Catches: what an earlier run leaves behind for a later one in its process, a decision among it; and a
+// difference that is none, by which each adversary acts in every case.
+TEST(Adversaries, ACaseRunTwiceComesToOneResult) {
+  const auto& suite = find_suite("edges");
+  int run = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    for (int64_t index = 0; index < 100; ++index) {
+      const auto c = suite.generate(seed, index);
+      const auto& calls = c.program.calls;
+      if (std::any_of(calls.begin(), calls.end(), [](auto& call) { return leaves_unwritten(call.op); }))
+        continue;
+      LockstepEngine engine;
+      const auto first = result_of(engine, c), second = result_of(engine, c);
+      ASSERT_EQ(first.has_value(), second.has_value()) << oracle::to_token(c);
+      EXPECT_FALSE(first && differ(*first, *second)) << oracle::to_token(c);
+      run += first.has_value();
+    }
+  EXPECT_GT(run, 350);
+}
 
 // Catches: two adversaries of one name, of which a report would show one.
 TEST(Adversaries, HaveNamesOfTheirOwn) {

@@ -2,6 +2,7 @@
 #include "suites/adversaries/adversary.h"
 
 #include "engine/values/digest.h"
+#include "suites/core/hash_log.h"
 
 namespace lockstep::suites {
 namespace {
@@ -15,14 +16,21 @@ bool differ(const EngineValue& a, const EngineValue& b) {
   return false;
 }
 
-bool differ(const TensorRecord& a, const TensorRecord& b) {
-  return (a.spec == nullptr) != (b.spec == nullptr) || a.digests != b.digests || a.strides != b.strides;
+// @param means of the digests: something.
+bool differ(const TensorRecord& a, const TensorRecord& b, bool means) {
+  return (a.spec == nullptr) != (b.spec == nullptr) || a.strides != b.strides ||
+         (means && a.digests != b.digests);
 }
 
-bool differ(const std::vector<TensorRecord>& a, const std::vector<TensorRecord>& b) {
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i)
-    if (differ(a[i], b[i])) return true;
-  return a.size() != b.size();
+bool differ(const TimelineEntry& a, const TimelineEntry& b) {
+  if (a.op != b.op || a.args.size() != b.args.size() || a.inputs.size() != b.inputs.size() ||
+      a.outputs.size() != b.outputs.size())
+    return true;
+  for (size_t i = 0; i < a.inputs.size(); ++i)
+    if (differ(a.inputs[i], b.inputs[i], is_read(a, i))) return true;
+  for (size_t i = 0; i < a.outputs.size(); ++i)
+    if (differ(a.outputs[i], b.outputs[i], !leaves_unwritten(a.op))) return true;
+  return false;
 }
 
 }  // namespace
@@ -43,10 +51,7 @@ bool differ(const EngineResult& a, const EngineResult& b) {
     if (differ(a.values[i], b.values[i])) return true;
   if (a.timeline.size() != b.timeline.size()) return true;
   for (size_t k = 0; k < a.timeline.size(); ++k)
-    if (differ(a.timeline[k].inputs, b.timeline[k].inputs) ||
-        differ(a.timeline[k].outputs, b.timeline[k].outputs) ||
-        a.timeline[k].args.size() != b.timeline[k].args.size())
-      return true;
+    if (differ(a.timeline[k], b.timeline[k])) return true;
   return false;
 }
 

@@ -3,6 +3,7 @@
 // modes and gradients that add up. Each runs another Program than it was given, and reports that honestly.
 #include "oracle/program/statements.h"
 #include "suites/adversaries/adversary.h"
+#include "suites/core/hash_log.h"
 #include "suites/faults/rewrite.h"
 
 namespace lockstep::suites::plant {
@@ -10,42 +11,30 @@ namespace {
 
 using oracle::Target;
 
-// local_map's arguments: "op", its arguments, for each operand @in,@gradient, @out, [shape].
-struct Targets {
-  std::vector<Target*> gradients;
-  Target* out = nullptr;
-};
+enum class Of { kGradients, kResult };
 
-Targets targets_of(std::vector<oracle::Arg>& args) {
-  std::vector<Target*> all;
-  for (auto& arg : args)
-    if (auto* target = std::get_if<Target>(&arg)) all.push_back(target);
-  Targets found;
-  for (size_t i = 1; i + 1 < all.size(); i += 2) found.gradients.push_back(all[i]);
-  found.out = all.back();
-  return found;
-}
-
-template <void (*change)(Targets)>
-Rewritten mapped(const oracle::Case& c) {
+// A local_map's targets are, for each operand, @in and @gradient, then @out.
+Rewritten called_pending(const oracle::Case& c, Of what) {
   Rewriter r(c);
   for (const auto& call : c.program.calls) {
     auto args = r.arguments(call);
-    if (call.op == oracle::kLocalMap) change(targets_of(args));
+    std::vector<Target*> targets;
+    for (auto& arg : args)
+      if (auto* target = std::get_if<Target>(&arg); call.op == oracle::kLocalMap && target != nullptr)
+        targets.push_back(target);
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (what == Of::kGradients ? i % 2 == 1 : i + 1 == targets.size())
+        for (auto& p : targets[i]->placements)
+          if (is_replicate(p)) p = Partial{};
     r.copy(call, std::move(args));
   }
   return std::move(r).finish();
 }
-
-void called_pending(Target& target) {
-  for (auto& p : target.placements)
-    if (is_replicate(p)) p = Partial{};
+Rewritten result_pending(const oracle::Case& c) {
+  return called_pending(c, Of::kResult);
 }
-void result_pending(Targets t) {
-  called_pending(*t.out);
-}
-void gradients_pending(Targets t) {
-  for (auto* gradient : t.gradients) called_pending(*gradient);
+Rewritten gradients_pending(const oracle::Case& c) {
+  return called_pending(c, Of::kGradients);
 }
 
 // ---- statements that have no effect, or one too many ----
@@ -66,12 +55,17 @@ Rewritten without_modes(const oracle::Case& c) {
   return repeated(c, oracle::kSetGradEnabled, 0);
 }
 
-// What accumulates is the last backward's gradient alone.
+// What accumulates is the last backward's gradient alone. The seeds are copied as an accumulate copies them.
 Rewritten overwriting(const oracle::Case& c) {
   Rewriter r(c);
   for (auto call : c.program.calls) {
     auto args = r.arguments(call);
-    if (call.op == oracle::kAccumulate) call.op = oracle::kBackward, args.emplace_back(true);
+    if (call.op == oracle::kAccumulate) {
+      for (auto& seed : std::get<std::vector<oracle::Ref>>(args.at(1)))
+        seed = r.insert("aten::clone", {seed, oracle::None{}});
+      call.op = oracle::kBackward;
+      args.emplace_back(true);
+    }
     r.copy(call, std::move(args));
   }
   return std::move(r).finish();
@@ -93,25 +87,37 @@ constexpr const char* kTwice =
     "v0=aten::neg(x0);v1=lockstep::accumulate(t[v0],t[x1]);"
     "v2=lockstep::accumulate(t[v0],t[x1])#eb3de533";
 
+// Cases with the statement, and without memory that nobody has written: it is never the same.
+Touches states(std::string_view statement) {
+  return [statement](const oracle::Case& c) {
+    const auto& calls = c.program.calls;
+    return std::any_of(calls.begin(), calls.end(), [&](auto& call) { return call.op == statement; }) &&
+           std::none_of(calls.begin(), calls.end(), [](auto& call) { return leaves_unwritten(call.op); });
+  };
+}
+
 struct Edge {
   const char *name, *hole, *token;
+  std::string_view statement;
   Rewritten (*run)(const oracle::Case&);
 };
 constexpr Edge kEdges[] = {
-    {"local-map-result-pending", "how a result of user code is placed", kCopies, mapped<result_pending>},
-    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies,
-     mapped<gradients_pending>},
-    {"hook-forgotten", "that a hook ran", kHook, without_hooks},
-    {"hook-twice", "that a hook ran once", kHook, hooks_twice},
-    {"grad-mode-forgotten", "which ops have a history", kMode, without_modes},
-    {"accumulate-overwrites", "what a gradient is added to", kTwice, overwriting},
+    {"local-map-result-pending", "how a result of user code is placed", kCopies, oracle::kLocalMap,
+     result_pending},
+    {"local-map-gradient-pending", "how a gradient of user code is placed", kCopies, oracle::kLocalMap,
+     gradients_pending},
+    {"hook-forgotten", "that a hook ran", kHook, oracle::kScaleGradient, without_hooks},
+    {"hook-twice", "that a hook ran once", kHook, oracle::kScaleGradient, hooks_twice},
+    {"grad-mode-forgotten", "which ops have a history", kMode, oracle::kSetGradEnabled, without_modes},
+    {"accumulate-overwrites", "what a gradient is added to", kTwice, oracle::kAccumulate, overwriting},
 };
 
 }  // namespace
 
 std::vector<Adversary> edges() {
   std::vector<Adversary> all;
-  for (const auto& e : kEdges) all.push_back({e.name, e.hole, {e.token}, "", any, with_program(e.run)});
+  for (const auto& e : kEdges)
+    all.push_back({e.name, e.hole, {e.token}, "edges", states(e.statement), with_program(e.run)});
   return all;
 }
 

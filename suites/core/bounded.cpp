@@ -46,6 +46,27 @@ struct Side {
         at::logical_or(at::eq(global, wide), at::logical_and(at::isnan(global), at::isnan(wide))));
   }
 
+  // Zeros of the other sign than the plain answer's. In the fast lane kernels choose it by shape.
+  at::Tensor other_zeros(size_t v, const at::Tensor& global) const {
+    const auto wide = plain[v].to(at::kDouble);
+    if (c.numerics == Lane::kFast) return at::zeros(wide.sizes(), at::kBool);
+    return at::logical_and(at::logical_and(at::eq(global, 0), at::eq(wide, 0)),
+                           at::ne(at::signbit(global), at::signbit(wide)));
+  }
+
+  // The sign of a zero is no matter of distance: the terms give it in any order, or it is not known.
+  Bounded judge_zeros(size_t v, const at::Tensor& global, const std::string& name) const {
+    const auto other = other_zeros(v, global);
+    if (!other.any().item<bool>()) return {};
+    const auto open = oracle::open_signs(c, plain)[v];
+    const auto wrong = at::logical_and(other, at::logical_not(open)).reshape({-1}).to(at::kByte);
+    if (!wrong.any().item<bool>()) return {std::nullopt, "the sign of a zero", name};
+    return {{{v, concat(name, " of ", oracle::to_token(c), ": element ", wrong.argmax().item<int64_t>(),
+                        " (row-major) is a zero of the other sign, whatever the order of its terms")}},
+            "",
+            ""};
+  }
+
   // Where no number came out, and terms of all ranks, as great as the answer, have a sum that is none: on the
   // way to an average it overflows, though its end does not.
   at::Tensor may_overflow(size_t v, const at::Tensor& global) const {
@@ -74,7 +95,7 @@ struct Side {
     if (outside.any().item<bool>()) return {{{v, worst(name, distance, expected, outside)}}, "", ""};
     if (at::logical_and(open, at::logical_not(known)).any().item<bool>())
       return {std::nullopt, "no bound", name};
-    return {};
+    return judge_zeros(v, global, name);
   }
 
   std::string worst(const std::string& name, const at::Tensor& distance, const oracle::Reach::Value& expected,

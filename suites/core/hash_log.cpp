@@ -31,12 +31,6 @@ bool is_one_of(const std::string_view (&names)[N], const std::string& op) {
   return std::find(std::begin(names), std::end(names), oracle::stem(op)) != std::end(names);
 }
 
-// Whether the value of a tensor means something: not what an op overwrites, not what it left unwritten.
-bool is_read(const TimelineEntry& entry, size_t input) {
-  return !is_one_of(kOverwrite, entry.op) || std::find(entry.aliases.begin(), entry.aliases.end(),
-                                                       static_cast<int64_t>(input)) == entry.aliases.end();
-}
-
 nlohmann::json inputs_of(const TimelineEntry& entry, size_t rank) {
   auto list = nlohmann::json::array();
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
@@ -49,7 +43,7 @@ nlohmann::json inputs_of(const TimelineEntry& entry, size_t rank) {
 nlohmann::json outputs_of(const TimelineEntry& entry, size_t rank) {
   auto list = nlohmann::json::array();
   for (const auto& tensor : entry.outputs)
-    list.push_back(rank < tensor.digests.size() && !is_one_of(kEmpty, entry.op)
+    list.push_back(rank < tensor.digests.size() && !leaves_unwritten(entry.op)
                        ? nlohmann::json(hex(tensor.digests[rank]))
                        : nullptr);
   return list;
@@ -63,6 +57,14 @@ size_t ranks_of(const TimelineEntry& entry) {
 }
 
 }  // namespace
+
+bool leaves_unwritten(const std::string& op) {
+  return is_one_of(kEmpty, op);
+}
+bool is_read(const TimelineEntry& entry, size_t input) {
+  return !is_one_of(kOverwrite, entry.op) || std::find(entry.aliases.begin(), entry.aliases.end(),
+                                                       static_cast<int64_t>(input)) == entry.aliases.end();
+}
 
 HashLog::HashLog(std::string path) : path_(std::move(path)), file_(nullptr, std::fclose) {
   LOCKSTEP_CHECK(!dashboard::is_database(path_), "[hashes] ", path_,

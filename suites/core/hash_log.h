@@ -9,6 +9,11 @@
 
 namespace lockstep::suites {
 
+// Whether the results are memory that nobody has written: two runs in one process find other digests there,
+// and so in an input that is overwritten and not read. Runs in processes of their own may find the same.
+bool leaves_unwritten(const std::string& op);
+bool is_read(const TimelineEntry& entry, size_t input);
+
 // One JSON object for each step, entry and rank: {"step","seq","op","rank","phase","inputs","outputs"};
 // `phase` is "implicit" for redistributions that the engine inserted. A value that means nothing is null:
 // what an op overwrites without reading it, what `empty` gives. Every member throws Error if the file cannot

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "engine/values/ragged.h"
 #include "oracle/program/statements.h"
 #include "suites/faults/tables.h"
 
@@ -98,7 +99,7 @@ void flat_slice_late(const oracle::Case&, EngineResult& result) {
   for (auto& v : result.values) {
     if (!v.defined()) continue;
     const auto& placements = v.spec->placements();
-    if (std::none_of(placements.begin(), placements.end(), is_ragged)) continue;
+    if (!has_ragged(placements)) continue;
     for (auto& local : v.locals) local = local.roll(-1);
   }
 }
