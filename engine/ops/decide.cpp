@@ -355,6 +355,8 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
       from.push_back(i);
       mine.specs.push_back(operands.specs[i]);
       mine.metas.push_back(operands.metas[i]);
+      // Elements of one element would else have it cut as they are, and take it from the others' ranks.
+      mine.metas.back().constant |= !list;
       mine.mutated.push_back(operands.mutated[i]);
       mine.arg.push_back(operands.arg[i]);
     }

@@ -21,6 +21,7 @@ using oracle::Target;
 using oracle::ValueKind;
 using oracle::Values;
 
+constexpr int64_t kMostGrowth = 64;  // how many times as large as an input a result may be
 constexpr c10::ScalarType kByBit[] = {
     c10::ScalarType::Double, c10::ScalarType::Float, c10::ScalarType::BFloat16, c10::ScalarType::Half,
     c10::ScalarType::Long,   c10::ScalarType::Bool,  c10::ScalarType::Int,      c10::ScalarType::Short,
@@ -248,6 +249,13 @@ bool Builder::bounded(const std::vector<at::Tensor>& tensors, const Growth& grow
   return true;
 }
 
+// An outer product of many terms with themselves would be judged for minutes.
+bool Builder::small(const std::vector<at::Tensor>& tensors) const {
+  return std::all_of(tensors.begin(), tensors.end(), [this](const at::Tensor& t) {
+    return !t.defined() || t.numel() <= kMostGrowth * settings_.max_numel;
+  });
+}
+
 std::optional<std::vector<at::Tensor>> Builder::tried_varied(oracle::Call& call) {
   const bool is_aten = call.op.starts_with("aten::");
   if (!is_aten || settings_.varied == 0 || !random_.chance(settings_.varied)) return std::nullopt;
@@ -296,6 +304,7 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
     const auto as_made = made.args;
     const auto tensors = tried(made);
     if (!bounded(tensors, growth)) return refused("magnitude");
+    if (!small(tensors)) return refused("size");
     made.results = std::ssize(tensors);
     if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
     record(made, tensors, growth, saves || made.args != as_made);

@@ -185,6 +185,7 @@ class Builder {
   // The value where it lacks what is needed, `refused` times of 100; and from then on whatever it is.
   std::optional<oracle::Ref> misplaced(oracle::Ref ref, const Needs& needs);
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
+  bool small(const std::vector<at::Tensor>& tensors) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
                        Growth& growth);
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;

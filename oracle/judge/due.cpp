@@ -16,7 +16,8 @@
 namespace lockstep::oracle {
 namespace {
 
-constexpr size_t kMost = 4000;  // combinations
+constexpr size_t kMost = 4000;     // combinations
+constexpr int64_t kFewFlags = 16;  // of so many it may be by chance that they are the same, or lie alike
 
 class Search {
  public:
@@ -107,7 +108,8 @@ class Search {
   // everything or nothing.
   bool by_chance() const {
     for (const Effect& e : q_.effects) {
-      if (e.window.defined() && e.window.numel() <= 1) return true;
+      if (e.window.defined() && e.window.numel() <= (e.window.dtype == at::kBool ? kFewFlags : 1))
+        return true;
       if (!e.written) continue;
       const at::Tensor after = recording_.read(e.window);
       if (is_constant(after) || same_bits(recording_.read(q_.op.inputs[as_size(e.input)]), after))
@@ -117,7 +119,7 @@ class Search {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!stays_[i] || inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
-      if (has_ragged(spec.placements()) && meets_one_row(spec)) return true;
+      if (has_ragged(spec.placements()) && (meets_one_row(spec) || is_thin(spec))) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
       if (holds_one(inputs_[i])) return true;
@@ -125,14 +127,29 @@ class Search {
     return false;
   }
 
-  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it.
+  // Whether no rank has more elements.
+  static bool has_at_most(const Slicing& plan, int64_t elements) {
+    return std::all_of(plan.shapes.begin(), plan.shapes.end(),
+                       [=](const auto& shape) { return c10::multiply_integers(shape) <= elements; });
+  }
+
+  // Whether a Shard leaves no rank more than one of a dimension: its order in memory then says nothing.
+  static bool is_thin(const Spec& spec) {
+    for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
+      const int64_t cut = shard_dim(spec.placements()[as_size(d)]);
+      if (cut >= 0 && spec.shape()[as_size(cut)] <= spec.mesh().size(d)) return true;
+    }
+    return false;
+  }
+
+  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it, or more
+  // than one element of that.
   bool meets_one_row(const Spec& spec) const {
     const SlicingPtr plan = slicing_of(spec);
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
       if (other.spec == nullptr || other.spec->shape() == spec.shape()) return false;
-      const int64_t row = c10::multiply_integers(other.spec->shape());
-      return std::all_of(plan->shapes.begin(), plan->shapes.end(),
-                         [&](const auto& shape) { return c10::multiply_integers(shape) <= row; });
+      return has_at_most(*plan, c10::multiply_integers(other.spec->shape())) ||
+             (has_ragged(other.spec->placements()) && has_at_most(*slicing_of(*other.spec), 1));
     });
   }
 

@@ -9,10 +9,12 @@
 namespace lockstep::rules {
 namespace {
 
-// The placement of input i where output dimension `dim` of `ndim` is sharded: broadcast inputs stay whole.
+// The placement of input i where output dimension `dim` of `ndim` is sharded: broadcast inputs stay whole,
+// and of one element what must stay is broadcast, if to nothing.
 Placement aligned(const TensorMeta& input, int64_t dim, int64_t ndim, int64_t extent) {
   const int64_t own = dim - (ndim - input.ndim());
   if (own < 0 || input.shape[static_cast<size_t>(own)] != extent) return Replicate{};
+  if (input.constant && extent == 1) return Replicate{};
   return Shard{own};
 }
 
@@ -29,14 +31,14 @@ bool changes_dtype(const OpCall& call) {
 }
 
 // mul and div: a Partial passes if scaled by a positive constant, `scalar` in a foreach op; not if it is
-// rounded.
+// rounded. Integers wrap around, and so do their sums.
 Rows scaled(const OpCall& call) {
   auto rows = pointwise(call);
   const auto* factor = call.args.find("other");
   if (factor == nullptr) factor = call.args.find("scalar");
   const bool constant = call.inputs.size() == 1 && factor != nullptr && positive(*factor) &&
                         call.args.find("rounding_mode") == nullptr;
-  if (!constant || changes_dtype(call) || !c10::isFloatingType(call.outputs[0].dtype)) return rows;
+  if (!constant || changes_dtype(call)) return rows;
   add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
 }

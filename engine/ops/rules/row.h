@@ -39,7 +39,7 @@ struct Row {
 struct TensorMeta {
   bool defined = false;
   bool plain = false;     // a plain tensor of one element; counts as Replicate
-  bool constant = false;  // zeros that autograd made; must stay Replicate
+  bool constant = false;  // must be Replicate: zeros that autograd made, or what elements of a list share
   std::vector<int64_t> shape, stride;
   c10::ScalarType dtype = c10::ScalarType::Float;
   int64_t offset = 0;  // of a view, in elements, from its input's
