@@ -267,7 +267,7 @@ constexpr SuiteCases kSuites[] = {
     {"gradient",
      [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},
     {"random", [](Random random, uint64_t index) { return random_suite_case(random, index); }, 16},
-    {"program", [](Random random, uint64_t) { return program_case(random, {.backward = 55, .refused = 3}); },
+    {"program", [](Random random, uint64_t) { return program_case(random, {.backward = 55, .refused = 5}); },
      6},
     {"metamorphic",
      [](Random random, uint64_t) { return program_case(random, {.backward = 55, .exact_terms = true}); }},

@@ -396,7 +396,9 @@ bool Builder::has_seen_ragged() const {
 
 std::optional<Ref> Builder::misplaced(Ref ref, const Needs& needs) {
   if (misplaced_) return ref;
-  if (settings_.refused == 0 || !random_.chance(settings_.refused)) return std::nullopt;
+  // Fewer calls view than write; those that mind flat locals alone run on many of them.
+  const bool is_view = !needs.whole.empty() && !needs.no_partial;
+  if (settings_.refused == 0 || !random_.chance(settings_.refused * (is_view ? 3 : 1))) return std::nullopt;
   const auto target =
       draw_misplaced(random_, settings_.mesh, shape(ref), dtype(ref), settings_.placements, needs);
   if (!target) return std::nullopt;

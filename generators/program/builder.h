@@ -48,9 +48,10 @@ struct Settings {
   bool strided = true;  // inputs in another memory order
   int64_t max_numel = 256;
   int64_t max_inputs = 8;
-  int64_t terms = 0;    // above 0: the size of one dimension of each fresh input whose shape is free
-  int64_t varied = 0;   // of calls, in percent: one argument other than its maker gave (vary.h)
-  int64_t refused = 0;  // of views and in-place calls, in percent: where the op must be refused (misplaced.h)
+  int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free
+  int64_t varied = 0;  // of calls, in percent: one argument other than its maker gave (vary.h)
+  int64_t refused =
+      0;  // of in-place calls, in percent, and of views thrice that: must be refused (misplaced.h)
 };
 
 // What an op wants of an operand. A size of -1 is free.

@@ -63,15 +63,18 @@ std::optional<Target> draw_misplaced(Random& random, const DeviceMesh& mesh, con
   std::vector<int64_t> several;
   for (int64_t d = 0; d < mesh.ndim(); ++d)
     if (mesh.size(d) > 1) several.push_back(d);
-  const auto list = lacks(dtype, kinds, needs);
+  auto list = lacks(dtype, kinds, needs);
   if (several.empty() || list.empty()) return std::nullopt;
-  const auto d = random.pick(several);
-  const auto lack = random.pick(list);
-  auto others = draw_target(random, mesh, shape, dtype, kinds & (kShards | kPartials));
-  for (auto& left : {others, replicated(mesh)}) {
-    const auto target = lacking(random, lack, left, d, mesh, shape, dtype, kinds, needs);
-    if (least_held(target, mesh, shape) >= kSeveral) return target;
-  }
+  random.shuffle(several);
+  random.shuffle(list);
+  const auto others = draw_target(random, mesh, shape, dtype, kinds & (kShards | kPartials));
+  // Tensors are small: what one mesh dimension cuts too finely, another may not.
+  for (const auto lack : list)
+    for (const auto d : several)
+      for (const auto& left : {others, replicated(mesh)}) {
+        const auto target = lacking(random, lack, left, d, mesh, shape, dtype, kinds, needs);
+        if (least_held(target, mesh, shape) >= kSeveral) return target;
+      }
   return std::nullopt;
 }
 
