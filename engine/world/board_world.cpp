@@ -45,7 +45,8 @@ class BoardWorld final : public World {
       LOCKSTEP_CHECK(std::binary_search(hosted().begin(), hosted().end(), part.group->self()), "[", asked.op,
                      "] the world of rank ", hosted().at(0), " moves nothing for rank ", part.group->self());
       auto& begun = begun_[{part.group->ranks, part.group->place}];
-      mine.push_back({{part.group->ranks, ++begun}, part.group->place,
+      mine.push_back({{part.group->ranks, ++begun},
+                      part.group->place,
                       std::make_shared<const Post>(post_of(asked.op, part))});
     }
     for (const auto& [meeting, place, post] : mine) board_->post(meeting, place, post);

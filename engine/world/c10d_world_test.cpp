@@ -42,7 +42,8 @@ std::string all_of(int in) {
 }
 
 // What each process says when it ends; one that stops is killed after all others have ended.
-std::vector<std::string> in_processes(int64_t n, const Body& body, Patience patience = std::chrono::seconds(60)) {
+std::vector<std::string> in_processes(int64_t n, const Body& body,
+                                      Patience patience = std::chrono::seconds(60)) {
   const int file = memfd_create("meeting", 0);
   std::vector<int> pipes;
   std::vector<pid_t> children, stopped;
@@ -130,7 +131,8 @@ void expect_named(const std::vector<std::string>& said, const std::string& why) 
                                ") waits for rank 2 (process 2), which ", why)),
               text.npos)
         << text;
-    EXPECT_NE(text.find("the last that it came to is all_gather, exchange 1 of ranks 0,1,2"), text.npos) << text;
+    EXPECT_NE(text.find("the last that it came to is all_gather, exchange 1 of ranks 0,1,2"), text.npos)
+        << text;
   }
 }
 
@@ -160,16 +162,18 @@ TEST(C10dWorld, WhoKeepsAllWaitingIsNamed) {
         processes.run(0, 3, [&](const WorldPtr& world) {
           if (process == 2) raise(SIGSTOP);
           if (process == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-          const std::vector<Group> groups{{process == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 2},
-                                           process == 0 ? 0 : process - 1}};
+          const std::vector<Group> groups{
+              {process == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 2},
+               process == 0 ? 0 : process - 1}};
           gather(*world, groups);
         });
         return std::string();
       },
       std::chrono::seconds(3));
-  EXPECT_NE(said[0].find("rank 0 (process 0) waits for rank 1 (process 1), which waits for rank 2 (process 2), "
-                         "which did not come within 3000 ms"),
-            said[0].npos)
+  EXPECT_NE(
+      said[0].find("rank 0 (process 0) waits for rank 1 (process 1), which waits for rank 2 (process 2), "
+                   "which did not come within 3000 ms"),
+      said[0].npos)
       << said[0];
 }
 

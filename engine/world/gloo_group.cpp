@@ -75,10 +75,11 @@ GlooGroup::GlooGroup(const std::string& file, int64_t process, int64_t processes
     impl_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         impl_->store, static_cast<int>(process), static_cast<int>(processes), std::move(options));
   } catch (const c10::Error& e) {
-    throw Error(concat("[gloo] process ", process, " of ", processes, " does not meet the others: ",
-                       e.what_without_backtrace()));
+    throw Error(concat("[gloo] process ", process, " of ", processes,
+                       " does not meet the others: ", e.what_without_backtrace()));
   } catch (const std::exception& e) {
-    throw Error(concat("[gloo] process ", process, " of ", processes, " does not meet the others: ", e.what()));
+    throw Error(
+        concat("[gloo] process ", process, " of ", processes, " does not meet the others: ", e.what()));
   }
 }
 

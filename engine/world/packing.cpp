@@ -83,7 +83,8 @@ at::Tensor Unpacker::tensor() {
   const int64_t elements = c10::multiply_integers(sizes);
   const char* data = take(elements * static_cast<int64_t>(c10::elementSize(dtype)));
   if (elements == 0) return at::empty(sizes, dtype);
-  return at::from_blob(const_cast<char*>(data), sizes, [bytes = bytes_](void*) {}, dtype);
+  return at::from_blob(
+      const_cast<char*>(data), sizes, [bytes = bytes_](void*) {}, dtype);
 }
 
 Posted Unpacker::posted() {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -73,3 +72,27 @@ void Peer::fail(EngineFailure::Kind kind, const std::string& what) {
   throw EngineFailure(kind, kind == EngineFailure::Kind::kDied ? end : "",
                       kind == EngineFailure::Kind::kDied ? concat("the engine ", what, ": ", end) : what);
 }
+
+template <class F>
+auto Peer::guarded(F&& talk) {
+  using Kind = EngineFailure::Kind;
+  try {
+    return talk();
+  } catch (const wire::Closed& e) {
+    fail(Kind::kDied, e.what());
+  } catch (const wire::TimedOut&) {
+    fail(Kind::kHung, "the engine did not answer in time");
+  } catch (const wire::Malformed& e) {
+    fail(Kind::kWire, concat("what the engine sent is no message: ", e.what()));
+  }
+}
+
+void Peer::send(const wire::Message& message, wire::Deadline deadline) {
+  guarded([&] { channel_->send(message, deadline); });
+}
+
+wire::Message Peer::receive(wire::Deadline deadline) {
+  return guarded([&] { return channel_->receive(deadline); });
+}
+
+}  // namespace lockstep::suites

@@ -22,7 +22,8 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  void send(wire::Message message, wire::Deadline deadline);
+  bool gone() const { return child_ < 0; }
+  void send(const wire::Message& message, wire::Deadline deadline);
   wire::Message receive(wire::Deadline deadline);
   // It did what no engine may: kills it and throws.
   [[noreturn]] void fail(EngineFailure::Kind kind, const std::string& what);
@@ -31,9 +32,8 @@ class Peer {
 
  private:
   template <class F>
-  auto within(wire::Deadline deadline, F&& f);
+  auto guarded(F&& talk);
 
-  std::string name_;
   pid_t child_ = -1;
   int socket_ = -1;
   std::optional<wire::Channel> channel_;
