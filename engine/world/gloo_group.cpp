@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#define USE_C10D_GLOO  // as libtorch was built
 #include "engine/world/gloo_group.h"
 
 #include <ATen/ATen.h>

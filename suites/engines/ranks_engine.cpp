@@ -167,7 +167,8 @@ void check(const std::vector<Heard>& all) {
   if (const auto* error = first_error(all)) throw EngineFailure(Kind::kError, "", error->reason());
   for (const auto& heard : all) {
     if (heard.type() == all[0].type()) continue;
-    throw EngineFailure(Kind::kError, "", concat("some ranks refuse what others run: ", heard.reason(), all[0].reason()));
+    throw EngineFailure(Kind::kError, "",
+                        concat("some ranks refuse what others run: ", heard.reason(), all[0].reason()));
   }
   if (all[0].type() == "refused")
     throw EngineRefusal(text_of(all[0].answer.header, "op"), text_of(all[0].answer.header, "why"),

@@ -109,12 +109,16 @@ struct Wrong {
 // Catches: survivors that wait for ever, a process that is not named, one that is left when it is over.
 TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
   const std::vector<Wrong> wrongs = {
-      {"dies", Kind::kDied, {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process "}},
-      {"stalls", Kind::kHung, {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 2000 ms"}},
-      {"other-group", Kind::kError, {"waits for rank ", "did not come within 2000 ms"}},
+      {"dies",
+       Kind::kDied,
+       {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process "}},
+      {"stalls",
+       Kind::kHung,
+       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 1500 ms"}},
+      {"other-group", Kind::kError, {"waits for rank ", "did not come within 1500 ms"}},
   };
   for (const auto& wrong : wrongs) {
-    RanksEngine engine(peers(wrong.mode), 2, 4);
+    RanksEngine engine(peers(wrong.mode), 2, 3);
     for (int again = 0; again < 2; ++again) {  // the second time they are started anew
       const auto began = std::chrono::steady_clock::now();
       try {

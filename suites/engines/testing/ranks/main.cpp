@@ -71,9 +71,8 @@ WorldPtr swaps(WorldPtr world) {
 }
 
 const std::map<std::string, LockstepEngine::Decorate> kModes = {
-    {"well", nullptr},           {"dies", spoilt<dies>},
-    {"stalls", spoilt<stalls>},  {"skips", spoilt<skips>},
-    {"swaps", swaps},            {"other-group", spoilt<meets_others>},
+    {"well", nullptr},        {"dies", spoilt<dies>}, {"stalls", spoilt<stalls>},
+    {"skips", spoilt<skips>}, {"swaps", swaps},       {"other-group", spoilt<meets_others>},
     {"elsewhere", nullptr},
 };
 
