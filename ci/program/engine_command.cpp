@@ -50,7 +50,7 @@ int serve_ranks(const RankFlags& flags) {
                  "[engine ranks] --process ", flags.process,
                  ": write i/n with i < n; `lockstep run --world gloo` starts these by itself");
   seat.process = (*numbers)[0], seat.processes = (*numbers)[1];
-  seat.file = flags.meet;
+  seat.at.file = flags.meet;
   seat.where = concat("process ", getpid(), " on ", host_name(), ", log ", flags.log);
   seat.patience = Patience(static_cast<int64_t>(flags.patience * 1000));
   return suites::serve_ranks(STDIN_FILENO, wire_out(), seat);

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "engine/values/as_size.h"
-#include "engine/world/gloo_group.h"
 #include "engine/world/packing.h"
 #include "engine/world/testing_conformance.h"
 
@@ -38,13 +37,17 @@ std::vector<int64_t> hosted_ranks(int64_t n, int64_t processes, int64_t process)
 struct Processes::Impl {
   explicit Impl(Seat s)
       : seat(std::move(s)),
-        group(seat.file, seat.process, seat.processes, seat.patience),
+        group(seat.at, seat.process, seat.processes, seat.patience),
         where(group.say("where", seat.where)),
         lost(as_size(seat.processes)) {
     for (int64_t process = 0; process < seat.processes; ++process)
       if (process != seat.process) listeners.emplace_back([this, process] { listen(process); });
   }
-  ~Impl() { group.close(); }
+  // What others still wait for goes first; one that does not take it does not keep this process for long.
+  ~Impl() {
+    group.settle(std::min<Patience>(seat.patience, std::chrono::seconds(10)));
+    group.close();
+  }
 
   std::vector<int64_t> ranks_of(int64_t n, int64_t process) const {
     return hosted_ranks(n, seat.processes, process);
@@ -147,17 +150,25 @@ struct Processes::Impl {
 Processes::Processes(Seat seat) : impl_(std::make_unique<Impl>(std::move(seat))) {}
 Processes::~Processes() = default;
 
-void Processes::run(int64_t number, int64_t n, const std::function<void(const WorldPtr& world)>& body) {
-  const auto board = impl_->board_of(number, n);
+WorldPtr Processes::begin(int64_t number, int64_t n) {
+  auto board = impl_->board_of(number, n);
   LOCKSTEP_CHECK(board != nullptr, "[gloo] the world of number ", number, " is over");
-  const auto publish = [this, number, n](const auto& posts) { impl_->publish(number, n, posts); };
+  return board_world("gloo", std::move(board), impl_->ranks_of(n, impl_->seat.process),
+                     [this, number, n](const auto& posts) { impl_->publish(number, n, posts); });
+}
+
+void Processes::end(int64_t number, int64_t n, const std::string& why) {
+  impl_->end(number, n, why);
+}
+
+void Processes::run(int64_t number, int64_t n, const std::function<void(const WorldPtr& world)>& body) {
   try {
-    body(board_world("gloo", board, impl_->ranks_of(n, impl_->seat.process), publish));
+    body(begin(number, n));
   } catch (const std::exception& e) {
-    impl_->end(number, n, e.what());
+    end(number, n, e.what());
     throw;
   }
-  impl_->end(number, n, "its program is done");
+  end(number, n, "its program is done");
   impl_->group.settle(impl_->seat.patience);
 }
 

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "engine/world/board.h"
+#include "engine/world/gloo_group.h"
 
 namespace lockstep {
 
 // One of the processes that meet.
 struct Seat {
   int64_t process = 0, processes = 1;
-  std::string file;   // that all of them can open, empty at first: where they meet
+  MeetingPoint at;
   std::string where;  // "process 4711 on one, log /tmp/rank-0.log": what errors elsewhere call it
   Patience patience = std::chrono::minutes(1);
 };
@@ -31,6 +32,9 @@ class Processes {
   // same, and above those of the Worlds before. @pre this one hosts some. Throws what body throws; the others
   // are then told that these ranks have ended.
   void run(int64_t number, int64_t n, const std::function<void(const WorldPtr& world)>& body);
+  // The same in two halves: the World, and that its ranks here have ended.
+  WorldPtr begin(int64_t number, int64_t n);
+  void end(int64_t number, int64_t n, const std::string& why);
 
  private:
   struct Impl;
@@ -40,5 +44,10 @@ class Processes {
 // world_conformance of a World of one rank a process: every collective that is used, in every dtype. To be
 // run first, by all of them; takes the World of number 0. @returns "" or what is wrong.
 std::string self_test(Processes& processes, int64_t n);
+
+// Hosts this process's ranks of the World that torchrun, mpirun or srun started: `ranks_each` in each of its
+// processes, which meet at MASTER_ADDR and MASTER_PORT and check all collectives first. Throws Error that
+// says what the environment lacks, or which process does not come.
+WorldPtr world_from_environment(int64_t ranks_each = 1);
 
 }  // namespace lockstep

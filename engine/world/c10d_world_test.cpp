@@ -4,8 +4,10 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,11 +24,10 @@ namespace {
 
 using Body = std::function<std::string(Processes& processes, int64_t process)>;
 
-[[noreturn]] void run_child(const Seat& seat, const Body& body, int out) {
+[[noreturn]] void run_child(const std::function<std::string()>& body, int out) {
   std::string said;
   try {
-    Processes processes(seat);
-    said = body(processes, seat.process);
+    said = body();
   } catch (const std::exception& e) {
     said = e.what();
   }
@@ -41,10 +42,8 @@ std::string all_of(int in) {
   return text.substr(0, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
-// What each process says when it ends; one that stops is killed after all others have ended.
-std::vector<std::string> in_processes(int64_t n, const Body& body,
-                                      Patience patience = std::chrono::seconds(60)) {
-  const int file = memfd_create("meeting", 0);
+// What each child says when it ends; one that stops is killed after all others have ended.
+std::vector<std::string> in_children(int64_t n, const std::function<std::string(int64_t child)>& body) {
   std::vector<int> pipes;
   std::vector<pid_t> children, stopped;
   for (int64_t p = 0; p < n; ++p) {
@@ -52,8 +51,7 @@ std::vector<std::string> in_processes(int64_t n, const Body& body,
     EXPECT_EQ(pipe(ends), 0);
     pipes.push_back(ends[0]);
     children.push_back(fork());
-    if (children.back() == 0)
-      run_child({p, n, concat("/proc/self/fd/", file), concat("process ", p), patience}, body, ends[1]);
+    if (children.back() == 0) run_child([&] { return body(p); }, ends[1]);
     close(ends[1]);
   }
   for (auto left = children.size(); left > 0; --left) {
@@ -62,9 +60,20 @@ std::vector<std::string> in_processes(int64_t n, const Body& body,
     if (WIFSTOPPED(status)) stopped.push_back(child);
   }
   for (const pid_t child : stopped) kill(child, SIGKILL), waitpid(child, nullptr, 0);
-  close(file);
   std::vector<std::string> said;
   for (const int in : pipes) said.push_back(all_of(in));
+  return said;
+}
+
+std::vector<std::string> in_processes(int64_t n, const Body& body,
+                                      Patience patience = std::chrono::seconds(60)) {
+  const int file = memfd_create("meeting", 0);
+  auto said = in_children(n, [&](int64_t child) {
+    Processes processes(
+        {child, n, {.file = concat("/proc/self/fd/", file)}, concat("process ", child), patience});
+    return body(processes, child);
+  });
+  close(file);
   return said;
 }
 
@@ -175,6 +184,56 @@ TEST(C10dWorld, WhoKeepsAllWaitingIsNamed) {
                    "which did not come within 3000 ms"),
       said[0].npos)
       << said[0];
+}
+
+// A port that was free a moment ago.
+std::string free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+// As torchrun and mpirun set the environment of what they start. Catches: a process that takes another's
+// place, or a World that ends before all have what it sent.
+TEST(C10dWorld, JoinsTheWorldOfTheEnvironment) {
+  const std::vector<std::pair<std::string, std::string>> launchers = {
+      {"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+  for (const auto& [rank, size] : launchers)
+    for (const int64_t each : {1, 2}) {
+      const auto port = free_port();
+      const auto said = in_children(3, [&](int64_t child) {
+        setenv(rank.c_str(), std::to_string(child).c_str(), 1);
+        setenv(size.c_str(), "3", 1);
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("MASTER_PORT", port.c_str(), 1);
+        const auto world = world_from_environment(each);
+        if (world->hosted() != hosted_ranks(3 * each, 3, child)) return std::string("hosts other ranks");
+        return world_conformance(world, DeviceMesh({3, each}));
+      });
+      EXPECT_EQ(said, std::vector<std::string>(3)) << rank;
+    }
+}
+
+// Catches: a program that is started by hand and waits, or fails without a remedy.
+TEST(C10dWorld, TellsWhatTheEnvironmentLacks) {
+  const auto told = [](const char* rank) {
+    return in_children(1, [&](int64_t) {
+      if (rank != nullptr) setenv("RANK", rank, 1), setenv("WORLD_SIZE", "2", 1);
+      world_from_environment();
+      return std::string();
+    })[0];
+  };
+  EXPECT_NE(told(nullptr).find("RANK and WORLD_SIZE are not set"), std::string::npos) << told(nullptr);
+  EXPECT_NE(told("2").find("RANK=2 of WORLD_SIZE=2"), std::string::npos) << told("2");
+  EXPECT_NE(told("x").find("RANK='x' is no number"), std::string::npos) << told("x");
+  EXPECT_NE(told("0").find("MASTER_ADDR and MASTER_PORT do not say where to meet"), std::string::npos)
+      << told("0");
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -29,7 +32,29 @@ at::Tensor bytes_of(int64_t size) {
   return at::empty({size}, at::kByte);
 }
 
-// In what was sent and has not left yet.
+c10::intrusive_ptr<c10d::Store> store_at(const MeetingPoint& at, int64_t processes, Milliseconds patience) {
+  if (!at.file.empty()) return c10::make_intrusive<c10d::FileStore>(at.file, -1);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(at.port);
+  options.isServer = at.serves;
+  options.numWorkers = as_size(processes);
+  options.waitWorkers = false;
+  options.timeout = patience;
+  return c10::make_intrusive<c10d::PrefixStore>(at.prefix,
+                                                c10::make_intrusive<c10d::TCPStore>(at.host, options));
+}
+
+// The loopback device for what is on one machine; else that which the environment names, as for PyTorch, or
+// that of this machine's name.
+auto device_for(const MeetingPoint& at) {
+  using Group = c10d::ProcessGroupGloo;
+  if (!at.file.empty() || at.host == "127.0.0.1" || at.host == "localhost")
+    return Group::createDeviceForHostname("127.0.0.1");
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  return interface != nullptr ? Group::createDeviceForInterface(interface) : Group::createDefaultDevice();
+}
+
+// Of what was sent and has not left yet.
 struct Sending {
   WorkPtr work;
   at::Tensor bytes;
@@ -62,14 +87,14 @@ struct GlooGroup::Impl {
   }
 };
 
-GlooGroup::GlooGroup(const std::string& file, int64_t process, int64_t processes, Milliseconds patience)
+GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes, Milliseconds patience)
     : impl_(std::make_unique<Impl>()) {
   impl_->receiving.resize(as_size(processes));
   auto options = c10d::ProcessGroupGloo::Options::create(patience);
   options->threads = 1;
   try {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-    impl_->store = c10::make_intrusive<c10d::FileStore>(file, -1);
+    options->devices.push_back(device_for(at));
+    impl_->store = store_at(at, processes, patience);
     impl_->store->setTimeout(patience);
     impl_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         impl_->store, static_cast<int>(process), static_cast<int>(processes), std::move(options));

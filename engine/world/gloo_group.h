@@ -11,11 +11,20 @@
 
 namespace lockstep {
 
+// Where processes meet: in a file that all of them can open, empty at first; or, without one, in a store at
+// an address, which one of them serves, or who started them.
+struct MeetingPoint {
+  std::string file{};
+  std::string host{};
+  int64_t port = 0;
+  bool serves = false;
+  std::string prefix{};  // of this meeting among others there
+};
+
 class GlooGroup {
  public:
-  // Meets the other processes, which name the same file: empty at first, and of no use afterwards. Throws
-  // Error if they do not come in time.
-  GlooGroup(const std::string& file, int64_t process, int64_t processes, std::chrono::milliseconds patience);
+  // Throws Error if the other processes do not come in time.
+  GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes, std::chrono::milliseconds patience);
   ~GlooGroup();
 
   // What each process says, by process. All call it alike.

@@ -80,7 +80,7 @@ const std::map<std::string, LockstepEngine::Decorate> kModes = {
 int main(char** argv) {
   const std::string mode = argv[1];
   const auto numbers = *parse_integers(argv[3], '/');
-  Seat seat{numbers[0], numbers[1], argv[5], concat("process ", getpid(), ", log ", argv[9]), {}};
+  Seat seat{numbers[0], numbers[1], {.file = argv[5]}, concat("process ", getpid(), ", log ", argv[9]), {}};
   seat.patience = Patience(static_cast<int64_t>(std::stod(argv[7]) * 1000));
   const bool spoils = seat.process == 1;
   if (spoils && mode == "elsewhere") return 9;
