@@ -45,9 +45,4 @@ class Processes {
 // run first, by all of them; takes the World of number 0. @returns "" or what is wrong.
 std::string self_test(Processes& processes, int64_t n);
 
-// Hosts this process's ranks of the World that torchrun, mpirun or srun started: `ranks_each` in each of its
-// processes, which meet at MASTER_ADDR and MASTER_PORT and check all collectives first. Throws Error that
-// says what the environment lacks, or which process does not come.
-WorldPtr world_from_environment(int64_t ranks_each = 1);
-
 }  // namespace lockstep

@@ -36,17 +36,18 @@ int64_t number(const char* name) {
 const Launcher& launcher() {
   for (const auto& one : kLaunchers)
     if (!variable(one.process).empty() && !variable(one.processes).empty()) return one;
-  throw Error("[world] neither torchrun nor mpirun nor srun started this process: RANK and WORLD_SIZE are not set; "
-              "start it by one of them, or use local_world");
+  throw Error(
+      "[world] neither torchrun nor mpirun nor srun started this process: RANK and WORLD_SIZE are not set; "
+      "start it by one of them, or use local_world");
 }
 
 Seat seat_of(const Launcher& by) {
   Seat seat;
   seat.process = number(by.process), seat.processes = number(by.processes);
-  LOCKSTEP_CHECK(seat.process < seat.processes, "[world] ", by.process, "=", seat.process, " of ", by.processes,
-                 "=", seat.processes);
-  LOCKSTEP_CHECK(!variable("MASTER_ADDR").empty() && !variable("MASTER_PORT").empty(),
-                 "[world] ", by.name, " started this process, but MASTER_ADDR and MASTER_PORT do not say where to meet; "
+  LOCKSTEP_CHECK(seat.process < seat.processes, "[world] ", by.process, "=", seat.process, " of ",
+                 by.processes, "=", seat.processes);
+  LOCKSTEP_CHECK(!variable("MASTER_ADDR").empty() && !variable("MASTER_PORT").empty(), "[world] ", by.name,
+                 " started this process, but MASTER_ADDR and MASTER_PORT do not say where to meet; "
                  "set them to the first process's host and a free port of it");
   const bool served = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";  // by torchrun itself
   seat.at.host = variable("MASTER_ADDR");

@@ -143,9 +143,9 @@ namespace {
 // The process that is gone, and what those say that wait for it.
 [[noreturn]] void throw_failure(const std::vector<Heard>& all) {
   const Heard* worst = nullptr;
-  for (const auto kind : {Kind::kHung, Kind::kWire, Kind::kDied})
+  for (const auto kind : {Kind::kDied, Kind::kWire, Kind::kHung})
     for (const auto& heard : all)
-      if (heard.failure && heard.failure->kind == kind) worst = &heard;
+      if (worst == nullptr && heard.failure && heard.failure->kind == kind) worst = &heard;
   std::string text = worst->failure->what();
   for (size_t process = 0; process < all.size(); ++process)
     if (all[process].type() == "error") text += concat("\nprocess ", process, ": ", all[process].reason());
