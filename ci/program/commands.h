@@ -69,10 +69,10 @@ struct Ended : std::runtime_error {
 
 // "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
 Lane parse_lane(const std::string& text);
-// --world of run and replay.
-void add_world(CLI::App& app, std::string& world);
+// --world and --ranks of run and replay.
+void add_world(CLI::App& app, std::string& world, int64_t& ranks);
 // Throws Error unless these suites of this engine can be judged in this World.
-void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
+void check_world(const std::string& command, const std::string& world, int64_t ranks,
                  const std::string& engine, const std::string& fault, const std::vector<std::string>& suites);
 inline constexpr const char* kNotAvailable = " is not available in this version";
 

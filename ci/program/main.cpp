@@ -12,6 +12,7 @@
 #include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "suites/engines/ranks_engine.h"
 #include "suites/harness/worker_pool.h"
 
 namespace lockstep::program {
@@ -36,6 +37,7 @@ int end_with(const Ending& ending, bool json) {
 
 // Every error that reaches main, by its kind.
 Ending ending_of(const std::exception& e) {
+  if (dynamic_cast<const suites::NoProcesses*>(&e) != nullptr) return {kSkipped, e.what()};
   const bool kernels = dynamic_cast<const KernelError*>(&e) != nullptr;  // of a run that Lockstep made up
   if (dynamic_cast<const Error*>(&e) != nullptr && !kernels) return {kUsage, e.what()};
   if (const auto* store = dynamic_cast<const dashboard::StoreError*>(&e); store != nullptr)

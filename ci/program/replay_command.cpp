@@ -22,6 +22,7 @@
 #include "suites/core/most_ranks.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
+#include "suites/engines/ranks_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
@@ -34,6 +35,7 @@ namespace {
 struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
                              world = "local";
+  int64_t ranks = suites::kDefaultProcesses;
   bool json = false, alone = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
@@ -99,7 +101,8 @@ int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
 std::string answer(const Flags& flags, const oracle::Case& c, const suites::Suite& suite,
                    const suites::Outcome& outcome, int code) {
   if (!flags.json)
-    return suites::failure_text({&suite, -1}, c, outcome, suites::replay_flags(flags.fault, flags.engine));
+    return suites::failure_text({&suite, -1}, c, outcome,
+                                suites::replay_flags(flags.fault, flags.engine, flags.world, flags.ranks));
   const auto* failure = std::get_if<suites::Failed>(&outcome);
   return nlohmann::json{{"suite", c.suite},
                         {"verdict", dashboard::name(suites::verdict_of(outcome))},
@@ -161,7 +164,7 @@ oracle::Case case_of(const Flags& flags) {
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
   suites::find_suite(c.suite);
-  check_world("replay", flags.world, std::nullopt, flags.engine, flags.fault, {c.suite});
+  check_world("replay", flags.world, flags.ranks, flags.engine, flags.fault, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
                  flags.engine, "; leave --engine or --fault out");
@@ -170,7 +173,7 @@ oracle::Case case_of(const Flags& flags) {
 }
 
 suites::EnginePtr engine_of(const Flags& flags) {
-  return flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world})
+  return flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world, .ranks = flags.ranks})
                              : suites::find_fault(flags.fault).plant();
 }
 
@@ -184,7 +187,13 @@ suites::EnginePtr engine_of(const Flags& flags) {
     } catch (const Error& e) {
       throw suites::WorkerExit{kUsage, e.what()};
     }
-    const auto engine = engine_of(flags);
+    const auto engine = [&] {
+      try {
+        return engine_of(flags);
+      } catch (const suites::NoProcesses& e) {
+        throw suites::WorkerExit{kSkipped, e.what()};
+      }
+    }();
     if (!flags.log_hashes.empty()) log_hashes(flags.log_hashes, c, *engine);
     const auto outcome = suites::judge_and_repeat(suite, c, *engine);
     const int code = exit_code_of(suite, outcome);
@@ -224,7 +233,7 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   replay_app.add_option("--db", flags.db, "Database (default lockstep.db)");
   replay_app.add_option("--fault", flags.fault, "Plant this fault in the engine");
   replay_app.add_option("--engine", flags.engine, "The engine under test, as for lockstep run");
-  add_world(replay_app, flags.world);
+  add_world(replay_app, flags.world, flags.ranks);
   replay_app.add_option("--log-hashes", flags.log_hashes,
                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");

@@ -31,12 +31,11 @@ using Json = nlohmann::json;
 struct RunFlags {
   RunOptions options;
   std::string shard, numerics = "exact", report = "lockstep-report.html", baseline;
-  std::optional<int64_t> ranks;
   std::vector<std::string> required;
   bool json = false;
   bool each_fault = false;  // the suite `faults` was asked for by its name
   Lane lane() const {
-    check_world("run", options.world, ranks, options.engine, options.fault, options.suites);
+    check_world("run", options.world, options.ranks, options.engine, options.fault, options.suites);
     return parse_lane(numerics);
   }
 };
@@ -237,7 +236,9 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 shell_quoted(f.token).c_str(),
-                suites::replay_flags(flags.options.fault, flags.options.engine).c_str());
+                suites::replay_flags(flags.options.fault, flags.options.engine, flags.options.world,
+                                     flags.options.ranks)
+                    .c_str());
   if (s.stopped) std::printf("stopped at the first failure, as --fail-fast asks\n");
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
   for (const auto& [what, cases] : s.unmeasured)
@@ -328,37 +329,38 @@ Lane parse_lane(const std::string& text) {
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
-void add_world(CLI::App& app, std::string& world) {
+void add_world(CLI::App& app, std::string& world, int64_t& ranks) {
   std::string which;
   for (const auto& row : suites::worlds())
     which += concat(row.name, which.empty() ? " (default): " : ": ", row.what, "; ");
-  app.add_option("--world", world, which + "gloo and nccl are not built yet");
+  app.add_option("--world", world, which + "nccl is not built yet");
+  app.add_option("--ranks", ranks,
+                 concat("Processes of the world gloo (default ", suites::kDefaultProcesses,
+                        "); each hosts a block of the ranks of a case's mesh"))
+      ->check(CLI::Range(1, 64));
 }
 
-void check_world(const std::string& command, const std::string& world, std::optional<int64_t> ranks,
+void check_world(const std::string& command, const std::string& world, int64_t ranks,
                  const std::string& engine, const std::string& fault,
                  const std::vector<std::string>& suites) {
   const auto worlds = suites::worlds();
-  const bool known =
-      std::any_of(worlds.begin(), worlds.end(), [&](const auto& row) { return world == row.name; });
-  const bool of_processes = !known && (world == "gloo" || world == "nccl");
-  LOCKSTEP_CHECK(known || of_processes, "[", command, "] --world ", world, ": write ",
-                 names_of(worlds, "or"));
-  const auto asked =
-      concat(of_processes ? " --world " + world : "", ranks ? concat(" --ranks ", *ranks) : "");
-  if (!asked.empty())
-    throw NotBuilt(concat("[", command, "]", asked, kNotAvailable,
-                          "; leave it out: one process hosts all ranks of each case's mesh"));
+  if (world == "nccl") throw NotBuilt(concat("[", command, "] --world nccl", kNotAvailable, "; use gloo"));
+  LOCKSTEP_CHECK(
+      std::any_of(worlds.begin(), worlds.end(), [&](const auto& row) { return world == row.name; }), "[",
+      command, "] --world ", world, ": write ", names_of(worlds, "or"));
+  LOCKSTEP_CHECK(ranks == suites::kDefaultProcesses || world == "gloo", "[", command, "] --ranks ", ranks,
+                 " are processes of --world gloo; add it");
   if (world == "local") return;
   LOCKSTEP_CHECK(engine == "lockstep", "[", command, "] --world ", world,
                  " is of Lockstep's own engine, not of ", engine, "; leave out --world or --engine");
   LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
                  " is planted in the local world; leave out --world");
   // The others build engines of their own, or are about one thread.
-  const std::vector<std::string> judged{"redistribute", "ops",     "gradient",
-                                        "random",       "program", "metamorphic"};
+  const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",   "random",
+                                        "program", "edges",        "cache", "metamorphic"};
   LOCKSTEP_CHECK(!suites.empty(), "[", command, "] --world ", world,
-                 ": name suites of redistribute, ops, gradient, random, program and metamorphic");
+                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache and "
+                 "metamorphic");
   for (const auto& suite : suites)
     LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
                    "] the suite ", suite, " runs in the local world only; leave out --world");
@@ -382,9 +384,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
                      "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
   run_app.add_option("--shard", flags.shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app.add_option("--numerics", flags.numerics, "exact (default) or fast");
-  add_world(run_app, o.world);
-  run_app.add_option("--ranks", flags.ranks, "Processes of such a world; not built yet")
-      ->check(whole_count());
+  add_world(run_app, o.world, o.ranks);
   run_app.add_option("--db", o.db, "Database (default lockstep.db)");
   run_app.add_option("--report", flags.report, "Report (default lockstep-report.html); empty for none");
   run_app.add_option(

@@ -2,23 +2,16 @@
 // ThreadWorld: one rank a thread, and an exchange over the memory that they share. What it proves: nothing
 // above World needs to host all ranks.
 #pragma once
-#include <chrono>
 #include <functional>
 
-#include "engine/values/error.h"
-#include "engine/world/worlds.h"
+#include "engine/world/board.h"
 
 namespace lockstep {
-
-// Another rank did not come to an exchange: it has ended, or is late.
-struct RankLost : Error {
-  using Error::Error;
-};
 
 // Runs `body` on n threads at once, each with the World that hosts its rank and no other.
 // @post all threads have ended. If some threw, the first error by rank is thrown again, one that tells more
 // than that another rank was lost before one that does not.
 void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>& body,
-                    std::chrono::milliseconds patience = std::chrono::minutes(1));
+                    Patience patience = std::chrono::minutes(1));
 
 }  // namespace lockstep

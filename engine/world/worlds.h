@@ -28,4 +28,9 @@ WorldPtr local_world(int64_t n, c10::Device device = c10::kCPU);
 // rank at a time. A collective is an Error that says so.
 WorldPtr lone_world(int64_t n, int64_t rank);
 
+// Hosts this process's ranks of the World that torchrun, mpirun or srun started: `ranks_each` in each of its
+// processes, which meet at MASTER_ADDR and MASTER_PORT and check all collectives first. Throws Error that
+// says what the environment lacks, or which process does not come.
+WorldPtr world_from_environment(int64_t ranks_each = 1);
+
 }  // namespace lockstep

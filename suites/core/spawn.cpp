@@ -47,6 +47,7 @@ pid_t spawn(const Spawn& what) {
     dup2(what.socket, STDIN_FILENO);
     dup2(what.socket, STDOUT_FILENO);
   }
+  if (what.errors >= 0) dup2(what.errors, STDERR_FILENO);
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int file : what.files) fcntl(file, F_SETFD, 0);
   alarm(what.seconds);

@@ -19,6 +19,7 @@ struct Spawn {
   std::string variable{};              // "NAME=VALUE" of its environment, besides ours; may be empty
   unsigned seconds = 0;                // after which SIGALRM ends it; 0: no limit
   int socket = -1;                     // becomes its standard input and output; -1: it has ours
+  int errors = -1;                     // becomes its standard error; -1: it has ours
   bool own_group = false;              // it leads a process group; otherwise it is of ours
 };
 // @returns its process id; -1: there is none, and errno says why. It dies with this process, and a Ctrl-C of

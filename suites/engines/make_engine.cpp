@@ -6,14 +6,15 @@
 #include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 #include "suites/engines/process_engine.h"
+#include "suites/engines/ranks_engine.h"
 #include "suites/engines/thread_engine.h"
 
 namespace lockstep::suites {
 namespace {
 
-// This program itself, which serves its own engine.
-std::vector<std::string> own_command() {
-  return {std::filesystem::read_symlink("/proc/self/exe").string(), "engine", "serve", "--numerics",
+// This program itself, which serves its own engine, or hosts some ranks of it.
+std::vector<std::string> own_command(const char* serves) {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), "engine", serves, "--numerics",
           entered_lane() == Lane::kExact ? "exact" : "fast"};
 }
 
@@ -22,6 +23,10 @@ constexpr WorldRow kWorlds[] = {
      [](const EngineOptions& o) -> EnginePtr { return std::make_unique<LockstepEngine>(o.decorate); }},
     {"thread", "one rank a thread",
      [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
+    {"gloo", "ranks in processes, over libtorch's Gloo",
+     [](const EngineOptions& o) -> EnginePtr {
+       return std::make_unique<RanksEngine>(own_command("ranks"), o.ranks, o.seconds);
+     }},
 };
 
 EnginePtr own_engine(const EngineOptions& options) {
@@ -35,7 +40,7 @@ constexpr EngineRow kEngines[] = {
     {"lockstep", "Lockstep's own engine, in this process", own_engine},
     {"lockstep-process", "the same in a process of its own, over the wire",
      [](const EngineOptions& o) -> EnginePtr {
-       return std::make_unique<ProcessEngine>(own_command(), o.seconds);
+       return std::make_unique<ProcessEngine>(own_command("serve"), o.seconds);
      }},
 };
 

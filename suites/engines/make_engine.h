@@ -10,8 +10,11 @@
 
 namespace lockstep::suites {
 
+inline constexpr int64_t kDefaultProcesses = 2;
+
 struct EngineOptions {
   std::string world = "local";                  // of "lockstep": one of worlds()
+  int64_t ranks = kDefaultProcesses;            // processes of the world "gloo"
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
 };

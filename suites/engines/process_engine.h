@@ -2,14 +2,12 @@
 // ProcessEngine: an engine in another process, behind the wire of WIRE.md. Whatever that process does, run()
 // returns or throws within its time, and the next run meets a process that works.
 #pragma once
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "suites/core/engine_under_test.h"
-#include "suites/engines/wire.h"
+#include "suites/engines/peer.h"
 
 namespace lockstep::suites {
 
@@ -18,7 +16,6 @@ class ProcessEngine : public EngineUnderTest {
   // @param seconds for one answer, and for the first word. Starts it; throws Error if it does not speak the
   // wire.
   ProcessEngine(std::vector<std::string> command, double seconds);
-  ~ProcessEngine() override;
 
   const EngineProfile& profile() const override { return profile_; }
   // Throws what EngineUnderTest says: EngineRefusal for what the engine refuses, EngineFailure for the rest.
@@ -27,18 +24,13 @@ class ProcessEngine : public EngineUnderTest {
  private:
   void start();
   void greet();
-  wire::Message ask(wire::Message message);
-  [[noreturn]] void fail(EngineFailure::Kind kind, const std::string& what);
-  std::string stop();
-  wire::Deadline deadline() const;
+  wire::Message ask(const wire::Message& message);
 
   std::vector<std::string> command_;
   double seconds_;
   EngineProfile profile_;
-  pid_t child_ = -1;
-  int socket_ = -1;
+  std::optional<Peer> peer_;  // none: the next run starts it
   uint64_t id_ = 0;
-  std::optional<wire::Channel> channel_;
 };
 
 }  // namespace lockstep::suites

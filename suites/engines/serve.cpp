@@ -2,11 +2,12 @@
 #include "suites/engines/serve.h"
 
 #include <cstdio>
+#include <optional>
 
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "suites/core/judge.h"
-#include "suites/engines/lockstep_engine.h"
+#include "suites/engines/merge_results.h"
 #include "suites/engines/wire_messages.h"
 
 namespace lockstep::suites {
@@ -30,32 +31,52 @@ Message refused(const dashboard::RefusalRow& refusal, const std::string& reason)
   return {{{"type", "refused"}, {"op", refusal.op}, {"why", refusal.reason}, {"reason", reason}}};
 }
 
-Message answer(LockstepEngine& engine, const EngineProfile& profile, const Message& request) {
-  const auto type = request.header.value("type", "");
-  if (type == "hello") return hello(profile);
-  if (type != "run") return error("there is no request '" + type + "'");
+// What the engine throws for a case, told.
+Message thrown(const std::exception& e, const oracle::Case& c) {
+  if (const auto refusal = refusal_of(e, c)) return refused(*refusal, e.what());
+  auto message = error(e.what());
+  message.header["rank_lost"] = dynamic_cast<const RankLost*>(&e) != nullptr;
+  return message;
+}
+
+Message run_case(LockstepEngine& engine, const EngineProfile& profile, const Message& request) {
   wire::GivenCase given;
   try {
     given = wire::read_case(request);
     const bool timeline = profile.has(Flag::kTimeline) && request.header.value("want_timeline", false);
     return wire::write_result(engine.run_on(given.c, given.inputs, timeline), given.c.mesh);
   } catch (const std::exception& e) {
-    const auto refusal = refusal_of(e, given.c);
-    return refusal ? refused(*refusal, e.what()) : error(e.what());
+    return thrown(e, given.c);
   }
 }
 
-}  // namespace
+Message run_hosted(Processes& processes, const LockstepEngine::Decorate& decorate, const Message& request) {
+  const auto& h = request.header;
+  const auto c = oracle::parse_token(h.at("token").get<std::string>());
+  HostedResult hosted;
+  try {
+    processes.run(h.at("world").get<int64_t>(), c.mesh.size(), [&](const WorldPtr& world) {
+      hosted.result = run_in(decorate ? decorate(world) : world, c, oracle::make_inputs(c),
+                             h.at("want_timeline").get<bool>(), hosted.traffic);
+    });
+    auto message = wire::write_result(hosted.result, c.mesh);
+    message.header["sent"] = hosted.traffic.sent;
+    return message;
+  } catch (const std::exception& e) {
+    return thrown(e, c);
+  }
+}
 
-int serve_engine(int in, int out, bool withhold_timeline) {
-  LockstepEngine engine;
-  auto profile = engine.profile();
-  if (withhold_timeline) profile.flags = 0, profile.name += ", silent";  // no run of the engine that tells
+// Answers each request: a greeting with `greeting`, a case with what `run` gives.
+int serve(int in, int out, const Message& greeting, const std::function<Message(const Message&)>& run) {
   wire::Channel channel(in, out);
   try {
     while (true) {
       const auto request = channel.receive(wire::kNever);
-      auto reply = answer(engine, profile, request);
+      const auto type = request.header.value("type", "");
+      auto reply = type == "hello" ? greeting
+                   : type == "run" ? run(request)
+                                   : error("there is no request '" + type + "'");
       if (request.header.contains("id")) reply.header["id"] = request.header["id"];
       channel.send(std::move(reply), wire::kNever);
     }
@@ -65,6 +86,30 @@ int serve_engine(int in, int out, bool withhold_timeline) {
     std::fprintf(stderr, "lockstep: [engine serve] %s\n", e.what());
     return kHarnessError;
   }
+}
+
+}  // namespace
+
+int serve_engine(int in, int out, bool withhold_timeline) {
+  LockstepEngine engine;
+  auto profile = engine.profile();
+  if (withhold_timeline) profile.flags = 0, profile.name += ", silent";  // no run of the engine that tells
+  return serve(in, out, hello(profile),
+               [&](const Message& request) { return run_case(engine, profile, request); });
+}
+
+int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorate& decorate) {
+  std::optional<Processes> processes;
+  std::string wrong;
+  try {
+    processes.emplace(seat);
+    wrong = self_test(*processes, seat.processes);
+  } catch (const std::exception& e) {
+    wrong = e.what();
+  }
+  const auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
+  return serve(in, out, greeting,
+               [&](const Message& request) { return run_hosted(*processes, decorate, request); });
 }
 
 }  // namespace lockstep::suites

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other end of the wire: serves Lockstep's own engine.
 #pragma once
+#include "engine/world/c10d_world.h"
+#include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
 
 // Answers on these file descriptors until the other side closes; without a timeline, if it is withheld.
 // @returns the exit code: 0, or 3 if what it read was no message.
 int serve_engine(int in, int out, bool withhold_timeline = false);
+
+// The same as one process of several, which answers for the ranks that it hosts (ranks_engine.h). `decorate`
+// is put around the World of each run.
+int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorate& decorate = nullptr);
 
 }  // namespace lockstep::suites

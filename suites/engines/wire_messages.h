@@ -2,6 +2,7 @@
 // A Case, and what an engine answers, as JSON and bytes: an engine needs neither a parser of tokens nor a
 // generator of values.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "oracle/program/program.h"
@@ -22,9 +23,15 @@ struct GivenCase {
 GivenCase read_case(const Message& message);
 
 Message write_result(const EngineResult& result, const DeviceMesh& mesh);
-// @post as many values as the Case has, each with a local tensor for every position of its mesh. Throws what
-// wire_values.h says for any other message.
-EngineResult read_result(const Message& message, const oracle::Case& c);
+// How many positions of a mesh a result tells of.
+using Positions = std::function<int64_t(const DeviceMesh& mesh)>;
+inline int64_t all_positions(const DeviceMesh& mesh) {
+  return mesh.size();
+}
+// @post as many values as the Case has, each with a local tensor for so many positions of its mesh. Throws
+// what wire_values.h says for any other message.
+EngineResult read_result(const Message& message, const oracle::Case& c,
+                         const Positions& positions = all_positions);
 
 Json write_profile(const EngineProfile& profile);
 EngineProfile read_profile(const Json& json);

@@ -16,6 +16,12 @@ Digest read_digest(const Json& json) {
   return {read_hex(text.substr(16)), read_hex(text.substr(0, 16))};
 }
 
+// Of whom a result tells.
+struct Told {
+  const DeviceMesh& mesh;
+  const Positions& positions;
+};
+
 // ---- timelines ----
 
 Json write_record(const TensorRecord& record, const DeviceMesh& mesh) {
@@ -26,13 +32,13 @@ Json write_record(const TensorRecord& record, const DeviceMesh& mesh) {
   return json;
 }
 
-TensorRecord read_record(const Json& json, const DeviceMesh& mesh) {
+TensorRecord read_record(const Json& json, const Told& told) {
   TensorRecord record;
   if (json.is_null()) return record;
-  record.spec = read_spec(json, mesh);
+  record.spec = read_spec(json, told.mesh);
   for (const auto& digest : json.at("digests")) record.digests.push_back(read_digest(digest));
   record.strides = json.value("strides", std::vector<std::vector<int64_t>>());
-  const auto positions = static_cast<size_t>(record.spec->mesh().size());
+  const auto positions = static_cast<size_t>(told.positions(record.spec->mesh()));
   const bool fits = (record.digests.empty() || record.digests.size() == positions) &&
                     (record.strides.empty() || record.strides.size() == positions);
   if (!fits) throw Malformed(concat("a record has other than ", positions, " digests or strides"));
@@ -58,14 +64,14 @@ Json write_entry(const TimelineEntry& entry, const DeviceMesh& mesh) {
   return json;
 }
 
-TimelineEntry read_entry(const Json& json, const DeviceMesh& mesh) {
+TimelineEntry read_entry(const Json& json, const Told& told) {
   TimelineEntry entry;
   entry.op = json.at("op").get<std::string>();
   entry.implicit = json.value("implicit", false);
   for (const auto& arg : json.at("args")) entry.args.push_back(read_plain(arg));
   entry.tensors_per_arg = json.at("tensors_per_arg").get<std::vector<int64_t>>();
-  for (const auto& record : json.at("inputs")) entry.inputs.push_back(read_record(record, mesh));
-  for (const auto& record : json.at("outputs")) entry.outputs.push_back(read_record(record, mesh));
+  for (const auto& record : json.at("inputs")) entry.inputs.push_back(read_record(record, told));
+  for (const auto& record : json.at("outputs")) entry.outputs.push_back(read_record(record, told));
   entry.aliases = json.value("aliases", std::vector<int64_t>(entry.outputs.size(), -1));
   entry.order = parse_reduction_order(json.value("order", std::string("none")));
   if (json.contains("random_offset")) entry.random_offset = json.at("random_offset").get<uint64_t>();
@@ -91,12 +97,12 @@ Json write_value(const EngineValue& value, const DeviceMesh& mesh, std::string& 
   return json;
 }
 
-EngineValue read_value(const Json& json, const DeviceMesh& mesh, Payload& payload) {
+EngineValue read_value(const Json& json, const Told& told, Payload& payload) {
   EngineValue value;
   if (json.is_null()) return value;
-  value.spec = read_spec(json, mesh);
+  value.spec = read_spec(json, told.mesh);
   for (const auto& local : json.at("locals")) value.locals.push_back(read_tensor(local, payload));
-  if (std::ssize(value.locals) != value.spec->mesh().size())
+  if (std::ssize(value.locals) != told.positions(value.spec->mesh()))
     throw Malformed(
         concat("a value on the mesh ", value.spec->mesh(), " has ", value.locals.size(), " locals"));
   return value;
@@ -116,11 +122,12 @@ Message write_result(const EngineResult& result, const DeviceMesh& mesh) {
   return message;
 }
 
-EngineResult read_result(const Message& message, const oracle::Case& c) {
+EngineResult read_result(const Message& message, const oracle::Case& c, const Positions& positions) {
   const auto& h = message.header;
+  const Told told{c.mesh, positions};
   EngineResult result;
   Payload payload(message.payload);
-  for (const auto& value : h.at("values")) result.values.push_back(read_value(value, c.mesh, payload));
+  for (const auto& value : h.at("values")) result.values.push_back(read_value(value, told, payload));
   payload.finish();
   if (std::ssize(result.values) != c.program.value_count())
     throw Malformed(concat("it answers with ", result.values.size(), " values, where the Program has ",
@@ -130,7 +137,7 @@ EngineResult read_result(const Message& message, const oracle::Case& c) {
   result.bytes_moved = h.value("bytes_moved", int64_t{0});
   result.has_timeline = h.contains("timeline");
   if (result.has_timeline)
-    for (const auto& entry : h.at("timeline")) result.timeline.push_back(read_entry(entry, c.mesh));
+    for (const auto& entry : h.at("timeline")) result.timeline.push_back(read_entry(entry, told));
   return result;
 }
 

@@ -17,7 +17,8 @@ TEST(CaseJob, ArrivesAsItWasSent) {
   job.options.lane = Lane::kFast;
   job.options.db = "a \xff\n\"path\".db";
   job.options.required = {{"uneven", 7}};
-  job.options.fault = "term-lost", job.options.engine = "./peer --flag", job.options.world = "thread";
+  job.options.fault = "term-lost", job.options.engine = "./peer --flag", job.options.world = "gloo";
+  job.options.ranks = 3;
   job.options.hang_seconds = 0.1;
   job.run = {"id", "lockstep run \xfe", 5, "fast", "{}", "hash", "commit", "cpu", "compiler", "libtorch"};
   job.run.engine = "other", job.run.version = "2", job.run.cores = 4, job.run.started_ms = 1'700'000'000'000;
@@ -30,6 +31,7 @@ TEST(CaseJob, ArrivesAsItWasSent) {
   EXPECT_EQ(back.options.seed, job.options.seed);
   EXPECT_EQ(back.options.lane, Lane::kFast);
   EXPECT_EQ(back.options.db, job.options.db);
+  EXPECT_EQ(back.options.ranks, 3);
   EXPECT_EQ(back.options.hang_seconds, 0.1);
   EXPECT_EQ(back.run.command, job.run.command);
   EXPECT_EQ(back.run.started_ms, job.run.started_ms);

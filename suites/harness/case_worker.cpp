@@ -95,9 +95,11 @@ void CaseWorker::begin(int worker) {
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
   });
-  engine_ = options_.fault.empty()
-                ? make_engine(options_.engine, {.world = options_.world, .seconds = options_.hang_seconds})
-                : find_fault(options_.fault).plant();
+  engine_ =
+      options_.fault.empty()
+          ? make_engine(options_.engine,
+                        {.world = options_.world, .ranks = options_.ranks, .seconds = options_.hang_seconds})
+          : find_fault(options_.fault).plant();
 }
 
 void CaseWorker::run(int64_t number) {
@@ -135,8 +137,9 @@ void CaseWorker::lost(const Lost& lost) {
   });
   if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
-  const auto minimal = shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault,
-                                        "--engine", options_.engine, "--world", options_.world});
+  const auto minimal =
+      shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault, "--engine",
+                       options_.engine, "--world", options_.world, "--ranks", concat(options_.ranks)});
   record_minimal(p, f, minimal);
   tell(p, minimal.c, judged.outcome);
 }
@@ -244,7 +247,8 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
 }
 
 void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {
-  say(failure_text(planned, c, outcome, replay_flags(options_.fault, options_.engine)));
+  say(failure_text(planned, c, outcome,
+                   replay_flags(options_.fault, options_.engine, options_.world, options_.ranks)));
 }
 
 void work_on(const CaseJob& job) {

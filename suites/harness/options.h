@@ -25,7 +25,8 @@ struct RunOptions {
   std::map<std::string, int64_t> required;  // labels, ops and pairs, besides the default plan's
   std::string fault;                        // plants this fault in the engine
   std::string engine = "lockstep";          // by name, or its command (engines/make_engine.h)
-  std::string world = "local";  // of "lockstep": which World hosts the ranks of each case; or "thread"
+  std::string world = "local";              // of "lockstep": which World hosts the ranks of each case
+  int64_t ranks = 2;                        // processes of the world "gloo"
   bool resume = false;
   double hang_seconds = 120;
   std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too

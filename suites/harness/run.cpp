@@ -261,8 +261,9 @@ RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepar
 
 RunPlan plan(const RunOptions& options) {
   RunPlan p;
-  p.engine =
-      make_engine(options.engine, {.world = options.world, .seconds = options.hang_seconds})->profile();
+  p.engine = make_engine(options.engine,
+                         {.world = options.world, .ranks = options.ranks, .seconds = options.hang_seconds})
+                 ->profile();
   const auto choose = [&](const Suite& s) { (p.engine.has(s.needs) ? p.chosen : p.left_out).push_back(&s); };
   if (options.suites.empty())
     for (const auto& s : suites()) choose(s);

@@ -80,6 +80,7 @@ template <class AnyOptions, class F>
 void each_asked(AnyOptions& o, const F& f) {
   f("engine", o.engine);
   f("world", o.world);
+  f("ranks", o.ranks);
   f("suites", o.suites);
   f("cases", o.cases);
   f("seconds", o.seconds);

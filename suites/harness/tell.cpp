@@ -19,9 +19,12 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-std::string replay_flags(const std::string& fault, const std::string& engine) {
+std::string replay_flags(const std::string& fault, const std::string& engine, const std::string& world,
+                         int64_t ranks) {
   return concat(fault.empty() ? "" : " --fault " + fault,
-                engine == "lockstep" ? "" : " --engine " + shell_quoted(engine));
+                engine == "lockstep" ? "" : " --engine " + shell_quoted(engine),
+                world == "local" ? "" : " --world " + world,
+                world == "gloo" ? concat(" --ranks ", ranks) : "");
 }
 
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,

@@ -12,6 +12,7 @@ namespace lockstep::suites {
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,
                          const std::string& flags = "");
 // What `lockstep replay` must be told of the engine, with a space before it; "": nothing.
-std::string replay_flags(const std::string& fault, const std::string& engine);
+std::string replay_flags(const std::string& fault, const std::string& engine, const std::string& world,
+                         int64_t ranks);
 
 }  // namespace lockstep::suites

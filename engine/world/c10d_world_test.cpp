@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in processes of their own: conform as LocalWorld does, and name the rank that is gone.
+#include "engine/world/c10d_world.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "engine/values/as_size.h"
+#include "engine/world/collectives.h"
+#include "engine/world/comm.h"
+#include "engine/world/packing.h"
+#include "engine/world/testing_conformance.h"
+
+namespace lockstep {
+namespace {
+
+using Body = std::function<std::string(Processes& processes, int64_t process)>;
+
+[[noreturn]] void run_child(const std::function<std::string()>& body, int out) {
+  std::string said;
+  try {
+    said = body();
+  } catch (const std::exception& e) {
+    said = e.what();
+  }
+  if (write(out, said.data(), said.size()) != std::ssize(said)) _exit(1);
+  _exit(0);
+}
+
+std::string all_of(int in) {
+  std::string text(1 << 16, '\0');
+  const auto n = read(in, text.data(), text.size());
+  close(in);
+  return text.substr(0, n > 0 ? static_cast<size_t>(n) : 0);
+}
+
+// What each child says when it ends; one that stops is killed after all others have ended.
+std::vector<std::string> in_children(int64_t n, const std::function<std::string(int64_t child)>& body) {
+  std::vector<int> pipes;
+  std::vector<pid_t> children, stopped;
+  for (int64_t p = 0; p < n; ++p) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    pipes.push_back(ends[0]);
+    children.push_back(fork());
+    if (children.back() == 0) run_child([&] { return body(p); }, ends[1]);
+    close(ends[1]);
+  }
+  for (auto left = children.size(); left > 0; --left) {
+    int status = 0;
+    const pid_t child = waitpid(-1, &status, WUNTRACED);
+    if (WIFSTOPPED(status)) stopped.push_back(child);
+  }
+  for (const pid_t child : stopped) kill(child, SIGKILL), waitpid(child, nullptr, 0);
+  std::vector<std::string> said;
+  for (const int in : pipes) said.push_back(all_of(in));
+  return said;
+}
+
+std::vector<std::string> in_processes(int64_t n, const Body& body,
+                                      Patience patience = std::chrono::seconds(60)) {
+  const int file = memfd_create("meeting", 0);
+  auto said = in_children(n, [&](int64_t child) {
+    Processes processes(
+        {child, n, {.file = concat("/proc/self/fd/", file)}, concat("process ", child), patience});
+    return body(processes, child);
+  });
+  close(file);
+  return said;
+}
+
+void gather(World& world, const Groups& groups) {
+  const auto none = [](size_t, const at::Tensor&) {};
+  const PerRank<at::Tensor> sent(groups.size(), at::zeros({2}));
+  all_gather(world, groups, sent, none).wait();
+}
+
+// Catches: blocks that overlap, leave a rank out, or differ by more than one.
+TEST(C10dWorld, EachProcessHostsABlock) {
+  for (int64_t n = 1; n <= 9; ++n)
+    for (int64_t processes = 1; processes <= 4; ++processes) {
+      std::vector<int64_t> all;
+      for (int64_t p = 0; p < processes; ++p) {
+        const auto ranks = hosted_ranks(n, processes, p);
+        EXPECT_LE(std::ssize(ranks), (n + processes - 1) / processes);
+        EXPECT_GE(std::ssize(ranks), n / processes);
+        all.insert(all.end(), ranks.begin(), ranks.end());
+      }
+      EXPECT_EQ(all, up_to(n)) << n << " over " << processes;
+    }
+}
+
+// Catches: bits that change on the way, parcels of one rank that reach another of its process, messages of
+// one World that are read in the next.
+TEST(C10dWorld, Conforms) {
+  const std::vector<std::vector<int64_t>> shapes = {{2}, {4}, {2, 3}, {2, 2, 2}, {5}};
+  for (const int64_t n : {2, 3, 4}) {
+    const auto said = in_processes(n, [&](Processes& processes, int64_t process) {
+      std::string wrong = self_test(processes, n);
+      for (int64_t number = 1; const auto& shape : shapes) {
+        const DeviceMesh mesh(shape);
+        if (!hosted_ranks(mesh.size(), n, process).empty())
+          processes.run(number, mesh.size(),
+                        [&](const WorldPtr& world) { wrong += world_conformance(world, mesh); });
+        ++number;
+      }
+      return wrong;
+    });
+    EXPECT_EQ(said, std::vector<std::string>(static_cast<size_t>(n))) << n;
+  }
+}
+
+// Three processes of one rank each; what each is told after `wrong` is done by the last in the second of two
+// gathers.
+std::vector<std::string> told(const std::function<void()>& wrong, Patience patience) {
+  const auto body = [&](Processes& processes, int64_t process) {
+    processes.run(0, 3, [&](const WorldPtr& world) {
+      const Comm comm(DeviceMesh({3}), world);
+      gather(*world, comm.along[0]);
+      if (process == 2) wrong();
+      gather(*world, comm.along[0]);
+    });
+    return std::string("nothing");
+  };
+  return in_processes(3, body, patience);
+}
+
+void expect_named(const std::vector<std::string>& said, const std::string& why) {
+  for (const int64_t rank : {0, 1}) {
+    const auto& text = said[as_size(rank)];
+    EXPECT_NE(text.find(concat("[all_gather] exchange 2 of ranks 0,1,2: rank ", rank, " (process ", rank,
+                               ") waits for rank 2 (process 2), which ", why)),
+              text.npos)
+        << text;
+    EXPECT_NE(text.find("the last that it came to is all_gather, exchange 1 of ranks 0,1,2"), text.npos)
+        << text;
+  }
+}
+
+// Catches: survivors that wait for ever for a process that is gone, or do not say which.
+TEST(C10dWorld, AProcessThatDiesIsNamed) {
+  expect_named(told([] { raise(SIGKILL); }, std::chrono::seconds(30)), "has ended: its connection is lost");
+}
+
+// Catches: a wait without a bound.
+TEST(C10dWorld, AProcessThatStallsIsNamed) {
+  expect_named(told([] { raise(SIGSTOP); }, std::chrono::seconds(2)), "did not come within 2000 ms");
+}
+
+// Catches: an error on one rank for which the others wait until they lose patience.
+TEST(C10dWorld, ARankThatFailsSaysWhy) {
+  const auto said = told([] { throw std::runtime_error("out of luck"); }, std::chrono::minutes(9));
+  expect_named(said, "has ended: out of luck");
+  EXPECT_EQ(said[2], "out of luck");
+}
+
+// Rank 0 waits for rank 1 alone, which waits for rank 2. Catches: a rank that is blamed for whom it waits
+// for itself.
+TEST(C10dWorld, WhoKeepsAllWaitingIsNamed) {
+  const auto said = in_processes(
+      3,
+      [&](Processes& processes, int64_t process) {
+        processes.run(0, 3, [&](const WorldPtr& world) {
+          if (process == 2) raise(SIGSTOP);
+          if (process == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          const std::vector<Group> groups{
+              {process == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 2},
+               process == 0 ? 0 : process - 1}};
+          gather(*world, groups);
+        });
+        return std::string();
+      },
+      std::chrono::seconds(3));
+  EXPECT_NE(
+      said[0].find("rank 0 (process 0) waits for rank 1 (process 1), which waits for rank 2 (process 2), "
+                   "which did not come within 3000 ms"),
+      said[0].npos)
+      << said[0];
+}
+
+// A port that was free a moment ago.
+std::string free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+// As torchrun and mpirun set the environment of what they start. Catches: a process that takes another's
+// place, or a World that ends before all have what it sent.
+TEST(C10dWorld, JoinsTheWorldOfTheEnvironment) {
+  const std::vector<std::pair<std::string, std::string>> launchers = {
+      {"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+  for (const auto& [rank, size] : launchers)
+    for (const int64_t each : {1, 2}) {
+      const auto port = free_port();
+      const auto said = in_children(3, [&](int64_t child) {
+        setenv(rank.c_str(), std::to_string(child).c_str(), 1);
+        setenv(size.c_str(), "3", 1);
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("MASTER_PORT", port.c_str(), 1);
+        const auto world = world_from_environment(each);
+        if (world->hosted() != hosted_ranks(3 * each, 3, child)) return std::string("hosts other ranks");
+        return world_conformance(world, DeviceMesh({3, each}));
+      });
+      EXPECT_EQ(said, std::vector<std::string>(3)) << rank;
+    }
+}
+
+// Catches: a program that is started by hand and waits, or fails without a remedy.
+TEST(C10dWorld, TellsWhatTheEnvironmentLacks) {
+  const auto told = [](const char* rank) {
+    return in_children(1, [&](int64_t) {
+      if (rank != nullptr) setenv("RANK", rank, 1), setenv("WORLD_SIZE", "2", 1);
+      world_from_environment();
+      return std::string();
+    })[0];
+  };
+  EXPECT_NE(told(nullptr).find("RANK and WORLD_SIZE are not set"), std::string::npos) << told(nullptr);
+  EXPECT_NE(told("2").find("RANK=2 of WORLD_SIZE=2"), std::string::npos) << told("2");
+  EXPECT_NE(told("x").find("RANK='x' is no number"), std::string::npos) << told("x");
+  EXPECT_NE(told("0").find("MASTER_ADDR and MASTER_PORT do not say where to meet"), std::string::npos)
+      << told("0");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/world/gloo_group.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// Each message begins with a frame of one size, which holds its length and as much of it as fits; what is
+// left follows in one piece. So both sides know what to ask gloo for.
+constexpr int64_t kFrame = 4096, kInFrame = kFrame - static_cast<int64_t>(sizeof(int64_t));
+constexpr int kTag = 0;
+constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
+
+at::Tensor bytes_of(int64_t size) {
+  return at::empty({size}, at::kByte);
+}
+
+c10::intrusive_ptr<c10d::Store> store_at(const MeetingPoint& at, int64_t processes, Milliseconds patience) {
+  if (!at.file.empty()) return c10::make_intrusive<c10d::FileStore>(at.file, -1);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(at.port);
+  options.isServer = at.serves;
+  options.numWorkers = as_size(processes);
+  options.waitWorkers = false;
+  options.timeout = patience;
+  return c10::make_intrusive<c10d::PrefixStore>(at.prefix,
+                                                c10::make_intrusive<c10d::TCPStore>(at.host, options));
+}
+
+// The loopback device for what is on one machine; else that which the environment names, as for PyTorch, or
+// that of this machine's name.
+auto device_for(const MeetingPoint& at) {
+  using Group = c10d::ProcessGroupGloo;
+  if (!at.file.empty() || at.host == "127.0.0.1" || at.host == "localhost")
+    return Group::createDeviceForHostname("127.0.0.1");
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  return interface != nullptr ? Group::createDeviceForInterface(interface) : Group::createDefaultDevice();
+}
+
+// Of what was sent and has not left yet.
+struct Sending {
+  WorkPtr work;
+  at::Tensor bytes;
+};
+
+}  // namespace
+
+struct GlooGroup::Impl {
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Backend> group;
+  std::mutex mutex;  // of all below, and of calls to the group that begin something
+  std::deque<Sending> sending;
+  std::vector<WorkPtr> receiving;  // by process
+  bool closed = false;
+
+  void begin_send(int64_t to, at::Tensor bytes) {
+    std::vector<at::Tensor> one{bytes};
+    sending.push_back({group->send(one, static_cast<int>(to), kTag), std::move(bytes)});
+  }
+
+  at::Tensor receive(int64_t from, int64_t size) {
+    std::vector<at::Tensor> one{bytes_of(size)};
+    WorkPtr work;
+    {
+      const std::lock_guard lock(mutex);
+      if (!closed) work = receiving[as_size(from)] = group->recv(one, static_cast<int>(from), kTag);
+    }
+    if (work == nullptr || !work->wait(kForEver)) throw Error("the connection was closed here");
+    return one[0];
+  }
+};
+
+GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes, Milliseconds patience)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->receiving.resize(as_size(processes));
+  auto options = c10d::ProcessGroupGloo::Options::create(patience);
+  options->threads = 1;
+  try {
+    options->devices.push_back(device_for(at));
+    impl_->store = store_at(at, processes, patience);
+    impl_->store->setTimeout(patience);
+    impl_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        impl_->store, static_cast<int>(process), static_cast<int>(processes), std::move(options));
+  } catch (const c10::Error& e) {
+    throw Error(concat("[gloo] process ", process, " of ", processes,
+                       " does not meet the others: ", e.what_without_backtrace()));
+  } catch (const std::exception& e) {
+    throw Error(
+        concat("[gloo] process ", process, " of ", processes, " does not meet the others: ", e.what()));
+  }
+}
+
+GlooGroup::~GlooGroup() {
+  close();
+}
+
+std::vector<std::string> GlooGroup::say(const std::string& name, const std::string& text) {
+  const auto key = [&](int64_t process) { return concat(name, "/", process); };
+  impl_->store->set(key(impl_->group->getRank()), text);
+  std::vector<std::string> all;
+  for (int64_t process = 0; process < impl_->group->getSize(); ++process)
+    all.push_back(impl_->store->get_to_str(key(process)));
+  return all;
+}
+
+void GlooGroup::send(int64_t to, std::string message) {
+  const auto size = std::ssize(message), left = std::max(int64_t{0}, size - kInFrame);
+  const auto frame = bytes_of(kFrame);
+  auto* data = frame.mutable_data_ptr<uint8_t>();
+  std::memcpy(data, &size, sizeof size);
+  std::memcpy(data + sizeof size, message.data(), as_size(size - left));
+  const std::lock_guard lock(impl_->mutex);
+  impl_->begin_send(to, frame);
+  if (left == 0) return;
+  const auto rest = bytes_of(left);
+  std::memcpy(rest.mutable_data_ptr<uint8_t>(), message.data() + kInFrame, as_size(left));
+  impl_->begin_send(to, rest);
+}
+
+at::Tensor GlooGroup::receive(int64_t from) {
+  const auto frame = impl_->receive(from, kFrame);
+  int64_t size = 0;
+  std::memcpy(&size, frame.const_data_ptr(), sizeof size);
+  const auto first = frame.narrow(0, sizeof size, std::min(size, kInFrame));
+  return size <= kInFrame ? first : at::cat({first, impl_->receive(from, size - kInFrame)});
+}
+
+void GlooGroup::settle(Milliseconds patience) {
+  std::deque<Sending> sending;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    sending.swap(impl_->sending);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (const auto& one : sending) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    try {
+      one.work->wait(std::max(left, Milliseconds(1)));
+    } catch (const std::exception&) {  // who should have had it is told by who waits for it
+    }
+  }
+}
+
+void GlooGroup::close() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->closed = true;
+  for (const auto& work : impl_->receiving)
+    if (work != nullptr) work->abort();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in processes give what all ranks in one thread give; processes that die, stall, skip, swap or meet
+// the wrong ranks are found and named.
+#include "suites/engines/ranks_engine.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "generators/cases/programs.h"
+#include "suites/core/judge.h"
+#include "suites/engines/lockstep_engine.h"
+
+namespace lockstep::suites {
+namespace {
+
+using Kind = EngineFailure::Kind;
+
+std::vector<std::string> peers(const std::string& mode) {
+  return {LOCKSTEP_RANKS_PEER, mode};
+}
+
+// What is left of logs, to be removed.
+int64_t remove_logs() {
+  int64_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path()))
+    if (entry.path().filename().string().ends_with(".log"))
+      found += std::filesystem::remove(entry.path()) ? 1 : 0;
+  return found;
+}
+
+class RanksEngineTest : public testing::Test {
+ protected:
+  // Of its own, so that logs of other tests are none of ours.
+  RanksEngineTest() : folder_(std::filesystem::temp_directory_path() / concat("ranks-test-", getpid())) {
+    std::filesystem::create_directory(folder_);
+    setenv("TMPDIR", folder_.c_str(), 1);
+  }
+  ~RanksEngineTest() override {
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    unsetenv("TMPDIR");
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// Catches: whatever above World needs to host one rank or all; bits, digests, bytes or refusals that a
+// process changes on the way; a World that hears of the one before.
+TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
+  for (const int64_t processes : {2, 3}) {
+    int64_t compared = 0, refused = 0, hybrid = 0;
+    RanksEngine engine(peers("well"), processes, 60);
+    for (const auto* suite : {"redistribute", "ops", "gradient", "random", "program"})
+      for (uint64_t i = 0; i < 20; ++i) {
+        const auto c = generators::generate(suite, 17, i);
+        const auto what = oracle::to_token(c);
+        Traffic sent, expected;
+        std::optional<EngineResult> local;
+        try {
+          local = run_in(local_world(c.mesh.size()), c, oracle::make_inputs(c), true, expected);
+        } catch (const Error& e) {
+          ++refused;
+          EXPECT_THROW(engine.run(c, true), std::runtime_error) << what;
+          continue;
+        }
+        const auto got = engine.run(c, true, sent);
+        EXPECT_EQ(first_disagreement(*local, got), "") << what;
+        EXPECT_EQ(local->random_after, got.random_after) << what;
+        EXPECT_EQ(local->bytes_moved, got.bytes_moved) << what;
+        EXPECT_EQ(expected.sent, sent.sent) << what;
+        ASSERT_EQ(local->timeline.size(), got.timeline.size()) << what;
+        ++compared;
+        hybrid += c.mesh.size() > processes ? 1 : 0;
+      }
+    EXPECT_GT(compared, 60);
+    EXPECT_GT(hybrid, 20);
+  }
+  EXPECT_EQ(remove_logs(), 0) << "logs are left where nothing was lost";
+}
+
+// A redistribution with at least three exchanges, on two ranks.
+oracle::Case some_moves() {
+  oracle::Case c;
+  c.suite = "program";
+  c.program.inputs = {{at::kFloat, {4, 4}, {}, {oracle::ValueKind::kNormal, 7, 0, 0, {}}, false}};
+  const oracle::Target whole{{Replicate{}}, {}}, rows{{Shard{0}}, {}};
+  c.program.calls = {{"lockstep::redistribute", {oracle::Ref{0}, whole}, 1},
+                     {"aten::neg", {oracle::Ref{1}}, 1},
+                     {"lockstep::redistribute", {oracle::Ref{2}, rows}, 1},
+                     {"lockstep::redistribute", {oracle::Ref{3}, whole}, 1},
+                     {"lockstep::redistribute", {oracle::Ref{4}, rows}, 1},
+                     {"lockstep::redistribute", {oracle::Ref{5}, whole}, 1},
+                     {"aten::neg", {oracle::Ref{6}}, 1}};
+  c.mesh = DeviceMesh({2});
+  c.placements = {rows};
+  return c;
+}
+
+struct Wrong {
+  const char* mode;
+  Kind kind;
+  std::vector<std::string> says;
+};
+
+// Catches: survivors that wait for ever, a process that is not named, one that is left when it is over.
+TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
+  const std::vector<Wrong> wrongs = {
+      {"dies",
+       Kind::kDied,
+       {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process "}},
+      {"stalls",
+       Kind::kHung,
+       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 1500 ms"}},
+      {"other-group", Kind::kError, {"waits for rank ", "did not come within 1500 ms"}},
+  };
+  for (const auto& wrong : wrongs) {
+    RanksEngine engine(peers(wrong.mode), 2, 3);
+    for (int again = 0; again < 2; ++again) {  // the second time they are started anew
+      const auto began = std::chrono::steady_clock::now();
+      try {
+        engine.run(some_moves(), true);
+        ADD_FAILURE() << wrong.mode << " was believed";
+      } catch (const EngineFailure& e) {
+        EXPECT_EQ(e.kind, wrong.kind) << wrong.mode << ": " << e.what();
+        for (const auto& text : wrong.says)
+          EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << wrong.mode << ": " << e.what();
+      }
+      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(12)) << wrong.mode;
+    }
+  }
+  EXPECT_GT(remove_logs(), 0);
+}
+
+// Catches: bits that go astray between processes, and a judge that does not see it.
+TEST_F(RanksEngineTest, WhatOneProcessSpoilsIsADifference) {
+  for (const auto* mode : {"swaps", "skips"}) {
+    RanksEngine engine(peers(mode), 2, 4);
+    bool found = false;
+    for (uint64_t i = 0; i < 40 && !found; ++i) {
+      const auto c = generators::generate("redistribute", 23, i);
+      found = std::holds_alternative<Failed>(judge_against_oracle(c, engine, Allowed::kEqual));
+    }
+    EXPECT_TRUE(found) << mode;
+  }
+}
+
+// Catches: processes that cannot meet, and a run that begins all the same.
+TEST_F(RanksEngineTest, ProcessesThatDoNotMeetAreTold) {
+  try {
+    RanksEngine engine(peers("elsewhere"), 2, 4);
+    FAIL();
+  } catch (const NoProcesses& e) {
+    EXPECT_NE(std::string(e.what()).find("2 processes on this machine cannot move bits"), std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::suites

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// `lockstep engine ranks` for tests: the process of number 1 does what the first argument says.
+#include <ATen/ATen.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "engine/lane/numerics.h"
+#include "engine/values/text.h"
+#include "engine/world/world.h"
+#include "suites/engines/serve.h"
+#include "suites/faults/wrap.h"
+
+namespace lockstep::suites {
+namespace {
+
+// Does something instead of the third exchange of each World, or with it.
+class Spoilt : public World {
+ public:
+  using Spoil = Work (*)(World& world, Exchange asked);
+  Spoilt(WorldPtr world, Spoil spoil) : World(*world), world_(std::move(world)), spoil_(spoil) {}
+
+  Work exchange(Exchange asked) override {
+    return ++exchanges_ == 3 ? spoil_(*world_, std::move(asked)) : world_->exchange(std::move(asked));
+  }
+
+ private:
+  WorldPtr world_;
+  Spoil spoil_;
+  int64_t exchanges_ = 0;
+};
+
+Work dies(World&, Exchange asked) {
+  raise(SIGKILL);
+  return Work(asked.op, [] {});
+}
+
+Work stalls(World& world, Exchange asked) {
+  raise(SIGSTOP);
+  return world.exchange(std::move(asked));
+}
+
+Work skips(World&, Exchange asked) {
+  return Work(asked.op, [] {});
+}
+
+// The ranks of each group in another order.
+Work meets_others(World& world, Exchange asked) {
+  auto groups = std::make_shared<std::vector<Group>>();
+  for (const auto& part : asked.parts) {
+    auto& group = groups->emplace_back(*part.group);
+    std::reverse(group.ranks.begin(), group.ranks.end());
+    group.place = std::ssize(group.ranks) - 1 - group.place;
+  }
+  for (size_t i = 0; i < asked.parts.size(); ++i) asked.parts[i].group = &(*groups)[i];
+  return world.exchange(std::move(asked)).then([groups] {});
+}
+
+template <Spoilt::Spoil spoil>
+WorldPtr spoilt(WorldPtr world) {
+  return std::make_shared<Spoilt>(std::move(world), spoil);
+}
+
+void swap_ends(PerRank<Received>& all, const std::vector<Group>&) {
+  for (auto& pieces : all)
+    if (pieces.front().sizes() == pieces.back().sizes()) std::swap(pieces.front(), pieces.back());
+}
+WorldPtr swaps(WorldPtr world) {
+  return spoilt_world(std::move(world), {.gathered = swap_ends, .exchanged = swap_ends});
+}
+
+const std::map<std::string, LockstepEngine::Decorate> kModes = {
+    {"well", nullptr},        {"dies", spoilt<dies>}, {"stalls", spoilt<stalls>},
+    {"skips", spoilt<skips>}, {"swaps", swaps},       {"other-group", spoilt<meets_others>},
+    {"elsewhere", nullptr},
+};
+
+// ranks MODE --process 1/4 --meet FILE --patience SECONDS --log FILE
+int main(char** argv) {
+  const std::string mode = argv[1];
+  const auto numbers = *parse_integers(argv[3], '/');
+  Seat seat{numbers[0], numbers[1], {.file = argv[5]}, concat("process ", getpid(), ", log ", argv[9]), {}};
+  seat.patience = Patience(static_cast<int64_t>(std::stod(argv[7]) * 1000));
+  const bool spoils = seat.process == 1;
+  if (spoils && mode == "elsewhere") return 9;
+  return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, spoils ? kModes.at(mode) : nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::suites
+
+int main(int, char** argv) {
+  lockstep::enter_lane(lockstep::Lane::kExact, argv);
+  return lockstep::suites::main(argv);
+}
