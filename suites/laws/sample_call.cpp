@@ -70,6 +70,20 @@ std::vector<std::string> short_forms(const Placements& placements, const std::ve
   return texts;
 }
 
+// A list of more tensors is ruled as one of three.
+bool has_long_list(const TimelineEntry& entry) {
+  return std::any_of(entry.tensors_per_arg.begin(), entry.tensors_per_arg.end(),
+                     [](int64_t n) { return n > 3; });
+}
+
+// What is written stays as it is placed.
+bool leaves_in_place(const TimelineEntry& entry, const Row& row) {
+  for (size_t k = 0; k < entry.aliases.size(); ++k)
+    if (entry.aliases[k] >= 0 && row.outputs[k] != row.inputs[static_cast<size_t>(entry.aliases[k])])
+      return false;
+  return true;
+}
+
 // On one device every input stays as it is.
 oracle::Case on_one_device(oracle::Case c) {
   c.mesh = DeviceMesh({1});
@@ -82,13 +96,14 @@ oracle::Case on_one_device(oracle::Case c) {
 std::set<std::string> offered_rows(const EngineResult& run) {
   std::set<std::string> offers;
   for (const auto& entry : run.timeline) {
-    if (!takes_a_row(entry)) continue;
-    const auto* known =
-        resolve(oracle::find_operator(entry.op).handle).entry;  // in-place: of the functional op
+    if (!takes_a_row(entry) || has_long_list(entry)) continue;
+    // In-place: of the functional op.
+    const auto* known = resolve(oracle::find_operator(entry.op).handle).entry;
     if (known == nullptr) continue;
     for (const auto& row : legal_rows(*known, call_of(entry)))
-      offers.insert(
-          row_text(entry.op, short_forms(row.inputs, entry.inputs), short_forms(row.outputs, entry.outputs)));
+      if (leaves_in_place(entry, row))
+        offers.insert(row_text(entry.op, short_forms(row.inputs, entry.inputs),
+                               short_forms(row.outputs, entry.outputs)));
   }
   return offers;
 }
