@@ -115,8 +115,10 @@ class Search {
     }
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!stays_[i] || inputs_[i].spec == nullptr) continue;
+      if (inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
+      if (!stays_[i] && !spec.all_replicate() && holds_one(inputs_[i])) return true;
+      if (!stays_[i]) continue;
       if (has_ragged(spec.placements()) && meets_one_row(spec)) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
