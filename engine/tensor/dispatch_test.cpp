@@ -86,7 +86,7 @@ TEST_F(DispatchTest, WhatAListSharesIsWhole) {
     at::_fused_sgd_({a, b}, {of_a, of_b}, {}, 0.1, 0.0, 0.01, 0.0, false, false, false, scale, std::nullopt);
     return a;
   };
-  const auto cut = [](const at::Tensor& t) { return place(t.clone(), Shard{0}, kR); };
+  const auto cut = [this](const at::Tensor& t) { return place(t.clone(), Shard{0}, kR); };
   const auto a = ramp({4}), b = ramp({1}), scale = at::full({1}, 2.0);
   const auto sharded = step(cut(a), cut(b), cut(a), cut(b), place(scale, kR, kR));
   EXPECT_TRUE(at::equal(full_tensor(sharded), step(a.clone(), b.clone(), a.clone(), b.clone(), scale)));

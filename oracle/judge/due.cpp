@@ -117,20 +117,16 @@ class Search {
     }
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!stays_[i] || inputs_[i].spec == nullptr) continue;
+      if (inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
+      if (!stays_[i] && !spec.all_replicate() && holds_one(inputs_[i])) return true;
+      if (!stays_[i]) continue;
       if (has_ragged(spec.placements()) && (meets_one_row(spec) || is_thin(spec))) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
       if (holds_one(inputs_[i])) return true;
     }
     return false;
-  }
-
-  // Whether no rank has more elements.
-  static bool has_at_most(const Slicing& plan, int64_t elements) {
-    return std::all_of(plan.shapes.begin(), plan.shapes.end(),
-                       [=](const auto& shape) { return c10::multiply_integers(shape) <= elements; });
   }
 
   // Whether a Shard leaves no rank more than one of a dimension: its order in memory then says nothing.
@@ -142,14 +138,14 @@ class Search {
     return false;
   }
 
-  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it, or more
-  // than one element of that.
+  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it.
   bool meets_one_row(const Spec& spec) const {
     const SlicingPtr plan = slicing_of(spec);
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
       if (other.spec == nullptr || other.spec->shape() == spec.shape()) return false;
-      return has_at_most(*plan, c10::multiply_integers(other.spec->shape())) ||
-             (has_ragged(other.spec->placements()) && has_at_most(*slicing_of(*other.spec), 1));
+      const int64_t row = c10::multiply_integers(other.spec->shape());
+      return std::all_of(plan->shapes.begin(), plan->shapes.end(),
+                         [&](const auto& shape) { return c10::multiply_integers(shape) <= row; });
     });
   }
 

@@ -39,7 +39,8 @@ TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
 }
 
 // Catches: a refusal that is called undue by chance: a result without elements may lie anywhere, few flags
-// are often the same on all ranks, a flat local of one element meets any row, and one column has one order.
+// are often the same on all ranks, a flat local of one element meets any row, one column has one order, and
+// the one row that an index of one element names may be the rank's own that has the index.
 TEST(Refusal, CannotBeToldOfFewElements) {
   LockstepEngine engine;
   for (const auto* token :
@@ -48,6 +49,9 @@ TEST(Refusal, CannotBeToldOfFewElements) {
         "v0=lockstep::redistribute(x0,@[G0:1/1,S1,S0]);v1=aten::t(v0)#3e8ad1c2",
         "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(62937,0,1)@[S0];"
         "v0=aten::slice.Tensor(x0,0,1,3,1)#63b1a221",
+        "v1:ops;mesh=2x1;seed=0;dev=1x256;lane=integer;x0=f32[4]:ones@[S0,R];"
+        "x1=i64[1]:index(59002,0,6)@[R,G0:1];x2=f32[1]:ones@[R,R];"
+        "v0=aten::scatter_add_(x0,0,x1,x2)#2e2081ce",
         "v1:ops;mesh=3;seed=0;dev=1x256;x0=f32[3x5]:normal(1)@[G0.1:1/1/1];"
         "x1=bool[3x1]:integers(13875,0,1)@[S0];"
         "v0=aten::masked_fill_.Scalar(x0,x1,0.5)#cbeeefa3"}) {
