@@ -94,6 +94,15 @@ TEST_F(GradientsTest, GradientsThroughWrittenViewsArrive) {
   const auto x = ramp({6}), by = at::full({1, 1}, 4.0f), grad = ramp({1, 6});
   const auto got = run(place(x, kR, kR).requires_grad_(), place(by, kR, kR), place(grad, kR, Shard{1}));
   EXPECT_TRUE(full_tensor(got).equal(run(x.clone().requires_grad_(), by, grad)));
+  // Of the base's shape, in other strides.
+  const auto transposed = [](const at::Tensor& y, const at::Tensor& g) {
+    return torch::autograd::grad({(y * 1).t().neg_()}, {y}, {g})[0];
+  };
+  const auto square = ramp({6, 6}), its = transposed(square.clone().requires_grad_(), square);
+  for (const auto& of : {kR, Placement(Shard{0}), Placement(Shard{1})}) {
+    const auto moved = transposed(place(square, of, kR).requires_grad_(), place(square, kR, kR));
+    EXPECT_TRUE(full_tensor(moved).equal(its)) << to_string(of);
+  }
   const auto empty = [&] {
     const auto y = place(ramp({2, 3}), kR, kR).requires_grad_();
     const auto v = (y * 1).narrow(0, 0, 0).tanh_();

@@ -150,7 +150,7 @@ void describe(ParsedCall& call) {
     const auto& spec = call.operands.specs[i];
     meta.shape = spec != nullptr ? spec->shape() : call.tensors[i].sizes().vec();
     meta.stride = spec != nullptr ? spec->stride() : call.tensors[i].strides().vec();
-    meta.offset = spec != nullptr ? 0 : call.tensors[i].storage_offset();
+    meta.offset = call.tensors[i].storage_offset();
   }
 }
 
@@ -240,6 +240,7 @@ CacheKey cache_key(const c10::OperatorHandle& op, const Resolved& resolved, at::
     key.words.append({static_cast<int64_t>(meta.dtype), call.tensors[i].dim(),
                       call.tensors[i].unsafeGetTensorImpl()->is_wrapped_number()});
   }
+  if (resolved.entry->absolute_offset) key.words.push_back(call.tensors[0].storage_offset());
   key.specs = call.operands.specs;
   for (const int64_t word : key.words)
     key.hash = key.hash * 0x9E3779B97F4A7C15ull + static_cast<size_t>(word);

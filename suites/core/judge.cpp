@@ -285,17 +285,6 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
   return passed_with(judgement);
 }
 
-// The values, then the stream.
-Outcome judged_at_end(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
-                      EngineUnderTest& engine, Allowed allowed) {
-  auto outcome = judged(c, plain, got, engine, allowed);
-  if (std::holds_alternative<Passed>(outcome) && got.random_after != plain.random_after)
-    return failed(c.suite, "random offset", "", "-", "",  // of no tensor, so of no placement
-                  concat("the stream ends at offset ", got.random_after.offset, ", on one device at ",
-                         plain.random_after.offset));
-  return outcome;
-}
-
 }  // namespace
 
 Passed passed_with(const oracle::Judgement& judgement) {
@@ -337,6 +326,20 @@ Failed failed_run(const oracle::Case& c, const EngineFailure& e) {
   return f;
 }
 
+Outcome judge_run(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+                  EngineUnderTest& engine, Allowed allowed) {
+  try {
+    auto outcome = judged(c, plain, got, engine, allowed);
+    if (std::holds_alternative<Passed>(outcome) && got.random_after != plain.random_after)
+      return failed(c.suite, "random offset", "", "-", "",  // of no tensor, so of no placement
+                    concat("the stream ends at offset ", got.random_after.offset, ", on one device at ",
+                           plain.random_after.offset));
+    return outcome;
+  } catch (const EngineFailure& e) {  // of its float64 twin
+    return failed_run(c, e);
+  }
+}
+
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed) {
   const auto plain = oracle::evaluate_recorded(c, *engine.plain_source());
   EngineResult got;
@@ -350,11 +353,7 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
     return failed(c.suite, "exception", kernel != nullptr ? kernel->op : "", placement_pattern(c), "",
                   e.what());
   }
-  try {
-    return judged_at_end(c, plain, got, engine, allowed);
-  } catch (const EngineFailure& e) {  // of its float64 twin
-    return failed_run(c, e);
-  }
+  return judge_run(c, plain, got, engine, allowed);
 }
 
 std::string first_disagreement(const EngineResult& a, const EngineResult& b) {

@@ -16,6 +16,9 @@ enum class Allowed {
 // Every value of the Program, on every rank, against the oracle; the random stream ends where the oracle's
 // does. A case of the integer lane is never explained.
 Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed);
+// The same of what the engine came to, in a run in which it was asked for a timeline.
+Outcome judge_run(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+                  EngineUnderTest& engine, Allowed allowed);
 
 // What the oracle's judgement comes to. @pre it passed.
 Passed passed_with(const oracle::Judgement& judgement);

@@ -25,7 +25,7 @@ std::optional<Refusing> find_call(const oracle::Case& c, EngineUnderTest& engine
   Refusing found;
   for (size_t k = 0; k <= c.program.calls.size(); ++k) {
     try {
-      found.held = engine.run(before_call(c, k), false);
+      found.held = engine.run(before_call(c, k), true);
       found.call = k;
     } catch (const std::exception&) {
       return k > 0 ? std::optional(std::move(found)) : std::nullopt;
@@ -80,7 +80,7 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
         c.suite, "refusal", call.op, placement_pattern(c), "",
         concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
                due.placements, "\n", text));
-  auto outcome = judge_against_oracle(before_call(c, found->call), engine, allowed);
+  auto outcome = judge_run(before_call(c, found->call), before, found->held, engine, allowed);
   auto* passed = std::get_if<Passed>(&outcome);
   if (passed == nullptr) return outcome;
   passed->refusal = {refusal.op, concat(kDue, refusal.reason)};

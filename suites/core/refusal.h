@@ -8,8 +8,8 @@ namespace lockstep::suites {
 
 // The engine refused the case because of placements. The oracle finds the call, by runs of what comes before
 // it, and whether its tensors could have stayed where they are: the law holds if they could not, and fails if
-// they could. What ran before it is judged as ever. A call that is composed of others, or of which that
-// cannot be tried, gave up.
+// they could. The run that says where they are is judged as ever. A call that is composed of others, or of
+// which that cannot be tried, gave up.
 Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed,
                       const dashboard::RefusalRow& refusal, const std::string& text);
 

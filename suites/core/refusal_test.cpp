@@ -74,6 +74,26 @@ TEST(Refusal, IsAFailureWhereTheOpCouldRun) {
       << failed->explanation;
 }
 
+// Catches: a judge that asks of placements which a run named that nobody judged.
+TEST(Refusal, IsAskedOfTheRunThatIsJudged) {
+  class Liar : public EngineUnderTest {
+   public:
+    const EngineProfile& profile() const override { return engine_->profile(); }
+    std::unique_ptr<RandomSource> plain_source() override { return engine_->plain_source(); }
+    EngineResult run(const oracle::Case& c, bool timeline) override {
+      auto result = engine_->run(c, timeline);
+      auto& spec = result.values[0].spec;
+      if (!timeline) spec = std::make_shared<const Spec>(spec->with_placements({Shard{1}}));
+      return result;
+    }
+
+   private:
+    EnginePtr engine_ = with_rows("aten::view", none)();
+  } liar;
+  const auto outcome = verdict(kOuter, liar);
+  ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << explanation_of(outcome);
+}
+
 // The in-place op runs on a tensor that was moved for it, which is then another.
 EngineResult moved(EngineResult result) {
   auto& entry = result.timeline.at(0);

@@ -11,6 +11,7 @@
 namespace lockstep::suites {
 namespace {
 
+// In every run, since a judge may ask for several and look at one.
 class OneBitOff : public EngineUnderTest {
  public:
   explicit OneBitOff(EngineUnderTest& engine) : engine_(engine) {}
@@ -20,18 +21,22 @@ class OneBitOff : public EngineUnderTest {
 
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
     auto result = engine_.run(c, want_timeline);
-    for (auto v = result.values.rbegin(); v != result.values.rend() && !flipped_; ++v)
-      for (auto& local : v->locals)
-        if (local.numel() > 0 && local.scalar_type() != at::kBool) {
-          local = local.clone(at::MemoryFormat::Contiguous);
-          static_cast<char*>(local.data_ptr())[0] ^= 1;
-          flipped_ = true;
-          break;
-        }
+    flipped_ = flip(result);
     return result;
   }
 
  private:
+  static bool flip(EngineResult& result) {
+    for (auto v = result.values.rbegin(); v != result.values.rend(); ++v)
+      for (auto& local : v->locals)
+        if (local.numel() > 0 && local.scalar_type() != at::kBool) {
+          local = local.clone(at::MemoryFormat::Contiguous);
+          static_cast<char*>(local.data_ptr())[0] ^= 1;
+          return true;
+        }
+    return false;
+  }
+
   EngineUnderTest& engine_;
   bool flipped_ = false;
 };

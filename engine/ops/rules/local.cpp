@@ -96,15 +96,23 @@ void as_view(const LocalCall& c, Stack& stack) {
   set_results(stack, stack[0].toTensor().view(local_shape(*c.outputs[0], c.position)));
 }
 
-void as_alias(const LocalCall& c, Stack& stack) {
-  if (c.call.inputs[0].shape != c.call.outputs[0].shape) return c.op.callBoxed(stack);
-  set_results(stack, stack[0].toTensor().alias());
+void as_strided(const LocalCall& c, Stack& stack) {
+  const auto local = stack[0].toTensor();
+  const auto& placements = c.inputs[0]->placements();
+  if (std::any_of(placements.begin(), placements.end(), distributes))
+    return set_results(stack, local.alias());
+  // The whole tensor, which may lie at another place in this rank's memory.
+  const auto& offset = c.call.args["storage_offset"];
+  const int64_t further = offset.isNone() ? 0 : offset.toInt() - c.call.inputs[0].offset;
+  set_results(stack, local.as_strided(c.call.integers("size"), c.call.integers("stride"),
+                                      local.storage_offset() + further));
 }
 
 void full_slice(const LocalCall& c, Stack& stack) {
   if (flat_output(c)) return view(c, stack);
-  if (c.call.integer("step") != 1) return c.op.callBoxed(stack);
-  as_alias(c, stack);
+  if (c.call.integer("step") != 1 || c.call.inputs[0].shape != c.call.outputs[0].shape)
+    return c.op.callBoxed(stack);
+  set_results(stack, stack[0].toTensor().alias());
 }
 
 // That the whole call is one that the kernel takes was found out when its results were inferred.

@@ -30,7 +30,7 @@ void sized_and_strided(const LocalCall& c, torch::jit::Stack& stack);  // `size`
 void view(const LocalCall& c, torch::jit::Stack& stack);               // a flat local stays what it is
 void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes
 void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
-void as_alias(const LocalCall& c, torch::jit::Stack& stack);           // as_strided that changes nothing
+void as_strided(const LocalCall& c, torch::jit::Stack& stack);         // of what is cut, what changes nothing
 void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice: bounds are global
 void unless_empty(const LocalCall& c,
                   torch::jit::Stack& stack);                   // results of nothing: not asked of the kernel

@@ -42,7 +42,7 @@ struct TensorMeta {
   bool constant = false;  // must be Replicate: zeros that autograd made, or what elements of a list share
   std::vector<int64_t> shape, stride;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  int64_t offset = 0;  // of a view, in elements, from its input's
+  int64_t offset = 0;  // in memory, in elements; of a view's result, from its input's
   int64_t ndim() const { return static_cast<int64_t>(shape.size()); }
 };
 
