@@ -249,6 +249,16 @@ bool Builder::bounded(const std::vector<at::Tensor>& tensors, const Growth& grow
   return true;
 }
 
+// A number that the host read is an operand beside tensors: alone it is none of PyTorch's tensors, and stock
+// reductions of it write another dtype than they promise.
+bool Builder::is_of_numbers(const oracle::Call& made) const {
+  const auto operands = references(made);
+  const auto is_number = [this](Ref ref) {
+    return ref.id >= 0 && tensor(ref).defined() && tensor(ref).unsafeGetTensorImpl()->is_wrapped_number();
+  };
+  return !operands.empty() && std::all_of(operands.begin(), operands.end(), is_number);
+}
+
 // An outer product of many terms with themselves would be judged for minutes.
 bool Builder::small(const std::vector<at::Tensor>& tensors) const {
   return std::all_of(tensors.begin(), tensors.end(), [this](const at::Tensor& t) {
@@ -295,6 +305,7 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   };
   const bool aten = std::string_view(op).starts_with("aten::");
   oracle::Call made{op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0};
+  if (aten && is_of_numbers(made)) return refused("numbers");
   // An in-place call must be judged before it runs; others are cheap to forget.
   if (oracle::is_in_place(made.op) && !bounded({tensor(references(made).front())}, growth))
     return refused("magnitude");

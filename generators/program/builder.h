@@ -187,6 +187,7 @@ class Builder {
   std::optional<oracle::Ref> misplaced(oracle::Ref ref, const Needs& needs);
   bool bounded(const std::vector<at::Tensor>& tensors, const Growth& growth) const;
   bool small(const std::vector<at::Tensor>& tensors) const;
+  bool is_of_numbers(const oracle::Call& made) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
                        Growth& growth);
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;

@@ -7,8 +7,6 @@
 
 #include <functional>
 
-#include <set>
-
 #include "engine/values/text.h"
 #include "oracle/judge/families.h"
 #include "oracle/judge/testing.h"
