@@ -114,11 +114,11 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
        {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process "}},
       {"stalls",
        Kind::kHung,
-       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 1500 ms"}},
-      {"other-group", Kind::kError, {"waits for rank ", "did not come within 1500 ms"}},
+       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 4000 ms"}},
+      {"other-group", Kind::kError, {"waits for rank ", "did not come within 4000 ms"}},
   };
   for (const auto& wrong : wrongs) {
-    RanksEngine engine(peers(wrong.mode), 2, 3);
+    RanksEngine engine(peers(wrong.mode), 2, 8);
     for (int again = 0; again < 2; ++again) {  // the second time they are started anew
       const auto began = std::chrono::steady_clock::now();
       try {
@@ -129,7 +129,7 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
         for (const auto& text : wrong.says)
           EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << wrong.mode << ": " << e.what();
       }
-      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(12)) << wrong.mode;
+      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << wrong.mode;
     }
   }
   EXPECT_GT(remove_logs(), 0);
