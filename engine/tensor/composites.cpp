@@ -126,7 +126,6 @@ struct Sparse {
 constexpr auto kSparse = std::to_array<Sparse>({
     {"aten::_gather_sparse_backward", "call gather with sparse_grad=false"},
     {"aten::embedding_sparse_backward", "call embedding with sparse=false"},
-    {"aten::_embedding_bag_sparse_backward", "call embedding_bag with sparse=false"},
     {"aten::_sparse_coo_tensor_unsafe", "make it of full_tensor()"},
     {"aten::_sparse_compressed_tensor_unsafe", "make it of full_tensor()"},
 });

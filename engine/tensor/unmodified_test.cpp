@@ -299,7 +299,6 @@ TEST(Unmodified, WhatReturnsItsTensorReturnsTheVeryTensor) {
                         Placement(Partial{}), Placement(RaggedShard{{0}, {3, 1}})})
     for (size_t i = 0; i < ops.size(); ++i) {
       const auto x = distribute_tensor(plain, mesh, {p});
-      const at::InferenceMode inference(i % 2 == 0);
       EXPECT_EQ(ops[i](x).is_same(x), ops[i](plain).is_same(plain)) << i << ' ' << to_string(p);
     }
   auto x = distribute_tensor(plain, mesh, {Shard{0}});

@@ -27,7 +27,7 @@ Case two_fills(const Shape& shape) {
   return c;
 }
 
-// As the second derivative of logit has it. Catches: the plain run's fill of memory that no engine sees, looked
+// As the second derivative of logit has it. Catches: the fill of memory that no engine sees, looked
 // for in the engine's next fill, of another number; memory without values that is taken for that of another
 // shape.
 TEST(Forgiveness, AFillOfAFactorysMemoryIsNotTheEnginesNextFill) {
