@@ -74,7 +74,7 @@ void check_case(const oracle::Case& c) {
   for (size_t i = 0; i < c.program.inputs.size(); ++i) check_size(c, i);
   try {
     oracle::SimulatedSource source;
-    oracle::evaluate(c, source);
+    oracle::evaluate_recorded(c, source);
   } catch (const c10::Error& e) {
     throw Error(concat("[replay] the token's program does not run on one device: ",
                        e.what_without_backtrace(), "; correct its shapes or arguments"));

@@ -6,10 +6,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -116,6 +119,28 @@ void with_own_factories(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   with_factories(op, keys, stack);
 }
 
+// Ops that make a sparse tensor of what they are given, most of them gradients, and what to do instead.
+struct Sparse {
+  std::string_view op, remedy;
+};
+constexpr auto kSparse = std::to_array<Sparse>({
+    {"aten::_gather_sparse_backward", "call gather with sparse_grad=false"},
+    {"aten::embedding_sparse_backward", "call embedding with sparse=false"},
+    {"aten::_sparse_coo_tensor_unsafe", "make it of full_tensor()"},
+    {"aten::_sparse_compressed_tensor_unsafe", "make it of full_tensor()"},
+});
+
+void without_sparse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const auto& name = op.schema().name();
+  const auto* found = std::find_if(kSparse.begin(), kSparse.end(), [&](auto& s) { return s.op == name; });
+  for (const auto& value : torch::jit::last(*stack, op.schema().arguments().size()))
+    if (const auto* impl = value.isTensor() ? dtensor_impl(value.toTensor()) : nullptr)
+      throw Refused(Refusal::kNoRule, name, to_string(*impl->spec()),
+                    concat("makes a sparse tensor of ", *impl->spec(), ", and a DTensor is dense; "),
+                    std::string(found->remedy));
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
 // Above autograd, and below it, where in InferenceMode a composite arrives whole.
 void add_composites(torch::Library& m) {
   m.impl("dropout", dropout);
@@ -128,6 +153,8 @@ void add_composites(torch::Library& m) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
   for (const auto* name : {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own_factories>());
+  for (const auto& [name, remedy] : kSparse)
+    m.impl(name.data(), torch::CppFunction::makeFromBoxedFunction<&without_sparse>());
 }
 
 }  // namespace

@@ -141,6 +141,8 @@ variable_list ToLocal::backward(AutogradContext* ctx, const variable_list& grads
   if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
   const auto held = held_in(ctx->saved_data["grad"]);
   const auto& spec = *held->spec;
+  for (const auto& grad : grads)
+    if (grad.defined()) require_dense(grad, spec, "to_local");
   PerRank<at::Tensor> locals;
   for (size_t i = 0; i < grads.size(); ++i)
     locals.push_back(grads[i].defined()
@@ -181,6 +183,7 @@ struct FirstCopy : torch::autograd::Function<FirstCopy> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     if (!grads[0].defined()) return variable_list(1);
     const auto of = held_in(ctx->saved_data["of"]);
+    require_dense(grads[0], *of->spec, "full_tensor");
     const auto dense = grads[0].clone();
     const auto spec = std::make_shared<const Spec>(
         of->spec->with_tensor(of->spec->shape(), dense.strides().vec(), of->spec->dtype()));

@@ -79,7 +79,7 @@ bool in_backward_pass() {
 }
 
 bool made_by_autograd(const at::Tensor& tensor) {
-  if (!tensor.defined()) return false;
+  if (!tensor.defined() || tensor.layout() != at::kStrided) return false;
   // Of no elements there is nothing that ranks could hold differently; libtorch adds such up between nodes.
   if (tensor.numel() == 0 && in_backward_pass()) return true;
   const auto* own = dynamic_cast<const Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
@@ -103,6 +103,14 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
     if (stack[i].isTensorList())
       for (const at::Tensor& t : stack[i].toTensorList()) mark(t);
   }
+}
+
+void require_dense(const at::Tensor& grad, const Spec& of, const char* who) {
+  if (grad.layout() == at::kStrided) return;
+  throw Refused(Refusal::kPlain, who, to_string(of),
+                concat("a gradient of layout ", grad.layout(), " arrived for ", of,
+                       ", and that of a DTensor is dense; "),
+                "call gather with sparse_grad=false, and embedding with sparse=false");
 }
 
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm) {

@@ -17,6 +17,8 @@ bool made_by_autograd(const at::Tensor& tensor);
 void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> given,
                        torch::jit::Stack& stack);
 
+// Throws Refused, in the name of what is differentiated, for a gradient that is sparse.
+void require_dense(const at::Tensor& grad, const Spec& of, const char* who);
 // A gradient in the placements that the gradient of the tensor has; the gradient itself if it is there.
 // Throws Error if it is a plain tensor that autograd did not make.
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm);

@@ -119,5 +119,60 @@ TEST_F(GradientsTest, GradientsThroughWrittenViewsArrive) {
   EXPECT_TRUE(says(error_of(added), {"aten::add_", "view without elements"})) << error_of(added);
 }
 
+// Catches: a crash, or an error of some op deep below, where autograd makes a sparse gradient of DTensors; a
+// forward pass that refuses because of it.
+TEST_F(GradientsTest, SparseGradientsAreRefused) {
+  static const auto whole = [](const at::Tensor& t) { return is_dtensor(t) ? full_tensor(t) : t; };
+  static const auto part = [](const at::Tensor& t) { return is_dtensor(t) ? to_local(t)[0] : t; };
+  const auto index = at::tensor({1, 0, 1}, at::kLong).unsqueeze(0);
+  using Tensors = std::vector<at::Tensor>;
+  struct Sample {
+    const char *op, *remedy;
+    at::Tensor (*call)(const Tensors&);
+  };
+  const std::vector<Sample> all = {
+      {"_gather_sparse_backward", "sparse_grad=false",
+       [](auto& t) { return at::gather(t[0], 0, t[1], true); }},
+      {"_gather_sparse_backward", "sparse_grad=false",
+       [](auto& t) { return at::gather(t[0], 0, t[1], true).sum() + t[0].sum(); }},
+      {"embedding_sparse_backward", "sparse=false",
+       [](auto& t) { return at::embedding(t[0], t[1], -1, false, true); }},
+      {"full_tensor", "sparse_grad=false",
+       [](auto& t) { return at::gather(whole(t[0]), 0, whole(t[1]), true); }},
+      {"to_local", "sparse_grad=false", [](auto& t) { return at::gather(part(t[0]), 0, whole(t[1]), true); }},
+  };
+  for (const auto& p : {kR, Placement(Shard{0})})
+    for (const auto& s : all) {
+      auto x = place(ramp({3, 3}), kR, p).requires_grad_();
+      if (std::string_view(s.op) == "to_local") x = place(ramp({3, 3}), kR, kR).requires_grad_();
+      const auto y = s.call({x, place(index, kR, kR)});
+      EXPECT_EQ(y.sum().item<float>(), s.call({ramp({3, 3}), index}).sum().item<float>());
+      for (const bool graph : {false, true}) {
+        const auto said =
+            error_of([&] { torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, graph); });
+        EXPECT_TRUE(says(said, {s.op, s.remedy, "dense", "f32["})) << s.op << ": " << said;
+      }
+    }
+}
+
+// Catches: what is no dense tensor, made of DTensors or beside one.
+TEST_F(GradientsTest, NothingIsSparseBesideADTensor) {
+  const auto x = place(ramp({3}), kR, kR), i = place(at::tensor({0, 1, 2}, at::kLong).unsqueeze(0), kR, kR);
+  const auto rows = place(at::arange(4), kR, kR);
+  EXPECT_TRUE(says(error_of([&] { at::sparse_coo_tensor(i, x, {3}); }), {"full_tensor()"}));
+  EXPECT_TRUE(says(error_of([&] {
+                     at::sparse_csr_tensor(rows, i[0], x, {3, 3}, x.options());
+                   }),
+                   {"_sparse_compressed_tensor_unsafe", "full_tensor()"}));
+  EXPECT_TRUE(says(error_of([&] { x + at::ones({1}).to_sparse(); }), {"aten::add.Tensor", "plain tensor"}));
+  const FallbackReplicate allow;
+  EXPECT_TRUE(says(error_of([&] { x.to_sparse(); }), {"aten::_to_sparse", "Sparse", "full_tensor()"}));
+  EXPECT_TRUE(says(error_of([&] { at::quantize_per_tensor(x, 0.1, 0, at::kQInt8); }),
+                   {"aten::quantize_per_tensor", "QInt8", "full_tensor()"}));
+  const auto table = place(ramp({3, 3}), kR, kR).requires_grad_();
+  const auto bag = std::get<0>(at::embedding_bag(table, i[0], i[0], false, 0, /*sparse=*/true));
+  EXPECT_TRUE(says(error_of([&] { bag.sum().backward(); }), {"aten::_embedding_bag_backward", "Sparse"}));
+}
+
 }  // namespace
 }  // namespace lockstep

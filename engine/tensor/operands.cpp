@@ -62,9 +62,10 @@ void each(const c10::IValue& list, Visit visit) {
 // In a list an element of autograd's own may be a scalar; it is one of the tensors that are joined, not a
 // constant.
 bool is_constant(const Resolved& resolved, const ParsedCall& call, size_t i) {
-  if (call.tensors[i].numel() != 1 || call.operands.mutated[i]) return false;
+  const auto& tensor = call.tensors[i];
+  if (tensor.layout() != at::kStrided || tensor.numel() != 1 || call.operands.mutated[i]) return false;
   const bool in_list = resolved.kinds[call.operands.arg[i]] == ArgKind::kTensorList;
-  return !(in_list && made_by_autograd(call.tensors[i]));
+  return !(in_list && made_by_autograd(tensor));
 }
 
 void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call) {

@@ -93,9 +93,10 @@ at::Tensor replicas(const Dispatched& d, PerRank<at::Tensor> locals) {
   const auto& first = locals.front();
   if (!first.defined()) return {};
   const auto& comm = *d.call.comm;
-  if (first.layout() != at::kStrided || first.is_complex())
+  if (first.layout() != at::kStrided || first.is_nested() || first.is_complex() || first.is_quantized())
     refuse(Refusal::kNoRule, d,
-           concat("gives a tensor that is ", first.is_complex() ? "complex" : "sparse", "; "),
+           concat("gives a ", first.is_nested() ? "nested" : concat(first.layout()), " tensor of dtype ",
+                  first.scalar_type(), ", and a DTensor is dense and real; "),
            "call it on full_tensor()");
   const auto spec =
       std::make_shared<const Spec>(comm.mesh, Placements(static_cast<size_t>(comm.mesh.ndim()), Replicate{}),
@@ -166,6 +167,10 @@ std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
   if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
   const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
   if (in_place) return run_in_place(d, stack);
+  if (d.resolved.entry->returns_input) {
+    stack.emplace_back(d.call.tensors[0]);
+    return {d.call.tensors[0]};
+  }
   return d.resolved.entry->kind == OpKind::kWhole ? run_whole(d, stack) : run_values(d, stack);
 }
 

@@ -269,6 +269,44 @@ TEST(Unmodified, WholeNumbersAreSummedExactly) {
                                         1);
 }
 
+// --- the tensor itself ---
+
+// Catches: a new tensor where libtorch returns the one that it is given, of which t_ then changes another's
+// shape.
+TEST(Unmodified, WhatReturnsItsTensorReturnsTheVeryTensor) {
+  const std::vector<at::Tensor (*)(const at::Tensor&)> ops = {
+      [](auto& x) { return at::lift_fresh(x); },
+      [](auto& x) { return x.contiguous(); },
+      [](auto& x) { return x.to(at::kFloat); },
+      [](auto& x) { return x.type_as(x); },
+      [](auto& x) { return x.to(x); },
+      [](auto& x) { return at::positive(x); },
+      [](auto& x) { return at::resolve_neg(x); },
+      [](auto& x) { return at::real(x); },
+      [](auto& x) {
+        return x.sum_to_size({4, 2});
+      },
+      [](auto& x) { return at::atleast_2d(x); },
+      [](auto& x) { return at::dropout(x, 0.5, false); },
+      [](auto& x) { return x.to_dense(); },
+      [](auto& x) { return x.expand_as(x); },
+      [](auto& x) {
+        return x.reshape({4, 2});
+      }};
+  const auto mesh = init_device_mesh({2});
+  const auto plain = whole({4, 2}, 1);
+  for (const auto& p : {Placement(Replicate{}), Placement(Shard{0}), Placement(Shard{1}),
+                        Placement(Partial{}), Placement(RaggedShard{{0}, {3, 1}})})
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const auto x = distribute_tensor(plain, mesh, {p});
+      EXPECT_EQ(ops[i](x).is_same(x), ops[i](plain).is_same(plain)) << i << ' ' << to_string(p);
+    }
+  auto x = distribute_tensor(plain, mesh, {Shard{0}});
+  at::lift_fresh(x).t_();
+  EXPECT_TRUE(same_bits(plain.t(), x));
+  EXPECT_EQ(to_string(placements(x)), "[S1]");
+}
+
 // --- saving ---
 
 // Catches: a file of one rank's shard, or of garbage; an error that does not say what to do.

@@ -49,5 +49,22 @@ TEST(Arguments, are_named) {
             (std::vector<std::string>{"aten::sum.dim_IntList(dtype)", "aten::sum.dim_IntList(keepdim)"}));
 }
 
+// Would catch: a sparse gradient asked for of a DTensor, which has none.
+TEST(Arguments, ask_for_no_sparse_gradient) {
+  const auto table = op_templates();
+  const auto& gather = *std::find_if(table.begin(), table.end(),
+                                     [](auto& t) { return std::string_view(t.op) == "aten::gather"; });
+  int64_t set = 0;
+  for (const bool backward : {false, true})
+    for (uint64_t i = 0; i < 600; ++i) {
+      const auto c = op_case(Random(i), gather, backward);
+      const auto& call = c.program.calls.at(0);
+      if (call.op != gather.op || !std::get<bool>(call.args.at(3))) continue;
+      ++set;
+      EXPECT_FALSE(c.program.inputs.at(0).requires_grad) << oracle::to_token(c);
+    }
+  EXPECT_GT(set, 5);
+}
+
 }  // namespace
 }  // namespace lockstep::generators

@@ -50,6 +50,12 @@ const at::Tensor* first_tensor(const Call& call, const Lookup& lookup) {
   return nullptr;
 }
 
+// Asks for a sparse gradient, which no DTensor has; where none is taken any value is of use.
+bool is_sparse_gradient(const ArgInfo& info, const Call& call, const Lookup& lookup) {
+  const auto* tensor = first_tensor(call, lookup);
+  return info.name == "sparse_grad" && tensor != nullptr && tensor->requires_grad();
+}
+
 // A dimension, counted from the other end.
 std::optional<Arg> other_end(const Arg& arg, int64_t ndim) {
   const auto turned = [&](int64_t d) { return d < 0 ? d + ndim : d - ndim; };
@@ -174,6 +180,7 @@ std::optional<Variation> vary(Random& random, const Call& call, const Lookup& lo
   if (exact) std::erase_if(places, [&](size_t i) { return !is_dim(known.args[i]); });
   if (places.empty()) return std::nullopt;
   const auto i = random.pick(places);
+  if (is_sparse_gradient(known.args[i], call, lookup)) return std::nullopt;
   Variation varied{call};
   std::optional<Arg> other;
   if (is_dim(known.args[i])) {

@@ -248,7 +248,8 @@ class Checker {
     for (size_t k = next_; k < timeline_.size(); ++k) {
       const TimelineEntry& e = timeline_[k];
       if (e.op == kRedistribute || passed_over(e)) continue;
-      if (e.op == op.op->name) return e.inputs.empty() || reads(op, e.inputs[0]);
+      if (e.op == op.op->name)
+        return match_arguments(op, e).empty() && (e.inputs.empty() || reads(op, e.inputs[0]));
       if (!alone(e.op)) return false;
     }
     return false;

@@ -23,6 +23,7 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kFactory, "aten::zeros", kPlainFactory},
     {Forgiven::kFactory, "aten::ones", kPlainFactory},
     {Forgiven::kFactory, "aten::full", kPlainFactory},
+    {Forgiven::kFactory, "aten::empty.memory_format", kPlainFactory},
     {Forgiven::kFactory, "aten::arange", kPlainFactory},
     {Forgiven::kFactory, "aten::scalar_tensor", kPlainFactory},
     {Forgiven::kFactory, "aten::_efficientzerotensor", kPlainFactory},

@@ -127,6 +127,7 @@ std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effec
 }
 
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry) {
+  if (entry.args.size() != op.args.size()) return "it has another number of arguments than the plain run's";
   for (size_t a = 0; a < op.args.size(); ++a) {
     if (op.tensors_per_arg[a] >= 0 || entry.tensors_per_arg[a] > 0 || is_placement_argument(op.op->args[a]))
       continue;

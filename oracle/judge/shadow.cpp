@@ -172,7 +172,8 @@ void Shadow::copy(const Window& from, const Window& to) {
 }
 
 bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const {
-  if (rendition.unset) return true;
+  if (rendition.unset)
+    return record.spec->dtype() == window.dtype && at::IntArrayRef(window.shape) == record.spec->shape();
   if (!signature_matches(*record.spec, rendition)) return false;
   return first_mismatch(terms(window, rendition), record) < 0;
 }

@@ -305,6 +305,7 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const Placing placing = on_one_device(c.mesh, &result.recording);
   const RecordingScope recorder(result.recording);
   result.values = run(c.program, inputs, placing);
+  recorder.check();
   result.random_after = generator().state;
   return result;
 }
@@ -319,11 +320,13 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   if (how.recording != nullptr) recorder.emplace(*how.recording);
   const Placing placing = on_one_device(c.mesh);
   Interpreter interpreter(c.program, std::move(inputs), placing);
-  return interpreter.run([&](const Operator& op, Stack& stack) {
+  Tensors values = interpreter.run([&](const Operator& op, Stack& stack) {
     stack = in_float64(op, std::move(stack));
     return op.random ? random_call(op, stack, interpreter.values(), plain)
                      : widened_call(op, stack, interpreter.values(), plain);
   });
+  if (recorder) recorder->check();
+  return values;
 }
 
 }  // namespace lockstep::oracle

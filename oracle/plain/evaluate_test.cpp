@@ -200,5 +200,32 @@ TEST(Recording, KeepsValuesAsTheyWere) {
   EXPECT_EQ(plain.recording.window(plain.values[0]).epoch, 2);
 }
 
+// What libtorch swallows of a callback's took the process along. Catches: a recording that goes on after a
+// tensor that it cannot name, or says nothing of it.
+TEST(Recording, RefusesWhatIsNotDense) {
+  const Ref x{0}, index{1}, seed{2};
+  const std::vector<Case> cases = {
+      make_case({normal({3, 3}, 1)}, {{"aten::to_sparse", {x, None{}, None{}, None{}}, 1}}),
+      make_case({normal({3, 3}, 1)}, {{"aten::to_mkldnn", {x, None{}}, 1}}),
+      make_case({normal({3, 3}, 1, true),
+                 {ScalarType::Long, {1, 3}, {}, {ValueKind::kIndex, 2, 0, 2, {}}, false},
+                 normal({1, 3}, 3),
+                 normal({3, 3}, 4)},
+                {{"aten::gather", {x, int64_t{0}, index, true}, 1},
+                 {"aten::neg", {x}, 1},
+                 {"lockstep::backward", {Refs{Ref{4}, Ref{5}}, Refs{seed, Ref{3}}}, 1}})};
+  for (const Case& c : cases) {
+    SimulatedSource random;
+    try {
+      evaluate_recorded(c, random);
+      ADD_FAILURE() << describe(c);
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("keep it dense"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(recorded(make_case({normal({4}, 1)}, {{"aten::neg", {x}, 1}})),
+              std::vector<std::string>{"aten::neg"});
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

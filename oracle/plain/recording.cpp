@@ -31,7 +31,8 @@ struct Frame {
 struct State {
   Recording* recording = nullptr;
   std::vector<Frame> frames;
-  int64_t blocked = 0;  // frames of ops that do not decompose above autograd
+  int64_t blocked = 0;         // frames of ops that do not decompose above autograd
+  std::exception_ptr problem;  // the first
 };
 
 thread_local std::unique_ptr<State> tls_state;
@@ -106,13 +107,26 @@ void before_write(RecordedOp& copy, const RecordedOp& writer) {
       if (read.id() == writer.inputs[i].id()) read.epoch = writer.inputs[i].epoch;
 }
 
+// Keeps what it throws, which libtorch would swallow, and would call on_end all the same.
+template <class Record>
+void attempt(State& state, Record record) {
+  if (state.problem) return;
+  try {
+    record();
+  } catch (...) {
+    state.problem = std::current_exception();
+  }
+}
+
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   State& state = *tls_state;
   Frame frame{.op = operator_of(fn), .entry = {}};
   if (frame.op != nullptr) {
     const Operator& op = *frame.op;
     frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
-    if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+    attempt(state, [&] {
+      if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+    });
     frame.entry.inner = !state.frames.empty() || torch::autograd::get_current_node() != nullptr;
     if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
     if (!op.composite) ++state.blocked;
@@ -121,18 +135,21 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   return nullptr;
 }
 
+void end_entry(const at::RecordFunction& fn, RecordedOp entry, Recording& recording) {
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : fn.outputs()) append_tensors(results, value);
+  for (const at::Tensor& t : results) entry.results.push_back(recording.window(t));
+  if (recording.done) recording.done(entry);
+  recording.ops.push_back(std::move(entry));
+}
+
 void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   State& state = *tls_state;
   Frame frame = std::move(state.frames.back());
   state.frames.pop_back();
   if (frame.op == nullptr) return;
   if (!frame.op->composite) --state.blocked;
-  if (!frame.counted) return;
-  std::vector<at::Tensor> results;
-  for (const c10::IValue& value : fn.outputs()) append_tensors(results, value);
-  for (const at::Tensor& t : results) frame.entry.results.push_back(state.recording->window(t));
-  if (state.recording->done) state.recording->done(frame.entry);
-  state.recording->ops.push_back(std::move(frame.entry));
+  if (frame.counted) attempt(state, [&] { end_entry(fn, std::move(frame.entry), *state.recording); });
 }
 
 }  // namespace
@@ -154,6 +171,8 @@ at::Tensor tensor_in(const c10::Storage& storage, const Window& window) {
 Window window_of(const at::Tensor& tensor) {
   Window w;
   if (!tensor.defined()) return w;
+  LOCKSTEP_CHECK(tensor.has_storage(), "[record] a tensor of layout ", tensor.layout(), " and shape ",
+                 tensor.sizes(), " has no elements in memory that could be compared; keep it dense");
   w.storage = tensor.storage();
   w.offset = tensor.storage_offset();
   w.shape = at::DimVector(tensor.sizes());
@@ -215,6 +234,10 @@ RecordingScope::RecordingScope(Recording& recording) {
                                            .needsInputs(true)
                                            .needsOutputs(true)
                                            .scopes({at::RecordScope::FUNCTION}));
+}
+
+void RecordingScope::check() const {
+  if (tls_state->problem) std::rethrow_exception(tls_state->problem);
 }
 
 RecordingScope::~RecordingScope() {

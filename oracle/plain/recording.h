@@ -109,6 +109,9 @@ class RecordingScope {
   ~RecordingScope();
   RecordingScope(const RecordingScope&) = delete;
   RecordingScope& operator=(const RecordingScope&) = delete;
+  // After what is recorded, which goes on where it cannot be: throws why, an Error where a tensor is not
+  // dense.
+  void check() const;
 
  private:
   uint64_t handle_;

@@ -109,6 +109,7 @@ RowCheck::Plain RowCheck::plain(const Placements& inputs) const {
   auto stack = stack_of(result.inputs);
   const oracle::RecordingScope recorder(result.recording);
   result.answers = oracle::call_boxed(op_, stack);
+  recorder.check();
   return result;
 }
 

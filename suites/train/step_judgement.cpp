@@ -95,6 +95,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   {
     const oracle::RecordingScope recorder(recording);
     expected = in_engine([&] { return plain.step(whole); });
+    recorder.check();
   }
   const auto random_after = generator().state;
   generator().state = before.random;

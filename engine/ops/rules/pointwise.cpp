@@ -193,8 +193,7 @@ Records pointwise_ops() {
       {.name = "where", .rows = pointwise, .infer = of_where, .except = ""},  // of a condition alone: nonzero
   };
   add_alike(records, {.rows = monotone}, {"erf", "exp", "expm1", "sigmoid", "tanh"});
-  add_alike(records, {.rows = copying},
-            {"_to_copy", "clone", "copy", "lift_fresh", "lift_fresh_copy"});
+  add_alike(records, {.rows = copying}, {"_to_copy", "clone", "copy", "lift_fresh_copy"});
   add_alike(records, {.rows = pointwise}, {
       "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
       "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",

@@ -280,6 +280,8 @@ Records view_ops() {
       {.name = "unsqueeze", .rows = unsqueeze, .kind = kView, .run = local::view},
       {.name = "alias", .rows = identity_view, .kind = kView, .run = local::view},
       {.name = "detach", .rows = identity_view, .kind = kView, .run = local::view},
+      {.name = "lift_fresh", .rows = identity_view, .kind = kView, .run = local::view,
+       .returns_input = true},
       {.name = "as_strided", .rows = as_strided, .kind = kView, .run = local::as_strided,
        .absolute_offset = true, .written_by_autograd = true},
       {.name = "select", .rows = select, .kind = kView, .run = local::view},
