@@ -43,6 +43,33 @@ TEST_F(DispatchTest, ViewsAliasAndInPlaceOpsWriteThrough) {
   EXPECT_EQ(x._version(), v._version());
 }
 
+// Catches: a view in other strides, or at another place, that is taken for the one that changes nothing; a
+// decision that is reused at another place; a place counted from where a rank's memory begins.
+TEST_F(DispatchTest, StridedViewsSeeTheMemoryThatTheyName) {
+  struct View {
+    int64_t dim, start, length;
+    std::vector<int64_t> shape, stride;
+    std::optional<int64_t> offset;
+    at::Tensor of(const at::Tensor& t) const {
+      return t.narrow(dim, start, length).as_strided(shape, stride, offset);
+    }
+  };
+  const View views[] = {{0, 0, 4, {4, 6}, {6, 1}, {}}, {0, 0, 4, {6, 4}, {1, 6}, {}},
+                        {1, 1, 4, {4, 4}, {1, 6}, {}}, {0, 0, 2, {2, 6}, {6, 1}, 0},
+                        {0, 2, 2, {2, 6}, {6, 1}, 0},  {0, 2, 2, {2, 6}, {6, 1}, {}},
+                        {0, 0, 2, {2, 6}, {6, 1}, 12}};
+  const auto value = ramp({4, 6}), later = at::cat({at::zeros({3}), value.flatten()}).slice(0, 3);
+  const PerRank<at::Tensor> parts(6, later.view({4, 6}));
+  for (const auto& x : {place(value, kR, kR), from_local(parts, mesh_, {kR, kR})})
+    for (const auto& view : views) EXPECT_TRUE(full_tensor(view.of(x)).equal(view.of(value)));
+  EXPECT_TRUE(full_tensor(views[0].of(place(value, Shard{0}, Shard{1}))).equal(value));
+  const View turned{0, 0, 6, {6, 6}, {1, 6}, {}};
+  EXPECT_TRUE(says(error_of([&] {
+                     turned.of(place(ramp({6, 6}), kR, Shard{1}));
+                   }),
+                   {"aten::as_strided", "redistribute"}));
+}
+
 // An in-place op raises the version of what it writes by as much as it would on a plain tensor: autograd
 // tells from it that a view is out of date. Catches: list ops that write without raising it.
 TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
@@ -428,6 +455,11 @@ TEST_F(DispatchTest, AWorldOfOneIsTheIdentity) {
   const auto one = init_device_mesh({1});
   auto x = distribute_tensor(ramp({4, 6}), one, {Shard{1}});
   EXPECT_TRUE(full_tensor(at::mm(x, x.t()).softmax(0)).equal(ramp({4, 6}).mm(ramp({4, 6}).t()).softmax(0)));
+  // One number in the place of many, which a dense copy is not.
+  const auto matrix = at::sin(ramp({200})).view({2, 100}), number = at::full({}, 0.7f);
+  const auto pending = distribute_tensor(number, one, {Partial{ReduceOp::kMax}}).expand({100});
+  const auto product = at::mv(distribute_tensor(matrix, one, {Shard{1}}), pending);
+  EXPECT_TRUE(full_tensor(product).equal(at::mv(matrix, number.expand({100}))));
 }
 
 // The table covers what it says. Catches: names that no libtorch operator has.

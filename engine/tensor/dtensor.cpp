@@ -113,15 +113,21 @@ at::Tensor FromLocal::forward(AutogradContext* ctx, at::TensorList locals, const
   return make_dtensor(spec, comm, std::move(plain));
 }
 
+// The gradient of what pends goes whole to each of its terms: what comes back for them is to be added up.
+SpecPtr spec_of_terms(const Spec& value) {
+  auto placements = value.placements();
+  for (auto& p : placements)
+    if (is_partial(p)) p = Partial{};
+  return std::make_shared<const Spec>(value.with_placements(std::move(placements), value.order()));
+}
+
 variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& grads) {
   const auto to = held_in(ctx->saved_data["to"]);
   variable_list result(to->comm->positions.size());
   if (grads[0].defined()) {
     const auto grad = settled(grads[0], to->spec, to->comm);
     log_read("lockstep::to_local", grad);
-    const auto& spec = *dtensor_impl(grad)->spec();
-    result = ToLocal::apply(
-        grad, std::make_shared<const Spec>(spec.with_placements(dual(spec.placements()), spec.order())));
+    result = ToLocal::apply(grad, spec_of_terms(*to->spec));
   }
   result.resize(result.size() + 2);
   return result;

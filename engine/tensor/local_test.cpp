@@ -106,6 +106,32 @@ TEST_F(LocalTest, FromLocalLiesAsTheLocalsDo) {
   EXPECT_EQ(x.strides(), at::IntArrayRef({1, 8}));  // as torch's DTensor
 }
 
+// Each rank adds up its part: every term of the sum has its gradient, whose own gradient is the sum over all.
+// Catches: gradients of gradients of one rank alone, silently where all ranks' are equal.
+TEST_F(LocalTest, WhatPendsHasGradientsOfGradients) {
+  const auto twice = [](const at::Tensor& x, const auto& sum, const at::Tensor& weight) {
+    const auto y = sum(x);
+    const auto first = torch::autograd::grad({y * y * y}, {x}, {}, true, true)[0];
+    return torch::autograd::grad({(first * weight).sum()}, {x})[0];
+  };
+  for (const auto& weight : {at::ones({6, 4}), value_}) {
+    const auto plain = twice(
+        value_.clone().requires_grad_(), [](auto& x) { return x.sum(); }, weight);
+    for (const auto& p : {Placements{Shard{0}, kR}, Placements{Shard{0}, Shard{1}}}) {
+      const auto sum = [&](const at::Tensor& x) {
+        auto locals = to_local(x);
+        for (auto& local : locals) local = local.sum();
+        auto pends = p;
+        for (auto& placement : pends)
+          if (is_shard(placement)) placement = kP;
+        return redistribute(from_local(locals, mesh_, pends, std::vector<int64_t>{}), {kR, kR});
+      };
+      const auto cut = twice(leaf(p), sum, distribute_tensor(weight, mesh_, p));
+      EXPECT_TRUE(full_tensor(cut).equal(plain)) << to_string(p);
+    }
+  }
+}
+
 // Catches: terms that count once for each rank, or only the first rank's.
 TEST_F(LocalTest, GradientsMayBeTermsOfASum) {
   const auto x = leaf({kR, Shard{1}});

@@ -42,13 +42,24 @@ Placements settled(Placements placements) {
   return placements;
 }
 
-// Those of the gradient's way.
+// Those of the way back of what leaves.
 SidesPtr turned(const Sides& sides) {
   const Spec& spec = *sides.gradient;
   return c10::make_intrusive<Sides>(
       sides.gradient,
       std::make_shared<const Spec>(spec.with_placements(settled(spec.placements()), spec.order())),
       sides.recording);
+}
+
+// Of what comes back: each term has the gradient of the sum, whose own gradient is hence the sum over them.
+SidesPtr spread_over_terms(const Sides& sides) {
+  Placements terms = sides.value->placements();
+  for (Placement& p : terms)
+    if (is_partial(p)) p = Partial{ReduceOp::kSum};
+  const Spec& spec = *sides.gradient;
+  return c10::make_intrusive<Sides>(sides.gradient,
+                                    std::make_shared<const Spec>(spec.with_placements(terms, spec.order())),
+                                    sides.recording);
 }
 
 // ---- the two ways ----
@@ -133,7 +144,7 @@ at::Tensor FromLocal::forward(AutogradContext* ctx, at::TensorList locals, const
 }
 
 variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& grads) {
-  const auto sides = turned(*kept_in(ctx));
+  const auto sides = spread_over_terms(*kept_in(ctx));
   variable_list result(as_size(sides->value->mesh().size()));
   if (grads.at(0).defined()) result = ToLocal::apply(grads[0], sides);
   result.emplace_back();

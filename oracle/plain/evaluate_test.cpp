@@ -103,6 +103,22 @@ TEST(Run, TakesGradients) {
   EXPECT_TRUE(same(v[8], v[5]));
 }
 
+// A sum of which every rank adds up its part is the sum. Would catch: gradients of its gradients that are of
+// one rank's part.
+TEST(Run, WhatPendsHasGradientsOfGradients) {
+  const Case by_parts = parse_token(
+      "v2:edges;mesh=2;seed=1;dev=2x512;x0=f32[4]:integers(5,-4,4)@[S0]!;x1=f32[-]:ones@[R];"
+      "x2=f32[4]:integers(7,-4,4)@[S0];"
+      "v0=lockstep::local_map(\"aten::sum\",x0,none,@[S0],@[S0],@[P],[]);"
+      "v1=aten::mul.Tensor(v0,v0);v2=lockstep::backward(t[v1],t[x1],true);"
+      "v3=lockstep::backward(t[v2],t[x2])#2627764e");
+  const Case at_once = parse_token(
+      "v2:edges;mesh=2;seed=1;dev=2x512;x0=f32[4]:integers(5,-4,4)@[S0]!;x1=f32[-]:ones@[R];"
+      "x2=f32[4]:integers(7,-4,4)@[S0];v0=aten::sum(x0,none);v1=aten::mul.Tensor(v0,v0);"
+      "v2=lockstep::backward(t[v1],t[x1],true);v3=lockstep::backward(t[v2],t[x2])#d5c28889");
+  EXPECT_TRUE(same(values(by_parts).back(), values(at_once).back()));
+}
+
 // Would catch: a call whose number of results differs from the Program's, silently shifting all later values.
 TEST(Run, RefusesAnotherNumberOfResults) {
   const Case c = make_case({normal({4}, 1)}, {{"aten::split.Tensor", {Ref{0}, int64_t{2}, int64_t{0}}, 3}});
