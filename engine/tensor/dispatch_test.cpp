@@ -106,19 +106,6 @@ TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
   }
 }
 
-// Catches: what the elements of a list share, cut as the last of them is: a rank that has nothing of that one
-// would run the others without it, and be silently wrong.
-TEST_F(DispatchTest, WhatAListSharesIsWhole) {
-  const auto step = [](at::Tensor a, at::Tensor b, at::Tensor of_a, at::Tensor of_b, at::Tensor scale) {
-    at::_fused_sgd_({a, b}, {of_a, of_b}, {}, 0.1, 0.0, 0.01, 0.0, false, false, false, scale, std::nullopt);
-    return a;
-  };
-  const auto cut = [this](const at::Tensor& t) { return place(t.clone(), Shard{0}, kR); };
-  const auto a = ramp({4}), b = ramp({1}), scale = at::full({1}, 2.0);
-  const auto sharded = step(cut(a), cut(b), cut(a), cut(b), place(scale, kR, kR));
-  EXPECT_TRUE(at::equal(full_tensor(sharded), step(a.clone(), b.clone(), a.clone(), b.clone(), scale)));
-}
-
 // Catches: silent redistribution of what is aliased or written to.
 TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
   auto x = place(ramp({4, 6}), kR, Shard{1});
