@@ -245,7 +245,7 @@ Samples views() {
       {"unbind", {kBatch}, [](auto& t) { return t[0].unbind(2)[1]; }},
       {"diagonal", {kBatch}, [](auto& t) { return t[0].diagonal(0, 1, 2); }},
       {"alias", {kMatrix}, [](auto& t) { return at::alias(t[0]); }},
-      {"lift_fresh", {kMatrix}, [](auto& t) { return at::lift_fresh(t[0]) * t[0]; }},
+      {"lift_fresh", {kMatrix}, [](auto& t) { return at::lift_fresh(t[0].detach()) * t[0]; }},
       {"where", {kMatrix, kMatrix, kGrid}, [](auto& t) { return at::where(t[2].gt(0), t[0], t[1] * 2); }},
       {"nonzero", {kMatrix}, [](auto& t) { return at::nonzero(t[0].gt(0)) * t[0].sum(); }},
       {"_fused_adam", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
