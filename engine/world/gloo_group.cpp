@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -89,6 +90,7 @@ struct GlooGroup::Impl {
 
 GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes, Milliseconds patience)
     : impl_(std::make_unique<Impl>()) {
+  signal(SIGPIPE, SIG_IGN);  // to write to a process that is gone is an error, and no end of this one
   impl_->receiving.resize(as_size(processes));
   auto options = c10d::ProcessGroupGloo::Options::create(patience);
   options->threads = 1;

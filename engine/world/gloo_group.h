@@ -23,7 +23,7 @@ struct MeetingPoint {
 
 class GlooGroup {
  public:
-  // Throws Error if the other processes do not come in time.
+  // The process ignores SIGPIPE from now on. Throws Error if the other processes do not come in time.
   GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes, std::chrono::milliseconds patience);
   ~GlooGroup();
 
