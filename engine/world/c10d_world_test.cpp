@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "engine/values/as_size.h"
@@ -121,16 +123,26 @@ TEST(C10dWorld, Conforms) {
 // Three processes of one rank each; what each is told after `wrong` is done by the last in the second of two
 // gathers.
 std::vector<std::string> told(const std::function<void()>& wrong, Patience patience) {
+  // A process that is killed takes along what it has not sent yet: it waits until all have its first.
+  void* shared =
+      mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto& gathered = *new (shared) std::atomic<int>(0);
   const auto body = [&](Processes& processes, int64_t process) {
     processes.run(0, 3, [&](const WorldPtr& world) {
       const Comm comm(DeviceMesh({3}), world);
       gather(*world, comm.along[0]);
+      ++gathered;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+      while (process == 2 && gathered < 3 && std::chrono::steady_clock::now() < until)
+        std::this_thread::yield();
       if (process == 2) wrong();
       gather(*world, comm.along[0]);
     });
     return std::string("nothing");
   };
-  return in_processes(3, body, patience);
+  auto said = in_processes(3, body, patience);
+  munmap(shared, sizeof(std::atomic<int>));
+  return said;
 }
 
 void expect_named(const std::vector<std::string>& said, const std::string& why) {
