@@ -148,6 +148,22 @@ TEST(Recorder, TextIsKeptByteForByte) {
   EXPECT_EQ(read.getColumn(1).getString(), row.explanation);
 }
 
+// Catches: a gate that says that more is refused, where a run replays a kept case that refuses.
+TEST(Recorder, RefusalsOfKeptCasesAreNotCounted) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  Recorder recorder(store, sample_run(), "w");
+  for (const auto* how : {"random", "corpus"}) {
+    CaseRow row = sample_case(how[0]);
+    row.how = how;
+    row.refusal = {"aten::t", "view"};
+    recorder.record(row);
+  }
+  recorder.flush();
+  EXPECT_EQ(count(store, "cases"), 2);
+  EXPECT_EQ(count(store, "v_refusals WHERE hits = 1"), 1);
+}
+
 // Catches: a second row for the same outcome, a lost row for another outcome, coverage counted twice.
 TEST(Recorder, SameOutcomeIsOneRowAnotherOutcomeIsAFinding) {
   const TemporaryFolder folder;
