@@ -142,6 +142,12 @@ int64_t Recorder::record(const CaseRow& row) {
     if (const auto known = sql::find(s["SELECT id FROM cases WHERE key = ? AND run = ? AND outcome = ?"], key,
                                      run_id_, outcome)) {
       sql::run(s["UPDATE cases SET time_ns = min(time_ns, ?) WHERE id = ?"], row.time_ns, *known);
+      // Drawn as well as kept: whichever worker replayed it, it is one of those that were drawn.
+      const bool kept = *sql::find(s["SELECT how = 'corpus' FROM cases WHERE id = ?"], *known) != 0;
+      if (kept && row.how != "corpus") {
+        sql::run(s["UPDATE cases SET how = ? WHERE id = ?"], row.how, *known);
+        count_refusal(row);
+      }
     } else {
       put("cases", kJoined, run_id_, key, outcome, row.number, row.suite, row.law, row.variant,
           row.self_check, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement, row.mesh_rank,
@@ -156,13 +162,17 @@ int64_t Recorder::record(const CaseRow& row) {
   return outcomes;
 }
 
+// A case that was kept by one run and not by another would look as if more were refused.
+void Recorder::count_refusal(const CaseRow& row) {
+  if (row.refusal && row.how != "corpus" && !row.self_check)
+    put("refusal", kAdds, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason, 1);
+}
+
 void Recorder::count(const CaseRow& row) {
   for (const Coverage& c : row.coverage)
     put("coverage", kAdds, run_id_, worker_, c.op, c.placement, c.mesh_rank, c.evenness, c.verdict, 1);
   for (const std::string& label : row.labels) put("label", kAdds, run_id_, worker_, label, 1);
-  // A case that was kept by one run and not by another would look as if more were refused.
-  if (row.refusal && row.how != "corpus")
-    put("refusal", kAdds, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason, 1);
+  count_refusal(row);
   for (const ForgivenRow& f : row.forgiven)
     put("forgiven", kAdds, run_id_, worker_, f.kind, f.op, f.reason, f.count);
 }
