@@ -143,11 +143,10 @@ int64_t Recorder::record(const CaseRow& row) {
                                      run_id_, outcome)) {
       sql::run(s["UPDATE cases SET time_ns = min(time_ns, ?) WHERE id = ?"], row.time_ns, *known);
       // Drawn as well as kept: whichever worker replayed it, it is one of those that were drawn.
-      const bool kept = *sql::find(s["SELECT how = 'corpus' FROM cases WHERE id = ?"], *known) != 0;
-      if (kept && row.how != "corpus") {
-        sql::run(s["UPDATE cases SET how = ? WHERE id = ?"], row.how, *known);
-        count_refusal(row);
-      }
+      const bool was_kept =
+          row.how != "corpus" &&
+          sql::run(s["UPDATE cases SET how = ? WHERE id = ? AND how = 'corpus'"], row.how, *known) > 0;
+      if (was_kept) count_refusal(row);
     } else {
       put("cases", kJoined, run_id_, key, outcome, row.number, row.suite, row.law, row.variant,
           row.self_check, row.token, row.ops, row.mesh, row.verdict, row.op, row.placement, row.mesh_rank,

@@ -164,6 +164,25 @@ TEST(Recorder, RefusalsOfKeptCasesAreNotCounted) {
   EXPECT_EQ(count(store, "v_refusals WHERE hits = 1"), 1);
 }
 
+// Catches: a refusal that is counted or not by which worker replays the kept case first.
+TEST(Recorder, RefusalOfACaseKeptAndDrawnIsCountedOnce) {
+  for (const std::vector<std::string>& order :
+       {std::vector<std::string>{"random", "corpus", "random"}, {"corpus", "random", "random", "corpus"}}) {
+    const TemporaryFolder folder;
+    Store store = Store::open_writer(folder / "a.db");
+    Recorder recorder(store, sample_run(), "w");
+    for (const auto& how : order) {
+      CaseRow row = sample_case(1);
+      row.how = how;
+      row.refusal = {"aten::t", "view"};
+      recorder.record(row);
+    }
+    recorder.flush();
+    EXPECT_EQ(count(store, "cases WHERE how = 'random'"), 1);
+    EXPECT_EQ(count(store, "v_refusals WHERE hits = 1"), 1);
+  }
+}
+
 // Catches: a second row for the same outcome, a lost row for another outcome, coverage counted twice.
 TEST(Recorder, SameOutcomeIsOneRowAnotherOutcomeIsAFinding) {
   const TemporaryFolder folder;

@@ -17,6 +17,7 @@
 #include "generators/cases/programs.h"
 #include "oracle/program/program.h"
 #include "suites/engines/lockstep_engine.h"
+#include "suites/laws/sample_call.h"
 
 namespace lockstep {
 namespace {
@@ -92,9 +93,7 @@ std::map<std::string, TimelineEntry> calls_by_element() {
   std::map<std::string, TimelineEntry> calls;
   for (const auto& candidate : generators::op_templates())
     for (uint64_t i = 0; i < 30; ++i) {
-      auto c = generators::op_case(generators::Random(i), candidate, i % 2 == 1);
-      c.mesh = DeviceMesh({1});
-      oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
+      const auto c = suites::on_one_device(generators::op_case(generators::Random(i), candidate, i % 2 == 1));
       for (const auto& entry : engine.run(c, true).timeline) {
         if (!entry.op.starts_with("aten::") || entry.op.starts_with("aten::_foreach_")) continue;
         if (!is_by_element(oracle::find_operator(entry.op))) continue;

@@ -84,14 +84,13 @@ bool leaves_in_place(const TimelineEntry& entry, const Row& row) {
   return true;
 }
 
-// On one device every input stays as it is.
+}  // namespace
+
 oracle::Case on_one_device(oracle::Case c) {
   c.mesh = DeviceMesh({1});
   oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
   return c;
 }
-
-}  // namespace
 
 std::set<std::string> offered_rows(const EngineResult& run) {
   std::set<std::string> offers;

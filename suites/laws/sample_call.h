@@ -19,6 +19,9 @@ struct SampleCall {
   OpCall call;
 };
 
+// The Case on a mesh of one device, where every input stays as it is.
+oracle::Case on_one_device(oracle::Case c);
+
 // `op` with or without overload. Throws Error if there is no rule for it, or no generated case calls it.
 SampleCall sample_call(const std::string& op);
 // The call of `op`'s stem that this case makes, if it makes one. @pre engine.profile().has(kTimeline |
