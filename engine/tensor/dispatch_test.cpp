@@ -446,7 +446,13 @@ TEST_F(DispatchTest, AWorldOfOneIsTheIdentity) {
   const auto matrix = at::sin(ramp({200})).view({2, 100}), number = at::full({}, 0.7f);
   const auto pending = distribute_tensor(number, one, {Partial{ReduceOp::kMax}}).expand({100});
   const auto product = at::mv(distribute_tensor(matrix, one, {Shard{1}}), pending);
-  EXPECT_TRUE(full_tensor(product).equal(at::mv(matrix, number.expand({100}))));
+  const auto expected = at::mv(matrix, number.expand({100}));
+  EXPECT_TRUE(full_tensor(product).equal(expected));
+  // So does the gradient of what somebody placed elsewhere.
+  const auto pair = distribute_tensor(ramp({2}), one, {Replicate{}}).requires_grad_();
+  const auto moved =
+      redistribute(at::mv(distribute_tensor(matrix, one, {Shard{1}}).t(), pair), {Replicate{}});
+  EXPECT_TRUE(full_tensor(torch::autograd::grad({moved}, {pair}, {pending})[0]).equal(expected));
 }
 
 // The table covers what it says. Catches: names that no libtorch operator has.

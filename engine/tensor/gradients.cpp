@@ -118,7 +118,7 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
   const auto target = now.with_placements(dual(of->placements()), of->order());
-  return target == now ? placed : redistribute(placed, target.placements(), target.order());
+  return target == now ? placed : inserted_redistribute(placed, target);
 }
 
 void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors) {

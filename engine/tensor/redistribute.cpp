@@ -52,21 +52,22 @@ at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere) {
   return moved(impl, to, std::move(locals), nowhere, false);
 }
 
-// Backward is the route of the duals: from the gradient's placement to the dual of the input's.
+// Backward is the route of the duals: from the gradient's placement to the dual of the input's. Whoever asks
+// for a redistribution gets a new tensor; one that the engine inserts may be its input as it lies.
 struct Redistribute : torch::autograd::Function<Redistribute> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
-                            const std::vector<int64_t>& order) {
+                            const std::vector<int64_t>& order, bool implicit) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
     ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
     const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
-    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, false);
+    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, implicit);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
-    if (!grads[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
-    return {settled(grads[0], from->spec, from->comm), at::Tensor(), at::Tensor()};
+    const auto grad = grads[0].defined() ? settled(grads[0], from->spec, from->comm) : at::Tensor();
+    return {grad, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -94,7 +95,11 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order) {
   require_dtensor(tensor, "redistribute");
-  return Redistribute::apply(tensor, placements, order);
+  return Redistribute::apply(tensor, placements, order, false);
+}
+
+at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target) {
+  return Redistribute::apply(tensor, target.placements(), target.order(), true);
 }
 
 }  // namespace lockstep

@@ -11,5 +11,7 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit
 // Plans with a cache of recent routes, then runs. Below autograd.
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
+// Above autograd, where a gradient has to lie as `target` says: redistribute() that the engine inserts.
+at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target);
 
 }  // namespace lockstep
