@@ -59,6 +59,11 @@ void DTensorImpl::reset(SpecPtr spec, PerRank<at::Tensor> locals) {
   refresh();
 }
 
+void DTensorImpl::become_view(const DTensorImpl& base, int64_t offset) {
+  key_set_ = base.key_set_;
+  set_storage_offset(offset);
+}
+
 c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
                                                                          bool allow_change) const {
   return shallow_copy_and_detach(c10::VariableVersion(version), allow_change);
@@ -67,7 +72,9 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c
 c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                          bool allow_change) const {
   auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
-  copy->set_version_counter(std::move(version));
+  copy->key_set_ = key_set_;
+  // What was made in InferenceMode counts no versions.
+  if (!copy->is_inference()) copy->set_version_counter(std::move(version));
   copy->set_storage_offset(storage_offset());
   copy->set_allow_tensor_metadata_change(allow_change);
   return copy;

@@ -20,6 +20,9 @@ class DTensorImpl final : public c10::TensorImpl {
   bool keeps_gradient = false;
   // After an op that changed metadata in place (out variants that resize, t_, squeeze_, …).
   void reset(SpecPtr spec, PerRank<at::Tensor> locals);
+  // A view is ordinary, or of InferenceMode, as its base is; autograd reads offsets to write gradients
+  // through views.
+  void become_view(const DTensorImpl& base, int64_t offset);
 
   c10::IntArrayRef strides_custom() const override { return strides_default(); }
   c10::SymIntArrayRef sym_strides_custom() const override { return sym_strides_default(); }

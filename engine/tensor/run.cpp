@@ -73,8 +73,7 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
     locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
   }
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
-  // Autograd reads offsets to write gradients through views.
-  if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
+  if (view) dtensor_impl(result)->become_view(*dtensor_impl(d.call.tensors[0]), view_offset(d, output));
   return result;
 }
 

@@ -187,6 +187,39 @@ TEST(Unmodified, SgdTrainsEveryNet) {
     }
 }
 
+// --- evaluation ---
+
+// Catches: what cannot be done in InferenceMode with a tensor made outside of it: views, writes, composites
+// that arrive whole.
+TEST(Unmodified, EvaluationInInferenceMode) {
+  for (const auto& net : nets())
+    for (const auto& layout : kLayouts) {
+      const auto mesh = init_device_mesh(layout.mesh);
+      const auto what = concat(net.name, " ", to_string(mesh.mesh), " ", layout.batch);
+      torch::manual_seed(5);
+      auto plain = net.make();
+      torch::manual_seed(5);
+      auto distributed = net.make();
+      distribute(distributed, mesh, [&](const std::string&) { return replicated_on(mesh); });
+      const auto outside = distribute_tensor(net.input, mesh, parse_placements(layout.batch));
+      const c10::InferenceMode evaluation;
+      const auto inside = distribute_tensor(net.input, mesh, parse_placements(layout.batch));
+      for (const auto& input : {outside, inside}) {
+        const auto expected = plain->forward(net.input), actual = distributed->forward(input);
+        EXPECT_TRUE(same_bits(expected, actual)) << what;
+        EXPECT_TRUE(actual.is_inference()) << what;
+        for (const auto& t : {input, actual}) {
+          if (t.dim() < 2) continue;
+          EXPECT_TRUE(same_bits(full_tensor(t).mT(), t.mT())) << what;
+          EXPECT_TRUE(same_bits(full_tensor(t).expand_as(t), t.expand_as(t))) << what;
+          auto copy = t.clone();
+          EXPECT_TRUE(same_bits(full_tensor(t) + 1, copy.view(t.sizes()).add_(1))) << what;
+          EXPECT_TRUE(same_bits(full_tensor(t) + 1, copy)) << what;
+        }
+      }
+    }
+}
+
 // --- every sample, sums across ranks: whole numbers, in doubles, of which every partial sum is exact ---
 
 at::Tensor whole(at::IntArrayRef shape, int64_t seed) {
