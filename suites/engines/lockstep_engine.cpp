@@ -5,6 +5,7 @@
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
 #include "oracle/plain/evaluate.h"
@@ -111,6 +112,25 @@ EngineValue value_of(const at::Tensor& tensor, const MeshInWorld& mesh) {
   return value;
 }
 
+bool is_copied(const oracle::Target& target) {
+  return !is_plain(target) && !has_partial(target);
+}
+
+// Of what distribute_tensor is given, which the DTensor made of it shares no memory with.
+std::vector<Digest> digests_of_given(const oracle::Case& c, const std::vector<oracle::InputTensors>& given) {
+  std::vector<Digest> digests;
+  for (size_t i = 0; i < c.program.inputs.size(); ++i)
+    digests.push_back(is_copied(c.placements[i]) ? digest(given[i].global) : Digest{});
+  return digests;
+}
+
+// Throws where the engine has written to what it was given.
+void check_given(const std::vector<Digest>& before, const std::vector<Digest>& after) {
+  for (size_t i = 0; i < before.size(); ++i)
+    if (before[i] != after[i])
+      throw std::logic_error(concat("what was written to x", i, " shows in the tensor that it was made of"));
+}
+
 // Throws where a value came out on the other side.
 void check_sides(const oracle::Case& c, const std::vector<at::Tensor>& values) {
   const auto plain = oracle::plain_values(c);
@@ -146,6 +166,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator() = {{c.program.seed, 0, c.words}, c.device};
+  const auto before = digests_of_given(c, given);
   std::vector<at::Tensor> inputs;
   for (size_t i = 0; i < c.program.inputs.size(); ++i)
     inputs.push_back(input_on(mesh, given[i], c.placements[i]));
@@ -162,6 +183,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   scope.reset();
   result.has_timeline = want_timeline;
   check_sides(c, values);
+  check_given(before, digests_of_given(c, given));
   for (const auto& v : values) result.values.push_back(value_of(v, mesh));
   result.random_after = generator().state;
   result.bytes_moved = traffic.bytes;
