@@ -4,7 +4,7 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  mutants JSON
+                  mutants JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -122,6 +122,15 @@ def measure_peers(path):
 
 def measure_scale(path):
     return {"scale": json.loads(pathlib.Path(path).read_text())}
+
+
+def measure_worlds(local, gloo):
+    """Cases a second of one worker: in one thread, and in processes."""
+    stores = Store(local), Store(gloo)
+    return {"worlds": {"machine": stores[0].machine(), "rows": [
+        {**store.command_and_commit(), **store.one(
+            f"SELECT value FROM v_throughput{NEWEST} AND kind = 'measurement' AND name = 'cases per second per core'")}
+        for store in stores]}}
 
 
 def measure_mutants(path):
@@ -252,11 +261,21 @@ def mutants_section(numbers):
             + table(["class", "mutants", "found", "share", "more", "cases", "operators", "named"], rows) + "\n")
 
 
+def worlds_section(numbers):
+    if "worlds" not in numbers:
+        return ""
+    rows = [[command_of(row), f"{row['value']:.0f}"] for row in numbers["worlds"]["rows"]]
+    return ("The ranks of the same cases in one thread, and in processes that run one case after the other, commit "
+            f"{numbers['worlds']['machine']['commit'][:12]}.\n\n" + table(["one worker", "cases a second"], rows)
+            + "\n")
+
+
 def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
-            + draws_section(numbers) + scale_section(numbers) + mutants_section(numbers))
+            + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers)
+            + mutants_section(numbers))
 
 
 def replace_section(page, section):
@@ -269,7 +288,7 @@ def replace_section(page, section):
 
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
-         "scale": measure_scale, "mutants": measure_mutants}
+         "scale": measure_scale, "mutants": measure_mutants, "worlds": measure_worlds}
 
 
 def main(command="", *stores):

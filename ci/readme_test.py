@@ -168,6 +168,16 @@ class Numbers(unittest.TestCase):
                          "| what | seconds | memory |\n|---|--:|--:|\n| merge | 7.3 | 60 MiB |\n"
                          "| the dashboard's slowest page | 0.12 | 99 MiB |\n\n")
 
+    def test_of_worlds(self):
+        """Catches: the number of one World in the place of the other."""
+        numbers = self.measured()
+        without = readme.render(numbers)
+        numbers |= readme.measure_worlds(self.path("run"), self.path("run"))
+        numbers["worlds"]["rows"][1] |= {"command": "lockstep run --world gloo --db g.db", "value": 12.3}
+        self.assertTrue(readme.render(numbers).endswith("| one worker | cases a second |\n|---|--:|\n"
+                        "| `lockstep run --seed 7` | 321 |\n| `lockstep run --world gloo` | 12 |\n\n"))
+        self.assertGreater(len(readme.render(numbers)), len(without))
+
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()

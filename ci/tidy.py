@@ -50,8 +50,9 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
     oracle/judge dashboard/store
 suites/engines: engine/values engine/lane engine/world engine/stream engine/tensor oracle/program oracle/plain
     dashboard/store suites/core
-suites/train: engine/values engine/lane engine/world engine/stream engine/random engine/tensor engine/nn engine/optim
-    oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
+suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
+    engine/nn engine/optim oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store
+    suites/core
 suites/faults: engine/values engine/layout engine/world engine/ops/rules engine/random engine/tensor oracle/ownership
     oracle/program oracle/random generators/program generators/random suites/core suites/engines suites/train
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
@@ -75,9 +76,10 @@ ci/example:
 ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
-ci/program: engine/values engine/lane engine/layout engine/ops/rules engine/ops engine/stream engine/tensor
-    oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages dashboard/serve
-    suites/core suites/engines suites/faults suites/golden suites/train suites/laws suites/harness suites/bench
+ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream
+    engine/tensor oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages
+    dashboard/serve suites/core suites/engines suites/faults suites/golden suites/train suites/laws suites/harness
+    suites/bench
     ci/curves ci/gate ci/output
 ci/record: engine/values engine/random suites/golden
 """

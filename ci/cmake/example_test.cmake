@@ -14,4 +14,5 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/out -G Ninja -DCMAKE_BUILD_TYPE=Re
      -DCMAKE_CXX_FLAGS=${FLAGS} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 step(${CMAKE_COMMAND} --build ${WORK}/out)
 step(${WORK}/out/example)
+step(${SOURCE}/launched_test ${WORK}/out/launched)
 file(REMOVE_RECURSE ${WORK}/prefix ${WORK}/out)

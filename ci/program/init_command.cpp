@@ -23,6 +23,8 @@ struct Flags {
   std::string model, preset = "tiny", mesh, policies = "indexed,per-rank-seeds,offset-based";
   std::string dtype = "f32", device, db = "lockstep.db", report;
   uint64_t seed = 0;
+  std::string world = "local";
+  int64_t ranks = 0;
   bool json = false;
   std::string command;
 };
@@ -78,7 +80,10 @@ nlohmann::json json_of(const suites::InitReport& report) {
 }
 
 int init(const Flags& flags) {
-  const auto options = options_of(flags);
+  check_world("init", flags.world, flags.ranks);
+  auto options = options_of(flags);
+  options.team = suites::make_team(flags.world, flags.ranks);
+  if (!options.team.leads) return suites::initialise(options), kAllEqual;
   dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
   dashboard::Recorder recorder(store, suites::run_without_plan(flags.command, "exact", flags.seed), "init");
@@ -116,6 +121,7 @@ void add_init(CLI::App& app, Chosen& chosen) {
   init_app.add_option("--seed", flags.seed, "Seed (default 0)")->check(whole_number());
   init_app.add_option("--dtype", flags.dtype, "f32 (default), f64, f16 or bf16");
   init_app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
+  add_world(init_app, flags.world, flags.ranks);
   init_app.add_option("--db", flags.db, "Database (default lockstep.db)");
   init_app.add_option("--report", flags.report, "Report to write (default none)");
   init_app.add_flag("--json", flags.json, "One JSON object");

@@ -2,6 +2,7 @@
 // lockstep: runs suites, replays tokens, shows what the engine does, trains, and reports. Exit codes are in
 // engine/values/exit_code.h; only this file turns an error into one.
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 
 #include <csignal>
 #include <cstdio>
@@ -12,7 +13,8 @@
 #include "dashboard/store/store.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
-#include "suites/engines/ranks_engine.h"
+#include "engine/world/board.h"
+#include "suites/core/no_processes.h"
 #include "suites/harness/worker_pool.h"
 
 namespace lockstep::program {
@@ -38,6 +40,7 @@ int end_with(const Ending& ending, bool json) {
 // Every error that reaches main, by its kind.
 Ending ending_of(const std::exception& e) {
   if (dynamic_cast<const suites::NoProcesses*>(&e) != nullptr) return {kSkipped, e.what()};
+  if (dynamic_cast<const RankLost*>(&e) != nullptr) return {kDifference, e.what()};
   const bool kernels = dynamic_cast<const KernelError*>(&e) != nullptr;  // of a run that Lockstep made up
   if (dynamic_cast<const Error*>(&e) != nullptr && !kernels) return {kUsage, e.what()};
   if (const auto* store = dynamic_cast<const dashboard::StoreError*>(&e); store != nullptr)
@@ -100,6 +103,8 @@ int main(int argc, char** argv) {
        {add_run, add_replay, add_worker, add_engine, add_list, add_show, add_report, add_serve, add_merge,
         add_export, add_publish, add_gate, add_bless, add_prune, add_bisect, add_bench, add_init, add_train})
     add(app, chosen);
+  FLAGS_caffe2_log_level =
+      2;  // errors alone: a step's memory is also freed by threads that counted none of it
   Quiet quiet;
   c10::WarningUtils::set_warning_handler(&quiet);
   try {

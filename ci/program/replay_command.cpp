@@ -20,9 +20,9 @@
 #include "suites/core/hash_log.h"
 #include "suites/core/judge.h"
 #include "suites/core/most_ranks.h"
+#include "suites/core/no_processes.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
-#include "suites/engines/ranks_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
@@ -35,7 +35,7 @@ namespace {
 struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
                              world = "local";
-  int64_t ranks = suites::kDefaultProcesses;
+  int64_t ranks = 0;
   bool json = false, alone = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
@@ -213,6 +213,7 @@ suites::EnginePtr engine_of(const Flags& flags) {
 int replay(const Flags& flags) {
   const auto c = case_of(flags);
   if (suites::called_to_pool()) work(flags, c);
+  if (const auto code = take_part(flags.world, flags.ranks)) return *code;
   if (flags.alone) {
     suites::judge_safely(suites::find_suite(c.suite), c, *engine_of(flags));
     std::_Exit(0);

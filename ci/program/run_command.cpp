@@ -17,6 +17,7 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
+#include "suites/engines/crew.h"
 #include "suites/engines/make_engine.h"
 #include "suites/harness/run.h"
 #include "suites/harness/tell.h"
@@ -292,6 +293,12 @@ int run(const RunFlags& asked) {
   auto& options = flags.options;
   options.lane = flags.lane();
   parse_shard(flags.shard, options);
+  if (const auto code = take_part(options.world, options.ranks)) return *code;
+  if (suites::joins(options.world, options.ranks)) {
+    LOCKSTEP_CHECK(options.jobs < 2, "[run] --jobs ", options.jobs,
+                   ": the processes of a launcher run one case after the other; leave out --jobs");
+    options.jobs = 1;
+  }
   for (const auto& text : flags.required) options.required.insert(suites::parse_least(text));
   dashboard::check_output(flags.report, options.db, "--report");
   Progress progress{.limit = options.seconds};
@@ -329,27 +336,38 @@ Lane parse_lane(const std::string& text) {
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
+std::optional<int> take_part(const std::string& world, int64_t ranks) {
+  return suites::joins(world, ranks) && suites::follows() ? std::optional(suites::follow()) : std::nullopt;
+}
+
 void add_world(CLI::App& app, std::string& world, int64_t& ranks) {
   std::string which;
   for (const auto& row : suites::worlds())
     which += concat(row.name, which.empty() ? " (default): " : ": ", row.what, "; ");
-  app.add_option("--world", world, which + "nccl is not built yet");
+  if (suites::launched()) world = "gloo";
+  app.add_option(
+      "--world", world,
+      which + "nccl is not built yet. Default in a process that torchrun, mpirun or srun started: gloo");
   app.add_option("--ranks", ranks,
-                 concat("Processes of the world gloo (default ", suites::kDefaultProcesses,
-                        "); each hosts a block of the ranks of a case's mesh"))
+                 concat("Processes of the world gloo (default: those of the launcher, or ",
+                        suites::kDefaultProcesses, "); each hosts a block of the ranks of a mesh"))
       ->check(CLI::Range(1, 64));
 }
 
-void check_world(const std::string& command, const std::string& world, int64_t ranks,
-                 const std::string& engine, const std::string& fault,
-                 const std::vector<std::string>& suites) {
+void check_world(const std::string& command, const std::string& world, int64_t ranks) {
   const auto worlds = suites::worlds();
   if (world == "nccl") throw NotBuilt(concat("[", command, "] --world nccl", kNotAvailable, "; use gloo"));
   LOCKSTEP_CHECK(
       std::any_of(worlds.begin(), worlds.end(), [&](const auto& row) { return world == row.name; }), "[",
       command, "] --world ", world, ": write ", names_of(worlds, "or"));
-  LOCKSTEP_CHECK(ranks == suites::kDefaultProcesses || world == "gloo", "[", command, "] --ranks ", ranks,
+  LOCKSTEP_CHECK(ranks == 0 || world == "gloo", "[", command, "] --ranks ", ranks,
                  " are processes of --world gloo; add it");
+}
+
+void check_world(const std::string& command, const std::string& world, int64_t ranks,
+                 const std::string& engine, const std::string& fault,
+                 const std::vector<std::string>& suites) {
+  check_world(command, world, ranks);
   if (world == "local") return;
   LOCKSTEP_CHECK(engine == "lockstep", "[", command, "] --world ", world,
                  " is of Lockstep's own engine, not of ", engine, "; leave out --world or --engine");

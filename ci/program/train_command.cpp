@@ -33,9 +33,23 @@ struct Flags {
   std::string data, mesh, dtype = "f32", optimizer = "adamw", policy = "single-device", numerics = "exact";
   std::string device, db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
-  int64_t jobs = 0;
-  std::string command;
-  Lane lane() const { return parse_lane(numerics); }
+  int64_t jobs = 0, ranks = 0;
+  std::string command, world = "local";
+  // What must hold before another lane, or another process, begins.
+  void check(const char* name) const {
+    check_world(name, world, ranks);
+    if (world == "local") return;
+    LOCKSTEP_CHECK(!mesh.empty(), "[", name, "] --world ", world,
+                   " without --mesh: one device has no ranks; write for example --mesh tp:2");
+    LOCKSTEP_CHECK(log_hashes.empty(), "[", name,
+                   "] --log-hashes is written in the local world only; leave out --world");
+    LOCKSTEP_CHECK(jobs < 2 || world != "gloo", "[", name, "] --jobs ", jobs,
+                   ": the processes of --world gloo train one after the other; leave out --jobs");
+  }
+  Lane lane() const {
+    check("train");
+    return parse_lane(numerics);
+  }
 };
 struct CurvesFlags : Flags {
   CLI::Option* model = nullptr;  // as it was given, or not
@@ -44,13 +58,14 @@ struct CurvesFlags : Flags {
     LOCKSTEP_CHECK(!mesh.empty(),
                    "[curves] --mesh is required: the meshes to compare with one device; write for example "
                    "--mesh tp:1,tp:2,tp:4,tp:8");
-    return Flags::lane();
+    check("curves");
+    return parse_lane(numerics);
   }
 };
 
 TrainOptions options_of(const Flags& flags) {
   auto options = flags.train;
-  options.numerics = flags.lane();
+  options.numerics = parse_lane(flags.numerics);
   options.dtype = parse_dtype(flags.dtype);
   options.optimizer = suites::parse_optimizer(flags.optimizer);
   if (!flags.device.empty()) options.device = parse_device_model(flags.device);
@@ -73,6 +88,8 @@ int train(const Flags& flags) {
   options.init = options.drop = parse_random_policy(flags.policy);
   suites::check_options(options);
   const auto text = text_of(flags, options);
+  const auto team = suites::make_team(flags.world, flags.ranks);
+  if (!team.leads) return suites::train(team, options, text), kAllEqual;
   suites::TrainObserver observer;
   std::optional<suites::HashLog> hashes;
   if (!flags.log_hashes.empty()) {
@@ -92,7 +109,7 @@ int train(const Flags& flags) {
     suites::record_step(options, flags.numerics, step, std::nullopt, recorder);
   };
   observer.goes_on = suites::finite;
-  const auto last = suites::train(options, text, observer).back();
+  const auto last = suites::train(team, options, text, observer).back();
   if (hashes) hashes->close();
   const int code = suites::finite(last) ? kAllEqual : kDifference;
   recorder.finish("finished", code);
@@ -131,13 +148,15 @@ int curves(const CurvesFlags& flags) {
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh);
   options.baselines = !flags.no_baselines;
-  options.jobs = flags.jobs > 0 ? flags.jobs : suites::processors();
+  options.team = suites::make_team(flags.world, flags.ranks);
+  options.jobs = options.team.in_turn ? 1 : flags.jobs > 0 ? flags.jobs : suites::processors();
   for (const auto& mesh : options.meshes) {
     auto one = options.train;
     one.mesh = mesh;
     suites::check_options(one);
   }
   const auto text = text_of(flags, options.train);
+  if (!options.team.leads) return suites::curves(options, text), kAllEqual;
   dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
   const auto run = suites::run_without_plan(flags.command, flags.numerics, flags.train.seed);
@@ -199,6 +218,7 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  add_world(app, flags.world, flags.ranks);
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 

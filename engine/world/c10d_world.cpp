@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/world/c10d_world.h"
 
+#include <deque>
 #include <thread>
 
 #include "engine/values/as_size.h"
@@ -11,7 +12,7 @@ namespace lockstep {
 namespace {
 
 // What one process tells another, of the World with a number, of so many ranks.
-enum Kind : int64_t { kPosts, kEnded, kWaits };
+enum Kind : int64_t { kPosts, kEnded, kWaits, kSays };
 
 Packer message(int64_t number, int64_t n, Kind kind) {
   Packer packer;
@@ -39,7 +40,8 @@ struct Processes::Impl {
       : seat(std::move(s)),
         group(seat.at, seat.process, seat.processes, seat.patience),
         where(group.say("where", seat.where)),
-        lost(as_size(seat.processes)) {
+        lost(as_size(seat.processes)),
+        words(as_size(seat.processes)) {
     for (int64_t process = 0; process < seat.processes; ++process)
       if (process != seat.process) listeners.emplace_back([this, process] { listen(process); });
   }
@@ -82,11 +84,17 @@ struct Processes::Impl {
       lost[as_size(process)] = concat("its connection is lost: ", e.what());
       for (const auto& [number, board] : boards)
         for (const int64_t rank : ranks_of(board->size(), process)) board->end(rank, lost[as_size(process)]);
+      said_or_lost.notify_all();
     }
   }
 
   void hear(int64_t process, Unpacker said) {
     const int64_t number = said.number(), n = said.number(), kind = said.number();
+    if (kind == kSays) {
+      const std::lock_guard lock(mutex);
+      words[as_size(process)].push_back(said.text());
+      return said_or_lost.notify_all();
+    }
     const auto board = board_of(number, n);
     if (board == nullptr) return;
     if (kind == kWaits) {
@@ -143,7 +151,9 @@ struct Processes::Impl {
   std::mutex mutex;                      // of all below
   std::vector<std::string> lost;         // by process: why; "": it is here
   std::map<int64_t, std::shared_ptr<Board>> boards;
-  int64_t next = 0;  // the Worlds before are over
+  int64_t next = 0;                            // the Worlds before are over
+  std::vector<std::deque<std::string>> words;  // by process: said, and not yet heard
+  std::condition_variable said_or_lost;
   std::vector<std::jthread> listeners;
 };
 
@@ -170,6 +180,26 @@ void Processes::run(int64_t number, int64_t n, const std::function<void(const Wo
   }
   end(number, n, "its program is done");
   impl_->group.settle(impl_->seat.patience);
+}
+
+void Processes::say(int64_t process, const std::string& words) {
+  auto packer = message(0, 0, kSays);
+  packer.text(words);
+  impl_->send(process, std::move(packer).take());
+}
+
+std::string Processes::hear(int64_t process, Patience patience) {
+  std::unique_lock lock(impl_->mutex);
+  auto& words = impl_->words.at(as_size(process));
+  const auto& lost = impl_->lost.at(as_size(process));
+  impl_->said_or_lost.wait_for(lock, patience, [&] { return !words.empty() || !lost.empty(); });
+  if (words.empty())
+    throw RankLost(
+        concat("[gloo] process ", process, " (", impl_->where[as_size(process)], ") ",
+               lost.empty() ? concat("says nothing for ", patience.count(), " ms") : "is gone: " + lost));
+  auto first = std::move(words.front());
+  words.pop_front();
+  return first;
 }
 
 std::string self_test(Processes& processes, int64_t n) {

@@ -3,6 +3,7 @@
 // processes: each hosts a block of them, as long as those of the others or by one longer.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "engine/world/board.h"
@@ -17,6 +18,12 @@ struct Seat {
   std::string where;  // "process 4711 on one, log /tmp/rank-0.log": what errors elsewhere call it
   Patience patience = std::chrono::minutes(1);
 };
+
+// This process's among those that torchrun, mpirun or srun started; none: none of them did. Throws Error that
+// says what the environment lacks.
+std::optional<Seat> launched_seat();
+// How many processes a launcher says that it started; 0: there is none.
+int64_t launched_processes();
 
 // The ranks that the process hosts, ascending.
 std::vector<int64_t> hosted_ranks(int64_t n, int64_t processes, int64_t process);
@@ -35,6 +42,11 @@ class Processes {
   // The same in two halves: the World, and that its ranks here have ended.
   WorldPtr begin(int64_t number, int64_t n);
   void end(int64_t number, int64_t n, const std::string& why);
+
+  // Words beside the Worlds: what one process says to another arrives in this order. `hear` throws RankLost
+  // once that process is gone, or the patience.
+  void say(int64_t process, const std::string& words);
+  std::string hear(int64_t process, Patience patience);
 
  private:
   struct Impl;

@@ -215,7 +215,10 @@ std::string free_port() {
 // place, or a World that ends before all have what it sent.
 TEST(C10dWorld, JoinsTheWorldOfTheEnvironment) {
   const std::vector<std::pair<std::string, std::string>> launchers = {
-      {"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+      {"RANK", "WORLD_SIZE"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
   for (const auto& [rank, size] : launchers)
     for (const int64_t each : {1, 2}) {
       const auto port = free_port();
@@ -230,6 +233,38 @@ TEST(C10dWorld, JoinsTheWorldOfTheEnvironment) {
       });
       EXPECT_EQ(said, std::vector<std::string>(3)) << rank;
     }
+}
+
+// Catches: a batch script, which Slurm tells of all the tasks of its job, that waits for them.
+TEST(C10dWorld, ABatchScriptIsNotLaunched) {
+  const auto said = in_children(1, [](int64_t) {
+    setenv("SLURM_PROCID", "0", 1), setenv("SLURM_NTASKS", "4", 1);
+    return std::string(launched_processes() == 0 && !launched_seat() ? "" : "launched");
+  });
+  EXPECT_EQ(said[0], "");
+}
+
+// Catches: words that overtake each other or a World's, and one who waits for words of a process that is
+// gone.
+TEST(C10dWorld, WordsComeInTheirOrder) {
+  const std::string large(100'000, 'x');
+  const auto said = in_processes(2, [&](Processes& processes, int64_t process) {
+    const auto patience = std::chrono::seconds(20);
+    if (process == 1) {
+      for (const auto& words : {std::string("one"), large, std::string()}) processes.say(0, words);
+      return processes.hear(0, patience) == "go" ? std::string() : std::string("other words");
+    }
+    for (const auto& words : {std::string("one"), large, std::string()})
+      if (processes.hear(1, patience) != words) return std::string("other words");
+    processes.say(1, "go");
+    try {
+      processes.hear(1, patience);
+    } catch (const RankLost& e) {
+      return std::string(e.what()).find("process 1 (") == 7 ? std::string() : std::string(e.what());
+    }
+    return std::string("heard what nobody said");
+  });
+  EXPECT_EQ(said, std::vector<std::string>(2));
 }
 
 // Catches: a program that is started by hand and waits, or fails without a remedy.

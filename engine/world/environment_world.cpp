@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// How launchers say which process this is, of how many.
+// How launchers say which process this is, of how many. What srun says is of a step: the script of a batch
+// job has none, and is one process.
 struct Launcher {
   const char *name, *process, *processes;
 };
@@ -19,7 +20,7 @@ constexpr Launcher kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE"},
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"MPICH's mpirun", "PMI_RANK", "PMI_SIZE"},
-    {"Slurm's srun", "SLURM_PROCID", "SLURM_NTASKS"},
+    {"Slurm's srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
 std::string variable(const char* name) {
@@ -33,12 +34,10 @@ int64_t number(const char* name) {
   return *value;
 }
 
-const Launcher& launcher() {
+const Launcher* launcher() {
   for (const auto& one : kLaunchers)
-    if (!variable(one.process).empty() && !variable(one.processes).empty()) return one;
-  throw Error(
-      "[world] neither torchrun nor mpirun nor srun started this process: RANK and WORLD_SIZE are not set; "
-      "start it by one of them, or use local_world");
+    if (!variable(one.process).empty() && !variable(one.processes).empty()) return &one;
+  return nullptr;
 }
 
 Seat seat_of(const Launcher& by) {
@@ -79,10 +78,23 @@ struct Joined {
 
 }  // namespace
 
+std::optional<Seat> launched_seat() {
+  const auto* by = launcher();
+  return by == nullptr ? std::nullopt : std::optional(seat_of(*by));
+}
+
+int64_t launched_processes() {
+  const auto* by = launcher();
+  return by == nullptr ? 0 : parse_integer(variable(by->processes)).value_or(0);
+}
+
 WorldPtr world_from_environment(int64_t ranks_each) {
   LOCKSTEP_CHECK(ranks_each >= 1, "[world] a process hosts at least one rank, not ", ranks_each);
-  const auto seat = seat_of(launcher());
-  auto joined = std::make_shared<Joined>(seat, seat.processes * ranks_each);
+  const auto seat = launched_seat();
+  LOCKSTEP_CHECK(seat,
+                 "[world] neither torchrun nor mpirun nor srun started this process: RANK and WORLD_SIZE are "
+                 "not set; start it by one of them, or use local_world");
+  auto joined = std::make_shared<Joined>(*seat, seat->processes * ranks_each);
   auto* world = joined->world.get();
   return {std::move(joined), world};
 }

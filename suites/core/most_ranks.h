@@ -8,4 +8,7 @@ namespace lockstep::suites {
 
 inline constexpr int64_t kMostRanks = 1024;
 
+// Processes of the world "gloo", if nobody says how many.
+inline constexpr int64_t kDefaultProcesses = 2;
+
 }  // namespace lockstep::suites

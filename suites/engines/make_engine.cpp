@@ -25,7 +25,12 @@ constexpr WorldRow kWorlds[] = {
      [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
     {"gloo", "ranks in processes, over libtorch's Gloo",
      [](const EngineOptions& o) -> EnginePtr {
-       return std::make_unique<RanksEngine>(own_command("ranks"), o.ranks, o.seconds);
+       const auto start = [o] {
+         return start_crew(own_command("ranks"), o.ranks == 0 ? kDefaultProcesses : o.ranks, o.seconds);
+       };
+       const auto join = [o] { return join_crew(o.seconds); };
+       return joins(o.world, o.ranks) ? std::make_unique<RanksEngine>(join)
+                                      : std::make_unique<RanksEngine>(start);
      }},
 };
 
@@ -52,6 +57,14 @@ std::span<const EngineRow> engines() {
 
 std::span<const WorldRow> worlds() {
   return kWorlds;
+}
+
+bool joins(const std::string& world, int64_t ranks) {
+  return world == "gloo" && ranks == 0 && launched();
+}
+
+EngineProfile profile_of(const std::string& name, const EngineOptions& options) {
+  return joins(options.world, options.ranks) ? own_profile() : make_engine(name, options)->profile();
 }
 
 EnginePtr make_engine(const std::string& name, const EngineOptions& options) {

@@ -6,15 +6,14 @@
 #include <string>
 
 #include "suites/core/engine_under_test.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
 
-inline constexpr int64_t kDefaultProcesses = 2;
-
 struct EngineOptions {
   std::string world = "local";                  // of "lockstep": one of worlds()
-  int64_t ranks = kDefaultProcesses;            // processes of the world "gloo"
+  int64_t ranks = 0;                            // processes of the world "gloo"; 0: nobody said
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
 };
@@ -47,5 +46,10 @@ std::string names_of(std::span<const Row> rows, const std::string& word) {
 // Throws Error that lists the names, or says why the command did not begin to speak.
 // @pre options.world is "local", or name is "lockstep".
 EnginePtr make_engine(const std::string& name, const EngineOptions& options = {});
+// Its profile. Processes that a launcher started meet once, for the engine that runs cases: not for this.
+EngineProfile profile_of(const std::string& name, const EngineOptions& options);
+
+// Whether the processes of a launcher are the World: where nobody says how many to start.
+bool joins(const std::string& world, int64_t ranks);
 
 }  // namespace lockstep::suites

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/ranks_engine.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <deque>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "engine/values/as_size.h"
@@ -23,46 +17,6 @@ namespace {
 using wire::Message;
 using Kind = EngineFailure::Kind;
 
-// A file in memory.
-struct Memory {
-  Memory() : fd(memfd_create("lockstep", MFD_CLOEXEC)) {}
-  ~Memory() { close(fd); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  const int fd;
-};
-
-// What a process writes to its standard error. It is in memory, so that nothing is left of it, and has a path
-// that people are told, where save() puts it.
-class Log {
- public:
-  explicit Log(int64_t process) {
-    static int made = 0;
-    const auto name = concat("lockstep-", getpid(), "-", ++made, "-process-", process, ".log");
-    path_ = (std::filesystem::temp_directory_path() / name).string();
-  }
-  const std::string& path() const { return path_; }
-  int fd() const { return memory_.fd; }
-  void save() const { std::ofstream(path_, std::ios::binary) << text(); }
-  // "; its log ends with: …" if there is anything.
-  std::string last_words() const {
-    constexpr size_t kMost = 400;
-    auto all = text();
-    all.erase(all.find_last_not_of('\n') + 1);
-    return all.empty() ? "" : "; its log ends with: " + all.substr(all.size() - std::min(all.size(), kMost));
-  }
-
- private:
-  std::string text() const {
-    std::string all(static_cast<size_t>(std::max<off_t>(0, lseek(memory_.fd, 0, SEEK_END))), '\0');
-    const ssize_t n = pread(memory_.fd, all.data(), all.size(), 0);
-    return all.substr(0, n > 0 ? static_cast<size_t>(n) : 0);
-  }
-
-  Memory memory_;
-  std::string path_;
-};
-
 // The positions of the mesh whose ranks the process hosts, ascending.
 std::vector<int64_t> positions_of(const DeviceMesh& mesh, int64_t n, int64_t processes, int64_t process) {
   const auto hosted = hosted_ranks(n, processes, process);
@@ -71,74 +25,6 @@ std::vector<int64_t> positions_of(const DeviceMesh& mesh, int64_t n, int64_t pro
     if (std::binary_search(hosted.begin(), hosted.end(), mesh.ranks()[as_size(p)])) positions.push_back(p);
   return positions;
 }
-
-// What came of a request to one process.
-struct Heard {
-  Message answer;
-  std::optional<EngineFailure> failure;
-
-  std::string type() const { return text_of(answer.header, "type"); }
-  std::string reason() const { return text_of(answer.header, "reason"); }
-  bool lost_another() const { return answer.header.value("rank_lost", false); }
-};
-
-}  // namespace
-
-// The processes while all of them live.
-class RanksEngine::Crew {
- public:
-  Crew(const std::vector<std::string>& command, int64_t processes, double seconds) : seconds_(seconds) {
-    const Memory meeting;
-    for (int64_t process = 0; process < processes; ++process) {
-      const auto& log = logs_.emplace_back(process);
-      auto words = command;
-      for (const auto& word :
-           {std::string("--process"), concat(process, "/", processes), std::string("--meet"),
-            concat("/proc/self/fd/", meeting.fd), std::string("--patience"), concat(seconds / 2),
-            std::string("--log"), log.path()})
-        words.push_back(word);
-      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd}, .errors = log.fd()});
-    }
-    for (const auto& heard : ask({{{"type", "hello"}}}, processes))
-      if (heard.failure || heard.type() != "hello")
-        throw NoProcesses(concat("[gloo] ", processes, " processes on this machine cannot move bits: ",
-                                 heard.failure ? heard.failure->what() : heard.reason()));
-  }
-
-  // Of the first `used` processes.
-  std::vector<Heard> ask(const Message& request, int64_t used) {
-    const auto until = after(seconds_);
-    std::vector<Heard> all(as_size(used));
-    for (const bool sends : {true, false})
-      for (size_t process = 0; process < all.size(); ++process) {
-        auto& [answer, failure] = all[process];
-        try {
-          if (sends)
-            peers_[process].send(request, until);
-          else if (!failure)
-            answer = peers_[process].receive(until);
-        } catch (const EngineFailure& e) {
-          failure = named(process, e);
-        }
-      }
-    return all;
-  }
-
- private:
-  EngineFailure named(size_t process, const EngineFailure& e) const {
-    const auto& log = logs_[process];
-    log.save();
-    return {e.kind, e.end,
-            concat("process ", process, " of ", peers_.size(), " (log ", log.path(), "): ", e.what(),
-                   log.last_words())};
-  }
-
-  double seconds_;
-  std::deque<Log> logs_;  // by process, as the peers: neither can be moved
-  std::deque<Peer> peers_;
-};
-
-namespace {
 
 // The process that is gone, and what those say that wait for it.
 [[noreturn]] void throw_failure(const std::vector<Heard>& all) {
@@ -177,13 +63,7 @@ void check(const std::vector<Heard>& all) {
 
 }  // namespace
 
-RanksEngine::RanksEngine(std::vector<std::string> command, int64_t processes, double seconds)
-    : command_(std::move(command)),
-      processes_(processes),
-      seconds_(seconds),
-      crew_(std::make_unique<Crew>(command_, processes, seconds)) {}
-
-RanksEngine::~RanksEngine() = default;
+RanksEngine::RanksEngine(std::function<CrewPtr()> gather) : gather_(std::move(gather)), crew_(gather_()) {}
 
 const EngineProfile& RanksEngine::profile() const {
   return own_profile();
@@ -195,8 +75,8 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {
 }
 
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
-  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(command_, processes_, seconds_), world_ = 0;
-  const int64_t n = c.mesh.size(), used = std::min(n, processes_);
+  if (crew_ == nullptr) crew_ = gather_(), world_ = 0;
+  const int64_t n = c.mesh.size(), processes = crew_->size(), used = std::min(n, processes);
   const auto all = crew_->ask({{{"type", "run"},
                                 {"world", ++world_},
                                 {"token", oracle::to_token(c)},
@@ -212,9 +92,9 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic
   for (int64_t process = 0; process < used; ++process) {
     const auto& answer = all[as_size(process)].answer;
     auto& part = parts.emplace_back();
-    part.positions = positions_of(c.mesh, n, processes_, process);
+    part.positions = positions_of(c.mesh, n, processes, process);
     part.result = wire::read_result(answer, c, [&](const DeviceMesh& mesh) {
-      return std::ssize(positions_of(mesh, n, processes_, process));
+      return std::ssize(positions_of(mesh, n, processes, process));
     });
     part.traffic.sent = answer.header.at("sent").get<std::vector<int64_t>>();
     traffic += part.traffic;

@@ -11,6 +11,7 @@
 
 #include "generators/cases/programs.h"
 #include "suites/core/judge.h"
+#include "suites/core/no_processes.h"
 #include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
@@ -18,8 +19,8 @@ namespace {
 
 using Kind = EngineFailure::Kind;
 
-std::vector<std::string> peers(const std::string& mode) {
-  return {LOCKSTEP_RANKS_PEER, mode};
+std::function<CrewPtr()> crew(const std::string& mode, int64_t processes, double seconds) {
+  return [=] { return start_crew({LOCKSTEP_RANKS_PEER, mode}, processes, seconds); };
 }
 
 // What is left of logs, to be removed.
@@ -53,7 +54,7 @@ class RanksEngineTest : public testing::Test {
 TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
   for (const int64_t processes : {2, 3}) {
     int64_t compared = 0, refused = 0, hybrid = 0;
-    RanksEngine engine(peers("well"), processes, 60);
+    RanksEngine engine(crew("well", processes, 60));
     for (const auto* suite : {"redistribute", "ops", "gradient", "random", "program"})
       for (uint64_t i = 0; i < 20; ++i) {
         const auto c = generators::generate(suite, 17, i);
@@ -118,7 +119,7 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
       {"other-group", Kind::kError, {"waits for rank ", "did not come within 4000 ms"}},
   };
   for (const auto& wrong : wrongs) {
-    RanksEngine engine(peers(wrong.mode), 2, 8);
+    RanksEngine engine(crew(wrong.mode, 2, 8));
     for (int again = 0; again < 2; ++again) {  // the second time they are started anew
       const auto began = std::chrono::steady_clock::now();
       try {
@@ -138,7 +139,7 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
 // Catches: bits that go astray between processes, and a judge that does not see it.
 TEST_F(RanksEngineTest, WhatOneProcessSpoilsIsADifference) {
   for (const auto* mode : {"swaps", "skips"}) {
-    RanksEngine engine(peers(mode), 2, 4);
+    RanksEngine engine(crew(mode, 2, 4));
     bool found = false;
     for (uint64_t i = 0; i < 40 && !found; ++i) {
       const auto c = generators::generate("redistribute", 23, i);
@@ -151,7 +152,7 @@ TEST_F(RanksEngineTest, WhatOneProcessSpoilsIsADifference) {
 // Catches: processes that cannot meet, and a run that begins all the same.
 TEST_F(RanksEngineTest, ProcessesThatDoNotMeetAreTold) {
   try {
-    RanksEngine engine(peers("elsewhere"), 2, 4);
+    RanksEngine engine(crew("elsewhere", 2, 4));
     FAIL();
   } catch (const NoProcesses& e) {
     EXPECT_NE(std::string(e.what()).find("2 processes on this machine cannot move bits"), std::string::npos)

@@ -50,7 +50,10 @@ Message run_case(LockstepEngine& engine, const EngineProfile& profile, const Mes
   }
 }
 
-Message run_hosted(Processes& processes, const LockstepEngine::Decorate& decorate, const Message& request) {
+}  // namespace
+
+Message answer_hosted(Processes& processes, const Message& request,
+                      const LockstepEngine::Decorate& decorate) {
   const auto& h = request.header;
   const auto c = oracle::parse_token(h.at("token").get<std::string>());
   HostedResult hosted;
@@ -66,6 +69,8 @@ Message run_hosted(Processes& processes, const LockstepEngine::Decorate& decorat
     return thrown(e, c);
   }
 }
+
+namespace {
 
 // Answers each request: a greeting with `greeting`, a case with what `run` gives.
 int serve(int in, int out, const Message& greeting, const std::function<Message(const Message&)>& run) {
@@ -109,7 +114,7 @@ int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorat
   }
   const auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
   return serve(in, out, greeting,
-               [&](const Message& request) { return run_hosted(*processes, decorate, request); });
+               [&](const Message& request) { return answer_hosted(*processes, request, decorate); });
 }
 
 }  // namespace lockstep::suites

@@ -137,9 +137,10 @@ void CaseWorker::lost(const Lost& lost) {
   });
   if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
-  const auto minimal =
-      shrink_crash(c, {kThisProgram, "replay", "--alone", "--fault", options_.fault, "--engine",
-                       options_.engine, "--world", options_.world, "--ranks", concat(options_.ranks)});
+  std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,
+                                  "--engine",   options_.engine, "--world", options_.world};
+  if (options_.ranks > 0) replay.insert(replay.end(), {"--ranks", concat(options_.ranks)});
+  const auto minimal = shrink_crash(c, replay);
   record_minimal(p, f, minimal);
   tell(p, minimal.c, judged.outcome);
 }

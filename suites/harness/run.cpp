@@ -261,9 +261,8 @@ RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepar
 
 RunPlan plan(const RunOptions& options) {
   RunPlan p;
-  p.engine = make_engine(options.engine,
-                         {.world = options.world, .ranks = options.ranks, .seconds = options.hang_seconds})
-                 ->profile();
+  p.engine = profile_of(options.engine,
+                        {.world = options.world, .ranks = options.ranks, .seconds = options.hang_seconds});
   const auto choose = [&](const Suite& s) { (p.engine.has(s.needs) ? p.chosen : p.left_out).push_back(&s); };
   if (options.suites.empty())
     for (const auto& s : suites()) choose(s);

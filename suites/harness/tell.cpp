@@ -23,8 +23,7 @@ std::string replay_flags(const std::string& fault, const std::string& engine, co
                          int64_t ranks) {
   return concat(fault.empty() ? "" : " --fault " + fault,
                 engine == "lockstep" ? "" : " --engine " + shell_quoted(engine),
-                world == "local" ? "" : " --world " + world,
-                world == "gloo" ? concat(" --ranks ", ranks) : "");
+                world == "local" ? "" : " --world " + world, ranks > 0 ? concat(" --ranks ", ranks) : "");
 }
 
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,

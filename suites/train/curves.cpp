@@ -200,26 +200,29 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
     observe.goes_on = finite;
     return train(plain, text, observe);
   };
-  report.reference = one_device(RandomPolicy::kSingleDevice);
-  if (options.baselines) report.indexed_reference = one_device(RandomPolicy::kIndexed);
+  if (options.team.leads) report.reference = one_device(RandomPolicy::kSingleDevice);
+  if (options.team.leads && options.baselines) report.indexed_reference = one_device(RandomPolicy::kIndexed);
   for (const auto* reference : {&report.reference, &report.indexed_reference})
-    if (!reference->empty() && !finite(reference->back())) {
-      report.curves.clear();
+    if (!reference->empty() && !finite(reference->back()) && report.gates.empty())
       report.gates = {finite_reference(reference->back())};
-      return report;
-    }
+  const bool comparable = report.gates.empty();
   run_jobs(report.curves.size(), options.jobs, [&](size_t i) {
     auto& curve = report.curves[i];
     const auto run = run_of(options.train, curve);
     auto observe = watch(run);
+    observe.begins = [&] { return comparable; };
     if (agrees_with_reference(curve.policy))
       watch_steps(observe, run, text, report.reference_of(curve), curve,
                   [&](const TrainStep& step, const StepJudgement& judgement) {
                     const std::lock_guard lock(mutex);
                     observer.on_judgement(run, step, judgement);
                   });
-    curve.steps = train(run, text, observe);
+    curve.steps = train(options.team, run, text, observe);
   });
+  if (!comparable || !options.team.leads) {
+    report.curves.clear();
+    return report;
+  }
   for (auto& curve : report.curves)
     compare_with_reference(curve, report.reference_of(curve), loss_scalar_type(options.train));
   report.gates = judge(report.curves, options.train.dtype);

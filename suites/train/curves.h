@@ -10,6 +10,7 @@
 
 #include "suites/train/curve_rows.h"
 #include "suites/train/step_judgement.h"
+#include "suites/train/team.h"
 #include "suites/train/train.h"
 
 namespace lockstep::suites {
@@ -26,7 +27,9 @@ struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
   std::vector<DeviceMesh> meshes;
   bool baselines = true;
-  int64_t jobs = 1;  // runs at a time, one thread each; results do not depend on it
+  int64_t jobs =
+      1;        // runs at a time, one thread each; results do not depend on it; 1 if the team's are in turn
+  Team team{};  // who trains on the meshes
 };
 
 // One run on one mesh, compared with the reference step by step.
@@ -72,7 +75,8 @@ struct CurvesObserver {
 };
 
 // The reference first, then every curve; options.jobs at a time. A reference whose loss or gradient norm is
-// not finite ends there, and nothing is compared with it: one gate says so.
+// not finite ends there, and nothing is compared with it: one gate says so. All of a team call it; where
+// others lead, the report says nothing.
 CurvesReport curves(const CurvesOptions& options, std::string_view text, const CurvesObserver& observer = {});
 
 // Fills the fields of comparison. @pre curve.steps and reference have the same steps

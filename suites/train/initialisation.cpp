@@ -90,9 +90,8 @@ bool is_first_holder(const Spec& spec, int64_t position) {
 // The single device's part of each rank, by path.
 using Parts = std::map<std::string, std::vector<Digest>>;
 
-void add_parameter(Walk& walk, const at::Tensor& parameter, const at::Tensor& whole) {
-  const auto& placed = spec(parameter);
-  const auto locals = local_tensors(parameter);
+void add_parameter(Walk& walk, const Spec& placed, const PerRank<at::Tensor>& locals,
+                   const at::Tensor& whole) {
   const bool cut = std::any_of(placed.placements().begin(), placed.placements().end(), is_shard);
   std::set<Digest> pieces;
   for (size_t p = 0; p < locals.size(); ++p) {
@@ -142,8 +141,8 @@ InitRank draw_alone(const InitOptions& options, int64_t rank, const Parts& parts
   return result;
 }
 
-std::vector<Walk> walks_of(const InitOptions& options) {
-  const auto mesh = init_device_mesh(options.mesh.shape(), options.mesh.names());
+std::vector<Walk> walks_of(const InitOptions& options, const WorldPtr& world) {
+  const auto mesh = init_device_mesh(options.mesh.shape(), options.mesh.names(), world);
   std::vector<Walk> walks;
   std::vector<RandomPolicy> policies{RandomPolicy::kSingleDevice};
   for (const auto policy : options.policies)
@@ -163,25 +162,37 @@ void with_generator_of(Walk& walk, const Draw& draw) {
   walk.generator = generator();
 }
 
+nn::Module& module_of(const Walk& walk, const std::string& path) {
+  return path.empty() ? *walk.model : walk.model->child(path);
+}
+
+// One module of a walk: `look` sees each own parameter's name, Spec and locals, of all positions where this
+// thread leads.
+template <class Look>
+void draw_module(const std::string& path, Walk& walk, const Look& look) {
+  nn::Module& placed = module_of(walk, path);
+  const RandomPolicyScope policy(walk.random);
+  with_generator_of(walk, [&] {
+    visit_values(placed, [&] {
+      for (const auto& [own, value] : placed.named_parameters())
+        if (is_own(own)) look(own, spec(value), gathered(value));
+    });
+  });
+}
+
 // One module of all walks: the reference first, whose values the others are compared with. A parameter that
 // no random operator wrote is the same everywhere and not counted.
 void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& walks, Parts& parts,
                  InitReport& report) {
-  nn::Module& plain = path.empty() ? *reference.model : reference.model->child(path);
+  nn::Module& plain = module_of(reference, path);
   const auto before = reference.generator.state.offset;
   oracle::SimulatedSource simulation;
   const auto compare_walk = [&](Walk& walk, bool drawn) {
-    nn::Module& placed = path.empty() ? *walk.model : walk.model->child(path);
-    const RandomPolicyScope policy(walk.random);
-    with_generator_of(walk, [&] {
-      visit_values(placed, [&] {
-        for (const auto& [own, value] : plain.named_parameters()) {
-          if (!is_own(own)) continue;
-          const auto full = path.empty() ? own : concat(path, ".", own);
-          if (!parts.contains(full)) parts[full] = parts_of(value, spec(placed.parameter(own)));
-          if (drawn) add_parameter(walk, placed.parameter(own), value);
-        }
-      });
+    draw_module(path, walk, [&](const std::string& own, const Spec& placed, const auto& locals) {
+      const auto whole = plain.parameter(own);
+      const auto full = path.empty() ? own : concat(path, ".", own);
+      if (!parts.contains(full)) parts[full] = parts_of(whole, placed);
+      if (drawn) add_parameter(walk, placed, locals, whole);
     });
   };
   generator() = reference.generator;
@@ -200,6 +211,39 @@ void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& wa
   });
 }
 
+std::vector<std::string> module_paths(const Walk& walk) {
+  std::vector<std::string> paths;
+  for (const auto& [path, module] : walk.model->named_modules()) paths.push_back(path);
+  return paths;
+}
+
+void begin_stream(const InitOptions& options) {
+  manual_seed(options.seed);
+  generator().device = options.device;
+}
+
+// All modules, where this thread leads.
+void walk_all(const InitOptions& options, const WorldPtr& world, Parts& parts, InitReport& report) {
+  begin_stream(options);
+  Walk reference{"one device", deferred_model(options), RandomPolicy::kSingleDevice, generator()};
+  auto walks = walks_of(options, world);
+  for (const auto& path : module_paths(reference)) walk_module(path, reference, walks, parts, report);
+  conclude_moments(reference);
+  report.reference = reference.statistics;
+  for (auto& walk : walks) {
+    conclude_moments(walk);
+    report.policies.push_back(walk.statistics);
+  }
+}
+
+// The same for those that follow: their ranks' shards, in the same order.
+void draw_all(const InitOptions& options, const WorldPtr& world) {
+  begin_stream(options);
+  auto walks = walks_of(options, world);
+  for (const auto& path : module_paths(walks.at(0)))
+    for (auto& walk : walks) draw_module(path, walk, [](const auto&, const Spec&, const auto&) {});
+}
+
 }  // namespace
 
 bool InitReport::passed() const {
@@ -213,22 +257,15 @@ bool InitReport::passed() const {
 InitReport initialise(const InitOptions& options, const InitObserver& observer) {
   for (const auto& dim : options.mesh.names())
     LOCKSTEP_CHECK(dim == "tp" || dim == "dp", "[init] mesh dimension '", dim, "'; there are: tp, dp");
-  manual_seed(options.seed);
-  generator().device = options.device;
   InitReport report;
-  Walk reference{"one device", deferred_model(options), RandomPolicy::kSingleDevice, generator()};
-  auto walks = walks_of(options);
   Parts parts;
-  std::vector<std::string> paths;
-  for (const auto& [path, module] : reference.model->named_modules()) paths.push_back(path);
-  for (const auto& path : paths) walk_module(path, reference, walks, parts, report);
-  conclude_moments(reference);
-  report.reference = reference.statistics;
-  for (auto& walk : walks) {
-    conclude_moments(walk);
-    report.policies.push_back(walk.statistics);
-  }
-  walks.clear();
+  options.team.in_world(options.mesh.size(), [&](const WorldPtr& world) {
+    if (leads(world))
+      walk_all(options, world, parts, report);
+    else
+      draw_all(options, world);
+  });
+  if (!options.team.leads) return {};
   for (int64_t rank = 0; rank < options.mesh.size(); ++rank) {
     report.ranks.push_back(draw_alone(options, rank, parts));
     observer.on_rank(report.ranks.back());

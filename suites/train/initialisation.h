@@ -10,6 +10,7 @@
 #include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
 #include "suites/train/llama.h"
+#include "suites/train/team.h"
 
 namespace lockstep::dashboard {
 class Recorder;
@@ -24,6 +25,7 @@ struct InitOptions {
   DeviceModel device;
   DeviceMesh mesh;
   std::vector<RandomPolicy> policies;  // beside the single device's, which is always drawn
+  Team team{};                         // who draws the shards
 };
 
 // What the ranks drew of the model's random parameters; each element is counted once, whoever replicates it.
@@ -61,7 +63,8 @@ struct InitObserver {
 
 // Law: under the single device's policy each rank holds its part of what one device draws, which the oracle
 // simulates, whatever the mesh. Holds at no time more than one module's parameters twice over, or one rank's.
-// Throws Error for an unknown preset, or a mesh dimension other than tp and dp.
+// Throws Error for an unknown preset, or a mesh dimension other than tp and dp. All of a team call it; where
+// others lead, the report says nothing.
 InitReport initialise(const InitOptions& options, const InitObserver& observer = {});
 
 std::string markdown_table(const InitReport& report);

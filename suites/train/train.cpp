@@ -14,6 +14,7 @@
 #include "engine/values/spec.h"
 #include "suites/core/most_ranks.h"
 #include "suites/train/memory.h"
+#include "suites/train/team.h"
 #include "suites/train/trainer.h"
 
 namespace lockstep::suites {
@@ -138,6 +139,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
   check_options(options);
   LOCKSTEP_CHECK(text.size() >= static_cast<size_t>(options.sequence), "[train] the text has ", text.size(),
                  " bytes; one example needs ", options.sequence);
+  if (!decided(options.world, observer.begins())) return {};
   PeakMemory memory;
   Trainer trainer(options);
   observed(observer, 0, [&] { trainer.init(); });
@@ -145,7 +147,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
   Chain chain{};
   for (int64_t number = 1; number <= options.steps; ++number) {
     std::optional<TrainState> before;
-    if (observer.wants_state(number)) before = trainer.state();
+    if (decided(options.world, observer.wants_state(number))) before = trainer.state();
     memory.take_peak_bytes();  // what the observer needed is not the step's
     const auto began = std::chrono::steady_clock::now();
     Trainer::Result result;
@@ -158,8 +160,22 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     step.peak_bytes = memory.take_peak_bytes();
     observer.on_step(step);
     if (before) observer.on_state(*before, step);
-    if (!observer.goes_on(step)) break;
+    if (!decided(options.world, observer.goes_on(step))) break;
   }
+  return steps;
+}
+
+std::vector<TrainStep> train(const Team& team, const TrainOptions& options, std::string_view text,
+                             const TrainObserver& observer) {
+  std::vector<TrainStep> steps;
+  team.in_world(options.mesh ? options.mesh->size() : 1, [&](const WorldPtr& world) {
+    auto hosted = options;
+    hosted.world = world;
+    if (leads(world))
+      steps = train(hosted, text, observer);
+    else
+      train(hosted, text);
+  });
   return steps;
 }
 

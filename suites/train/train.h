@@ -65,9 +65,12 @@ struct TrainStep {
 bool finite(const TrainStep& step);
 
 struct TrainState;
+struct Team;
 
 // What a caller may watch.
 struct TrainObserver {
+  // Asked first; false: nothing is trained.
+  std::function<bool()> begins = [] { return true; };
   std::function<void(const TrainStep&)> on_step = [](const TrainStep&) {};
   // Asked after a step; false: it was the last.
   std::function<bool(const TrainStep&)> goes_on = [](const TrainStep&) { return true; };
@@ -84,8 +87,13 @@ struct TrainObserver {
 // Throws Error for options that do not fit: an unknown model or preset, or one that is not for training, a
 // learning rate that is no number, mesh dimensions other than tp and dp, more ranks than one process hosts, a
 // batch that dp does not divide. Runs in the calling thread; random stream, seed and offset are the
-// thread's.
+// thread's. Whoever hosts ranks of options.world trains alike; the observer is that of the thread which leads
+// (team.h), the others' is not asked.
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
+                             const TrainObserver& observer = {});
+
+// The same by a team, all of which call it. @returns the steps where this process leads
+std::vector<TrainStep> train(const Team& team, const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer = {});
 
 // Throws what train would throw for these options, before anything runs.

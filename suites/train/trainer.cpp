@@ -6,6 +6,7 @@
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/ownership.h"
+#include "suites/train/team.h"
 #include "suites/train/train_fault.h"
 
 namespace lockstep::suites {
@@ -16,11 +17,13 @@ TrainOptions with_fault(TrainOptions options) {
   return options;
 }
 
-// A copy of the global value, put together by the oracle from every rank's local.
+// A copy of the global value, put together by the oracle from every rank's local; none where others lead.
 at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::string& disagreement) {
   if (!tensor.defined()) return tensor;
   if (!is_dtensor(tensor)) return tensor.detach().clone();
-  const auto assembly = oracle::assemble(local_tensors(tensor), spec(tensor));
+  const auto locals = gathered(tensor);
+  if (std::ssize(locals) != spec(tensor).mesh().size()) return {};
+  const auto assembly = oracle::assemble(locals, spec(tensor));
   if (assembly.disagreement && disagreement.empty())
     disagreement = concat(what, ": ", assembly.disagreement->text);
   return assembly.global;

@@ -32,6 +32,7 @@ class Trainer {
   // move the other's offset.
   void init();
   void load(const TrainState& state);
+  // Of the thread that leads (team.h); all that host ranks call it alike.
   TrainState state() const;
 
   // The global batch of a step, placed; tokens that a small vocabulary lacks are those of the same remainder.

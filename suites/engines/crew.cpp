@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/engines/crew.h"
+
+#include <deque>
+
+#include "engine/values/as_size.h"
+#include "engine/world/c10d_world.h"
+#include "suites/core/memory_file.h"
+#include "suites/core/no_processes.h"
+#include "suites/engines/peer.h"
+#include "suites/engines/serve.h"
+
+namespace lockstep::suites {
+namespace {
+
+using wire::Message;
+using Kind = EngineFailure::Kind;
+
+class StartedCrew : public Crew {
+ public:
+  StartedCrew(const std::vector<std::string>& command, int64_t processes, double seconds)
+      : seconds_(seconds) {
+    const MemoryFile meeting;
+    for (int64_t process = 0; process < processes; ++process) {
+      const auto& log = logs_.emplace_back(process);
+      auto words = command;
+      for (const auto& word :
+           {std::string("--process"), concat(process, "/", processes), std::string("--meet"), meeting.path(),
+            std::string("--patience"), concat(seconds / 2), std::string("--log"), log.path()})
+        words.push_back(word);
+      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd}, .errors = log.fd()});
+    }
+    for (const auto& heard : ask({{{"type", "hello"}}}, processes))
+      if (heard.failure || heard.type() != "hello")
+        throw NoProcesses(concat("[gloo] ", processes, " processes on this machine cannot move bits: ",
+                                 heard.failure ? heard.failure->what() : heard.reason()));
+  }
+
+  int64_t size() const override { return std::ssize(peers_); }
+
+  std::vector<Heard> ask(const Message& request, int64_t used) override {
+    const auto until = after(seconds_);
+    std::vector<Heard> all(as_size(used));
+    for (const bool sends : {true, false})
+      for (size_t process = 0; process < all.size(); ++process) {
+        auto& [answer, failure] = all[process];
+        try {
+          if (sends)
+            peers_[process].send(request, until);
+          else if (!failure)
+            answer = peers_[process].receive(until);
+        } catch (const EngineFailure& e) {
+          failure = named(process, e);
+        }
+      }
+    return all;
+  }
+
+ private:
+  EngineFailure named(size_t process, const EngineFailure& e) const {
+    const auto& log = logs_[process];
+    log.save();
+    return {e.kind, e.end,
+            concat("process ", process, " of ", peers_.size(), " (log ", log.path(), "): ", e.what(),
+                   log.last_words())};
+  }
+
+  double seconds_;
+  std::deque<ProcessLog> logs_;  // by process, as the peers: neither can be moved
+  std::deque<Peer> peers_;
+};
+
+// ---- those of a launcher ----
+
+constexpr const char* kEnd = "end";
+
+// A message as words.
+std::string words_of(const Message& message) {
+  return message.header.dump(-1, ' ', false, wire::Json::error_handler_t::replace) + "\n" + message.payload;
+}
+
+Message message_of(const std::string& words) {
+  const auto line = words.find('\n');
+  return {wire::Json::parse(words.substr(0, line)), words.substr(line + 1)};
+}
+
+// The processes of the launcher, which can move bits.
+std::unique_ptr<Processes> met() {
+  const auto seat = launched_seat();
+  std::string wrong;
+  try {
+    auto processes = std::make_unique<Processes>(*seat);
+    wrong = self_test(*processes, seat->processes);
+    if (wrong.empty()) return processes;
+  } catch (const std::exception& e) {
+    wrong = e.what();
+  }
+  throw NoProcesses(concat("[gloo] the ", seat->processes, " processes cannot move bits: ", wrong));
+}
+
+class JoinedCrew : public Crew {
+ public:
+  explicit JoinedCrew(double seconds)
+      : patience_(static_cast<int64_t>(seconds * 1000)),
+        size_(launched_seat()->processes),
+        processes_(met()) {}
+  ~JoinedCrew() override {
+    for (int64_t process = 1; process < size_; ++process) processes_->say(process, kEnd);
+  }
+
+  int64_t size() const override { return size_; }
+
+  std::vector<Heard> ask(const Message& request, int64_t used) override {
+    std::vector<Heard> all(as_size(used));
+    for (int64_t process = 1; process < used; ++process) processes_->say(process, words_of(request));
+    all[0].answer = answer_hosted(*processes_, request);
+    for (int64_t process = 1; process < used; ++process) {
+      auto& [answer, failure] = all[as_size(process)];
+      try {
+        answer = message_of(processes_->hear(process, patience_));
+      } catch (const RankLost& e) {
+        failure.emplace(Kind::kDied, "", e.what());
+      }
+    }
+    return all;
+  }
+
+ private:
+  const Patience patience_;
+  const int64_t size_;
+  const std::unique_ptr<Processes> processes_;
+};
+
+}  // namespace
+
+std::string Heard::type() const {
+  return text_of(answer.header, "type");
+}
+
+std::string Heard::reason() const {
+  return text_of(answer.header, "reason");
+}
+
+CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds) {
+  return std::make_unique<StartedCrew>(command, processes, seconds);
+}
+
+CrewPtr join_crew(double seconds) {
+  return std::make_unique<JoinedCrew>(seconds);
+}
+
+bool launched() {
+  return launched_processes() > 1;
+}
+
+bool follows() {
+  return launched() && launched_seat()->process > 0;
+}
+
+int follow() {
+  const auto processes = met();
+  try {
+    while (true) {
+      const auto words = processes->hear(0, std::chrono::hours(24 * 365));
+      if (words == kEnd) return 0;
+      processes->say(0, words_of(answer_hosted(*processes, message_of(words))));
+    }
+  } catch (const RankLost&) {  // the first one has ended, which is its to tell
+    return 0;
+  }
+}
+
+}  // namespace lockstep::suites

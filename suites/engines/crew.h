@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Crew: processes that host the ranks of cases and answer requests (serve.h), while all of them live.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "suites/core/engine_under_test.h"
+#include "suites/engines/wire.h"
+
+namespace lockstep::suites {
+
+// What came of a request to one process.
+struct Heard {
+  wire::Message answer{};
+  std::optional<EngineFailure> failure{};
+
+  std::string type() const;
+  std::string reason() const;
+  bool lost_another() const { return answer.header.value("rank_lost", false); }
+};
+
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  virtual int64_t size() const = 0;
+  // What the first `used` processes answer. It takes no longer than one answer may.
+  virtual std::vector<Heard> ask(const wire::Message& request, int64_t used) = 0;
+};
+using CrewPtr = std::unique_ptr<Crew>;
+
+// Starts `command` so many times, each with its place as further arguments: "--process 2/4 --meet FILE
+// --patience SECONDS --log FILE". @param seconds for one answer. Throws NoProcesses.
+CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds);
+
+// Whether a launcher started this process as one of several.
+bool launched();
+// Those that the launcher started, this one the first: it answers for its ranks itself. Throws NoProcesses.
+CrewPtr join_crew(double seconds);
+// Whether this process is one of the others.
+bool follows();
+// What it does: answers until the first one ends. @returns the exit code. Throws NoProcesses.
+int follow();
+
+}  // namespace lockstep::suites
