@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "engine/move/execute.h"
+#include "engine/move/replicas.h"
 #include "engine/ops/rules/random_ops.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
@@ -72,6 +73,7 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
     if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
     locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
   }
+  if (!view) share_replicas(locals, *spec, *d.call.comm);
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
   // Autograd reads offsets to write gradients through views.
   if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));
