@@ -55,8 +55,8 @@ int64_t in_common(const IndexList& a, const IndexList& b) {
   int64_t n = 0;
   for (const auto& x : a)
     for (const auto& y : b)
-      n += std::max<int64_t>(
-          0, std::min(x.start + x.length, y.start + y.length) - std::max(x.start, y.start));
+      n +=
+          std::max<int64_t>(0, std::min(x.start + x.length, y.start + y.length) - std::max(x.start, y.start));
   return n;
 }
 

@@ -32,18 +32,18 @@ class Gathering {
   // How a piece came to the first rank of a group.
   enum class Came { kNot, kAsSent, kOther };
   struct Lead {
-    std::vector<size_t> places;            // of the pieces with elements
-    std::vector<const at::Tensor*> sent;   // by place; null: by a rank that is not hosted here
-    std::vector<Came> came;                // by place
+    std::vector<size_t> places;           // of the pieces with elements
+    std::vector<const at::Tensor*> sent;  // by place; null: by a rank that is not hosted here
+    std::vector<Came> came;               // by place
   };
 
   bool has_come(size_t first, size_t place, const at::Tensor& piece) const;
   void part(size_t i, size_t place);
 
   const std::function<Whole(size_t i)> make_;
-  PerRank<size_t> first_;                // the first hosted rank of its group
+  PerRank<size_t> first_;                 // the first hosted rank of its group
   PerRank<std::optional<Whole>> wholes_;  // of first ranks, and of those that have parted from theirs
-  PerRank<Lead> leads_;                  // of first ranks
+  PerRank<Lead> leads_;                   // of first ranks
 };
 
 }  // namespace lockstep

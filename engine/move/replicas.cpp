@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstring>
-#include <map>
 
 #include "engine/values/as_size.h"
 #include "engine/world/share.h"
@@ -14,10 +13,8 @@ namespace {
 
 constexpr size_t kWorthIt = 1 << 14;  // bytes; of smaller ones the tensors themselves are as large
 
-// Whether someone may have an address in it: who holds the storage, or the tensor beside the op's results and
-// the locals made of them.
-bool is_held(const at::Tensor& local) {
-  return local.storage().use_count() > 1 || local.use_count() > 2;
+bool is_held(const at::Tensor& local, size_t holders) {
+  return local.storage().use_count() > 1 || local.use_count() > holders;
 }
 
 bool alike(const at::Tensor& a, const at::Tensor& b) {
@@ -41,18 +38,13 @@ int64_t first_of(const Spec& spec, int64_t position) {
 
 }  // namespace
 
-void share_replicas(PerRank<at::Tensor>& locals, const Spec& spec, const Comm& comm) {
-  if (!locals.front().is_cpu() || locals.size() == 1 || locals.front().nbytes() < kWorthIt ||
-      !has_replicas(spec))
+void Replicas::settle(const Spec& spec, size_t output, size_t i, at::Tensor& local, size_t holders) {
+  if (!local.defined() || !local.is_cpu() || local.nbytes() < kWorthIt || !has_replicas(spec) ||
+      is_held(local, holders))
     return;
-  std::map<int64_t, size_t> firsts;
-  for (size_t i = 0; i < locals.size(); ++i) {
-    const auto [first, fresh] = firsts.emplace(first_of(spec, comm.positions[i]), i);
-    if (fresh) continue;
-    auto& shared = locals[first->second];
-    if (!is_held(locals[i]) && !is_held(shared) && alike(locals[i], shared))
-      locals[i] = shared_copy(shared);
-  }
+  const auto [first, fresh] = firsts_.try_emplace({output, first_of(spec, comm_.positions[i])}, local);
+  if (fresh) return;
+  if (!is_held(first->second, holders + 1) && alike(local, first->second)) local = shared_copy(first->second);
 }
 
 }  // namespace lockstep

@@ -67,13 +67,14 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
   const auto& spec = d.decision->outputs[output];
   if (spec == nullptr) return {};
   const bool view = d.resolved.entry->kind == OpKind::kView;
+  Replicas conformed(*d.call.comm);
   for (size_t r = 0; r < locals.size(); ++r) {
     const auto& form = d.hosted->outputs[output][r];
     check_shape(d, *spec, r, form, locals[r]);
     if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
     locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
+    if (!view) conformed.settle(*spec, output, r, locals[r], 1);
   }
-  if (!view) share_replicas(locals, *spec, *d.call.comm);
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
   // Autograd reads offsets to write gradients through views.
   if (view) result.unsafeGetTensorImpl()->set_storage_offset(view_offset(d, output));

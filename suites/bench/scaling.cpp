@@ -36,7 +36,10 @@ TrainOptions options_of(const Way& way, int64_t ranks) {
   options.sizes = LlamaOptions{.heads = 2 * tp, .kv_heads = tp, .head = 8, .mlp = 64 * tp};
   options.batch = 2 * dp;
   options.sequence = 8;
-  options.mesh = DeviceMesh({dp, tp}, {"dp", "tp"});
+  if (dp == 1 || tp == 1)
+    options.mesh = DeviceMesh({ranks}, {tp == 1 ? "dp" : "tp"});
+  else
+    options.mesh = DeviceMesh({dp, tp}, {"dp", "tp"});
   return options;
 }
 
