@@ -4,7 +4,7 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  mutants JSON | worlds LOCAL_DB GLOO_DB
+                  hosted DB JSON | mutants JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -133,6 +133,17 @@ def measure_worlds(local, gloo):
         for store in stores]}}
 
 
+def measure_hosted(path, facts):
+    """`facts`: JSON of what is not in a store, [[what, number, unit, goal], …]."""
+    store = Store(path)
+    rows = [[s["series"], median(x["value"] for x in store.rows(
+        f"SELECT value FROM v_samples{NEWEST} AND series = '{s['series']}'")), "",
+             1.15 if "exponent" in s["series"] else 1.5]
+            for s in store.some(f"SELECT series FROM v_series{NEWEST} ORDER BY area DESC, series",
+                                "a run of lockstep bench --series 'hosted ranks'")]
+    return {"hosted": {**store.command_and_commit(), "rows": rows + json.loads(pathlib.Path(facts).read_text())}}
+
+
 def measure_mutants(path):
     return {"mutants": json.loads(pathlib.Path(path).read_text())}
 
@@ -243,6 +254,16 @@ def scale_section(numbers):
         ["what", "seconds", "memory"], rows) + "\n"
 
 
+def hosted_section(numbers):
+    if "hosted" not in numbers:
+        return ""
+    rows = [[what, f"{value:.3g} {unit}".strip(), f"at most {goal:g} {unit}".strip(), "yes" if value <= goal else "no"]
+            for what, value, unit, goal in numbers["hosted"]["rows"]]
+    return (command_and_commit(numbers, "hosted") + ": one process that hosts many ranks. The model, or its batch, grows "
+            "with the ranks; an exponent of 1 is a step whose processor time grows as they do.\n\n"
+            + table(["what", "measured", "goal", "met"], rows) + "\n")
+
+
 def mutants_section(numbers):
     if "mutants" not in numbers:
         return ""
@@ -274,7 +295,7 @@ def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
-            + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers)
+            + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
             + mutants_section(numbers))
 
 
@@ -288,7 +309,7 @@ def replace_section(page, section):
 
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
-         "scale": measure_scale, "mutants": measure_mutants, "worlds": measure_worlds}
+         "scale": measure_scale, "hosted": measure_hosted, "mutants": measure_mutants, "worlds": measure_worlds}
 
 
 def main(command="", *stores):

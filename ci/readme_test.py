@@ -178,6 +178,17 @@ class Numbers(unittest.TestCase):
                         "| `lockstep run --seed 7` | 321 |\n| `lockstep run --world gloo` | 12 |\n\n"))
         self.assertGreater(len(readme.render(numbers)), len(without))
 
+    def test_of_hosted_ranks(self):
+        """Catches: a goal that is missed and passes for met, a unit that is lost."""
+        numbers = self.measured()
+        without = readme.render(numbers)
+        numbers["hosted"] = {"command": "lockstep bench --series 'hosted ranks' --db h.db", "rows": [
+            ["exponent", 1.1499, "", 1.15], ["a step", 4.2, "GB", 4]]}
+        text = readme.render(numbers)
+        self.assertTrue(text.startswith(without + "`lockstep bench --series 'hosted ranks'`: one process"))
+        self.assertTrue(text.endswith("| exponent | 1.15 | at most 1.15 | yes |\n"
+                                      "| a step | 4.2 GB | at most 4 GB | no |\n\n"))
+
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()

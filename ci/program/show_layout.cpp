@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep show layout, lockstep show route
+#include <chrono>
+#include <cstdio>
 #include <numeric>
 
 #include "ci/program/show.h"
@@ -101,13 +103,13 @@ Shown show_layout(const ShowRequest& request) {
 Shown show_route(const ShowRequest& request) {
   const auto from = std::make_shared<const Spec>(spec_of(request, request.placements));
   const auto to = std::make_shared<const Spec>(spec_of(request, request.to));
+  const auto start = std::chrono::steady_clock::now();
   const auto way = route(from, to);
+  const std::chrono::duration<double, std::milli> planning = std::chrono::steady_clock::now() - start;
   Shown shown{to_string(*from) + " -> " + to_string(*to), {}};
-  shown.json = {{"from", to_string(*from)},
-                {"to", to_string(*to)},
-                {"mesh", to_string(from->mesh())},
-                {"bytes", way.bytes()},
-                {"steps", Json::array()}};
+  shown.json = {{"from", to_string(*from)},          {"to", to_string(*to)},
+                {"mesh", to_string(from->mesh())},   {"bytes", way.bytes()},
+                {"planned_in_ms", planning.count()}, {"steps", Json::array()}};
   for (const auto& step : way.steps) {
     shown.text += "\n  " + to_string(step);
     shown.json["steps"].push_back({{"collective", name(step.kind)},
@@ -117,7 +119,9 @@ Shown show_route(const ShowRequest& request) {
                                    {"bytes", step.bytes}});
   }
   if (way.steps.empty()) shown.text += "\n  nothing to do";
-  shown.text += concat("\n", way.bytes(), " bytes between ranks");
+  char took[32];
+  std::snprintf(took, sizeof took, "%.3f", planning.count());
+  shown.text += concat("\n", way.bytes(), " bytes between ranks, planned in ", took, " ms");
   return shown;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/layout/held.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 int64_t element_size(const Spec& spec) {
   return static_cast<int64_t>(c10::elementSize(spec.dtype()));
-}
-
-int64_t all_locals(const Spec& spec) {
-  int64_t n = 0;
-  for (int64_t p = 0; p < spec.mesh().size(); ++p) n += numel(owned_by(spec, p));
-  return n;
 }
 
 // The order of mesh dimensions with `mesh_dim` applied last.
@@ -80,7 +75,7 @@ class Planner {
 
   void reduce(int64_t d) {
     if (!is_partial(now(d)) || now(d) == target(d)) return;
-    const int64_t m = now_->mesh().size(d), terms = all_locals(*now_) * element_size(*now_);
+    const int64_t m = now_->mesh().size(d), terms = held_by_all(*now_) * element_size(*now_);
     if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_)) {
       // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so
       // too.
@@ -135,10 +130,7 @@ class Planner {
 
   // From other ranks, all ranks together.
   int64_t received(const Spec& next) const {
-    Moves moves(*now_, next);
-    int64_t n = 0;
-    for (int64_t p = 0; p < next.mesh().size(); ++p) n += moves.missing(p);
-    return n * element_size(*now_);
+    return (held_by_all(next) - kept_by_all(*now_, next)) * element_size(*now_);
   }
 
   void make_partial(int64_t d) {
@@ -275,10 +267,6 @@ int64_t Moves::elements(int64_t source, int64_t target) {
   int64_t n = 0;
   for (const auto& t : between(source, target)) n += t.at_target.numel();
   return n;
-}
-
-int64_t Moves::missing(int64_t target) {
-  return numel(held(targets_, to_, target).owned) - elements(target, target);
 }
 
 const char* name(StepKind kind) {

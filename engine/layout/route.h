@@ -75,8 +75,6 @@ class Moves {
   // What `target` takes from `source`. Law: from all its peers it takes every element it needs exactly once.
   const std::vector<Transfer>& between(int64_t source, int64_t target);
   int64_t elements(int64_t source, int64_t target);
-  // Of those that the target needs, the elements that others hold.
-  int64_t missing(int64_t target);
 
  private:
   struct Held {

@@ -5,6 +5,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
+#include "engine/layout/held.h"
 #include "engine/move/execute.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/dtensor_impl.h"
@@ -61,6 +64,38 @@ TEST(RouteTest, CountsBytesReceived) {
   EXPECT_EQ(bytes({Partial{}}, {Replicate{}}), 2 * 24 * 4);
   EXPECT_EQ(bytes({Partial{}}, {Shard{0}}), 24 * 4);
   EXPECT_EQ(bytes({Replicate{}}, {Shard{0}}), 0);
+}
+
+// What a route costs is told without a list of the ranks: it is what the ranks one by one miss. Every pair of
+// placements on 2x3 and every third on 2x3x2, in both orders, uneven shapes. Catches: tensor dimensions that
+// two mesh dimensions tie together, or one cuts twice, counted as if they were independent.
+TEST(RouteTest, CostsWhatTheRanksOneByOneMiss) {
+  int64_t pairs = 0;
+  const auto compare = [&](const std::vector<int64_t>& mesh, const Placements& a, const Placements& b) {
+    const auto from = spec_of(mesh, a, {5, 7}), straight = spec_of(mesh, b, {5, 7});
+    std::vector<int64_t> reversed(mesh.size());
+    std::iota(reversed.rbegin(), reversed.rend(), 0);
+    for (const auto& to : {*straight, straight->with_placements(b, reversed)}) {
+      int64_t held = 0, kept = 0;
+      Moves moves(*from, to);
+      for (int64_t p = 0; p < to.mesh().size(); ++p) {
+        held += numel(owned_by(to, p));
+        kept += moves.elements(p, p);
+      }
+      ASSERT_EQ(held_by_all(to), held) << to;
+      ASSERT_EQ(kept_by_all(*from, to), kept) << *from << " -> " << to;
+      ++pairs;
+    }
+  };
+  const auto all = placement_choices(2);
+  for (const auto& a : all)
+    for (const auto& b : all)
+      for (const auto& c : all)
+        for (const auto& d : all) {
+          compare({2, 3}, {a, b}, {c, d});
+          if (pairs % 3 == 0) compare({2, 3, 2}, {a, b, d}, {c, a, b});
+        }
+  EXPECT_GT(pairs, 3000);
 }
 
 // Catches: an order that is not declared, or declared for the wrong mesh dimension.

@@ -6,9 +6,11 @@
 
 #include <limits>
 
+#include "engine/move/gathering.h"
 #include "engine/values/as_size.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
+#include "engine/world/share.h"
 
 namespace lockstep {
 namespace {
@@ -28,8 +30,20 @@ int64_t cut_by(const Step& step, const Spec& spec) {
 }
 
 Locals conformed(Locals locals, const Spec& spec) {
-  for (auto& local : locals) local = conform(local, spec);
+  conform_all(locals, spec);
   return locals;
+}
+
+// What at::narrow gives, which dispatches twice; a collective takes as many as it has pieces.
+at::Tensor part_of(const at::Tensor& local, int64_t dim, Interval part) {
+  auto view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(local.storage()),
+                                                       local.key_set(), local.dtype());
+  auto* impl = view.unsafeGetTensorImpl();
+  c10::SmallVector<int64_t, 6> sizes(local.sizes());
+  sizes[as_size(dim)] = part.length;
+  impl->set_storage_offset(local.storage_offset() + part.start * local.stride(dim));
+  impl->set_sizes_and_strides(sizes, local.strides());
+  return view;
 }
 
 Locals empty_locals(const Spec& spec, const Comm& comm) {
@@ -38,17 +52,22 @@ Locals empty_locals(const Spec& spec, const Comm& comm) {
   return result;
 }
 
-// Along one mesh dimension: each local as one piece for each rank of the group.
-PerRank<Buffers> cut(const Locals& locals, int64_t dim, const Step& step) {
+// Along one mesh dimension: a local as one piece for each rank of the group, up to the first empty one: what
+// follows is empty, too.
+Buffers cut(const at::Tensor& local, int64_t dim, const Step& step) {
   const int64_t m = step.from->mesh().size(step.mesh_dim);
-  PerRank<Buffers> pieces;
-  for (const auto& local : locals) {
-    auto& mine = pieces.emplace_back();
-    for (int64_t r = 0; r < m; ++r) {
-      const auto piece = chunk(local.size(dim), m, r);
-      mine.push_back(local.narrow(dim, piece.start, piece.length));
-    }
+  Buffers pieces;
+  for (int64_t r = 0; r < m; ++r) {
+    const auto piece = chunk(local.size(dim), m, r);
+    pieces.push_back(part_of(local, dim, piece));
+    if (piece.length == 0) break;
   }
+  return pieces;
+}
+
+PerRank<Buffers> cut(const Locals& locals, int64_t dim, const Step& step) {
+  PerRank<Buffers> pieces;
+  for (const auto& local : locals) pieces.push_back(cut(local, dim, step));
   return pieces;
 }
 
@@ -66,10 +85,16 @@ Locals reduced_and_scattered(const Step& step, const Locals& locals, const Comm&
 }
 
 Locals gathered(const Step& step, const Locals& locals, const Comm& comm) {
-  auto result = empty_locals(*step.to, comm);
-  const auto into = cut(result, cut_by(step, *step.from), step);
-  all_gather(*comm.world, groups_of(step, comm), locals, into).wait();
-  return result;
+  const auto& groups = groups_of(step, comm);
+  Gathering gathering(groups, locals, [&](size_t i) {
+    auto whole = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
+    auto pieces = cut(whole, cut_by(step, *step.from), step);
+    return Whole{std::move(whole), std::move(pieces)};
+  });
+  all_gather(*comm.world, groups, locals, gathering.forms(),
+             [&](size_t i, size_t k, const at::Tensor& piece) { gathering.arrive(i, k, piece); })
+      .wait();
+  return std::move(gathering).result();
 }
 
 Locals turned(const Step& step, const Locals& locals, const Comm& comm) {
@@ -84,7 +109,7 @@ Locals turned(const Step& step, const Locals& locals, const Comm& comm) {
 at::Tensor run_of(const at::Tensor& local, const Region& region) {
   if (!region.run.has_value()) return local;
   const auto& [start, shape] = *region.run;
-  return local.narrow(0, start, c10::multiply_integers(shape)).view(shape);
+  return part_of(local, 0, {start, c10::multiply_integers(shape)}).view(shape);
 }
 
 // The elements of a local tensor in a region, as views: one for each choice of an interval along each
@@ -94,8 +119,7 @@ Buffers views(const at::Tensor& local, const Region& region) {
   for (size_t dim = 0; dim < region.lists.size(); ++dim) {
     Buffers finer;
     for (const auto& view : found)
-      for (const auto& i : region.lists[dim])
-        finer.push_back(view.narrow(static_cast<int64_t>(dim), i.start, i.length));
+      for (const auto& i : region.lists[dim]) finer.push_back(part_of(view, static_cast<int64_t>(dim), i));
     found = std::move(finer);
   }
   return found;
@@ -179,6 +203,17 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {
 
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape) {
   return at::empty_strided(shape, local_stride(spec, shape), local_options(spec));
+}
+
+void conform_all(PerRank<at::Tensor>& locals, const Spec& spec) {
+  std::vector<int64_t> shape, stride;  // of the local before: most are alike
+  for (auto& local : locals) {
+    if (stride.empty() || local.sizes() != at::IntArrayRef(shape)) {
+      shape = local.sizes().vec();
+      stride = local_stride(spec, shape);
+    }
+    if (local.strides() != at::IntArrayRef(stride)) local = conform(local, spec);
+  }
 }
 
 namespace {

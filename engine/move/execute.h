@@ -18,6 +18,7 @@ at::Scalar identity(ReduceOp op, c10::ScalarType dtype);
 at::Tensor empty_local(const Spec& spec, const std::vector<int64_t>& shape);
 // The tensor itself if its strides are those of a dense local of `spec`, else a copy that has them.
 at::Tensor conform(const at::Tensor& local, const Spec& spec);
+void conform_all(PerRank<at::Tensor>& locals, const Spec& spec);
 // For a view: the same memory, with the strides of such a local for its dimensions of size 1; some kernels
 // choose by those.
 at::Tensor conform_view(const at::Tensor& local, const Spec& spec);

@@ -46,14 +46,15 @@ at::Tensor AttentionCore::forward(const Tensors& inputs) {
 
 Attention::Attention(const AttentionOptions& options) : options_(options) {
   const auto o = options_;
-  LOCKSTEP_CHECK(o.heads > 0 && o.kv_heads > 0 && o.hidden % o.heads == 0 && o.heads % o.kv_heads == 0,
-                 "[nn] attention needs hidden divisible by heads and heads by kv_heads; got hidden ",
-                 o.hidden, ", heads ", o.heads, ", kv_heads ", o.kv_heads);
-  const int64_t kv = o.kv_heads * o.head_dim();
-  q_proj_ = add_child("q_proj", std::make_shared<Linear>(o.hidden, o.hidden, false, o.dtype));
+  LOCKSTEP_CHECK(
+      o.heads > 0 && o.kv_heads > 0 && (o.head > 0 || o.hidden % o.heads == 0) && o.heads % o.kv_heads == 0,
+      "[nn] attention needs hidden divisible by heads and heads by kv_heads; got hidden ", o.hidden,
+      ", heads ", o.heads, ", kv_heads ", o.kv_heads);
+  const int64_t inner = o.heads * o.head_dim(), kv = o.kv_heads * o.head_dim();
+  q_proj_ = add_child("q_proj", std::make_shared<Linear>(o.hidden, inner, false, o.dtype));
   k_proj_ = add_child("k_proj", std::make_shared<Linear>(o.hidden, kv, false, o.dtype));
   v_proj_ = add_child("v_proj", std::make_shared<Linear>(o.hidden, kv, false, o.dtype));
-  o_proj_ = add_child("o_proj", std::make_shared<Linear>(o.hidden, o.hidden, false, o.dtype));
+  o_proj_ = add_child("o_proj", std::make_shared<Linear>(inner, o.hidden, false, o.dtype));
   core_ = add_child("core", std::make_shared<AttentionCore>(o));
   add_buffer("cos", [o](at::Device device) { return rope_angles(o, device).cos().to(o.dtype); });
   add_buffer("sin", [o](at::Device device) { return rope_angles(o, device).sin().to(o.dtype); });
@@ -87,7 +88,7 @@ at::Tensor Attention::forward(const Tensors& inputs) {
   const auto k = rotate(split((*k_proj_)(x), options_.kv_heads));
   const auto v = split((*v_proj_)(x), options_.kv_heads);
   const auto y = (*core_)(q, repeat_groups(k), repeat_groups(v));
-  return (*o_proj_)(y.transpose(1, 2).reshape({b, n, options_.hidden}));
+  return (*o_proj_)(y.transpose(1, 2).reshape({b, n, options_.heads * size}));
 }
 
 Mlp::Mlp(int64_t hidden, int64_t inner, at::ScalarType dtype) {

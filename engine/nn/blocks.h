@@ -12,7 +12,9 @@ struct AttentionOptions {
   double rope_base = 500000;
   at::ScalarType dtype = at::kFloat;
 
-  int64_t head_dim() const { return hidden / heads; }
+  int64_t head = 0;  // features of one; 0: hidden / heads
+
+  int64_t head_dim() const { return head > 0 ? head : hidden / heads; }
 };
 
 // softmax(q k^T / sqrt(head_dim) + mask) v on [batch, heads, sequence, head_dim]: the inner product of

@@ -2,6 +2,7 @@
 #include "engine/tensor/call.h"
 
 #include "engine/lane/numerics.h"
+#include "engine/move/replicas.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/text.h"
 
@@ -51,6 +52,20 @@ static Stack local_stack(const Dispatched& d, size_t rank) {
              "): ", said.substr(0, said.find('\n')), "; locals ", locals));
 }
 
+// What a rank has just computed is kept once with its replicas, before the next rank computes.
+static void settle(Replicas& replicas, const Dispatched& d, size_t rank, Stack& stack) {
+  const auto& outputs = d.decision->outputs;
+  if (d.resolved.entry->kind != OpKind::kValue || d.resolved.variant != Variant::kFunctional ||
+      stack.size() != outputs.size())
+    return;
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    if (outputs[j] == nullptr || !stack[j].isTensor()) continue;
+    auto local = std::move(stack[j]).toTensor();
+    replicas.settle(*outputs[j], j, rank, local, 1);
+    stack[j] = std::move(local);
+  }
+}
+
 std::vector<Stack> run_ranks(const Dispatched& d) {
   const auto run = d.resolved.entry->run[entered_lane()];
   const auto& decision = *d.decision;
@@ -58,10 +73,12 @@ std::vector<Stack> run_ranks(const Dispatched& d) {
   std::vector<Stack> results;
   results.reserve(positions.size());
   const PlainGuard guard;
+  Replicas replicas(*d.call.comm);
   for (size_t r = 0; r < positions.size(); ++r) {
     auto& stack = results.emplace_back(local_stack(d, r));
     try {
       run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]}, stack);
+      settle(replicas, d, r, stack);
     } catch (const c10::Error& error) {
       refuse_locals(d, r, error);
     }

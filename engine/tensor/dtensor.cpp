@@ -17,6 +17,7 @@
 #include "engine/values/ragged.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
+#include "engine/world/share.h"
 
 namespace lockstep {
 namespace {
@@ -89,6 +90,18 @@ void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const C
                      " holds other bits than its group; ", remedy);
     }).wait();
   }
+}
+
+// Of whole tensors; those that are the first one bit by bit share its copy's storage.
+PerRank<at::Tensor> copies_of(const PerRank<at::Tensor>& wholes, const Spec& spec) {
+  PerRank<at::Tensor> copies;
+  const auto& first = wholes.front();
+  for (const auto& whole : wholes)
+    if (!copies.empty() && (whole.is_same(first) || (!whole.is_meta() && same_bits(whole, first))))
+      copies.push_back(shared_copy(copies.front()));
+    else
+      copies.push_back(conform(whole.clone(), spec));
+  return copies;
 }
 
 // Each of the two pairs below is the other's way back, so that gradients have gradients.
@@ -166,9 +179,8 @@ struct Spread : torch::autograd::Function<Spread> {
                             const CommPtr& comm) {
     ctx->set_materialize_grads(false);
     ctx->saved_data["to"] = hold(spec, comm);
-    PerRank<at::Tensor> copies;
-    for (size_t i = 0; i < comm->positions.size(); ++i)
-      copies.push_back(conform(plain.detach().clone(), *spec));
+    auto copies = shared_copies(plain.detach(), comm->positions.size());
+    conform_all(copies, *spec);
     return make_dtensor(spec, comm, std::move(copies));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -267,8 +279,7 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
     const auto whole = make_dtensor(replicated, comm, locals);
     result = move_to(whole, placements, order, false);
     if (result.is_same(whole)) {
-      for (auto& local : locals) local = conform(local.clone(), *replicated);
-      result = make_dtensor(replicated, comm, std::move(locals));
+      result = make_dtensor(replicated, comm, copies_of(locals, *replicated));
     }
   }
   return tensor.requires_grad() ? parameter(result) : result;

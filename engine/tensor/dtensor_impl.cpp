@@ -9,6 +9,7 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
+#include "engine/world/share.h"
 #include "engine/world/world.h"
 
 namespace lockstep {
@@ -116,9 +117,7 @@ at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
   const auto spec = std::make_shared<const Spec>(
       comm->mesh, Placements(static_cast<size_t>(comm->mesh.ndim()), Replicate{}), tensor.sizes().vec(),
       tensor.strides().vec(), tensor.scalar_type());
-  PerRank<at::Tensor> locals;
-  for (size_t i = 0; i < comm->positions.size(); ++i) locals.push_back(tensor.clone());
-  return make_dtensor(spec, comm, std::move(locals));
+  return make_dtensor(spec, comm, shared_copies(tensor, comm->positions.size()));
 }
 
 }  // namespace lockstep

@@ -82,7 +82,7 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
     return moved(impl, r.to, impl.locals(), r, implicit);
   const auto to = dense(r.to);
   auto locals = execute(r, impl.locals(), *impl.comm());
-  for (auto& local : locals) local = conform(local, *to);
+  conform_all(locals, *to);
   return moved(impl, to, std::move(locals), r, implicit);
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "engine/move/execute.h"
+#include "engine/move/replicas.h"
 #include "engine/ops/rules/random_ops.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
@@ -66,11 +67,13 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
   const auto& spec = d.decision->outputs[output];
   if (spec == nullptr) return {};
   const bool view = d.resolved.entry->kind == OpKind::kView;
+  Replicas conformed(*d.call.comm);
   for (size_t r = 0; r < locals.size(); ++r) {
     const auto& form = d.hosted->outputs[output][r];
     check_shape(d, *spec, r, form, locals[r]);
     if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
     locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
+    if (!view) conformed.settle(*spec, output, r, locals[r], 1);
   }
   auto result = make_dtensor(spec, d.call.comm, std::move(locals));
   if (view) dtensor_impl(result)->become_view(*dtensor_impl(d.call.tensors[0]), view_offset(d, output));

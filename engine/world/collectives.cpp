@@ -3,9 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/world/fold.h"
+#include "engine/world/share.h"
 
 namespace lockstep {
 namespace {
@@ -17,12 +19,20 @@ Exchange named(const char* op, const Groups& groups) {
   return asked;
 }
 
-// For each place of the group, in order, a parcel.
+// A piece, or null: those after the last are empty.
+const at::Tensor* piece(const Buffers& pieces, size_t place) {
+  return place < pieces.size() ? &pieces[place] : nullptr;
+}
+
+// For each place of the group, in order, a parcel, but none of no elements: where there are more ranks than
+// rows most pieces are empty.
 template <class F>
 void by_place(std::vector<Parcel>& parcels, const Group& group, F&& tensor) {
-  const auto m = static_cast<int64_t>(group.ranks.size());
-  parcels.reserve(group.ranks.size());
-  for (int64_t place = 0; place < m; ++place) parcels.push_back({place, tensor(static_cast<size_t>(place))});
+  for (size_t place = 0; place < group.ranks.size(); ++place) {
+    const at::Tensor* parcel = tensor(place);
+    if (parcel == nullptr) return;
+    if (parcel->numel() > 0) parcels.push_back({static_cast<int64_t>(place), *parcel});
+  }
 }
 
 // A parcel for each place, from `sent(i, place)`, and one from each, into `into(i, place)`.
@@ -38,8 +48,13 @@ Exchange among_all(const char* op, const Groups& groups, Sent&& sent, Into&& int
 
 // All of a group send tensors of one form.
 Exchange whole(const char* op, const Groups& groups, const PerRank<at::Tensor>& sent) {
-  const auto own = [&](size_t i, size_t) { return sent[i]; };
+  const auto own = [&](size_t i, size_t) { return &sent[i]; };
   return among_all(op, groups, own, own);
+}
+
+// What `fold` made of terms like `own`, of which none comes where there are no elements.
+at::Tensor folded(const Fold& fold, const at::Tensor& own) {
+  return own.numel() == 0 ? own.clone() : fold.result();
 }
 
 void deliver(at::Tensor& into, const at::Tensor& value) {
@@ -54,8 +69,8 @@ void deliver(at::Tensor& into, const at::Tensor& value) {
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
                 const PerRank<Buffers>& into) {
   return world.exchange(among_all(
-      "all_gather", groups, [&](size_t i, size_t) { return sent[i]; },
-      [&](size_t i, size_t place) { return into[i][place]; }));
+      "all_gather", groups, [&](size_t i, size_t) { return &sent[i]; },
+      [&](size_t i, size_t place) { return piece(into[i], place); }));
 }
 
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent, Arrived arrived) {
@@ -64,11 +79,20 @@ Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& s
   return world.exchange(std::move(asked));
 }
 
+Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
+                const PerRank<const Buffers*>& forms, ArrivedPiece arrived) {
+  auto asked = among_all(
+      "all_gather", groups, [&](size_t i, size_t) { return &sent[i]; },
+      [&](size_t i, size_t place) { return piece(*forms[i], place); });
+  asked.arrived = std::move(arrived);
+  return world.exchange(std::move(asked));
+}
+
 Work all_to_all(World& world, const Groups& groups, const PerRank<Buffers>& sent,
                 const PerRank<Buffers>& into) {
   return world.exchange(among_all(
-      "all_to_all", groups, [&](size_t i, size_t place) { return sent[i][place]; },
-      [&](size_t i, size_t place) { return into[i][place]; }));
+      "all_to_all", groups, [&](size_t i, size_t place) { return piece(sent[i], place); },
+      [&](size_t i, size_t place) { return piece(into[i], place); }));
 }
 
 Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<at::Tensor>& sent,
@@ -85,7 +109,7 @@ Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<a
   return world.exchange(std::move(asked));
 }
 
-// What a group folds is the same for all its ranks: once for each group hosted here, then copied.
+// What a group folds is the same for all its ranks: once for each group hosted here, then shared.
 Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& terms,
                 PerRank<at::Tensor>& into) {
   auto folder = std::make_shared<std::vector<size_t>>();  // for each hosted rank, the one that folds for it
@@ -97,10 +121,12 @@ Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<a
   asked.arrived = [folds, folder](size_t i, size_t, const at::Tensor& term) {
     if ((*folder)[i] == i) (*folds)[i].add(term);
   };
-  return world.exchange(std::move(asked)).then([folds, folder, &into] {
+  return world.exchange(std::move(asked)).then([folds, folder, own = terms, &into] {
+    PerRank<at::Tensor> values(folds->size());
     for (size_t i = 0; i < folds->size(); ++i) {
-      const size_t from = (*folder)[i];
-      deliver(into[i], from == i ? (*folds)[i].result() : into[from].clone());
+      auto& value = values[(*folder)[i]];
+      if (!value.defined()) value = folded((*folds)[i], own[i]);
+      deliver(into[i], into[i].defined() || (*folder)[i] == i ? value : shared_copy(value));
     }
   });
 }
@@ -108,13 +134,15 @@ Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<a
 Work reduce_scatter(World& world, const Groups& groups, ReduceOp op, const PerRank<Buffers>& terms,
                     PerRank<at::Tensor>& into) {
   auto folds = std::make_shared<PerRank<Fold>>(groups.size(), Fold(op));
-  // What a rank receives has the form of what it sends itself.
+  Buffers own;  // what a rank receives has the form of what it sends itself
+  for (size_t i = 0; i < groups.size(); ++i)
+    own.push_back(terms[i][std::min(static_cast<size_t>(groups[i].place), terms[i].size() - 1)]);
   auto asked = among_all(
-      "reduce_scatter", groups, [&](size_t i, size_t place) { return terms[i][place]; },
-      [&](size_t i, size_t) { return terms[i][static_cast<size_t>(groups[i].place)]; });
+      "reduce_scatter", groups, [&](size_t i, size_t place) { return piece(terms[i], place); },
+      [&](size_t i, size_t) { return &own[i]; });
   asked.arrived = [folds](size_t i, size_t, const at::Tensor& term) { (*folds)[i].add(term); };
-  return world.exchange(std::move(asked)).then([folds, &into] {
-    for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], (*folds)[i].result());
+  return world.exchange(std::move(asked)).then([folds, own = std::move(own), &into] {
+    for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], folded((*folds)[i], own[i]));
   });
 }
 

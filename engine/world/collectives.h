@@ -11,7 +11,8 @@
 namespace lockstep {
 
 using Groups = std::vector<Group>;
-using Buffers = std::vector<at::Tensor>;  // by place
+// By place, at least one; where there are fewer than places, those after the last are as it is, empty.
+using Buffers = std::vector<at::Tensor>;
 
 // @post into[i][k] has the bits of what place k sent.
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
@@ -20,6 +21,11 @@ Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& s
 // sees them in the order of the group, and reads them at once.
 using Arrived = std::function<void(size_t hosted, const at::Tensor& tensor)>;
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent, Arrived arrived);
+// The same for pieces of several forms, those of (*forms[i])[place]: `arrived(i, k, tensor)` sees the k-th of
+// those that have elements, in the order of the group.
+using ArrivedPiece = std::function<void(size_t hosted, size_t k, const at::Tensor& tensor)>;
+Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
+                const PerRank<const Buffers*>& forms, ArrivedPiece arrived);
 
 // @post into[i][k] has the bits of what place k sent to the place of i.
 Work all_to_all(World& world, const Groups& groups, const PerRank<Buffers>& sent,

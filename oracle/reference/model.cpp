@@ -14,15 +14,16 @@ namespace lockstep::oracle {
 
 ReferenceModel::ReferenceModel(const ModelSizes& sizes, c10::ScalarType dtype)
     : sizes_(sizes), dtype_(dtype) {
-  const int64_t hidden = sizes.hidden, kv = hidden / sizes.heads * sizes.kv_heads;
+  if (sizes_.head == 0) sizes_.head = sizes.hidden / sizes.heads;
+  const int64_t hidden = sizes.hidden, inner = sizes_.head * sizes.heads, kv = sizes_.head * sizes.kv_heads;
   add("embed_tokens", {sizes.vocabulary, hidden});
   for (int64_t i = 0; i < sizes.layers; ++i) {
     const auto layer = concat("layers.", i);
     add(layer + ".input_layernorm", {hidden});
-    add(layer + ".self_attn.q_proj", {hidden, hidden});
+    add(layer + ".self_attn.q_proj", {inner, hidden});
     add(layer + ".self_attn.k_proj", {kv, hidden});
     add(layer + ".self_attn.v_proj", {kv, hidden});
-    add(layer + ".self_attn.o_proj", {hidden, hidden});
+    add(layer + ".self_attn.o_proj", {hidden, inner});
     add(layer + ".post_attention_layernorm", {hidden});
     add(layer + ".mlp.gate_proj", {sizes.mlp, hidden});
     add(layer + ".mlp.up_proj", {sizes.mlp, hidden});
@@ -87,7 +88,7 @@ at::Tensor ReferenceModel::rotated(const at::Tensor& head) const {
 // Vaswani et al. 2017, equation 1, causal; Ainslie et al. 2023: query heads share key and value heads in
 // groups of neighbours.
 at::Tensor ReferenceModel::attention(const at::Tensor& x, const std::string& module) const {
-  const int64_t sequence = x.size(1), size = sizes_.hidden / sizes_.heads;
+  const int64_t sequence = x.size(1), size = sizes_.head;
   const int64_t group = sizes_.heads / sizes_.kv_heads;
   const auto q = linear(x, module + ".q_proj"), k = linear(x, module + ".k_proj"),
              v = linear(x, module + ".v_proj");

@@ -16,6 +16,7 @@ namespace lockstep::oracle {
 struct ModelSizes {
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, mlp = 0, vocabulary = 0;
   double rope_base = 0, norm_eps = 0, dropout = 0;
+  int64_t head = 0;  // features of one; 0: hidden / heads
 };
 
 // Law: each function is its formula, one head, one term at a time; the random numbers are the simulation's,

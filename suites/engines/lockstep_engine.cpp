@@ -157,12 +157,13 @@ EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<ora
                                     bool want_timeline) {
   auto world = local_world(c.mesh.size());
   Traffic traffic;
-  return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline,
-                traffic);
+  return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline, traffic,
+                spoil_);
 }
 
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
-                    const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic) {
+                    const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic,
+                    const LockstepEngine::Spoil& spoil) {
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator() = {{c.program.seed, 0, c.words}, c.device};
@@ -177,7 +178,12 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
       c.program, std::move(inputs),
-      {redistributed, full_tensor, oracle::read_number,
+      {[&](const at::Tensor& t, const oracle::Target& target) {
+         auto moved = redistributed(t, target);
+         if (spoil) spoil(moved);
+         return moved;
+       },
+       full_tensor, oracle::read_number,
        [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); }});
   scope.reset();

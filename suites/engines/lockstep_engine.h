@@ -17,7 +17,10 @@ class LockstepEngine : public EngineUnderTest {
  public:
   // Puts a decorator around the World of each run.
   using Decorate = std::function<WorldPtr(WorldPtr)>;
-  explicit LockstepEngine(Decorate decorate = nullptr) : decorate_(std::move(decorate)) {}
+  // Is given what each redistribution of the Program gave, to spoil it.
+  using Spoil = std::function<void(const at::Tensor& moved)>;
+  explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr)
+      : decorate_(std::move(decorate)), spoil_(std::move(spoil)) {}
 
   const EngineProfile& profile() const override { return own_profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
@@ -29,11 +32,13 @@ class LockstepEngine : public EngineUnderTest {
 
  private:
   Decorate decorate_;
+  Spoil spoil_;
 };
 
 // Runs the Program on these inputs in this thread, on the ranks of the Case's mesh that `world` hosts.
 // @post values, timeline and traffic, that of the Program without its inputs, tell of those ranks alone.
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
-                    const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic);
+                    const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic,
+                    const LockstepEngine::Spoil& spoil = nullptr);
 
 }  // namespace lockstep::suites

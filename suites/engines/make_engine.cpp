@@ -20,7 +20,9 @@ std::vector<std::string> own_command(const char* serves) {
 
 constexpr WorldRow kWorlds[] = {
     {"local", "one thread hosts all ranks",
-     [](const EngineOptions& o) -> EnginePtr { return std::make_unique<LockstepEngine>(o.decorate); }},
+     [](const EngineOptions& o) -> EnginePtr {
+       return std::make_unique<LockstepEngine>(o.decorate, o.spoil);
+     }},
     {"thread", "one rank a thread",
      [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
     {"gloo", "ranks in processes, over libtorch's Gloo",

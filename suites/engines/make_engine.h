@@ -16,6 +16,7 @@ struct EngineOptions {
   int64_t ranks = 0;                            // processes of the world "gloo"; 0: nobody said
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
+  LockstepEngine::Spoil spoil = nullptr;        // likewise
 };
 struct EngineRow {
   const char* name;

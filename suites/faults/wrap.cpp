@@ -29,8 +29,8 @@ class Arrivals {
 
   void add(size_t part, const at::Tensor& piece) { pieces_[part].push_back(piece.clone()); }
 
-  // A general exchange names a rank several times or not at all: as a hook sees it, each gave one flat
-  // tensor.
+  // A general exchange names a rank several times, and whoever has no elements is not named at all: as a
+  // hook sees it, each gave one tensor, flat ones.
   void spoil(const SpoilReceived& hook) {
     Arrived seen(pieces_.size());
     Groups groups;
@@ -38,7 +38,7 @@ class Arrivals {
       groups.push_back(*asked_.parts[i].group);
       for (size_t place = 0; place < groups[i].ranks.size(); ++place) {
         const auto from = of(i, place);
-        seen[i].push_back(is_flat() ? flat(from) : from.front());
+        seen[i].push_back(is_flat() || from.empty() ? flat(from) : from.front());
       }
     }
     hook(seen, groups);
@@ -218,6 +218,10 @@ Plant with_world_made(std::function<WorldFault()> make) {
     return make_engine("lockstep",
                        {.decorate = [=](WorldPtr w) { return spoilt_world(std::move(w), make()); }});
   };
+}
+
+Plant with_moved(void (*spoil)(const at::Tensor& moved)) {
+  return [=] { return make_engine("lockstep", {.spoil = spoil}); };
 }
 
 Plant with_rows(std::string op, ChangeRows change) {

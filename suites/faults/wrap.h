@@ -42,6 +42,9 @@ Plant with_sent(std::function<at::Tensor(const at::Tensor& sent)> spoil);
 // With a fault made afresh for each run: what it remembers lives as long as the run.
 Plant with_world_made(std::function<WorldFault()> make);
 
+// What each redistribution gave is spoilt, before anything reads it.
+Plant with_moved(void (*spoil)(const at::Tensor& moved));
+
 // The rows of `op` are those of its rule after `change`.
 using ChangeRows = Rows (*)(const OpCall& call, Rows rows);
 Plant with_rows(std::string op, ChangeRows change);

@@ -20,7 +20,8 @@ using nn::Named;
 using nn::Tensors;
 
 oracle::ModelSizes sizes_of(const LlamaOptions& m) {
-  return {m.hidden, m.layers, m.heads, m.kv_heads, m.mlp, m.vocabulary, m.rope_base, m.norm_eps, m.dropout};
+  return {m.hidden,     m.layers,    m.heads,    m.kv_heads, m.mlp,
+          m.vocabulary, m.rope_base, m.norm_eps, m.dropout,  m.head};
 }
 
 oracle::UpdateRule rule_of(const TrainOptions& o) {
@@ -66,7 +67,8 @@ double gamma(double n) {
 // both its factors.
 double roundings(const LlamaOptions& m, int64_t sequence, int64_t tokens) {
   constexpr int64_t kFunctions = 64;  // norms, rotation, softmax, gate, dropout, residual sums of a layer
-  const int64_t attention = 2 * m.hidden + m.hidden / m.heads + 2 * sequence;
+  const int64_t attention =
+      m.hidden + (m.head > 0 ? (m.heads + 1) * m.head : m.hidden + m.hidden / m.heads) + 2 * sequence;
   const int64_t layer = attention + 3 * m.hidden + m.mlp + kFunctions;
   const int64_t forward = m.layers * layer + 2 * m.hidden + m.vocabulary + tokens + kFunctions;
   return static_cast<double>(3 * forward + tokens);

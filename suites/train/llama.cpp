@@ -28,7 +28,7 @@ LlamaOptions llama_preset(std::string_view name) {
 }
 
 int64_t parameter_count(const LlamaOptions& o) {
-  const int64_t head = o.hidden / o.heads;
+  const int64_t head = o.head > 0 ? o.head : o.hidden / o.heads;
   const int64_t attention = 2 * o.hidden * head * (o.heads + o.kv_heads);
   const int64_t layer = attention + 3 * o.hidden * o.mlp + 2 * o.hidden;
   return 2 * o.vocabulary * o.hidden + o.layers * layer + o.hidden;
@@ -44,6 +44,7 @@ LlamaLayer::LlamaLayer(const LlamaOptions& o) {
                                           .max_sequence = o.max_sequence,
                                           .rope_base = o.rope_base,
                                           .dtype = o.dtype,
+                                          .head = o.head,
                                       }));
   post_attention_layernorm_ =
       add_child("post_attention_layernorm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));

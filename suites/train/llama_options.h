@@ -11,6 +11,7 @@ namespace lockstep::suites {
 struct LlamaOptions {
   int64_t hidden = 128, layers = 2;
   int64_t heads = 16, kv_heads = 8;
+  int64_t head = 0;  // features of one; 0: hidden / heads
   int64_t mlp = 250, vocabulary = 257;
   int64_t max_sequence = 128;
   double rope_base = 500000, norm_eps = 1e-5;

@@ -65,7 +65,8 @@ void check_sizes(const TrainOptions& o) {
     LOCKSTEP_CHECK(n > 0, "[train] hidden, heads, kv heads, mlp and vocabulary must be above 0; got ",
                    model.hidden, ", ", model.heads, ", ", model.kv_heads, ", ", model.mlp, ", ",
                    model.vocabulary);
-  LOCKSTEP_CHECK(model.layers >= 0 && model.hidden % model.heads == 0 && model.heads % model.kv_heads == 0,
+  LOCKSTEP_CHECK(model.layers >= 0 && (model.head > 0 || model.hidden % model.heads == 0) &&
+                     model.heads % model.kv_heads == 0,
                  "[train] hidden must be divisible by heads and heads by kv heads, and layers be 0 or more; "
                  "got hidden ",
                  model.hidden, ", heads ", model.heads, ", kv heads ", model.kv_heads, ", layers ",

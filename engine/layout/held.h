@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many elements all ranks of a mesh hold together, told without a list of the ranks.
+#pragma once
+#include "engine/layout/layout.h"
+
+namespace lockstep {
+
+// Law: the sum of numel(owned_by(spec, p)) over all positions p.
+int64_t held_by_all(const Spec& spec);
+
+// Law: the sum over all positions of the elements that a position holds under both Specs, which are of one
+// mesh and shape. Takes time for each coordinate along the mesh dimensions that cut a tensor dimension
+// together, and memory for each along one of them; where locals are flat, time for each rank.
+int64_t kept_by_all(const Spec& from, const Spec& to);
+
+}  // namespace lockstep
