@@ -159,9 +159,13 @@ def try_one(build, point, number, plan, folder, tests=(), census=None):
     """@param census None: it is tried in all cases  @returns its row, without tree"""
     work, began = folder / f"run-{number}", time.monotonic()
     switch = {**os.environ, "LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
-    options = classes.plan_of(point)
-    wanted = census.wanted(number) if census and not options else None
-    code, far = run_plan(build, number, plan, 1, options, work, dict(switch), wanted)
+    options, tests = classes.plan_of(point), [*tests, *classes.tests_of(point)]
+    of_census = census is not None and not options
+    wanted = census.wanted(number) if of_census else None
+    if of_census and number not in census.run:  # the plan never goes there: the tests may
+        code, far, work = 0, 0, fresh_folder(work)
+    else:
+        code, far = run_plan(build, number, plan, 1, options, work, dict(switch), wanted)
     if wanted is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
         if census.has_other_verdicts(work / "run.db"):
             return try_one(build, point, number, plan, folder, tests)
@@ -170,7 +174,7 @@ def try_one(build, point, number, plan, folder, tests=(), census=None):
     row = outcome(plan, code, red, work) | who(point)
     if row["found"] and far:
         row["cases"] = far
-    if not row["found"] and wanted is not None:
+    if not row["found"] and of_census and (wanted is not None or number not in census.run):
         row["verdicts"] = None  # those of the run without it
     row["seconds"] = time.monotonic() - began
     if not row["found"] or row.get("suite"):
@@ -225,7 +229,8 @@ def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), se
     of_plan = folder / plan.name.replace(", ", "-").replace(" ", "-")
     census, nobody = Census(of_plan), nobodys(store, tree, plan)
     if nobody is None or not census.database.exists():
-        row = try_nobody(build, last, plan, of_plan, jobs, tests)
+        asked = sorted({*tests, *(test for point in mutants.values() for test in classes.tests_of(point))})
+        row = try_nobody(build, last, plan, of_plan, jobs, asked)
         if row["found"]:
             raise SystemExit(f"mutate: the woven program ends with {row['code']} ({row['how']}) without a mutant;"
                              f" see {of_plan}/run-0")
@@ -233,7 +238,8 @@ def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), se
         nobody = nobodys(store, tree, plan)
     census.read()
     left = {number: point for number, point in mutants.items() if point.id not in known(store, tree, plan)}
-    for number in [] if tests else [n for n, point in left.items() if n not in census.run and not classes.plan_of(point)]:
+    for number in [] if tests else [n for n, point in left.items() if n not in census.run
+                                    and not classes.plan_of(point) and not classes.tests_of(point)]:
         put(store, {"tree": tree, **as_without(nobody, left.pop(number))})
     say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done, or are where the plan never goes")
     for at, row in enumerate(try_all(build, left, plan, of_plan, jobs, tests, seconds, census), 1):

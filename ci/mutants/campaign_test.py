@@ -128,6 +128,20 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.assertEqual([(rows[p.id]["found"], rows[p.id]["how"]) for p in few.values()],
                          [(1, "test blind_test"), (1, "exit 1")])
 
+    def test_tested(self):
+        # Catches: what no plan runs and a test asks for, called a survivor unasked; a plan that is run for it in vain.
+        self.places("1 3/-1 1 3")
+        test = self.folder / "build/x/text_test"
+        test.parent.mkdir()
+        test.write_text("#!/bin/sh\n[ $LOCKSTEP_MUTANT = 0 ] || [ $LOCKSTEP_MUTANT = 2 ]\n")
+        test.chmod(0o755)
+        tested, campaign.classes.TESTED = campaign.classes.TESTED, {"engine/ops/": ["x/text_test"]}
+        self.addCleanup(setattr, campaign.classes, "TESTED", tested)
+        self.assertEqual(self.run_all(), [0, 1, 3])
+        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        self.assertEqual([rows[p.id]["how"] for p in self.mutants.values()],
+                         ["test text_test", "", "signal 11", "test text_test", "test text_test"])
+
     def test_resume(self):
         # Catches: a campaign that begins anew, or that takes another tree's results for this one's.
         few = {n: self.mutants[n] for n in (1, 2)}
@@ -152,7 +166,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.assertEqual([rows[p.id]["found"] for p in self.mutants.values()], [0, 0, 1, 0, 1])
         self.assertEqual(self.run_all(), [])
         tested = {n: self.mutants[n] for n in (1, 2)}
-        self.assertEqual(self.run_all("other", tested, ["/bin/true"]), [0, 1, 2])
+        self.assertEqual(self.run_all("other", tested, ["/bin/true"]), [0, 1])  # the second by the test alone
 
     def test_cases(self):
         # Catches: a case of a mutant that is left out; a part of the plan that counts as one that measured too little;

@@ -49,8 +49,26 @@ NEEDS_A_GPU = ("kernels/device_",)
 
 # What the plan of a run is to be where the default one never goes.
 JUDGED = "redistribute,ops,gradient,random,program,metamorphic"
-PLANS = {"engine/world/thread_world": ["--world", "thread", "--suite", JUDGED]}
+THREAD, GLOO = ([*world, "--suite", JUDGED] for world in (["--world", "thread"], ["--world", "gloo", "--ranks", "2"]))
+PLANS = {
+    "engine/world/board": THREAD,  # where ranks that share no thread meet, of threads as of processes
+    "engine/world/c10d_world": GLOO,
+    "engine/world/gloo_group": GLOO,
+    "engine/world/packing": GLOO,
+    "engine/world/thread_world": THREAD,
+}
 
+# What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts. The
+# tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
+WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
+TESTED = {
+    "engine/tensor/print": ["engine/engine_dispatch_test"],
+    "engine/values/exit_code": ["engine/values/values_exit_code_test"],
+    "engine/values/placement": ["engine/values/values_placement_test"],
+    "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
+    "engine/values/spec": ["engine/values/values_spec_test"],
+    "engine/world/": WORLDS,
+}
 
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:
 # "folder/target" of tests, beside the planted faults and the canary of the run itself.
@@ -67,6 +85,17 @@ def longest(table, path):
 
 def class_of(point):
     return point.klass or CLASSES[longest(CLASSES, point.file)]
+
+
+def tests_of(point):
+    """Beside those of its scope."""
+    start = longest(TESTED, point.file)
+    return TESTED[start] if start else []
+
+
+def tests_for(scope, mutants):
+    """All that a campaign of these asks. @param mutants {number: Point}"""
+    return sorted({*ADVERSARIES[scope], *(test for point in mutants.values() for test in tests_of(point))})
 
 
 def plan_of(point):
