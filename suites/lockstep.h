@@ -13,7 +13,7 @@
 #include "engine/random/random_policy.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
-#include "engine/world/worlds.h"
+#include "engine/world/world.h"
 #include "oracle/judge/check.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/plain/evaluate.h"
