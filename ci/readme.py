@@ -259,8 +259,8 @@ def hosted_section(numbers):
         return ""
     rows = [[what, f"{value:.3g} {unit}".strip(), f"at most {goal:g} {unit}".strip(), "yes" if value <= goal else "no"]
             for what, value, unit, goal in numbers["hosted"]["rows"]]
-    return (command_and_commit(numbers, "hosted") + ": one process that hosts many ranks. The model, or its batch, grows "
-            "with the ranks; an exponent of 1 is a step whose processor time grows as they do.\n\n"
+    return (command_and_commit(numbers, "hosted") + ": one process that hosts many ranks. The model, or its batch, "
+            "grows with the ranks; an exponent of 1 is a step whose processor time grows as they do.\n\n"
             + table(["what", "measured", "goal", "met"], rows) + "\n")
 
 

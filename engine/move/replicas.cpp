@@ -22,29 +22,33 @@ bool alike(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-bool has_replicas(const Spec& spec) {
+bool has_several(const Spec& spec) {
   for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
-    if (is_replicate(spec.placements()[as_size(d)]) && spec.mesh().size(d) > 1) return true;
+    if (!distributes(spec.placements()[as_size(d)]) && spec.mesh().size(d) > 1) return true;
   return false;
 }
 
-// The position of the first replica.
+// The position of the first replica or term.
 int64_t first_of(const Spec& spec, int64_t position) {
   auto coordinate = spec.mesh().coordinate(position);
   for (size_t d = 0; d < coordinate.size(); ++d)
-    if (is_replicate(spec.placements()[d])) coordinate[d] = 0;
+    if (!distributes(spec.placements()[d])) coordinate[d] = 0;
   return spec.mesh().position(coordinate);
 }
 
 }  // namespace
 
 void Replicas::settle(const Spec& spec, size_t output, size_t i, at::Tensor& local, size_t holders) {
-  if (!local.defined() || !local.is_cpu() || local.nbytes() < kWorthIt || !has_replicas(spec) ||
+  if (!local.defined() || !local.is_cpu() || local.nbytes() < kWorthIt || !has_several(spec) ||
       is_held(local, holders))
     return;
-  const auto [first, fresh] = firsts_.try_emplace({output, first_of(spec, comm_.positions[i])}, local);
-  if (fresh) return;
-  if (!is_held(first->second, holders + 1) && alike(local, first->second)) local = shared_copy(first->second);
+  auto& kept = kept_[{output, first_of(spec, comm_.positions[i])}];
+  for (const auto* other : {&kept.first, &kept.last})
+    if (other->defined() && !is_held(*other, holders + 1) && alike(local, *other)) {
+      local = shared_copy(*other);
+      return;
+    }
+  (kept.first.defined() ? kept.last : kept.first) = local;
 }
 
 }  // namespace lockstep

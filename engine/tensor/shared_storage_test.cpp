@@ -96,6 +96,19 @@ TEST_F(SharedStorage, ARankThatComputesOtherBitsKeepsThem) {
   for (size_t r = 0; r < 4; ++r) EXPECT_EQ(local_tensors(y)[r].equal(value + 1), r != 3) << r;
 }
 
+// Ranks 1 to 3 hold nothing of what is contracted. Catches: an identity for each rank that has no term, and a
+// term that is given to others.
+TEST_F(SharedStorage, TermsThatAreTheIdentityAreOneInMemory) {
+  const auto x = distribute_tensor(value.narrow(1, 0, 1), mesh, {Shard{1}});
+  const auto y = distribute_tensor(value.narrow(0, 0, 1), mesh, {Shard{0}});
+  const auto product = at::mm(x, y);
+  ASSERT_TRUE(std::holds_alternative<Partial>(placements(product)[0]));
+  const auto& terms = local_tensors(product);
+  EXPECT_FALSE(share(terms[0], terms[1]));
+  EXPECT_TRUE(share(terms[1], terms[2]) && share(terms[1], terms[3]));
+  EXPECT_TRUE(full_tensor(product).equal(at::mm(value.narrow(1, 0, 1), value.narrow(0, 0, 1))));
+}
+
 // Along one dimension of a mesh, with terms along the other. Catches: replicas of another part.
 TEST_F(SharedStorage, OnlyReplicasOfOnePartAreShared) {
   const auto two = init_device_mesh({2, 2});
