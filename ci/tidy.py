@@ -68,14 +68,14 @@ suites/bench: engine/values engine/context engine/ops/rules engine/random engine
     suites/engines suites/train suites/harness
 suites/engines/testing/bad:
 suites/engines/testing/good: engine/lane suites/engines
-suites/engines/testing/ranks: engine/values engine/lane engine/world suites/engines suites/faults
+suites/engines/testing/ranks: engine/values engine/lane engine/world suites/core suites/engines suites/faults
 ci/cmake:
 ci/curves: engine/values dashboard/store dashboard/report
 ci/example:
 ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
-ci/program: engine/values engine/lane engine/layout engine/ops/rules engine/ops engine/stream engine/tensor
+ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream engine/tensor
     oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages dashboard/serve
     suites/core suites/engines suites/faults suites/golden suites/train suites/laws suites/harness suites/bench
     ci/curves ci/gate ci/output

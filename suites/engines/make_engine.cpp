@@ -18,6 +18,12 @@ std::vector<std::string> own_command(const char* serves) {
           entered_lane() == Lane::kExact ? "exact" : "fast"};
 }
 
+std::vector<std::string> ranks_command(const std::string& chaos) {
+  auto words = own_command("ranks");
+  if (!chaos.empty()) words.insert(words.end(), {"--chaos", chaos});
+  return words;
+}
+
 constexpr WorldRow kWorlds[] = {
     {"local", "one thread hosts all ranks",
      [](const EngineOptions& o) -> EnginePtr { return std::make_unique<LockstepEngine>(o.decorate); }},
@@ -25,7 +31,7 @@ constexpr WorldRow kWorlds[] = {
      [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
     {"gloo", "ranks in processes, over libtorch's Gloo",
      [](const EngineOptions& o) -> EnginePtr {
-       return std::make_unique<RanksEngine>(own_command("ranks"), o.ranks, o.seconds);
+       return std::make_unique<RanksEngine>(ranks_command(o.chaos), o.ranks, o.seconds);
      }},
 };
 

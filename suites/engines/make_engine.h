@@ -15,6 +15,7 @@ inline constexpr int64_t kDefaultProcesses = 2;
 struct EngineOptions {
   std::string world = "local";                  // of "lockstep": one of worlds()
   int64_t ranks = kDefaultProcesses;            // processes of the world "gloo"
+  std::string chaos{};                          // and what happens to one of them (faults/chaos.h)
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
 };

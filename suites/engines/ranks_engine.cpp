@@ -12,6 +12,8 @@
 
 #include "engine/values/as_size.h"
 #include "engine/world/c10d_world.h"
+#include "engine/world/flight_log.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/engines/merge_results.h"
 #include "suites/engines/peer.h"
@@ -80,6 +82,7 @@ struct Heard {
   std::string type() const { return text_of(answer.header, "type"); }
   std::string reason() const { return text_of(answer.header, "reason"); }
   bool lost_another() const { return answer.header.value("rank_lost", false); }
+  bool connected() const { return !answer.header.is_object() || answer.header.value("connected", true); }
 };
 
 }  // namespace
@@ -87,7 +90,8 @@ struct Heard {
 // The processes while all of them live.
 class RanksEngine::Crew {
  public:
-  Crew(const std::vector<std::string>& command, int64_t processes, double seconds) : seconds_(seconds) {
+  Crew(const std::vector<std::string>& command, int64_t processes, double seconds)
+      : seconds_(seconds), flights_(kMostRanks, flight_.fd) {
     const Memory meeting;
     for (int64_t process = 0; process < processes; ++process) {
       const auto& log = logs_.emplace_back(process);
@@ -95,14 +99,35 @@ class RanksEngine::Crew {
       for (const auto& word :
            {std::string("--process"), concat(process, "/", processes), std::string("--meet"),
             concat("/proc/self/fd/", meeting.fd), std::string("--patience"), concat(seconds / 2),
-            std::string("--log"), log.path()})
+            std::string("--log"), log.path(), std::string("--flight"), concat("/proc/self/fd/", flight_.fd)})
         words.push_back(word);
-      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd}, .errors = log.fd()});
+      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd, flight_.fd}, .errors = log.fd()});
     }
-    for (const auto& heard : ask({{{"type", "hello"}}}, processes))
+    for (const auto& heard : ask({{{"type", "hello"}}}, processes)) {
       if (heard.failure || heard.type() != "hello")
         throw NoProcesses(concat("[gloo] ", processes, " processes on this machine cannot move bits: ",
                                  heard.failure ? heard.failure->what() : heard.reason()));
+      where_.push_back(text_of(heard.answer.header, "where"));
+    }
+  }
+
+  // Before a World of n ranks begins.
+  void forget(int64_t n) const { flights_.clear(n); }
+
+  // Of n ranks: where they parted, and their flights, written to files; "" where all did the same to the end.
+  std::string parted(const std::string& token, int64_t n) const {
+    std::vector<Flight> flights;
+    for (int64_t process = 0; process < std::ssize(where_); ++process)
+      for (const int64_t rank : hosted_ranks(n, std::ssize(where_), process))
+        flights.push_back(flight_of(flights_.of(rank), rank, n, where_[as_size(process)], token));
+    const auto split = split_of(flights);
+    if (!split) return "";
+    const auto base = (std::filesystem::temp_directory_path() /
+                       concat("lockstep-", getpid(), "-", token.substr(token.rfind('#') + 1), "-rank-"))
+                          .string();
+    for (const auto& flight : flights)
+      std::ofstream(concat(base, flight.rank, ".flight"), std::ios::binary) << to_text(flight);
+    return concat("\nranks part in ", describe(*split), "\nlockstep show flight ", base, "*.flight");
   }
 
   // Of the first `used` processes.
@@ -134,7 +159,10 @@ class RanksEngine::Crew {
   }
 
   double seconds_;
-  std::deque<Log> logs_;  // by process, as the peers: neither can be moved
+  const Memory flight_;
+  const FlightMemory flights_;      // what the processes write to, and nobody loses
+  std::vector<std::string> where_;  // by process
+  std::deque<Log> logs_;            // by process, as the peers: neither can be moved
   std::deque<Peer> peers_;
 };
 
@@ -197,16 +225,18 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
   if (crew_ == nullptr) crew_ = std::make_unique<Crew>(command_, processes_, seconds_), world_ = 0;
   const int64_t n = c.mesh.size(), used = std::min(n, processes_);
-  const auto all = crew_->ask({{{"type", "run"},
-                                {"world", ++world_},
-                                {"token", oracle::to_token(c)},
-                                {"want_timeline", want_timeline}}},
-                              used);
+  crew_->forget(n);
+  const auto token = oracle::to_token(c);
+  const auto all = crew_->ask(
+      {{{"type", "run"}, {"world", ++world_}, {"token", token}, {"want_timeline", want_timeline}}}, used);
   try {
     check(all);
   } catch (const EngineFailure& e) {
-    if (e.kind != Kind::kError) crew_.reset();
-    throw;
+    const EngineFailure told(e.kind, e.end, e.what() + crew_->parted(token, n));
+    const bool whole =
+        std::all_of(all.begin(), all.end(), [](const auto& heard) { return heard.connected(); });
+    if (e.kind != Kind::kError || !whole) crew_.reset();
+    throw told;
   }
   std::vector<HostedResult> parts;
   for (int64_t process = 0; process < used; ++process) {

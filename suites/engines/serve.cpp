@@ -63,7 +63,9 @@ Message run_hosted(Processes& processes, const LockstepEngine::Decorate& decorat
     message.header["sent"] = hosted.traffic.sent;
     return message;
   } catch (const std::exception& e) {
-    return thrown(e, c);
+    auto message = thrown(e, c);
+    message.header["connected"] = processes.connected();
+    return message;
   }
 }
 
@@ -107,7 +109,8 @@ int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorat
   } catch (const std::exception& e) {
     wrong = e.what();
   }
-  const auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
+  auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
+  greeting.header["where"] = seat.where;
   return serve(in, out, greeting,
                [&](const Message& request) { return run_hosted(*processes, decorate, request); });
 }
