@@ -69,7 +69,7 @@ suites/bench: engine/values engine/context engine/ops/rules engine/random engine
     suites/engines suites/train suites/harness
 suites/engines/testing/bad:
 suites/engines/testing/good: engine/lane suites/engines
-suites/engines/testing/ranks: engine/values engine/lane engine/world suites/engines suites/faults
+suites/engines/testing/ranks: engine/values engine/lane engine/world suites/core suites/engines suites/faults
 ci/cmake:
 ci/curves: engine/values dashboard/store dashboard/report
 ci/example:

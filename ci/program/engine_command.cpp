@@ -5,10 +5,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "ci/program/commands.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
+#include "engine/world/flight.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/serve.h"
+#include "suites/faults/chaos.h"
 
 namespace lockstep::program {
 namespace {
@@ -20,7 +25,7 @@ struct Flags {
 };
 
 struct RankFlags {
-  std::string numerics = "exact", process, meet, log;
+  std::string numerics = "exact", process, meet, log, flight, chaos;
   double patience = 60;
   Lane lane() const { return parse_lane(numerics); }
 };
@@ -53,7 +58,15 @@ int serve_ranks(const RankFlags& flags) {
   seat.at.file = flags.meet;
   seat.where = concat("process ", getpid(), " on ", host_name(), ", log ", flags.log);
   seat.patience = Patience(static_cast<int64_t>(flags.patience * 1000));
-  return suites::serve_ranks(STDIN_FILENO, wire_out(), seat);
+  const int fd = open(flags.flight.c_str(), O_RDWR | O_CLOEXEC);
+  const auto memory = std::make_shared<FlightMemory>(suites::kMostRanks, fd);
+  std::optional<suites::Chaotic> chaotic;
+  if (!flags.chaos.empty()) chaotic.emplace(suites::parse_chaos(flags.chaos));
+  if (chaotic) seat.wire = [chaotic](std::string& message) { chaotic->on_wire(message); };
+  return suites::serve_ranks(STDIN_FILENO, wire_out(), seat, [&](WorldPtr world) {
+    world = recorded(std::move(world), memory);
+    return chaotic ? chaotic->around(std::move(world)) : world;
+  });
 }
 
 }  // namespace
@@ -70,6 +83,8 @@ void add_engine(CLI::App& app, Chosen& chosen) {
   ranks.add_option("--process", seat.process, "i/n: the i-th of n, from 0");
   ranks.add_option("--meet", seat.meet, "File where they meet");
   ranks.add_option("--log", seat.log, "What its standard error is");
+  ranks.add_option("--flight", seat.flight, "Memory for what ranks did last");
+  ranks.add_option("--chaos", seat.chaos, "What happens to one of the processes");
   ranks.add_option("--patience", seat.patience, "Seconds to wait for another rank");
   command.add_option("--numerics", flags.numerics, "exact (default) or fast");
   command.add_flag("--no-timeline", flags.withhold_timeline,

@@ -23,6 +23,7 @@
 #include "suites/core/no_processes.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
+#include "suites/faults/chaos.h"
 #include "suites/faults/fault.h"
 #include "suites/golden/golden.h"
 #include "suites/harness/examine.h"
@@ -34,7 +35,7 @@ namespace {
 
 struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
-                             world = "local";
+                             world = "local", chaos;
   int64_t ranks = 0;
   bool json = false, alone = false;
   // The lane that was asked for, or that the token tells.
@@ -101,8 +102,9 @@ int exit_code_of(const suites::Suite& suite, const suites::Outcome& outcome) {
 std::string answer(const Flags& flags, const oracle::Case& c, const suites::Suite& suite,
                    const suites::Outcome& outcome, int code) {
   if (!flags.json)
-    return suites::failure_text({&suite, -1}, c, outcome,
-                                suites::replay_flags(flags.fault, flags.engine, flags.world, flags.ranks));
+    return suites::failure_text(
+        {&suite, -1}, c, outcome,
+        suites::replay_flags(flags.fault, flags.engine, flags.world, flags.ranks, flags.chaos));
   const auto* failure = std::get_if<suites::Failed>(&outcome);
   return nlohmann::json{{"suite", c.suite},
                         {"verdict", dashboard::name(suites::verdict_of(outcome))},
@@ -165,6 +167,9 @@ oracle::Case case_of(const Flags& flags) {
   c.numerics = lane;
   suites::find_suite(c.suite);
   check_world("replay", flags.world, flags.ranks, flags.engine, flags.fault, {c.suite});
+  LOCKSTEP_CHECK(flags.chaos.empty() || flags.world == "gloo",
+                 "[replay] --chaos happens to processes of --world gloo; add it");
+  if (!flags.chaos.empty()) suites::parse_chaos(flags.chaos);
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
                  flags.engine, "; leave --engine or --fault out");
@@ -173,8 +178,9 @@ oracle::Case case_of(const Flags& flags) {
 }
 
 suites::EnginePtr engine_of(const Flags& flags) {
-  return flags.fault.empty() ? suites::make_engine(flags.engine, {.world = flags.world, .ranks = flags.ranks})
-                             : suites::find_fault(flags.fault).plant();
+  if (!flags.fault.empty()) return suites::find_fault(flags.fault).plant();
+  return suites::make_engine(flags.engine,
+                             {.world = flags.world, .ranks = flags.ranks, .chaos = flags.chaos});
 }
 
 [[noreturn]] void work(const Flags& flags, const oracle::Case& c) {
@@ -235,6 +241,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   replay_app.add_option("--fault", flags.fault, "Plant this fault in the engine");
   replay_app.add_option("--engine", flags.engine, "The engine under test, as for lockstep run");
   add_world(replay_app, flags.world, flags.ranks);
+  replay_app.add_option("--chaos", flags.chaos,
+                        "What happens to a process of --world gloo, as for lockstep run");
   replay_app.add_option("--log-hashes", flags.log_hashes,
                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");

@@ -19,6 +19,7 @@
 #include "engine/values/shell.h"
 #include "suites/engines/crew.h"
 #include "suites/engines/make_engine.h"
+#include "suites/faults/chaos.h"
 #include "suites/harness/run.h"
 #include "suites/harness/tell.h"
 
@@ -37,6 +38,9 @@ struct RunFlags {
   bool each_fault = false;  // the suite `faults` was asked for by its name
   Lane lane() const {
     check_world("run", options.world, options.ranks, options.engine, options.fault, options.suites);
+    LOCKSTEP_CHECK(options.chaos.empty() || options.world == "gloo",
+                   "[run] --chaos happens to processes of --world gloo; add it");
+    if (!options.chaos.empty()) suites::parse_chaos(options.chaos);
     return parse_lane(numerics);
   }
 };
@@ -238,7 +242,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
                 shell_quoted(f.token).c_str(),
                 suites::replay_flags(flags.options.fault, flags.options.engine, flags.options.world,
-                                     flags.options.ranks)
+                                     flags.options.ranks, flags.options.chaos)
                     .c_str());
   if (s.stopped) std::printf("stopped at the first failure, as --fail-fast asks\n");
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
@@ -403,6 +407,10 @@ void add_run(CLI::App& app, Chosen& chosen) {
   run_app.add_option("--shard", flags.shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app.add_option("--numerics", flags.numerics, "exact (default) or fast");
   add_world(run_app, o.world, o.ranks);
+  run_app.add_option(
+      "--chaos", o.chaos,
+      "What happens to a process of --world gloo in each case: kill,rank=1,exchange=3,when=wait; "
+      "for ci/chaos");
   run_app.add_option("--db", o.db, "Database (default lockstep.db)");
   run_app.add_option("--report", flags.report, "Report (default lockstep-report.html); empty for none");
   run_app.add_option(

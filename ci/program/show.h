@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace lockstep::program {
 
@@ -16,6 +17,7 @@ struct ShowRequest {
   std::map<std::string, std::string> arguments;  // of a random operator, by name
   std::string stride, at;
   int64_t first = -1;  // how many values to print; negative: all
+  std::vector<std::string> files;
 };
 
 struct Shown {
@@ -27,5 +29,6 @@ Shown show_layout(const ShowRequest& request);
 Shown show_route(const ShowRequest& request);
 Shown show_rules(const ShowRequest& request);
 Shown show_random(const ShowRequest& request);
+Shown show_flight(const ShowRequest& request);
 
 }  // namespace lockstep::program

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep show layout | route | rules | random | plan | shards: parses the text forms and calls the engine;
-// what is printed is what the engine does, by the same code.
+// lockstep show layout | route | rules | random | flight | plan | shards: parses the text forms and calls the
+// engine; what is printed is what the engine does, by the same code.
 #include <cstdio>
 
 #include "ci/program/commands.h"
@@ -27,7 +27,7 @@ int print(const Flags& flags) {
 
 template <const char* what>
 int not_built(const Flags&) {
-  throw NotBuilt(concat("[show] ", what, kNotAvailable, "; layout, route, rules and random are"));
+  throw NotBuilt(concat("[show] ", what, kNotAvailable, "; layout, route, rules, random and flight are"));
 }
 constexpr char kPlan[] = "plan", kShards[] = "shards";
 
@@ -77,8 +77,8 @@ void add_mesh(CLI::App& app, ShowRequest& r) {
 }  // namespace
 
 void add_show(CLI::App& app, Chosen& chosen) {
-  auto& show =
-      *app.add_subcommand("show", "Show what the engine does: layouts, routes, rules, random values");
+  auto& show = *app.add_subcommand(
+      "show", "Show what the engine does: layouts, routes, rules, random values, flights");
   show.require_subcommand(1);
   const auto add = [&](const char* name, const char* help, int (*run)(const Flags&)) {
     auto [sub, flags] = add_command(show, chosen, name, help, run);
@@ -103,6 +103,10 @@ void add_show(CLI::App& app, Chosen& chosen) {
   auto [random, a] = add("random", "The values that a random operator draws", print<show_random>);
   add_random_options(random, a);
   add_mesh(random, a);
+
+  auto [flight, f] =
+      add("flight", "What ranks did last, and the first exchange in which they part", print<show_flight>);
+  flight.add_option("files", f.files, "Files of flights, one for each rank")->required();
 
   add("plan", "The plan of a module (not built yet)", not_built<kPlan>).first.allow_extras();
   add("shards", "The shards of a checkpoint (not built yet)", not_built<kShards>).first.allow_extras();

@@ -3,6 +3,7 @@
 // wrap.
 #include <torch/library.h>
 
+#include "engine/context/asking.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 #include "engine/tensor/run.h"
@@ -37,6 +38,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
       std::make_move_iterator(stack.end()));
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
+  const Asking asks(op.operator_name().name.c_str());
   Dispatched d{op, resolved, args, call};
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;

@@ -5,6 +5,7 @@
 #include <ATen/ExpandUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "engine/context/asking.h"
 #include "engine/move/execute.h"
 #include "engine/random/draw.h"
 #include "engine/stream/random_checks.h"
@@ -256,6 +257,7 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
                              const std::vector<int64_t>& order, std::optional<int64_t> src_data_rank) {
   LOCKSTEP_CHECK(!is_dtensor(tensor),
                  "[distribute_tensor] the tensor is a DTensor already; use redistribute");
+  const Asking asks("lockstep::distribute_tensor");
   const auto why = unfit(tensor, mesh.mesh);
   LOCKSTEP_CHECK(why.empty(), "[distribute_tensor] the tensor ", why);
   const auto comm = comm_of(mesh);

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "engine/context/asking.h"
 #include "engine/move/execute.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
@@ -19,6 +20,8 @@ SpecPtr placed(const Spec& spec, const Placements& placements, const std::vector
   return std::make_shared<const Spec>(spec.with_placements(placements, order));
 }
 
+constexpr const char* kName = "lockstep::redistribute";
+
 // The new tensor is dense, so its strides are those of a dense copy.
 SpecPtr dense(const SpecPtr& spec) {
   auto stride = dense_stride(*spec, spec->shape());
@@ -31,7 +34,7 @@ at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals
                  bool implicit) {
   if (auto* timeline = from.comm()->context->timeline) {
     TimelineEntry entry;
-    entry.op = "lockstep::redistribute";
+    entry.op = kName;
     entry.implicit = implicit;
     entry.args = {c10::IValue()};
     entry.tensors_per_arg = {1};
@@ -61,6 +64,7 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     const auto& impl = require_dtensor(input, "redistribute");
     ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
+    const Asking asks(kName);
     const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
     return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, implicit);
   }

@@ -11,6 +11,35 @@
 namespace lockstep {
 namespace {
 
+bool sends(const Part& part, const at::Tensor& memory) {
+  return std::any_of(part.sent.begin(), part.sent.end(),
+                     [&](const Parcel& parcel) { return overlap(parcel.tensor, memory); });
+}
+
+// Of what is to be written, what nobody sends from here too.
+template <class F>
+void each_to_fill(const Exchange& asked, F&& f) {
+  if (asked.arrived) return;
+  for (const auto& part : asked.parts)
+    for (const auto& parcel : part.received)
+      if (!sends(part, parcel.tensor)) f(part, parcel.tensor);
+}
+
+// Nobody has touched what is in flight. What was sent is on the board, as it was.
+void inspect(const Exchange& asked, const std::vector<Posted>& mine) {
+  for (size_t i = 0; i < mine.size(); ++i)
+    for (size_t k = 0; k < asked.parts[i].sent.size(); ++k) {
+      const auto& sent = asked.parts[i].sent[k].tensor;
+      LOCKSTEP_CHECK(same_bits(sent, mine[i].post->sent[k].tensor), "[", asked.op, "] a tensor that rank ",
+                     asked.parts[i].group->self(), " sends, ", form(sent),
+                     ", was written before the exchange was waited for");
+    }
+  each_to_fill(asked, [&](const Part& part, const at::Tensor& into) {
+    LOCKSTEP_CHECK(is_poisoned(into), "[", asked.op, "] what rank ", part.group->self(), " receives, ",
+                   form(into), ", was written before the exchange was waited for");
+  });
+}
+
 // The parcels of each rank come in the order in which it lists them.
 void deliver(const Exchange& asked, size_t i, const Posted& mine, const std::vector<PostPtr>& posts) {
   const auto& part = asked.parts[i];
@@ -52,7 +81,10 @@ class BoardWorld final : public World {
     for (const auto& [meeting, place, post] : mine) board_->post(meeting, place, post);
     publish_(mine);
     const char* op = asked.op;
-    return Work(op, [board = board_, asked = std::move(asked), mine = std::move(mine)] {
+    const bool checks = checks_in_flight;
+    if (checks) each_to_fill(asked, [](const Part&, const at::Tensor& into) { poison(into); });
+    return Work(op, [board = board_, asked = std::move(asked), mine = std::move(mine), checks] {
+      if (checks) inspect(asked, mine);
       for (size_t i = 0; i < mine.size(); ++i)
         deliver(asked, i, mine[i], board->meet(mine[i].meeting, asked.op, mine[i].place));
     });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/world/c10d_world.h"
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <thread>
 
@@ -41,6 +43,7 @@ struct Processes::Impl {
         group(seat.at, seat.process, seat.processes, seat.patience),
         where(group.say("where", seat.where)),
         lost(as_size(seat.processes)),
+        spoilt(as_size(seat.processes)),
         words(as_size(seat.processes)) {
     for (int64_t process = 0; process < seat.processes; ++process)
       if (process != seat.process) listeners.emplace_back([this, process] { listen(process); });
@@ -71,21 +74,39 @@ struct Processes::Impl {
     for (int64_t process = 0; process < seat.processes; ++process)
       for (const int64_t rank : ranks_of(n, process)) {
         board->locate(rank, where[as_size(process)]);
-        if (!lost[as_size(process)].empty()) board->end(rank, lost[as_size(process)]);
+        for (const auto* why : {&lost[as_size(process)], &spoilt[as_size(process)]})
+          if (!why->empty()) board->end(rank, *why);
       }
     return board;
   }
 
   void listen(int64_t process) {
     try {
-      while (true) hear(process, Unpacker(group.receive(process)));
+      while (true) receive(process);
     } catch (const std::exception& e) {
-      const std::lock_guard lock(mutex);
-      lost[as_size(process)] = concat("its connection is lost: ", e.what());
-      for (const auto& [number, board] : boards)
-        for (const int64_t rank : ranks_of(board->size(), process)) board->end(rank, lost[as_size(process)]);
-      said_or_lost.notify_all();
+      ends(process, lost, concat("its connection is lost: ", e.what()));
     }
+  }
+
+  // A message and its checksum. One that is damaged may be of whatever World goes on, or is to come.
+  void receive(int64_t process) {
+    const auto bytes = group.receive(process);
+    const auto* data = static_cast<const char*>(bytes.const_data_ptr());
+    const int64_t size = bytes.numel() - static_cast<int64_t>(sizeof(uint64_t));
+    uint64_t sum = 0;
+    if (size >= 0) std::memcpy(&sum, data + size, sizeof sum);
+    if (size >= 0 && sum == checksum({data, as_size(size)}))
+      hear(process, Unpacker(bytes.narrow(0, 0, size)));
+    else
+      ends(process, spoilt, "a message of it arrived with other bits than it left with");
+  }
+
+  void ends(int64_t process, std::vector<std::string>& why, const std::string& text) {
+    const std::lock_guard lock(mutex);
+    why[as_size(process)] = text;
+    for (const auto& [number, board] : boards)
+      for (const int64_t rank : ranks_of(board->size(), process)) board->end(rank, text);
+    said_or_lost.notify_all();
   }
 
   void hear(int64_t process, Unpacker said) {
@@ -117,6 +138,9 @@ struct Processes::Impl {
       if (process != seat.process && !ranks_of(n, process).empty()) send(process, bytes);
   }
   void send(int64_t process, std::string bytes) {
+    const auto sum = checksum(bytes);
+    bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+    if (seat.wire) seat.wire(bytes);
     try {
       group.send(process, std::move(bytes));
     } catch (const std::exception&) {  // it is gone, which its listener says
@@ -143,6 +167,7 @@ struct Processes::Impl {
     const std::lock_guard lock(mutex);
     next = number + 1;
     boards.erase(boards.begin(), boards.upper_bound(number));
+    spoilt.assign(spoilt.size(), "");
   }
 
   const Seat seat;
@@ -150,6 +175,7 @@ struct Processes::Impl {
   const std::vector<std::string> where;  // by process
   std::mutex mutex;                      // of all below
   std::vector<std::string> lost;         // by process: why; "": it is here
+  std::vector<std::string> spoilt;       // by process: what it said to a World that is not over; "": nothing
   std::map<int64_t, std::shared_ptr<Board>> boards;
   int64_t next = 0;                            // the Worlds before are over
   std::vector<std::deque<std::string>> words;  // by process: said, and not yet heard
@@ -159,6 +185,11 @@ struct Processes::Impl {
 
 Processes::Processes(Seat seat) : impl_(std::make_unique<Impl>(std::move(seat))) {}
 Processes::~Processes() = default;
+
+bool Processes::connected() const {
+  const std::lock_guard lock(impl_->mutex);
+  return std::all_of(impl_->lost.begin(), impl_->lost.end(), [](const auto& why) { return why.empty(); });
+}
 
 WorldPtr Processes::begin(int64_t number, int64_t n) {
   auto board = impl_->board_of(number, n);

@@ -17,6 +17,7 @@ struct Seat {
   MeetingPoint at;
   std::string where;  // "process 4711 on one, log /tmp/rank-0.log": what errors elsewhere call it
   Patience patience = std::chrono::minutes(1);
+  std::function<void(std::string& message)> wire{};  // does something to each message that leaves; for tests
 };
 
 // This process's among those that torchrun, mpirun or srun started; none: none of them did. Throws Error that
@@ -39,6 +40,8 @@ class Processes {
   // same, and above those of the Worlds before. @pre this one hosts some. Throws what body throws; the others
   // are then told that these ranks have ended.
   void run(int64_t number, int64_t n, const std::function<void(const WorldPtr& world)>& body);
+  // Whether every other process can be heard.
+  bool connected() const;
   // The same in two halves: the World, and that its ranks here have ended.
   WorldPtr begin(int64_t number, int64_t n);
   void end(int64_t number, int64_t n, const std::string& why);

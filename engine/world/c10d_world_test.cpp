@@ -67,12 +67,18 @@ std::vector<std::string> in_children(int64_t n, const std::function<std::string(
   return said;
 }
 
+bool flips = false;  // a bit of the next message that this process sends
+
+void on_wire(std::string& message) {
+  if (std::exchange(flips, false)) message[message.size() / 2] ^= 16;
+}
+
 std::vector<std::string> in_processes(int64_t n, const Body& body,
                                       Patience patience = std::chrono::seconds(60)) {
   const int file = memfd_create("meeting", 0);
   auto said = in_children(n, [&](int64_t child) {
     Processes processes(
-        {child, n, {.file = concat("/proc/self/fd/", file)}, concat("process ", child), patience});
+        {child, n, {.file = concat("/proc/self/fd/", file)}, concat("process ", child), patience, on_wire});
     return body(processes, child);
   });
   close(file);
@@ -172,6 +178,45 @@ TEST(C10dWorld, ARankThatFailsSaysWhy) {
   const auto said = told([] { throw std::runtime_error("out of luck"); }, std::chrono::minutes(9));
   expect_named(said, "has ended: out of luck");
   EXPECT_EQ(said[2], "out of luck");
+}
+
+// Catches: bits that change between two processes and are taken for those that were sent; a later World that
+// is told of it, or that cannot hear the process any more.
+TEST(C10dWorld, ABitThatFlipsOnTheWireIsNamed) {
+  const auto said = in_processes(3, [](Processes& processes, int64_t process) {
+    std::string told;
+    for (const int64_t number : {0, 1}) try {
+        processes.run(number, 3, [&](const WorldPtr& world) {
+          const Comm comm(DeviceMesh({3}), world);
+          gather(*world, comm.along[0]);
+          flips = process == 2 && number == 0;
+          gather(*world, comm.along[0]);
+        });
+      } catch (const RankLost& e) {
+        told += concat(number, " ", e.what());
+      }
+    return concat(processes.connected() ? "" : "a connection is lost; ", told);
+  });
+  const std::string expected =
+      "0 [all_gather] exchange 2 of ranks 0,1,2: rank 0 (process 0) waits for rank 2 (process 2), which has "
+      "ended: a message of it arrived with other bits than it left with";
+  EXPECT_EQ(said[0].substr(0, expected.size()), expected) << said[0];
+  EXPECT_EQ(said[1], "");
+  EXPECT_EQ(said[2], "");
+}
+
+// Catches: a change of one bit that a checksum does not show.
+TEST(C10dWorld, TheChecksumChangesWithEachBit) {
+  for (const size_t size : {0, 1, 7, 8, 9, 40}) {
+    std::string text(size, 'x');
+    const auto sum = checksum(text);
+    EXPECT_NE(checksum(text + '\0'), sum);
+    for (size_t bit = 0; bit < 8 * size; ++bit) {
+      text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
+      EXPECT_NE(checksum(text), sum) << bit << " of " << size;
+      text[bit / 8] = 'x';
+    }
+  }
 }
 
 // Rank 0 waits for rank 1 alone, which waits for rank 2. Catches: a rank that is blamed for whom it waits

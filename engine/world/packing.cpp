@@ -19,6 +19,18 @@ bool holds(const std::vector<int64_t>& ranks, int64_t rank) {
 
 }  // namespace
 
+// Every step is a bijection of the state, so that a change of one word is never lost.
+uint64_t checksum(std::string_view text) {
+  uint64_t sum = text.size();
+  for (size_t at = 0; at < text.size(); at += sizeof sum) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, std::min(sizeof word, text.size() - at));
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15;
+    sum ^= sum >> 29;
+  }
+  return sum;
+}
+
 void Packer::number(int64_t value) {
   bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
 }

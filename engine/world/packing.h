@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+// Changes with each bit of the text.
+uint64_t checksum(std::string_view text);
+
 class Packer {
  public:
   void number(int64_t value);

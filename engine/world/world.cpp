@@ -20,6 +20,13 @@ Work Work::then(std::function<void()> next) && {
   });
 }
 
+Work Work::after(std::function<void()> first) && {
+  return Work(op_, [first = std::move(first), rest = std::exchange(finish_, nullptr)] {
+    first();
+    rest();
+  });
+}
+
 Work::~Work() noexcept(false) {
   if (std::exchange(finish_, nullptr) != nullptr && std::uncaught_exceptions() == 0)
     throw Error(concat("[", op_, "] was begun and never waited for; call wait() on its Work"));

@@ -55,6 +55,8 @@ class [[nodiscard]] Work {
   void wait();
   // The same, with `next` at the end of its wait.
   Work then(std::function<void()> next) &&;
+  // The same, with `first` at the beginning of its wait.
+  Work after(std::function<void()> first) &&;
 
  private:
   const char* op_;

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/crew.h"
 
+#include <unistd.h>
+
 #include <deque>
+#include <filesystem>
+#include <fstream>
 
 #include "engine/values/as_size.h"
 #include "engine/world/c10d_world.h"
+#include "engine/world/flight_log.h"
 #include "suites/core/memory_file.h"
+#include "suites/core/most_ranks.h"
 #include "suites/core/no_processes.h"
 #include "suites/engines/peer.h"
 #include "suites/engines/serve.h"
@@ -19,21 +25,24 @@ using Kind = EngineFailure::Kind;
 class StartedCrew : public Crew {
  public:
   StartedCrew(const std::vector<std::string>& command, int64_t processes, double seconds)
-      : seconds_(seconds) {
+      : seconds_(seconds), flights_(kMostRanks, flight_.fd) {
     const MemoryFile meeting;
     for (int64_t process = 0; process < processes; ++process) {
       const auto& log = logs_.emplace_back(process);
       auto words = command;
       for (const auto& word :
            {std::string("--process"), concat(process, "/", processes), std::string("--meet"), meeting.path(),
-            std::string("--patience"), concat(seconds / 2), std::string("--log"), log.path()})
+            std::string("--patience"), concat(seconds / 2), std::string("--log"), log.path(),
+            std::string("--flight"), flight_.path()})
         words.push_back(word);
-      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd}, .errors = log.fd()});
+      peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd, flight_.fd}, .errors = log.fd()});
     }
-    for (const auto& heard : ask({{{"type", "hello"}}}, processes))
+    for (const auto& heard : ask({{{"type", "hello"}}}, processes)) {
       if (heard.failure || heard.type() != "hello")
         throw NoProcesses(concat("[gloo] ", processes, " processes on this machine cannot move bits: ",
                                  heard.failure ? heard.failure->what() : heard.reason()));
+      where_.push_back(text_of(heard.answer.header, "where"));
+    }
   }
 
   int64_t size() const override { return std::ssize(peers_); }
@@ -56,6 +65,23 @@ class StartedCrew : public Crew {
     return all;
   }
 
+  void forget(int64_t n) override { flights_.clear(n); }
+
+  std::string parted(const std::string& token, int64_t n) const override {
+    std::vector<Flight> flights;
+    for (int64_t process = 0; process < std::ssize(where_); ++process)
+      for (const int64_t rank : hosted_ranks(n, std::ssize(where_), process))
+        flights.push_back(flight_of(flights_.of(rank), rank, n, where_[as_size(process)], token));
+    const auto split = split_of(flights);
+    if (!split) return "";
+    const auto base = (std::filesystem::temp_directory_path() /
+                       concat("lockstep-", getpid(), "-", token.substr(token.rfind('#') + 1), "-rank-"))
+                          .string();
+    for (const auto& flight : flights)
+      std::ofstream(concat(base, flight.rank, ".flight"), std::ios::binary) << to_text(flight);
+    return concat("\nranks part in ", describe(*split), "\nlockstep show flight ", base, "*.flight");
+  }
+
  private:
   EngineFailure named(size_t process, const EngineFailure& e) const {
     const auto& log = logs_[process];
@@ -66,7 +92,10 @@ class StartedCrew : public Crew {
   }
 
   double seconds_;
-  std::deque<ProcessLog> logs_;  // by process, as the peers: neither can be moved
+  const MemoryFile flight_;
+  const FlightMemory flights_;      // what the processes write to, and nobody loses
+  std::vector<std::string> where_;  // by process
+  std::deque<ProcessLog> logs_;     // by process, as the peers: neither can be moved
   std::deque<Peer> peers_;
 };
 

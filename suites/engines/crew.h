@@ -19,6 +19,7 @@ struct Heard {
   std::string type() const;
   std::string reason() const;
   bool lost_another() const { return answer.header.value("rank_lost", false); }
+  bool connected() const { return !answer.header.is_object() || answer.header.value("connected", true); }
 };
 
 class Crew {
@@ -27,11 +28,16 @@ class Crew {
   virtual int64_t size() const = 0;
   // What the first `used` processes answer. It takes no longer than one answer may.
   virtual std::vector<Heard> ask(const wire::Message& request, int64_t used) = 0;
+  // Before a World of n ranks begins.
+  virtual void forget(int64_t /*n*/) {}
+  // Of n ranks: where they parted, and their flights, written to files; "" where all did the same to the end,
+  // or nobody keeps what they did.
+  virtual std::string parted(const std::string& /*token*/, int64_t /*n*/) const { return ""; }
 };
 using CrewPtr = std::unique_ptr<Crew>;
 
 // Starts `command` so many times, each with its place as further arguments: "--process 2/4 --meet FILE
-// --patience SECONDS --log FILE". @param seconds for one answer. Throws NoProcesses.
+// --patience SECONDS --log FILE --flight FILE". @param seconds for one answer. Throws NoProcesses.
 CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds);
 
 // Whether a launcher started this process as one of several.

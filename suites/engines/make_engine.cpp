@@ -18,6 +18,12 @@ std::vector<std::string> own_command(const char* serves) {
           entered_lane() == Lane::kExact ? "exact" : "fast"};
 }
 
+std::vector<std::string> ranks_command(const std::string& chaos) {
+  auto words = own_command("ranks");
+  if (!chaos.empty()) words.insert(words.end(), {"--chaos", chaos});
+  return words;
+}
+
 constexpr WorldRow kWorlds[] = {
     {"local", "one thread hosts all ranks",
      [](const EngineOptions& o) -> EnginePtr {
@@ -28,7 +34,7 @@ constexpr WorldRow kWorlds[] = {
     {"gloo", "ranks in processes, over libtorch's Gloo",
      [](const EngineOptions& o) -> EnginePtr {
        const auto start = [o] {
-         return start_crew(own_command("ranks"), o.ranks == 0 ? kDefaultProcesses : o.ranks, o.seconds);
+         return start_crew(ranks_command(o.chaos), o.ranks == 0 ? kDefaultProcesses : o.ranks, o.seconds);
        };
        const auto join = [o] { return join_crew(o.seconds); };
        return joins(o.world, o.ranks) ? std::make_unique<RanksEngine>(join)

@@ -14,6 +14,7 @@ namespace lockstep::suites {
 struct EngineOptions {
   std::string world = "local";                  // of "lockstep": one of worlds()
   int64_t ranks = 0;                            // processes of the world "gloo"; 0: nobody said
+  std::string chaos{};                          // and what happens to one of them (faults/chaos.h)
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
   LockstepEngine::Spoil spoil = nullptr;        // likewise

@@ -6,6 +6,8 @@
 
 #include "engine/values/as_size.h"
 #include "engine/world/c10d_world.h"
+#include "engine/world/flight_log.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/engines/merge_results.h"
 #include "suites/engines/peer.h"
@@ -77,16 +79,18 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
   if (crew_ == nullptr) crew_ = gather_(), world_ = 0;
   const int64_t n = c.mesh.size(), processes = crew_->size(), used = std::min(n, processes);
-  const auto all = crew_->ask({{{"type", "run"},
-                                {"world", ++world_},
-                                {"token", oracle::to_token(c)},
-                                {"want_timeline", want_timeline}}},
-                              used);
+  crew_->forget(n);
+  const auto token = oracle::to_token(c);
+  const auto all = crew_->ask(
+      {{{"type", "run"}, {"world", ++world_}, {"token", token}, {"want_timeline", want_timeline}}}, used);
   try {
     check(all);
   } catch (const EngineFailure& e) {
-    if (e.kind != Kind::kError) crew_.reset();
-    throw;
+    const EngineFailure told(e.kind, e.end, e.what() + crew_->parted(token, n));
+    const bool whole =
+        std::all_of(all.begin(), all.end(), [](const auto& heard) { return heard.connected(); });
+    if (e.kind != Kind::kError || !whole) crew_.reset();
+    throw told;
   }
   std::vector<HostedResult> parts;
   for (int64_t process = 0; process < used; ++process) {

@@ -17,8 +17,9 @@ class RanksEngine : public EngineUnderTest {
 
   const EngineProfile& profile() const override;
   // @post what LockstepEngine gives: values, timeline, bytes. Throws what EngineUnderTest says; EngineFailure
-  // names the process that died or did not answer, and what those that wait for it say. The next run then
-  // starts all of them anew.
+  // names the process that died or did not answer, what those that wait for it say, and the first exchange in
+  // which ranks parted, with the files of their flights. After one that is lost, the next run starts all of
+  // them anew.
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
   // And what each rank sent.
   EngineResult run(const oracle::Case& c, bool want_timeline, Traffic& traffic);

@@ -8,7 +8,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "engine/world/flight_log.h"
 #include "generators/cases/programs.h"
 #include "suites/core/judge.h"
 #include "suites/core/no_processes.h"
@@ -30,6 +33,18 @@ int64_t remove_logs() {
     if (entry.path().filename().string().ends_with(".log"))
       found += std::filesystem::remove(entry.path()) ? 1 : 0;
   return found;
+}
+
+// The flights that are told of, read back.
+std::vector<Flight> kept_flights() {
+  std::vector<Flight> flights;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path())) {
+    if (entry.path().extension() != ".flight") continue;
+    std::ifstream in(entry.path());
+    flights.push_back(parse_flight({std::istreambuf_iterator<char>(in), {}}, entry.path().string()));
+  }
+  EXPECT_EQ(flights.size(), 2u);
+  return flights;
 }
 
 class RanksEngineTest : public testing::Test {
@@ -112,10 +127,15 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
   const std::vector<Wrong> wrongs = {
       {"dies",
        Kind::kDied,
-       {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process "}},
+       {"process 1 of 2 (log ", "signal 9", "rank 0 (process ", "waits for rank 1 (process ",
+        "ranks part in exchange 3 of ranks 0,1, all_gather: rank 1 did not come\n  rank 0: all_gather, "
+        "waited, "
+        "asked by op 3 lockstep::redistribute",
+        "rank 1: did not come; its last is "}},
       {"stalls",
        Kind::kHung,
-       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 4000 ms"}},
+       {"process 1 of 2 (log ", "did not answer", "waits for rank 1 (process ", "within 4000 ms",
+        "ranks part in exchange 3 of ranks 0,1, all_gather: rank 1 did not come"}},
       {"other-group", Kind::kError, {"waits for rank ", "did not come within 4000 ms"}},
   };
   for (const auto& wrong : wrongs) {
@@ -129,6 +149,7 @@ TEST_F(RanksEngineTest, WhoIsLostIsNamed) {
         EXPECT_EQ(e.kind, wrong.kind) << wrong.mode << ": " << e.what();
         for (const auto& text : wrong.says)
           EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << wrong.mode << ": " << e.what();
+        EXPECT_EQ(split_of(kept_flights()).has_value(), true) << wrong.mode;
       }
       EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << wrong.mode;
     }

@@ -66,7 +66,9 @@ Message answer_hosted(Processes& processes, const Message& request,
     message.header["sent"] = hosted.traffic.sent;
     return message;
   } catch (const std::exception& e) {
-    return thrown(e, c);
+    auto message = thrown(e, c);
+    message.header["connected"] = processes.connected();
+    return message;
   }
 }
 
@@ -112,7 +114,8 @@ int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorat
   } catch (const std::exception& e) {
     wrong = e.what();
   }
-  const auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
+  auto greeting = wrong.empty() ? hello(own_profile()) : error(wrong);
+  greeting.header["where"] = seat.where;
   return serve(in, out, greeting,
                [&](const Message& request) { return answer_hosted(*processes, request, decorate); });
 }

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
+
+#include "engine/world/world.h"
 
 #include "suites/faults/tables.h"
 
@@ -90,6 +93,110 @@ void bit_flipped(Arrived& all, const Groups&) {
     }
 }
 
+void wait_lost(Arrived& all, const Groups& groups) {
+  if (all.size() < 2 || groups.back().ranks.size() < 2) return;
+  for (auto& piece : all.back()) piece = at::zeros_like(piece);
+}
+
+void buffers_swapped(Arrived& all, const Groups& groups) {
+  for (size_t i = 0; i + 1 < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j) {
+      if (groups[i].ranks != groups[j].ranks) continue;
+      for (size_t k = 0; k < all[i].size(); ++k)
+        if (same_shape(all[i][k], all[j][k])) std::swap(all[i][k], all[j][k]);
+      return;
+    }
+}
+
+void own_piece_lost(Arrived& all, const Groups& groups) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto& own = all[i][static_cast<size_t>(groups[i].place)];
+    if (all[i].size() > 1) own = at::zeros_like(own);
+  }
+}
+
+// What is spoilt of the pieces of other ranks, as flat copies.
+template <void (*spoil)(at::Tensor& flat)>
+void in_each(Arrived& all, const Groups& groups) {
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = 0; k < all[i].size(); ++k) {
+      if (static_cast<int64_t>(k) == groups[i].place || all[i][k].numel() < 2) continue;
+      auto flat = all[i][k].reshape({-1}).clone();
+      spoil(flat);
+      all[i][k] = flat.view(all[i][k].sizes());
+    }
+}
+
+void short_read(at::Tensor& flat) {
+  const auto half = flat.numel() / 2;
+  flat.narrow(0, half, flat.numel() - half).zero_();
+}
+
+void offset_by_one(at::Tensor& flat) {
+  flat = flat.roll(1);
+}
+
+void empty_ends_all(Arrived& all, const Groups&) {
+  for (auto& pieces : all) {
+    bool after = false;
+    for (auto& piece : pieces) {
+      if (after) piece = at::zeros_like(piece);
+      after |= piece.numel() == 0;
+    }
+  }
+}
+
+at::Tensor sent_in_half(const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble
+             ? t.to(at::kBFloat16).to(t.scalar_type())
+             : t;
+}
+
+// What was sent of this form by whoever came last is sent: the buffer is read before it is written anew.
+WorldFault read_early() {
+  const auto last = std::make_shared<std::map<std::string, at::Tensor>>();
+  WorldFault fault;
+  fault.sent = [last](const at::Tensor& t) {
+    const auto now = t.detach().clone();
+    const auto before = std::exchange((*last)[form(t)], now);
+    return before.defined() ? before : now;
+  };
+  return fault;
+}
+
+// The handle of the exchange before, of the same forms, is waited for instead.
+WorldFault handle_stale() {
+  const auto last = std::make_shared<Arrived>();
+  WorldFault fault;
+  fault.exchanged = [last](Arrived& all, const Groups&) {
+    const auto honest = all;
+    for (size_t i = 0; i < std::min(last->size(), all.size()); ++i)
+      for (size_t k = 0; k < std::min((*last)[i].size(), all[i].size()); ++k)
+        if (same_shape((*last)[i][k], all[i][k])) all[i][k] = (*last)[i][k];
+    *last = honest;
+  };
+  fault.gathered = fault.exchanged;
+  return fault;
+}
+
+// The last rank that a broadcast is for has what lay in its buffer before.
+class LostBroadcast final : public World {
+ public:
+  explicit LostBroadcast(WorldPtr world) : World(*world), world_(std::move(world)) {}
+
+  Work exchange(Exchange asked) override {
+    if (asked.op != std::string_view("broadcast") || asked.parts.size() < 2)
+      return world_->exchange(std::move(asked));
+    const auto lost = asked.parts.back().received;
+    return world_->exchange(std::move(asked)).then([lost] {
+      for (const auto& parcel : lost) parcel.tensor.zero_();
+    });
+  }
+
+ private:
+  WorldPtr world_;
+};
+
 // The buffer begins empty with each run, so that a case alone shows it: in its second gather of a shape.
 WorldFault one_rank_stale() {
   const auto last = std::make_shared<Received>();
@@ -133,6 +240,30 @@ std::vector<Fault> world_faults() {
        with_received(bit_flipped, bit_flipped)},
       {59, "one-rank-stale", "K14", "one rank reads the buffer of the gather before", "redistribute", 1000, 2,
        many_ranks, with_world_made(one_rank_stale)},
+      {85, "wait-lost", "K14", "nobody waits for what the last rank receives", "redistribute", 300, 1,
+       many_ranks, with_received(wait_lost, wait_lost)},
+      {86, "handle-stale", "K14", "the exchange before is waited for instead, where it had the same forms",
+       "redistribute", 1000, 3, many_ranks, with_world_made(handle_stale)},
+      {87, "buffers-swapped", "K6", "two ranks of a group have their buffers swapped", "redistribute", 300, 1,
+       many_ranks, with_received(nullptr, buffers_swapped)},
+      {88, "exchange-of-neighbour", "K2", "an exchange along one mesh dimension reads the neighbouring group",
+       "redistribute", 500, 1, many_ranks, with_received(nullptr, neighbour_group)},
+      {89, "own-piece-lost", "K6", "a rank does not keep its own piece of a collective", "redistribute", 300,
+       1, many_ranks, with_received(own_piece_lost, own_piece_lost)},
+      {90, "short-read", "K14", "the second half of each piece has not arrived when it is read",
+       "redistribute", 300, 1, many_ranks, with_received(in_each<short_read>, in_each<short_read>)},
+      {91, "offset-by-one", "K9", "each piece is unpacked one element too far", "redistribute", 300, 1,
+       many_ranks, with_received(in_each<offset_by_one>, in_each<offset_by_one>)},
+      {92, "empty-ends-all", "K7", "what comes after an empty piece is lost", "redistribute", 500, 1,
+       many_ranks, with_received(empty_ends_all, empty_ends_all)},
+      {93, "sent-in-half", "K13", "numbers go over the wire as bf16", "redistribute", 300, 1, many_ranks,
+       with_sent(sent_in_half)},
+      {94, "read-early", "K14",
+       "a buffer is sent before it is written anew: with what was sent of this form before", "redistribute",
+       1000, 3, many_ranks, with_world_made(read_early)},
+      {95, "broadcast-lost", "K14", "a broadcast does not reach the last rank", "layout", 300, 1, many_ranks,
+       with_world(
+           [](WorldPtr world) -> WorldPtr { return std::make_shared<LostBroadcast>(std::move(world)); })},
   };
 }
 

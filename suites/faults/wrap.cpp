@@ -213,6 +213,10 @@ Plant with_sent(std::function<at::Tensor(const at::Tensor& sent)> spoil) {
   return with_world_made([=] { return WorldFault{.sent = spoil}; });
 }
 
+Plant with_world(WorldPtr (*around)(WorldPtr world)) {
+  return [=] { return make_engine("lockstep", {.decorate = around}); };
+}
+
 Plant with_world_made(std::function<WorldFault()> make) {
   return [=] {
     return make_engine("lockstep",

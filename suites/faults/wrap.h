@@ -39,6 +39,8 @@ using Plant = std::function<EnginePtr()>;
 
 Plant with_received(SpoilReceived gathered, SpoilReceived exchanged);
 Plant with_sent(std::function<at::Tensor(const at::Tensor& sent)> spoil);
+// Another World around that of each run.
+Plant with_world(WorldPtr (*around)(WorldPtr world));
 // With a fault made afresh for each run: what it remembers lives as long as the run.
 Plant with_world_made(std::function<WorldFault()> make);
 

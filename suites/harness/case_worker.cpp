@@ -95,11 +95,11 @@ void CaseWorker::begin(int worker) {
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
   });
-  engine_ =
-      options_.fault.empty()
-          ? make_engine(options_.engine,
-                        {.world = options_.world, .ranks = options_.ranks, .seconds = options_.hang_seconds})
-          : find_fault(options_.fault).plant();
+  engine_ = options_.fault.empty() ? make_engine(options_.engine, {.world = options_.world,
+                                                                   .ranks = options_.ranks,
+                                                                   .chaos = options_.chaos,
+                                                                   .seconds = options_.hang_seconds})
+                                   : find_fault(options_.fault).plant();
 }
 
 void CaseWorker::run(int64_t number) {
@@ -236,8 +236,9 @@ void CaseWorker::record_minimal(const Planned& planned, const Failed& failure, c
 }
 
 void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, const Failed& failure) {
-  const bool waits = failure.kind == dashboard::Verdict::kHung;  // each candidate would, too
-  if (waits || planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket)
+  // Each candidate would wait, too; and what chaos does is no matter of the case.
+  const bool as_it_is = failure.kind == dashboard::Verdict::kHung || !options_.chaos.empty();
+  if (as_it_is || planned.suite->self_check || ++shrunk_[failure.bucket] > kShrinksPerBucket)
     return tell(planned, c, failure);
   // An engine that dies is started anew for each candidate.
   const int64_t budget = failure.kind == dashboard::Verdict::kCrashed ? kCrashBudget : kShrinkBudget;
@@ -248,8 +249,9 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
 }
 
 void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {
-  say(failure_text(planned, c, outcome,
-                   replay_flags(options_.fault, options_.engine, options_.world, options_.ranks)));
+  say(failure_text(
+      planned, c, outcome,
+      replay_flags(options_.fault, options_.engine, options_.world, options_.ranks, options_.chaos)));
 }
 
 void work_on(const CaseJob& job) {

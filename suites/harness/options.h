@@ -27,6 +27,7 @@ struct RunOptions {
   std::string engine = "lockstep";          // by name, or its command (engines/make_engine.h)
   std::string world = "local";              // of "lockstep": which World hosts the ranks of each case
   int64_t ranks = 0;                        // processes of the world "gloo"; 0: nobody said
+  std::string chaos;                        // what happens to one of them (faults/chaos.h)
   bool resume = false;
   double hang_seconds = 120;
   std::vector<std::string> corpus;  // databases and text files whose kept cases are replayed first, too

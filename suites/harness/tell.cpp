@@ -20,10 +20,11 @@ std::string indented(const std::string& text) {
 }  // namespace
 
 std::string replay_flags(const std::string& fault, const std::string& engine, const std::string& world,
-                         int64_t ranks) {
+                         int64_t ranks, const std::string& chaos) {
   return concat(fault.empty() ? "" : " --fault " + fault,
                 engine == "lockstep" ? "" : " --engine " + shell_quoted(engine),
-                world == "local" ? "" : " --world " + world, ranks > 0 ? concat(" --ranks ", ranks) : "");
+                world == "local" ? "" : " --world " + world, ranks > 0 ? concat(" --ranks ", ranks) : "",
+                chaos.empty() ? "" : concat(" --chaos ", chaos));
 }
 
 std::string failure_text(const Planned& planned, const oracle::Case& c, const Outcome& outcome,

@@ -13,6 +13,6 @@ std::string failure_text(const Planned& planned, const oracle::Case& c, const Ou
                          const std::string& flags = "");
 // What `lockstep replay` must be told of the engine, with a space before it; "": nothing.
 std::string replay_flags(const std::string& fault, const std::string& engine, const std::string& world,
-                         int64_t ranks);
+                         int64_t ranks, const std::string& chaos = "");
 
 }  // namespace lockstep::suites

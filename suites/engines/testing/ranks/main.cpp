@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `lockstep engine ranks` for tests: the process of number 1 does what the first argument says.
 #include <ATen/ATen.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,7 +9,9 @@
 
 #include "engine/lane/numerics.h"
 #include "engine/values/text.h"
+#include "engine/world/flight.h"
 #include "engine/world/world.h"
+#include "suites/core/most_ranks.h"
 #include "suites/engines/serve.h"
 #include "suites/faults/wrap.h"
 
@@ -76,7 +79,7 @@ const std::map<std::string, LockstepEngine::Decorate> kModes = {
     {"elsewhere", nullptr},
 };
 
-// ranks MODE --process 1/4 --meet FILE --patience SECONDS --log FILE
+// ranks MODE --process 1/4 --meet FILE --patience SECONDS --log FILE --flight FILE
 int main(char** argv) {
   const std::string mode = argv[1];
   const auto numbers = *parse_integers(argv[3], '/');
@@ -84,7 +87,11 @@ int main(char** argv) {
   seat.patience = Patience(static_cast<int64_t>(std::stod(argv[7]) * 1000));
   const bool spoils = seat.process == 1;
   if (spoils && mode == "elsewhere") return 9;
-  return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, spoils ? kModes.at(mode) : nullptr);
+  const auto memory = std::make_shared<FlightMemory>(kMostRanks, open(argv[11], O_RDWR | O_CLOEXEC));
+  return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, [&](WorldPtr world) {
+    world = recorded(std::move(world), memory);
+    return spoils && kModes.at(mode) ? kModes.at(mode)(std::move(world)) : world;
+  });
 }
 
 }  // namespace

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the flights of several ranks part.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "engine/values/text.h"
+#include "engine/world/flight_log.h"
+
+namespace lockstep {
+namespace {
+
+struct Key {
+  std::string ranks;
+  int64_t meeting = 0;
+  auto operator<=>(const Key&) const = default;
+};
+
+using Order = std::vector<std::pair<int64_t, Key>>;
+
+// By the least number that a rank began it as.
+Order in_order(const std::vector<Flight>& flights) {
+  std::map<Key, int64_t> least;
+  for (const auto& flight : flights)
+    for (const auto& e : flight.entries) {
+      const auto [at, added] = least.emplace(Key{e.ranks, e.meeting}, e.number);
+      if (!added) at->second = std::min(at->second, e.number);
+    }
+  Order order;
+  for (const auto& [key, number] : least) order.emplace_back(number, key);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+FlightTurn turn_of(const std::vector<Flight>& flights, int64_t rank, const Key& key) {
+  FlightTurn turn{.rank = rank};
+  for (const auto& flight : flights)
+    if (flight.rank == rank) turn.flight = &flight;
+  if (turn.flight == nullptr) return turn;
+  const auto& entries = turn.flight->entries;
+  const bool whole = std::ssize(entries) == turn.flight->begun;
+  bool later = false, any = whole;
+  for (const auto& e : entries) {
+    if (e.ranks != key.ranks) continue;
+    any = true;
+    later |= e.meeting > key.meeting;
+    if (e.meeting == key.meeting) turn.entry = &e;
+  }
+  if (turn.entry != nullptr) return turn;
+  turn.forgotten = later || !any;
+  if (!entries.empty()) turn.last = &entries.back();
+  return turn;
+}
+
+std::string asker(const FlightEntry& e) {
+  const auto op = e.asker.empty() ? std::string("no op") : e.asker;
+  return e.entry < 0 ? op : concat("op ", e.entry, " ", op);
+}
+
+// Of "0:f32[2x3] 1:f32[4]" what stands for a place; nothing where the text was cut.
+std::optional<std::string> at_place(const std::string& list, int64_t place) {
+  if (list.ends_with('~')) return std::nullopt;
+  std::string found;
+  const auto head = concat(place, ":");
+  for (const auto part : split(list, ' '))
+    if (part.starts_with(head)) found += concat(found.empty() ? "" : "+", part.substr(head.size()));
+  return found;
+}
+
+// What each says, the one that most say last: "broadcast on rank 1, all_gather on ranks 0,2". "": all say the
+// same.
+template <class F>
+std::string dissent(const std::vector<FlightTurn>& turns, const char* word, F&& says) {
+  std::map<std::string, std::vector<int64_t>> by;
+  for (const auto& turn : turns)
+    if (turn.entry != nullptr) by[says(*turn.entry)].push_back(turn.rank);
+  if (by.size() < 2) return "";
+  std::vector<std::pair<std::string, std::vector<int64_t>>> sorted(by.begin(), by.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  auto text = concat(word, ": ");
+  for (const auto& [what, ranks] : sorted)
+    text += concat(&ranks == &sorted.front().second ? "" : ", ", what,
+                   ranks.size() > 1 ? " on ranks " : " on rank ", join(ranks, ','));
+  return text;
+}
+
+std::string misfit(const std::vector<FlightTurn>& turns) {
+  for (size_t a = 0; a < turns.size(); ++a)
+    for (size_t b = 0; b < turns.size(); ++b) {
+      if (a == b || turns[a].entry == nullptr || turns[b].entry == nullptr) continue;
+      const auto sent = at_place(turns[a].entry->sends, static_cast<int64_t>(b));
+      const auto expected = at_place(turns[b].entry->expects, static_cast<int64_t>(a));
+      if (!sent || !expected || *sent == *expected) continue;
+      const auto shown = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+      return concat("rank ", turns[a].rank, " sends ", shown(*sent), ", and rank ", turns[b].rank,
+                    " expects of it ", shown(*expected));
+    }
+  return "";
+}
+
+std::string absent(const std::vector<FlightTurn>& turns) {
+  std::vector<int64_t> ranks;
+  for (const auto& turn : turns)
+    if (turn.flight != nullptr && turn.entry == nullptr && !turn.forgotten) ranks.push_back(turn.rank);
+  return ranks.empty() ? ""
+                       : concat(ranks.size() > 1 ? "ranks " : "rank ", join(ranks, ','), " did not come");
+}
+
+std::string unfinished(const std::vector<FlightTurn>& turns) {
+  std::string text;
+  for (const auto& turn : turns)
+    if (turn.entry != nullptr && turn.entry->state != FlightState::kDone)
+      text += concat(text.empty() ? "" : ", ", "rank ", turn.rank,
+                     turn.entry->state == FlightState::kBegun ? " has begun it and does not wait for it"
+                                                              : " waits for it");
+  return text;
+}
+
+// What is wrong with an exchange; "": nothing.
+std::string wrong_with(const std::vector<FlightTurn>& turns) {
+  std::string text = dissent(turns, "not one exchange", [](const FlightEntry& e) { return e.op; });
+  if (text.empty()) text = dissent(turns, "not for one op", asker);
+  if (text.empty()) text = misfit(turns);
+  if (text.empty()) text = absent(turns);
+  return text.empty() ? unfinished(turns) : text;
+}
+
+void check(const std::vector<Flight>& flights) {
+  std::set<int64_t> ranks;
+  for (const auto& flight : flights) {
+    LOCKSTEP_CHECK(flight.ranks == flights[0].ranks && flight.token == flights[0].token,
+                   "[show flight] the files are of different runs: of ", flights[0].ranks, " and of ",
+                   flight.ranks, " ranks, or of different cases");
+    LOCKSTEP_CHECK(ranks.insert(flight.rank).second, "[show flight] two files are of rank ", flight.rank);
+  }
+}
+
+std::string line(const FlightEntry& e) {
+  const auto listed = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+  return concat(name(e.state), ", asked by ", asker(e), ", its exchange ", e.number, ", sends ",
+                listed(e.sends), " (", e.sent, " bytes), expects ", listed(e.expects), " (", e.received,
+                " bytes)");
+}
+
+std::string line(const FlightTurn& turn) {
+  if (turn.flight == nullptr) return "no file";
+  if (turn.entry != nullptr) return concat(turn.entry->op, ", ", line(*turn.entry));
+  if (turn.forgotten) return "its file no longer says";
+  if (turn.last == nullptr) return "did not come; it came to none";
+  return concat("did not come; its last is ", turn.last->op, ", exchange ", turn.last->meeting, " of ranks ",
+                turn.last->ranks, ", ", name(turn.last->state), ", asked by ", asker(*turn.last));
+}
+
+}  // namespace
+
+std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
+  check(flights);
+  for (const auto& [number, key] : in_order(flights)) {
+    const auto ranks = parse_integers(key.ranks, ',');
+    if (!ranks) continue;  // more than the record had room for
+    FlightSplit split{key.ranks, "", key.meeting, "", {}};
+    for (const int64_t rank : *ranks) split.turns.push_back(turn_of(flights, rank, key));
+    split.what = wrong_with(split.turns);
+    if (split.what.empty()) continue;
+    for (const auto& turn : split.turns)
+      if (turn.entry != nullptr && split.op.empty()) split.op = turn.entry->op;
+    return split;
+  }
+  return std::nullopt;
+}
+
+std::string describe(const FlightSplit& split) {
+  auto text = concat("exchange ", split.meeting, " of ranks ", split.ranks, ", ", split.op, ": ", split.what);
+  for (const auto& turn : split.turns) {
+    text += concat("\n  rank ", turn.rank, ": ", line(turn));
+    if (turn.flight != nullptr && !turn.flight->where.empty()) text += concat("\n    ", turn.flight->where);
+  }
+  return text;
+}
+
+}  // namespace lockstep
