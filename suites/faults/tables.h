@@ -37,6 +37,7 @@ std::vector<Fault> random_faults();    // the stream of a random op
 std::vector<Fault> operator_faults();  // what a random op makes of its draw, here and in the plain run
 std::vector<Fault> program_faults();   // another program is run
 std::vector<Fault> result_faults();    // results are spoilt
+std::vector<Fault> order_faults();     // declared orders
 std::vector<Fault> training_faults();  // the model and its update
 std::vector<Fault> process_faults();
 
