@@ -74,9 +74,8 @@ std::vector<int64_t> chunks(const Step& step) {
     const Buffer buffer(step, local);
     if (buffer.elements() == 0) continue;
     const int64_t chunk = ring_chunk(buffer.elements(), size, ranks);
-    each_element(owned.lists, from.shape(), [&](int64_t global, int64_t index) {
-      found[as_size(global)] = buffer.at(index) / chunk;
-    });
+    each_element(owned.lists, from.shape(),
+                 [&](int64_t global, int64_t index) { found[as_size(global)] = buffer.at(index) / chunk; });
   }
   return found;
 }
@@ -105,8 +104,8 @@ Node ring(const Spec& spec, const std::vector<int64_t>& group, std::span<const S
 
 bool reduced_by_library(const Spec& spec) {
   constexpr std::array kHas = {c10::ScalarType::Float,    c10::ScalarType::Double, c10::ScalarType::Half,
-                         c10::ScalarType::BFloat16, c10::ScalarType::Char,   c10::ScalarType::Byte,
-                         c10::ScalarType::Int,      c10::ScalarType::Long};
+                               c10::ScalarType::BFloat16, c10::ScalarType::Char,   c10::ScalarType::Byte,
+                               c10::ScalarType::Int,      c10::ScalarType::Long};
   return !is_flat(spec) && std::find(kHas.begin(), kHas.end(), spec.dtype()) != kHas.end();
 }
 

@@ -18,8 +18,7 @@ std::string order_of(const std::string& mesh, const std::string& from, const std
 
 // Catches: chunks that the world divides evenly, one order for all, a ring that goes up.
 TEST(LibraryOrder, EachChunkStartsAtAnotherRank) {
-  EXPECT_EQ(order_of("3", "[P]", "[R]", {8}),
-            "over 0: [0:4]=sum:f32(ring 2 1 0); [4:]=sum:f32(ring 0 2 1)");
+  EXPECT_EQ(order_of("3", "[P]", "[R]", {8}), "over 0: [0:4]=sum:f32(ring 2 1 0); [4:]=sum:f32(ring 0 2 1)");
   EXPECT_EQ(order_of("3", "[Pavg]", "[R]", {10}),
             "over 0: [0:4]=sum/3:f32(ring 2 1 0); [4:8]=sum/3:f32(ring 0 2 1); [8:]=sum/3:f32(ring 1 0 2)");
   EXPECT_EQ(order_of("3", "[Pmax]", "[R]", {1}), "over 0: max:f32(ring 2 1 0)");

@@ -65,7 +65,8 @@ void validate(const ReductionOrder& order, int64_t ranks, int64_t microbatches, 
 
 //   order = "none" | ["over " dims joined by . ": "] (tree | slice {"; " slice})
 //   slice = "[" begin ":" [end] "]=" tree
-//   tree  = [op ["/" divisor] ":" dtype] "(" fold|tree|exact|ring {" " child} ")"   without a head: as its parent
+//   tree  = [op ["/" divisor] ":" dtype] "(" kind {" " child} ")"   without a head: as its parent
+//   kind  = fold | tree | exact | ring
 //   child = rank [".m" microbatch] | tree
 std::string to_string(const ReductionOrder& order);
 std::ostream& operator<<(std::ostream& out, const ReductionOrder& order);

@@ -5,7 +5,6 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-
 namespace lockstep {
 namespace {
 
@@ -77,7 +76,7 @@ void GlooGang::reduce_scatter(ReduceOp op, const std::vector<at::Tensor>& sent,
   options.reduceOp = name_of(op);
   std::vector<WorkPtr> works;
   for (size_t i = 0; i < sent.size(); ++i) {
-    auto from = sent[i], to = into[i];
+    auto from = sent[i].view({-1}), to = into[i].view({-1});
     works.push_back(impl_->ranks[i]->_reduce_scatter_base(to, from, options));
   }
   wait(works);

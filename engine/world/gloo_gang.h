@@ -17,7 +17,7 @@ class GlooGang {
 
   // By rank; in place.
   void all_reduce(ReduceOp op, const std::vector<at::Tensor>& tensors);
-  // By rank: a flat buffer of as many pieces as there are ranks, and where the rank's own goes.
+  // By rank: a contiguous buffer of as many pieces as there are ranks, and where the rank's own goes.
   void reduce_scatter(ReduceOp op, const std::vector<at::Tensor>& sent, const std::vector<at::Tensor>& into);
 
  private:

@@ -66,15 +66,17 @@ void expect_rings(int64_t ranks, int64_t n, c10::ScalarType dtype, ReduceOp op) 
     EXPECT_TRUE(same_bits(got, wanted)) << ranks << " ranks, " << n << ' ' << dtype << ' ' << name(op);
   if (n % ranks != 0) return;
   world->library()->reduce_scatter(comm.along[0], op, terms, scattered);
-  EXPECT_TRUE(same_bits(at::cat(scattered), wanted)) << ranks << " ranks, " << n << ' ' << dtype << ' ' << name(op);
+  EXPECT_TRUE(same_bits(at::cat(scattered), wanted))
+      << ranks << " ranks, " << n << ' ' << dtype << ' ' << name(op);
 }
 
-// Catches: a chunk that begins elsewhere, a ring that goes up, bf16 summed in f32, a reduce-scatter in another
-// order than the all-reduce's.
+// Catches: a chunk that begins elsewhere, a ring that goes up, bf16 summed in f32, a reduce-scatter in
+// another order than the all-reduce's.
 TEST(Library, GlooReducesDownTheRing) {
   at::manual_seed(1);
   for (int64_t ranks = 2; ranks <= 8; ++ranks)
-    for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kInt, at::kLong, at::kByte})
+    for (const auto dtype :
+         {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kInt, at::kLong, at::kByte})
       for (const auto op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct})
         for (const int64_t n : {int64_t{1}, ranks - 1, ranks, 2 * ranks + 1, 10 * ranks, int64_t{1000}})
           expect_rings(ranks, n, dtype, op);

@@ -49,8 +49,8 @@ at::Tensor folded(const Tensors& values, ReduceOp op) {
   return value;
 }
 
-// A NaN after a hop of a ring: the first that is one of own, arrived and value, made quiet; of a half only its
-// sign is left, and of a bfloat16 nothing.
+// A NaN after a hop of a ring: the first that is one of own, arrived and value, made quiet; of a half only
+// its sign is left, and of a bfloat16 nothing.
 at::Tensor nan_after_hop(const at::Tensor& own, const at::Tensor& arrived, const at::Tensor& value) {
   const at::Tensor nan =
       at::where(at::isnan(own), own, at::where(at::isnan(arrived), arrived, value)).contiguous();
@@ -114,9 +114,8 @@ at::Tensor value_of(const Node& node, const TermOf& term) {
 std::vector<size_t> firsts(const ReductionOrder& order) {
   std::vector<size_t> found, distinct;
   for (size_t i = 0; i < order.slices.size(); ++i) {
-    const auto same = std::find_if(distinct.begin(), distinct.end(), [&](size_t k) {
-      return order.slices[k].root == order.slices[i].root;
-    });
+    const auto same = std::find_if(distinct.begin(), distinct.end(),
+                                   [&](size_t k) { return order.slices[k].root == order.slices[i].root; });
     found.push_back(same == distinct.end() ? i : *same);
     if (same == distinct.end()) distinct.push_back(i);
   }

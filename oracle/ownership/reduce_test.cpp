@@ -176,7 +176,9 @@ TEST(Reduce, ARingMakesItsNaNsQuiet) {
                            0x7ff8000000000003, 0x7ff8000000000001},
                        Row{at::kHalf, at::kShort, -0x1fe, 0x7e01, 0x3c00, -0x200, 0x7e00},
                        Row{at::kBFloat16, at::kShort, -0x3e, 0x7fc1, 0x3f80, 0x7fc0, 0x7fc0}}) {
-    const auto of = [&](int64_t bits) { return at::full({20}, bits, at::TensorOptions(r.bits)).view(r.dtype); };
+    const auto of = [&](int64_t bits) {
+      return at::full({20}, bits, at::TensorOptions(r.bits)).view(r.dtype);
+    };
     for (const std::string op : {"sum", "product"}) {
       const auto order = op + ":" + dtype_name(r.dtype) + "(ring 0 1)";
       EXPECT_TRUE(compare(of(r.wanted), reduced(order, {of(r.arrived), of(r.own)})).equal()) << order;

@@ -240,8 +240,7 @@ bool same_numbers(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
 bool must_be_equal(const oracle::Case& c, const std::vector<at::Tensor>& plain,
                    const std::vector<at::Tensor>& finals, Allowed allowed) {
   if (allowed == Allowed::kEqual) return true;
-  return c.integer_lane &&
-         !((c.numerics == Lane::kFast || is_by_library(c)) && same_numbers(plain, finals));
+  return c.integer_lane && !((c.numerics == Lane::kFast || is_by_library(c)) && same_numbers(plain, finals));
 }
 
 // Whether a rounding may make such a difference.

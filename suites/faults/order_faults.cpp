@@ -55,8 +55,8 @@ std::vector<Fault> order_faults() {
   return {
       {85, "ring-called-rank-order", "K1", "what Gloo's ring reduces is declared in rank order",
        "redistribute", 300, 1, three_ranks_pending, with_library_order(called_rank_order)},
-      {86, "ring-upwards", "K1", "the ring is declared to go up the ranks, and goes down", "redistribute", 300,
-       1, three_ranks_pending, with_library_order(up_the_ring)},
+      {86, "ring-upwards", "K1", "the ring is declared to go up the ranks, and goes down", "redistribute",
+       300, 1, three_ranks_pending, with_library_order(up_the_ring)},
       {87, "chunk-early", "K1", "each chunk of the ring is declared to begin one element early",
        "redistribute", 500, 1, three_ranks_pending, with_library_order(chunk_early)},
   };

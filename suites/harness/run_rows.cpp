@@ -143,8 +143,8 @@ RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   const auto request = Json::parse(run.plan).at("request");
   each_asked(now, [&](const char* name, auto& value) { request.at(name).get_to(value); });
   now.seed = run.seed;
-  LOCKSTEP_CHECK(run.numerics == numerics_of(now), "[run] --resume: run ", run.id, " was made with --numerics ",
-                 run.numerics, "; pass the same");
+  LOCKSTEP_CHECK(run.numerics == numerics_of(now), "[run] --resume: run ", run.id,
+                 " was made with --numerics ", run.numerics, "; pass the same");
   return now;
 }
 
