@@ -19,6 +19,7 @@
 #include "engine/values/shell.h"
 #include "suites/engines/make_engine.h"
 #include "suites/harness/run.h"
+#include "suites/harness/run_rows.h"
 #include "suites/harness/tell.h"
 
 namespace lockstep::program {
@@ -304,7 +305,7 @@ int run(const RunFlags& asked) {
     std::printf(
         "seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),
         plan.cases == suites::kEndless ? "as many cases as fit" : concat(plan.cases, " cases").c_str(),
-        plan.chosen.size(), o.jobs, flags.numerics.c_str());
+        plan.chosen.size(), o.jobs, suites::numerics_of(o).c_str());
     std::fflush(stdout);
   };
   listener.progress = [&](int64_t done, int64_t planned, double seconds) {
