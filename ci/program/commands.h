@@ -78,6 +78,10 @@ std::optional<int> take_part(const std::string& world, int64_t ranks);
 // Throws Error unless these suites of this engine can be judged in this World.
 void check_world(const std::string& command, const std::string& world, int64_t ranks,
                  const std::string& engine, const std::string& fault, const std::vector<std::string>& suites);
+// --reduce of both: whether the library reduces across ranks, and what it does not go with.
+bool parse_reduce(const std::string& command, const std::string& text);
+void check_library(const std::string& command, const std::string& world, const std::string& engine,
+                   const std::vector<std::string>& suites);
 inline constexpr const char* kNotAvailable = " is not available in this version";
 
 }  // namespace lockstep::program

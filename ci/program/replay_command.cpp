@@ -17,6 +17,7 @@
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/values.h"
 #include "oracle/random/random_simulation.h"
+#include "suites/core/by_library.h"
 #include "suites/core/hash_log.h"
 #include "suites/core/judge.h"
 #include "suites/core/most_ranks.h"
@@ -34,7 +35,7 @@ namespace lockstep::program {
 namespace {
 
 struct Flags {
-  std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes,
+  std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes, reduce,
                              world = "local", chaos;
   int64_t ranks = 0;
   bool json = false, alone = false;
@@ -170,6 +171,9 @@ oracle::Case case_of(const Flags& flags) {
   LOCKSTEP_CHECK(flags.chaos.empty() || flags.world == "gloo",
                  "[replay] --chaos happens to processes of --world gloo; add it");
   if (!flags.chaos.empty()) suites::parse_chaos(flags.chaos);
+  if (!flags.reduce.empty()) c.options.erase("reduce");
+  if (!flags.reduce.empty() && parse_reduce("replay", flags.reduce)) suites::make_by_library(c);
+  if (suites::is_by_library(c)) check_library("replay", flags.world, flags.engine, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
                  flags.engine, "; leave --engine or --fault out");
@@ -246,6 +250,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   replay_app.add_option("--log-hashes", flags.log_hashes,
                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");
+  replay_app.add_option("--reduce", flags.reduce,
+                        "rank-order, or library: as Gloo reduces (default: what the token says)");
   replay_app.add_flag("--json", flags.json, "Print JSON");
   replay_app.add_flag("--alone", flags.alone, "Only judge, in this process: it ends with 0 if it lives")
       ->group("");

@@ -21,6 +21,7 @@
 #include "suites/engines/make_engine.h"
 #include "suites/faults/chaos.h"
 #include "suites/harness/run.h"
+#include "suites/harness/run_rows.h"
 #include "suites/harness/tell.h"
 
 namespace lockstep::program {
@@ -32,7 +33,7 @@ using Json = nlohmann::json;
 
 struct RunFlags {
   RunOptions options;
-  std::string shard, numerics = "exact", report = "lockstep-report.html", baseline;
+  std::string shard, numerics = "exact", reduce = "rank-order", report = "lockstep-report.html", baseline;
   std::vector<std::string> required;
   bool json = false;
   bool each_fault = false;  // the suite `faults` was asked for by its name
@@ -41,6 +42,7 @@ struct RunFlags {
     LOCKSTEP_CHECK(options.chaos.empty() || options.world == "gloo",
                    "[run] --chaos happens to processes of --world gloo; add it");
     if (!options.chaos.empty()) suites::parse_chaos(options.chaos);
+    if (options.library) check_library("run", options.world, options.engine, options.suites);
     return parse_lane(numerics);
   }
 };
@@ -295,6 +297,7 @@ void conclude(RunSummary& summary, const RunFlags& flags) {
 int run(const RunFlags& asked) {
   auto flags = asked;
   auto& options = flags.options;
+  options.library = parse_reduce("run", flags.reduce);
   options.lane = flags.lane();
   parse_shard(flags.shard, options);
   if (const auto code = take_part(options.world, options.ranks)) return *code;
@@ -313,7 +316,7 @@ int run(const RunFlags& asked) {
     std::printf(
         "seed %lu\nrun %s: %s, %zu suites, %d jobs, lane %s\n", o.seed, id.c_str(),
         plan.cases == suites::kEndless ? "as many cases as fit" : concat(plan.cases, " cases").c_str(),
-        plan.chosen.size(), o.jobs, flags.numerics.c_str());
+        plan.chosen.size(), o.jobs, suites::numerics_of(o).c_str());
     std::fflush(stdout);
   };
   listener.progress = [&](int64_t done, int64_t planned, double seconds) {
@@ -358,6 +361,23 @@ void add_world(CLI::App& app, std::string& world, int64_t& ranks) {
       ->check(CLI::Range(1, 64));
 }
 
+namespace {
+// The suites whose cases are Programs that the engine under test runs; the others build engines of their own,
+// or are about one thread.
+void check_judged(const std::string& command, const std::string& option,
+                  const std::vector<std::string>& suites) {
+  const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",   "random",
+                                        "program", "edges",        "cache", "metamorphic"};
+  LOCKSTEP_CHECK(!suites.empty(), "[", command, "] ", option,
+                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache and "
+                 "metamorphic");
+  for (const auto& suite : suites)
+    LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
+                   "] the suite ", suite, " runs in the local world and in rank order only; leave out ",
+                   option.substr(0, option.find(' ')));
+}
+}  // namespace
+
 void check_world(const std::string& command, const std::string& world, int64_t ranks) {
   const auto worlds = suites::worlds();
   if (world == "nccl") throw NotBuilt(concat("[", command, "] --world nccl", kNotAvailable, "; use gloo"));
@@ -377,15 +397,21 @@ void check_world(const std::string& command, const std::string& world, int64_t r
                  " is of Lockstep's own engine, not of ", engine, "; leave out --world or --engine");
   LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
                  " is planted in the local world; leave out --world");
-  // The others build engines of their own, or are about one thread.
-  const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",   "random",
-                                        "program", "edges",        "cache", "metamorphic"};
-  LOCKSTEP_CHECK(!suites.empty(), "[", command, "] --world ", world,
-                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache and "
-                 "metamorphic");
-  for (const auto& suite : suites)
-    LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
-                   "] the suite ", suite, " runs in the local world only; leave out --world");
+  check_judged(command, concat("--world ", world), suites);
+}
+
+bool parse_reduce(const std::string& command, const std::string& text) {
+  LOCKSTEP_CHECK(text == "rank-order" || text == "library", "[", command, "] --reduce ", text,
+                 ": write rank-order or library");
+  return text == "library";
+}
+
+void check_library(const std::string& command, const std::string& world, const std::string& engine,
+                   const std::vector<std::string>& suites) {
+  LOCKSTEP_CHECK(world == "local" && engine == "lockstep", "[", command,
+                 "] --reduce library is of Lockstep's own engine in the local world; leave out --world and "
+                 "--engine");
+  check_judged(command, "--reduce library", suites);
 }
 
 void add_run(CLI::App& app, Chosen& chosen) {
@@ -411,6 +437,8 @@ void add_run(CLI::App& app, Chosen& chosen) {
       "--chaos", o.chaos,
       "What happens to a process of --world gloo in each case: kill,rank=1,exchange=3,when=wait; "
       "for ci/chaos");
+  run_app.add_option("--reduce", flags.reduce,
+                     "rank-order (default): fold in rank order; library: as Gloo reduces, in its order");
   run_app.add_option("--db", o.db, "Database (default lockstep.db)");
   run_app.add_option("--report", flags.report, "Report (default lockstep-report.html); empty for none");
   run_app.add_option(

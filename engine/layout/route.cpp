@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/layout/held.h"
+#include "engine/layout/library_order.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -210,7 +211,8 @@ int64_t Route::bytes() const {
   return total;
 }
 
-ReductionOrder Route::order() const {
+ReductionOrder Route::order(bool by_library) const {
+  if (by_library && reduced_by_library(*from)) return order_by_library(*this);
   std::vector<int64_t> mesh_dims;
   for (const auto& s : steps)
     if (s.kind == StepKind::kAllReduce || s.kind == StepKind::kReduceScatter) mesh_dims.push_back(s.mesh_dim);

@@ -34,7 +34,8 @@ struct Route {
   std::vector<Step> steps;
 
   int64_t bytes() const;
-  ReductionOrder order() const;
+  // In which its steps reduce: folds in rank order, or the library's own order where that has one.
+  ReductionOrder order(bool by_library = false) const;
 };
 
 // @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if

@@ -6,10 +6,12 @@
 
 #include <limits>
 
+#include "engine/layout/library_order.h"
 #include "engine/move/gathering.h"
 #include "engine/values/as_size.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
+#include "engine/world/library.h"
 #include "engine/world/share.h"
 
 namespace lockstep {
@@ -71,13 +73,61 @@ PerRank<Buffers> cut(const Locals& locals, int64_t dim, const Step& step) {
   return pieces;
 }
 
+// Who reduces instead of a fold in rank order; null: nobody.
+Library* library_of(const Step& step, const Comm& comm) {
+  return reduced_by_library(*step.from) ? comm.world->library() : nullptr;
+}
+
+// A library's average is its sum, divided; here so that the bits of a NaN do not depend on where it stands,
+// as with libtorch's division they do in a bfloat16.
+void divide(Locals& sums, const Step& step) {
+  if (reduction(step) != ReduceOp::kAvg) return;
+  const auto n = static_cast<double>(step.from->mesh().size(step.mesh_dim));
+  for (auto& sum : sums) sum = at::where(sum.ne(sum), sum, sum.div(n));
+}
+
+ReduceOp without_division(ReduceOp op) {
+  return op == ReduceOp::kAvg ? ReduceOp::kSum : op;
+}
+
 Locals reduced(const Step& step, const Locals& locals, const Comm& comm) {
   Locals result(locals.size());
+  if (auto* library = library_of(step, comm)) {
+    for (size_t i = 0; i < locals.size(); ++i) result[i] = locals[i].clone(at::MemoryFormat::Contiguous);
+    library->all_reduce(groups_of(step, comm), without_division(reduction(step)), result);
+    divide(result, step);
+    return conformed(std::move(result), *step.to);
+  }
   all_reduce(*comm.world, groups_of(step, comm), reduction(step), locals, result).wait();
   return conformed(std::move(result), *step.to);
 }
 
+// As a library's reduce-scatter has it: pieces of one size in one buffer, the last filled up with zeros.
+Locals scattered_by(Library& library, const Step& step, const Locals& locals, const Comm& comm) {
+  const int64_t dim = cut_by(step, *step.to), m = step.from->mesh().size(step.mesh_dim);
+  const auto terms = cut(locals, dim, step);
+  Locals sent, into, result;
+  for (size_t i = 0; i < locals.size(); ++i) {
+    const auto piece = padded_piece(locals[i].sizes().vec(), dim, m);
+    std::vector<int64_t> stacked{m};
+    stacked.insert(stacked.end(), piece.begin(), piece.end());
+    sent.push_back(at::zeros(stacked, locals[i].options()));
+    for (size_t r = 0; r < terms[i].size(); ++r) {
+      const auto& term = terms[i][r];
+      sent[i].select(0, static_cast<int64_t>(r)).narrow(dim, 0, term.size(dim)).copy_(term);
+    }
+    into.push_back(at::empty(piece, locals[i].options()));
+  }
+  const auto& groups = groups_of(step, comm);
+  library.reduce_scatter(groups, without_division(reduction(step)), sent, into);
+  divide(into, step);
+  for (size_t i = 0; i < locals.size(); ++i)
+    result.push_back(into[i].narrow(dim, 0, chunk(locals[i].size(dim), m, groups[i].place).length));
+  return conformed(std::move(result), *step.to);
+}
+
 Locals reduced_and_scattered(const Step& step, const Locals& locals, const Comm& comm) {
+  if (auto* library = library_of(step, comm)) return scattered_by(*library, step, locals, comm);
   Locals result(locals.size());
   const auto terms = cut(locals, cut_by(step, *step.to), step);
   reduce_scatter(*comm.world, groups_of(step, comm), reduction(step), terms, result).wait();

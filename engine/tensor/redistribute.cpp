@@ -9,6 +9,7 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
@@ -41,7 +42,7 @@ at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals
     entry.inputs = {record(from.spec(), from.locals())};
     entry.outputs = {record(to, locals)};
     entry.aliases = {-1};
-    entry.order = by.order();
+    entry.order = by.order(from.comm()->world->library() != nullptr);
     timeline->push_back(std::move(entry));
   }
   return make_dtensor(std::move(to), from.comm(), std::move(locals));

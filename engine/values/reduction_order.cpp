@@ -15,7 +15,7 @@ namespace {
 using Kind = ReductionOrder::Kind;
 using Node = ReductionOrder::Node;
 
-constexpr std::array<const char*, 4> kKinds = {"term", "fold", "tree", "exact"};
+constexpr std::array<const char*, 5> kKinds = {"term", "fold", "tree", "exact", "ring"};
 constexpr std::array kOps = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
 constexpr int kDeepest = 64;                       // no text is a way to the end of the stack
 constexpr int64_t kMostDivisor = (1LL << 31) - 1;  // and no divisor leaves what 64 bits divide by
@@ -191,7 +191,7 @@ class Parser {
     }
     expect("(");
     const auto kind = std::find(kKinds.begin() + 1, kKinds.end(), until(" )"));
-    if (kind == kKinds.end()) refuse("fold, tree or exact");
+    if (kind == kKinds.end()) refuse("fold, tree, exact or ring");
     result.kind = static_cast<Kind>(kind - kKinds.begin());
     while (skip(" ")) result.children.push_back(child(result, depth + 1));
     expect(")");

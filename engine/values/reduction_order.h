@@ -3,7 +3,7 @@
 //   over 0: sum:f32(fold 0 1 2 3)                     rank order along mesh dimension 0
 //   over 0.1: sum/4:f32(fold (fold 0 1) (fold 2 3))   along dimension 1, then 0; an average, divided once
 //   over 0: sum:f32(fold sum:bf16(tree 0 0.m1) sum:bf16(tree 1 1.m1))   two microbatches of each rank first
-//   over 0: [0:8]=sum:f32(fold 0 1); [8:]=sum:f32(fold 1 0)             a ring: slices start elsewhere
+//   over 0: [0:8]=sum:f32(ring 1 0); [8:]=sum:f32(ring 0 1)             slices start elsewhere
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -24,10 +24,12 @@ struct ReductionOrder {
     kTree,   // neighbours in pairs, (c0 + c1), (c2 + c3), …, the last of an odd number as it is; so on with
              // the results until one is left
     kExact,  // the sum itself, divided and rounded once
+    kRing,   // … c2 ∘ (c1 ∘ c0): what has come so far is the right operand of each hop, as Gloo reduces
   };
   // Children are cast to the node's dtype before and the result is of that dtype; an exact node takes them as
-  // they are. max is the left operand if that is NaN or greater, else the right one; min likewise. A result
-  // is divided once, if at all: an average is a sum with a divisor.
+  // they are. max is the left operand if that is NaN or greater, else the right one; min likewise. In a ring
+  // it is the right operand if that is greater, else the left one: a NaN on the right is lost. A result is
+  // divided once, if at all: an average is a sum with a divisor.
   struct Node {
     Kind kind = Kind::kTerm;
     int64_t rank = 0, microbatch = 0;  // of a term
@@ -63,7 +65,8 @@ void validate(const ReductionOrder& order, int64_t ranks, int64_t microbatches, 
 
 //   order = "none" | ["over " dims joined by . ": "] (tree | slice {"; " slice})
 //   slice = "[" begin ":" [end] "]=" tree
-//   tree  = [op ["/" divisor] ":" dtype] "(" fold|tree|exact {" " child} ")"   without a head: as its parent
+//   tree  = [op ["/" divisor] ":" dtype] "(" kind {" " child} ")"   without a head: as its parent
+//   kind  = fold | tree | exact | ring
 //   child = rank [".m" microbatch] | tree
 std::string to_string(const ReductionOrder& order);
 std::ostream& operator<<(std::ostream& out, const ReductionOrder& order);

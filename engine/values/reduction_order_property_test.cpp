@@ -23,7 +23,7 @@ Node any_node(int depth) {
     n.microbatch = *inRange<int64_t>(0, 3);
     return n;
   }
-  n.kind = static_cast<Kind>(*inRange(1, 4));
+  n.kind = static_cast<Kind>(*inRange(1, 5));
   n.op = *rc::gen::element(ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct);
   n.dtype = *rc::gen::element(c10::ScalarType::Float, c10::ScalarType::BFloat16, c10::ScalarType::Long);
   n.divisor = *rc::gen::element<int64_t>(1, 1, 3, 4096);
@@ -52,7 +52,7 @@ TEST(ReductionOrderText, WhatIsPrintedReadsBack) {
 
 // Catches: a text that is changed in reading, or ends the process.
 TEST(ReductionOrderText, WhatReadsPrintsTheSameAgain) {
-  const std::string letters = "over sumfoldtreexac0123.:m/(); []=";
+  const std::string letters = "over sumfoldtreexacing0123.:m/(); []=";
   EXPECT_TRUE(rc::check("edited texts", [&] {
     auto text = to_string(any_order());
     const auto at = *inRange<size_t>(0, text.size() + 1), length = *inRange<size_t>(0, 3);

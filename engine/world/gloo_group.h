@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GlooGroup: processes that send each other bytes, over libtorch's ProcessGroupGloo. The one file that knows
-// c10d.
+// GlooGroup: processes that send each other bytes, over libtorch's ProcessGroupGloo. This file and gloo_gang
+// alone know c10d.
 #pragma once
 #include <ATen/core/Tensor.h>
 

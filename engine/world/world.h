@@ -63,6 +63,8 @@ class [[nodiscard]] Work {
   std::function<void()> finish_;
 };
 
+class Library;
+
 class World {
  public:
   World(std::string name, int64_t size, std::vector<int64_t> hosted, c10::Device device = c10::kCPU)
@@ -82,6 +84,8 @@ class World {
   // @post after wait(), every parcel received has the bits of the one sent. A group has met then, even where
   // none is sent: an exchange of nothing is a barrier.
   virtual Work exchange(Exchange asked) = 0;
+  // Reduces across ranks instead, in an order of its own, what it can; null: everything is folded.
+  virtual Library* library() { return nullptr; }
 
  private:
   std::string name_;

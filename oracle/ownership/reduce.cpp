@@ -49,6 +49,40 @@ at::Tensor folded(const Tensors& values, ReduceOp op) {
   return value;
 }
 
+// A NaN after a hop of a ring: the first that is one of own, arrived and value, made quiet; of a half only
+// its sign is left, and of a bfloat16 nothing.
+at::Tensor nan_after_hop(const at::Tensor& own, const at::Tensor& arrived, const at::Tensor& value) {
+  const at::Tensor nan =
+      at::where(at::isnan(own), own, at::where(at::isnan(arrived), arrived, value)).contiguous();
+  switch (value.scalar_type()) {
+    case at::kFloat:
+      return at::bitwise_or(nan.view(at::kInt), 0x00400000).view(at::kFloat);
+    case at::kDouble:
+      return at::bitwise_or(nan.view(at::kLong), 0x0008000000000000).view(at::kDouble);
+    case at::kHalf:
+      return at::bitwise_or(at::bitwise_and(nan.view(at::kShort), -0x8000), 0x7e00).view(at::kHalf);
+    case at::kBFloat16:
+      return at::full_like(nan.view(at::kShort), 0x7fc0).view(at::kBFloat16);
+    default:
+      return value;
+  }
+}
+
+// One hop: what the rank has and what has come to it, as std::max(own, arrived) chooses.
+at::Tensor hop(const at::Tensor& own, const at::Tensor& arrived, ReduceOp op) {
+  if (op == ReduceOp::kMax) return at::where(at::lt(own, arrived), arrived, own);
+  if (op == ReduceOp::kMin) return at::where(at::lt(arrived, own), arrived, own);
+  const at::Tensor value = op == ReduceOp::kProduct ? at::mul(own, arrived) : at::add(own, arrived);
+  const at::Tensor lost = at::isnan(value);
+  return lost.any().item<bool>() ? at::where(lost, nan_after_hop(own, arrived, value), value) : value;
+}
+
+at::Tensor around(const Tensors& values, ReduceOp op) {
+  at::Tensor value = values.at(0);
+  for (size_t i = 1; i < values.size(); ++i) value = hop(values[i], value, op);
+  return value;
+}
+
 at::Tensor paired(Tensors values, ReduceOp op) {
   while (values.size() > 1) {
     Tensors next;
@@ -70,8 +104,22 @@ at::Tensor value_of(const Node& node, const TermOf& term) {
   for (const Node& child : node.children) values.push_back(value_of(child, term));
   if (node.kind == Kind::kExact) return exact_sum(values, node.divisor, node.dtype);
   for (at::Tensor& v : values) v = v.to(node.dtype);
-  return divided(node.kind == Kind::kTree ? paired(std::move(values), node.op) : folded(values, node.op),
-                 node.divisor);
+  const at::Tensor value = node.kind == Kind::kTree   ? paired(std::move(values), node.op)
+                           : node.kind == Kind::kRing ? around(values, node.op)
+                                                      : folded(values, node.op);
+  return divided(value, node.divisor);
+}
+
+// For each slice the first one that has its tree: there may be thousands of slices, of few trees.
+std::vector<size_t> firsts(const ReductionOrder& order) {
+  std::vector<size_t> found, distinct;
+  for (size_t i = 0; i < order.slices.size(); ++i) {
+    const auto same = std::find_if(distinct.begin(), distinct.end(),
+                                   [&](size_t k) { return order.slices[k].root == order.slices[i].root; });
+    found.push_back(same == distinct.end() ? i : *same);
+    if (same == distinct.end()) distinct.push_back(i);
+  }
+  return found;
 }
 
 }  // namespace
@@ -98,19 +146,26 @@ at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>
 
 at::Tensor slice_numbers(const ReductionOrder& order, at::IntArrayRef shape) {
   if (order.slices.size() <= 1) return {};
-  const at::Tensor numbers = at::zeros(shape, at::kLong), flat = numbers.view(-1);
-  for (size_t i = 1; i < order.slices.size(); ++i)
-    flat.narrow(0, order.slices[i].begin, flat.numel() - order.slices[i].begin)
-        .fill_(static_cast<int64_t>(i));
-  return numbers;
+  const auto first = firsts(order);
+  std::vector<int64_t> numbers(as_size(c10::multiply_integers(shape)));
+  for (size_t i = 0; i < first.size(); ++i) {
+    const bool last = i + 1 == first.size();
+    std::fill(numbers.begin() + order.slices[i].begin,
+              last ? numbers.end() : numbers.begin() + order.slices[i + 1].begin,
+              static_cast<int64_t>(first[i]));
+  }
+  return at::tensor(numbers, at::kLong).view(shape);
 }
 
 at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Tensor& slice_of,
                   c10::ScalarType dtype) {
   at::Tensor value = value_of(order.slices.at(0).root, term).to(dtype);
-  for (size_t i = 1; i < order.slices.size(); ++i)
+  const auto first = firsts(order);
+  for (size_t i = 1; i < first.size(); ++i) {
+    if (first[i] != i) continue;
     value = at::where(at::eq(slice_of, static_cast<int64_t>(i)),
                       value_of(order.slices[i].root, term).to(dtype), value);
+  }
   return value;
 }
 

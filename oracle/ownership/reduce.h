@@ -21,8 +21,9 @@ at::Tensor fold_terms(std::vector<at::Tensor> terms, const std::vector<ReduceOp>
 
 // The term of a rank of the group and a microbatch.
 using TermOf = std::function<at::Tensor(int64_t rank, int64_t microbatch)>;
-// Each element by the tree of its slice, cast to `dtype`. @param slice_of the slice's number of each element,
-// as slice_numbers has it, or the part of that which stands where the terms' elements stand.
+// Each element by the tree of its slice, cast to `dtype`. @param slice_of for each element the number of the
+// first slice with its tree, as slice_numbers has it, or the part of that which stands where the terms'
+// elements stand.
 // @pre the order is valid.
 at::Tensor reduce(const ReductionOrder& order, const TermOf& term, const at::Tensor& slice_of,
                   c10::ScalarType dtype);

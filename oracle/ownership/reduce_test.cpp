@@ -141,6 +141,69 @@ TEST(Reduce, SlicesHaveTheirOwnTrees) {
   EXPECT_TRUE(compare(whole.view({5, 10}), reduced(ring, grids)).equal());
 }
 
+// Would catch: a ring that folds upwards or takes what arrived for the left operand, of max and min too: a
+// NaN that arrives is lost, of zeros the rank's own stays.
+TEST(Reduce, ARingTakesWhatArrivedOnTheRight) {
+  at::manual_seed(6);
+  for (const auto dtype : kDtypes) {
+    const auto t = random_terms(4, dtype);
+    const auto type = dtype_name(dtype);
+    EXPECT_TRUE(compare(t[0] + (t[1] + (t[2] + t[3])), reduced("sum:" + type + "(ring 3 2 1 0)", t)).equal());
+    EXPECT_TRUE(
+        compare((t[0] + (t[1] + (t[2] + t[3]))) / 4, reduced("sum/4:" + type + "(ring 3 2 1 0)", t)).equal());
+    const auto number = at::full({3}, 1, at::TensorOptions(dtype)), nan = number * NAN, zero = number * 0;
+    for (const std::string op : {"max", "min"}) {
+      const auto of = [&](const at::Tensor& arrived, const at::Tensor& own) {
+        return reduced(op + ":" + type + "(ring 0 1)", {arrived, own});
+      };
+      EXPECT_TRUE(compare(number, of(nan, number)).equal()) << op << type;
+      EXPECT_TRUE(compare(nan, of(number, nan)).equal()) << op << type;
+      EXPECT_TRUE(compare(zero, of(-zero, zero)).equal()) << op << type;
+      EXPECT_TRUE(compare(-zero, of(zero, -zero)).equal()) << op << type;
+    }
+  }
+}
+
+// What Gloo's sums and products leave of NaNs: quiet, the rank's own before what arrived; a half keeps the
+// sign alone and a bfloat16 nothing. Would catch: a payload that survives, or of the other operand.
+TEST(Reduce, ARingMakesItsNaNsQuiet) {
+  struct Row {
+    c10::ScalarType dtype, bits;
+    int64_t own, arrived, number, wanted, wanted_of_arrived;
+  };
+  for (const Row& r : {Row{at::kFloat, at::kInt, 0x7f800003, 0x7fc00001, 0x3f800000, 0x7fc00003, 0x7fc00001},
+                       Row{at::kDouble, at::kLong, 0x7ff0000000000003, 0x7ff8000000000001, 0x3ff0000000000000,
+                           0x7ff8000000000003, 0x7ff8000000000001},
+                       Row{at::kHalf, at::kShort, -0x1fe, 0x7e01, 0x3c00, -0x200, 0x7e00},
+                       Row{at::kBFloat16, at::kShort, -0x3e, 0x7fc1, 0x3f80, 0x7fc0, 0x7fc0}}) {
+    const auto of = [&](int64_t bits) {
+      return at::full({20}, bits, at::TensorOptions(r.bits)).view(r.dtype);
+    };
+    for (const std::string op : {"sum", "product"}) {
+      const auto order = op + ":" + dtype_name(r.dtype) + "(ring 0 1)";
+      EXPECT_TRUE(compare(of(r.wanted), reduced(order, {of(r.arrived), of(r.own)})).equal()) << order;
+      EXPECT_TRUE(compare(of(r.wanted), reduced(order, {of(r.number), of(r.own)})).equal()) << order;
+      EXPECT_TRUE(compare(of(r.wanted_of_arrived), reduced(order, {of(r.arrived), of(r.number)})).equal())
+          << order;
+    }
+  }
+}
+
+// Would catch: slices of one tree, apart, that are taken for each other's neighbours.
+TEST(Reduce, SlicesApartShareATree) {
+  at::manual_seed(7);
+  const auto t = random_terms(3, at::kFloat);
+  const auto order = parse_reduction_order(
+      "over 0: [0:10]=sum:f32(ring 2 1 0); [10:20]=sum:f32(ring 0 2 1); [20:30]=sum:f32(ring 2 1 0); "
+      "[30:]=sum:f32(ring 1 0 2)");
+  const auto numbers = slice_numbers(order, {50});
+  EXPECT_EQ(numbers[25].item<int64_t>(), 0);
+  EXPECT_EQ(numbers[35].item<int64_t>(), 3);
+  const auto a = t[0] + (t[1] + t[2]), b = t[1] + (t[2] + t[0]), c = t[2] + (t[0] + t[1]);
+  const auto wanted = at::cat({a.slice(0, 0, 10), b.slice(0, 10, 20), a.slice(0, 20, 30), c.slice(0, 30)});
+  EXPECT_TRUE(compare(wanted, reduced(to_string(order), t)).equal());
+}
+
 // Gradients of two microbatches on each of three ranks. Would catch: microbatches taken for ranks, a nested
 // order taken for a plain one, a hop's dtype that is not the accumulator's.
 TEST(Reduce, AccumulationIsATreeOverRanksAndMicrobatches) {

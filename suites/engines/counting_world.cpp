@@ -32,6 +32,7 @@ class CountingWorld : public World {
     }
     return world_->exchange(std::move(asked));
   }
+  Library* library() override { return world_->library(); }
 
  private:
   WorldPtr world_;

@@ -8,8 +8,10 @@
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
+#include "engine/world/library.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/values.h"
+#include "suites/core/by_library.h"
 
 namespace lockstep::suites {
 namespace {
@@ -156,6 +158,7 @@ const EngineProfile& own_profile() {
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                                     bool want_timeline) {
   auto world = local_world(c.mesh.size());
+  if (is_by_library(c)) world = reducing_by_gloo(std::move(world));
   Traffic traffic;
   return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline, traffic,
                 spoil_);

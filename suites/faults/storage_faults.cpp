@@ -36,9 +36,9 @@ bool writes_after_a_move(const oracle::Case& c) {
 
 std::vector<Fault> storage_faults() {
   return {
-      {85, "storage-shared-for-good", "K4", "replicas share storage after one of them is written", "program",
+      {96, "storage-shared-for-good", "K4", "replicas share storage after one of them is written", "program",
        3000, 3, writes_after_a_move, with_moved(shared_for_good)},
-      {86, "rank-goes-its-own-way", "K14", "one rank computes otherwise what it shares with others",
+      {97, "rank-goes-its-own-way", "K14", "one rank computes otherwise what it shares with others",
        "redistribute", 300, 1, many_ranks, with_moved(own_way)},
   };
 }

@@ -38,6 +38,7 @@ std::vector<Fault> operator_faults();  // what a random op makes of its draw, he
 std::vector<Fault> program_faults();   // another program is run
 std::vector<Fault> result_faults();    // results are spoilt
 std::vector<Fault> storage_faults();   // what ranks share
+std::vector<Fault> order_faults();     // declared orders
 std::vector<Fault> training_faults();  // the model and its update
 std::vector<Fault> process_faults();
 

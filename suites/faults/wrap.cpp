@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "engine/world/world.h"
 #include "oracle/program/statements.h"
+#include "suites/core/by_library.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/rewrite.h"
 
@@ -104,6 +105,7 @@ class FaultyWorld : public World {
       arrivals->deliver();
     });
   }
+  Library* library() override { return world_->library(); }
 
  private:
   WorldPtr world_;
@@ -276,6 +278,17 @@ Plant with_result(void (*spoil)(const oracle::Case& c, EngineResult& result)) {
   return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     auto result = engine.run(c, timeline);
     spoil(c, result);
+    return result;
+  });
+}
+
+Plant with_library_order(void (*spoil)(ReductionOrder& order)) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+    if (c.integer_lane) return engine.run(c, timeline);
+    auto by_library = c;
+    make_by_library(by_library);
+    auto result = engine.run(by_library, timeline);
+    for (auto& entry : result.timeline) spoil(entry.order);
     return result;
   });
 }

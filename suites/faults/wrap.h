@@ -75,6 +75,10 @@ Plant with_refused_moved(Refusal why);
 // The results are spoilt after the run.
 Plant with_result(void (*spoil)(const oracle::Case& c, EngineResult& result));
 
+// Gloo reduces, and the orders that are declared are spoilt after the run; in the integer lane nothing
+// changes.
+Plant with_library_order(void (*spoil)(ReductionOrder& order));
+
 // A run whose key is that of this engine's last answer of its own, and which differs only in what the key
 // leaves out, is given that answer again.
 Plant with_stale_cache(std::string (*key)(const oracle::Case& c));

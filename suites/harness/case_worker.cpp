@@ -7,6 +7,7 @@
 #include "engine/values/exit_code.h"
 #include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
+#include "suites/core/by_library.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
@@ -18,6 +19,7 @@ namespace lockstep::suites {
 namespace {
 
 constexpr int kShrinksPerBucket = 2;
+constexpr int64_t kLargeEach = 40;  // of so many redistributions that the library reduces, one is large
 static_assert(dashboard::Recorder::kBatchCases <= kMostUnsaved);
 
 // Every store error ends the run with its code; the rest is the pool's to report.
@@ -85,6 +87,11 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
   auto c =
       k != nullptr ? oracle::parse_token(k->token) : planned.suite->generate(options_.seed, planned.index);
   c.numerics = options_.lane;  // a kept case of another lane is judged in that of this run
+  if (options_.library && planned.suite->check == nullptr) make_by_library(c);
+  if (options_.library && c.suite == "redistribute" && planned.index % kLargeEach == kLargeEach - 1)
+    c = enlarged(std::move(c));
+  // Gloo reduces where one process hosts all ranks; elsewhere a kept case of its order is judged without.
+  if (options_.world != "local" || options_.engine != "lockstep") c.options.erase("reduce");
   return c;
 }
 

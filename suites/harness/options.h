@@ -21,6 +21,7 @@ struct RunOptions {
   int jobs = 0;        // 0: one for each processor
   int64_t shard = 0, shards = 1;
   Lane lane = Lane::kExact;
+  bool library = false;  // ranks reduce by the library's own collectives
   std::string db = "lockstep.db";
   std::map<std::string, int64_t> required;  // labels, ops and pairs, besides the default plan's
   std::string fault;                        // plants this fault in the engine

@@ -74,7 +74,7 @@ Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<das
   Prepared p;
   p.run.command = options.command;
   p.run.seed = options.seed;
-  p.run.numerics = options.lane == Lane::kExact ? "exact" : "fast";
+  p.run.numerics = numerics_of(options);
   p.run.plan = plan_json(options, plan);
   describe_environment(p.run);
   p.run.engine = plan.engine.name;

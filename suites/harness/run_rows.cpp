@@ -135,11 +135,15 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
   return run;
 }
 
+std::string numerics_of(const RunOptions& o) {
+  return concat(o.lane == Lane::kExact ? "exact" : "fast", o.library ? " --reduce library" : "");
+}
+
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
   const auto request = Json::parse(run.plan).at("request");
   each_asked(now, [&](const char* name, auto& value) { request.at(name).get_to(value); });
   now.seed = run.seed;
-  LOCKSTEP_CHECK((run.numerics == "exact") == (now.lane == Lane::kExact), "[run] --resume: run ", run.id,
+  LOCKSTEP_CHECK(run.numerics == numerics_of(now), "[run] --resume: run ", run.id,
                  " was made with --numerics ", run.numerics, "; pass the same");
   return now;
 }

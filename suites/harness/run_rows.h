@@ -21,6 +21,8 @@ std::string unmeasured(const std::string& suite, const std::string& reason);
 
 // The newest run of this database that did not finish. Throws Error if there is none.
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);
+// The lane as the store has it, with what else decides bits: "exact", "fast --reduce library".
+std::string numerics_of(const RunOptions& options);
 // `now` with all that decides the sequence (suites, seed, cases, time, shard, fault) taken from the run.
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run);
 

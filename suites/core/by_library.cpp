@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/core/by_library.h"
+
+#include <c10/core/ScalarTypeToTypeMeta.h>
+#include <c10/util/accumulate.h>
+
+namespace lockstep::suites {
+namespace {
+
+constexpr const char *kOption = "reduce", *kLibrary = "library";
+constexpr int64_t kLarge = 1 << 20;
+
+}  // namespace
+
+bool is_by_library(const oracle::Case& c) {
+  const auto found = c.options.find(kOption);
+  return found != c.options.end() && found->second == kLibrary;
+}
+
+void make_by_library(oracle::Case& c) {
+  c.options[kOption] = kLibrary;
+}
+
+// The last dimension grows by a whole factor, so that blocks and units still divide it.
+oracle::Case enlarged(oracle::Case c) {
+  for (auto& input : c.program.inputs) {
+    const auto size = static_cast<int64_t>(c10::elementSize(input.dtype));
+    const int64_t bytes = c10::multiply_integers(input.shape) * size;
+    if (input.shape.empty() || bytes == 0 || !input.values.bits.empty()) continue;
+    input.shape.back() *= kLarge / bytes + 1;
+  }
+  return c;
+}
+
+}  // namespace lockstep::suites
