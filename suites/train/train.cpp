@@ -2,6 +2,7 @@
 #include "suites/train/train.h"
 
 #include <ATen/ATen.h>
+#include <malloc.h>
 
 #include <array>
 #include <bit>
@@ -57,6 +58,15 @@ void observed(const TrainObserver& observer, int64_t step, const std::function<v
     work();
   }
   observer.on_timeline(step, timeline);
+}
+
+// What hundreds of ranks compute alike and drop at once would leave a hole in the heap for each rank, between
+// the small things that stay. Large blocks are then the system's, which costs a fault for each of their
+// pages.
+void keep_heap_whole(int64_t ranks) {
+  constexpr int64_t kMany = 128;
+  constexpr int kLarge = 128 << 10;  // bytes
+  if (ranks >= kMany) mallopt(M_MMAP_THRESHOLD, kLarge);
 }
 
 void check_sizes(const TrainOptions& o) {
@@ -140,6 +150,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
   check_options(options);
   LOCKSTEP_CHECK(text.size() >= static_cast<size_t>(options.sequence), "[train] the text has ", text.size(),
                  " bytes; one example needs ", options.sequence);
+  if (options.mesh) keep_heap_whole(options.mesh->size());
   if (!decided(options.world, observer.begins())) return {};
   PeakMemory memory;
   Trainer trainer(options);
