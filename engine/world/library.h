@@ -12,8 +12,7 @@ class Library {
   virtual ~Library() = default;
   // For each hosted rank a contiguous tensor, of one form within its group, which becomes the reduction.
   virtual void all_reduce(const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& tensors) = 0;
-  // For each hosted rank a contiguous buffer of as many pieces as its group has ranks, and where its own
-  // goes.
+  // For each hosted rank a contiguous buffer of a piece for each rank of its group, and where its own goes.
   virtual void reduce_scatter(const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& sent,
                               const PerRank<at::Tensor>& into) = 0;
 };

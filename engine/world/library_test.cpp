@@ -85,8 +85,8 @@ TEST(Library, GlooReducesDownTheRing) {
 // Catches: segments that are counted in elements, or not at all.
 TEST(Library, LargeBuffersHaveMoreSegments) {
   at::manual_seed(2);
-  for (const int64_t ranks : {3, 4, 5})
-    for (const int64_t n : {(1 << 18) + 1, 3 * (1 << 20) / 4 + 7, 2500000})
+  for (const int64_t ranks : {3, 4})
+    for (const int64_t n : {(1 << 18) + 1, 2500000})
       for (const auto dtype : {at::kFloat, at::kBFloat16}) expect_rings(ranks, n, dtype, ReduceOp::kSum);
 }
 

@@ -20,7 +20,10 @@ struct Rendition {
   std::vector<ReduceOp> ops;
   std::vector<int64_t> sizes;       // of the partial mesh dimensions
   std::vector<c10::Storage> terms;  // none: the plain values
-  bool unset = false;               // memory without values (aten::empty_like)
+  // Of a window whose elements share memory (expand), where the terms do not: a sum by position gives each
+  // its own. Empty: they stand in the storages.
+  std::vector<at::Tensor> apart{};
+  bool unset = false;  // memory without values (aten::empty_like)
 
   bool plain() const { return terms.empty(); }
   bool pending() const { return !partial_dims.empty(); }
