@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::string_view kForeach = "aten::_foreach_";
 
+// Whatever the overload is called: max.dim_max and topk.values are out variants too.
 bool is_out(const c10::FunctionSchema& schema) {
-  const auto& overload = schema.overload_name();
-  return overload == "out" || overload.ends_with("_out");
+  return !schema.arguments().empty() && schema.arguments().back().is_out();
 }
 
 // The rule of the very op, or of this overload of it alone.

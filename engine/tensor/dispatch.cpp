@@ -68,7 +68,9 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   }
   const ContextUse use(*call.comm->context);
   if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
-  if (resolved.entry != nullptr) return run_by_rule(op, resolved, call, *stack);
+  // An out variant needs no rule: what it runs has one, or is composed of what has.
+  if (resolved.entry != nullptr || resolved.functional.has_value())
+    return run_by_rule(op, resolved, call, *stack);
   const auto whole = without_rule(op, resolved, call);
   run_by_rule(op, whole, call, *stack);
 }

@@ -2,6 +2,7 @@
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/values/as_size.h"
 #include "engine/world/bits.h"
 
 namespace lockstep {
@@ -9,7 +10,7 @@ namespace {
 
 // An op that draws into out in the order of its memory fills it as its functional overload fills the result.
 void check_memory_of_out(const Dispatched& d, const at::Tensor& out) {
-  const auto order = d.resolved.entry->memory_of_out;
+  const auto order = d.resolved.entry == nullptr ? OutMemory::kAny : d.resolved.entry->memory_of_out;
   if (order == OutMemory::kAny || out.numel() == 0) return;
   const bool fits =
       order == OutMemory::kContiguous ? out.is_contiguous() : out.strides() == d.call.tensors[0].strides();
@@ -31,6 +32,25 @@ void write(const at::Tensor& out, const at::Tensor& value) {
   for (size_t r = 0; r < to.locals().size(); ++r) copy_bits(to.locals()[r], from.locals()[r]);
 }
 
+// Where an op may choose the dtype in which it sums, an out variant sums in that of out.
+void choose_dtype(const c10::FunctionSchema& functional, const at::Tensor& out, torch::jit::Stack& stack) {
+  const auto dtype = functional.argumentIndexWithName("dtype");
+  if (dtype.has_value() && stack[as_size(*dtype)].isNone()) stack[as_size(*dtype)] = out.scalar_type();
+}
+
+// An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.
+void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
+  if (!d.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))
+    return out.reset(value.spec(), value.locals());
+  const PlainGuard guard;
+  PerRank<at::Tensor> locals;
+  for (const auto& local : value.locals()) locals.push_back(local.contiguous());
+  const Spec& its = *value.spec();
+  out.reset(std::make_shared<const Spec>(
+                its.with_tensor(its.shape(), contiguous_strides(its.shape()), its.dtype())),
+            std::move(locals));
+}
+
 }  // namespace
 
 void run_out(const Dispatched& d, torch::jit::Stack& stack) {
@@ -41,6 +61,7 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
   if (!functional.has_value())
     refuse(Refusal::kOut, d, "has no functional overload to run; ", "call the functional op");
   torch::jit::Stack inner(d.args.begin(), d.args.begin() + static_cast<int64_t>(n));
+  choose_dtype(functional->schema(), outs[0], inner);
   functional->callBoxed(inner);
   for (size_t j = 0; j < outs.size(); ++j) {
     const auto value = inner[j].toTensor();
@@ -52,7 +73,7 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
         refuse(Refusal::kOut, d,
                concat("out has shape ", outs[j].sizes(), " and the result ", value.sizes(), "; "),
                "pass an empty out of the same dtype, or one of the result's shape");
-      out->reset(dtensor_impl(value)->spec(), dtensor_impl(value)->locals());
+      take_over(d, *out, *dtensor_impl(value));
     }
     stack.emplace_back(outs[j]);
   }

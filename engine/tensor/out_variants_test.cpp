@@ -15,12 +15,15 @@ std::string functional_of(const char* name, const char* overload) {
 }
 
 // Catches: an out variant that runs another overload than its own; add.Scalar takes as many arguments as
-// add.Tensor, and the names of overloads with and without out need not agree.
+// add.Tensor, and the names of overloads with and without out need not agree. One that is taken for an op in
+// place, because its overload has another name than "out".
 TEST(OutVariantsTest, KnowTheirFunctionalOverloads) {
   EXPECT_EQ(functional_of("aten::add", "out"), "aten::add.Tensor");
   EXPECT_EQ(functional_of("aten::add", "Scalar_out"), "aten::add.Scalar");
   EXPECT_EQ(functional_of("aten::sum", "IntList_out"), "aten::sum.dim_IntList");
   EXPECT_EQ(functional_of("aten::mm", "out"), "aten::mm");
+  EXPECT_EQ(functional_of("aten::max", "dim_max"), "aten::max.dim");
+  EXPECT_EQ(functional_of("aten::sort", "values_stable"), "aten::sort.stable");
   EXPECT_EQ(functional_of("aten::add", "Tensor"), "none");
 }
 
@@ -37,6 +40,31 @@ TEST(OutVariantsTest, WriteTheMemoryOfOut) {
       EXPECT_TRUE(at::add_out(out, x, x).is_same(out));
       EXPECT_TRUE(full_tensor(view).equal((value + value).t().to(dtype))) << to_string(p) << dtype;
     }
+}
+
+// Catches: a second result that goes to the first out; a sum in the dtype of what is summed, where stock adds
+// in that of out; an op that is composed of others, refused for want of a rule of its own.
+TEST(OutVariantsTest, WriteEachResultAsStockDoes) {
+  const auto mesh = init_device_mesh({2});
+  const auto value = at::arange(12, at::kFloat).view({3, 4}) / 7;
+  const auto x = distribute_tensor(value, mesh, {Shard{1}});
+  auto most = distribute_tensor(at::zeros({4}), mesh, {Replicate{}});
+  auto at_row = distribute_tensor(at::zeros({4}, at::kLong), mesh, {Shard{0}});
+  at::max_out(most, at_row, x, 0);
+  EXPECT_TRUE(full_tensor(most).equal(std::get<0>(value.max(0))));
+  EXPECT_TRUE(full_tensor(at_row).equal(std::get<1>(value.max(0))));
+  auto soft = distribute_tensor(at::zeros({3, 4}), mesh, {Shard{0}});
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::softmax", "int_out");
+  torch::jit::Stack stack = {x, int64_t{0}, c10::IValue(), soft};
+  op.callBoxed(stack);
+  EXPECT_TRUE(full_tensor(soft).equal(value.softmax(0)));
+  for (const auto& shape : {std::vector<int64_t>{4}, std::vector<int64_t>{0}}) {
+    auto plain = at::zeros(shape, at::kDouble);
+    auto out = distribute_tensor(plain, mesh, {Replicate{}});
+    at::sum_out(plain, value, {0});
+    at::sum_out(out, x, {0});
+    EXPECT_TRUE(full_tensor(out).equal(plain)) << shape;
+  }
 }
 
 }  // namespace

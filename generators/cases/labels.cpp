@@ -111,6 +111,7 @@ void label_calls(const Case& c, Names& names) {
       names.insert("redistribute");
       label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);
     }
+    if (!oracle::is_in_place(call.op) && !written_by(call).empty()) names.insert("out");
     label_family(call.op, names);
     for (const auto ref : references(call))
       if (ref.id >= 0 && ++uses[static_cast<size_t>(ref.id)] == 2) names.insert("reuse");
@@ -133,7 +134,7 @@ const std::vector<std::string>& all_labels() {
   static const auto parts = split(
       "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
       "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
-      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order partial-avg "
+      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order out partial-avg "
       "partial-max partial-min partial-product partial-sum plain-input ragged random redistribute "
       "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
       "words-edges words-equal words-ones words-zeros",

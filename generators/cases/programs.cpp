@@ -117,6 +117,7 @@ Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backw
                                         .backward = backward ? 100 : 0,
                                         .max_numel = 240,
                                         .varied = 40,
+                                        .outs = backward ? 0 : 12,
                                         .refused = 12});
     settings.families = kAllFamilies;
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);

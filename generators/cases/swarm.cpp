@@ -32,6 +32,7 @@ Settings draw_settings(Random& random, const Profile& profile) {
   }
   settings.strided = random.chance(45);
   settings.varied = profile.varied;
+  settings.outs = profile.outs;
   settings.refused = profile.refused;
   settings.max_numel = random.chance(70) ? profile.max_numel / 2 : profile.max_numel;
   return settings;

@@ -14,6 +14,7 @@ struct Profile {
   int64_t specials = 20;  // of the cases outside the integer lane
   int64_t max_numel = 160;
   int64_t varied = 25;       // of calls: an argument that no maker thought of
+  int64_t outs = 0;          // of calls: into a tensor that is there already
   int64_t refused = 0;       // of views and in-place calls: one that has to be refused, which ends the case
   bool exact_terms = false;  // a Partial input folds to the same bits on every mesh
 };

@@ -124,7 +124,7 @@ bool scatter(Builder& b, const OpTemplate& op) {
     return b.call(op.op, {x, dim, index, draw_number(b, b.dtype(x))}, growth);
   }
   Want want{.dtypes = bit_of(b.dtype(x)), .shape = shape};
-  if (op.in_place()) want.apart = x;
+  if (op.in_place()) want.apart = {x};
   const Ref source = b.operand(want);
   const auto count = static_cast<double>(adds ? std::max<int64_t>(shape[static_cast<size_t>(dim)], 1) : 1);
   const Growth growth{b.magnitude(x) + b.magnitude(source) * Magnitude{count, 0}, {}};

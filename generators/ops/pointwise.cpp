@@ -15,7 +15,7 @@ Ref partner(Builder& b, const OpTemplate& op, Ref x) {
   Want want{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(45)};
   want.plain_zeros = op.orders_zeros();
   want.grad = !(op.traits & kNoHistory);
-  if (op.in_place() && !(op.traits & kLinear)) want.apart = x;
+  if (op.in_place() && !(op.traits & kLinear)) want.apart = {x};
   if (b.random().chance(25)) {
     want.dtypes =
         op.in_place() && c10::isIntegralType(b.dtype(x), false) ? bit_of(b.dtype(x)) : op.dtypes | kI64;
@@ -140,7 +140,7 @@ bool where_scalar(Builder& b, const OpTemplate& op) {
 bool lerp(Builder& b, const OpTemplate& op) {
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
   Want same{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(30)};
-  if (op.in_place()) same.apart = x;
+  if (op.in_place()) same.apart = {x};
   const Ref y = b.operand(same);
   const Arg weight = std::string_view(op.op).ends_with("Scalar")
                          ? Arg(b.random().pick<double>({0.25, 0.5, 0.9}))
@@ -151,7 +151,7 @@ bool lerp(Builder& b, const OpTemplate& op) {
 bool addc(Builder& b, const OpTemplate& op) {
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
   Want same{.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = b.random().chance(30)};
-  if (op.in_place()) same.apart = x;
+  if (op.in_place()) same.apart = {x};
   const Ref y = b.operand(same), z = b.operand(same);
   const Arg value = b.settings().integer_lane || !c10::isFloatingType(b.dtype(x))
                         ? Arg(int64_t{1})

@@ -100,7 +100,8 @@ bool Builder::fits(const Value& v, const Want& want) const {
   if (!v.trial.defined() || !(bit_of(v.trial.scalar_type()) & want.dtypes)) return false;
   const auto& group = groups_[v.group];
   if (v.plain != outside_) return false;
-  if ((!want.grad && v.trial.requires_grad()) || (want.apart && value(*want.apart).group == v.group))
+  const auto shares = [&](Ref ref) { return value(ref).group == v.group; };
+  if ((!want.grad && v.trial.requires_grad()) || std::any_of(want.apart.begin(), want.apart.end(), shares))
     return false;
   if (want.writable && (!v.writable || group.saved || group.frozen || group.leaf ||
                         at::has_internal_overlap(v.trial) != at::MemOverlap::No))
@@ -313,9 +314,11 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
     const c10::AutoGradMode mode(settings_.backward && grad_enabled_);
     const auto as_made = made.args;
-    const auto tensors = tried(made);
+    auto tensors = tried(made);
     if (!bounded(tensors, growth)) return refused("magnitude");
     if (!small(tensors)) return refused("size");
+    write_to_outs(made, tensors, growth);
+    results_.clear();
     made.results = std::ssize(tensors);
     if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
     record(made, tensors, growth, saves || made.args != as_made);

@@ -50,6 +50,7 @@ struct Settings {
   int64_t max_inputs = 8;
   int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free
   int64_t varied = 0;  // of calls, in percent: one argument other than its maker gave (vary.h)
+  int64_t outs = 0;    // of calls, in percent: their out variant, where they have one
   int64_t refused =
       0;  // of in-place calls, in percent, and of views thrice that: must be refused (misplaced.h)
 };
@@ -68,7 +69,7 @@ struct Want {
   std::optional<oracle::Values> values = std::nullopt;     // of a fresh input; implies fresh
   std::optional<oracle::Target> placement = std::nullopt;  // of a fresh input
   bool grad = true;                                        // it may require grad
-  std::optional<oracle::Ref> apart = std::nullopt;         // must not share storage with this one
+  std::vector<oracle::Ref> apart{};                        // must not share storage with these
 };
 
 struct Value {
@@ -182,6 +183,9 @@ class Builder {
   // What the call yields, with another argument where libtorch takes it. Throws what libtorch throws.
   std::vector<at::Tensor> tried(oracle::Call& call);
   std::optional<std::vector<at::Tensor>> tried_varied(oracle::Call& call);
+  // Now and then the call writes its results, as they were tried, to tensors that are there already.
+  void write_to_outs(oracle::Call& call, std::vector<at::Tensor>& results, const Growth& growth);
+  oracle::Ref draw_out(const at::Tensor& result, std::vector<oracle::Ref> apart);
   bool has_seen_ragged() const;
   // The value where it lacks what is needed, `refused` times of 100; and from then on whatever it is.
   std::optional<oracle::Ref> misplaced(oracle::Ref ref, const Needs& needs);

@@ -228,7 +228,7 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
 
 std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {
   const auto& arguments = handle(op).schema().arguments();
-  for (size_t i = args.size(); i < arguments.size(); ++i) {
+  for (size_t i = args.size(); i < arguments.size() && !arguments[i].is_out(); ++i) {
     LOCKSTEP_CHECK(arguments[i].default_value(), "[generate] ", op, ": argument ", arguments[i].name(),
                    " is missing");
     args.push_back(to_arg(*arguments[i].default_value(), arguments[i], op));
@@ -263,6 +263,16 @@ std::vector<Ref> references(const Call& call) {
   oracle::each_ref(call, [&](const Ref& ref) {
     if (ref.id >= 0) refs.push_back(ref);
   });
+  return refs;
+}
+
+std::vector<Ref> written_by(const Call& call) {
+  std::vector<Ref> refs;
+  if (oracle::is_own(call.op)) return refs;
+  const auto& known = oracle::find_operator(call.op).args;
+  for (size_t i = 0; i < call.args.size(); ++i)
+    if (known.at(i).written)
+      for (const auto ref : oracle::refs_of(call.args[i])) refs.push_back(ref);
   return refs;
 }
 

@@ -30,5 +30,7 @@ std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program);
 
 // Values that the arguments mention, without the undefined ones of a list.
 std::vector<oracle::Ref> references(const oracle::Call& call);
+// Those that the call writes to: in place, or as an out.
+std::vector<oracle::Ref> written_by(const oracle::Call& call);
 
 }  // namespace lockstep::generators

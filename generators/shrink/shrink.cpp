@@ -49,7 +49,7 @@ class Sieve {
   std::vector<Case> kept_;
 };
 
-// The calls that call k depends on, those that write in place to what they read included.
+// The calls that call k depends on, those that write to what it reads included.
 Edit slice_before(const Case& c, size_t k) {
   const auto& calls = c.program.calls;
   const auto first = first_results(c.program);
@@ -57,8 +57,9 @@ Edit slice_before(const Case& c, size_t k) {
   std::set<size_t> kept = {k};
   for (const auto ref : references(calls[k])) needed.insert(ref.id);
   for (size_t i = k; i-- > 0;) {
-    bool wanted = oracle::is_in_place(calls[i].op) && !references(calls[i]).empty() &&
-                  needed.contains(references(calls[i])[0].id);
+    const auto written = written_by(calls[i]);
+    bool wanted =
+        std::any_of(written.begin(), written.end(), [&](Ref ref) { return needed.contains(ref.id); });
     for (int64_t r = 0; r < calls[i].results; ++r) wanted = wanted || needed.contains(first[i] + r);
     if (!wanted) continue;
     kept.insert(i);

@@ -309,7 +309,8 @@ class Checker {
       ++next_;
       return;
     }
-    if (!at_end() && is_out_of(op, entry())) return expand(Forgiven::kOut, op, as_functional(op, recording_));
+    if (fills_nothing(op) || (!at_end() && is_out_of(op, entry())))
+      return expand(Forgiven::kOut, op, as_functional(op, recording_));
     if (!at_end() && is_sum_of(op, entry()))
       return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
     if (skippable) return skip(op);

@@ -95,9 +95,19 @@ std::optional<Forgiven> passed_over(const TimelineEntry& entry) {
   return entry.inputs.empty() ? alone(entry.op) : std::nullopt;  // its value is looked at when an op reads it
 }
 
+static bool is_out_variant(const Operator& op) {
+  return !op.args.empty() && op.args.back().written && !is_in_place(op.name);
+}
+
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
-  return mine.ends_with("out") && mine != its && !op.written.empty() && stem(mine) == stem(its);
+  const bool is_sum = stem(mine) == "aten::mean" && stem(its) == "aten::sum";  // of its functional op in turn
+  return is_out_variant(*op.op) && mine != its && (stem(mine) == stem(its) || is_sum);
+}
+
+bool fills_nothing(const RecordedOp& op) {
+  const auto has_none = [](const Window& w) { return w.numel() == 0; };
+  return is_out_variant(*op.op) && std::all_of(op.results.begin(), op.results.end(), has_none);
 }
 
 bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry) {

@@ -45,6 +45,8 @@ bool has_elements(const TensorRecord& record);
 std::optional<Forgiven> passed_over(const TimelineEntry& entry);
 // The engine's entry may be the functional op of the plain run's out= variant.
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
+// An out= variant whose results have no elements: its functional op is passed over.
+bool fills_nothing(const RecordedOp& op);
 // The engine's entry may be the sum that the plain run's mean divides.
 bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry);
 

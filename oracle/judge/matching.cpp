@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/values/error.h"
+#include "oracle/ownership/compare.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -53,26 +54,6 @@ std::optional<std::vector<size_t>> listed_inputs(const RecordedOp& op, std::pair
     if (listed.size() == count) return listed;
   }
   return std::nullopt;
-}
-
-// The overload of the same op with the same arguments but for the outs.
-const Operator* functional_of(const Operator& op) {
-  thread_local std::unordered_map<const Operator*, const Operator*> known;
-  const auto found = known.find(&op);
-  if (found != known.end()) return found->second;
-  const auto base = stem(op.name);
-  const auto outs = std::count_if(op.args.begin(), op.args.end(), [](const ArgInfo& a) { return a.written; });
-  const size_t n = op.args.size() - static_cast<size_t>(outs);
-  const Operator* result = nullptr;
-  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (name.name != base) continue;
-    const Operator& other = find_operator(c10::toString(name));
-    const auto same = [](const ArgInfo& a, const ArgInfo& b) { return a.name == b.name && a.kind == b.kind; };
-    if (!other.writes && other.args.size() == n &&
-        std::equal(other.args.begin(), other.args.end(), op.args.begin(), same))
-      result = &other;
-  }
-  return known[&op] = result;
 }
 
 // An op on one tensor and constants, with a result of its own.
@@ -139,32 +120,45 @@ std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry) {
 }
 
 std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording) {
-  if (op.written.size() != 1 || op.results.size() != 1 || !op.op->args.back().written) return {};
-  const Operator* functional = functional_of(*op.op);
+  const size_t outs = op.written.size();
+  const bool writes_results = outs > 0 && op.results.size() == outs && op.op->args.back().written;
+  const Operator* functional = writes_results ? functional_of(*op.op) : nullptr;
   if (functional == nullptr) return {};
   RecordedOp run = op;
   run.op = functional;
-  run.args.pop_back();
-  run.tensors_per_arg.pop_back();
-  run.inputs.pop_back();
+  run.args.resize(op.args.size() - outs);
+  run.tensors_per_arg.resize(op.args.size() - outs);
+  run.inputs.resize(op.inputs.size() - outs);
   run.written.clear();
-  // An empty `out` takes the result over.
-  if (op.inputs.back().shape != op.results[0].shape) {
-    run.results = op.results;
-    return {std::move(run)};
-  }
+  // Where the dtype of a sum may be chosen, it is that of the tensor which it is written to.
+  for (size_t a = 0; a < run.args.size(); ++a)
+    if (functional->args[a].name == "dtype" && run.args[a].isNone()) run.args[a] = op.results[0].dtype;
+  std::vector<Effect> made;
+  for (const Window& w : op.results) made.push_back({.window = w, .result = std::ssize(made)});
   Tensors inputs;
   for (const Window& w : run.inputs) inputs.push_back(recording.read(w));
-  const at::Tensor value = apply(run, {Effect{.window = op.results[0], .result = 0}}, std::move(inputs))[0];
-  run.results = {recording.window(value)};
-  RecordedOp copy;
-  copy.op = &find_operator("aten::copy_");
-  copy.args = {c10::IValue(), c10::IValue(), false};
-  copy.tensors_per_arg = {1, 1, -1};
-  copy.inputs = {op.inputs.back(), run.results[0]};
-  copy.results = op.results;
-  copy.written = {0};
-  return {std::move(run), std::move(copy)};
+  const Tensors values = apply(run, made, inputs);
+  // Both must be one computation. How an out lies in memory may choose another loop of a kernel, and is not
+  // asked: it lies as the result does.
+  for (size_t k = 0; k < outs; ++k) inputs.push_back(at::empty_like(values[k], op.results[k].dtype));
+  const Tensors written = apply(op, made, std::move(inputs));
+  for (size_t k = 0; k < outs; ++k)
+    if (!compare(written[k], values[k].to(op.results[k].dtype)).equal()) return {};
+  std::vector<RecordedOp> parts{run};
+  for (size_t k = 0; k < outs; ++k) {
+    const Window& out = op.inputs[run.inputs.size() + k];
+    if (out.shape != op.results[k].shape) continue;  // an empty one takes the result over
+    parts[0].results[k] = recording.window(values[k]);
+    RecordedOp copy;
+    copy.op = &find_operator("aten::copy_");
+    copy.args = {c10::IValue(), c10::IValue(), false};
+    copy.tensors_per_arg = {1, 1, -1};
+    copy.inputs = {out, parts[0].results[k]};
+    copy.results = {op.results[k]};
+    copy.written = {0};
+    parts.push_back(std::move(copy));
+  }
+  return parts;
 }
 
 std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording) {

@@ -23,7 +23,8 @@ std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effec
 // Arguments that are no tensors. Returns the first that differs, or "".
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
 
-// An out= variant as the engine runs it: the functional op, then a copy into `out`. Empty if it is none.
+// An out= variant as the engine runs it: the functional op, then a copy into each `out`. Empty if it is
+// none.
 std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording);
 
 // A mean as the engine runs it where ranks share what is reduced: the sum, divided once; of a short dtype in

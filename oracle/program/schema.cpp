@@ -92,7 +92,47 @@ std::string unknown(const c10::OperatorName& wanted) {
   return concat("[", c10::toString(wanted), "] libtorch has no such operator. ", remedy);
 }
 
+std::ptrdiff_t count_written(const Operator& op) {
+  return std::count_if(op.args.begin(), op.args.end(), [](const ArgInfo& a) { return a.written; });
+}
+
+// Whether `functional` takes the arguments of `op` but for those that it writes, which stand last.
+bool is_functional_of(const Operator& functional, const Operator& op) {
+  const auto same = [](const ArgInfo& a, const ArgInfo& b) { return a.name == b.name && a.kind == b.kind; };
+  return !functional.writes && std::equal(functional.args.begin(), functional.args.end(), op.args.begin(),
+                                          op.args.end() - count_written(op), same);
+}
+
+// Looked up among the overloads of one name, and kept: there are some thousand names.
+using Kept = std::unordered_map<const Operator*, const Operator*>;
+template <class F>
+const Operator* overload(Kept& known, const Operator& op, const F& is_wanted) {
+  const auto found = known.find(&op);
+  if (found != known.end()) return found->second;
+  const Operator* result = nullptr;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name != stem(op.name)) continue;
+    const Operator& other = find_operator(c10::toString(name));
+    if (is_wanted(other)) result = &other;
+  }
+  return known[&op] = result;
+}
+
 }  // namespace
+
+const Operator* functional_of(const Operator& out_variant) {
+  thread_local Kept known;
+  return overload(known, out_variant,
+                  [&](const Operator& other) { return is_functional_of(other, out_variant); });
+}
+
+const Operator* out_variant_of(const Operator& functional) {
+  thread_local Kept known;
+  return overload(known, functional, [&](const Operator& other) {
+    return other.writes && !other.composite && !functional.composite && !other.returns_list &&
+           count_written(other) == functional.returns && is_functional_of(functional, other);
+  });
+}
 
 const Operator& find_operator(const std::string& name) {
   thread_local std::unordered_map<std::string, const Operator*> known;

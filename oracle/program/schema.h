@@ -54,6 +54,12 @@ struct Operator {
 const Operator& find_operator(const std::string& name);
 const Operator& find_operator(const c10::OperatorHandle& handle);
 
+// The overload of the same name with the same arguments but for those that it writes; null if there is none.
+const Operator* functional_of(const Operator& out_variant);
+// The overload that takes, behind the same arguments, a tensor for each result to write it to; null if there
+// is none, or it is composed of others.
+const Operator* out_variant_of(const Operator& functional);
+
 // "lockstep::…": the statements of the Program itself (statements.h).
 inline bool is_own(const std::string& op) {
   return op.starts_with("lockstep::");

@@ -10,9 +10,11 @@ namespace {
 
 std::unique_ptr<torch::optim::Optimizer> made(std::vector<at::Tensor> parameters, const UpdateRule& r) {
   if (!r.adamw)
-    return std::make_unique<torch::optim::SGD>(
-        std::move(parameters),
-        torch::optim::SGDOptions(r.lr).momentum(r.momentum).weight_decay(r.weight_decay));
+    return std::make_unique<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(r.lr)
+                                                                          .momentum(r.momentum)
+                                                                          .dampening(r.dampening)
+                                                                          .weight_decay(r.weight_decay)
+                                                                          .nesterov(r.nesterov));
   return std::make_unique<torch::optim::AdamW>(
       std::move(parameters),
       torch::optim::AdamWOptions(r.lr).betas({r.beta1, r.beta2}).eps(r.eps).weight_decay(r.weight_decay));

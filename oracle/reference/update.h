@@ -16,7 +16,8 @@ struct UpdateRule {
   bool adamw = true;  // else SGD
   double lr = 0, weight_decay = 0;
   double beta1 = 0, beta2 = 0, eps = 0;  // of AdamW
-  double momentum = 0;                   // of SGD
+  double momentum = 0, dampening = 0;    // of SGD
+  bool nesterov = false;
 };
 
 class ReferenceOptimizer {

@@ -5,6 +5,7 @@
 #include "engine/values/refused.h"
 #include "oracle/judge/due.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/schema.h"
 #include "suites/core/facts.h"
 
 namespace lockstep::suites {
@@ -59,6 +60,10 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
   return specs;
 }
 
+bool is_out_variant(const std::string& op) {
+  return !oracle::is_own(op) && !oracle::is_in_place(op) && oracle::find_operator(op).writes;
+}
+
 }  // namespace
 
 Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed,
@@ -69,6 +74,10 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
   if (!found || found->call >= c.program.calls.size()) return GaveUp{refusal, text};
   const auto& call = c.program.calls[found->call];
   if (call.op != refusal.op) return GaveUp{refusal, text};
+  if (is_out_variant(call.op))
+    return failed(
+        c.suite, "refusal", call.op, placement_pattern(c), "",
+        concat(call.op, " is refused, and need not be: results are copied to where its outs lie\n", text));
   const auto before = oracle::evaluate_recorded(before_call(c, found->call), *engine.plain_source());
   const auto with = oracle::evaluate_recorded(before_call(c, found->call + 1), *engine.plain_source());
   const auto* op = recorded(before.recording, with.recording, call.op);

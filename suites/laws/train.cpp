@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two laws. A training step of a small model on a mesh computes what one device computes from the same state,
 // in bits or with proof. And what one device computes is what the papers' formulas say, by code that shares
-// nothing with the model and the optimizers. train_case.h says what a case is.
+// nothing with the model and the optimizers; so is what a training may use and this model does not.
+// train_case.h says what a case is.
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
@@ -10,6 +11,7 @@
 #include "suites/laws/laws.h"
 #include "suites/laws/train_case.h"
 #include "suites/train/formula_judgement.h"
+#include "suites/train/parts_judgement.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/text.h"
 #include "suites/train/trainer.h"
@@ -93,7 +95,9 @@ Judged judge_sharding(const TrainOptions& options, const std::string& text) {
 void judge_formulas(const TrainOptions& options, const std::string& text, Judged& judged) {
   auto& note = judged.passed.note;
   try {
-    const auto formulas = judge_formulas(options, text);
+    auto formulas = judge_formulas(options, text);
+    if (formulas.holds())
+      if (auto parts = judge_parts(options); !parts.holds()) formulas = std::move(parts);
     note += concat(note.empty() ? "" : "\n", "formulas: ", formulas.text);
     if (!formulas.holds()) judged.failure = failure_of(options, formulas.question, "", "", note);
   } catch (const EngineThrew& e) {
