@@ -280,9 +280,9 @@ std::optional<std::vector<at::Tensor>> Builder::tried_varied(oracle::Call& call)
     varied->call.args[varied->given->arg] = next;
   }
   try {
-    auto tensors = trial_call(
-        varied->call, [&](Ref ref) -> const at::Tensor& { return ref == next ? given : tensor(ref); },
-        leaves_);
+    const Lookup lookup = [&](Ref ref) -> const at::Tensor& { return ref == next ? given : tensor(ref); };
+    auto tensors = outside_ ? plain_trial_call(varied->call, lookup, leaves_)
+                            : trial_call(varied->call, lookup, leaves_);
     if (given.defined())
       fresh({.dtypes = bit_of(varied->given->dtype), .shape = varied->given->shape, .grad = false});
     call = std::move(varied->call);

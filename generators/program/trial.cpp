@@ -167,6 +167,13 @@ class ZeroSource : public oracle::LiteralSource {
   }
 };
 
+class NoSource : public oracle::LiteralSource {
+ public:
+  void fill(const RandomCall&, const at::Tensor&, const DeviceModel&, RandomState&) override {
+    throw Error("[generate] a plain call draws");
+  }
+};
+
 // Zeros, or the least value of integers that are all above: weights must not sum to 0.
 at::Tensor filled(const std::vector<int64_t>& shape, const oracle::Input& input) {
   const bool above = input.values.kind == oracle::ValueKind::kIntegers && input.values.low > 0;
@@ -224,6 +231,13 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   std::vector<at::Tensor> results;
   for (const auto& value : stack) flatten(value, results);
   return results;
+}
+
+std::vector<at::Tensor> plain_trial_call(const Call& call, const Lookup& lookup,
+                                         const std::vector<at::Tensor>& leaves) {
+  NoSource source;
+  const RandomScope scope(source);
+  return trial_call(call, lookup, leaves);
 }
 
 std::vector<Arg> with_defaults(const std::string& op, std::vector<Arg> args) {

@@ -21,6 +21,10 @@ at::Tensor trial_input(const oracle::Input& input);
 std::vector<at::Tensor> trial_call(const oracle::Call& call, const Lookup& lookup,
                                    const std::vector<at::Tensor>& leaves);
 
+// The same of a plain call, which throws where it draws: each rank would draw numbers of its own.
+std::vector<at::Tensor> plain_trial_call(const oracle::Call& call, const Lookup& lookup,
+                                         const std::vector<at::Tensor>& leaves);
+
 // The arguments followed by the schema's defaults. Throws lockstep::Error for an unknown op.
 std::vector<oracle::Arg> with_defaults(const std::string& op, std::vector<oracle::Arg> args);
 

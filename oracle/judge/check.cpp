@@ -268,7 +268,7 @@ class Checker {
   // what is read of it. One that moves nothing has none.
   void step_redistribution(const RecordedOp& op) {
     const Window &from = op.inputs[0], &to = op.results[0];
-    pass_moves(/*may_stop=*/false, /*inserted=*/true);
+    pass_moves(/*may_stop=*/true, /*inserted=*/true);
     shadow_.copy(from, to);
     if (at_end() || entry().op != kRedistribute || entry().implicit || entry().outputs.size() != 1 ||
         !reads(op, entry().inputs.at(0)))
