@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "engine/lane/numerics.h"
 #include "engine/values/text.h"
-#include "engine/world/flight.h"
+#include "engine/world/flight_log.h"
 #include "engine/world/world.h"
 #include "suites/core/most_ranks.h"
 #include "suites/engines/serve.h"
@@ -34,7 +36,18 @@ class Spoilt : public World {
   int64_t exchanges_ = 0;
 };
 
+std::shared_ptr<FlightMemory> flights;  // of all ranks
+
+bool has_come_to(int64_t rank, int64_t exchange) {
+  for (const auto& entry : flight_of(flights->of(rank), rank, 2, "", "").entries)
+    if (entry.number == exchange && entry.state == FlightState::kDone) return true;
+  return false;
+}
+
+// With a process that is killed goes what it has sent and nobody has read: so not before rank 0 has that.
 Work dies(World&, Exchange asked) {
+  for (int i = 0; i < 1000 && !has_come_to(0, 2); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   raise(SIGKILL);
   return Work(asked.op, [] {});
 }
@@ -87,9 +100,9 @@ int main(char** argv) {
   seat.patience = Patience(static_cast<int64_t>(std::stod(argv[7]) * 1000));
   const bool spoils = seat.process == 1;
   if (spoils && mode == "elsewhere") return 9;
-  const auto memory = std::make_shared<FlightMemory>(kMostRanks, open(argv[11], O_RDWR | O_CLOEXEC));
+  flights = std::make_shared<FlightMemory>(kMostRanks, open(argv[11], O_RDWR | O_CLOEXEC));
   return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, [&](WorldPtr world) {
-    world = recorded(std::move(world), memory);
+    world = recorded(std::move(world), flights);
     return spoils && kModes.at(mode) ? kModes.at(mode)(std::move(world)) : world;
   });
 }
