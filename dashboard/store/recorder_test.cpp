@@ -148,17 +148,19 @@ TEST(Recorder, TextIsKeptByteForByte) {
   EXPECT_EQ(read.getColumn(1).getString(), row.explanation);
 }
 
+CaseRow refused_case(int number, const std::string& how) {
+  CaseRow row = sample_case(number);
+  row.how = how;
+  row.refusal = {"aten::t", "view"};
+  return row;
+}
+
 // Catches: a gate that says that more is refused, where a run replays a kept case that refuses.
 TEST(Recorder, RefusalsOfKeptCasesAreNotCounted) {
   const TemporaryFolder folder;
   Store store = Store::open_writer(folder / "a.db");
   Recorder recorder(store, sample_run(), "w");
-  for (const auto* how : {"random", "corpus"}) {
-    CaseRow row = sample_case(how[0]);
-    row.how = how;
-    row.refusal = {"aten::t", "view"};
-    recorder.record(row);
-  }
+  for (const auto* how : {"random", "corpus"}) recorder.record(refused_case(how[0], how));
   recorder.flush();
   EXPECT_EQ(count(store, "cases"), 2);
   EXPECT_EQ(count(store, "v_refusals WHERE hits = 1"), 1);
@@ -171,12 +173,7 @@ TEST(Recorder, RefusalOfACaseKeptAndDrawnIsCountedOnce) {
     const TemporaryFolder folder;
     Store store = Store::open_writer(folder / "a.db");
     Recorder recorder(store, sample_run(), "w");
-    for (const auto& how : order) {
-      CaseRow row = sample_case(1);
-      row.how = how;
-      row.refusal = {"aten::t", "view"};
-      recorder.record(row);
-    }
+    for (const auto& how : order) recorder.record(refused_case(1, how));
     recorder.flush();
     EXPECT_EQ(count(store, "cases WHERE how = 'random'"), 1);
     EXPECT_EQ(count(store, "v_refusals WHERE hits = 1"), 1);
