@@ -85,6 +85,7 @@ struct Processes::Impl {
       while (true) receive(process);
     } catch (const std::exception& e) {
       ends(process, lost, concat("its connection is lost: ", e.what()));
+      group.forget(process);
     }
   }
 

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "engine/values/as_size.h"
@@ -56,10 +57,13 @@ std::vector<std::string> in_children(int64_t n, const std::function<std::string(
     if (children.back() == 0) run_child([&] { return body(p); }, ends[1]);
     close(ends[1]);
   }
-  for (auto left = children.size(); left > 0; --left) {
+  for (auto left = n; left > std::ssize(stopped);) {
     int status = 0;
     const pid_t child = waitpid(-1, &status, WUNTRACED);
-    if (WIFSTOPPED(status)) stopped.push_back(child);
+    if (WIFSTOPPED(status))
+      stopped.push_back(child);
+    else
+      std::erase(stopped, child), --left;
   }
   for (const pid_t child : stopped) kill(child, SIGKILL), waitpid(child, nullptr, 0);
   std::vector<std::string> said;
@@ -312,6 +316,55 @@ TEST(C10dWorld, WordsComeInTheirOrder) {
     return std::string("heard what nobody said");
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
+}
+
+const std::string kHuge(64 << 20, 'x');  // which no socket takes at once
+
+// Catches: one who waits for the rest of a message until it loses patience, as gloo does not tell it.
+TEST(C10dWorld, WhoDiesWithinAMessageIsGone) {
+  const auto said = in_processes(2, [&](Processes& processes, int64_t process) {
+    if (process == 1) {
+      processes.say(0, kHuge);
+      raise(SIGKILL);
+    }
+    try {
+      processes.hear(1, std::chrono::minutes(9));
+    } catch (const RankLost& e) {
+      return std::string(e.what());
+    }
+    return std::string("heard what was not said to its end");
+  });
+  EXPECT_NE(said[0].find("process 1 (process 1) is gone: "), std::string::npos) << said[0];
+}
+
+void await_stopped(const std::string& pid) {
+  std::string state;
+  while (state.find(") T ") == state.npos) {
+    std::ifstream stat("/proc/" + pid + "/stat");
+    std::getline(stat, state);
+  }
+}
+
+// Catches: one who waits until what it sent has left, of which gloo does not tell it that nobody takes it.
+TEST(C10dWorld, NobodyWaitsToBeHeardByWhoIsGone) {
+  const auto patience = std::chrono::minutes(9);
+  const auto began = std::chrono::steady_clock::now();
+  in_processes(
+      2,
+      [&](Processes& processes, int64_t process) {
+        if (process == 1) {
+          processes.say(0, std::to_string(getpid()));
+          raise(SIGSTOP);
+        }
+        const auto other = processes.hear(1, patience);
+        await_stopped(other);
+        processes.say(1, kHuge);
+        kill(std::stoi(other), SIGKILL);
+        processes.run(0, 2, [](const WorldPtr&) {});
+        return std::string();
+      },
+      patience);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::minutes(1));
 }
 
 // Catches: a program that is started by hand and waits, or fails without a remedy.

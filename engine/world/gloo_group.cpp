@@ -4,15 +4,19 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <stop_token>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -26,8 +30,8 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 // Each message begins with a frame of one size, which holds its length and as much of it as fits; what is
 // left follows in one piece. So both sides know what to ask gloo for.
 constexpr int64_t kFrame = 4096, kInFrame = kFrame - static_cast<int64_t>(sizeof(int64_t));
-constexpr int kTag = 0;
-constexpr Milliseconds kForEver = std::chrono::hours(24 * 365);
+enum Tag : int { kMessage, kProbe };
+constexpr Milliseconds kForEver = std::chrono::hours(24 * 365), kProbes = std::chrono::seconds(1);
 
 at::Tensor bytes_of(int64_t size) {
   return at::empty({size}, at::kByte);
@@ -57,6 +61,7 @@ auto device_for(const MeetingPoint& at) {
 
 // Of what was sent and has not left yet.
 struct Sending {
+  int64_t to;
   WorkPtr work;
   at::Tensor bytes;
 };
@@ -70,10 +75,34 @@ struct GlooGroup::Impl {
   std::deque<Sending> sending;
   std::vector<WorkPtr> receiving;  // by process
   bool closed = false;
+  std::jthread watcher;
 
-  void begin_send(int64_t to, at::Tensor bytes) {
+  WorkPtr begin(int64_t to, Tag tag, const at::Tensor& bytes) {
     std::vector<at::Tensor> one{bytes};
-    sending.push_back({group->send(one, static_cast<int>(to), kTag), std::move(bytes)});
+    return group->send(one, static_cast<int>(to), tag);
+  }
+  void begin_send(int64_t to, const at::Tensor& bytes) {
+    sending.push_back({to, begin(to, kMessage, bytes), bytes});
+  }
+
+  // Who has a part of a message is not told by gloo that its sender is gone; who begins to send is. So this
+  // begins to, again and again, and ends a receive that was there when it failed and when it fails again.
+  void watch(const std::stop_token& stop) {
+    std::vector<WorkPtr> suspects(receiving.size());
+    std::condition_variable_any wakes;
+    std::unique_lock lock(mutex);
+    while (!wakes.wait_for(lock, stop, kProbes, [&] { return stop.stop_requested(); }))
+      for (size_t from = 0; from < receiving.size(); ++from)
+        if (const auto& work = receiving[from]; work != nullptr && !answers(from))
+          if (std::exchange(suspects[from], work) == work) work->abort();
+  }
+  bool answers(size_t process) {
+    try {
+      begin(static_cast<int64_t>(process), kProbe, bytes_of(0));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
   }
 
   at::Tensor receive(int64_t from, int64_t size) {
@@ -81,10 +110,11 @@ struct GlooGroup::Impl {
     WorkPtr work;
     {
       const std::lock_guard lock(mutex);
-      if (!closed) work = receiving[as_size(from)] = group->recv(one, static_cast<int>(from), kTag);
+      if (!closed) work = receiving[as_size(from)] = group->recv(one, static_cast<int>(from), kMessage);
     }
-    if (work == nullptr || !work->wait(kForEver)) throw Error("the connection was closed here");
-    return one[0];
+    if (work != nullptr && work->wait(kForEver)) return one[0];
+    const std::lock_guard lock(mutex);
+    throw Error(closed ? "the connection was closed here" : "the connection was closed within a message");
   }
 };
 
@@ -100,6 +130,7 @@ GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes,
     impl_->store->setTimeout(patience);
     impl_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         impl_->store, static_cast<int>(process), static_cast<int>(processes), std::move(options));
+    impl_->watcher = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->watch(stop); });
   } catch (const c10::Error& e) {
     throw Error(concat("[gloo] process ", process, " of ", processes,
                        " does not meet the others: ", e.what_without_backtrace()));
@@ -145,19 +176,24 @@ at::Tensor GlooGroup::receive(int64_t from) {
 }
 
 void GlooGroup::settle(Milliseconds patience) {
-  std::deque<Sending> sending;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    sending.swap(impl_->sending);
-  }
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  for (const auto& one : sending) {
+  std::unique_lock lock(impl_->mutex);
+  for (; !impl_->sending.empty(); impl_->sending.pop_front()) {
+    const auto work = impl_->sending.front().work;
     const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+    lock.unlock();
     try {
-      one.work->wait(std::max(left, Milliseconds(1)));
+      work->wait(std::max(left, Milliseconds(1)));
     } catch (const std::exception&) {  // who should have had it is told by who waits for it
     }
+    lock.lock();
   }
+}
+
+void GlooGroup::forget(int64_t process) {
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto& one : impl_->sending)
+    if (one.to == process) one.work->abort();
 }
 
 void GlooGroup::close() {

@@ -162,8 +162,7 @@ Bounded judge_bounded(const oracle::Case& c, const oracle::PlainRun& plain, cons
     const auto twin = judge_twin(c, engine, differs);
     return twin.outside || own.open.empty() ? twin : own;
   } catch (const std::exception& e) {
-    const auto* failure = dynamic_cast<const EngineFailure*>(&e);
-    if (failure != nullptr && failure->kind != EngineFailure::Kind::kError) throw;
+    if (is_lost(e)) throw;
     return {std::nullopt, "no float64 twin", e.what()};
   }
 }

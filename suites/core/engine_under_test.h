@@ -49,6 +49,12 @@ struct EngineFailure : std::runtime_error {
   std::string end;  // of kDied: "signal 11 (Segmentation fault)"
 };
 
+// Whether the engine answered nothing that can be read. It is a finding, whatever was asked.
+inline bool is_lost(const std::exception& e) {
+  const auto* failure = dynamic_cast<const EngineFailure*>(&e);
+  return failure != nullptr && failure->kind != EngineFailure::Kind::kError;
+}
+
 // What an engine in another process said no to: the op, "" if it named none, and why in few words.
 struct EngineRefusal : NotBuilt {
   EngineRefusal(std::string o, std::string w, const std::string& text)

@@ -28,7 +28,8 @@ std::optional<Refusing> find_call(const oracle::Case& c, EngineUnderTest& engine
     try {
       found.held = engine.run(before_call(c, k), true);
       found.call = k;
-    } catch (const std::exception&) {
+    } catch (const std::exception& e) {
+      if (is_lost(e)) throw;
       return k > 0 ? std::optional(std::move(found)) : std::nullopt;
     }
   }

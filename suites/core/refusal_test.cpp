@@ -60,6 +60,22 @@ TEST(Refusal, CannotBeToldOfFewElements) {
   }
 }
 
+// Catches: an engine that dies while the judge asks how far it gets, which nobody hears of.
+TEST(Refusal, DoesNotHideAnEngineThatDies) {
+  class Dies : public LockstepEngine {
+    EngineResult run(const oracle::Case& c, bool timeline) override {
+      if (c.program.calls.empty()) throw EngineFailure(EngineFailure::Kind::kDied, "signal 9", "it is gone");
+      return LockstepEngine::run(c, timeline);
+    }
+  } dies;
+  try {
+    const auto outcome = verdict(kInner, dies);
+    FAIL() << explanation_of(outcome);
+  } catch (const EngineFailure& e) {
+    EXPECT_EQ(e.end, "signal 9");
+  }
+}
+
 Rows none(const OpCall&, Rows) {
   return {};
 }
