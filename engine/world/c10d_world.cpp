@@ -40,7 +40,7 @@ std::vector<int64_t> hosted_ranks(int64_t n, int64_t processes, int64_t process)
 struct Processes::Impl {
   explicit Impl(Seat s)
       : seat(std::move(s)),
-        group(seat.at, seat.process, seat.processes, seat.patience),
+        group(seat.at, seat.process, seat.processes, seat.to_meet),
         where(group.say("where", seat.where)),
         lost(as_size(seat.processes)),
         spoilt(as_size(seat.processes)),

@@ -17,6 +17,7 @@ struct Seat {
   MeetingPoint at;
   std::string where;  // "process 4711 on one, log /tmp/rank-0.log": what errors elsewhere call it
   Patience patience = std::chrono::minutes(1);
+  Patience to_meet = std::chrono::minutes(1);
   std::function<void(std::string& message)> wire{};  // does something to each message that leaves; for tests
 };
 

@@ -81,8 +81,13 @@ std::vector<std::string> in_processes(int64_t n, const Body& body,
                                       Patience patience = std::chrono::seconds(60)) {
   const int file = memfd_create("meeting", 0);
   auto said = in_children(n, [&](int64_t child) {
-    Processes processes(
-        {child, n, {.file = concat("/proc/self/fd/", file)}, concat("process ", child), patience, on_wire});
+    Processes processes({child,
+                         n,
+                         {.file = concat("/proc/self/fd/", file)},
+                         concat("process ", child),
+                         patience,
+                         std::chrono::minutes(1),
+                         on_wire});
     return body(processes, child);
   });
   close(file);

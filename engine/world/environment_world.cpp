@@ -56,7 +56,7 @@ Seat seat_of(const Launcher& by) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   seat.where = concat("process ", getpid(), " on ", host);
-  seat.patience = std::chrono::minutes(10);
+  seat.patience = seat.to_meet = std::chrono::minutes(10);
   return seat;
 }
 

@@ -24,7 +24,7 @@ using Kind = EngineFailure::Kind;
 
 class StartedCrew : public Crew {
  public:
-  StartedCrew(const std::vector<std::string>& command, int64_t processes, double seconds)
+  StartedCrew(const std::vector<std::string>& command, int64_t processes, double seconds, double start)
       : seconds_(seconds), flights_(kMostRanks, flight_.fd) {
     const MemoryFile meeting;
     for (int64_t process = 0; process < processes; ++process) {
@@ -37,7 +37,7 @@ class StartedCrew : public Crew {
         words.push_back(word);
       peers_.emplace_back(Spawn{.command = words, .files = {meeting.fd, flight_.fd}, .errors = log.fd()});
     }
-    for (const auto& heard : ask({{{"type", "hello"}}}, processes)) {
+    for (const auto& heard : ask({{{"type", "hello"}}}, processes, after(start))) {
       if (heard.failure || heard.type() != "hello")
         throw NoProcesses(concat("[gloo] ", processes, " processes on this machine cannot move bits: ",
                                  heard.failure ? heard.failure->what() : heard.reason()));
@@ -48,21 +48,7 @@ class StartedCrew : public Crew {
   int64_t size() const override { return std::ssize(peers_); }
 
   std::vector<Heard> ask(const Message& request, int64_t used) override {
-    const auto until = after(seconds_);
-    std::vector<Heard> all(as_size(used));
-    for (const bool sends : {true, false})
-      for (size_t process = 0; process < all.size(); ++process) {
-        auto& [answer, failure] = all[process];
-        try {
-          if (sends)
-            peers_[process].send(request, until);
-          else if (!failure)
-            answer = peers_[process].receive(until);
-        } catch (const EngineFailure& e) {
-          failure = named(process, e);
-        }
-      }
-    return all;
+    return ask(request, used, after(seconds_));
   }
 
   void forget(int64_t n) override { flights_.clear(n); }
@@ -83,6 +69,23 @@ class StartedCrew : public Crew {
   }
 
  private:
+  std::vector<Heard> ask(const Message& request, int64_t used, wire::Deadline until) {
+    std::vector<Heard> all(as_size(used));
+    for (const bool sends : {true, false})
+      for (size_t process = 0; process < all.size(); ++process) {
+        auto& [answer, failure] = all[process];
+        try {
+          if (sends)
+            peers_[process].send(request, until);
+          else if (!failure)
+            answer = peers_[process].receive(until);
+        } catch (const EngineFailure& e) {
+          failure = named(process, e);
+        }
+      }
+    return all;
+  }
+
   EngineFailure named(size_t process, const EngineFailure& e) const {
     const auto& log = logs_[process];
     log.save();
@@ -170,8 +173,8 @@ std::string Heard::reason() const {
   return text_of(answer.header, "reason");
 }
 
-CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds) {
-  return std::make_unique<StartedCrew>(command, processes, seconds);
+CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds, double start) {
+  return std::make_unique<StartedCrew>(command, processes, seconds, start);
 }
 
 CrewPtr join_crew(double seconds) {

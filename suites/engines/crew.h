@@ -37,8 +37,9 @@ class Crew {
 using CrewPtr = std::unique_ptr<Crew>;
 
 // Starts `command` so many times, each with its place as further arguments: "--process 2/4 --meet FILE
-// --patience SECONDS --log FILE --flight FILE". @param seconds for one answer. Throws NoProcesses.
-CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds);
+// --patience SECONDS --log FILE --flight FILE". @param seconds for one answer, @param start until all have
+// met. Throws NoProcesses.
+CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, double seconds, double start);
 
 // Whether a launcher started this process as one of several.
 bool launched();

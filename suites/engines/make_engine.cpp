@@ -34,7 +34,8 @@ constexpr WorldRow kWorlds[] = {
     {"gloo", "ranks in processes, over libtorch's Gloo",
      [](const EngineOptions& o) -> EnginePtr {
        const auto start = [o] {
-         return start_crew(ranks_command(o.chaos), o.ranks == 0 ? kDefaultProcesses : o.ranks, o.seconds);
+         const auto processes = o.ranks == 0 ? kDefaultProcesses : o.ranks;
+         return start_crew(ranks_command(o.chaos), processes, o.seconds, o.seconds);
        };
        const auto join = [o] { return join_crew(o.seconds); };
        return joins(o.world, o.ranks) ? std::make_unique<RanksEngine>(join)

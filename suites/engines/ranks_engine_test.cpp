@@ -22,8 +22,8 @@ namespace {
 
 using Kind = EngineFailure::Kind;
 
-std::function<CrewPtr()> crew(const std::string& mode, int64_t processes, double seconds) {
-  return [=] { return start_crew({LOCKSTEP_RANKS_PEER, mode}, processes, seconds); };
+std::function<CrewPtr()> crew(const std::string& mode, int64_t processes, double seconds, double start = 60) {
+  return [=] { return start_crew({LOCKSTEP_RANKS_PEER, mode}, processes, seconds, start); };
 }
 
 // What is left of logs, to be removed.
@@ -173,7 +173,7 @@ TEST_F(RanksEngineTest, WhatOneProcessSpoilsIsADifference) {
 // Catches: processes that cannot meet, and a run that begins all the same.
 TEST_F(RanksEngineTest, ProcessesThatDoNotMeetAreTold) {
   try {
-    RanksEngine engine(crew("elsewhere", 2, 4));
+    RanksEngine engine(crew("elsewhere", 2, 4, 4));
     FAIL();
   } catch (const NoProcesses& e) {
     EXPECT_NE(std::string(e.what()).find("2 processes on this machine cannot move bits"), std::string::npos)

@@ -34,7 +34,7 @@ std::optional<Seat> given_seat() {
   if (text == nullptr) return std::nullopt;
   std::istringstream in(text);
   Seat seat;
-  seat.patience = kPatience;
+  seat.patience = seat.to_meet = kPatience;
   char slash = 0;
   std::string log;
   in >> seat.process >> slash >> seat.processes >> seat.at.file >> std::ws;
@@ -99,7 +99,8 @@ class Members {
   void meet() {
     if (!seat_) {
       auto& seat = seat_.emplace();
-      seat.processes = count_, seat.at.file = meeting_.path(), seat.patience = kPatience;
+      seat.processes = count_, seat.at.file = meeting_.path();
+      seat.patience = seat.to_meet = kPatience;
       seat.where = concat("process ", getpid(), ", which started the others");
       followers_.emplace(count_, meeting_);
     }
