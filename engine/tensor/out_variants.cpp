@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/move/execute.h"
+#include "engine/ops/infer.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
@@ -32,23 +34,29 @@ void write(const at::Tensor& out, const at::Tensor& value) {
   for (size_t r = 0; r < to.locals().size(); ++r) copy_bits(to.locals()[r], from.locals()[r]);
 }
 
-// Where an op may choose the dtype in which it sums, an out variant sums in that of out.
+// Where an op may choose the dtype in which it sums, an out variant sums in that of out. logsumexp does, and
+// has no argument for it.
 void choose_dtype(const c10::FunctionSchema& functional, const at::Tensor& out, torch::jit::Stack& stack) {
   const auto dtype = functional.argumentIndexWithName("dtype");
   if (dtype.has_value() && stack[as_size(*dtype)].isNone()) stack[as_size(*dtype)] = out.scalar_type();
+  if (functional.name() != "aten::logsumexp") return;
+  const auto of_operand = stack[0].toTensor().scalar_type();
+  if (out.scalar_type() != (at::isFloatingType(of_operand) ? of_operand : at::kFloat))
+    throw NotBuilt(concat("[aten::logsumexp.out] libtorch sums in the dtype of out, ", out.scalar_type(),
+                          ", which is not built for a DTensor of another; convert the operand first"));
 }
 
-// An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.
-void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
-  if (!d.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))
-    return out.reset(value.spec(), value.locals());
+// An empty out becomes the result, in the strides that stock gives it: some out variants make it contiguous.
+void take_over(const Dispatched& d, size_t j, DTensorImpl& out, const DTensorImpl& value) {
   const PlainGuard guard;
+  auto call = d.call;
+  describe(call);
+  const auto meta = infer_outputs(d.op, nullptr, on_meta(d.resolved, d.args, call)).at(j);
+  const auto spec =
+      std::make_shared<const Spec>(value.spec()->with_tensor(meta.shape, meta.stride, meta.dtype));
   PerRank<at::Tensor> locals;
-  for (const auto& local : value.locals()) locals.push_back(local.contiguous());
-  const Spec& its = *value.spec();
-  out.reset(std::make_shared<const Spec>(
-                its.with_tensor(its.shape(), contiguous_strides(its.shape()), its.dtype())),
-            std::move(locals));
+  for (const auto& local : value.locals()) locals.push_back(conform(local, *spec));
+  out.reset(spec, std::move(locals));
 }
 
 }  // namespace
@@ -73,7 +81,7 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
         refuse(Refusal::kOut, d,
                concat("out has shape ", outs[j].sizes(), " and the result ", value.sizes(), "; "),
                "pass an empty out of the same dtype, or one of the result's shape");
-      take_over(d, *out, *dtensor_impl(value));
+      take_over(d, j, *out, *dtensor_impl(value));
     }
     stack.emplace_back(outs[j]);
   }

@@ -4,6 +4,7 @@
 
 #include "engine/ops/resolve.h"
 #include "engine/tensor/dtensor.h"
+#include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
@@ -64,7 +65,27 @@ TEST(OutVariantsTest, WriteEachResultAsStockDoes) {
     at::sum_out(plain, value, {0});
     at::sum_out(out, x, {0});
     EXPECT_TRUE(full_tensor(out).equal(plain)) << shape;
+    EXPECT_THROW(at::logsumexp_out(out, x, {0}), NotBuilt) << "and was summed in another dtype";
   }
+}
+
+// Catches: an empty out that becomes contiguous where stock keeps the result's strides, and the other way
+// round.
+TEST(OutVariantsTest, GiveAnEmptyOutTheStridesOfStock) {
+  const auto mesh = init_device_mesh({2});
+  const auto value = at::arange(12, at::kFloat).view({3, 4}).t();
+  const auto x = distribute_tensor(value, mesh, {Shard{1}});
+  auto plain = at::empty({0}), out = distribute_tensor(plain, mesh, {Replicate{}});
+  auto plain_at = at::empty({0}, at::kLong), at_row = distribute_tensor(plain_at, mesh, {Replicate{}});
+  at::sort_out(plain, plain_at, value, 0);
+  at::sort_out(out, at_row, x, 0);
+  EXPECT_EQ(out.strides(), plain.strides());
+  EXPECT_EQ(at_row.strides(), plain_at.strides());
+  EXPECT_TRUE(full_tensor(out).equal(plain) && full_tensor(at_row).equal(plain_at));
+  auto sized = at::empty({0}), sized_out = distribute_tensor(sized, mesh, {Replicate{}});
+  at::mul_out(sized, value, 2);
+  at::mul_out(sized_out, x, 2);
+  EXPECT_EQ(sized_out.strides(), sized.strides());
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ bool lerp(Builder& b, const OpTemplate& op);
 bool addc(Builder& b, const OpTemplate& op);
 bool masked_fill(Builder& b, const OpTemplate& op);
 bool gelu(Builder& b, const OpTemplate& op);
+bool polygamma(Builder& b, const OpTemplate& op);
 bool threshold(Builder& b, const OpTemplate& op);
 bool copysign(Builder& b, const OpTemplate& op);
 bool alike(Builder& b, const OpTemplate& op);

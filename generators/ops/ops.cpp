@@ -39,6 +39,7 @@ constexpr OpTemplate kLines[] = {
      kUnary, unary, kFloats, kNo, kDiff},
     {"celu frac mish nan_to_num sinc sinh softshrink tan", kUnary, unary, kFloats, kNo, kDiff},
     {"digamma i0", kUnary, unary, kFloats, kNo, kNoHistory},
+    {"polygamma", kUnary, polygamma, kFloats, kNo, kDiff},
     {"threshold", kUnary, threshold, kFloats, kNo, kDiff},
     {"gelu", kUnary, gelu, kFloats, kNo, kDiff},
     {"softplus leaky_relu elu", kUnary, unary, kFloats, kNo, kDiff},

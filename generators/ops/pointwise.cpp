@@ -79,6 +79,11 @@ bool with_number(Builder& b, const OpTemplate& op) {
   return b.call(op.op, {x, number}, growth, !(op.traits & kLinear));
 }
 
+bool polygamma(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  return emit(b, op, {static_cast<int64_t>(b.random().below(3)), x}, {x});
+}
+
 bool power_number(Builder& b, const OpTemplate& op) {
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
   // Exponents that stock kernels compute by products, quotients and roots.
