@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/move/execute.h"
-#include "engine/ops/infer.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
@@ -46,17 +44,18 @@ void choose_dtype(const c10::FunctionSchema& functional, const at::Tensor& out, 
                           ", which is not built for a DTensor of another; convert the operand first"));
 }
 
-// An empty out becomes the result, in the strides that stock gives it: some out variants make it contiguous.
-void take_over(const Dispatched& d, size_t j, DTensorImpl& out, const DTensorImpl& value) {
+// An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.
+void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
+  const bool generated = d.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
+  const bool lies_as_result = d.resolved.entry != nullptr && d.resolved.entry->out_lies_as_result;
+  if (!generated || lies_as_result) return out.reset(value.spec(), value.locals());
   const PlainGuard guard;
-  auto call = d.call;
-  describe(call);
-  const auto meta = infer_outputs(d.op, nullptr, on_meta(d.resolved, d.args, call)).at(j);
-  const auto spec =
-      std::make_shared<const Spec>(value.spec()->with_tensor(meta.shape, meta.stride, meta.dtype));
   PerRank<at::Tensor> locals;
-  for (const auto& local : value.locals()) locals.push_back(conform(local, *spec));
-  out.reset(spec, std::move(locals));
+  for (const auto& local : value.locals()) locals.push_back(local.contiguous());
+  const Spec& its = *value.spec();
+  out.reset(std::make_shared<const Spec>(
+                its.with_tensor(its.shape(), contiguous_strides(its.shape()), its.dtype())),
+            std::move(locals));
 }
 
 }  // namespace
@@ -81,7 +80,7 @@ void run_out(const Dispatched& d, torch::jit::Stack& stack) {
         refuse(Refusal::kOut, d,
                concat("out has shape ", outs[j].sizes(), " and the result ", value.sizes(), "; "),
                "pass an empty out of the same dtype, or one of the result's shape");
-      take_over(d, j, *out, *dtensor_impl(value));
+      take_over(d, *out, *dtensor_impl(value));
     }
     stack.emplace_back(outs[j]);
   }

@@ -183,13 +183,14 @@ Records index_ops() {
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
       {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
       {.name = "index_add", .may_write_own = true},
+      {.name = "sort", .rows = dim_whole, .out_lies_as_result = true},
       // A mask picks as many elements as it has ones.
       {.name = "index", .kind = OpKind::kWhole},
       {.name = "nonzero", .kind = OpKind::kWhole},
       {.name = "_index_put_impl", .may_write_own = true},
   };
   // clang-format on
-  add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "sort", "topk"});
+  add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "topk"});
   add_alike(records, {}, {"index_put", "index_fill", "diagonal_backward", "constant_pad_nd"});
   return records;
 }
