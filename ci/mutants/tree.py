@@ -108,13 +108,12 @@ def is_configured(tree):
     return (tree / "build/build.ninja").exists()
 
 
-def configure(tree, tests=()):
+def configure(tree):
     """Once; a build configures again by itself."""
     if is_configured(tree):
         return
     env = environment(tree)
-    done = subprocess.run(["cmake", "-S", tree, "--preset", "release", f"-DBUILD_TESTING={'ON' if tests else 'OFF'}",
-                           f"-DLOCKSTEP_CACHE={env['LOCKSTEP_CACHE']}",
+    done = subprocess.run(["cmake", "-S", tree, "--preset", "release", f"-DLOCKSTEP_CACHE={env['LOCKSTEP_CACHE']}",
                            f"-DLOCKSTEP_LIBTORCH={env.get('LOCKSTEP_LIBTORCH', '')}"],
                           env=env, cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
@@ -182,7 +181,7 @@ def build(root, tree, chosen, jobs, say, tests=()):
     chosen, out = dict(chosen), {}
     while True:
         spans = lay(root, tree, chosen)
-        configure(tree, tests)
+        configure(tree)
         words = ninja(tree, jobs, tests)
         if not words:
             return chosen, out
