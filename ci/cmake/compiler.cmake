@@ -14,17 +14,17 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-option(LOCKSTEP_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+set(LOCKSTEP_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
 # No fast-math, no contraction: a fused multiply-add exists only where the source writes one.
 set(_options -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-fast-math)
 add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${_options}>")
 if(LOCKSTEP_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   # vptr checks need libtorch's type information, which the wheel does not export;
   # and instrumented code misleads gcc's flow analysis: uninitialised values in libtorch's headers.
   add_compile_options(-fno-sanitize=vptr -Wno-maybe-uninitialized)
-  add_link_options(-fsanitize=address,undefined)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
