@@ -31,9 +31,12 @@ SpecPtr dense(const SpecPtr& spec) {
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }
 
-// The entry of a redistribution whose result is to come; none if nobody records.
-std::optional<TimelineEntry> begun(const DTensorImpl& from, const Route& by, bool implicit) {
-  if (from.comm()->context->timeline == nullptr) return std::nullopt;
+// Logs a redistribution; what it gives is written to the entry when it is there.
+// @returns the function that does so
+std::function<void(const PerRank<at::Tensor>&)> log(const DTensorImpl& from, const SpecPtr& to,
+                                                    const Route& by, bool implicit) {
+  auto* timeline = from.comm()->context->timeline;
+  if (timeline == nullptr) return [](const auto&) {};
   TimelineEntry entry;
   entry.op = kName;
   entry.implicit = implicit;
@@ -42,21 +45,17 @@ std::optional<TimelineEntry> begun(const DTensorImpl& from, const Route& by, boo
   entry.inputs = {record(from.spec(), from.locals())};
   entry.aliases = {-1};
   entry.order = by.order(from.comm()->world->library() != nullptr);
-  return entry;
-}
-
-void log(const Comm& comm, std::optional<TimelineEntry> entry, const SpecPtr& to,
-         const PerRank<at::Tensor>& locals) {
-  auto* timeline = comm.context->timeline;
-  if (timeline == nullptr || !entry.has_value()) return;
-  entry->outputs = {record(to, locals)};
-  timeline->push_back(std::move(*entry));
+  timeline->push_back(std::move(entry));
+  return [timeline, place = timeline->size() - 1, to, context = from.comm()->context](const auto& locals) {
+    if (context->timeline == timeline && place < timeline->size())
+      (*timeline)[place].outputs = {record(to, locals)};
+  };
 }
 
 // Logs a redistribution and wraps its result.
 at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
-  log(*from.comm(), begun(from, by, implicit), to, locals);
+  log(from, to, by, implicit)(locals);
   return make_dtensor(std::move(to), from.comm(), std::move(locals));
 }
 
@@ -74,22 +73,22 @@ at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere) {
   return moved(impl, to, std::move(locals), nowhere, false);
 }
 
-// It is logged when it has arrived: before whoever waits, since an op is logged after its inputs are there.
-// Who asks and whether in InferenceMode is as it was when it began.
+// The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
+// was then.
 at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
   const auto to = dense(by.to);
   const auto& comm = from.comm();
   const auto moving =
       std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm));
   const bool inference = c10::InferenceMode::is_enabled();
-  auto take = [moving, to, comm, inference, entry = begun(from, by, false)] {
+  auto take = [moving, to, comm, inference, logged = log(from, to, by, false)] {
     const c10::InferenceMode as_begun(inference);
     const PlainGuard guard;
     const Asking asks(kName);
     moving->work.wait();
     auto locals = std::move(*moving->locals);
     conform_all(locals, *to);
-    log(*comm, entry, to, locals);
+    logged(locals);
     return locals;
   };
   const auto what = concat("[redistribute] ", *by.from, " -> ", to_string(to->placements()));
