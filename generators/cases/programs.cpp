@@ -194,15 +194,16 @@ Case redistribute_case(Random random) {
 // Two to five redistributions, the last one of an input, with ops between them that write nothing: what is
 // sent is in flight.
 Case overlap_case(Random random) {
-  auto settings = draw_settings(random, {.integer_lane = 30, .backward = 25});
+  auto settings = draw_settings(random, {.integer_lane = 30, .backward = 25, .refused = 6});
   settings.placements = kAllPlacements;
   Builder b(random, settings);
   const Ref x = b.fresh({.dtypes = settings.backward ? kFloats : kAllDtypes});
-  for (int64_t moves = b.random().between(1, 4); moves > 0; --moves) {
+  for (int64_t moves = b.random().between(1, 4); moves > 0 && !b.may_be_refused(); --moves) {
     b.redistribute(b.random().chance(40) ? x : b.operand({.dtypes = kNumbers}));
-    for (int64_t ops = b.random().below(3); ops > 0; --ops)
+    for (int64_t ops = b.random().below(3); ops > 0 && !b.may_be_refused(); --ops)
       if (const auto* op = draw_op(b, true); op != nullptr && !op->in_place()) op->make(b, *op);
   }
+  if (b.may_be_refused()) return finished(b, "overlap");
   if (settings.backward) b.backward();
   b.redistribute(x);
   // The integer lane has no room for some averages; a plain copy it has always room for.
