@@ -41,6 +41,10 @@ const std::vector<Suite>& table() {
       {"redistribute",
        "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
        kEndless, false, generated<"redistribute">, judge_redistribute},
+      {"overlap",
+       "redistributions begun and waited for late, in another order or never give the bits of those that "
+       "wait",
+       3, kEndless, false, generated<"overlap">, judge_overlap, Flag::kOverlap},
       {"ops", "one op on any placements gives the oracle's bits", 24, kEndless, false, generated<"ops">,
        judge_program},
       {"rules", "every row of an op's rule is true; true rows that are missing are named", 3, kEndless, false,

@@ -366,11 +366,11 @@ namespace {
 // or are about one thread.
 void check_judged(const std::string& command, const std::string& option,
                   const std::vector<std::string>& suites) {
-  const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",   "random",
-                                        "program", "edges",        "cache", "metamorphic"};
+  const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",    "random",
+                                        "program", "edges",        "cache", "metamorphic", "overlap"};
   LOCKSTEP_CHECK(!suites.empty(), "[", command, "] ", option,
-                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache and "
-                 "metamorphic");
+                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache, "
+                 "metamorphic and overlap");
   for (const auto& suite : suites)
     LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
                    "] the suite ", suite, " runs in the local world and in rank order only; leave out ",

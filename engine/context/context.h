@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct Decisions;
 struct Drawing;
 struct Resolutions;
 struct RuleOverrides;
+class Arriving;
 class RandomSource;
 enum class RandomPolicy;
 
@@ -54,6 +56,9 @@ struct Context {
   BackwardNode node{};                    // kNone
   bool in_composite = false;              // tensors that ops view and write are the composite's own
   std::shared_ptr<const Comm> factories;  // plain factories make DTensors of this mesh; null: plain tensors
+  // What redistributions with async_op have begun.
+  std::vector<const Arriving*> arriving;  // not waited for yet
+  std::vector<std::string> never_waited;  // gone, and nobody had used it
   // What was counted and derived.
   DispatchCounters counters;
   std::shared_ptr<Decisions> decisions;

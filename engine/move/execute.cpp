@@ -90,16 +90,29 @@ ReduceOp without_division(ReduceOp op) {
   return op == ReduceOp::kAvg ? ReduceOp::kSum : op;
 }
 
-Locals reduced(const Step& step, const Locals& locals, const Comm& comm) {
-  Locals result(locals.size());
-  if (auto* library = library_of(step, comm)) {
-    for (size_t i = 0; i < locals.size(); ++i) result[i] = locals[i].clone(at::MemoryFormat::Contiguous);
-    library->all_reduce(groups_of(step, comm), without_division(reduction(step)), result);
-    divide(result, step);
-    return conformed(std::move(result), *step.to);
-  }
-  all_reduce(*comm.world, groups_of(step, comm), reduction(step), locals, result).wait();
+// What is there already.
+Moving arrived(Locals locals) {
+  return {std::make_shared<Locals>(std::move(locals)), Work("nothing", [] {})};
+}
+
+// What a collective brings, which is not yet as a local of `to` lies.
+Moving conforming(std::shared_ptr<Locals> result, Work work, const SpecPtr& to) {
+  return {result, std::move(work).then([result, to] { conform_all(*result, *to); })};
+}
+
+Locals reduced_by(Library& library, const Step& step, const Locals& locals, const Comm& comm) {
+  Locals result;
+  for (const auto& local : locals) result.push_back(local.clone(at::MemoryFormat::Contiguous));
+  library.all_reduce(groups_of(step, comm), without_division(reduction(step)), result);
+  divide(result, step);
   return conformed(std::move(result), *step.to);
+}
+
+Moving reduced(const Step& step, const Locals& locals, const Comm& comm) {
+  if (auto* library = library_of(step, comm)) return arrived(reduced_by(*library, step, locals, comm));
+  auto result = std::make_shared<Locals>(locals.size());
+  auto work = all_reduce(*comm.world, groups_of(step, comm), reduction(step), locals, *result);
+  return conforming(std::move(result), std::move(work), step.to);
 }
 
 // As a library's reduce-scatter has it: pieces of one size in one buffer, the last filled up with zeros.
@@ -126,33 +139,41 @@ Locals scattered_by(Library& library, const Step& step, const Locals& locals, co
   return conformed(std::move(result), *step.to);
 }
 
-Locals reduced_and_scattered(const Step& step, const Locals& locals, const Comm& comm) {
-  if (auto* library = library_of(step, comm)) return scattered_by(*library, step, locals, comm);
-  Locals result(locals.size());
+Moving reduced_and_scattered(const Step& step, const Locals& locals, const Comm& comm) {
+  if (auto* library = library_of(step, comm)) return arrived(scattered_by(*library, step, locals, comm));
+  auto result = std::make_shared<Locals>(locals.size());
   const auto terms = cut(locals, cut_by(step, *step.to), step);
-  reduce_scatter(*comm.world, groups_of(step, comm), reduction(step), terms, result).wait();
-  return conformed(std::move(result), *step.to);
+  auto work = reduce_scatter(*comm.world, groups_of(step, comm), reduction(step), terms, *result);
+  return conforming(std::move(result), std::move(work), step.to);
 }
 
-Locals gathered(const Step& step, const Locals& locals, const Comm& comm) {
-  const auto& groups = groups_of(step, comm);
-  Gathering gathering(groups, locals, [&](size_t i) {
-    auto whole = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
-    auto pieces = cut(whole, cut_by(step, *step.from), step);
-    return Whole{std::move(whole), std::move(pieces)};
-  });
-  all_gather(*comm.world, groups, locals, gathering.forms(),
-             [&](size_t i, size_t k, const at::Tensor& piece) { gathering.arrive(i, k, piece); })
-      .wait();
-  return std::move(gathering).result();
+// A gathering, and what it refers to.
+struct Gathered {
+  Gathered(const Step& step, Locals sent, const Comm& comm)
+      : locals(std::move(sent)), gathering(groups_of(step, comm), locals, [step, &comm](size_t i) {
+          auto whole = empty_local(*step.to, local_shape(*step.to, comm.positions[i]));
+          auto pieces = cut(whole, cut_by(step, *step.from), step);
+          return Whole{std::move(whole), std::move(pieces)};
+        }) {}
+  const Locals locals;
+  Gathering gathering;
+};
+
+Moving gathered(const Step& step, const Locals& locals, const Comm& comm) {
+  auto all = std::make_shared<Gathered>(step, locals, comm);
+  auto result = std::make_shared<Locals>();
+  auto work =
+      all_gather(*comm.world, groups_of(step, comm), all->locals, all->gathering.forms(),
+                 [all](size_t i, size_t k, const at::Tensor& piece) { all->gathering.arrive(i, k, piece); });
+  return {result, std::move(work).then([result, all] { *result = std::move(all->gathering).result(); })};
 }
 
-Locals turned(const Step& step, const Locals& locals, const Comm& comm) {
+Moving turned(const Step& step, const Locals& locals, const Comm& comm) {
   auto result = empty_locals(*step.to, comm);
   const auto sent = cut(locals, cut_by(step, *step.to), step);
   const auto into = cut(result, cut_by(step, *step.from), step);
-  all_to_all(*comm.world, groups_of(step, comm), sent, into).wait();
-  return result;
+  auto work = all_to_all(*comm.world, groups_of(step, comm), sent, into);
+  return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 
 // The run that a region lies in, or the whole local tensor.
@@ -175,7 +196,7 @@ Buffers views(const at::Tensor& local, const Region& region) {
   return found;
 }
 
-Locals sliced(const Step& step, const Locals& locals, const Comm& comm) {
+Moving sliced(const Step& step, const Locals& locals, const Comm& comm) {
   auto result = empty_locals(*step.to, comm);
   Moves moves(*step.from, *step.to);
   for (size_t i = 0; i < locals.size(); ++i)
@@ -183,10 +204,10 @@ Locals sliced(const Step& step, const Locals& locals, const Comm& comm) {
       const auto from = views(locals[i], t.at_source), to = views(result[i], t.at_target);
       for (size_t k = 0; k < to.size(); ++k) copy_bits(to[k], from[k]);
     }
-  return result;
+  return arrived(std::move(result));
 }
 
-Locals exchanged(const Step& step, const Locals& locals, const Comm& comm) {
+Moving exchanged(const Step& step, const Locals& locals, const Comm& comm) {
   auto result = empty_locals(*step.to, comm);
   Moves moves(*step.from, *step.to);
   Exchange asked{name(step.kind), PerRank<Part>(locals.size()), nullptr};
@@ -201,11 +222,11 @@ Locals exchanged(const Step& step, const Locals& locals, const Comm& comm) {
         for (auto& view : views(result[i], t.at_target)) part.received.push_back({peer, std::move(view)});
     }
   }
-  comm.world->exchange(std::move(asked)).wait();
-  return result;
+  auto work = comm.world->exchange(std::move(asked));
+  return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 
-Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
+Moving make_partial(const Step& step, const Locals& locals, const Comm& comm) {
   const auto op = std::get<Partial>(step.to->placements()[as_size(step.mesh_dim)]).op;
   const bool same_everywhere = op == ReduceOp::kAvg || op == ReduceOp::kMin || op == ReduceOp::kMax;
   Locals result;
@@ -214,19 +235,34 @@ Locals make_partial(const Step& step, const Locals& locals, const Comm& comm) {
     result.push_back(owner || same_everywhere ? locals[i].clone()
                                               : at::full_like(locals[i], identity(op, step.to->dtype())));
   }
-  return result;
+  return arrived(std::move(result));
 }
 
 // In the order of StepKind.
-constexpr Locals (*kRuns[])(const Step&, const Locals&, const Comm&) = {
+constexpr Moving (*kRuns[])(const Step&, const Locals&, const Comm&) = {
     reduced, reduced_and_scattered, sliced, gathered, turned, exchanged, make_partial};
+
+Moving run(const Step& step, const Locals& locals, const Comm& comm) {
+  return kRuns[static_cast<size_t>(step.kind)](step, locals, comm);
+}
 
 }  // namespace
 
 Locals execute(const Route& route, const Locals& locals, const Comm& comm) {
-  Locals now = locals;
-  for (const auto& step : route.steps) now = kRuns[static_cast<size_t>(step.kind)](step, now, comm);
-  return now;
+  auto moving = begin(route, locals, comm);
+  moving.work.wait();
+  return std::move(*moving.locals);
+}
+
+Moving begin(const Route& route, const Locals& locals, const Comm& comm) {
+  if (route.steps.empty()) return arrived(locals);
+  auto now = std::make_shared<Locals>(locals);
+  for (size_t k = 0; k + 1 < route.steps.size(); ++k) {
+    auto moving = run(route.steps[k], *now, comm);
+    moving.work.wait();
+    now = moving.locals;
+  }
+  return run(route.steps.back(), *now, comm);
 }
 
 at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {

@@ -4,12 +4,21 @@
 #include "engine/layout/route.h"
 #include "engine/values/per_rank.h"
 #include "engine/world/comm.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 
 // @pre locals are placed as route.from, one for each hosted position. @post placed as route.to; fresh
 // storage, dense in the order of the Spec's strides; the input itself if the route has no steps.
 PerRank<at::Tensor> execute(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm);
+
+// The same with its last step begun and not waited for: those before it are done, since ranks begin their
+// exchanges in one order, and may wait in any. `comm` outlives the wait.
+struct Moving {
+  std::shared_ptr<PerRank<at::Tensor>> locals;  // there after the wait
+  Work work;
+};
+Moving begin(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm);
 
 // The identity of a reduction: x op identity has the bits of x, for every x. -0.0 for a sum.
 at::Scalar identity(ReduceOp op, c10::ScalarType dtype);

@@ -40,6 +40,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   ++call.comm->context->counters.ops;
   const Asking asks(op.operator_name().name.c_str());
   Dispatched d{op, resolved, args, call};
+  check_writes(d);
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;
   find_decision(d);

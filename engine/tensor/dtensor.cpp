@@ -345,6 +345,10 @@ at::Tensor full_tensor(const at::Tensor& tensor) {
   return FirstCopy::apply(whole);
 }
 
+std::vector<std::string> take_never_waited() {
+  return std::exchange(current_context()->never_waited, {});
+}
+
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {
   return require_dtensor(tensor, "local_tensors").locals();
 }

@@ -68,9 +68,18 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_pl
 // Differentiable. The global value, from the first hosted rank after redistributing to Replicate; what
 // depends on it is computed once, so its gradient is that of every rank's copy.
 at::Tensor full_tensor(const at::Tensor& tensor);
-// Differentiable. The same values under other placements: always a new tensor, never an alias.
+// Differentiable. The same values under other placements: always a new tensor, never an alias. async_op, as
+// torch's: the last step of the way is begun, and whoever uses the result first waits for it; what is known
+// of its Spec is no use. Until then an op that writes to `tensor` is Refused. A result that goes before
+// anybody has used it is waited for, warned of and named (take_never_waited). The backward pass waits at
+// once.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
-                        const std::vector<int64_t>& order = {});
+                        const std::vector<int64_t>& order = {}, bool async_op = false);
+// torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.
+at::Tensor wait_tensor(const at::Tensor& tensor);
+// "[redistribute] f32[4x3]@[S0] -> [R]", …: what was begun in the current Context and never used, since it
+// was last asked.
+std::vector<std::string> take_never_waited();
 
 // The locals without autograd, as they are.
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor);

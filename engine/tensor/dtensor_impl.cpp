@@ -46,6 +46,11 @@ DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals)
   refresh();
 }
 
+DTensorImpl::DTensorImpl(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> arriving)
+    : DTensorImpl(std::move(spec), std::move(comm), PerRank<at::Tensor>()) {
+  arriving_ = std::move(arriving);
+}
+
 void DTensorImpl::refresh() {
   sizes_and_strides_.set_sizes(spec_->shape());
   sizes_and_strides_.set_strides(spec_->stride());
@@ -53,7 +58,13 @@ void DTensorImpl::refresh() {
   refresh_contiguous();
 }
 
+void DTensorImpl::arrive() const {
+  locals_ = arriving_->locals();
+  arriving_ = nullptr;
+}
+
 void DTensorImpl::reset(SpecPtr spec, PerRank<at::Tensor> locals) {
+  arriving_ = nullptr;
   spec_ = std::move(spec);
   locals_ = std::move(locals);
   data_type_ = c10::scalarTypeToTypeMeta(spec_->dtype());
@@ -73,6 +84,7 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(const c
 c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                          bool allow_change) const {
   auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
+  copy->arriving_ = arriving_;
   copy->key_set_ = key_set_;
   // What was made in InferenceMode counts no versions.
   if (!copy->is_inference()) copy->set_version_counter(std::move(version));
@@ -91,6 +103,7 @@ void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other)
   spec_ = source->spec_;
   comm_ = source->comm_;
   locals_ = source->locals_;
+  arriving_ = source->arriving_;
 }
 
 DTensorImpl* dtensor_impl(const at::Tensor& tensor) {
@@ -110,6 +123,10 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who) {
 
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals) {
   return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(locals));
+}
+
+at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> arriving) {
+  return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(arriving));
 }
 
 at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {

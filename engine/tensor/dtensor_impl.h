@@ -4,6 +4,7 @@
 #pragma once
 #include <c10/core/TensorImpl.h>
 
+#include "engine/tensor/arriving.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/world/comm.h"
 
@@ -12,10 +13,15 @@ namespace lockstep {
 class DTensorImpl final : public c10::TensorImpl {
  public:
   DTensorImpl(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
+  DTensorImpl(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> arriving);
 
   const SpecPtr& spec() const { return spec_; }
   const CommPtr& comm() const { return comm_; }
-  const PerRank<at::Tensor>& locals() const { return locals_; }
+  // Waits for those that are on their way.
+  const PerRank<at::Tensor>& locals() const {
+    if (arriving_ != nullptr) arrive();
+    return locals_;
+  }
   // Whether this leaf already sees to it that its gradient is a DTensor (engine/tensor/gradients.h).
   bool keeps_gradient = false;
   // After an op that changed metadata in place (out variants that resize, t_, squeeze_, …).
@@ -38,10 +44,12 @@ class DTensorImpl final : public c10::TensorImpl {
 
  private:
   void refresh();
+  void arrive() const;
 
   SpecPtr spec_;
   CommPtr comm_;
-  PerRank<at::Tensor> locals_;
+  mutable PerRank<at::Tensor> locals_;
+  mutable std::shared_ptr<Arriving> arriving_;  // shared with shallow copies; null: the locals are here
 };
 
 // Null if the tensor is not a DTensor.
@@ -50,6 +58,7 @@ DTensorImpl* dtensor_impl(const at::Tensor& tensor);
 DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who);
 
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
+at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> arriving);
 
 // A plain tensor on every rank: each has a copy of its own.
 at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm);

@@ -41,6 +41,18 @@ bool moves_itself(const Dispatched& d, size_t input) {
 
 }  // namespace
 
+void check_writes(const Dispatched& d) {
+  const auto& arriving = d.call.comm->context->arriving;
+  if (arriving.empty() || changes_metadata(d.resolved)) return;
+  for (const auto& t : mutated_tensors(d)) {
+    const auto& written = dtensor_impl(t)->locals();  // has arrived itself
+    for (const auto* one : arriving)
+      if (one->sends(written))
+        refuse(Refusal::kInFlight, d, concat("writes to what ", one->what(), " still sends; "),
+               "wait_tensor() its result before, or write to a clone");
+  }
+}
+
 void place_inputs(Dispatched& d) {
   auto& context = *d.call.comm->context;
   if (d.decision->redistributes && context.explicit_redistribution) refuse_implicit(d);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/tensor/redistribute.h"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/context/asking.h"
@@ -30,44 +31,88 @@ SpecPtr dense(const SpecPtr& spec) {
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }
 
+// Logs a redistribution; what it gives is written to the entry when it is there.
+// @returns the function that does so
+std::function<void(const PerRank<at::Tensor>&)> log(const DTensorImpl& from, const SpecPtr& to,
+                                                    const Route& by, bool implicit) {
+  auto* timeline = from.comm()->context->timeline;
+  if (timeline == nullptr) return [](const auto&) {};
+  TimelineEntry entry;
+  entry.op = kName;
+  entry.implicit = implicit;
+  entry.args = {c10::IValue()};
+  entry.tensors_per_arg = {1};
+  entry.inputs = {record(from.spec(), from.locals())};
+  entry.aliases = {-1};
+  entry.order = by.order(from.comm()->world->library() != nullptr);
+  timeline->push_back(std::move(entry));
+  return [timeline, place = timeline->size() - 1, to, context = from.comm()->context](const auto& locals) {
+    if (context->timeline == timeline && place < timeline->size())
+      (*timeline)[place].outputs = {record(to, locals)};
+  };
+}
+
 // Logs a redistribution and wraps its result.
 at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
-  if (auto* timeline = from.comm()->context->timeline) {
-    TimelineEntry entry;
-    entry.op = kName;
-    entry.implicit = implicit;
-    entry.args = {c10::IValue()};
-    entry.tensors_per_arg = {1};
-    entry.inputs = {record(from.spec(), from.locals())};
-    entry.outputs = {record(to, locals)};
-    entry.aliases = {-1};
-    entry.order = by.order(from.comm()->world->library() != nullptr);
-    timeline->push_back(std::move(entry));
-  }
+  log(from, to, by, implicit)(locals);
   return make_dtensor(std::move(to), from.comm(), std::move(locals));
 }
 
-// A redistribution to where the tensor is: still a new tensor.
+// For a redistribution to where the tensor is: still a new tensor.
+PerRank<at::Tensor> copies(const DTensorImpl& impl) {
+  PerRank<at::Tensor> locals;
+  for (const auto& local : impl.locals()) locals.push_back(local.clone());
+  return locals;
+}
+
 at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere) {
   const auto to = dense(impl.spec());
-  PerRank<at::Tensor> locals;
-  for (const auto& local : impl.locals()) locals.push_back(conform(local.clone(), *to));
+  auto locals = copies(impl);
+  conform_all(locals, *to);
   return moved(impl, to, std::move(locals), nowhere, false);
 }
 
-// Backward is the route of the duals: from the gradient's placement to the dual of the input's. Whoever asks
-// for a redistribution gets a new tensor; one that the engine inserts may be its input as it lies.
+// The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
+// was then.
+at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
+  const auto to = dense(by.to);
+  const auto& comm = from.comm();
+  const auto moving =
+      std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm));
+  const bool inference = c10::InferenceMode::is_enabled();
+  auto take = [moving, to, comm, inference, logged = log(from, to, by, false)] {
+    const c10::InferenceMode as_begun(inference);
+    const PlainGuard guard;
+    const Asking asks(kName);
+    moving->work.wait();
+    auto locals = std::move(*moving->locals);
+    conform_all(locals, *to);
+    logged(locals);
+    return locals;
+  };
+  const auto what = concat("[redistribute] ", *by.from, " -> ", to_string(to->placements()));
+  return make_dtensor(to, comm, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
+}
+
+enum class How {
+  kAsked,     // waits, and gives a new tensor
+  kInserted,  // by the engine: it may be its input as it lies
+  kBegun,     // does not wait
+};
+
+// Backward is the route of the duals: from the gradient's placement to the dual of the input's.
 struct Redistribute : torch::autograd::Function<Redistribute> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
-                            const std::vector<int64_t>& order, bool implicit) {
+                            const std::vector<int64_t>& order, How how) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
     ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
     const Asking asks(kName);
     const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
-    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, implicit);
+    if (how == How::kBegun) return begin_route(impl, plan);
+    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, how == How::kInserted);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
@@ -98,13 +143,18 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
-                        const std::vector<int64_t>& order) {
+                        const std::vector<int64_t>& order, bool async_op) {
   require_dtensor(tensor, "redistribute");
-  return Redistribute::apply(tensor, placements, order, false);
+  return Redistribute::apply(tensor, placements, order, async_op ? How::kBegun : How::kAsked);
+}
+
+at::Tensor wait_tensor(const at::Tensor& tensor) {
+  require_dtensor(tensor, "wait_tensor").locals();
+  return tensor;
 }
 
 at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target) {
-  return Redistribute::apply(tensor, target.placements(), target.order(), true);
+  return Redistribute::apply(tensor, target.placements(), target.order(), How::kInserted);
 }
 
 }  // namespace lockstep

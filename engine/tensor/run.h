@@ -14,6 +14,9 @@ Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, c
 // a redistribution would be implicit where that is forbidden.
 bool run_mean(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args, torch::jit::Stack& stack);
 
+// place.cpp. Throws Refused where the op writes to what a redistribution still sends.
+void check_writes(const Dispatched& d);
+
 // cache.cpp. Fills in hosted and decision, made or remembered.
 void find_decision(Dispatched& d);
 

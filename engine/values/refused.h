@@ -22,13 +22,15 @@ enum class Refusal {
   kGenerator,     // a torch::Generator beside a DTensor
   kNoReduction,   // a Partial whose reduction its dtype does not have
   kMixedPartial,  // Partials of one tensor that do not commute
+  kInFlight,      // a write to what a redistribution still sends
 };
 // In the order of Refusal.
 inline constexpr const char* kRefusals[] = {
     "view",         "in place",   "stale read",   "explicit redistribution",
     "plain tensor", "two meshes", "no rule",      "no stream",
-    "out",          "generator",  "no reduction", "mixed partial"};
-static_assert(std::size(kRefusals) == static_cast<size_t>(Refusal::kMixedPartial) + 1);
+    "out",          "generator",  "no reduction", "mixed partial",
+    "in flight"};
+static_assert(std::size(kRefusals) == static_cast<size_t>(Refusal::kInFlight) + 1);
 // "view", "in place", …: stable, the store counts by it.
 inline const char* name(Refusal why) {
   return kRefusals[static_cast<size_t>(why)];

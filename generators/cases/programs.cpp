@@ -191,6 +191,26 @@ Case redistribute_case(Random random) {
   return finished(b, "redistribute");
 }
 
+// Two to five redistributions, the last one of an input, with ops between them that write nothing: what is
+// sent is in flight.
+Case overlap_case(Random random) {
+  auto settings = draw_settings(random, {.integer_lane = 30, .backward = 25, .refused = 6});
+  settings.placements = kAllPlacements;
+  Builder b(random, settings);
+  const Ref x = b.fresh({.dtypes = settings.backward ? kFloats : kAllDtypes});
+  for (int64_t moves = b.random().between(1, 4); moves > 0 && !b.may_be_refused(); --moves) {
+    b.redistribute(b.random().chance(40) ? x : b.operand({.dtypes = kNumbers}));
+    for (int64_t ops = b.random().below(3); ops > 0 && !b.may_be_refused(); --ops)
+      if (const auto* op = draw_op(b, true); op != nullptr && !op->in_place()) op->make(b, *op);
+  }
+  if (b.may_be_refused()) return finished(b, "overlap");
+  if (settings.backward) b.backward();
+  b.redistribute(x);
+  // The integer lane has no room for some averages; a plain copy it has always room for.
+  if (b.calls() == 0) b.redistribute(x, replicated(settings.mesh));
+  return finished(b, "overlap");
+}
+
 // 1 to 12 ops with reuse, views, in-place and list ops, redistributions, random ops, backward, optimizer
 // steps.
 Case program_case(Random random, const Profile& profile) {
@@ -264,6 +284,7 @@ struct SuiteCases {
 constexpr SuiteCases kSuites[] = {
     {"layout", [](Random random, uint64_t) { return layout_case(random); }},
     {"redistribute", [](Random random, uint64_t) { return redistribute_case(random); }},
+    {"overlap", [](Random random, uint64_t) { return overlap_case(random); }},
     {"ops", [](Random random, uint64_t index) { return op_case(random, op_number(index)); }},
     {"gradient",
      [](Random random, uint64_t index) { return op_case(random, differentiable_op(index), true); }},

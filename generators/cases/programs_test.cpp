@@ -18,8 +18,9 @@
 namespace lockstep::generators {
 namespace {
 
-const std::vector<std::string> kSuites = {"layout",  "redistribute", "ops",   "gradient", "random",
-                                          "program", "metamorphic",  "cache", "faults",   "canary"};
+const std::vector<std::string> kSuites = {"layout", "redistribute", "ops",         "gradient",
+                                          "random", "program",      "metamorphic", "cache",
+                                          "faults", "canary",       "overlap"};
 constexpr uint64_t kCases = 400;
 
 // Would catch: a placement, argument or reference that the oracle refuses; text that does not say the whole

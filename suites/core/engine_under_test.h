@@ -33,6 +33,7 @@ struct EngineResult {
   bool has_timeline = false;
   RandomState random_after;
   int64_t bytes_moved = 0;
+  std::vector<std::string> never_waited{};  // redistributions that were begun and never used (overlap.h)
 };
 
 // What an engine in another process did instead of answering.

@@ -17,8 +17,9 @@ enum class Flag : unsigned {
   kClosedForm = 4,  // its random stream is the closed form of this process: single elements can be asked for
   kTraining = 8,    // trains the models of engine/nn in this process
   kFaults = 16,     // faults can be planted in it
+  kOverlap = 32,    // begins redistributions as a Case's option says (overlap.h)
 };
-const char* name(Flag flag);  // "timeline", "rules", "closed form", "training", "faults"
+const char* name(Flag flag);  // "timeline", "rules", "closed form", "training", "faults", "overlap"
 
 struct EngineProfile {
   std::string name, version;

@@ -148,7 +148,8 @@ const EngineProfile& own_profile() {
   static const EngineProfile profile = {
       .name = dashboard::kOwnEngine,
       .version = LOCKSTEP_VERSION,
-      .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults,
+      .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults |
+               Flag::kOverlap,
       .random_policies = {"forged-words", "single-device"},
       .program = 2,
   };
@@ -177,19 +178,19 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
 
   EngineResult result;
   traffic = {};
+  take_never_waited();
+  Overlapped moves(c, spoil);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
       c.program, std::move(inputs),
-      {[&](const at::Tensor& t, const oracle::Target& target) {
-         auto moved = redistributed(t, target);
-         if (spoil) spoil(moved);
-         return moved;
-       },
-       full_tensor, oracle::read_number,
+      {[&](const at::Tensor& t, const oracle::Target& target) { return moves.move(t, target); }, full_tensor,
+       oracle::read_number,
        [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); }});
+  moves.finish();
   scope.reset();
+  result.never_waited = take_never_waited();
   result.has_timeline = want_timeline;
   check_sides(c, values);
   check_given(before, digests_of_given(c, given));

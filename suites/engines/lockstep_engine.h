@@ -7,6 +7,7 @@
 #include "oracle/program/values.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/overlapped.h"
 
 namespace lockstep::suites {
 
@@ -17,8 +18,7 @@ class LockstepEngine : public EngineUnderTest {
  public:
   // Puts a decorator around the World of each run.
   using Decorate = std::function<WorldPtr(WorldPtr)>;
-  // Is given what each redistribution of the Program gave, to spoil it.
-  using Spoil = std::function<void(const at::Tensor& moved)>;
+  using Spoil = Overlapped::Spoil;
   explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr)
       : decorate_(std::move(decorate)), spoil_(std::move(spoil)) {}
 

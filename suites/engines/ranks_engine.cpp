@@ -100,6 +100,7 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic
     part.result = wire::read_result(answer, c, [&](const DeviceMesh& mesh) {
       return std::ssize(positions_of(mesh, n, processes, process));
     });
+    part.result.never_waited = answer.header.at("never_waited").get<std::vector<std::string>>();
     part.traffic.sent = answer.header.at("sent").get<std::vector<int64_t>>();
     traffic += part.traffic;
   }

@@ -32,6 +32,7 @@ Touches pending_on_ranks(Touches touches);  // and something is Partial
 namespace plant {
 
 std::vector<Fault> world_faults();     // collectives
+std::vector<Fault> overlap_faults();   // exchanges that overlap
 std::vector<Fault> rule_faults();      // rows of the rule table
 std::vector<Fault> random_faults();    // the stream of a random op
 std::vector<Fault> operator_faults();  // what a random op makes of its draw, here and in the plain run
