@@ -350,25 +350,28 @@ void await_stopped(const std::string& pid) {
   }
 }
 
-// Catches: one who waits until what it sent has left, of which gloo does not tell it that nobody takes it.
+// Catches: one who waits until what it sent has left, of which gloo does not tell it that nobody takes it;
+// whether it hears that the other is gone before it waits or while it does.
 TEST(C10dWorld, NobodyWaitsToBeHeardByWhoIsGone) {
   const auto patience = std::chrono::minutes(9);
   const auto began = std::chrono::steady_clock::now();
-  in_processes(
-      2,
-      [&](Processes& processes, int64_t process) {
-        if (process == 1) {
-          processes.say(0, std::to_string(getpid()));
-          raise(SIGSTOP);
-        }
-        const auto other = processes.hear(1, patience);
-        await_stopped(other);
-        processes.say(1, kHuge);
-        kill(std::stoi(other), SIGKILL);
-        processes.run(0, 2, [](const WorldPtr&) {});
-        return std::string();
-      },
-      patience);
+  for (const int64_t pause : {0, 2})
+    in_processes(
+        2,
+        [&](Processes& processes, int64_t process) {
+          if (process == 1) {
+            processes.say(0, std::to_string(getpid()));
+            raise(SIGSTOP);
+          }
+          const auto other = processes.hear(1, patience);
+          await_stopped(other);
+          processes.say(1, kHuge);
+          kill(std::stoi(other), SIGKILL);
+          std::this_thread::sleep_for(std::chrono::seconds(pause));
+          processes.run(0, 2, [](const WorldPtr&) {});
+          return std::string();
+        },
+        patience);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::minutes(1));
 }
 

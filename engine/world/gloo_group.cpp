@@ -74,6 +74,7 @@ struct GlooGroup::Impl {
   std::mutex mutex;  // of all below, and of calls to the group that begin something
   std::deque<Sending> sending;
   std::vector<WorkPtr> receiving;  // by process
+  std::vector<bool> gone;          // by process
   bool closed = false;
   std::jthread watcher;
 
@@ -87,14 +88,23 @@ struct GlooGroup::Impl {
 
   // Who has a part of a message is not told by gloo that its sender is gone; who begins to send is. So this
   // begins to, again and again, and ends a receive that was there when it failed and when it fails again.
+  // And gloo forgets an abort that comes before the wait: it is said until it is heard.
   void watch(const std::stop_token& stop) {
     std::vector<WorkPtr> suspects(receiving.size());
     std::condition_variable_any wakes;
     std::unique_lock lock(mutex);
-    while (!wakes.wait_for(lock, stop, kProbes, [&] { return stop.stop_requested(); }))
-      for (size_t from = 0; from < receiving.size(); ++from)
+    while (!wakes.wait_for(lock, stop, kProbes, [&] { return stop.stop_requested(); })) {
+      for (size_t from = 0; !closed && from < receiving.size(); ++from)
         if (const auto& work = receiving[from]; work != nullptr && !answers(from))
           if (std::exchange(suspects[from], work) == work) work->abort();
+      abort_what_is_over();
+    }
+  }
+  void abort_what_is_over() {
+    for (const auto& work : receiving)
+      if (closed && work != nullptr) work->abort();
+    for (const auto& one : sending)
+      if (gone[as_size(one.to)]) one.work->abort();
   }
   bool answers(size_t process) {
     try {
@@ -122,6 +132,7 @@ GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes,
     : impl_(std::make_unique<Impl>()) {
   signal(SIGPIPE, SIG_IGN);  // to write to a process that is gone is an error, and no end of this one
   impl_->receiving.resize(as_size(processes));
+  impl_->gone.resize(as_size(processes));
   auto options = c10d::ProcessGroupGloo::Options::create(patience);
   options->threads = 1;
   try {
@@ -179,7 +190,8 @@ void GlooGroup::settle(Milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(impl_->mutex);
   for (; !impl_->sending.empty(); impl_->sending.pop_front()) {
-    const auto work = impl_->sending.front().work;
+    const auto [to, work, bytes] = impl_->sending.front();
+    if (impl_->gone[as_size(to)]) continue;
     const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
     lock.unlock();
     try {
@@ -192,15 +204,14 @@ void GlooGroup::settle(Milliseconds patience) {
 
 void GlooGroup::forget(int64_t process) {
   const std::lock_guard lock(impl_->mutex);
-  for (const auto& one : impl_->sending)
-    if (one.to == process) one.work->abort();
+  impl_->gone[as_size(process)] = true;
+  impl_->abort_what_is_over();
 }
 
 void GlooGroup::close() {
   const std::lock_guard lock(impl_->mutex);
   impl_->closed = true;
-  for (const auto& work : impl_->receiving)
-    if (work != nullptr) work->abort();
+  impl_->abort_what_is_over();
 }
 
 }  // namespace lockstep

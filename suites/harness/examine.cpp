@@ -40,10 +40,16 @@ const Failed* failed_in(const Outcome& outcome, const std::string& bucket) {
 
 // The side that gave other bits when it ran again.
 Outcome flaky(const oracle::Case& c, EngineUnderTest& engine, const Failed& failure) {
-  const auto plain = oracle_repeats(c);
-  if (!plain.empty()) return Flaky{"oracle", plain};
-  const auto text = first_disagreement(engine.run(c, false), engine.run(c, false));
-  return Flaky{"engine", text.empty() ? "the failure did not repeat itself: " + failure.explanation : text};
+  std::string text;
+  try {
+    const auto plain = oracle_repeats(c);
+    if (!plain.empty()) return Flaky{"oracle", plain};
+    text = first_disagreement(engine.run(c, false), engine.run(c, false));
+  } catch (const std::exception& e) {  // as a refusal does, which the failure kept from being told
+    text = e.what();
+  }
+  return Flaky{"engine", concat("the failure did not repeat itself: ", failure.explanation,
+                                text.empty() ? "" : "\nit ran again: ", text)};
 }
 
 // True if the command died of this token, within 10 s.
@@ -64,11 +70,7 @@ Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderT
   const auto* failure = std::get_if<Failed>(&outcome);
   if (failure == nullptr || suite.self_check || failure->kind == dashboard::Verdict::kHung) return outcome;
   if (failed_in(judge_safely(suite, c, engine), failure->bucket) != nullptr) return outcome;
-  try {
-    return flaky(c, engine, *failure);
-  } catch (const std::exception& e) {
-    return Flaky{"engine", e.what()};
-  }
+  return flaky(c, engine, *failure);
 }
 
 Failed lost_outcome(const oracle::Case& c, const Lost& lost) {
