@@ -49,7 +49,7 @@ struct CopyRow {
 }  // namespace
 
 void copy_bits(const Slab& into, const Slab& from) {
-  if (into.numel() == 0) return;
+  if (into.empty()) return;
   if (each_row(into, from, CopyRow{}))
     into.of.unsafeGetTensorImpl()->bump_version();
   else

@@ -40,7 +40,7 @@ std::vector<Parcel> parcels(Buffers pieces) {
   std::vector<Parcel> result;
   result.reserve(pieces.size());
   for (size_t place = 0; place < pieces.size(); ++place)
-    if (pieces[place].numel() > 0) result.push_back({static_cast<int64_t>(place), std::move(pieces[place])});
+    if (!pieces[place].empty()) result.push_back({static_cast<int64_t>(place), std::move(pieces[place])});
   return result;
 }
 

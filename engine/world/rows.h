@@ -11,9 +11,10 @@ void each_row(char* to, const char* from, const Slab& into, const Slab& source, 
   if (dim > last) return row(to, from);
   const auto element = static_cast<int64_t>(into.of.element_size());
   const int64_t step = into.of.stride(dim) * element, by = source.of.stride(dim) * element;
+  const F each = row;  // here, where no row can write to it
   for (int64_t left = into.size(dim); left > 0; --left, to += step, from += by)
     if (dim == last)  // most are here: no call
-      row(to, from);
+      each(to, from);
     else
       each_row(to, from, into, source, dim + 1, last, row);
 }
@@ -30,8 +31,8 @@ bool each_row(const Slab& into, const Slab& source, const F& row) {
        --last)
     bytes *= into.size(last);
   if (last >= 0 && into.size(into.of.dim() - 1) > 1 && bytes == element) return false;
-  each_row(static_cast<char*>(into.mutable_data_ptr()), static_cast<const char*>(source.const_data_ptr()),
-           into, source, 0, last, [&](char* to, const char* from) { row(to, from, bytes); });
+  each_row(into.mutable_data_ptr(), source.const_data_ptr(), into, source, 0, last,
+           [row, bytes](char* to, const char* from) { row(to, from, bytes); });
   return true;
 }
 

@@ -16,18 +16,6 @@ int64_t Slab::numel() const {
   return n;
 }
 
-int64_t Slab::offset() const {
-  return dim < 0 ? 0 : start * of.stride(dim) * static_cast<int64_t>(of.element_size());
-}
-
-const void* Slab::const_data_ptr() const {
-  return static_cast<const char*>(of.const_data_ptr()) + offset();
-}
-
-void* Slab::mutable_data_ptr() const {
-  return static_cast<char*>(of.mutable_data_ptr()) + offset();
-}
-
 // Without at::narrow, which dispatches twice.
 at::Tensor Slab::tensor() const {
   if (dim < 0) return of;

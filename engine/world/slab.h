@@ -17,14 +17,18 @@ struct Slab {
 
   int64_t size(int64_t d) const { return d == dim ? length : of.size(d); }
   int64_t numel() const;
+  bool empty() const { return (dim >= 0 && length == 0) || of.numel() == 0; }
   int64_t nbytes() const { return numel() * static_cast<int64_t>(of.element_size()); }
   // Of its first element. @pre it has one
-  const void* const_data_ptr() const;
-  void* mutable_data_ptr() const;
+  const char* const_data_ptr() const { return static_cast<const char*>(of.const_data_ptr()) + offset(); }
+  char* mutable_data_ptr() const { return static_cast<char*>(of.mutable_data_ptr()) + offset(); }
   at::Tensor tensor() const;
 
  private:
-  int64_t offset() const;  // bytes from the tensor's first element
+  // Bytes from the tensor's first element.
+  int64_t offset() const {
+    return dim < 0 ? 0 : start * of.stride(dim) * static_cast<int64_t>(of.element_size());
+  }
 };
 
 bool same_sizes(const Slab& a, const Slab& b);
