@@ -17,7 +17,7 @@ engine/lane: engine/values
 engine/lane/exact_main: engine/lane
 engine/context: engine/values
 engine/layout: engine/values
-engine/world: engine/values engine/context
+engine/world: kernels engine/values engine/context
 engine/move: engine/values engine/layout engine/world
 engine/stream: engine/values engine/context
 engine/random: kernels engine/values engine/context engine/layout engine/world engine/stream

@@ -30,6 +30,7 @@ set(_public
   engine/values/spec.h
   engine/values/timeline.h
   engine/world/comm.h
+  engine/world/slab.h
   engine/world/world.h
   engine/world/worlds.h
   oracle/judge/check.h

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "engine/layout/route.h"
 #include "engine/values/as_size.h"
 
 namespace lockstep {
@@ -14,41 +13,33 @@ using Coordinate = std::vector<int64_t>;
 // One tensor dimension under one Spec: what the rank at a coordinate holds along it.
 class Axis {
  public:
-  // Of the other tensor dimensions one index is left: what they are cut by is of no interest.
-  Axis(const Spec& spec, int64_t dim) : dim_(as_size(dim)), spec_(alone(spec, dim)) {
-    for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+  Axis(const Spec& spec, int64_t dim) : spec_(&spec), left_(1) {
+    if (const int64_t n = spec.shape()[as_size(dim)]; n > 0) left_[0].push_back({0, n});
+    for (const int64_t d : spec.order())
       if (shard_dim(spec.placements()[as_size(d)]) == dim) cutters.push_back(d);
-    if (cutters.size() == 1) lists_.resize(as_size(spec.mesh().size(cutters[0])));
+    left_.resize(cutters.size() + 1);
+    at_.assign(cutters.size(), -1);
   }
 
-  std::vector<int64_t> cutters;  // mesh dimensions
+  std::vector<int64_t> cutters;  // mesh dimensions, in the order in which they are applied
 
+  // Cuts anew only from the first cutter on along which the coordinate is not that of the call before.
   // @post valid until the next call
   const IndexList& at(const Coordinate& coordinate) {
-    if (cutters.size() != 1) return now_ = compute(coordinate);
-    auto& known = lists_[as_size(coordinate[as_size(cutters[0])])];
-    if (!known.has_value()) known = compute(coordinate);
-    return *known;
+    size_t k = 0;
+    while (k < cutters.size() && at_[k] == coordinate[as_size(cutters[k])]) ++k;
+    for (; k < cutters.size(); ++k) {
+      const size_t d = as_size(cutters[k]);
+      at_[k] = coordinate[d];
+      left_[k + 1] = shared_out(left_[k], spec_->placements()[d], spec_->mesh().size(cutters[k]), at_[k]);
+    }
+    return left_.back();
   }
 
  private:
-  static Spec alone(const Spec& spec, int64_t dim) {
-    std::vector<int64_t> shape(spec.shape().size(), 1);
-    shape[as_size(dim)] = spec.shape()[as_size(dim)];
-    auto placements = spec.placements();
-    for (auto& p : placements)
-      if (shard_dim(p) != dim) p = Replicate{};
-    return Spec(spec.mesh(), placements, shape, contiguous_strides(shape), spec.dtype(), spec.order());
-  }
-
-  IndexList compute(const Coordinate& coordinate) const {
-    return owned_by(spec_, spec_.mesh().position(coordinate)).lists[dim_];
-  }
-
-  size_t dim_;
-  Spec spec_;
-  IndexList now_;
-  std::vector<std::optional<IndexList>> lists_;  // by the coordinate along the only cutter
+  const Spec* spec_;
+  std::vector<IndexList> left_;  // [k]: by the first k cutters, at
+  Coordinate at_;                // these coordinates along them
 };
 
 int64_t in_common(const IndexList& a, const IndexList& b) {
@@ -88,10 +79,10 @@ void merge(std::vector<Knot>& knots, Knot knot) {
   knots.push_back(std::move(knot));
 }
 
-// The next coordinate along the mesh dimensions of a knot; false: there is none.
-bool advance(Coordinate& c, const Knot& knot, const DeviceMesh& mesh) {
+// The next coordinate along these mesh dimensions; false: there is none.
+bool advance(Coordinate& c, const std::vector<bool>& mesh_dims, const DeviceMesh& mesh) {
   for (size_t d = c.size(); d-- > 0;) {
-    if (!knot.mesh_dims[d]) continue;
+    if (!mesh_dims[d]) continue;
     if (++c[d] < mesh.size(static_cast<int64_t>(d))) return true;
     c[d] = 0;
   }
@@ -106,13 +97,33 @@ int64_t kept_in(Knot& knot, const DeviceMesh& mesh) {
     for (auto& axis : knot.axes)
       if (n != 0) n *= axis.at(c);
     total += n;
-  } while (advance(c, knot, mesh));
+  } while (advance(c, knot.mesh_dims, mesh));
   return total;
 }
 
-int64_t kept_rank_by_rank(const Spec& from, const Spec& to) {
-  int64_t n = 0;
-  for (int64_t p = 0; p < from.mesh().size(); ++p) n += Moves(from, to).elements(p, p);
+int64_t in_common(const Piece& a, const Piece& b) {
+  int64_t n = 1;
+  for (size_t dim = 0; dim < a.lists.size() && n > 0; ++dim) n *= in_common(a.lists[dim], b.lists[dim]);
+  return n;
+}
+
+// Along these mesh dimensions, coordinate by coordinate.
+int64_t kept_one_by_one(const Spec& from, const Spec& to, const std::vector<bool>& mesh_dims) {
+  int64_t total = 0;
+  Coordinate c(mesh_dims.size(), 0);
+  do {
+    const int64_t p = from.mesh().position(c);
+    const auto before = pieces(owned_by(from, p)), after = pieces(owned_by(to, p));
+    for (const auto& a : before)
+      for (const auto& b : after) total += in_common(a, b);
+  } while (advance(c, mesh_dims, from.mesh()));
+  return total;
+}
+
+// As often as there are coordinates along all other mesh dimensions.
+int64_t along_others(int64_t n, const std::vector<bool>& mesh_dims, const DeviceMesh& mesh) {
+  for (size_t d = 0; d < mesh_dims.size(); ++d)
+    if (!mesh_dims[d]) n *= mesh.size(static_cast<int64_t>(d));
   return n;
 }
 
@@ -126,8 +137,13 @@ int64_t held_by_all(const Spec& spec) {
 }
 
 int64_t kept_by_all(const Spec& from, const Spec& to) {
-  if (is_flat(from) || is_flat(to)) return kept_rank_by_rank(from, to);
   const auto& mesh = from.mesh();
+  std::vector<bool> counted(as_size(mesh.ndim()));
+  if (is_flat(from) || is_flat(to)) {
+    for (size_t d = 0; d < counted.size(); ++d)
+      counted[d] = distributes(from.placements()[d]) || distributes(to.placements()[d]);
+    return along_others(kept_one_by_one(from, to, counted), counted, mesh);
+  }
   std::vector<Knot> knots;
   for (int64_t dim = 0; dim < from.ndim(); ++dim) {
     Knot knot{std::vector<bool>(as_size(mesh.ndim())), {}};
@@ -137,15 +153,12 @@ int64_t kept_by_all(const Spec& from, const Spec& to) {
     merge(knots, std::move(knot));
   }
   int64_t n = 1;
-  std::vector<bool> counted(as_size(mesh.ndim()));
   for (auto& knot : knots) {
     n *= kept_in(knot, mesh);
     for (size_t d = 0; d < counted.size(); ++d)
       if (knot.mesh_dims[d]) counted[d] = true;
   }
-  for (size_t d = 0; d < counted.size(); ++d)
-    if (!counted[d]) n *= mesh.size(static_cast<int64_t>(d));
-  return n;
+  return along_others(n, counted, mesh);
 }
 
 }  // namespace lockstep

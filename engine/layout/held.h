@@ -10,7 +10,7 @@ int64_t held_by_all(const Spec& spec);
 
 // Law: the sum over all positions of the elements that a position holds under both Specs, which are of one
 // mesh and shape. Takes time for each coordinate along the mesh dimensions that cut a tensor dimension
-// together, and memory for each along one of them; where locals are flat, time for each rank.
+// together, where locals are flat along all that distribute, and memory for none.
 int64_t kept_by_all(const Spec& from, const Spec& to);
 
 }  // namespace lockstep

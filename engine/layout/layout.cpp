@@ -134,6 +134,13 @@ Interval chunk(int64_t n, int64_t m, int64_t r) {
   return {start, std::min(size, n - start)};
 }
 
+IndexList shared_out(const IndexList& list, const Placement& shard, int64_t m, int64_t r) {
+  if (const auto* strided = std::get_if<InterleavedShard>(&shard))
+    return interleave(list, strided->parts, m, r);
+  const auto mine = chunk(length(list), m, r);
+  return slice(list, mine.start, mine.start + mine.length);
+}
+
 std::vector<int64_t> local_shape(const Owned& owned) {
   if (owned.flat.has_value()) return {owned.flat->length};
   return lengths(owned.lists);
@@ -165,15 +172,9 @@ Owned owned_by(const Spec& spec, int64_t position) {
   const auto coordinate = mesh.coordinate(position);
   for (const int64_t mesh_dim : spec.order()) {
     const auto& placement = spec.placements()[static_cast<size_t>(mesh_dim)];
-    const int64_t m = mesh.size(mesh_dim), r = coordinate[static_cast<size_t>(mesh_dim)];
-    if (const auto* shard = std::get_if<Shard>(&placement)) {
-      auto& list = lists[static_cast<size_t>(shard->dim)];
-      const auto mine = chunk(length(list), m, r);
-      list = slice(list, mine.start, mine.start + mine.length);
-    } else if (const auto* strided = std::get_if<InterleavedShard>(&placement)) {
-      auto& list = lists[static_cast<size_t>(strided->dim)];
-      list = interleave(list, strided->parts, m, r);
-    }
+    if (!is_shard(placement)) continue;
+    auto& list = lists[static_cast<size_t>(shard_dim(placement))];
+    list = shared_out(list, placement, mesh.size(mesh_dim), coordinate[static_cast<size_t>(mesh_dim)]);
   }
   const int64_t last = ragged_dim(spec.placements());
   if (last < 0) return lists;

@@ -4,6 +4,8 @@
 // whole is their product, a box, or under RaggedShard an interval of the box. Everything that depends on a
 // rank is derived from these.
 #pragma once
+#include <c10/util/SmallVector.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -20,7 +22,8 @@ struct Interval {
 };
 
 // The global indices that a rank holds along one dimension, in local order; adjacent intervals are merged.
-using IndexList = std::vector<Interval>;
+// Mostly it is one interval.
+using IndexList = c10::SmallVector<Interval, 1>;
 
 int64_t length(const IndexList& list);
 // The part [begin, end) of a list, counted in local indices.
@@ -30,6 +33,9 @@ int64_t global_index(const IndexList& list, int64_t i);
 
 // torch.chunk: piece r of n elements in m pieces is [begin, end).
 Interval chunk(int64_t n, int64_t m, int64_t r);
+
+// What a shard leaves of a list at coordinate r of its mesh dimension, of m.
+IndexList shared_out(const IndexList& list, const Placement& shard, int64_t m, int64_t r);
 
 // What one rank holds of a tensor.
 struct Owned {

@@ -184,6 +184,12 @@ Region region_of(const Owned& owned, const Piece& piece) {
   return region;
 }
 
+Holding held_at(const Spec& spec, int64_t position) {
+  auto owned = owned_by(spec, position);
+  auto parts = pieces(owned);
+  return {std::move(owned), std::move(parts)};
+}
+
 // What two pieces have in common, in each; nullopt: nothing.
 std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_a, const Owned& b,
                                                 const Piece& in_b) {
@@ -197,7 +203,20 @@ std::optional<std::pair<Region, Region>> common(const Owned& a, const Piece& in_
   return found;
 }
 
+std::vector<Transfer> transfers(const Holding& from, const Holding& to) {
+  std::vector<Transfer> found;
+  for (const auto& has : from.pieces)
+    for (const auto& wants : to.pieces)
+      if (auto both = common(from.owned, has, to.owned, wants); both.has_value())
+        found.push_back({std::move(both->first), std::move(both->second)});
+  return found;
+}
+
 }  // namespace
+
+std::vector<Transfer> kept_at(const Spec& from, const Spec& to, int64_t position) {
+  return transfers(held_at(from, position), held_at(to, position));
+}
 
 int64_t Region::numel() const {
   int64_t n = 1;
@@ -245,30 +264,16 @@ std::vector<int64_t> Moves::peers(int64_t position) const {
   return found;
 }
 
-const Moves::Held& Moves::held(std::map<int64_t, Held>& known, const Spec& spec, int64_t position) {
+const Holding& Moves::held(std::map<int64_t, Holding>& known, const Spec& spec, int64_t position) {
   const auto found = known.find(position);
   if (found != known.end()) return found->second;
-  auto owned = owned_by(spec, position);
-  auto parts = pieces(owned);
-  return known.emplace(position, Held{std::move(owned), std::move(parts)}).first->second;
+  return known.emplace(position, held_at(spec, position)).first->second;
 }
 
 const std::vector<Transfer>& Moves::between(int64_t source, int64_t target) {
   const auto [found, fresh] = between_.try_emplace({source, target});
-  if (!fresh) return found->second;
-  const auto& from = held(sources_, from_, source);
-  const auto& to = held(targets_, to_, target);
-  for (const auto& has : from.pieces)
-    for (const auto& wants : to.pieces)
-      if (auto both = common(from.owned, has, to.owned, wants); both.has_value())
-        found->second.push_back({std::move(both->first), std::move(both->second)});
+  if (fresh) found->second = transfers(held(sources_, from_, source), held(targets_, to_, target));
   return found->second;
-}
-
-int64_t Moves::elements(int64_t source, int64_t target) {
-  int64_t n = 0;
-  for (const auto& t : between(source, target)) n += t.at_target.numel();
-  return n;
 }
 
 const char* name(StepKind kind) {

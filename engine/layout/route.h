@@ -64,6 +64,15 @@ struct Transfer {
   Region at_source, at_target;
 };
 
+// What a rank holds, and that in pieces.
+struct Holding {
+  Owned owned;
+  std::vector<Piece> pieces;
+};
+
+// What a position holds under both Specs: from where in its local tensor to where in the other.
+std::vector<Transfer> kept_at(const Spec& from, const Spec& to, int64_t position);
+
 // The moves of elements from one Spec to another, for each pair of mesh positions. Keeps what it has
 // computed.
 class Moves {
@@ -75,18 +84,13 @@ class Moves {
   std::vector<int64_t> peers(int64_t position) const;
   // What `target` takes from `source`. Law: from all its peers it takes every element it needs exactly once.
   const std::vector<Transfer>& between(int64_t source, int64_t target);
-  int64_t elements(int64_t source, int64_t target);
 
  private:
-  struct Held {
-    Owned owned;
-    std::vector<Piece> pieces;
-  };
-  static const Held& held(std::map<int64_t, Held>& known, const Spec& spec, int64_t position);
+  static const Holding& held(std::map<int64_t, Holding>& known, const Spec& spec, int64_t position);
 
   const Spec& from_;
   const Spec& to_;
-  std::map<int64_t, Held> sources_, targets_;
+  std::map<int64_t, Holding> sources_, targets_;
   std::map<std::pair<int64_t, int64_t>, std::vector<Transfer>> between_;
 };
 

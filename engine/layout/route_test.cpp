@@ -77,10 +77,9 @@ TEST(RouteTest, CostsWhatTheRanksOneByOneMiss) {
     std::iota(reversed.rbegin(), reversed.rend(), 0);
     for (const auto& to : {*straight, straight->with_placements(b, reversed)}) {
       int64_t held = 0, kept = 0;
-      Moves moves(*from, to);
       for (int64_t p = 0; p < to.mesh().size(); ++p) {
         held += numel(owned_by(to, p));
-        kept += moves.elements(p, p);
+        for (const auto& t : kept_at(*from, to, p)) kept += t.at_target.numel();
       }
       ASSERT_EQ(held_by_all(to), held) << to;
       ASSERT_EQ(kept_by_all(*from, to), kept) << *from << " -> " << to;

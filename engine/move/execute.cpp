@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/layout/library_order.h"
@@ -36,21 +37,21 @@ Locals conformed(Locals locals, const Spec& spec) {
   return locals;
 }
 
-// What at::narrow gives, which dispatches twice; a collective takes as many as it has pieces.
-at::Tensor part_of(const at::Tensor& local, int64_t dim, Interval part) {
-  auto view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(local.storage()),
-                                                       local.key_set(), local.dtype());
-  auto* impl = view.unsafeGetTensorImpl();
-  c10::SmallVector<int64_t, 6> sizes(local.sizes());
-  sizes[as_size(dim)] = part.length;
-  impl->set_storage_offset(local.storage_offset() + part.start * local.stride(dim));
-  impl->set_sizes_and_strides(sizes, local.strides());
-  return view;
+Slab part_of(const at::Tensor& local, int64_t dim, Interval part) {
+  return {local, dim, part.start, part.length};
 }
 
 Locals empty_locals(const Spec& spec, const Comm& comm) {
   Locals result;
-  for (const int64_t p : comm.positions) result.push_back(empty_local(spec, local_shape(spec, p)));
+  const auto options = local_options(spec);
+  std::vector<int64_t> shape, stride;  // of the local before: most are alike
+  for (const int64_t p : comm.positions) {
+    if (auto next = local_shape(spec, p); stride.empty() || next != shape) {
+      shape = std::move(next);
+      stride = local_stride(spec, shape);
+    }
+    result.push_back(at::empty_strided(shape, stride, options));
+  }
   return result;
 }
 
@@ -59,6 +60,7 @@ Locals empty_locals(const Spec& spec, const Comm& comm) {
 Buffers cut(const at::Tensor& local, int64_t dim, const Step& step) {
   const int64_t m = step.from->mesh().size(step.mesh_dim);
   Buffers pieces;
+  pieces.reserve(as_size(std::min(m, local.size(dim) + 1)));
   for (int64_t r = 0; r < m; ++r) {
     const auto piece = chunk(local.size(dim), m, r);
     pieces.push_back(part_of(local, dim, piece));
@@ -126,7 +128,7 @@ Locals scattered_by(Library& library, const Step& step, const Locals& locals, co
     stacked.insert(stacked.end(), piece.begin(), piece.end());
     sent.push_back(at::zeros(stacked, locals[i].options()));
     for (size_t r = 0; r < terms[i].size(); ++r) {
-      const auto& term = terms[i][r];
+      const auto term = terms[i][r].tensor();
       sent[i].select(0, static_cast<int64_t>(r)).narrow(dim, 0, term.size(dim)).copy_(term);
     }
     into.push_back(at::empty(piece, locals[i].options()));
@@ -170,9 +172,9 @@ Moving gathered(const Step& step, const Locals& locals, const Comm& comm) {
 
 Moving turned(const Step& step, const Locals& locals, const Comm& comm) {
   auto result = empty_locals(*step.to, comm);
-  const auto sent = cut(locals, cut_by(step, *step.to), step);
-  const auto into = cut(result, cut_by(step, *step.from), step);
-  auto work = all_to_all(*comm.world, groups_of(step, comm), sent, into);
+  auto sent = cut(locals, cut_by(step, *step.to), step);
+  auto into = cut(result, cut_by(step, *step.from), step);
+  auto work = all_to_all(*comm.world, groups_of(step, comm), std::move(sent), std::move(into));
   return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 
@@ -180,7 +182,7 @@ Moving turned(const Step& step, const Locals& locals, const Comm& comm) {
 at::Tensor run_of(const at::Tensor& local, const Region& region) {
   if (!region.run.has_value()) return local;
   const auto& [start, shape] = *region.run;
-  return part_of(local, 0, {start, c10::multiply_integers(shape)}).view(shape);
+  return part_of(local, 0, {start, c10::multiply_integers(shape)}).tensor().view(shape);
 }
 
 // The elements of a local tensor in a region, as views: one for each choice of an interval along each
@@ -188,9 +190,12 @@ at::Tensor run_of(const at::Tensor& local, const Region& region) {
 Buffers views(const at::Tensor& local, const Region& region) {
   Buffers found{run_of(local, region)};
   for (size_t dim = 0; dim < region.lists.size(); ++dim) {
+    const auto& list = region.lists[dim];
+    const auto along = static_cast<int64_t>(dim);
+    if (list.size() == 1 && list[0].length == found[0].of.size(along)) continue;  // all of it
     Buffers finer;
     for (const auto& view : found)
-      for (const auto& i : region.lists[dim]) finer.push_back(part_of(view, static_cast<int64_t>(dim), i));
+      for (const auto& i : list) finer.push_back(part_of(view.tensor(), along, i));
     found = std::move(finer);
   }
   return found;
@@ -198,9 +203,8 @@ Buffers views(const at::Tensor& local, const Region& region) {
 
 Moving sliced(const Step& step, const Locals& locals, const Comm& comm) {
   auto result = empty_locals(*step.to, comm);
-  Moves moves(*step.from, *step.to);
   for (size_t i = 0; i < locals.size(); ++i)
-    for (const auto& t : moves.between(comm.positions[i], comm.positions[i])) {
+    for (const auto& t : kept_at(*step.from, *step.to, comm.positions[i])) {
       const auto from = views(locals[i], t.at_source), to = views(result[i], t.at_target);
       for (size_t k = 0; k < to.size(); ++k) copy_bits(to[k], from[k]);
     }

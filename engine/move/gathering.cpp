@@ -41,7 +41,7 @@ bool Gathering::has_come(size_t first, size_t place, const at::Tensor& piece) co
   const auto& lead = leads_[first];
   if (lead.came[place] == Came::kNot) return false;
   if (lead.came[place] == Came::kAsSent && piece.is_same(*lead.sent[place])) return true;
-  return same_bits(wholes_[first]->pieces[place], piece);
+  return same_bits(wholes_[first]->pieces[place].tensor(), piece);
 }
 
 // From the first of its group, with which it has all before this place in common.

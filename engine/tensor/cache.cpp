@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/tensor/run.h"
-
-#include <unordered_map>
+#include "engine/tensor/cache.h"
 
 #include "engine/ops/infer.h"
 #include "engine/ops/rules/table.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
+#include "engine/tensor/run.h"
 
 namespace lockstep {
 
-struct Decisions {
-  std::unordered_map<CacheKey, HostedPtr, CacheKeyHash> map;
-  uint64_t version = 0;  // of the users' rules
-};
-
 namespace {
 
-constexpr size_t kLimit = 16384;  // decisions; then the cache starts anew
-
-auto& decisions_of(Context& context) {
-  if (context.decisions == nullptr) context.decisions = std::make_shared<Decisions>();
-  auto& [map, version] = *context.decisions;
-  if (rules_changed(version)) map.clear();
-  return map;
-}
+constexpr size_t kLimit = 16384;  // of decisions, or routes; then they start anew
 
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   const auto kind = d.resolved.entry->kind;
@@ -58,14 +45,39 @@ MayMove may_move(const Dispatched& d) {
           .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
 }
 
+bool same(const Spec& a, const Spec& b) {
+  return a == b && a.mesh().names() == b.mesh().names();
+}
+
 }  // namespace
+
+bool SameEnds::operator()(const Ends& a, const Ends& b) const {
+  return same(*a.first, *b.first) && same(*a.second, *b.second);
+}
+
+size_t HashOfEnds::operator()(const Ends& ends) const {
+  return c10::hash_combine(ends.first->hash(), ends.second->hash());
+}
+
+Decisions& decisions_of(Context& context) {
+  if (context.decisions == nullptr) context.decisions = std::make_shared<Decisions>();
+  return *context.decisions;
+}
+
+std::shared_ptr<const Route> known_route(Context& context, const SpecPtr& from, const SpecPtr& to) {
+  auto& routes = decisions_of(context).routes;
+  if (const auto it = routes.find({from, to}); it != routes.end()) return it->second;
+  if (routes.size() >= kLimit) routes.clear();
+  return routes.emplace(Ends{from, to}, std::make_shared<const Route>(route(from, to))).first->second;
+}
 
 // Two Worlds may place one mesh on other ranks of this process: the decision is the same, its hosts are not.
 void find_decision(Dispatched& d) {
   const auto may = may_move(d);
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
   auto& context = *d.call.comm->context;
-  auto& cache = decisions_of(context);
+  auto& [cache, version, routes] = decisions_of(context);
+  if (rules_changed(version)) cache.clear();
   if (const auto it = cache.find(key); it != cache.end()) {
     ++context.counters.cache_hits;
     if (it->second->positions != d.call.comm->positions)

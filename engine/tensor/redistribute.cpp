@@ -6,6 +6,7 @@
 
 #include "engine/context/asking.h"
 #include "engine/move/execute.h"
+#include "engine/tensor/cache.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/digest.h"
@@ -107,12 +108,14 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
                             const std::vector<int64_t>& order, How how) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
-    ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
+    if (input.requires_grad()) ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
     const Asking asks(kName);
-    const auto plan = route(impl.spec(), placed(*impl.spec(), placements, order));
-    if (how == How::kBegun) return begin_route(impl, plan);
-    return plan.steps.empty() ? copy_in_place(impl, plan) : run_route(input, plan, how == How::kInserted);
+    auto& context = *impl.comm()->context;
+    const ContextUse use(context);
+    const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), placements, order));
+    if (how == How::kBegun) return begin_route(impl, *plan);
+    return plan->steps.empty() ? copy_in_place(impl, *plan) : run_route(input, *plan, how == How::kInserted);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
@@ -138,8 +141,9 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
 
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit) {
-  const auto& from = require_dtensor(tensor, "redistribute").spec();
-  return run_route(tensor, route(from, placed(*from, placements, order)), implicit);
+  const auto& impl = require_dtensor(tensor, "redistribute");
+  const auto to = placed(*impl.spec(), placements, order);
+  return run_route(tensor, *known_route(*impl.comm()->context, impl.spec(), to), implicit);
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,

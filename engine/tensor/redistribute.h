@@ -8,7 +8,7 @@ namespace lockstep {
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
 at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);
-// Plans with a cache of recent routes, then runs. Below autograd.
+// By the known route. Below autograd.
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
 // Above autograd, where a gradient has to lie as `target` says: redistribute() that the engine inserts.

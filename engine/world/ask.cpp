@@ -9,7 +9,7 @@ namespace {
 std::string forms(const std::vector<Parcel>& parcels, int64_t place) {
   std::string text;
   for (const auto& parcel : parcels)
-    if (parcel.place == place) text += concat(text.empty() ? "" : " ", form(parcel.tensor));
+    if (parcel.place == place) text += concat(text.empty() ? "" : " ", form(parcel.tensor()));
   return text;
 }
 

@@ -6,7 +6,9 @@
 
 #include <cstring>
 
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/world/rows.h"
 
 namespace lockstep {
 namespace {
@@ -32,37 +34,26 @@ int64_t poison_of(const at::Tensor& integers) {
   return static_cast<int64_t>(0xb5b5b5b5b5b5b5b5) >> (64 - 8 * integers.element_size());
 }
 
-// Row by row, from dimension `dim` on, which begins at these addresses.
-void copy_rows(char* to, const char* source, const at::Tensor& into, const at::Tensor& from, int64_t dim) {
-  const auto element = static_cast<int64_t>(into.element_size());
-  if (dim + 1 >= into.dim()) {
-    std::memcpy(to, source, static_cast<size_t>((into.dim() == 0 ? 1 : into.size(dim)) * element));
-    return;
+// For short rows a call costs more than the copy. A functor, so that it is no call itself.
+struct CopyRow {
+  void operator()(char* to, const char* from, int64_t bytes) const {
+    constexpr int64_t kWord = 16, kShort = 16 * kWord;
+    if (bytes > kShort || bytes % kWord != 0) {
+      std::memcpy(to, from, as_size(bytes));
+      return;
+    }
+    for (int64_t at = 0; at < bytes; at += kWord) std::memcpy(to + at, from + at, kWord);
   }
-  for (int64_t i = 0; i < into.size(dim); ++i)
-    copy_rows(to + i * into.stride(dim) * element, source + i * from.stride(dim) * element, into, from,
-              dim + 1);
-}
-
-bool has_rows(const at::Tensor& tensor) {
-  return tensor.is_cpu() && (tensor.dim() == 0 || tensor.size(-1) == 1 || tensor.stride(-1) == 1);
-}
+};
 
 }  // namespace
 
-void copy_bits(const at::Tensor& into, const at::Tensor& from) {
-  if (into.numel() == 0) return;
-  if (!has_rows(into) || !has_rows(from)) {
-    into.copy_(from);
-    return;
-  }
-  auto* to = static_cast<char*>(into.mutable_data_ptr());
-  const auto* source = static_cast<const char*>(from.const_data_ptr());
-  if (into.is_contiguous() && from.is_contiguous())
-    std::memcpy(to, source, from.nbytes());
+void copy_bits(const Slab& into, const Slab& from) {
+  if (into.empty()) return;
+  if (each_row(into, from, CopyRow{}))
+    into.of.unsafeGetTensorImpl()->bump_version();
   else
-    copy_rows(to, source, into, from, 0);
-  into.unsafeGetTensorImpl()->bump_version();
+    into.tensor().copy_(from.tensor());
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

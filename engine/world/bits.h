@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors as bits: what Worlds are checked by.
 #pragma once
-#include <ATen/core/Tensor.h>
+#include "engine/world/slab.h"
 
 namespace lockstep {
 
@@ -10,7 +10,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
 // Writes the bits of `from` to `into`, which is of the same form. For small ones faster than copy_, which
 // costs a dispatch.
-void copy_bits(const at::Tensor& into, const at::Tensor& from);
+void copy_bits(const Slab& into, const Slab& from);
 
 // Fills with bits that no rank sends, but by accident.
 void poison(const at::Tensor& tensor);

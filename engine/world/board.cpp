@@ -16,7 +16,7 @@ Post post_of(const char* op, const Part& part) {
   Post post{op, {}, {}};
   for (size_t place = 0; place < part.group->ranks.size(); ++place)
     post.asks.push_back(ask(op, part, static_cast<int64_t>(place)));
-  for (const auto& parcel : part.sent) post.sent.push_back({parcel.place, parcel.tensor.detach().clone()});
+  for (const auto& parcel : part.sent) post.sent.push_back({parcel.place, parcel.tensor().detach().clone()});
   return post;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 bool sends(const Part& part, const at::Tensor& memory) {
   return std::any_of(part.sent.begin(), part.sent.end(),
-                     [&](const Parcel& parcel) { return overlap(parcel.tensor, memory); });
+                     [&](const Parcel& parcel) { return overlap(parcel.tensor(), memory); });
 }
 
 // Of what is to be written, what nobody sends from here too.
@@ -22,15 +22,15 @@ void each_to_fill(const Exchange& asked, F&& f) {
   if (asked.arrived) return;
   for (const auto& part : asked.parts)
     for (const auto& parcel : part.received)
-      if (!sends(part, parcel.tensor)) f(part, parcel.tensor);
+      if (const auto into = parcel.tensor(); !sends(part, into)) f(part, into);
 }
 
 // Nobody has touched what is in flight. What was sent is on the board, as it was.
 void inspect(const Exchange& asked, const std::vector<Posted>& mine) {
   for (size_t i = 0; i < mine.size(); ++i)
     for (size_t k = 0; k < asked.parts[i].sent.size(); ++k) {
-      const auto& sent = asked.parts[i].sent[k].tensor;
-      LOCKSTEP_CHECK(same_bits(sent, mine[i].post->sent[k].tensor), "[", asked.op, "] a tensor that rank ",
+      const auto sent = asked.parts[i].sent[k].tensor();
+      LOCKSTEP_CHECK(same_bits(sent, mine[i].post->sent[k].tensor()), "[", asked.op, "] a tensor that rank ",
                      asked.parts[i].group->self(), " sends, ", form(sent),
                      ", was written before the exchange was waited for");
     }
@@ -53,7 +53,7 @@ void deliver(const Exchange& asked, size_t i, const Posted& mine, const std::vec
     const auto& sent = posts[as_size(place)]->sent;
     auto& n = next[as_size(place)];
     while (sent[n].place != own) ++n;
-    const auto& parcel = sent[n++].tensor;
+    const auto parcel = sent[n++].tensor();
     if (asked.arrived)
       asked.arrived(i, k, parcel);
     else

@@ -20,7 +20,7 @@ Exchange named(const char* op, const Groups& groups) {
 }
 
 // A piece, or null: those after the last are empty.
-const at::Tensor* piece(const Buffers& pieces, size_t place) {
+const Slab* piece(const Buffers& pieces, size_t place) {
   return place < pieces.size() ? &pieces[place] : nullptr;
 }
 
@@ -29,10 +29,19 @@ const at::Tensor* piece(const Buffers& pieces, size_t place) {
 template <class F>
 void by_place(std::vector<Parcel>& parcels, const Group& group, F&& tensor) {
   for (size_t place = 0; place < group.ranks.size(); ++place) {
-    const at::Tensor* parcel = tensor(place);
+    const auto* parcel = tensor(place);
     if (parcel == nullptr) return;
     if (parcel->numel() > 0) parcels.push_back({static_cast<int64_t>(place), *parcel});
   }
+}
+
+// The same of pieces that nobody else needs.
+std::vector<Parcel> parcels(Buffers pieces) {
+  std::vector<Parcel> result;
+  result.reserve(pieces.size());
+  for (size_t place = 0; place < pieces.size(); ++place)
+    if (!pieces[place].empty()) result.push_back({static_cast<int64_t>(place), std::move(pieces[place])});
+  return result;
 }
 
 // A parcel for each place, from `sent(i, place)`, and one from each, into `into(i, place)`.
@@ -88,11 +97,13 @@ Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& s
   return world.exchange(std::move(asked));
 }
 
-Work all_to_all(World& world, const Groups& groups, const PerRank<Buffers>& sent,
-                const PerRank<Buffers>& into) {
-  return world.exchange(among_all(
-      "all_to_all", groups, [&](size_t i, size_t place) { return piece(sent[i], place); },
-      [&](size_t i, size_t place) { return piece(into[i], place); }));
+Work all_to_all(World& world, const Groups& groups, PerRank<Buffers> sent, PerRank<Buffers> into) {
+  auto asked = named("all_to_all", groups);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    asked.parts[i].sent = parcels(std::move(sent[i]));
+    asked.parts[i].received = parcels(std::move(into[i]));
+  }
+  return world.exchange(std::move(asked));
 }
 
 Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<at::Tensor>& sent,
@@ -142,7 +153,7 @@ Work reduce_scatter(World& world, const Groups& groups, ReduceOp op, const PerRa
       [&](size_t i, size_t) { return &own[i]; });
   asked.arrived = [folds](size_t i, size_t, const at::Tensor& term) { (*folds)[i].add(term); };
   return world.exchange(std::move(asked)).then([folds, own = std::move(own), &into] {
-    for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], folded((*folds)[i], own[i]));
+    for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], folded((*folds)[i], own[i].tensor()));
   });
 }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 
 using Groups = std::vector<Group>;
 // By place, at least one; where there are fewer than places, those after the last are as it is, empty.
-using Buffers = std::vector<at::Tensor>;
+using Buffers = std::vector<Slab>;
 
 // @post into[i][k] has the bits of what place k sent.
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
@@ -28,8 +28,7 @@ Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& s
                 const PerRank<const Buffers*>& forms, ArrivedPiece arrived);
 
 // @post into[i][k] has the bits of what place k sent to the place of i.
-Work all_to_all(World& world, const Groups& groups, const PerRank<Buffers>& sent,
-                const PerRank<Buffers>& into);
+Work all_to_all(World& world, const Groups& groups, PerRank<Buffers> sent, PerRank<Buffers> into);
 
 // @post into[i] has the bits that the place `root` of its group sent; the root's own is left alone.
 Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<at::Tensor>& sent,

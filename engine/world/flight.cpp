@@ -60,15 +60,15 @@ template <size_t N>
 int64_t list(char (&room)[N], const std::vector<Parcel>& parcels, int64_t own) {
   Line line(room);
   int64_t bytes = 0, last = -1;
-  for (const auto& [place, tensor] : parcels) {
+  for (const auto& [place, slab] : parcels) {
     if (place == own) continue;
     if (place != last) {
       if (last >= 0) line.text(" ");
       line.number(place);
     }
     line.text(place != last ? ":" : "+");
-    form_of(tensor, line);
-    bytes += static_cast<int64_t>(tensor.nbytes());
+    form_of(slab.tensor(), line);
+    bytes += slab.nbytes();
     last = place;
   }
   return bytes;

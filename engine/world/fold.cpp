@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "engine/world/rows.h"
+#include "kernels/add_terms.h"
+
 namespace lockstep {
 namespace {
 
@@ -35,10 +38,28 @@ at::Tensor node(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
   return value;
 }
 
+template <class T>
+bool added(const at::Tensor& value, const at::Tensor& term) {
+  return value.numel() == 0 || each_row(value, term, [](char* to, const char* from, int64_t bytes) {
+           add_terms(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from),
+                     bytes / static_cast<int64_t>(sizeof(T)));
+         });
+}
+
+// The same node in one pass over the value, which nobody else holds; false: not of these.
+bool summed_in_place(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
+  if (op != ReduceOp::kSum && op != ReduceOp::kAvg) return false;
+  if (value.scalar_type() == at::kFloat) return added<float>(value, term);
+  return value.scalar_type() == at::kDouble && added<double>(value, term);
+}
+
 }  // namespace
 
 void Fold::add(const at::Tensor& term) {
-  value_ = terms_++ == 0 ? term.clone() : node(op_, value_, term);
+  if (terms_++ == 0)
+    value_ = term.clone();
+  else if (!summed_in_place(op_, value_, term))
+    value_ = node(op_, value_, term);
 }
 
 at::Tensor Fold::result() const {

@@ -20,27 +20,27 @@ constexpr size_t kAbsent = static_cast<size_t>(-1);
 // A parcel on its way to one rank.
 struct Sent {
   int64_t rank = 0;
-  const at::Tensor* tensor = nullptr;  // null: taken
+  const Slab* slab = nullptr;  // null: taken
 };
 
 // The first parcel from `rank` that nobody has taken yet. @post in the usual order, that of the parts,
 // `first` is where to look.
-const at::Tensor* take(std::vector<Sent>& box, size_t& first, int64_t rank) {
+const Slab* take(std::vector<Sent>& box, size_t& first, int64_t rank) {
   for (size_t i = first; i < box.size(); ++i) {
-    if (box[i].rank != rank || box[i].tensor == nullptr) continue;
-    const auto* tensor = std::exchange(box[i].tensor, nullptr);
-    while (first < box.size() && box[first].tensor == nullptr) ++first;
-    return tensor;
+    if (box[i].rank != rank || box[i].slab == nullptr) continue;
+    const auto* slab = std::exchange(box[i].slab, nullptr);
+    while (first < box.size() && box[first].slab == nullptr) ++first;
+    return slab;
   }
   return nullptr;
 }
 
-bool same_form(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
+bool same_form(const Slab& a, const Slab& b) {
+  return a.of.scalar_type() == b.of.scalar_type() && same_sizes(a, b);
 }
 
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.strides() == b.strides();
+bool same_memory(const Slab& a, const Slab& b) {
+  return a.of.strides() == b.of.strides() && a.const_data_ptr() == b.const_data_ptr();
 }
 
 // An exchange that has begun.
@@ -58,8 +58,8 @@ class Flight {
     for (size_t i = 0; i < from_.size(); ++i)
       for (size_t k = 0; k < from_[i].size(); ++k) {
         if (asked_.arrived)
-          asked_.arrived(i, k, *from_[i][k]);
-        else if (const auto& into = asked_.parts[i].received[k].tensor; !same_memory(into, *from_[i][k]))
+          asked_.arrived(i, k, from_[i][k]->tensor());
+        else if (const auto& into = asked_.parts[i].received[k].slab; !same_memory(into, *from_[i][k]))
           copy_bits(into, *from_[i][k]);
       }
   }
@@ -70,9 +70,9 @@ class Flight {
     each_to_fill([&](int64_t, const at::Tensor& into) { storages.insert(storage(into)); });
     for (const auto& part : next.parts)
       for (const auto& sent : part.sent) {
-        if (!storages.contains(storage(sent.tensor))) continue;
+        if (!storages.contains(storage(sent.slab.of))) continue;
         each_to_fill([&](int64_t, const at::Tensor& into) {
-          LOCKSTEP_CHECK(!overlap(sent.tensor, into), "[", next.op, "] rank ", part.group->self(),
+          LOCKSTEP_CHECK(!overlap(sent.tensor(), into), "[", next.op, "] rank ", part.group->self(),
                          " sends what ", asked_.op, " has not delivered yet; wait for it first");
         });
       }
@@ -109,19 +109,21 @@ class Flight {
   void pair() {
     const auto& parts = asked_.parts;
     std::vector<std::vector<Sent>> boxes(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) boxes[i].reserve(parts[i].received.size());
     for (const auto& part : parts)
       for (const auto& parcel : part.sent)
-        boxes[peer(part, parcel.place)].push_back({part.group->self(), &parcel.tensor});
+        boxes[peer(part, parcel.place)].push_back({part.group->self(), &parcel.slab});
     for (size_t i = 0; i < parts.size(); ++i) {
       auto& mine = from_.emplace_back();
+      mine.reserve(parts[i].received.size());
       size_t first = 0;
       for (const auto& parcel : parts[i].received) {
         const size_t j = peer(parts[i], parcel.place);
         mine.push_back(take(boxes[i], first, parts[j].group->self()));
-        if (mine.back() == nullptr || !same_form(*mine.back(), parcel.tensor)) disagree(i, j);
+        if (mine.back() == nullptr || !same_form(*mine.back(), parcel.slab)) disagree(i, j);
       }
       for (const auto& left : boxes[i])
-        if (left.tensor != nullptr) disagree(i, part_of_[at(left.rank)]);
+        if (left.slab != nullptr) disagree(i, part_of_[at(left.rank)]);
     }
   }
 
@@ -130,13 +132,13 @@ class Flight {
     if (asked_.arrived) return;
     for (size_t i = 0; i < from_.size(); ++i)
       for (size_t k = 0; k < from_[i].size(); ++k)
-        if (const auto& into = asked_.parts[i].received[k].tensor; !same_memory(into, *from_[i][k]))
-          f(asked_.parts[i].group->self(), into);
+        if (const auto& into = asked_.parts[i].received[k].slab; !same_memory(into, *from_[i][k]))
+          f(asked_.parts[i].group->self(), into.tensor());
   }
 
   void guard() {
     for (const auto& part : asked_.parts)
-      for (const auto& parcel : part.sent) guarded_.emplace_back(parcel.tensor, parcel.tensor.clone());
+      for (const auto& parcel : part.sent) guarded_.emplace_back(parcel.tensor(), parcel.tensor().clone());
     each_to_fill([](int64_t, const at::Tensor& into) { poison(into); });
   }
 
@@ -152,7 +154,7 @@ class Flight {
 
   Exchange asked_;
   std::vector<size_t> part_of_;                             // by rank
-  PerRank<std::vector<const at::Tensor*>> from_;            // [part][parcel received]
+  PerRank<std::vector<const Slab*>> from_;                  // [part][parcel received]
   std::vector<std::pair<at::Tensor, at::Tensor>> guarded_;  // what is sent, and its bits when it began
 };
 

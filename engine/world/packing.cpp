@@ -66,7 +66,7 @@ void Packer::posted(const Posted& value, const std::vector<int64_t>& ranks) {
   number(std::count_if(value.post->sent.begin(), value.post->sent.end(),
                        [&](const Parcel& parcel) { return theirs(parcel.place); }));
   for (const auto& parcel : value.post->sent)
-    if (theirs(parcel.place)) number(parcel.place), tensor(parcel.tensor);
+    if (theirs(parcel.place)) number(parcel.place), tensor(parcel.tensor());
 }
 
 const char* Unpacker::take(int64_t bytes) {

@@ -123,11 +123,11 @@ class Conformance {
 
   void gathers(c10::ScalarType dtype) {
     const auto expected = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), kWhole); });
-    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)]); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)].of); });
     const auto sent = by_rank([&](size_t i) { return sample(dtype, rank(i), kWhole); });
     all_gather(world_, groups_, sent, into).wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("all_gather", i, k, into[i][as_size(k)], expected[i][as_size(k)]);
+      expect_bits("all_gather", i, k, into[i][as_size(k)].of, expected[i][as_size(k)].of);
       return at::Tensor();
     });
   }
@@ -152,10 +152,10 @@ class Conformance {
     const auto sent = by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i), k); });
     const auto expected =
         by_place([&](size_t i, int64_t k) { return sample(dtype, rank(i, k), groups_[i].place); });
-    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)]); });
+    const auto into = by_place([&](size_t i, int64_t k) { return room_for(expected[i][as_size(k)].of); });
     all_to_all(world_, groups_, sent, into).wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("all_to_all", i, k, into[i][as_size(k)], expected[i][as_size(k)]);
+      expect_bits("all_to_all", i, k, into[i][as_size(k)].of, expected[i][as_size(k)].of);
       return at::Tensor();
     });
   }
@@ -201,9 +201,9 @@ class Conformance {
     two.wait();
     one.wait();
     by_place([&](size_t i, int64_t k) {
-      expect_bits("the first of two all_gathers", i, k, into_first[i][as_size(k)],
+      expect_bits("the first of two all_gathers", i, k, into_first[i][as_size(k)].of,
                   at::full({2}, 10 * rank(i, k) + 1, at::kLong));
-      expect_bits("the second of two all_gathers", i, k, into_second[i][as_size(k)],
+      expect_bits("the second of two all_gathers", i, k, into_second[i][as_size(k)].of,
                   at::full({2}, 10 * rank(i, k) + 2, at::kLong));
       return at::Tensor();
     });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/values/per_rank.h"
+#include "engine/world/slab.h"
 #include "engine/world/worlds.h"
 
 namespace lockstep {
@@ -20,8 +21,9 @@ namespace lockstep {
 // Elements that one rank sends to, or receives from, one of its group; itself included, if it likes.
 struct Parcel {
   int64_t place = 0;  // of the other one, in the group
-  // Sent: the elements. Received: where they go, or, if `arrived` takes them, any tensor of their form.
-  at::Tensor tensor;
+  // Sent: the elements. Received: where they go, or, if `arrived` takes them, any of their form.
+  Slab slab;
+  at::Tensor tensor() const { return slab.tensor(); }
 };
 
 // What one hosted rank asks for. Law: what a lists as sent to b and what b lists as received from a are as

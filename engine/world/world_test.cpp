@@ -71,16 +71,16 @@ TEST(WorldTest, RefusesAMeshThatDoesNotFit) {
 TEST_F(InFlight, NothingArrivesBeforeTheWait) {
   auto work = gather();
   for (const auto& buffers : into)
-    for (const auto& buffer : buffers) EXPECT_TRUE(is_poisoned(buffer)) << buffer;
+    for (const auto& buffer : buffers) EXPECT_TRUE(is_poisoned(buffer.of)) << buffer.of;
   work.wait();
-  EXPECT_TRUE(into[1][0].equal(sent[0]));
+  EXPECT_TRUE(into[1][0].of.equal(sent[0]));
   EXPECT_NE(told([&] { work.wait(); }).find("waited for already"), std::string::npos);
 }
 
 // Catches: an exchange that sends what another one has yet to deliver.
 TEST_F(InFlight, SendingWhatHasNotArrivedIsAnError) {
   auto work = gather();
-  const PerRank<at::Tensor> chained{into[0][1], sent[1]};
+  const PerRank<at::Tensor> chained{into[0][1].of, sent[1]};
   EXPECT_NE(told([&] {
               all_gather(*world, comm.along[0], chained, [](size_t, const at::Tensor&) {}).wait();
             }).find("has not delivered yet"),
@@ -94,7 +94,7 @@ TEST_F(InFlight, WritingBeforeTheWaitIsAnError) {
   sent[0].fill_(7);
   EXPECT_NE(told([&] { sender.wait(); }).find("a tensor that is sent"), std::string::npos);
   auto receiver = gather();
-  into[1][0].fill_(7);
+  into[1][0].of.fill_(7);
   EXPECT_NE(told([&] { receiver.wait(); }).find("what rank 1 receives"), std::string::npos);
 }
 

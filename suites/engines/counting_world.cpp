@@ -9,7 +9,7 @@ namespace {
 int64_t bytes_of(const std::vector<Parcel>& parcels, int64_t own_place) {
   int64_t n = 0;
   for (const auto& parcel : parcels)
-    if (parcel.place != own_place) n += static_cast<int64_t>(parcel.tensor.nbytes());
+    if (parcel.place != own_place) n += parcel.slab.nbytes();
   return n;
 }
 

@@ -41,7 +41,7 @@ template <at::Tensor (*change)(const at::Tensor&)>
 Exchange with_sent(Exchange asked) {
   for (auto& part : asked.parts)
     for (auto& parcel : part.sent)
-      if (to_another(part, parcel)) parcel.tensor = change(parcel.tensor);
+      if (to_another(part, parcel)) parcel.slab = change(parcel.tensor());
   return asked;
 }
 

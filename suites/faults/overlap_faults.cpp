@@ -31,7 +31,7 @@ struct Flight {
         if (asked.arrived)
           asked.arrived(i, k, pieces[i][k]);
         else
-          copy_bits(asked.parts[i].received[k].tensor, pieces[i][k]);
+          copy_bits(asked.parts[i].received[k].slab, pieces[i][k]);
   }
 };
 using FlightPtr = std::shared_ptr<Flight>;
@@ -119,16 +119,16 @@ void first_for_first(Flight& flight, const Flights& others) {
 void write_sent(Flight& before) {
   if (!before.kept.empty()) return;
   for (const auto& part : before.asked.parts)
-    for (const auto& parcel : part.sent) before.kept.push_back(parcel.tensor.clone());
+    for (const auto& parcel : part.sent) before.kept.push_back(parcel.tensor().clone());
   for (const auto& part : before.asked.parts)
-    for (const auto& parcel : part.sent) parcel.tensor.zero_();
+    for (const auto& parcel : part.sent) parcel.tensor().zero_();
 }
 
 void restore_sent(Flight& flight, const Flights&) {
   size_t next = 0;
   if (flight.kept.empty()) return;
   for (const auto& part : flight.asked.parts)
-    for (const auto& parcel : part.sent) parcel.tensor.copy_(flight.kept[next++]);
+    for (const auto& parcel : part.sent) parcel.tensor().copy_(flight.kept[next++]);
 }
 
 void forget_in_flight(const at::Tensor& moved) {

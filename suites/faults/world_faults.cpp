@@ -189,7 +189,7 @@ class LostBroadcast final : public World {
       return world_->exchange(std::move(asked));
     const auto lost = asked.parts.back().received;
     return world_->exchange(std::move(asked)).then([lost] {
-      for (const auto& parcel : lost) parcel.tensor.zero_();
+      for (const auto& parcel : lost) parcel.tensor().zero_();
     });
   }
 

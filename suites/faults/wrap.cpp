@@ -52,7 +52,7 @@ class Arrivals {
         if (asked_.arrived)
           asked_.arrived(i, k, pieces_[i][k]);
         else
-          asked_.parts[i].received[k].tensor.copy_(pieces_[i][k]);
+          asked_.parts[i].received[k].tensor().copy_(pieces_[i][k]);
   }
 
  private:
@@ -95,7 +95,7 @@ class FaultyWorld : public World {
     auto inner = asked;
     if (fault_.sent)
       for (auto& part : inner.parts)
-        for (auto& piece : part.sent) piece.tensor = fault_.sent(piece.tensor);
+        for (auto& piece : part.sent) piece.slab = fault_.sent(piece.tensor());
     if (!hook) return world_->exchange(std::move(inner));
     const auto outer = std::make_shared<const Exchange>(std::move(asked));
     const auto arrivals = std::make_shared<Arrivals>(*outer);

@@ -61,7 +61,7 @@ PerRank<at::Tensor> gathered(const at::Tensor& dtensor) {
     if (groups[i].self() == 0) {
       part.received = buffers(spec(dtensor));
       all.clear();
-      for (const auto& parcel : part.received) all.push_back(parcel.tensor);
+      for (const auto& parcel : part.received) all.push_back(parcel.tensor());
     }
     asked.parts.push_back(std::move(part));
   }
