@@ -23,7 +23,7 @@ struct Interval {
 
 // The global indices that a rank holds along one dimension, in local order; adjacent intervals are merged.
 // Mostly it is one interval.
-using IndexList = c10::SmallVector<Interval, 1>;
+using IndexList = c10::SmallVector<Interval, 2>;
 
 int64_t length(const IndexList& list);
 // The part [begin, end) of a list, counted in local indices.

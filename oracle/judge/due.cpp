@@ -138,14 +138,22 @@ class Search {
     return false;
   }
 
-  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it.
+  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it; or its
+  // own tensor, of which no rank has more than a row: then it lies as a local that is not flat.
   bool meets_one_row(const Spec& spec) const {
     const SlicingPtr plan = slicing_of(spec);
-    return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
-      if (other.spec == nullptr || other.spec->shape() == spec.shape()) return false;
-      const int64_t row = c10::multiply_integers(other.spec->shape());
+    const auto at_most = [&](int64_t row) {
       return std::all_of(plan->shapes.begin(), plan->shapes.end(),
                          [&](const auto& shape) { return c10::multiply_integers(shape) <= row; });
+    };
+    const bool is_flat = std::any_of(spec.placements().begin(), spec.placements().end(), [](const auto& p) {
+      const auto* ragged = std::get_if<RaggedShard>(&p);
+      return ragged != nullptr && ragged->dims.size() > 1;
+    });
+    if (is_flat && at_most(spec.numel() / std::max<int64_t>(spec.shape()[0], 1))) return true;
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
+      return other.spec != nullptr && other.spec->shape() != spec.shape() &&
+             at_most(c10::multiply_integers(other.spec->shape()));
     });
   }
 

@@ -52,6 +52,11 @@ TEST(Refusal, CannotBeToldOfFewElements) {
         "v1:ops;mesh=2x1;seed=0;dev=1x256;lane=integer;x0=f32[4]:ones@[S0,R];"
         "x1=i64[1]:index(59002,0,6)@[R,G0:1];x2=f32[1]:ones@[R,R];"
         "v0=aten::scatter_add_(x0,0,x1,x2)#2e2081ce",
+        "v1:ops;mesh=4;seed=7591;dev=132x2048;lane=integer;x0=f32[4x5]:integers(75311,-3,3)@[G0.1:2/1/2/0];"
+        "v0=lockstep::redistribute(x0,@[G0.1:1/1/1/1]);"
+        "[v1,v2,v3]=aten::split_with_sizes(v0,[1,1,3],-1)#cb895c16",
+        "v1:gradient;mesh=3x2;seed=56806;dev=132x2048;x0=f32[1x4]:ones(78360)@[Pmin,R];"
+        "v0=lockstep::redistribute(x0,@[R,G0.1:1/1]);v1=aten::expand(v0,[4,3,4],false)#6f32f605",
         "v1:ops;mesh=3;seed=0;dev=1x256;x0=f32[3x5]:normal(1)@[G0.1:1/1/1];"
         "x1=bool[3x1]:integers(13875,0,1)@[S0];"
         "v0=aten::masked_fill_.Scalar(x0,x1,0.5)#cbeeefa3"}) {
