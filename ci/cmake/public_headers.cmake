@@ -20,6 +20,7 @@ set(_public
   engine/random/tensor_source.h
   engine/stream/random_call.h
   engine/stream/random_source.h
+  engine/tensor/arriving.h
   engine/tensor/dtensor.h
   engine/tensor/dtensor_impl.h
   engine/tensor/timeline_log.h

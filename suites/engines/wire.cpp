@@ -60,7 +60,7 @@ void Channel::write_all(const std::string& bytes, Deadline deadline) {
     wait(out_, POLLOUT, deadline);
     const ssize_t n = write_quietly(out_, bytes.data() + at, bytes.size() - at);
     if (n < 0 && would_block()) continue;
-    if (n <= 0) throw Closed(std::strerror(errno));
+    if (n <= 0) throw Closed(concat("takes no more input (", std::strerror(errno), ")"));
     at += static_cast<size_t>(n);
   }
 }
