@@ -76,8 +76,9 @@ bool has_long_list(const TimelineEntry& entry) {
                      [](int64_t n) { return n > 3; });
 }
 
-// What is written stays as it is placed.
-bool leaves_in_place(const TimelineEntry& entry, const Row& row) {
+// What is written stays as it is placed; a view in place writes nothing.
+bool leaves_in_place(const TimelineEntry& entry, const OpEntry& known, const Row& row) {
+  if (known.kind == OpKind::kView) return true;
   for (size_t k = 0; k < entry.aliases.size(); ++k)
     if (entry.aliases[k] >= 0 && row.outputs[k] != row.inputs[static_cast<size_t>(entry.aliases[k])])
       return false;
@@ -100,7 +101,7 @@ std::set<std::string> offered_rows(const EngineResult& run) {
     const auto* known = resolve(oracle::find_operator(entry.op).handle).entry;
     if (known == nullptr) continue;
     for (const auto& row : legal_rows(*known, call_of(entry)))
-      if (leaves_in_place(entry, row))
+      if (leaves_in_place(entry, *known, row))
         offers.insert(row_text(entry.op, short_forms(row.inputs, entry.inputs),
                                short_forms(row.outputs, entry.outputs)));
   }
