@@ -31,6 +31,7 @@ enum class BackwardNode {
   kFormula,   // libtorch's own: what it makes from nothing is autograd's
   kFunction,  // a user's: only the zeros for gradients that there are none of
   kForeign,   // a DTensor's own end, which a plain tensor has reached that nothing of these made
+  kDelivery,  // none any more: what they made is being added up
 };
 
 struct DispatchCounters {

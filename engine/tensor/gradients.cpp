@@ -34,13 +34,27 @@ bool is_ours(const c10::IValue& value) {
       "a hook must return a DTensor");
 }
 
-// While a node of the graph is applied to a gradient of a DTensor, plain operators pass by the engine.
+// While a node of the graph is applied to a gradient of a DTensor, and then while libtorch adds what it made to
+// the gradients of others, plain operators pass by the engine. libtorch puts a thread's keys back once a node's
+// gradients are delivered, and so ends both.
 struct Applied : at::ObserverContext {
-  explicit Applied(BackwardNode node) : node_(&Context::node, node), include_(c10::DispatchKey::Fake) {}
+  explicit Applied(BackwardNode node)
+      : context_(current_context()),
+        before_(std::exchange(context_->node, node)),
+        included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
+    c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+  }
+  ~Applied() override {
+    context_->node = in_backward_pass() ? BackwardNode::kDelivery : before_;
+    if (!in_backward_pass()) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, included_);
+  }
+  Applied(const Applied&) = delete;
+  Applied& operator=(const Applied&) = delete;
 
  private:
-  Within<BackwardNode> node_;
-  c10::impl::IncludeDispatchKeyGuard include_;
+  ContextPtr context_;
+  BackwardNode before_;
+  bool included_;
 };
 
 bool is_users(const at::RecordFunction& node) {
@@ -80,8 +94,6 @@ bool in_backward_pass() {
 
 bool made_by_autograd(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.layout() != at::kStrided) return false;
-  // Of no elements there is nothing that ranks could hold differently; libtorch adds such up between nodes.
-  if (tensor.numel() == 0 && in_backward_pass()) return true;
   const auto* own = dynamic_cast<const Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
   return own != nullptr && own->version == tensor._version();
 }
@@ -92,6 +104,7 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
   if (node == BackwardNode::kForeign && !given.empty()) refuse_plain(given[0], "");
   if (node == BackwardNode::kNone || op.hasTag(at::Tag::nondeterministic_seeded)) return;
   const bool from_nothing = std::none_of(given.begin(), given.end(), [](auto& t) { return t.defined(); });
+  if (from_nothing && node == BackwardNode::kDelivery) return;
   if (from_nothing && node == BackwardNode::kFunction && op.schema().name() != "aten::zeros") return;
   if (!std::all_of(given.begin(), given.end(), [](auto& t) { return !t.defined() || made_by_autograd(t); }))
     return;

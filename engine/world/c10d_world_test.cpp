@@ -361,9 +361,10 @@ TEST(C10dWorld, NobodyWaitsToBeHeardByWhoIsGone) {
         [&](Processes& processes, int64_t process) {
           if (process == 1) {
             processes.say(0, std::to_string(getpid()));
-            raise(SIGSTOP);
+            for (;;) ::pause();  // not stopped by itself: what it said may not have left
           }
           const auto other = processes.hear(1, patience);
+          kill(std::stoi(other), SIGSTOP);
           await_stopped(other);
           processes.say(1, kHuge);
           kill(std::stoi(other), SIGKILL);

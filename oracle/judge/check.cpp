@@ -103,14 +103,17 @@ class Checker {
     ++result_.redistributions;
   }
 
-  // Redistributions, and what else may stand in the timeline without an op of the plain run. Stops at a value
-  // that is not known yet if the plain run's next op is to make it.
-  // @param inserted only what the engine inserted.
-  void pass_moves(bool may_stop = false, bool inserted = false) {
+  enum class StopAt {
+    kNone,     // a value that is not known is a difference
+    kUnknown,  // the plain run's next op may be what makes it
+    kAskedFor  // or at what the engine did not insert
+  };
+  // Redistributions, and what else may stand in the timeline without an op of the plain run.
+  void pass_moves(StopAt stop = StopAt::kNone) {
     for (; !at_end() && !is_awaited(entry()); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
-        if (inserted && !entry().implicit) return;
-        if (may_stop && shadow_.recognise(entry().inputs.at(0)).empty()) return;
+        if (stop == StopAt::kAskedFor && !entry().implicit) return;
+        if (stop != StopAt::kNone && shadow_.recognise(entry().inputs.at(0)).empty()) return;
         move();
       } else if (const auto why = passed_over(entry())) {
         forgive(*why, entry().op);
@@ -268,7 +271,7 @@ class Checker {
   // what is read of it. One that moves nothing has none.
   void step_redistribution(const RecordedOp& op) {
     const Window &from = op.inputs[0], &to = op.results[0];
-    pass_moves(/*may_stop=*/true, /*inserted=*/true);
+    pass_moves(StopAt::kAskedFor);
     shadow_.copy(from, to);
     if (at_end() || entry().op != kRedistribute || entry().implicit || entry().outputs.size() != 1 ||
         !reads(op, entry().inputs.at(0)))
@@ -298,11 +301,12 @@ class Checker {
     const bool constant = reads_constants(op);
     if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
     const bool skippable = constant || alone(op.op->name);
-    pass_moves(skippable);
+    const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
+    pass_moves(stop);
     while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {
       pass_copy();
       ++next_;
-      pass_moves();
+      pass_moves(stop);
     }
     if (!at_end() && entry().op == op.op->name) {
       judge(op);

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include "engine/tensor/dtensor.h"
-#include "engine/world/bits.h"
 #include "engine/world/comm.h"
 #include "engine/world/world.h"
 #include "suites/core/overlap.h"
@@ -24,14 +23,6 @@ struct Flight {
   void land() {
     if (work.has_value()) work->wait();
     work.reset();
-  }
-  void deliver() const {
-    for (size_t i = 0; i < pieces.size(); ++i)
-      for (size_t k = 0; k < pieces[i].size(); ++k)
-        if (asked.arrived)
-          asked.arrived(i, k, pieces[i][k]);
-        else
-          copy_bits(asked.parts[i].received[k].slab, pieces[i][k]);
   }
 };
 using FlightPtr = std::shared_ptr<Flight>;
@@ -67,7 +58,7 @@ class OverlapWorld final : public World {
       std::erase(*flying, flight);
       flight->land();
       if (arrives) arrives(*flight, *flying);
-      flight->deliver();
+      deliver(flight->asked, flight->pieces);
     });
   }
   Library* library() override { return world_->library(); }

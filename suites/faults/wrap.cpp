@@ -8,6 +8,7 @@
 #include "engine/layout/route.h"
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
+#include "engine/world/bits.h"
 #include "engine/world/world.h"
 #include "oracle/program/statements.h"
 #include "suites/core/by_library.h"
@@ -46,14 +47,7 @@ class Arrivals {
     for (size_t i = 0; i < pieces_.size(); ++i) take(i, seen[i]);
   }
 
-  void deliver() const {
-    for (size_t i = 0; i < pieces_.size(); ++i)
-      for (size_t k = 0; k < pieces_[i].size(); ++k)
-        if (asked_.arrived)
-          asked_.arrived(i, k, pieces_[i][k]);
-        else
-          asked_.parts[i].received[k].tensor().copy_(pieces_[i][k]);
-  }
+  const Arrived& pieces() const { return pieces_; }
 
  private:
   bool is_flat() const { return std::string_view(asked_.op) == name(StepKind::kExchange); }
@@ -102,7 +96,7 @@ class FaultyWorld : public World {
     inner.arrived = [arrivals](size_t i, size_t, const at::Tensor& piece) { arrivals->add(i, piece); };
     return world_->exchange(std::move(inner)).then([outer, arrivals, &hook] {
       arrivals->spoil(hook);
-      arrivals->deliver();
+      deliver(*outer, arrivals->pieces());
     });
   }
   Library* library() override { return world_->library(); }
@@ -202,6 +196,15 @@ EngineResult run_moved(EngineUnderTest& engine, const oracle::Case& c, bool time
 }
 
 }  // namespace
+
+void deliver(const Exchange& asked, const Arrived& pieces) {
+  for (size_t i = 0; i < pieces.size(); ++i)
+    for (size_t k = 0; k < pieces[i].size(); ++k)
+      if (asked.arrived)
+        asked.arrived(i, k, pieces[i][k]);
+      else
+        copy_bits(asked.parts[i].received[k].slab, pieces[i][k]);
+}
 
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault) {
   return std::make_shared<FaultyWorld>(std::move(world), std::move(fault));

@@ -13,6 +13,10 @@
 #include "engine/world/worlds.h"
 #include "suites/core/engine_under_test.h"
 
+namespace lockstep {
+struct Exchange;
+}
+
 namespace lockstep::suites {
 
 // What a rank received: one tensor for each member of its group, in group order; of a general exchange flat
@@ -33,6 +37,8 @@ struct WorldFault {
   std::function<at::Tensor(const at::Tensor& sent)> sent{};
 };
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault);
+// What arrived for each part goes where the exchange wants it.
+void deliver(const Exchange& asked, const Arrived& pieces);
 
 // Makes the engine with its fault, afresh each time.
 using Plant = std::function<EnginePtr()>;
