@@ -34,9 +34,9 @@ bool is_ours(const c10::IValue& value) {
       "a hook must return a DTensor");
 }
 
-// While a node of the graph is applied to a gradient of a DTensor, and then while libtorch adds what it made to
-// the gradients of others, plain operators pass by the engine. libtorch puts a thread's keys back once a node's
-// gradients are delivered, and so ends both.
+// While a node of the graph is applied to a gradient of a DTensor, and then while libtorch adds what it made
+// to the gradients of others, plain operators pass by the engine. libtorch puts a thread's keys back once a
+// node's gradients are delivered, and so ends both.
 struct Applied : at::ObserverContext {
   explicit Applied(BackwardNode node)
       : context_(current_context()),
