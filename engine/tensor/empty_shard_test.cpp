@@ -248,6 +248,8 @@ Samples views() {
       {"lift_fresh", {kMatrix}, [](auto& t) { return at::lift_fresh(t[0].detach()) * t[0]; }},
       {"where", {kMatrix, kMatrix, kGrid}, [](auto& t) { return at::where(t[2].gt(0), t[0], t[1] * 2); }},
       {"nonzero", {kMatrix}, [](auto& t) { return at::nonzero(t[0].gt(0)) * t[0].sum(); }},
+      {"masked_select", {kMatrix},
+       [](auto& t) { return at::masked_select(t[0].detach(), t[0].gt(0)) * t[0].sum(); }},
       {"_fused_adam", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
        [](auto& t) { return fused<at::_ops::_fused_adam>(t) * t[0]; }},
       {"_fused_adamw", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},

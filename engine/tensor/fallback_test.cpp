@@ -33,7 +33,8 @@ const std::vector<Sample>& samples() {
   // clang-format off
   static const std::vector<Sample> all = {
       {"repeat", {x}, [](auto& t) { return Tensors{t[0].repeat({2, 3})}; }},
-      {"masked_select", {x}, [](auto& t) { return Tensors{at::masked_select(t[0], t[0].gt(2))}; }},
+      {"masked_scatter", {x, x * 2},
+       [](auto& t) { return Tensors{t[0].masked_scatter(t[0].detach().gt(2), t[1])}; }},
       {"native_batch_norm", {image, scale, scale}, [](auto& t) {
          return Tensors{at::batch_norm(t[0], t[1], t[2], {}, {}, true, 0.1, 1e-5, false)};
        }},

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/ops/infer.h"
+#include "engine/ops/rules/families.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/values/error.h"
@@ -72,11 +73,13 @@ void check_mixing(const c10::OperatorHandle& op, const Resolved& resolved, Parse
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     auto& meta = call.operands.metas[i];
     if (!meta.plain || is_constant(resolved, call, i)) continue;
-    // Of no elements, or the zeros of the base of such a view, to which autograd adds the other gradients.
+    // The zeros of the base of a view without elements, to which autograd adds the other gradients; those of
+    // a second derivative.
     if (call.operands.mutated[i] && made_by_autograd(call.tensors[i]))
       throw NotBuilt(concat("[", op.operator_name(),
-                            "] autograd makes the gradient of a view without elements ",
-                            "plain, and writes a DTensor to it; leave such a view out of in-place ops"));
+                            "] autograd writes a DTensor to zeros of its own, which are plain: the gradient ",
+                            "of a view without elements, or a second derivative of prod beside a zero; take ",
+                            "those of full_tensor()"));
     if (call.operands.mutated[i] || !made_by_autograd(call.tensors[i]))
       throw Refused(Refusal::kPlain, concat(op.operator_name()), specs_of(call),
                     concat("a plain tensor of shape ", call.tensors[i].sizes(), " beside a DTensor on mesh ",
@@ -118,8 +121,8 @@ void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
     words.append({5, static_cast<int64_t>(value.toListRef().size())});
     for (const auto& element : value.toListRef()) add_words(words, element);
   } else {
-    // The kind of a scalar decides dtypes, its sign which Partials pass; its value decides nothing.
-    words.push_back(value.isDouble() ? (value.toDouble() > 0 ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
+    // The kind of a scalar decides dtypes, whether it is positive which Partials pass; its value nothing.
+    words.push_back(value.isDouble() ? (rules::positive(value) ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
   }
 }
 

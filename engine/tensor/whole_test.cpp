@@ -57,6 +57,7 @@ TEST(Whole, ShapesThatValuesDecide) {
   expect_plain("where", {kValue}, [](auto& t) { return at::where(t[0])[1]; });
   expect_plain("argwhere", {kValue}, [](auto& t) { return at::argwhere(t[0].gt(2)); });
   expect_plain("index by a mask", {kValue}, [](auto& t) { return t[0].index({t[0].gt(2)}); });
+  expect_plain("masked_select", {kValue}, [](auto& t) { return t[0].masked_select(t[0].gt(2)); });
   expect_plain("index", {kValue, kRows}, [](auto& t) { return t[0].index({t[1]}); });
 }
 

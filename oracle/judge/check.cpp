@@ -97,9 +97,13 @@ class Checker {
 
   void move() {
     note(judge_redistribution(entry(), recording_, shadow_));
-    if (!entry().implicit)  // one more place of the value
-      for (const auto& sighting : shadow_.recognise(entry().outputs[0]))
-        placed_[sighting.window.id()].emplace_back(sighting.window, entry().outputs[0].spec);
+    if (!entry().implicit)  // one more place of the value, where one is known
+      for (const auto& sighting : shadow_.recognise(entry().outputs[0])) {
+        auto& places = placed_[sighting.window.id()];
+        if (std::any_of(places.begin(), places.end(),
+                        [&](const auto& place) { return same_elements(place.first, sighting.window); }))
+          places.emplace_back(sighting.window, entry().outputs[0].spec);
+      }
     ++result_.redistributions;
   }
 

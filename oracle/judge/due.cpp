@@ -110,12 +110,15 @@ class Search {
     for (const Effect& e : q_.effects) {
       if (e.window.defined() && e.window.numel() <= (e.window.dtype == at::kBool ? kFewFlags : 1))
         return true;
+      if (e.input < 0) continue;
+      const at::Tensor before = recording_.read(q_.op.inputs[as_size(e.input)]);
+      if (!e.written && is_constant(before)) return true;
       if (!e.written) continue;
       const at::Tensor after = recording_.read(e.window);
-      if (is_constant(after) || same_bits(recording_.read(q_.op.inputs[as_size(e.input)]), after))
-        return true;
+      if (is_constant(after) || same_bits(before, after)) return true;
     }
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
+    if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return nests(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].spec == nullptr) continue;
       const Spec& spec = *inputs_[i].spec;
@@ -124,7 +127,7 @@ class Search {
       if (has_ragged(spec.placements()) && (meets_one_row(spec) || is_thin(spec))) return true;
       for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
         if (spec.mesh().size(d) == 1 && !is_replicate(spec.placements()[as_size(d)])) return true;
-      if (holds_one(inputs_[i])) return true;
+      if (holds_one(inputs_[i]) || nests(inputs_[i])) return true;
     }
     return false;
   }
@@ -136,6 +139,14 @@ class Search {
       if (cut >= 0 && spec.shape()[as_size(cut)] <= spec.mesh().size(d)) return true;
     }
     return false;
+  }
+
+  // Where one mesh dimension leaves no rank more than one of a dimension, another goes on to cut what lies in
+  // it; a rule is asked of one mesh dimension at a time.
+  static bool nests(const TensorRecord& record) {
+    if (record.spec == nullptr || !is_thin(*record.spec)) return false;
+    const auto& placements = record.spec->placements();
+    return std::count_if(placements.begin(), placements.end(), [](auto& p) { return !is_replicate(p); }) > 1;
   }
 
   // A flat local meets a tensor of another shape, but only where no rank has more than a row of it; or its

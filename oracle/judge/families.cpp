@@ -122,7 +122,7 @@ constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
      "alias all amax amin any argmax argmin as_strided cat clone constant_pad_nd copy detach diagonal "
      "diagonal_backward embedding empty_like expand flip full_like gather index index_fill index_select "
-     "lift_fresh lift_fresh_copy max min new_empty new_empty_strided new_full new_ones new_zeros nonzero "
+     "lift_fresh lift_fresh_copy masked_select max min new_empty new_empty_strided new_full new_ones new_zeros nonzero "
      "ones_like permute positive reshape _reshape_alias roll scatter select select_backward slice "
      "slice_backward sort split split_with_sizes squeeze stack t _to_copy topk transpose tril triu unbind "
      "unsqueeze _unsafe_view view zero zeros_like"},

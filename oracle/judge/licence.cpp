@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -104,7 +105,8 @@ bool has(std::string_view words, std::string_view word) {
 }
 
 bool positive(const c10::IValue& value) {
-  return (value.isInt() && value.toInt() > 0) || (value.isDouble() && value.toDouble() > 0);
+  return (value.isInt() && value.toInt() > 0) ||
+         (value.isDouble() && value.toDouble() > 0 && std::isfinite(value.toDouble()));
 }
 
 bool same_dtype(const OpInQuestion& q, const Row& row) {
@@ -134,7 +136,7 @@ bool positive_number(const OpInQuestion& q, const Row& row, const Recording& rec
   if (row.operands.size() != 2) return false;
   const size_t other = row.operands[1];
   if (q.inputs[other] != nullptr || q.op.inputs[other].numel() != 1) return false;
-  return recording.read(q.op.inputs[other]).to(at::kDouble).item<double>() > 0;
+  return positive(recording.read(q.op.inputs[other]).to(at::kDouble).item<double>());
 }
 
 bool is_provided(const Licence& l, const OpInQuestion& q, const Row& row, const Recording& recording) {

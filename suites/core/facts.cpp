@@ -55,7 +55,9 @@ std::string short_form(const Placement& placement) {
 
 std::string row_text(const std::string& op, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) {
-  const auto joined = [](const std::vector<std::string>& all) {
+  // Of a list of tensors that lie alike, three: the row is the same however many there are.
+  const auto joined = [](std::vector<std::string> all) {
+    if (all.size() > 3 && std::count(all.begin(), all.end(), all[0]) == std::ssize(all)) all.resize(3);
     std::string text;
     for (const auto& one : all) text += (text.empty() ? "" : ",") + one;
     return text;

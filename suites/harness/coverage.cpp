@@ -28,6 +28,7 @@ constexpr auto kUncalled = std::to_array<Uncalled>({
     {"aten::_fused_rms_norm", kOnGpu},
     {"aten::_fused_rms_norm_backward", kOnGpu},
     {"aten::is_nonzero", kHostRead},
+    {"aten::masked_select", kByValues},
     {"aten::nonzero", kByValues},
 });
 

@@ -85,6 +85,12 @@ bool leaves_in_place(const TimelineEntry& entry, const OpEntry& known, const Row
   return true;
 }
 
+// A mean that pends is for who asks for that row; by default sums are added first.
+bool is_on_request(const OpEntry& known, const Row& row) {
+  return known.divides_sums && std::any_of(row.outputs.begin(), row.outputs.end(),
+                                           [](auto& p) { return is_partial(p, ReduceOp::kAvg); });
+}
+
 }  // namespace
 
 oracle::Case on_one_device(oracle::Case c) {
@@ -101,7 +107,7 @@ std::set<std::string> offered_rows(const EngineResult& run) {
     const auto* known = resolve(oracle::find_operator(entry.op).handle).entry;
     if (known == nullptr) continue;
     for (const auto& row : legal_rows(*known, call_of(entry)))
-      if (leaves_in_place(entry, *known, row))
+      if (leaves_in_place(entry, *known, row) && !is_on_request(*known, row))
         offers.insert(row_text(entry.op, short_forms(row.inputs, entry.inputs),
                                short_forms(row.outputs, entry.outputs)));
   }

@@ -187,6 +187,7 @@ Records index_ops() {
       // A mask picks as many elements as it has ones.
       {.name = "index", .kind = OpKind::kWhole},
       {.name = "nonzero", .kind = OpKind::kWhole},
+      {.name = "masked_select", .kind = OpKind::kWhole},
       {.name = "_index_put_impl", .may_write_own = true},
   };
   // clang-format on

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/ops/rules/families.h"
 
@@ -151,10 +152,10 @@ void add_ragged_rows(Rows& rows, const OpCall& call) {
 }
 
 // A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
-// add up to +0. Only a positive constant keeps every sign.
+// add up to +0. Only a positive constant keeps every sign; an infinite one makes NaN of a term of zero.
 bool positive(const c10::IValue& value) {
   if (value.isInt()) return value.toInt() > 0;
-  return value.isDouble() && value.toDouble() > 0;
+  return value.isDouble() && value.toDouble() > 0 && std::isfinite(value.toDouble());
 }
 
 Rows pointwise(const OpCall& call) {
