@@ -121,11 +121,11 @@ constexpr Line kLines[] = {
 constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
      "alias all amax amin any argmax argmin as_strided cat clone constant_pad_nd copy detach diagonal "
-     "diagonal_backward embedding empty_like expand flip full_like gather index index_fill index_select "
-     "lift_fresh lift_fresh_copy masked_select max min new_empty new_empty_strided new_full new_ones new_zeros nonzero "
-     "ones_like permute positive reshape _reshape_alias roll scatter select select_backward slice "
-     "slice_backward sort split split_with_sizes squeeze stack t _to_copy topk transpose tril triu unbind "
-     "unsqueeze _unsafe_view view zero zeros_like"},
+     "diagonal_backward embedding empty_like expand flip full_like gather index index_fill "
+     "index_select lift_fresh lift_fresh_copy masked_select max min new_empty new_empty_strided "
+     "new_full new_ones new_zeros nonzero ones_like permute positive reshape _reshape_alias roll "
+     "scatter select select_backward slice slice_backward sort split split_with_sizes squeeze stack t "
+     "_to_copy topk transpose tril triu unbind unsqueeze _unsafe_view view zero zeros_like"},
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
