@@ -195,14 +195,14 @@ Tensors nothing(const OpInQuestion& q, const RankRuns& runs, int64_t position,
 }
 
 // Odd, so that no product of them vanishes, and positive, so that nothing is divided or raised to what it
-// cannot be; booleans are true, but for a few of several.
+// cannot be; booleans are true, but for the last of several and some between.
 at::Tensor small_integers(const at::Tensor& t, uint64_t seed) {
   const at::Tensor words = at::empty(t.sizes(), at::kLong);
   auto* numbers = words.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < words.numel(); ++i) {
     const uint64_t word = mixed((seed << 40) + static_cast<uint64_t>(i));
-    numbers[i] =
-        t.scalar_type() != at::kBool ? static_cast<int64_t>(word % 50) * 2 + 1 : i == 0 || word % 4 != 0;
+    const bool truth = i == 0 || (i + 1 < words.numel() && word % 4 != 0);
+    numbers[i] = t.scalar_type() == at::kBool ? truth : static_cast<int64_t>(word % 50) * 2 + 1;
   }
   return words.to(t.scalar_type());
 }
