@@ -100,18 +100,14 @@ class Checker {
     if (!entry().implicit)  // one more place of the value, where one is known
       for (const auto& sighting : shadow_.recognise(entry().outputs[0])) {
         auto& places = placed_[sighting.window.id()];
-        if (std::any_of(places.begin(), places.end(),
-                        [&](const auto& place) { return same_elements(place.first, sighting.window); }))
+        const auto is_it = [&](const auto& place) { return same_elements(place.first, sighting.window); };
+        if (std::any_of(places.begin(), places.end(), is_it))
           places.emplace_back(sighting.window, entry().outputs[0].spec);
       }
     ++result_.redistributions;
   }
 
-  enum class StopAt {
-    kNone,     // a value that is not known is a difference
-    kUnknown,  // the plain run's next op may be what makes it
-    kAskedFor  // or at what the engine did not insert
-  };
+  enum class StopAt { kNone, kUnknown, kAskedFor };  // a value yet to be made; also what was not inserted
   // Redistributions, and what else may stand in the timeline without an op of the plain run.
   void pass_moves(StopAt stop = StopAt::kNone) {
     for (; !at_end() && !is_awaited(entry()); ++next_) {

@@ -23,10 +23,14 @@ constexpr const char* kOuter =
 constexpr const char* kWrites =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[P];v0=aten::exp_(x0)#2bee496d";
 
+constexpr const char* kFlags =
+    "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(62937,0,1)@[S0];v0=aten::slice.Tensor(x0,0,1,3,1)"
+    "#63b1a221";
+
 // Catches: a judge that counts every refusal and asks of none whether it must be.
 TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
   LockstepEngine engine;
-  for (const char* token : {kInner, kWrites}) {
+  for (const char* token : {kInner, kWrites, kFlags}) {
     const auto outcome = verdict(token, engine);
     const auto* passed = std::get_if<Passed>(&outcome);
     ASSERT_NE(passed, nullptr) << token << explanation_of(outcome);
@@ -47,8 +51,8 @@ TEST(Refusal, CannotBeToldOfFewElements) {
        {"v1:cache;mesh=2;seed=0;dev=1x256;x0=f32[2x2]:ones@[S0];v0=aten::slice.Tensor(x0,0,1,1,3)#e23f336a",
         "v1:ops;mesh=2x2x2;seed=0;dev=1x256;x0=f32[8x2]:normal(1)@[S0,S1,S0];"
         "v0=lockstep::redistribute(x0,@[G0:1/1,S1,S0]);v1=aten::t(v0)#3e8ad1c2",
-        "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(62937,0,1)@[S0];"
-        "v0=aten::slice.Tensor(x0,0,1,3,1)#63b1a221",
+        "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(1,0,1)@[S0];"
+        "v0=aten::slice.Tensor(x0,0,0,2,1)#d774fd67",
         "v1:ops;mesh=2x1;seed=0;dev=1x256;lane=integer;x0=f32[4]:ones@[S0,R];"
         "x1=i64[1]:index(59002,0,6)@[R,G0:1];x2=f32[1]:ones@[R,R];"
         "v0=aten::scatter_add_(x0,0,x1,x2)#2e2081ce",
