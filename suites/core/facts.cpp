@@ -2,6 +2,7 @@
 #include "suites/core/facts.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/layout/layout.h"
 #include "engine/values/error.h"
@@ -56,10 +57,11 @@ std::string short_form(const Placement& placement) {
 std::string row_text(const std::string& op, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) {
   // Of a list of tensors that lie alike, three: the row is the same however many there are.
-  const auto joined = [](std::vector<std::string> all) {
-    if (all.size() > 3 && std::count(all.begin(), all.end(), all[0]) == std::ssize(all)) all.resize(3);
+  const auto joined = [](const std::vector<std::string>& all) {
+    const bool alike = std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end();
+    const size_t told = alike ? std::min<size_t>(all.size(), 3) : all.size();
     std::string text;
-    for (const auto& one : all) text += (text.empty() ? "" : ",") + one;
+    for (size_t i = 0; i < told; ++i) text += (text.empty() ? "" : ",") + all[i];
     return text;
   };
   return concat(op, "[", joined(inputs), ">", joined(outputs), "]");

@@ -43,8 +43,9 @@ TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
 }
 
 // Catches: a refusal that is called undue by chance: a result without elements may lie anywhere, few flags
-// are often the same on all ranks, a flat local of one element meets any row, one column has one order, and
-// the one row that an index of one element names may be the rank's own that has the index.
+// are often the same on all ranks, two cuts of which one leaves a single row nest, a flat local of one
+// element meets any row, one column has one order, and the one row that an index of one element names may be
+// the rank's own that has the index.
 TEST(Refusal, CannotBeToldOfFewElements) {
   LockstepEngine engine;
   for (const auto* token :
@@ -53,6 +54,10 @@ TEST(Refusal, CannotBeToldOfFewElements) {
         "v0=lockstep::redistribute(x0,@[G0:1/1,S1,S0]);v1=aten::t(v0)#3e8ad1c2",
         "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(1,0,1)@[S0];"
         "v0=aten::slice.Tensor(x0,0,0,2,1)#d774fd67",
+        "v1:ops;mesh=2x4;seed=0;dev=1x256;lane=integer;x0=f64[6x1]:ones@[G0:1/1,R];"
+        "v0=aten::expand(x0,[6,4],false)#113199b6",
+        "v1:ops;mesh=2x2;seed=0;dev=1x256;x0=f32[2x5]:ones@[R,P];v0=lockstep::redistribute(x0,@[S0,S1]);"
+        "v1=aten::view(v0,[10])#5e56b272",
         "v1:ops;mesh=2x1;seed=0;dev=1x256;lane=integer;x0=f32[4]:ones@[S0,R];"
         "x1=i64[1]:index(59002,0,6)@[R,G0:1];x2=f32[1]:ones@[R,R];"
         "v0=aten::scatter_add_(x0,0,x1,x2)#2e2081ce",
