@@ -52,12 +52,13 @@ class Chooser {
     for (const int64_t d : order) {
       call_.mesh_size = mesh_->size(d);
       call_.current.clear();
+      call_.current.reserve(operands_.specs.size());
       for (const auto& spec : operands_.specs)
         call_.current.push_back(spec == nullptr ? Placement(Replicate{}) : spec->placements()[as_size(d)]);
-      const Row* best = nullptr;
+      Row* best = nullptr;
       auto best_cost = std::pair(std::numeric_limits<double>::infinity(), size_t{0});
-      const auto rows = legal_rows(*resolved_.entry, call_);
-      for (const auto& row : rows) {
+      auto rows = legal_rows(*resolved_.entry, call_);
+      for (auto& row : rows) {
         if (!legal(row, d)) continue;
         const auto cost = row_cost(row, d);
         if (best == nullptr || cost < best_cost) {
@@ -67,7 +68,7 @@ class Chooser {
       }
       if (best == nullptr) return false;
       cut(*best, d);
-      chosen_[as_size(d)] = *best;
+      chosen_[as_size(d)] = std::move(*best);
     }
     return true;
   }
@@ -77,6 +78,7 @@ class Chooser {
   // Those of one tensor, by mesh dimension; Replicate where nothing is chosen yet.
   Placements chosen(Side side, size_t tensor) const {
     Placements result;
+    result.reserve(chosen_.size());
     for (const auto& row : chosen_) result.push_back(row ? ((*row).*side)[tensor] : Replicate{});
     return result;
   }
@@ -241,7 +243,10 @@ void place(Decision& decision, const Chooser& chooser, const Operands& operands,
       decision.inputs.push_back(nullptr);
       continue;
     }
-    auto to = std::make_shared<const Spec>(from->with_placements(chooser.chosen(&Row::inputs, i), order));
+    auto placements = chooser.chosen(&Row::inputs, i);
+    const bool stays = placements == from->placements() && order == from->order();
+    auto to =
+        stays ? from : std::make_shared<const Spec>(from->with_placements(std::move(placements), order));
     decision.routes.push_back(route(from, to));
     decision.redistributes |= !decision.routes.back().steps.empty();
     decision.inputs.push_back(*from == *to ? from : to);

@@ -224,9 +224,10 @@ c10::TensorOptions local_options(const Spec& spec) {
 }
 
 bool Spec::operator==(const Spec& other) const {
-  return hash_ == other.hash_ && dtype_ == other.dtype_ && placements_ == other.placements_ &&
-         shape_ == other.shape_ && stride_ == other.stride_ && order_ == other.order_ &&
-         (mesh_ == other.mesh_ || *mesh_ == *other.mesh_);
+  return this == &other ||
+         (hash_ == other.hash_ && dtype_ == other.dtype_ && placements_ == other.placements_ &&
+          shape_ == other.shape_ && stride_ == other.stride_ && order_ == other.order_ &&
+          (mesh_ == other.mesh_ || *mesh_ == *other.mesh_));
 }
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {

@@ -34,18 +34,21 @@ Reduced reduced(const OpCall& call) {
   return result;
 }
 
-Rows reduced_whole(const OpCall& call) {
-  const auto by = reduced(call);
+Rows kept_shards(const OpCall& call, const Reduced& by) {
   Rows rows;
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d)
     if (!by.dims[as_size(d)]) rows.push_back(row_of(call, Shard{d}, Shard{by.output_dim(d)}));
   return rows;
 }
 
+Rows reduced_whole(const OpCall& call) {
+  return kept_shards(call, reduced(call));
+}
+
 // `even`: only where ranks have as many elements each.
 Rows pending(const OpCall& call, ReduceOp op, bool even = false) {
   const auto by = reduced(call);
-  auto rows = reduced_whole(call);
+  auto rows = kept_shards(call, by);
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
     if (!by.dims[as_size(d)]) continue;
     rows.push_back(row_of(call, Shard{d}, Partial{op}));
