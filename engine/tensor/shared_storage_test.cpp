@@ -88,6 +88,14 @@ TEST_F(SharedStorage, ARankThatOtherBitsCameToKeepsThem) {
   for (size_t r = 0; r < 4; ++r) EXPECT_TRUE(local_tensors(x)[r].equal(r == 2 ? other : value)) << r;
 }
 
+// Catches: what was folded of the terms that came to the first rank of a group given to the others, unseen.
+TEST_F(SharedStorage, ARankThatOtherTermsCameToFoldsThem) {
+  const auto on = init_device_mesh({4}, {}, std::make_shared<Unequal>(local_world(4)));
+  const auto pending = from_local({value, value + 1, value + 2, value + 3}, on, {Partial{}});
+  const auto x = redistribute(pending, {Replicate{}});
+  for (size_t r = 0; r < 4; ++r) EXPECT_TRUE(local_tensors(x)[r].equal(value * 4 + (r == 2 ? 7 : 6))) << r;
+}
+
 // Catches: a kernel that is run once for all ranks, so that a rank that goes its own way is not seen.
 TEST_F(SharedStorage, ARankThatComputesOtherBitsKeepsThem) {
   const auto x = gathered(mesh);

@@ -4,10 +4,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <map>
 
 #include "engine/world/fold.h"
-#include "engine/world/share.h"
+#include "engine/world/group_fold.h"
 
 namespace lockstep {
 namespace {
@@ -120,25 +119,14 @@ Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<a
   return world.exchange(std::move(asked));
 }
 
-// What a group folds is the same for all its ranks: once for each group hosted here, then shared.
 Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& terms,
                 PerRank<at::Tensor>& into) {
-  auto folder = std::make_shared<std::vector<size_t>>();  // for each hosted rank, the one that folds for it
-  std::map<int64_t, size_t> firsts;
-  for (size_t i = 0; i < groups.size(); ++i)
-    folder->push_back(firsts.emplace(groups[i].ranks.front(), i).first->second);
-  auto folds = std::make_shared<PerRank<Fold>>(groups.size(), Fold(op));
+  const auto folds = std::make_shared<GroupFold>(groups, op, terms);
   auto asked = whole("all_reduce", groups, terms);
-  asked.arrived = [folds, folder](size_t i, size_t, const at::Tensor& term) {
-    if ((*folder)[i] == i) (*folds)[i].add(term);
-  };
-  return world.exchange(std::move(asked)).then([folds, folder, own = terms, &into] {
-    PerRank<at::Tensor> values(folds->size());
-    for (size_t i = 0; i < folds->size(); ++i) {
-      auto& value = values[(*folder)[i]];
-      if (!value.defined()) value = folded((*folds)[i], own[i]);
-      deliver(into[i], into[i].defined() || (*folder)[i] == i ? value : shared_copy(value));
-    }
+  asked.arrived = [folds](size_t i, size_t place, const at::Tensor& term) { folds->arrive(i, place, term); };
+  return world.exchange(std::move(asked)).then([folds, &into] {
+    const auto results = folds->results();
+    for (size_t i = 0; i < results.size(); ++i) deliver(into[i], results[i]);
   });
 }
 

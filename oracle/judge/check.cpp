@@ -14,6 +14,7 @@
 #include "oracle/judge/judge_op.h"
 #include "oracle/judge/malformed.h"
 #include "oracle/judge/matching.h"
+#include "oracle/judge/places.h"
 #include "oracle/judge/same_form.h"
 #include "oracle/program/values.h"
 
@@ -27,8 +28,13 @@ bool returns_view(const Operator& op, const Effect& effect) {
   return effect.result >= 0 && op.handle.schema().returns().at(0).alias_info() != nullptr;
 }
 
-bool same_elements(const Window& a, const Window& b) {
-  return a.offset == b.offset && a.shape == b.shape && a.stride == b.stride;
+// The Program's; null if it places nothing.
+const DeviceMesh* mesh_of(std::span<const Start> starts, std::span<const Final> finals) {
+  for (const Start& s : starts)
+    if (s.spec != nullptr) return &s.spec->mesh();
+  for (const Final& f : finals)
+    if (f.record.spec != nullptr) return &f.record.spec->mesh();
+  return nullptr;
 }
 
 class Checker {
@@ -38,9 +44,9 @@ class Checker {
 
   Judgement run(std::span<const Start> starts, std::span<const Final> finals) {
     try {
-      for (; next_ < timeline_.size(); ++next_)
-        if (const auto problem = malformed(timeline_[next_]); !problem.empty())
-          report_mismatch(Condition::kMalformed, problem);
+      const auto* mesh = mesh_of(starts, finals);
+      next_ = find_malformed(timeline_, mesh);
+      if (!at_end()) report_mismatch(Condition::kMalformed, malformed(entry(), mesh));
       next_ = 0;
       for (const Start& s : starts) start(s);
       std::deque<RecordedOp> made;
@@ -83,7 +89,7 @@ class Checker {
     if (s.spec == nullptr)
       outside_.insert(window.id());
     else
-      placed_[window.id()] = {{window, s.spec}};
+      places_.begin(window, s.spec);
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
@@ -97,13 +103,9 @@ class Checker {
 
   void move() {
     note(judge_redistribution(entry(), recording_, shadow_));
-    if (!entry().implicit)  // one more place of the value, where one is known
-      for (const auto& sighting : shadow_.recognise(entry().outputs[0])) {
-        auto& places = placed_[sighting.window.id()];
-        const auto is_it = [&](const auto& place) { return same_elements(place.first, sighting.window); };
-        if (std::any_of(places.begin(), places.end(), is_it))
-          places.emplace_back(sighting.window, entry().outputs[0].spec);
-      }
+    const auto by = entry().implicit ? Places::By::kEngine : Places::By::kProgram;
+    for (const auto& sighting : shadow_.recognise(entry().outputs[0]))  // where one place is known, one more
+      if (!places_.of(sighting.window).empty()) places_.add(sighting.window, entry().outputs[0].spec, by);
     ++result_.redistributions;
   }
 
@@ -141,7 +143,7 @@ class Checker {
     const Tensors terms = c.values(own);
     const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), recording_.read(to));
     shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
-    placed_[to.id()] = {{to, c.back}};
+    places_.begin(to, c.back);
   }
 
   void leave(const Crossing& c) {
@@ -279,7 +281,7 @@ class Checker {
     const Spec& got = *entry().outputs[0].spec;
     if (got != got.with_placements(op.target->placements, op.target->order)) return;
     note(judge_redistribution(entry(), recording_, shadow_, &op));
-    placed_[to.id()] = {{to, entry().outputs[0].spec}};
+    places_.begin(to, entry().outputs[0].spec);
     ++result_.redistributions;
     ++next_;
   }
@@ -331,30 +333,21 @@ class Checker {
     for (const RecordedOp& part : expanded_.back()) step(part);
   }
 
-  // An op finds what it views or writes where one of its names has it, or moved what it may not. Names are
-  // not told apart where dimensions of one element are all that they differ in; what has no elements is
-  // nowhere, so that nothing can move it.
+  // An op finds what it views or writes where one of its names has it, or moved what it may not. What has no
+  // elements is nowhere, so that nothing can move it.
   void check_stays(const OpInQuestion& q) {
     for (const Effect& e : q.effects) {
       if (!e.written && !returns_view(*q.op.op, e)) continue;
       if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
       if (q.op.inputs[static_cast<size_t>(e.input)].numel() == 0) continue;
       const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
-      const auto& places = placed_[q.op.inputs[static_cast<size_t>(e.input)].id()];
-      const SpecPtr* before = nullptr;
-      bool stayed = false;
-      for (const auto& [window, spec] : places) {
-        if (!same_elements(window, q.op.inputs[static_cast<size_t>(e.input)])) continue;
-        stayed |= spec->placements() == now.placements() && spec->order() == now.order();
-        before = &spec;
-      }
-      if (before == nullptr || stayed) continue;
+      const auto places = places_.of(q.op.inputs[static_cast<size_t>(e.input)], Places::By::kProgram);
+      if (places.empty() || lies_so(places, now)) continue;
       report_mismatch(Condition::kRule, "it moved what it ", e.written ? "writes to" : "views", ", from ",
-                      **before, " to ", now, ": it ought to be refused");
+                      *places.back(), " to ", now, ": it ought to be refused");
     }
     for (size_t k = 0; k < q.effects.size(); ++k)
-      if (q.outputs[k] != nullptr && !q.op.inner)
-        placed_[q.effects[k].window.id()].emplace_back(q.effects[k].window, q.outputs[k]->spec);
+      if (q.outputs[k] != nullptr && !q.op.inner) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
   // Of two copies, the one of the same value.
@@ -457,6 +450,10 @@ class Checker {
     if (!rendition)
       report_mismatch_at(first_mismatch({recording_.read(window)}, f.record), Condition::kFinal, "value ", i,
                          ", placed as ", *f.record.spec, ", is not what the oracle's own values come to");
+    const auto places = places_.of(window);
+    if (window.numel() > 0 && !places.empty() && !lies_so(places, *f.record.spec))
+      report_mismatch(Condition::kFinal, "value ", i, " is handed in as ", *f.record.spec,
+                      ", where no op and no move has put it; it was last ", *places.back());
     const at::Tensor plain = recording_.read(window);
     result_.finals.back() = plain;
     if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;
@@ -482,7 +479,7 @@ class Checker {
   const Lane numerics_;
   size_t next_ = 0, crossed_ = 0;  // of the timeline, of the recording's crossings
   std::unordered_set<const c10::StorageImpl*> constants_, outside_;
-  std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<Window, SpecPtr>>> placed_;
+  Places places_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;
 };

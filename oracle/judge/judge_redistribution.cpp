@@ -134,6 +134,20 @@ void meet_target(Pending& p, const Spec& target) {
       add_pending(p, d, plan->partial_dims[d], plan->ops[d], plan->sizes[d]);
 }
 
+// An average of equal terms need not be the term: (v + v + v) / 3. Of other kinds it is.
+bool averages_anew(const Rendition& before, const Rendition& after) {
+  const auto averages = [](const Rendition& r) {
+    return std::count(r.ops.begin(), r.ops.end(), ReduceOp::kAvg);
+  };
+  return averages(after) > averages(before);
+}
+
+RenditionPtr lent(const Rendition& rendition) {
+  auto made = std::make_shared<Rendition>(rendition);
+  made->lent = true;
+  return made;
+}
+
 struct Moved {
   RenditionPtr rendition;
   std::optional<Explanation> explanation;
@@ -223,6 +237,12 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
     sightings = shadow.recognise(in);
   else
     sightings.push_back({asked->inputs[0], shadow.find(asked->inputs[0], in)});
+  const bool known = !sightings.empty();
+  std::erase_if(sightings, [](const Shadow::Sighting& s) { return s.rendition->lent; });
+  if (known && sightings.empty())
+    report_mismatch(
+        Condition::kClosed, "it moves on, from ", *in.spec,
+        ", what the engine itself had made an average for one op: that need not be the value any more");
   if (sightings.empty())
     report_mismatch(Condition::kClosed, "it reads a value, placed as ", *in.spec,
                     ", that is neither an input of the Program nor the result of an earlier op");
@@ -242,6 +262,8 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
       shadow.set(to, own);
       shadow.learn(to, own, out);
     } else {
+      if (entry.implicit && averages_anew(*sighting.rendition, *moved.rendition))
+        moved.rendition = lent(*moved.rendition);
       if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
       shadow.learn(sighting.window, moved.rendition, out);
     }

@@ -6,20 +6,36 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/slicing.h"
+#include "oracle/program/schema.h"
 
 namespace lockstep::oracle {
 namespace {
 
-std::string malformed(const std::vector<TensorRecord>& records, const char* side) {
+std::string malformed(const std::vector<TensorRecord>& records, const DeviceMesh* mesh, const char* side) {
   for (size_t i = 0; i < records.size(); ++i)
-    if (auto problem = oracle::malformed(records[i]); !problem.empty()) return concat(side, i, " ", problem);
+    if (auto problem = oracle::malformed(records[i], mesh); !problem.empty())
+      return concat(side, i, " ", problem);
+  return "";
+}
+
+// One of our own is looked at by what stands in the plain run beside it.
+std::string unknown_op(const std::string& op) {
+  if (is_own(op)) return "";
+  try {
+    find_operator(op);
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 
 }  // namespace
 
-std::string malformed(const TensorRecord& record) {
+std::string malformed(const TensorRecord& record, const DeviceMesh* mesh) {
   if (record.spec == nullptr) return record.digests.empty() ? "" : "has values and no placements";
+  if (mesh == nullptr || record.spec->mesh() != *mesh)
+    return concat("lies on the mesh ", record.spec->mesh(), ", and the Program on ",
+                  mesh == nullptr ? "none" : to_string(*mesh));
   const auto positions = as_size(record.spec->mesh().size());
   if (record.digests.empty()) return "";
   if (record.digests.size() != positions)
@@ -35,7 +51,8 @@ std::string malformed(const TensorRecord& record) {
   return "";
 }
 
-std::string malformed(const TimelineEntry& entry) {
+std::string malformed(const TimelineEntry& entry, const DeviceMesh* mesh) {
+  if (auto problem = unknown_op(entry.op); !problem.empty()) return problem;
   if (entry.args.size() != entry.tensors_per_arg.size())
     return concat("it has ", entry.args.size(), " arguments and says of ", entry.tensors_per_arg.size(),
                   " how many tensors they are");
@@ -45,8 +62,14 @@ std::string malformed(const TimelineEntry& entry) {
   for (const int64_t alias : entry.aliases)
     if (alias < -1 || alias >= std::ssize(entry.inputs))
       return concat("a result is input ", alias, ", of ", entry.inputs.size());
-  if (auto problem = malformed(entry.inputs, "input "); !problem.empty()) return problem;
-  return malformed(entry.outputs, "result ");
+  if (auto problem = malformed(entry.inputs, mesh, "input "); !problem.empty()) return problem;
+  return malformed(entry.outputs, mesh, "result ");
+}
+
+size_t find_malformed(const Timeline& timeline, const DeviceMesh* mesh) {
+  size_t i = 0;
+  while (i < timeline.size() && malformed(timeline[i], mesh).empty()) ++i;
+  return i;
 }
 
 }  // namespace lockstep::oracle

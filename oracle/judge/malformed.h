@@ -8,10 +8,13 @@
 
 namespace lockstep::oracle {
 
-// What does not fit within the entry, or ""; the lengths of its lists agree, and each tensor has a digest,
-// and strides if it gives them, for every position of its mesh.
-std::string malformed(const TimelineEntry& entry);
+// What does not fit within the entry, or ""; its op is one that there is, the lengths of its lists agree, and
+// each tensor lies on the Program's mesh and has a digest, and strides if it gives them, for every position.
+// @param mesh null: the Program places nothing
+std::string malformed(const TimelineEntry& entry, const DeviceMesh* mesh);
 // The same of one tensor.
-std::string malformed(const TensorRecord& record);
+std::string malformed(const TensorRecord& record, const DeviceMesh* mesh);
+// The number of the first entry that is malformed; their number if none is.
+size_t find_malformed(const Timeline& timeline, const DeviceMesh* mesh);
 
 }  // namespace lockstep::oracle

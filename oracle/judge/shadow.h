@@ -24,6 +24,7 @@ struct Rendition {
   // its own. Empty: they stand in the storages.
   std::vector<at::Tensor> apart{};
   bool unset = false;  // memory without values (aten::empty_like)
+  bool lent = false;   // a value that the engine made an average for one op's sake: no move goes on from it
 
   bool plain() const { return terms.empty(); }
   bool pending() const { return !partial_dims.empty(); }

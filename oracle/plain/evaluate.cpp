@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 #include "oracle/plain/crossings.h"
 #include "oracle/plain/float64_call.h"
 #include "oracle/program/schema.h"
@@ -97,14 +98,12 @@ class Interpreter {
   Tensors run(const CallOp& call_op) {
     for (size_t k = 0; k < program_.calls.size(); ++k) {
       const Call& call = program_.calls[k];
-      const Target* placed = placing_.factory && !is_own(call.op) ? target_of(call) : nullptr;
-      Tensors results = is_own(call.op)     ? own(call, k)
-                        : placed != nullptr ? Tensors{placing_.factory(call, *placed)}
-                                            : call_op(find_operator(call.op), stack_for(call));
+      Tensors results = yielded(call, k, call_op);
       LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
                      results.size(), " tensors, where the Program has ", call.results);
       for (at::Tensor& t : results) values_.push_back(std::move(t));
     }
+    if (program_.refused) refuse(*program_.refused, call_op);
     return std::move(values_);
   }
 
@@ -126,6 +125,22 @@ class Interpreter {
     for (size_t i = 0; i < call.args.size(); ++i)
       stack_.push_back(std::visit(ToIValue{values_, op.args[i]}, call.args[i]));
     return stack_;
+  }
+
+  Tensors yielded(const Call& call, size_t k, const CallOp& call_op) {
+    if (is_own(call.op)) return own(call, k);
+    const Target* placed = placing_.factory ? target_of(call) : nullptr;
+    return placed != nullptr ? Tensors{placing_.factory(call, *placed)}
+                             : call_op(find_operator(call.op), stack_for(call));
+  }
+
+  void refuse(const Call& call, const CallOp& call_op) {
+    try {
+      yielded(call, program_.calls.size(), call_op);
+    } catch (const Refused&) {
+      return;
+    }
+    throw Error("[" + call.op + "] it was refused, and runs when it is tried again");
   }
 
   Tensors own(const Call& call, size_t k) {

@@ -95,6 +95,9 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Call> calls;
   uint64_t seed = 0;  // of the random stream
+  // A call behind all others that has to be refused, and gives nothing: the judge's own question of what an
+  // engine holds afterwards. No token says it.
+  std::optional<Call> refused{};
   bool operator==(const Program&) const = default;
 
   int64_t value_count() const;

@@ -38,7 +38,7 @@ bool differ(const TimelineEntry& a, const TimelineEntry& b) {
 std::span<const Adversary> adversaries() {
   static const auto all = [] {
     auto list = plant::liars();
-    for (const auto more : {plant::forgers, plant::edges})
+    for (const auto more : {plant::forgers, plant::tellers, plant::edges})
       for (auto& one : more()) list.push_back(std::move(one));
     return list;
   }();

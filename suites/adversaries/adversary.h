@@ -30,6 +30,7 @@ bool differ(const EngineResult& a, const EngineResult& b);
 namespace plant {
 std::vector<Adversary> liars();    // rules that are wrong, and what follows from them
 std::vector<Adversary> forgers();  // results and timelines that are made up
+std::vector<Adversary> tellers();  // timelines that tell of what was not
 std::vector<Adversary> edges();    // another Program, where tensors enter and leave the mesh
 }  // namespace plant
 }  // namespace lockstep::suites

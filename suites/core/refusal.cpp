@@ -61,6 +61,13 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
   return specs;
 }
 
+// What the engine holds when it has refused the call: whoever catches the exception goes on with that.
+EngineResult after_refusal(const oracle::Case& c, size_t call, EngineUnderTest& engine) {
+  auto tried = before_call(c, call);
+  tried.program.refused = c.program.calls[call];
+  return engine.run(tried, true);
+}
+
 bool is_out_variant(const std::string& op) {
   return !oracle::is_own(op) && !oracle::is_in_place(op) && oracle::find_operator(op).writes;
 }
@@ -90,7 +97,20 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
         c.suite, "refusal", call.op, placement_pattern(c), "",
         concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
                due.placements, "\n", text));
-  auto outcome = judge_run(before_call(c, found->call), before, found->held, engine, allowed);
+  const auto wrong = [&](const std::string& what) {
+    return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
+                  concat(call.op, " is refused, as is due, and ", what, "\n", text));
+  };
+  EngineResult after;
+  try {
+    after = after_refusal(c, found->call, engine);
+  } catch (const std::exception& e) {
+    if (is_lost(e)) throw;
+    return wrong(concat("the engine is of no use afterwards: ", e.what()));
+  }
+  if (after.timeline.size() != found->held.timeline.size() || after.bytes_moved != found->held.bytes_moved)
+    return wrong("something was done for it before");
+  auto outcome = judge_run(before_call(c, found->call), before, after, engine, allowed);
   auto* passed = std::get_if<Passed>(&outcome);
   if (passed == nullptr) return outcome;
   passed->refusal = {refusal.op, concat(kDue, refusal.reason)};

@@ -124,6 +124,30 @@ TEST(Refusal, IsAskedOfTheRunThatIsJudged) {
   ASSERT_TRUE(std::holds_alternative<Failed>(outcome)) << explanation_of(outcome);
 }
 
+// Catches: an engine that moves or writes before it refuses, so that whoever catches the exception goes on
+// with something else, and one that can do no more afterwards.
+TEST(Refusal, LeavesEverythingAsItWas) {
+  struct Refuser : LockstepEngine {
+    enum class Slip { kNothing, kWriting, kMoving, kBreaking } slip = Slip::kNothing;
+    EngineResult run(const oracle::Case& c, bool timeline) override {
+      auto result = LockstepEngine::run(c, timeline);
+      if (!c.program.refused) return result;
+      if (slip == Slip::kWriting) result.values[0].locals[1].add_(1);
+      if (slip == Slip::kMoving) result.bytes_moved += 8;
+      if (slip == Slip::kBreaking) throw std::runtime_error("it has lost its mesh");
+      return result;
+    }
+  } engine;
+  for (const char* token : {kInner, kWrites}) {
+    engine.slip = Refuser::Slip::kNothing;
+    EXPECT_TRUE(std::holds_alternative<Passed>(verdict(token, engine))) << token;
+    for (const auto slip : {Refuser::Slip::kWriting, Refuser::Slip::kMoving, Refuser::Slip::kBreaking}) {
+      engine.slip = slip;
+      EXPECT_TRUE(std::holds_alternative<Failed>(verdict(token, engine))) << token;
+    }
+  }
+}
+
 // The in-place op runs on a tensor that was moved for it, which is then another.
 EngineResult moved(EngineResult result) {
   auto& entry = result.timeline.at(0);

@@ -116,6 +116,7 @@ Message write_case(const oracle::Case& c, const std::vector<oracle::InputTensors
                     {"words", name(c.words)},
                     {"integer_lane", c.integer_lane},
                     {"calls", write_list(c.program.calls, write_call)}};
+  if (c.program.refused) message.header["refused"] = write_call(*c.program.refused);
   auto& list = message.header["inputs"] = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) list.push_back(write_input(c, i, inputs[i], message.payload));
   return message;
@@ -133,6 +134,7 @@ GivenCase read_case(const Message& message) {
   for (const auto& input : h.at("inputs")) read_input(input, payload, given);
   payload.finish();
   for (const auto& call : h.at("calls")) given.c.program.calls.push_back(read_call(call));
+  if (h.contains("refused")) given.c.program.refused = read_call(h.at("refused"));
   return given;
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/judge/places.h"
+
+#include <algorithm>
+
+namespace lockstep::oracle {
+namespace {
+
+// Names are not told apart where dimensions of one element are all that they differ in.
+bool same_elements(const Window& a, const Window& b) {
+  return a.offset == b.offset && a.shape == b.shape && a.stride == b.stride;
+}
+
+}  // namespace
+
+void Places::begin(const Window& window, SpecPtr spec) {
+  places_[window.id()] = {{window, std::move(spec), By::kProgram}};
+}
+
+void Places::add(const Window& window, SpecPtr spec, By by) {
+  places_[window.id()].push_back({window, std::move(spec), by});
+}
+
+std::vector<SpecPtr> Places::of(const Window& window) const {
+  auto all = of(window, By::kProgram);
+  for (auto& spec : of(window, By::kEngine)) all.push_back(std::move(spec));
+  return all;
+}
+
+std::vector<SpecPtr> Places::of(const Window& window, By by) const {
+  std::vector<SpecPtr> specs;
+  if (const auto found = places_.find(window.id()); found != places_.end())
+    for (const Place& p : found->second)
+      if (p.by == by && same_elements(p.window, window)) specs.push_back(p.spec);
+  return specs;
+}
+
+bool lies_so(const std::vector<SpecPtr>& places, const Spec& spec) {
+  return std::any_of(places.begin(), places.end(), [&](const SpecPtr& place) {
+    return place->placements() == spec.placements() && place->order() == spec.order();
+  });
+}
+
+}  // namespace lockstep::oracle
