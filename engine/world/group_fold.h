@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "engine/values/per_rank.h"
-#include "engine/world/fold.h"
 #include "engine/world/collectives.h"
+#include "engine/world/fold.h"
 
 namespace lockstep {
 

@@ -60,12 +60,17 @@ at::Tensor sample(c10::ScalarType dtype, int64_t from, int64_t to) {
 }
 
 // A term of a reduction: what is added in another order rounds to another sum.
-at::Tensor term(int64_t from, int64_t to) {
+at::Tensor term(c10::ScalarType dtype, int64_t from, int64_t to) {
+  if (!c10::isFloatingType(dtype)) return at::tensor({from + 1, 2 * to - from, int64_t{0}}).to(dtype);
+  const double large = dtype == at::kHalf ? 1e4 : 1e8;
   return at::tensor(
-      {0.1 * static_cast<double>(from + 1), 1e8 / static_cast<double>(from * from + to + 1), -0.0},
-      at::kFloat);
+             {0.1 * static_cast<double>(from + 1), large / static_cast<double>(from * from + to + 1), -0.0},
+             at::kDouble)
+      .to(dtype);
 }
 
+constexpr ReduceOp kReductions[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax,
+                                    ReduceOp::kProduct};
 constexpr int64_t kWhole = 2;  // the "place" of what is sent to all
 
 // One process's view of one World, along one list of groups.
@@ -77,12 +82,13 @@ class Conformance {
   // Every rank goes through all of it, whatever it finds, so that nobody waits in vain.
   std::string run() {
     for (const auto dtype : kTypes) {
+      for (const auto op : kReductions)
+        if (has_reduction(op, dtype)) reduces(op, dtype);
       gathers(dtype);
       gathers_in_turn(dtype);
       exchanges(dtype);
       for (int64_t root = 0; root < members(0); ++root) broadcasts(dtype, root);
     }
-    for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProduct}) reduces(op);
     waits_in_another_order();
     barrier(world_, groups_);
     tells_mismatches();
@@ -169,20 +175,20 @@ class Conformance {
     for (size_t i = 0; i < groups_.size(); ++i) expect_bits("broadcast", i, root, into[i], from_root(i));
   }
 
-  at::Tensor folded(size_t i, ReduceOp op, int64_t to) const {
+  at::Tensor folded(size_t i, ReduceOp op, c10::ScalarType dtype, int64_t to) const {
     Fold fold(op);
-    for (const int64_t from : groups_[i].ranks) fold.add(term(from, to));
+    for (const int64_t from : groups_[i].ranks) fold.add(term(dtype, from, to));
     return fold.result();
   }
-  void reduces(ReduceOp op) {
+  void reduces(ReduceOp op, c10::ScalarType dtype) {
     PerRank<at::Tensor> whole(groups_.size());
-    const auto terms = by_rank([&](size_t i) { return term(rank(i), kWhole); });
+    const auto terms = by_rank([&](size_t i) { return term(dtype, rank(i), kWhole); });
     all_reduce(world_, groups_, op, terms, whole).wait();
-    auto part = by_rank([](size_t) { return at::zeros({3}); });
-    const auto pieces = by_place([&](size_t i, int64_t k) { return term(rank(i), k); });
+    auto part = by_rank([&](size_t) { return at::zeros({3}, dtype); });
+    const auto pieces = by_place([&](size_t i, int64_t k) { return term(dtype, rank(i), k); });
     reduce_scatter(world_, groups_, op, pieces, part).wait();
     for (size_t i = 0; i < groups_.size(); ++i) {
-      const auto all = folded(i, op, kWhole), own = folded(i, op, groups_[i].place);
+      const auto all = folded(i, op, dtype, kWhole), own = folded(i, op, dtype, groups_[i].place);
       expect(same_bits(whole[i], all), "all_reduce", i, "has ", whole[i], ", but in rank order it is ", all);
       expect(same_bits(part[i], own), "reduce_scatter", i, "has ", part[i], ", but in rank order it is ",
              own);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the values of the plain run lie on the engine: how each is placed, by the op that made it, by what was
-// asked for, and by what the engine moved by itself. A value has no other places than these.
+// Where the values of the plain run lie on the engine: how each is placed, by the op that made it, by what
+// was asked for, and by what the engine moved by itself. A value has no other places than these.
 #pragma once
 #include <unordered_map>
 #include <vector>

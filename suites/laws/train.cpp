@@ -22,6 +22,7 @@ namespace {
 struct Row {
   const char* mesh;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  c10::ScalarType dtype = at::kFloat;
 };
 constexpr Row kRows[] = {
     {"tp:1"},
@@ -34,6 +35,8 @@ constexpr Row kRows[] = {
     {"dp:2,tp:2", OptimizerKind::kSgd},
     {"tp:3", OptimizerKind::kSgd},
     {"dp:2", OptimizerKind::kFusedAdamW},
+    {"dp:2,tp:2", OptimizerKind::kAdamW, at::kBFloat16},
+    {"tp:2", OptimizerKind::kSgd, at::kHalf},
 };
 
 struct Judged {
@@ -114,9 +117,11 @@ int64_t train_cases() {
 oracle::Case train_case(uint64_t run_seed, int64_t index) {
   oracle::Case c;
   c.suite = "train";
-  c.mesh = parse_mesh(kRows[index].mesh);
+  const auto& row = kRows[index];
+  c.mesh = parse_mesh(row.mesh);
   c.program.seed = run_seed;
-  if (kRows[index].optimizer != OptimizerKind::kAdamW) c.options["optimizer"] = name(kRows[index].optimizer);
+  if (row.optimizer != OptimizerKind::kAdamW) c.options["optimizer"] = name(row.optimizer);
+  if (row.dtype != at::kFloat) c.options["dtype"] = dtype_name(row.dtype);
   return c;
 }
 

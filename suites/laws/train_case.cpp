@@ -46,13 +46,19 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
     options.dropout = number<double>(name, text);
     return;
   }
+  if (name == "dtype") {
+    options.dtype = parse_dtype(text);
+    LOCKSTEP_CHECK(c10::isFloatingType(options.dtype), "[train] a model in ", text,
+                   " has no gradients; use f32, f64, bf16 or f16");
+    return;
+  }
   for (const auto& size : kSizes)
     if (name == size.name) {
       size.of(options) = number<int64_t>(name, text);
       return;
     }
   throw Error(concat("[train] no option '", name,
-                     "' of a training; there are: optimizer, dropout, steps, layers, batch, sequence, "
+                     "' of a training; there are: optimizer, dropout, dtype, steps, layers, batch, sequence, "
                      "kv_heads, heads, hidden, mlp, vocabulary"));
 }
 
@@ -168,6 +174,7 @@ oracle::Case case_of(const TrainOptions& options) {
   auto usual = default_on(c.mesh), mine = options;
   if (mine.optimizer != usual.optimizer) c.options["optimizer"] = name(mine.optimizer);
   if (mine.dropout != usual.dropout) c.options["dropout"] = oracle::double_text(mine.dropout);
+  if (mine.dtype != usual.dtype) c.options["dtype"] = dtype_name(mine.dtype);
   for (const auto& size : kSizes)
     if (size.of(mine) != size.of(usual)) c.options[size.name] = std::to_string(size.of(mine));
   return c;
@@ -188,6 +195,7 @@ std::vector<oracle::Case> simpler_trainings(const oracle::Case& c) {
     if (kind == OptimizerKind::kSgd || from.optimizer == OptimizerKind::kFusedAdamW)
       all.add([&](TrainOptions& o) { o.optimizer = kind; });
   all.add([](TrainOptions& o) { o.dropout = 0; });
+  all.add([](TrainOptions& o) { o.dtype = at::kFloat; });
   all.add([](TrainOptions& o) { o.seed = 0; });
   all.add([](TrainOptions& o) { o.device = {1, 256}; });
   return all.take();

@@ -56,7 +56,8 @@ TEST(TrainCase, TokensAreTrainings) {
   for (int64_t i = 0; i < train_cases(); ++i) {
     const auto c = train_case(1, i);
     EXPECT_EQ(case_of(training_of(c)), c);
-    EXPECT_EQ(c.options.contains("optimizer"), i >= 6);
+    EXPECT_EQ(c.options.contains("optimizer"), i >= 6 && i != 10);
+    EXPECT_EQ(c.options.contains("dtype"), i >= 10);
   }
   auto options = tiny("dp:2,tp:2", OptimizerKind::kSgd);
   options.dropout = 0.25;
@@ -86,6 +87,8 @@ TEST(TrainCase, RefusesWhatIsNoTraining) {
   refuses("tp:2", {{"steps", "1x"}});
   refuses("tp:2", {{"dropout", "2"}});
   refuses("tp:2", {{"optimizer", "lion"}});
+  refuses("tp:2", {{"dtype", "i32"}});
+  refuses("tp:2", {{"dtype", "f17"}});
   refuses("tp:2", {{"depth", "1"}});
   auto c = train_case(0, 0);
   c.program.calls.push_back({"aten::rand", {}, 1});
