@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Reduction.h>
+
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
@@ -32,16 +34,27 @@ void write(const at::Tensor& out, const at::Tensor& value) {
   for (size_t r = 0; r < to.locals().size(); ++r) copy_bits(to.locals()[r], from.locals()[r]);
 }
 
-// Where an op may choose the dtype in which it sums, an out variant sums in that of out. logsumexp does, and
-// has no argument for it.
+// What has no argument for the dtype in which it sums, and sums in that of out.
+bool sums_as_out(const std::string& op, const torch::jit::Stack& stack) {
+  if (op == "aten::mse_loss") return stack[2].toInt() != at::Reduction::None;
+  return op == "aten::logsumexp" || op == "aten::std" || op == "aten::var";
+}
+
+// The dtype of the result that the op gives by itself.
+c10::ScalarType dtype_alone(const torch::jit::Stack& stack) {
+  auto dtype = stack[0].toTensor().scalar_type();
+  if (stack[1].isTensor()) dtype = at::result_type(stack[0].toTensor(), stack[1].toTensor());
+  return at::isFloatingType(dtype) ? dtype : at::kFloat;
+}
+
+// Where an op may choose the dtype in which it sums, an out variant sums in that of out.
 void choose_dtype(const c10::FunctionSchema& functional, const at::Tensor& out, torch::jit::Stack& stack) {
   const auto dtype = functional.argumentIndexWithName("dtype");
   if (dtype.has_value() && stack[as_size(*dtype)].isNone()) stack[as_size(*dtype)] = out.scalar_type();
-  if (functional.name() != "aten::logsumexp") return;
-  const auto of_operand = stack[0].toTensor().scalar_type();
-  if (out.scalar_type() != (at::isFloatingType(of_operand) ? of_operand : at::kFloat))
-    throw NotBuilt(concat("[aten::logsumexp.out] libtorch sums in the dtype of out, ", out.scalar_type(),
-                          ", which is not built for a DTensor of another; convert the operand first"));
+  if (sums_as_out(functional.name(), stack) && out.scalar_type() != dtype_alone(stack))
+    throw NotBuilt(concat("[", functional.name(), ".out] libtorch sums in the dtype of out, ",
+                          out.scalar_type(), ", which is not built for DTensors whose result is ",
+                          dtype_alone(stack), "; convert the operands first, or pass an out of that dtype"));
 }
 
 // An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.

@@ -66,7 +66,25 @@ TEST(OutVariantsTest, WriteEachResultAsStockDoes) {
     at::sum_out(out, x, {0});
     EXPECT_TRUE(full_tensor(out).equal(plain)) << shape;
     EXPECT_THROW(at::logsumexp_out(out, x, {0}), NotBuilt) << "and was summed in another dtype";
+    EXPECT_THROW(at::std_out(out, x, {0}), NotBuilt) << "and was summed in another dtype";
+    EXPECT_THROW(at::var_out(out, x, {0}), NotBuilt) << "and was summed in another dtype";
   }
+}
+
+// Catches: a mean that is taken in another dtype than stock's; one refused though nothing is summed, or
+// though the result is of the dtype of out.
+TEST(OutVariantsTest, SumALossInTheDtypeOfOutOrRefuse) {
+  const auto mesh = init_device_mesh({2});
+  const auto value = at::arange(12, at::kFloat).view({3, 4}) / 7, target = value.flip(0);
+  const auto x = distribute_tensor(value, mesh, {Shard{1}}), y = distribute_tensor(target, mesh, {Shard{1}});
+  auto wide = distribute_tensor(at::zeros({}, at::kDouble), mesh, {Replicate{}});
+  EXPECT_THROW(at::mse_loss_out(wide, x, y, at::Reduction::Mean), NotBuilt);
+  at::mse_loss_out(wide, x.to(at::kDouble), y, at::Reduction::Mean);
+  auto plain = at::zeros({3, 4}, at::kDouble);
+  auto out = distribute_tensor(plain, mesh, {Shard{1}});
+  at::mse_loss_out(plain, value, target, at::Reduction::None);
+  at::mse_loss_out(out, x, y, at::Reduction::None);
+  EXPECT_TRUE(full_tensor(out).equal(plain));
 }
 
 // Catches: an empty out that becomes contiguous where stock keeps the result's strides, and the other way
