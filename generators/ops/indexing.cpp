@@ -37,6 +37,17 @@ Shape index_shape(Builder& b, const Shape& limit, size_t dim) {
   return shape;
 }
 
+// Of one dtype, as what is joined mostly is, or of several, whose result is promoted.
+uint32_t dtypes_beside(Builder& b, const OpTemplate& op, Ref x) {
+  return b.random().chance(65) ? bit_of(b.dtype(x)) : op.dtypes;
+}
+
+Growth joined(const Builder& b, const std::vector<Ref>& list) {
+  Growth growth{b.magnitude(list[0]), {}};
+  for (const auto ref : list) growth.result = larger(growth.result, b.magnitude(ref));
+  return growth;
+}
+
 }  // namespace
 
 bool index_select(Builder& b, const OpTemplate& op) {
@@ -142,26 +153,26 @@ bool embedding(Builder& b, const OpTemplate& op) {
 bool cat(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
   const auto dim = b.random().below(b.ndim(x));
+  const auto dtypes = dtypes_beside(b, op, x);
   std::vector<Ref> list = {x};
   for (int64_t more = b.random().between(1, 3); more > 0; --more) {
     auto shape = b.shape(x);
     shape[static_cast<size_t>(dim)] = -1;
-    list.push_back(b.operand({.dtypes = bit_of(b.dtype(x)), .shape = shape}));
+    // An empty tensor of one dimension takes part without a dimension of its own, in its dtype alone.
+    if (b.random().chance(8)) shape = {0};
+    list.push_back(b.operand({.dtypes = dtypes, .shape = shape}));
   }
   b.random().shuffle(list);
-  Growth growth{b.magnitude(x), {}};
-  for (const auto ref : list) growth.result = larger(growth.result, b.magnitude(ref));
-  return b.call(op.op, {list, dim}, growth, false);
+  return b.call(op.op, {list, dim}, joined(b, list), false);
 }
 
 bool stack(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .max_dims = 2});
+  const auto dtypes = dtypes_beside(b, op, x);
   std::vector<Ref> list = {x};
   for (int64_t more = b.random().between(0, 2); more > 0; --more)
-    list.push_back(b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)}));
-  Growth growth{b.magnitude(x), {}};
-  for (const auto ref : list) growth.result = larger(growth.result, b.magnitude(ref));
-  return b.call(op.op, {list, b.random().between(0, b.ndim(x))}, growth, false);
+    list.push_back(b.operand({.dtypes = dtypes, .shape = b.shape(x)}));
+  return b.call(op.op, {list, b.random().between(0, b.ndim(x))}, joined(b, list), false);
 }
 
 bool triangle(Builder& b, const OpTemplate& op) {

@@ -19,12 +19,20 @@ std::vector<Ref> draw_list(Builder& b, const OpTemplate& op, bool grad = true) {
   return list;
 }
 
-// One partner for each of the list, of its shape.
+bool takes_one_dtype(const OpTemplate& op) {
+  return std::string_view(op.op).find("lerp") != std::string_view::npos;
+}
+
+// One partner for each of the list, of its shape and dtype, or of another that is promoted or cast, or of
+// fewer elements, which are broadcast.
 std::vector<Ref> partners(Builder& b, const OpTemplate& op, const std::vector<Ref>& list) {
   std::vector<Ref> found;
+  const bool alike = takes_one_dtype(op) || b.random().chance(65), broadcasts = b.random().chance(20);
   for (const auto ref : list)
-    found.push_back(
-        b.operand({.dtypes = bit_of(b.dtype(ref)), .shape = b.shape(ref), .plain_zeros = op.orders_zeros()}));
+    found.push_back(b.operand({.dtypes = alike ? bit_of(b.dtype(ref)) : op.dtypes | kI64,
+                               .shape = b.shape(ref),
+                               .broadcasts = broadcasts,
+                               .plain_zeros = op.orders_zeros()}));
   return found;
 }
 
@@ -44,10 +52,15 @@ Growth list_growth(const Builder& b, const OpTemplate& op, const std::vector<std
                     : op.grow == Grow::kSum   ? growth.result + m
                                               : larger(growth.result, m);
   }
-  // Each operand's gradient meets at most the product of the others.
-  size_t operands = 0;
-  for (const auto& list : lists) operands += list.size();
-  growth.factors.assign(operands, op.grow == Grow::kProduct ? growth.result : Magnitude{});
+  // Each operand's gradient meets at most the product of the others, once for each element that it reaches.
+  for (const auto& list : lists)
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto own = std::max<int64_t>(b.tensor(list[i]).numel(), 1);
+      const auto reached =
+          std::max<int64_t>(b.tensor(lists[0][std::min(i, lists[0].size() - 1)]).numel() / own, 1);
+      const auto factor = op.grow == Grow::kProduct ? growth.result : Magnitude{};
+      growth.factors.push_back(factor * Magnitude{static_cast<double>(reached), 0});
+    }
   return growth;
 }
 
