@@ -51,13 +51,15 @@ void after_backward(Builder& b) {
   }
 }
 
-// One argument that is a number or a flag, changed; nullopt if the call has none. Where they are `fixed`,
-// integers stay: indices fit one dimension only, and a correction its number of elements.
-std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed) {
+// One argument that is a number or a flag, changed; nullopt if the call has none. Integers stay where they
+// are `fixed`: indices fit one dimension only, and a correction its number of elements. In the integer lane
+// all numbers stay: they say how large results are.
+std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed, bool lane) {
   std::vector<size_t> places;
   for (size_t i = 0; i < args.size(); ++i)
-    if (std::holds_alternative<bool>(args[i]) || (!fixed && std::holds_alternative<int64_t>(args[i])) ||
-        std::holds_alternative<double>(args[i]))
+    if (std::holds_alternative<bool>(args[i]) ||
+        (!fixed && !lane && std::holds_alternative<int64_t>(args[i])) ||
+        (!lane && std::holds_alternative<double>(args[i])))
       places.push_back(i);
   if (places.empty()) return std::nullopt;
   auto& arg = args[random.pick(places)];
@@ -230,35 +232,35 @@ Case program_case(Random random, const Profile& profile) {
 Case cache_case(Random random) {
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
-    auto settings = draw_settings(own, {.integer_lane = 0, .varied = 0});
+    auto settings = draw_settings(own, {});
     settings.families = kAllFamilies;
     Builder b(own, settings);
     const auto* op = draw_op(b, true);
     if (!op->make(b, *op) && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));
-    const auto first = b.last_call();
-    const auto operands = references(first);
+    const auto first = b.last();
+    const auto operands = references(first.call);
     const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
                          return b.dtype(ref) == c10::ScalarType::Long;
                        });
     auto& draws = b.random();
-    const auto again = [&](std::vector<Arg> args) { b.call(first.op.c_str(), std::move(args), {}); };
+    const auto& args = first.call.args;
     switch (draws.below(4)) {
       case 0:
-        if (auto args = one_changed(draws, first.args, fixed)) again(*args);
+        if (auto changed = one_changed(draws, args, fixed, settings.integer_lane)) b.again(first, *changed);
         break;
       case 1:
         op->make(b, *op);
         break;  // other operands
       case 2:
-        again(detached(b, first.args));
+        b.again(first, detached(b, args));
         break;
       default:
-        again(first.args);
+        b.again(first, args);
         op->make(b, *op);
         break;
     }
-    again(first.args);
+    b.again(first, args);
     return finished(b, "cache");
   }
 }

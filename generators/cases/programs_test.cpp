@@ -8,11 +8,13 @@
 #include <map>
 
 #include "engine/values/error.h"
+#include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
 #include "generators/cases/metamorphic.h"
 #include "generators/program/trial.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/statements.h"
 #include "oracle/random/random_simulation.h"
 
 namespace lockstep::generators {
@@ -140,6 +142,29 @@ TEST(Programs, cache_cases_repeat_an_op) {
         std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; }) ? 1 : 0;
   }
   EXPECT_GE(repeats, 290);
+}
+
+// Would catch: a suite whose cases never enter the integer lane, or never take an argument that no maker
+// thought of, where every other suite's do.
+TEST(Programs, cache_cases_have_the_share_of_the_others) {
+  constexpr int64_t kTotal = 3000;
+  int64_t exact = 0, written_again = 0, varied = 0;
+  for (uint64_t i = 0; i < kTotal; ++i) {
+    const auto c = generate("cache", 15, i);
+    std::map<std::string, int64_t> ops;
+    for (const auto& call : c.program.calls) ++ops[call.op];
+    const auto in_place = [](const auto& op) { return oracle::is_in_place(op.first) && op.second > 1; };
+    exact += c.integer_lane ? 1 : 0;
+    written_again += c.integer_lane && std::any_of(ops.begin(), ops.end(), in_place) ? 1 : 0;
+    const auto names = arguments(c);
+    const auto no_maker_sets = [](const std::string& name) {
+      return name.find("Scalar(alpha)") != name.npos;
+    };
+    varied += std::any_of(names.begin(), names.end(), no_maker_sets) ? 1 : 0;
+  }
+  EXPECT_GE(exact * 100, 25 * kTotal);
+  EXPECT_GE(written_again * 100, kTotal);
+  EXPECT_GE(varied, 7);
 }
 
 std::vector<at::Tensor> answer(oracle::Case c) {

@@ -268,8 +268,7 @@ bool Builder::small(const std::vector<at::Tensor>& tensors) const {
 }
 
 std::optional<std::vector<at::Tensor>> Builder::tried_varied(oracle::Call& call) {
-  const bool is_aten = call.op.starts_with("aten::");
-  if (!is_aten || settings_.varied == 0 || !random_.chance(settings_.varied)) return std::nullopt;
+  if (settings_.varied == 0 || !random_.chance(settings_.varied)) return std::nullopt;
   const Lookup known = [&](Ref ref) -> const at::Tensor& { return tensor(ref); };
   auto varied = vary(random_, call, known, settings_.integer_lane);
   if (!varied) return std::nullopt;
@@ -292,21 +291,37 @@ std::optional<std::vector<at::Tensor>> Builder::tried_varied(oracle::Call& call)
   }
 }
 
-std::vector<at::Tensor> Builder::tried(oracle::Call& call) {
-  if (auto tensors = tried_varied(call)) return std::move(*tensors);
+std::vector<at::Tensor> Builder::tried(oracle::Call& call, bool may_vary) {
+  if (may_vary)
+    if (auto tensors = tried_varied(call)) return std::move(*tensors);
   return trial_call(
       call, [&](Ref ref) -> const at::Tensor& { return tensor(ref); }, leaves_);
 }
 
 bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& growth, bool saves) {
+  const bool aten = std::string_view(op).starts_with("aten::");
+  return append({op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0}, growth, saves, aten);
+}
+
+bool Builder::again(const Made& first, std::vector<oracle::Arg> args) {
+  oracle::Call made{first.call.op, std::move(args), 0};
+  auto growth = first.growth;
+  const auto operands = references(made);
+  for (size_t i = 0; i < operands.size() && i < first.operands.size(); ++i) {
+    const auto was = first.operands[i], is = magnitude(operands[i]);
+    growth.result = growth.result * Magnitude{std::max(is.bound / was.bound, 1.0),
+                                              std::max<int64_t>(is.fraction - was.fraction, 0)};
+  }
+  return append(std::move(made), growth, true, false);
+}
+
+bool Builder::append(oracle::Call made, const Growth& growth, bool saves, bool may_vary) {
   results_.clear();
   const auto refused = [&](const char* why) {
-    refusals_.push_back(std::string(op) + ": " + why);
+    refusals_.push_back(made.op + ": " + why);
     return false;
   };
-  const bool aten = std::string_view(op).starts_with("aten::");
-  oracle::Call made{op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0};
-  if (aten && is_of_numbers(made)) return refused("numbers");
+  if (made.op.starts_with("aten::") && is_of_numbers(made)) return refused("numbers");
   // An in-place call must be judged before it runs; others are cheap to forget.
   if (oracle::is_in_place(made.op) && !bounded({tensor(references(made).front())}, growth))
     return refused("magnitude");
@@ -314,13 +329,15 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
     // As the Program will run, after backward() too: libtorch refuses writes to some views with a history.
     const c10::AutoGradMode mode(settings_.backward && grad_enabled_);
     const auto as_made = made.args;
-    auto tensors = tried(made);
+    auto tensors = tried(made, may_vary);
     if (!bounded(tensors, growth)) return refused("magnitude");
     if (!small(tensors)) return refused("size");
-    write_to_outs(made, tensors, growth);
+    if (may_vary) write_to_outs(made, tensors, growth);
     results_.clear();
     made.results = std::ssize(tensors);
     if (made.op == oracle::kSetGradEnabled) grad_enabled_ = std::get<bool>(made.args[0]);
+    last_ = {made, growth, {}};
+    for (const auto ref : references(made)) last_.operands.push_back(magnitude(ref));
     record(made, tensors, growth, saves || made.args != as_made);
     program_.calls.push_back(std::move(made));
     return true;

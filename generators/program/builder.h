@@ -131,7 +131,17 @@ class Builder {
   // The results of the last call.
   const std::vector<oracle::Ref>& results() const { return results_; }
   size_t calls() const { return program_.calls.size(); }
-  const oracle::Call& last_call() const { return program_.calls.back(); }  // with provisional numbers
+  // The last call as it was appended, with provisional numbers, and what was known of its operands before it.
+  struct Made {
+    oracle::Call call;
+    Growth growth;
+    std::vector<Magnitude> operands;
+  };
+  const Made& last() const { return last_; }
+  // Appends an earlier call with other arguments, or with its own, which nothing varies. In the integer lane
+  // its result is bounded by that of the earlier one, times what operands have grown since.
+  // @pre its result is of at most the first degree in each operand, or no operand was written since
+  bool again(const Made& first, std::vector<oracle::Arg> args);
 
   oracle::Ref redistribute(oracle::Ref ref, const oracle::Target& target);
   oracle::Ref redistribute(oracle::Ref ref);  // to placements drawn
@@ -180,8 +190,10 @@ class Builder {
   bool makes_plain(const oracle::Call& call) const;
   void record(const oracle::Call& call, const std::vector<at::Tensor>& tensors, const Growth& growth,
               bool saves);
+  // `may_vary`: the call may be made with another argument, or with outs.
+  bool append(oracle::Call made, const Growth& growth, bool saves, bool may_vary);
   // What the call yields, with another argument where libtorch takes it. Throws what libtorch throws.
-  std::vector<at::Tensor> tried(oracle::Call& call);
+  std::vector<at::Tensor> tried(oracle::Call& call, bool may_vary);
   std::optional<std::vector<at::Tensor>> tried_varied(oracle::Call& call);
   // Now and then the call writes its results, as they were tried, to tensors that are there already.
   void write_to_outs(oracle::Call& call, std::vector<at::Tensor>& results, const Growth& growth);
@@ -209,6 +221,7 @@ class Builder {
   std::vector<oracle::Ref> results_, gradients_;
   std::vector<at::Tensor> leaves_;
   std::vector<std::string> refusals_;
+  Made last_;
 };
 
 }  // namespace lockstep::generators

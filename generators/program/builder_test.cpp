@@ -29,5 +29,24 @@ TEST(Builder, refuses_after_backward_what_libtorch_will_refuse) {
   EXPECT_TRUE(b.call("aten::abs", {piece}));
 }
 
+// Would catch: a product in place that is made again with the bound of its first time, so that the integer
+// lane leaves the integers which a dtype holds.
+TEST(Builder, bounds_what_is_made_again_by_what_has_grown) {
+  Settings settings;
+  settings.mesh = DeviceMesh({2});
+  settings.integer_lane = true;
+  Builder b(Random(3), settings);
+  const oracle::Values threes{.kind = oracle::ValueKind::kIntegers, .low = 3, .high = 3};
+  const auto x = b.fresh({.dtypes = kBF16, .shape = Shape{4}, .values = threes});
+  ASSERT_TRUE(b.call("aten::mul_.Scalar", {x, int64_t{3}}, {{9, 0}, {}}));
+  const auto first = b.last();
+  for (const double bound : {27.0, 81.0, 243.0}) {
+    ASSERT_TRUE(b.again(first, first.call.args));
+    EXPECT_EQ(b.magnitude(x).bound, bound);
+  }
+  EXPECT_FALSE(b.again(first, first.call.args));
+  EXPECT_EQ(b.refusals().back(), "aten::mul_.Scalar: magnitude");
+}
+
 }  // namespace
 }  // namespace lockstep::generators

@@ -28,7 +28,7 @@ TEST(Magnitude, arithmetic) {
 TEST(IntegerLane, values_are_those_of_float64) {
   oracle::SimulatedSource source;
   int64_t cases = 0, values = 0, with_backward = 0;
-  for (const char* suite : {"program", "ops", "gradient", "redistribute", "metamorphic"})
+  for (const char* suite : {"program", "ops", "gradient", "redistribute", "metamorphic", "cache"})
     for (uint64_t i = 0; i < 1500; ++i) {
       auto c = generate(suite, 21, i);
       if (!c.integer_lane) continue;
@@ -56,7 +56,7 @@ TEST(IntegerLane, values_are_those_of_float64) {
 TEST(IntegerLane, ops_that_order_zeros_see_no_negative_ones) {
   oracle::SimulatedSource source;
   int64_t operands = 0;
-  for (const char* suite : {"program", "ops", "gradient"})
+  for (const char* suite : {"program", "ops", "gradient", "cache"})
     for (uint64_t i = 0; i < 1500; ++i) {
       auto c = generate(suite, 23, i);
       if (!c.integer_lane) continue;
