@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
+#include "generators/cases/arguments.h"
 #include "generators/cases/programs.h"
 #include "generators/program/trial.h"
 #include "oracle/program/schema.h"
@@ -113,6 +115,36 @@ TEST(Reach, lists_are_of_several_dtypes_and_shapes) {
                   {"with an empty tensor of one dimension", {"aten::cat"}, with_legacy_empty, 10},
                   {"with a partner of another dtype", pairs, of_other_dtype, 20},
                   {"with a partner that is broadcast", pairs, broadcast, 10}});
+}
+
+// Would catch: an argument that only chance sets, a few times in a run.
+TEST(Reach, arguments_of_networks_and_optimizers_are_set) {
+  const std::map<std::string, int64_t> least = {{"aten::scaled_dot_product_attention(attn_mask)", 200},
+                                                {"aten::scaled_dot_product_attention(scale)", 100},
+                                                {"aten::scaled_dot_product_attention(enable_gqa)", 100},
+                                                {"aten::cross_entropy_loss(weight)", 200},
+                                                {"aten::cross_entropy_loss(label_smoothing)", 200},
+                                                {"aten::cross_entropy_loss(ignore_index)", 100},
+                                                {"aten::conv2d(dilation)", 200},
+                                                {"aten::max_pool2d_with_indices(dilation)", 200},
+                                                {"aten::max_pool2d_with_indices(ceil_mode)", 100},
+                                                {"aten::avg_pool2d(ceil_mode)", 100},
+                                                {"aten::avg_pool2d(count_include_pad)", 100},
+                                                {"aten::avg_pool2d(divisor_override)", 100}};
+  std::map<std::string, int64_t> seen;
+  std::set<std::string> ops;
+  for (const auto& [name, count] : least) ops.insert(name.substr(0, name.find('(')));
+  for (const auto& op : ops)
+    for (uint64_t i = 0; i < kTries; ++i)
+      for (const auto& name : arguments(op_case(Random(31).split(op).split(i), template_of(op))))
+        ++seen[name];
+  for (const auto& [name, count] : least) EXPECT_GE(seen[name], count) << name;
+  // Steps stand in programs alone.
+  std::map<std::string, int64_t> steps;
+  for (uint64_t i = 0; i < 8000; ++i)
+    for (const auto& name : arguments(generate("program", 31, i))) ++steps[name];
+  for (const std::string op : {"aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_sgd_"})
+    for (const char* argument : {"(grad_scale)", "(found_inf)"}) EXPECT_GE(steps[op + argument], 20) << op;
 }
 
 }  // namespace

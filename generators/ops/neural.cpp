@@ -12,6 +12,26 @@ Want same_dtype(const Builder& b, Ref x, Shape shape) {
   return {.dtypes = bit_of(b.dtype(x)), .shape = std::move(shape)};
 }
 
+// One class a row.
+Ref classes(Builder& b, Ref x) {
+  return b.fresh(
+      {.dtypes = kI64, .shape = Shape{b.tensor(x).size(0)}, .values = indices_below(b.tensor(x).size(1))});
+}
+
+Arg class_weights(Builder& b, Ref x, int64_t percent) {
+  if (!b.random().chance(percent)) return None{};
+  return b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{b.tensor(x).size(1)}, .grad = false});
+}
+
+Shape square(int64_t n) {
+  return {n, n};
+}
+
+// Now and then 2, where a kernel that is spread so still fits into `side` elements.
+int64_t draw_dilation(Builder& b, int64_t kernel, int64_t side) {
+  return kernel > 1 && 2 * (kernel - 1) < side && b.random().chance(60) ? 2 : 1;
+}
+
 }  // namespace
 
 bool softmax(Builder& b, const OpTemplate& op) {
@@ -23,21 +43,22 @@ bool softmax(Builder& b, const OpTemplate& op) {
 
 bool nll_loss(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2, .least = 1});
-  const auto rows = b.tensor(x).size(0), classes = b.tensor(x).size(1);
-  const Ref target = b.fresh({.dtypes = kI64, .shape = Shape{rows}, .values = indices_below(classes)});
-  const Arg weight =
-      b.random().chance(30)
-          ? Arg(b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{classes}, .grad = false}))
-          : Arg(None{});
+  const Ref target = classes(b, x);
+  const Arg weight = class_weights(b, x, 30);
   const Arg ignored = b.random().chance(30) ? Arg(int64_t{0}) : Arg(int64_t{-100});
   return emit(b, op, {x, target, weight, b.random().below(kReductionsNumbered), ignored}, {x});
 }
 
+// Of class numbers, some of which may count for nothing, or of the classes' shares of each row.
 bool cross_entropy(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2, .least = 1});
-  const Ref target = b.fresh(
-      {.dtypes = kI64, .shape = Shape{b.tensor(x).size(0)}, .values = indices_below(b.tensor(x).size(1))});
-  return emit(b, op, {x, target, None{}, b.random().below(kReductionsNumbered)}, {x});
+  const bool shares = b.random().chance(15);
+  const Ref target = shares ? b.operand(same_dtype(b, x, b.shape(x))) : classes(b, x);
+  const Arg weight = class_weights(b, x, 40);
+  const auto reduction = b.random().below(kReductionsNumbered);
+  const int64_t ignored = !shares && b.random().chance(25) ? 0 : -100;
+  const double smoothing = b.random().chance(35) ? b.random().pick({0.1, 0.25, 1.0}) : 0.0;
+  return emit(b, op, {x, target, weight, reduction, ignored, smoothing}, {x});
 }
 
 bool mse_loss(Builder& b, const OpTemplate& op) {
@@ -53,11 +74,20 @@ bool pool(Builder& b, const OpTemplate& op) {
   if (random.chance(80))
     shape.insert(shape.begin(), std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6));
   const Ref x = b.operand({.dtypes = op.dtypes, .shape = shape});
-  const auto square = [](int64_t n) { return Shape{n, n}; };
   if (std::string_view(op.op) == "aten::_adaptive_avg_pool2d")
     return emit(b, op, {x, square(random.between(1, 3))}, {x});
   const auto kernel = random.between(1, 3), padding = random.between(0, kernel / 2);
-  return emit(b, op, {x, square(kernel), square(random.between(1, 2)), square(padding)}, {x});
+  const auto sides = b.shape(x);
+  const auto side = std::min(sides[sides.size() - 2], sides.back()) + 2 * padding;
+  std::vector<Arg> args = {x, square(kernel), square(random.between(1, 2)), square(padding)};
+  const bool ceil = random.chance(25);
+  if (std::string_view(op.op) == "aten::avg_pool2d") {
+    const Arg divisor = random.chance(25) ? Arg(random.between(1, 5)) : Arg(None{});
+    args.insert(args.end(), {ceil, !random.chance(25), divisor});
+  } else {
+    args.insert(args.end(), {square(draw_dilation(b, kernel, side)), ceil});
+  }
+  return emit(b, op, args, {x});
 }
 
 bool layer_norm(Builder& b, const OpTemplate& op) {
@@ -78,30 +108,38 @@ bool rms_norm(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, normalized, weight, 1e-5}, {x});
 }
 
+// With or without a mask, which broadcasts over batch and heads; or, where later keys stay hidden, with none.
 bool attention(Builder& b, const OpTemplate& op) {
   auto& random = b.random();
-  const auto batch = random.between(1, 3),
-             heads = std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 8);
+  const auto batch = random.between(1, 3), shared = random.weighted<int64_t>({{4, 1}, {1, 2}}),
+             heads = shared * std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 8 / shared);
   const auto length = random.between(1, 5), width = random.pick<int64_t>({2, 4, 8});
   const Ref q = b.operand({.dtypes = op.dtypes, .shape = Shape{batch, heads, length, width}});
-  const bool causal = random.chance(50);
+  const bool masked = random.chance(40), causal = !masked && random.chance(60);
   const auto keys = causal ? length : random.between(1, 6);
-  const Want want = same_dtype(b, q, {batch, heads, keys, width});
+  const Want want = same_dtype(b, q, {batch, heads / shared, keys, width});
   const Ref k = b.operand(want), v = b.operand(want);
-  return emit(b, op, {q, k, v, None{}, 0.0, causal}, {q, k, v});
+  Arg mask = None{};
+  if (masked) {
+    const auto shape = random.pick<Shape>(
+        {{length, keys}, {batch, 1, length, keys}, {1, heads, length, keys}, {batch, heads, length, keys}});
+    mask = b.operand({.dtypes = random.chance(50) ? kBool : bit_of(b.dtype(q)), .shape = shape});
+  }
+  const Arg scale = random.chance(25) ? Arg(random.pick({0.5, 0.1, 2.0})) : Arg(None{});
+  return emit(b, op, {q, k, v, mask, 0.0, causal, scale, shared > 1}, {q, k, v});
 }
 
 bool conv2d(Builder& b, const OpTemplate& op) {
   auto& random = b.random();
   const auto batch = std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6),
              groups = random.weighted<int64_t>({{4, 1}, {1, 2}}), in = groups * random.between(1, 3);
-  const auto side = random.between(3, 5), kernel = random.between(1, 3);
+  const auto side = random.between(3, 6), kernel = random.between(1, 3);
   const Ref x = b.operand({.dtypes = op.dtypes, .shape = Shape{batch, in, side, side + 1}});
   const Ref w = b.operand(same_dtype(b, x, {groups * random.between(1, 3), in / groups, kernel, kernel}));
   const Arg bias = random.chance(60) ? Arg(b.operand(same_dtype(b, x, {b.tensor(w).size(0)}))) : Arg(None{});
   const auto stride = random.between(1, 2), padding = random.between(0, 1);
-  return emit(b, op, {x, w, bias, Shape{stride, stride}, Shape{padding, padding}, Shape{1, 1}, groups},
-              {x, w});
+  const auto dilation = draw_dilation(b, kernel, side + 2 * padding);
+  return emit(b, op, {x, w, bias, square(stride), square(padding), square(dilation), groups}, {x, w});
 }
 
 bool dropout(Builder& b, const OpTemplate& op) {

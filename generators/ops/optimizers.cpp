@@ -43,6 +43,19 @@ std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t 
   return state;
 }
 
+// Appends what gradients are divided by, and whether one of them overflowed and the step is skipped, as a
+// gradient scaler hands them over; or neither of them.
+void append_scaling(Builder& b, std::vector<Arg>& args) {
+  const auto number = [&](int64_t low, int64_t high) -> Arg {
+    const oracle::Values value{.kind = oracle::ValueKind::kIntegers, .low = low, .high = high};
+    if (!b.random().chance(45)) return None{};
+    return b.fresh(
+        {.dtypes = kF32, .shape = Shape{}, .values = value, .placement = replicated(b.settings().mesh)});
+  };
+  args.push_back(number(1, 5));
+  args.push_back(number(0, 1));
+}
+
 }  // namespace
 
 bool adam_step(Builder& b) {
@@ -57,21 +70,20 @@ bool adam_step(Builder& b) {
   }
   const bool amsgrad = b.random().chance(20);
   const auto largest = amsgrad ? state_like(b, p->values, 0, 1) : std::vector<Ref>{};
-  const std::vector<Arg> args = {p->values,
-                                 p->gradients,
-                                 averages,
-                                 squares,
-                                 largest,
-                                 steps,
-                                 0.01,
-                                 0.9,
-                                 0.999,
-                                 b.random().pick({0.0, 0.1}),
-                                 1e-8,
-                                 amsgrad,
-                                 b.random().chance(20),
-                                 None{},
-                                 None{}};
+  std::vector<Arg> args = {p->values,
+                           p->gradients,
+                           averages,
+                           squares,
+                           largest,
+                           steps,
+                           0.01,
+                           0.9,
+                           0.999,
+                           b.random().pick({0.0, 0.1}),
+                           1e-8,
+                           amsgrad,
+                           b.random().chance(20)};
+  append_scaling(b, args);
   const char* op = b.random().chance(65) ? "aten::_fused_adamw_" : "aten::_fused_adam_";
   bool done = b.call(op, args, {}, false);
   // A second step with the same gradients shows what the first one left behind.
@@ -86,18 +98,17 @@ bool fused_sgd_step(Builder& b) {
   const auto p = parameters(b, kWide);
   if (!p) return false;
   const bool heavy = b.random().chance(70), nesterov = heavy && b.random().chance(40);
-  const std::vector<Arg> args = {p->values,
-                                 p->gradients,
-                                 heavy ? state_like(b, p->values, 0, 1) : std::vector<Ref>{},
-                                 b.random().pick({0.0, 0.1}),
-                                 heavy ? 0.9 : 0.0,
-                                 0.01,
-                                 nesterov ? 0.0 : b.random().pick({0.0, 0.25}),
-                                 nesterov,
-                                 b.random().chance(20),
-                                 b.random().chance(30),
-                                 None{},
-                                 None{}};
+  std::vector<Arg> args = {p->values,
+                           p->gradients,
+                           heavy ? state_like(b, p->values, 0, 1) : std::vector<Ref>{},
+                           b.random().pick({0.0, 0.1}),
+                           heavy ? 0.9 : 0.0,
+                           0.01,
+                           nesterov ? 0.0 : b.random().pick({0.0, 0.25}),
+                           nesterov,
+                           b.random().chance(20),
+                           b.random().chance(30)};
+  append_scaling(b, args);
   return b.call("aten::_fused_sgd_", args, {}, false);
 }
 
