@@ -2,6 +2,8 @@
 // What a Program must satisfy, and its description for people. Nothing here runs an op.
 #include "oracle/program/program.h"
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/program/schema.h"
@@ -98,6 +100,22 @@ void validate_call(const Program& program, size_t k) {
                  "it has ", op.returns, " results, not ", call.results);
 }
 
+// What stands in a token before its statements; the first line of a description says it in words.
+bool is_header(const std::string& part) {
+  constexpr std::string_view kHeads[] = {
+      "v1:", "v2:", "mesh=", "ranks=", "seed=", "dev=", "lane=", "words=", "options=", "numerics="};
+  return std::any_of(std::begin(kHeads), std::end(kHeads),
+                     [&](const auto head) { return part.starts_with(head); });
+}
+
+// ", options layers:1,optimizer:sgd"; nothing where there are none.
+std::string options_line(const Case& c) {
+  std::string text;
+  for (const auto& [name, value] : c.options)
+    text += concat(text.empty() ? ", options " : ",", name, ":", value);
+  return text;
+}
+
 std::string call_line(const std::string& statement) {
   return "  " + statement + "\n";
 }
@@ -125,20 +143,20 @@ std::string describe(const Case& c) {
   const bool forged = c.words != RandomWords::kPhilox;
   std::string text = concat("suite ", c.suite, ", mesh ", c.mesh, ", seed ", c.program.seed, ", device ",
                             to_string(c.device), c.integer_lane ? ", integer lane" : "",
-                            forged ? concat(", words ", name(c.words)) : "", "\n");
+                            c.numerics == Lane::kFast ? ", fast lane" : "",
+                            forged ? concat(", words ", name(c.words)) : "", options_line(c), "\n");
   // The statements stand in the token between semicolons; a semicolon within a string is not one of them.
   bool quoted = false;
   std::string statement;
-  size_t skipped = 0;
-  const size_t header =
-      4 + (c.integer_lane ? 1 : 0) + (forged ? 1 : 0) + (token.find(";ranks=") != std::string::npos ? 1 : 0);
+  bool in_header = true;
   for (const char ch : token.substr(0, token.rfind('#')) + ";") {
     if (ch == '"') quoted = !quoted;
     if (ch != ';' || quoted) {
       statement += ch;
       continue;
     }
-    if (++skipped > header) text += call_line(statement);
+    in_header = in_header && is_header(statement);
+    if (!in_header) text += call_line(statement);
     statement.clear();
   }
   return text;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -98,7 +99,8 @@ TEST(Token, KeepsOptions) {
   EXPECT_NE(to_token(c).find(";dev=1x256;options=layers:1,optimizer:adamw-fused;x0="), std::string::npos)
       << to_token(c);
   EXPECT_EQ(parse_token(to_token(c)), c);
-  EXPECT_NE(describe(c).find("\n  options=layers:1,optimizer:adamw-fused\n"), std::string::npos);
+  EXPECT_NE(describe(c).find(", options layers:1,optimizer:adamw-fused\n  x0="), std::string::npos)
+      << describe(c);
   c.options["text"] = "a b";
   EXPECT_THROW(to_token(c), Error);
 }
@@ -399,6 +401,35 @@ TEST(Describe, ShowsEveryStatement) {
   EXPECT_NE(text.find("\n  v0=aten::mm(x0,x1)\n"), std::string::npos);
   EXPECT_NE(text.find("\n  v2=lockstep::backward(t[v1],t[v0])\n"), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
+}
+
+// Would catch: a part of the header that is shown as if it were a statement, or that the first line hides.
+TEST(Describe, TellsTheHeaderInItsFirstLine) {
+  struct Header {
+    std::function<void(Case&)> change;
+    std::string told;
+  };
+  const Header headers[] = {
+      {[](Case& c) { c.integer_lane = true; }, ", integer lane\n  x0="},
+      {[](Case& c) { c.numerics = Lane::kFast; }, ", fast lane\n  x0="},
+      {[](Case& c) { c.words = RandomWords::kEdges; }, ", words edges\n  x0="},
+      {[](Case& c) {
+         c.options = {{"layers", "1"}};
+       },
+       ", options layers:1\n  x0="},
+      {[](Case& c) {
+         c.mesh = DeviceMesh({2, 3}, {}, {5, 4, 3, 2, 1, 0});
+       },
+       "device 1x256\n  x0="},
+  };
+  const Case plain = matmul_case();
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  for (const auto& [change, told] : headers) {
+    Case c = plain;
+    change(c);
+    EXPECT_NE(describe(c).find(told), std::string::npos) << describe(c);
+    EXPECT_EQ(lines(describe(c)), lines(describe(plain))) << describe(c);
+  }
 }
 
 }  // namespace
