@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "ci/gate/judge.h"
 #include "ci/program/commands.h"
@@ -99,22 +100,22 @@ void parse_shard(const std::string& text, RunOptions& options) {
   options.shards = n;
 }
 
-// What came out in a worse class of verdict than in the baseline.
+// What came out in a worse class of verdict than in the baseline, or without one.
 using Worse = std::vector<gate::Finding>;
 
 Worse worse_than(const std::string& baseline, const std::string& db) {
-  const auto judged = gate::judge(baseline, db, gate::default_policy(), {}, gate::today());
-  Worse worse;
-  for (const auto& f : judged.findings)
-    if (f.rule == "worse_verdict" || f.rule == "explained_more") worse.push_back(f);
+  static const std::set<std::string> asked = {"worse_verdict", "explained_more", "no_longer_judged",
+                                              "refuses_more"};
+  auto worse = gate::judge(baseline, db, gate::default_policy(), {}, gate::today()).findings;
+  std::erase_if(worse, [](const auto& f) { return !asked.contains(f.rule); });
   return worse;
 }
 
 void print_worse(const Worse& worse, const std::string& baseline) {
   std::printf("verdicts worse than in %s: %zu\n", baseline.c_str(), worse.size());
   for (const auto& f : worse) {
-    std::printf("  %s: %s, here %s: %s\n", f.subject.c_str(), f.expected.c_str(), f.got.c_str(),
-                f.detail.c_str());
+    std::printf("  %s: %s: %s, here %s: %s\n", f.rule.c_str(), f.subject.c_str(), f.expected.c_str(),
+                f.got.c_str(), f.detail.c_str());
     if (!f.replay.empty()) std::printf("    %s\n", f.replay.c_str());
   }
 }
@@ -274,8 +275,8 @@ void conclude(RunSummary& summary, const RunFlags& flags) {
   if (!flags.baseline.empty()) {
     worse = worse_than(flags.baseline, flags.options.db);
     if (!flags.json) print_worse(worse, flags.baseline);
-    if (std::any_of(worse.begin(), worse.end(), [](auto& f) { return f.effect == gate::Effect::kBlock; }))
-      summary.codes.insert(kDifference);
+    for (const auto& f : worse)
+      if (f.effect == gate::Effect::kBlock) summary.codes.insert(f.code);
   }
   const auto wrong = write_report(flags);
   if (!wrong.empty()) {
