@@ -2,12 +2,11 @@
 // Two healthy stores that differ in nothing but the binary, and what each change of the candidate is called.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <span>
 
 #include "ci/gate/judge.h"
 #include "ci/gate/rules.h"
-#include "ci/gate/testing.h"
+#include "ci/gate/testing_changes.h"
 
 namespace lockstep::gate {
 namespace {
@@ -21,136 +20,6 @@ TEST(Gate, TwoHealthyRunsGiveNoFinding) {
   EXPECT_TRUE(j.codes.empty());
   EXPECT_EQ(j.commit, "b");
 }
-
-struct Change {
-  const char* what;
-  std::function<void(Story&)> apply;
-  Lines expected;
-  std::set<int> codes;
-};
-
-// So many more cases of `ops` that gave up, of 80 more cases.
-void refuse(Recorded& run, int64_t cases) {
-  for (int64_t i = 0; i < 80; ++i) {
-    CaseRow row = i < cases ? sample_case(2000 + i, Verdict::kGaveUp) : sample_case(1000 + i);
-    if (i < cases) row.refusal = {"aten::t", "view"};
-    run.cases.push_back(row);
-  }
-}
-
-const Change kFailures[] = {
-    {"a new difference",
-     [](Story& s) { s.candidate.cases[0] = failing(0); },
-     {"new_difference: " + kBucket + " (block)"},
-     {1}},
-    {"two cases of one bucket",
-     [](Story& s) { s.candidate.cases[0] = failing(0), s.candidate.cases[2] = failing(2); },
-     {"new_difference: " + kBucket + " (block)"},
-     {1}},
-    {"a difference on both sides",
-     [](Story& s) { s.base.cases[0] = s.candidate.cases[0] = failing(0); },
-     {"known_difference: " + kBucket + " (block)"},
-     {1}},
-    {"a mended difference", [](Story& s) { s.base.cases[0] = failing(0); }, {}, {}},
-    {"a crash",
-     [](Story& s) { s.candidate.cases[0] = failing(0, Verdict::kCrashed); },
-     {"crash: ops | crashed | aten::mm | S | f32 (block)"},
-     {1}},
-    {"a hang",
-     [](Story& s) { s.candidate.cases[0] = failing(0, Verdict::kHung); },
-     {"hang: ops | hung | aten::mm | S | f32 (block)"},
-     {1}},
-    {"a flaky case",
-     [](Story& s) { s.candidate.cases[0] = failing(0, Verdict::kNondeterministic); },
-     {"nondeterminism: ops | nondeterministic | aten::mm | S | f32 (block)"},
-     {6}},
-    {"the same case in two ways",
-     [](Story& s) { s.candidate.cases.push_back(sample_case(0, Verdict::kExplained)); },
-     {"worse_verdict: ops | aten::mm | equal -> explained (block)", "nondeterminism: ops: v1:case-0 (block)"},
-     {1, 6}},
-    {"the same binary, another outcome",
-     [](Story& s) {
-       s.candidate.run.build_hash = s.base.run.build_hash;
-       s.candidate.cases[5] = sample_case(5);
-       s.candidate.cases[5].suite = "gradient";
-     },
-     {"nondeterminism: gradient: v1:case-5 (block)"},
-     {6}},
-    {"a broken harness",
-     [](Story& s) { s.candidate.cases[0] = failing(0, Verdict::kBroken); },
-     {"harness_error: ops | broken | aten::mm | S | f32 (block)"},
-     {3}},
-    {"a golden",
-     [](Story& s) {
-       CaseRow row = failing(200);
-       row.suite = "golden";
-       s.candidate.cases.push_back(row);
-     },
-     {"golden_mismatch: " + kBucket + " (block)"},
-     {1}},
-};
-
-// So many of the 30 of aten::mm.
-void explain(Recorded& side, int64_t cases) {
-  for (int64_t i = 0; i < cases; ++i)
-    side.cases[static_cast<size_t>(2 * i)] = sample_case(2 * i, Verdict::kExplained);
-}
-
-// Cases that come out worse.
-const Change kVerdicts[] = {
-    {"equal becomes explained",
-     [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kExplained); },
-     {"worse_verdict: ops | aten::mm | equal -> explained (block)"},
-     {1}},
-    {"explained becomes equal",
-     [](Story& s) {
-       s.candidate.cases[5].verdict = Verdict::kEqual;
-       s.candidate.cases[5].coverage[0].verdict = Verdict::kEqual;
-     },
-     {},
-     {}},
-    {"another draw explains some more",
-     [](Story& s) { s.candidate.run.seed = 8, explain(s.candidate, 14); },
-     {},
-     {}},
-    {"another draw explains far more",
-     [](Story& s) { s.candidate.run.seed = 8, explain(s.candidate, 15); },
-     {"explained_more: aten::mm | S0,R (block)"},
-     {1}},
-    {"equal is given up",
-     [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kGaveUp); },
-     {"no_longer_judged: ops | equal -> gave_up (block)"},
-     {5}},
-};
-
-// Cases that are given up.
-const Change kRefusals[] = {
-    {"an op gives up one case more",
-     [](Story& s) { refuse(s.base, 2), refuse(s.candidate, 3); },
-     {"refuses_more: ops | aten::t | view (block)"},
-     {5}},
-    {"as many cases are given up", [](Story& s) { refuse(s.base, 3), refuse(s.candidate, 3); }, {}, {}},
-    {"fewer cases are given up", [](Story& s) { refuse(s.base, 3), refuse(s.candidate, 2); }, {}, {}},
-    {"another draw gives up some more",
-     [](Story& s) { s.candidate.run.seed = 8, refuse(s.base, 0), refuse(s.candidate, 14); },
-     {},
-     {}},
-    {"another draw gives up far more",
-     [](Story& s) { s.candidate.run.seed = 8, refuse(s.base, 0), refuse(s.candidate, 15); },
-     {"refuses_more: ops | aten::t | view (block)"},
-     {5}},
-    {"a larger draw gives up in proportion",
-     [](Story& s) {
-       refuse(s.base, 8), refuse(s.candidate, 24);
-       for (int64_t i = 200; i < 400; ++i) s.candidate.cases.push_back(sample_case(i));
-     },
-     {},
-     {}},
-    {"a baseline that did not count refusals",
-     [](Story& s) { s.base.run.version = "", refuse(s.candidate, 3); },
-     {},
-     {}},
-};
 
 // Coverage, faults.
 const Change kLosses[] = {
@@ -410,6 +279,19 @@ TEST(Gate, EachChangeHasItsName) {
     EXPECT_EQ(told(j), change.expected) << change.what;
     EXPECT_EQ(j.codes, change.codes) << change.what;
   }
+}
+
+// Catches: a baseline for the gate that says less than the run that it was made of.
+TEST(Gate, ABaselineForTheGateSaysTheSame) {
+  for (const std::span<const Change> part :
+       {std::span<const Change>(kVerdicts), std::span<const Change>(kRefusals),
+        std::span<const Change>(kLosses)})
+    for (const Change& change : part) {
+      Story story;
+      change.apply(story);
+      story.for_gate = true;
+      EXPECT_EQ(told(story.judged()), change.expected) << change.what;
+    }
 }
 
 // Catches: a rule that no change above ever trips.

@@ -25,6 +25,8 @@ struct Number {
 constexpr Number kNumbers[] = {
     {"cases_ratio", 0.8, 0, 1, "least cases of a suite, as a part of the baseline's"},
     {"expected_hits", 10, 1, 1e9, "coverage counts as lost where so many hits were to be expected"},
+    {"false_alarm", 0.01, 1e-9, 0.5,
+     "chance that any rate of a rule of a judgement, of all that it compares, alarms without reason"},
     {"alpha", 0.01, 1e-9, 0.5, "chance that any timed series of a judgement alarms without reason"},
     {"effect_floor", 0.02, 0, 1, "smallest change of a timed series that counts"},
     {"largest_detectable", 0.1, 0.001, 1, "a series that cannot tell a change of this size is not measured"},

@@ -31,29 +31,29 @@ const Rule kRules[] = {
   WHERE (before = 'equal' OR before LIKE 'explained%') AND verdict IN ('gave_up', 'expected_exception')
   GROUP BY suite, before, verdict)"},
 
-    // Of one seed and as many cases, the counts are compared; else they are draws: of all such refusals a
-    // part as large as the candidate's of the cases should be the candidate's, and more than that is a
-    // finding if chance made it so at most once in e^10 times (Chernoff's bound on a binomial;
-    // expected_hits is the 10). A baseline of schema 2 did not count.
+    // Of one seed and as many cases, the counts are compared; else they are draws, judged as those of
+    // explained_more are: by suite, op and reason, and pooled over the ops of a suite by reason. A baseline
+    // of schema 2 did not count.
     {"refuses_more", kNotMeasured, kBlock, true,
-     "no op gives up more cases than in the baseline, beyond chance", R"(
+     "no op, and no suite for a reason, gives up more cases than in the baseline, beyond chance", R"(
   WITH size AS (SELECT c.suite, c.n AS c, b.n AS b,
                        c.n = b.n AND NOT EXISTS (SELECT seed, numerics FROM c_run EXCEPT
                                                  SELECT seed, numerics FROM b_run) AS same
                 FROM (SELECT suite, sum(cases) AS n FROM c_verdicts GROUP BY suite) c
                 JOIN (SELECT suite, sum(cases) AS n FROM b_verdicts GROUP BY suite) b USING (suite)),
-  pair AS (SELECT c.suite, c.op, c.reason, c.hits AS c, coalesce(b.hits, 0) AS b, s.c AS c_cases,
-                  s.b AS b_cases, s.same, 1.0 * s.c / (s.c + s.b) AS share,
-                  1.0 * c.hits / (c.hits + coalesce(b.hits, 0)) AS got
-           FROM c_refusals c JOIN size s USING (suite)
-           LEFT JOIN b_refusals b ON (b.suite, b.op, b.reason) = (c.suite, c.op, c.reason))
-  SELECT suite || ' | ' || op || ' | ' || reason, b || ' of ' || b_cases, c || ' of ' || c_cases,
+  hit AS (SELECT suite, op, reason, hits AS c, 0 AS b FROM c_refusals
+          UNION ALL SELECT suite, op, reason, 0, hits FROM b_refusals),
+  rate AS (SELECT suite, op, reason, sum(c) AS c, sum(b) AS b FROM hit GROUP BY suite, op, reason
+           UNION ALL SELECT suite, NULL, reason, sum(c), sum(b) FROM hit GROUP BY suite, reason),
+  alarm AS (SELECT r.*, s.c AS c_n, s.b AS b_n
+            FROM rate r JOIN size s USING (suite) JOIN number n ON n.name = 'false_alarm'
+            WHERE iif(s.same, r.c > r.b,
+                      r.c > 0 AND chance_of_more(r.c, s.c, r.b, s.b) <= n.value / (SELECT count(*) FROM rate)))
+  SELECT suite || ' | ' || coalesce(op || ' | ', '') || reason, b || ' of ' || b_n, c || ' of ' || c_n,
          'more cases give up than in the baseline'
-  FROM pair JOIN number n ON n.name = 'expected_hits'
-  WHERE NOT EXISTS (SELECT 1 FROM b_run WHERE version = '')
-    AND iif(same, c > b,
-            got > share AND (c + b) * (got * ln(got / share)
-              + iif(got = 1, 0, (1 - got) * ln((1 - got) / (1 - share)))) >= n.value))"},
+  FROM alarm a WHERE NOT EXISTS (SELECT 1 FROM b_run WHERE version = '')
+    AND (op IS NOT NULL OR NOT EXISTS (SELECT 1 FROM alarm f WHERE f.op IS NOT NULL
+                                         AND (f.suite, f.reason) = (a.suite, a.reason))))"},
 
     // Cases are drawn: what is absent is lost only if so many cases should have had it at least
     // `expected_hits` times. With 10, a stranger to the draw is accused once in e^10 = 22,026 times.

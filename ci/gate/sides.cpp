@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "ci/gate/chance.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
 #include "engine/values/error.h"
@@ -33,6 +34,12 @@ void case_key(sqlite3_context* context, int, sqlite3_value** v) {
   run.seed = static_cast<uint64_t>(sqlite3_value_int64(v[4]));
   const auto key = dashboard::case_key(run, text_of(v[5]), text_of(v[6]), text_of(v[7]), text_of(v[8]));
   sqlite3_result_blob(context, key.data(), static_cast<int>(key.size()), SQLITE_TRANSIENT);
+}
+
+// chance_of_more(hits, of, the baseline's hits, of)
+void chance(sqlite3_context* context, int, sqlite3_value** v) {
+  const auto at = [&](int i) { return sqlite3_value_int64(v[i]); };
+  sqlite3_result_double(context, chance_of_more({at(0), at(1)}, {at(2), at(3)}));
 }
 
 std::string cut(std::string text, size_t most) {
@@ -63,6 +70,7 @@ std::string quoted(const std::string& text) {
 
 void add_functions(SQLite::Database& db) {
   db.createFunction("case_key", 9, true, nullptr, case_key, nullptr, nullptr, nullptr);
+  db.createFunction("chance_of_more", 4, true, nullptr, chance, nullptr, nullptr, nullptr);
   db.createFunction("first_line", 1, true, nullptr, of_text<first_line>, nullptr, nullptr, nullptr);
   db.createFunction("shortened", 1, true, nullptr, of_text<shortened>, nullptr, nullptr, nullptr);
   db.createFunction("shell_quoted", 1, true, nullptr, of_text<quoted>, nullptr, nullptr, nullptr);
@@ -100,8 +108,9 @@ void remember(SQLite::Database& db, const std::string& schema, const std::string
           view("v_failures") + " GROUP BY bucket)");
   table("coverage", "op, placement, sum(hits) AS hits", schema + ".coverage WHERE run" + runs,
         "op, placement");
-  table("explained", "op, placement, sum(iif(verdict LIKE 'explained%', hits, 0)) AS hits, sum(hits) AS n",
-        schema + ".coverage WHERE run" + runs, "op, placement");
+  table("explained",
+        "suite, op, placement, sum(iif(verdict LIKE 'explained%', hits, 0)) AS hits, sum(hits) AS n",
+        schema + ".rate WHERE run" + runs, "suite, op, placement");
   table("labels", "label, sum(hits) AS hits", schema + ".label WHERE run" + runs, "label");
   table("refusals", "suite, op, reason, sum(hits) AS hits", view("v_refusals"), "suite, op, reason");
   for (const auto& [name, of] : {std::pair{"curves", "v_curve_diff"},
@@ -126,17 +135,22 @@ void relate(SQLite::Database& db) {
       min(1.0, (SELECT coalesce(sum(cases), 0) FROM c_measured) * 1.0
                / max(1, (SELECT sum(cases) FROM b_measured))) AS share
       FROM number WHERE name = 'expected_hits';
-    CREATE TEMP TABLE same_case AS
+    CREATE TEMP TABLE asked AS
       SELECT c.suite, c.op, c.verdict, cv.severity, cv.failure, c.bucket, c.token, c.explanation,
-             b.verdict AS before, bv.severity AS severity_before
+             b_run.id AS b_run,
+             case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed, c.suite,
+                      c.law, c.variant, c.token) AS b_key
       FROM main.cases c JOIN c_run ON c_run.id = c.run JOIN main.verdict cv ON cv.name = c.verdict
       JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics
         AND b_run.engine = c_run.engine
-      JOIN base.cases b ON b.run = b_run.id
-        AND b.key = case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed,
-                             c.suite, c.law, c.variant, c.token)
-      JOIN main.verdict bv ON bv.name = b.verdict
-      WHERE c.verdict <> 'equal' AND NOT c.self_check)");
+      WHERE c.verdict <> 'equal' AND NOT c.self_check;
+    CREATE TEMP TABLE same_case AS
+      SELECT a.*, b.verdict AS before, bv.severity AS severity_before
+      FROM asked a JOIN (
+        SELECT a.rowid AS asked, b.verdict FROM asked a JOIN base.cases b ON b.run = a.b_run AND b.key = a.b_key
+        UNION SELECT a.rowid, b.verdict FROM asked a
+              JOIN base.settled b ON b.run = a.b_run AND b.key = substr(a.b_key, 1, 8)) b ON b.asked = a.rowid
+      JOIN main.verdict bv ON bv.name = b.verdict)");
 }
 
 void state_policy(SQLite::Database& db, const Policy& policy, const Claims& claims,

@@ -24,6 +24,7 @@ struct Claims {
 //   run       columns of table run           verdicts  suite, self_check, verdict, severity, failure, cases
 //   measured  suite, cases (neither given up nor broken)   failures  columns of v_failures, one row a bucket
 //   coverage  op, placement, hits            labels    label, hits       refusals  suite, op, reason, hits
+//   explained suite, op, placement ('': all), hits (cases that were explained), n (all)
 //   curves    columns of v_curve_diff        points    columns of v_curves
 //   series, faults, plan, gates, replayed, environment     columns of the view of this name
 // failures have two columns more: counted ("3 cases"), and line, the explanation's first. Beside them
@@ -31,7 +32,8 @@ struct Claims {
 //   fresh      c_failures that the baseline lacks, with the life of their buckets
 //   often      share: how much of the baseline's cases the candidate has; least: hits to be expected of
 //              what is lost
-//   same_case  cases of the candidate that are not equal, with what the baseline's binary made of them
+//   same_case  cases of the candidate that are not equal, with what the baseline's binary made of them; of
+//              cases that passed there the baseline may have the key alone (`settled`)
 //   number, demand, mute, claim: the policy; speed: the measured series of the candidate, judged
 class Sides {
  public:

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "ci/gate/judge.h"
+#include "dashboard/store/publish.h"
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/testing.h"
 #include "engine/values/error.h"
@@ -99,9 +100,11 @@ struct Story {
   Policy policy = default_policy();
   Claims claims;
   std::string other_engine;  // of one more run of the candidate
+  bool for_gate = false;     // the baseline holds only what a gate reads
 
   Judgement judged() const {
-    write(base, folder / "base.db");
+    write(base, folder / (for_gate ? "whole.db" : "base.db"));
+    if (for_gate) publish(folder / "whole.db", folder / "base.db", false, Copy::kForGate);
     write(candidate, folder / "candidate.db");
     if (!other_engine.empty()) {
       Recorded other;

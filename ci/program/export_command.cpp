@@ -54,11 +54,12 @@ int run(const Flags& flags) {
 
 struct PublishFlags {
   std::string db, copy;
-  bool force = false;
+  bool force = false, for_gate = false;
 };
 
 int publish(const PublishFlags& flags) {
-  const auto size = dashboard::publish(flags.db, flags.copy, flags.force);
+  const auto size = dashboard::publish(flags.db, flags.copy, flags.force,
+                                       flags.for_gate ? dashboard::Copy::kForGate : dashboard::Copy::kWhole);
   std::printf("%s: %ld bytes, %ld before\n", flags.copy.c_str(), size.copy, size.source);
   return 0;
 }
@@ -84,6 +85,9 @@ void add_publish(CLI::App& app, Chosen& chosen) {
   command.add_option("db", flags.db, "Database")->required();
   command.add_option("-o,--output", flags.copy, "Copy")->required();
   command.add_flag("--force", flags.force, "Replace the copy if it is there");
+  command.add_flag("--for-gate", flags.for_gate,
+                   "A baseline for `lockstep gate` and `run --baseline`: failures, counts, and of cases that "
+                   "passed key and verdict alone");
 }
 
 }  // namespace lockstep::program

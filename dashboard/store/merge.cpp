@@ -23,8 +23,9 @@ struct Parent {
 const Parent kParents[] = {
     {"run",
      "SELECT theirs.id, ours.id FROM shard.run theirs JOIN main.run ours ON ours.key = theirs.key",
-     {"plan_item", "cases", "coverage", "label", "expected_exception", "refusal", "forgiven", "expected_op",
-      "failure", "curve", "planted_fault", "series", "replayed", "pruned", "fact", "divergence",
+     {"plan_item",   "cases",    "coverage",    "rate",    "label", "expected_exception",
+      "refusal",     "forgiven", "expected_op", "failure", "curve", "planted_fault",
+      "series",      "replayed", "pruned",      "settled", "fact",  "divergence",
       "measurement", "gate"}},
     {"curve",
      R"(SELECT c.id, o.id FROM shard.curve c JOIN same_run m ON m.theirs = c.run JOIN main.curve o

@@ -38,6 +38,35 @@ constexpr const char* kCount = R"(
   ON CONFLICT DO UPDATE SET cases = cases + excluded.cases, time_ns = time_ns + excluded.time_ns,
                             bytes_moved = bytes_moved + excluded.bytes_moved)";
 
+// The gate finds a case again by its key.
+constexpr const char* kSettle = R"(
+  INSERT OR IGNORE INTO settled
+  SELECT c.run, substr(c.key, 1, 8), c.verdict FROM doomed d JOIN cases c ON c.id = d.id WHERE NOT c.self_check)";
+
+constexpr const char* kChoosePassed = R"(
+  DROP TABLE IF EXISTS temp.doomed;
+  CREATE TEMP TABLE doomed AS
+  SELECT c.id, c.run, c.suite, c.self_check, c.verdict FROM cases c JOIN verdict v ON v.name = c.verdict
+  WHERE NOT v.failure)";
+
+// Sums over the workers; of coverage over meshes too, and how evenly: no rule of the gate asks for them.
+void pool_counts(SQLite::Database& db) {
+  const auto pool = [&](const std::string& table, const std::string& columns, const std::string& pooled) {
+    db.exec("CREATE TEMP TABLE pooled AS SELECT run, 'all', " + pooled + ", sum(hits) FROM " + table +
+            " GROUP BY run, " + columns + "; DELETE FROM " + table + "; INSERT INTO " + table +
+            " SELECT * FROM pooled; DROP TABLE temp.pooled");
+  };
+  pool("coverage", "op, placement, verdict", "op, placement, 0, '', verdict");
+  pool("rate", "suite, op, placement, verdict", "suite, op, placement, verdict");
+  pool("label", "label", "label");
+}
+
+void remove_doomed(SQLite::Database& db) {
+  db.exec(kCount);
+  db.exec(kSettle);
+  db.exec("DELETE FROM cases WHERE id IN (SELECT id FROM doomed); DROP TABLE temp.doomed");
+}
+
 std::vector<PrunedCount> counts(SQLite::Database& db) {
   SQLite::Statement row(db, R"(SELECT r.name, d.suite, d.verdict, count(*),
       (SELECT count(*) FROM cases c WHERE c.run = d.run AND c.suite = d.suite AND c.verdict = d.verdict)
@@ -63,14 +92,22 @@ std::vector<PrunedCount> prune(Store& store, const PruneOptions& options) {
     choose(db, options);
     auto list = counts(db);
     if (options.dry || list.empty()) return list;  // rolled back
-    db.exec(kCount);
-    db.exec("DELETE FROM cases WHERE id IN (SELECT id FROM doomed); DROP TABLE temp.doomed");
+    remove_doomed(db);
     transaction.commit();
     db.exec("VACUUM");
     return list;
   } catch (const SQLite::Exception&) {
     rethrow_as_store_error(store.path());
   }
+}
+
+void condense(SQLite::Database& db) {
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  db.exec(kChoosePassed);
+  remove_doomed(db);
+  pool_counts(db);
+  transaction.commit();
+  db.exec("VACUUM");
 }
 
 std::vector<std::pair<std::string, int64_t>> kept_by_origin(const Store& store) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "dashboard/store/output_file.h"
+#include "dashboard/store/prune.h"
 #include "dashboard/store/store.h"
 
 namespace lockstep::dashboard {
@@ -41,12 +42,13 @@ void check_alone(const std::string& copy) {
   }
 }
 
-void write_copy(const Store& store, const std::string& path) {
+void write_copy(const Store& store, const std::string& path, Copy what) {
   try {
     SQLite::Statement vacuum(store.database(), "VACUUM INTO ?");
     vacuum.bind(1, path);
     vacuum.exec();
     SQLite::Database copy(path, SQLite::OPEN_READWRITE);
+    if (what == Copy::kForGate) condense(copy);
     if (copy.execAndGet("PRAGMA journal_mode=DELETE").getString() != "delete")
       fail(StoreError::Kind::kCorrupt, path, "cannot leave its journal mode");
   } catch (const SQLite::Exception&) {
@@ -54,16 +56,24 @@ void write_copy(const Store& store, const std::string& path) {
   }
 }
 
-int64_t count_of(const Store& store, const char* table) {
-  return store.database().execAndGet(std::string("SELECT count(*) FROM ") + table).getInt64();
+int64_t number(const Store& store, const std::string& query) {
+  return store.database().execAndGet("SELECT " + query).getInt64();
 }
 
-// The copy opens as any store does, and holds as many rows as what it was made from.
-void check_copy(const Store& store, const std::string& path) {
+// The copy opens as any store does, and holds as many rows, or counts as many cases, as what it was made
+// from.
+void check_copy(const Store& store, const std::string& path, Copy what) {
   const Store copy = Store::open_reader(path);
-  for (const char* table : {"run", "cases", "tensor_diff", "failure", "judgement", "finding"})
-    if (count_of(copy, table) != count_of(store, table))
-      fail(StoreError::Kind::kCorrupt, path, std::string("the copy lacks rows of ") + table + "; try again");
+  const auto same = [&](const std::string& rows, const std::string& query) {
+    if (number(copy, query) != number(store, query))
+      fail(StoreError::Kind::kCorrupt, path, "the copy lacks " + rows + "; try again");
+  };
+  for (const std::string table : {"run", "failure", "judgement", "finding"})
+    same("rows of " + table, "count(*) FROM " + table);
+  same("cases", "coalesce(sum(cases), 0) FROM v_verdicts");
+  if (what == Copy::kWhole)
+    for (const std::string table : {"cases", "tensor_diff"})
+      same("rows of " + table, "count(*) FROM " + table);
 }
 
 void sync(const std::string& path) {
@@ -75,14 +85,14 @@ void sync(const std::string& path) {
 
 }  // namespace
 
-PublishedSize publish(const std::string& database, const std::string& copy, bool replace) {
+PublishedSize publish(const std::string& database, const std::string& copy, bool replace, Copy what) {
   const Store store = Store::open_reader(database);
   check_target(database, copy, replace);
   check_alone(copy);
   const TemporaryFile temporary(fs::absolute(copy).string() + ".new-" + std::to_string(getpid()));
   unlink(temporary.path.c_str());  // of a killed run with our number
-  write_copy(store, temporary.path);
-  check_copy(store, temporary.path);
+  write_copy(store, temporary.path, what);
+  check_copy(store, temporary.path, what);
   sync(temporary.path);
   const int named =
       replace ? rename(temporary.path.c_str(), copy.c_str()) : link(temporary.path.c_str(), copy.c_str());

@@ -52,6 +52,27 @@ TEST(Publish, HoldsTheSameRowsInLessRoom) {
   EXPECT_EQ(read_file(folder / "copy.db").substr(18, 2), "\1\1");
 }
 
+// Catches a baseline that lost a failure or a count, forgot a case that passed, or kept rows that no gate
+// reads.
+TEST(Publish, ForTheGateKeepsCountsFailuresAndKeys) {
+  const TemporaryFolder folder;
+  fill(folder / "a.db");
+  publish(folder / "a.db", folder / "copy.db", false, Copy::kForGate);
+  const Store whole = Store::open_reader(folder / "a.db"), copy = Store::open_reader(folder / "copy.db");
+  const auto number = [](const Store& store, const std::string& query) {
+    return store.database().execAndGet("SELECT " + query).getInt64();
+  };
+  for (const std::string same :
+       {"sum(cases * (severity + 1)) FROM v_verdicts", "count(*) FROM v_failures",
+        "sum(cases) FROM v_failures", "sum(hits) FROM v_coverage", "sum(hits) FROM v_labels",
+        "sum(hits) FROM rate", "count(*) FROM cases WHERE verdict = 'different'"})
+    EXPECT_EQ(number(copy, same), number(whole, same)) << same;
+  EXPECT_EQ(number(copy, "count(*) FROM cases WHERE verdict <> 'different'"), 0);
+  EXPECT_EQ(number(copy, "count(*) FROM settled"),
+            number(whole, "count(*) FROM cases WHERE verdict = 'equal'"));
+  EXPECT_GT(number(copy, "count(*) FROM settled"), 0);
+}
+
 // Catches a copy that is in write-ahead mode because its database was: it could not be read from a read-only
 // disk.
 TEST(Publish, LeavesTheWriteAheadLog) {

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "dashboard/store/bits.h"
@@ -167,10 +168,25 @@ void Recorder::count_refusal(const CaseRow& row) {
     put("refusal", kAdds, run_id_, worker_, row.suite, row.refusal->op, row.refusal->reason, 1);
 }
 
+// A case that has an op twice counts once, at its worse verdict: what a rate counts does not depend on each
+// other.
+void Recorder::count_rates(const CaseRow& row) {
+  if (row.how == "corpus" || row.self_check) return;
+  std::map<std::pair<std::string, std::string>, Verdict> rates = {{{"", ""}, row.verdict}};
+  for (const Coverage& c : row.coverage)
+    for (const std::string& placement : {std::string(), c.placement}) {
+      auto& verdict = rates.emplace(std::pair(c.op, placement), c.verdict).first->second;
+      verdict = std::max(verdict, c.verdict);
+    }
+  for (const auto& [of, verdict] : rates)
+    put("rate", kAdds, run_id_, worker_, row.suite, of.first, of.second, verdict, 1);
+}
+
 void Recorder::count(const CaseRow& row) {
   for (const Coverage& c : row.coverage)
     put("coverage", kAdds, run_id_, worker_, c.op, c.placement, c.mesh_rank, c.evenness, c.verdict, 1);
   for (const std::string& label : row.labels) put("label", kAdds, run_id_, worker_, label, 1);
+  count_rates(row);
   count_refusal(row);
   for (const ForgivenRow& f : row.forgiven)
     put("forgiven", kAdds, run_id_, worker_, f.kind, f.op, f.reason, f.count);

@@ -82,6 +82,7 @@ class Recorder {
   void abandon();
   void count(const CaseRow& row);
   void count_refusal(const CaseRow& row);
+  void count_rates(const CaseRow& row);
   void write_diffs(int64_t case_id, const CaseRow& row);
 
   Store& store_;

@@ -197,7 +197,7 @@ TEST(Store, ASecondWriterIsRefused) {
 
 const std::vector<std::string_view>& future_migrations() {
   static const std::vector<std::string_view> list = {
-      kSchema1, kSchema2, kSchema3, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
+      kSchema1, kSchema2, kSchema3, kSchema4, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
   return list;
 }
 
@@ -271,6 +271,9 @@ TEST(Migrations, FixturesOfEveryVersionReachTheFreshSchema) {
     EXPECT_EQ(count(migrated, "v_summary WHERE engine_version = '0.1.0'"), counted) << fixture;
     EXPECT_EQ(count(migrated, "v_refusals WHERE suite = 'ops' AND reason = 'view' AND hits = 1"), counted);
     EXPECT_EQ(count(migrated, "v_forgiven WHERE kind = 'silent' AND hits = 2"), counted) << fixture;
+    EXPECT_EQ(count(migrated, "rate WHERE suite = 'ops' AND op = 'aten::mm' AND placement = ''") > 0,
+              version >= 4)
+        << fixture;
     for (const char* view : {"v_faults", "v_exceptions", "v_gates"})
       EXPECT_EQ(count(migrated, view), 1) << view;
   }
@@ -290,7 +293,7 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
   EXPECT_EQ(read_file(folder / "a.db"), before);
   for (int i = 0; i < 2; ++i) {
     const Store writer = Store::open_writer(folder / "a.db", future_migrations());
-    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 4);
+    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 5);
     EXPECT_EQ(count(writer, "cases"), 5);
   }
   EXPECT_EQ(error_of([&] { Store::open_writer(folder / "a.db"); }), Kind::kNewer);
@@ -300,7 +303,7 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
 TEST(Migrations, AFailingStepChangesNothing) {
   const TemporaryFolder folder;
   make_store(folder / "a.db", 5);
-  const std::vector<std::string_view> broken = {kSchema1, kSchema2, kSchema3,
+  const std::vector<std::string_view> broken = {kSchema1, kSchema2, kSchema3, kSchema4,
                                                 "DROP TABLE gate; CREATE TABLE nonsense ("};
   EXPECT_ANY_THROW(Store::open_writer(folder / "a.db", broken));
   EXPECT_EQ(count(Store::open_reader(folder / "a.db"), "gate"), 0);

@@ -14,6 +14,7 @@ constexpr const char* kSmallest = "least";  // of each column the smaller value
 // Tables that are not here: rows with one key are the same.
 const std::map<std::string, std::string> kRules = {
     {"coverage", kLargest},
+    {"rate", kLargest},
     {"label", kLargest},
     {"expected_exception", kLargest},
     {"refusal", kLargest},
