@@ -48,7 +48,8 @@ const Rule kRules[] = {
   alarm AS (SELECT r.*, s.c AS c_n, s.b AS b_n
             FROM rate r JOIN size s USING (suite) JOIN number n ON n.name = 'false_alarm'
             WHERE iif(s.same, r.c > r.b,
-                      r.c > 0 AND chance_of_more(r.c, s.c, r.b, s.b) <= n.value / (SELECT count(*) FROM rate)))
+                      r.c > 0 AND chance_of_more(r.c, s.c, r.b, s.b)
+                                  <= n.value / (SELECT count(*) FROM rate)))
   SELECT suite || ' | ' || coalesce(op || ' | ', '') || reason, b || ' of ' || b_n, c || ' of ' || c_n,
          'more cases give up than in the baseline'
   FROM alarm a WHERE NOT EXISTS (SELECT 1 FROM b_run WHERE version = '')

@@ -147,7 +147,8 @@ void relate(SQLite::Database& db) {
     CREATE TEMP TABLE same_case AS
       SELECT a.*, b.verdict AS before, bv.severity AS severity_before
       FROM asked a JOIN (
-        SELECT a.rowid AS asked, b.verdict FROM asked a JOIN base.cases b ON b.run = a.b_run AND b.key = a.b_key
+        SELECT a.rowid AS asked, b.verdict FROM asked a
+        JOIN base.cases b ON b.run = a.b_run AND b.key = a.b_key
         UNION SELECT a.rowid, b.verdict FROM asked a
               JOIN base.settled b ON b.run = a.b_run AND b.key = substr(a.b_key, 1, 8)) b ON b.asked = a.rowid
       JOIN main.verdict bv ON bv.name = b.verdict)");

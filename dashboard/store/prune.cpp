@@ -41,7 +41,8 @@ constexpr const char* kCount = R"(
 // The gate finds a case again by its key.
 constexpr const char* kSettle = R"(
   INSERT OR IGNORE INTO settled
-  SELECT c.run, substr(c.key, 1, 8), c.verdict FROM doomed d JOIN cases c ON c.id = d.id WHERE NOT c.self_check)";
+  SELECT c.run, substr(c.key, 1, 8), c.verdict FROM doomed d JOIN cases c ON c.id = d.id
+  WHERE NOT c.self_check)";
 
 constexpr const char* kChoosePassed = R"(
   DROP TABLE IF EXISTS temp.doomed;
