@@ -47,6 +47,7 @@ class Rewriter {
   // What the calls that stay read, through substitutes.
   std::set<int64_t> used_values() const {
     std::set<int64_t> used;
+    for (int64_t i = 0; edit_.keeps_inputs && i < std::ssize(from_.program.inputs); ++i) used.insert(i);
     for (size_t k = 0; k < from_.program.calls.size(); ++k)
       if (!edit_.dropped_calls.contains(k))
         for (const auto ref : references(without_element(k))) used.insert(resolved(ref).id);

@@ -16,10 +16,11 @@ struct Edit {
   std::map<int64_t, oracle::Ref> substitutes;  // of the results of dropped calls: an older value …
   std::map<int64_t, oracle::Input> fresh;      // … or a new input, Replicate
   std::map<size_t, size_t> dropped_elements;   // call -> which element of its lists
+  bool keeps_inputs = false;                   // also those that nothing reads any more
 };
 
-// The Case with the edit applied; inputs that nothing reads any more are dropped too. nullopt where a call
-// that stays reads a value that is gone.
+// The Case with the edit applied; inputs that nothing reads any more are dropped, if they may be. nullopt
+// where a call that stays reads a value that is gone.
 std::optional<oracle::Case> apply(const oracle::Case& c, const Edit& edit);
 
 // The first value that each call defines.

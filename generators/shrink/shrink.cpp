@@ -82,11 +82,13 @@ Case placed_as_result(Case c, const oracle::Call& call) {
 }
 
 // Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
+// Where the failure goes by the placements of all inputs, those that only this call read stay.
 void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto& call = c.program.calls[k];
   const auto first = first_results(c.program)[k];
-  Edit plain, operands, inputs;
-  plain.dropped_calls = operands.dropped_calls = inputs.dropped_calls = {k};
+  Edit plain, operands, inputs, unread;
+  plain.dropped_calls = operands.dropped_calls = inputs.dropped_calls = unread.dropped_calls = {k};
+  unread.keeps_inputs = true;
   for (int64_t r = first; r < first + call.results; ++r) {
     const auto& result = values[static_cast<size_t>(r)];
     if (!result.defined()) continue;
@@ -106,8 +108,10 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
   }
   sieve.offer(apply(c, plain));
   if (!operands.substitutes.empty()) sieve.offer(apply(c, operands));
-  if (call.op == "lockstep::redistribute") sieve.offer(apply(placed_as_result(c, call), operands));
+  if (call.op == "lockstep::redistribute")
+    for (const auto& edit : {operands, unread}) sieve.offer(apply(placed_as_result(c, call), edit));
   sieve.offer(apply(c, inputs));
+  sieve.offer(apply(c, unread));
 }
 
 void fewer_calls(const Case& c, const std::vector<at::Tensor>& values, Sieve& sieve) {

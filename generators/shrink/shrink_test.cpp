@@ -127,6 +127,19 @@ TEST(Shrink, an_input_takes_the_placement_of_a_redistribution_that_goes) {
   }
 }
 
+// Would catch: a call that stays only because its operand is placed as the failure says.
+TEST(Shrink, a_call_goes_whose_operands_placement_counts) {
+  const auto fails = [](const Case& c) {
+    return has_op(c, "aten::exp") &&
+           std::any_of(c.placements.begin(), c.placements.end(), oracle::has_partial);
+  };
+  const auto c = oracle::parse_token(
+      "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[4]:normal(1)@[P];x1=f32[4]:normal(2)@[S0];v0=aten::neg(x0);"
+      "v1=aten::exp(x1)#de95d1fb");
+  const auto smallest = shrink(c, fails, 3000).smallest;
+  EXPECT_EQ(smallest.program.calls.size(), 1u) << oracle::describe(smallest);
+}
+
 // Would catch: units that keep a mesh as large as it was, a RaggedShard told where a Shard fails alike.
 TEST(Shrink, ragged_placements_become_simpler) {
   const auto any = [](const Case& c, bool (*is)(const Placement&)) {
