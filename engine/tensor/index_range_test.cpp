@@ -102,5 +102,18 @@ TEST(IndexRange, AKernelsErrorNamesOpRankAndLocals) {
   }
 }
 
+// Catches: a fill in place that is refused though its indices are of another dimension than the shards.
+TEST(IndexFill, StaysWhereNothingIsIndexed) {
+  const auto mesh = init_device_mesh({2});
+  const auto index = at::tensor({0, 2}, at::kLong);
+  for (int64_t sharded : {0, 1}) {
+    auto x = distribute_tensor(kTable.clone(), mesh, {Shard{sharded}});
+    const auto at_index = distribute_tensor(index, mesh, {Replicate{}});
+    x.index_fill_(1 - sharded, at_index, 7);
+    EXPECT_TRUE(full_tensor(x).equal(kTable.index_fill(1 - sharded, index, 7))) << sharded;
+    EXPECT_THROW(x.index_fill_(sharded, at_index, 7), Error) << sharded;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

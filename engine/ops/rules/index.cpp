@@ -191,8 +191,8 @@ Records index_ops() {
       {.name = "_index_put_impl", .may_write_own = true},
   };
   // clang-format on
-  add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "topk"});
-  add_alike(records, {}, {"index_put", "index_fill", "diagonal_backward", "constant_pad_nd"});
+  add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "index_fill", "topk"});
+  add_alike(records, {}, {"index_put", "diagonal_backward", "constant_pad_nd"});
   return records;
 }
 
