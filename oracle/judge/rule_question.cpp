@@ -62,12 +62,19 @@ Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const S
   std::vector<const ArgInfo*> names;
   for (size_t a = 0; a < q.op.args.size(); ++a)
     for (int64_t k = 0; k < q.op.tensors_per_arg[a]; ++k) names.push_back(&q.op.op->args[a]);
+  const auto is_one = [&](size_t i, size_t j) {  // what is one tensor stays one
+    return q.op.inputs[i].defined() && q.op.inputs[i] == q.op.inputs[j] && q.renditions[i] == q.renditions[j];
+  };
+  // A mask may be what it picks from.
+  const auto says_a_place = [&](size_t i, c10::ScalarType dtype) {
+    for (size_t j = i; j < names.size(); ++j)
+      if ((i == j || is_one(i, j)) && is_place(*names[j], dtype)) return true;
+    return false;
+  };
   for (size_t i = 0; i < q.op.inputs.size(); ++i) {
     const Window& window = q.op.inputs[i];
-    size_t same = 0;  // what is one tensor stays one
-    while (same < i &&
-           !(window.defined() && q.op.inputs[same] == window && q.renditions[same] == q.renditions[i]))
-      ++same;
+    size_t same = 0;
+    while (same < i && !is_one(same, i)) ++same;
     Tensors terms;
     if (same < i) {
       asked.terms.push_back(asked.terms[same]);
@@ -77,7 +84,7 @@ Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const S
     if (window.defined()) {
       const Rendition& r = *q.renditions[i];
       for (const at::Tensor& t : shadow.terms(window, r))
-        terms.push_back(is_place(*names[i], t.scalar_type()) ? t : ordinary(t, i * 64 + terms.size()));
+        terms.push_back(says_a_place(i, t.scalar_type()) ? t : ordinary(t, i * 64 + terms.size()));
       asked.whole.push_back(widen(terms, r.ops, r.sizes));
     } else {
       asked.whole.emplace_back();
