@@ -26,19 +26,26 @@ Case finished(Builder& b, const char* suite) {
   return b.finish(suite, seed, draw_device(random));
 }
 
-// A family that has ops the case allows, then one of its ops; families are equal, not ops.
+// A family that has ops the case allows, then one of its ops; families are equal, not ops. Of other overloads
+// of an op one in five is drawn.
 const OpTemplate* draw_op(Builder& b, bool before_backward) {
-  std::array<std::vector<const OpTemplate*>, std::popcount(kAllFamilies)> by_family;
+  struct Ops {
+    std::vector<const OpTemplate*> often, seldom;
+  };
+  std::array<Ops, std::popcount(kAllFamilies)> by_family;
   std::vector<size_t> present;
   for (const auto& op : op_templates()) {
     if (!op.allowed(b.settings(), before_backward)) continue;
     if (b.is_outside() && op.family == kRandomOps) continue;  // nobody draws for plain tensors
     const auto family = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(op.family)));
-    if (by_family[family].empty()) present.push_back(family);
-    by_family[family].push_back(&op);
+    auto& [often, seldom] = by_family[family];
+    if (often.empty() && seldom.empty()) present.push_back(family);
+    (op.is_seldom() ? seldom : often).push_back(&op);
   }
   if (present.empty()) return nullptr;
-  return b.random().pick(by_family[b.random().pick(present)]);
+  const auto& [often, seldom] = by_family[b.random().pick(present)];
+  const bool other = often.empty() || (!seldom.empty() && b.random().chance(20));
+  return b.random().pick(other ? seldom : often);
 }
 
 void after_backward(Builder& b) {
@@ -81,20 +88,35 @@ std::vector<Arg> detached(Builder& b, std::vector<Arg> args) {
   return args;
 }
 
+// The ops one after another; after each round some of their other overloads, in turns.
+struct Rounds {
+  std::vector<const OpTemplate*> often, seldom;
+
+  size_t seldom_in_round() const { return often.size() / 8; }
+  size_t size() const { return often.size() + seldom_in_round(); }
+  const OpTemplate& operator[](uint64_t index) const {
+    const auto round = index / size(), at = index % size();
+    if (at < often.size()) return *often[at];
+    return *seldom[(round * seldom_in_round() + at - often.size()) % seldom.size()];
+  }
+};
+
+Rounds rounds_of(uint32_t traits) {
+  Rounds rounds;
+  for (const auto& op : op_templates())
+    if ((op.traits & traits) == traits) (op.is_seldom() ? rounds.seldom : rounds.often).push_back(&op);
+  return rounds;
+}
+
 const OpTemplate& op_number(uint64_t index) {
-  const auto table = op_templates();
-  return table[index % table.size()];
+  static const auto rounds = rounds_of(kPlain);
+  return rounds[index];
 }
 
 // The index-th differentiable op.
 const OpTemplate& differentiable_op(uint64_t index) {
-  static const auto table = [] {
-    std::vector<const OpTemplate*> list;
-    for (const auto& op : op_templates())
-      if (op.traits & kDiff) list.push_back(&op);
-    return list;
-  }();
-  return *table[index % table.size()];
+  static const auto rounds = rounds_of(kDiff);
+  return rounds[index];
 }
 
 // Ops that make one number of many.

@@ -67,6 +67,15 @@ bool fill_number(Builder& b, const OpTemplate& op) {
   return b.call(op.op, {x, draw_number(b, b.dtype(x))}, {larger(b.magnitude(x), {3, 0}), {}}, false);
 }
 
+// With a number, or with a tensor of one.
+bool fill_copy(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .grad = false});
+  if (std::string_view(op.op).ends_with("Scalar"))
+    return b.call(op.op, {x, draw_number(b, b.dtype(x))}, {larger(b.magnitude(x), {3, 0}), {}}, false);
+  const Ref value = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .grad = false});
+  return b.call(op.op, {x, value}, {larger(b.magnitude(x), b.magnitude(value)), {}}, false);
+}
+
 bool own_detach(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes});
   return b.call(op.op, {x}, {b.magnitude(x), {}}, false);

@@ -7,13 +7,19 @@ namespace {
 
 // `grad`: whether they may require grad.
 std::vector<Ref> draw_list(Builder& b, const OpTemplate& op, bool grad = true) {
-  std::vector<Ref> list = {
-      first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad})};
+  if (op.traits & kNoHistory) grad = false;
+  const int64_t least = std::string_view(op.op) == "aten::_foreach_max" ? 1 : 0;  // none is largest of none
+  std::vector<Ref> list = {first_operand(
+      b, op, {.dtypes = op.dtypes, .least = least, .plain_zeros = op.orders_zeros(), .grad = grad})};
   // Of one dtype, as parameters are, or of several.
   const auto dtypes = b.random().chance(70) ? bit_of(b.dtype(list[0])) : op.dtypes;
   for (int64_t more = b.random().between(0, 2); more > 0; --more) {
     // A tensor must not stand twice in a list that is written.
-    Want want{.dtypes = dtypes, .fresh = op.in_place(), .plain_zeros = op.orders_zeros(), .grad = grad};
+    Want want{.dtypes = dtypes,
+              .least = least,
+              .fresh = op.in_place(),
+              .plain_zeros = op.orders_zeros(),
+              .grad = grad};
     list.push_back(first_operand(b, op, want));
   }
   return list;
@@ -32,7 +38,8 @@ std::vector<Ref> partners(Builder& b, const OpTemplate& op, const std::vector<Re
     found.push_back(b.operand({.dtypes = alike ? bit_of(b.dtype(ref)) : op.dtypes | kI64,
                                .shape = b.shape(ref),
                                .broadcasts = broadcasts,
-                               .plain_zeros = op.orders_zeros()}));
+                               .plain_zeros = op.orders_zeros(),
+                               .grad = !(op.traits & kNoHistory)}));
   return found;
 }
 
@@ -116,13 +123,23 @@ bool list_tensor(Builder& b, const OpTemplate& op) {
 bool list_ternary(Builder& b, const OpTemplate& op) {
   const auto list = draw_list(b, op);
   const auto first = partners(b, op, list);
-  if (std::string_view(op.op).find("lerp") != std::string_view::npos)
+  const std::string_view name(op.op);
+  if (name.find("lerp") != name.npos && name.ends_with("Scalar"))
     return emit_lists(b, op, {list, first, 0.25}, {list, first});
+  if (name.find("lerp") != name.npos && name.ends_with("ScalarList"))
+    return emit_lists(b, op, {list, first, std::vector<double>(list.size(), 0.75)}, {list, first});
   const auto second = partners(b, op, list);
-  if (std::string_view(op.op).ends_with("ScalarList"))
+  if (name.ends_with("List") && !name.ends_with("ScalarList"))
+    return emit_lists(b, op, {list, first, second}, {list, first, second});
+  if (name.ends_with("ScalarList"))
     return emit_lists(b, op, {list, first, second, std::vector<double>(list.size(), 0.5)},
                       {list, first, second});
   return emit_lists(b, op, {list, first, second, b.random().pick({1.0, 0.5, -2.0})}, {list, first, second});
+}
+
+bool list_power_of(Builder& b, const OpTemplate& op) {
+  const auto list = draw_list(b, op, false);
+  return b.call(op.op, {b.random().pick({2.0, 0.5, 3.0}), list}, {}, true);
 }
 
 bool list_norm(Builder& b, const OpTemplate& op) {

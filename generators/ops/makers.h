@@ -9,6 +9,19 @@ using oracle::Arg;
 using oracle::None;
 using oracle::Ref;
 
+// What stands in the columns of the tables.
+constexpr auto kNo = Grow::kInexact;
+constexpr auto kSame = Grow::kSame;
+constexpr auto kAddition = Grow::kSum;
+constexpr auto kProduct = Grow::kProduct;
+constexpr auto kOne = Grow::kOne;
+constexpr uint32_t kIntBool = kI64 | kBool;
+constexpr uint32_t kExactDiff = kDiff | kExactBackward;
+constexpr uint32_t kHalves = kWide | kBF16;  // where stock has no kernel for f16
+
+// The lines of overloads.cpp.
+std::span<const OpTemplate> overload_lines();
+
 // The Growth of a call by its template's rule; `count`: how many elements are reduced into one.
 Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count = 1);
 // Appends the call with that Growth.
@@ -40,6 +53,10 @@ bool addc(Builder& b, const OpTemplate& op);
 bool masked_fill(Builder& b, const OpTemplate& op);
 bool gelu(Builder& b, const OpTemplate& op);
 bool polygamma(Builder& b, const OpTemplate& op);
+bool round_decimals(Builder& b, const OpTemplate& op);
+bool of_number(Builder& b, const OpTemplate& op);
+bool shift_number(Builder& b, const OpTemplate& op);
+bool divide_number(Builder& b, const OpTemplate& op);
 bool threshold(Builder& b, const OpTemplate& op);
 bool copysign(Builder& b, const OpTemplate& op);
 bool alike(Builder& b, const OpTemplate& op);
@@ -85,7 +102,9 @@ bool diagonal(Builder& b, const OpTemplate& op);
 // ops/indexing.cpp
 bool index_select(Builder& b, const OpTemplate& op);
 bool index(Builder& b, const OpTemplate& op);
+bool by_values(Builder& b, const OpTemplate& op);
 bool index_put(Builder& b, const OpTemplate& op);
+bool index_add(Builder& b, const OpTemplate& op);
 bool index_fill(Builder& b, const OpTemplate& op);
 bool gather(Builder& b, const OpTemplate& op);
 bool scatter(Builder& b, const OpTemplate& op);
@@ -116,6 +135,7 @@ bool new_tensor(Builder& b, const OpTemplate& op);
 bool cast(Builder& b, const OpTemplate& op);
 bool copy_into(Builder& b, const OpTemplate& op);
 bool fill_number(Builder& b, const OpTemplate& op);
+bool fill_copy(Builder& b, const OpTemplate& op);
 bool own_detach(Builder& b, const OpTemplate& op);
 
 // ops/lists.cpp
@@ -125,6 +145,7 @@ bool list_numbers(Builder& b, const OpTemplate& op);
 bool list_binary(Builder& b, const OpTemplate& op);
 bool list_tensor(Builder& b, const OpTemplate& op);
 bool list_ternary(Builder& b, const OpTemplate& op);
+bool list_power_of(Builder& b, const OpTemplate& op);
 bool list_norm(Builder& b, const OpTemplate& op);
 
 }  // namespace lockstep::generators

@@ -44,6 +44,13 @@ bool add_to(Builder& b, const OpTemplate& op, Ref c, Ref x, Ref y) {
                 growth);
 }
 
+// What a product is added to in place: apart from its factors.
+Ref written(Builder& b, Ref x, Ref y, Shape shape) {
+  auto want = like(b, x, std::move(shape));
+  want.apart = {x, y};
+  return b.target(want);
+}
+
 }  // namespace
 
 // Two dimensions, or three of which the first is a batch.
@@ -60,6 +67,7 @@ bool bmm(Builder& b, const OpTemplate& op) {
 bool addmm(Builder& b, const OpTemplate& op) {
   const auto [x, y] = factors(b, op, 2);
   const auto m = b.tensor(x).size(0), n = b.tensor(y).size(1);
+  if (op.in_place()) return add_to(b, op, written(b, x, y, {m, n}), x, y);
   const auto shape =
       b.random().weighted<Shape>({{8, {n}}, {8, {m, n}}, {1, {1}}, {1, {m, 1}}, {1, {1, n}}, {1, {}}});
   return add_to(b, op, b.operand(like(b, x, shape)), x, y);
@@ -68,6 +76,7 @@ bool addmm(Builder& b, const OpTemplate& op) {
 bool baddbmm(Builder& b, const OpTemplate& op) {
   const auto [x, y] = factors(b, op, 3);
   const auto batch = b.tensor(x).size(0), m = b.tensor(x).size(1), n = b.tensor(y).size(2);
+  if (op.in_place()) return add_to(b, op, written(b, x, y, {batch, m, n}), x, y);
   const Shape shape = b.random().chance(30) ? Shape{m, n} : Shape{batch, m, n};
   return add_to(b, op, b.operand(like(b, x, shape)), x, y);
 }

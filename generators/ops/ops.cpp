@@ -13,15 +13,6 @@
 namespace lockstep::generators {
 namespace {
 
-constexpr auto kNo = Grow::kInexact;
-constexpr auto kSame = Grow::kSame;
-constexpr auto kAddition = Grow::kSum;
-constexpr auto kProduct = Grow::kProduct;
-constexpr auto kOne = Grow::kOne;
-constexpr uint32_t kIntBool = kI64 | kBool;
-constexpr uint32_t kExactDiff = kDiff | kExactBackward;
-constexpr uint32_t kHalves = kWide | kBF16;  // where stock has no kernel for f16
-
 // clang-format off
 // The ops of a line differ in nothing but the name, and are of aten:: where they do not say.
 constexpr OpTemplate kLines[] = {
@@ -192,6 +183,7 @@ constexpr OpTemplate kLines[] = {
     // By index, and joining.
     {"index_select", kIndexing, index_select, kNumbers, kSame, kMoves},
     {"index.Tensor", kIndexing, index, kAllDtypes, kSame, kExactDiff},
+    {"nonzero masked_select", kIndexing, by_values, kAllDtypes, kSame, kNoHistory},
     {"index_put", kIndexing, index_put, kNumbers, kAddition, kExactDiff},
     {"index_fill.int_Scalar index_fill.int_Tensor", kIndexing, index_fill, kNumbers, kSame, kExactDiff},
     {"gather", kIndexing, gather, kNumbers, kSame, kExactDiff},
@@ -242,11 +234,16 @@ std::span<const OpTemplate> op_templates() {
   static std::deque<std::string> names;
   static const auto all = [] {
     std::vector<OpTemplate> list;
-    for (const auto& line : kLines)
+    const auto add = [&](const OpTemplate& line, uint32_t traits) {
       for (const auto name : lockstep::split(line.op, ' ')) {
         const bool own = name.find("::") != std::string_view::npos;
-        list.emplace_back(line).op = names.emplace_back(concat(own ? "" : "aten::", name)).c_str();
+        auto& op = list.emplace_back(line);
+        op.op = names.emplace_back(concat(own ? "" : "aten::", name)).c_str();
+        op.traits |= traits;
       }
+    };
+    for (const auto& line : kLines) add(line, kPlain);
+    for (const auto& line : overload_lines()) add(line, kSeldom);
     return list;
   }();
   return all;

@@ -39,6 +39,7 @@ enum Traits : uint32_t {
   kSignsZero = 8,      // makes -0.0 of other numbers
   kOrdersZeros = 16,   // whether -0.0 or 0.0 is the larger depends on who is asked first
   kNoHistory = 32,  // libtorch has no derivative of it, or one that no rule knows: no operand requires grad
+  kSeldom = 64,     // another overload of an op, drawn less often (overloads.cpp)
   kMoves = kDiff | kLinear | kExactBackward,
 };
 
@@ -54,6 +55,7 @@ struct OpTemplate {
   uint32_t traits = kPlain;
 
   bool in_place() const { return oracle::is_in_place(op); }
+  bool is_seldom() const { return (traits & kSeldom) != 0; }
   bool orders_zeros() const { return (traits & kOrdersZeros) != 0; }
   bool allowed(const Settings& settings, bool before_backward) const;
 };

@@ -56,6 +56,13 @@ void append_scaling(Builder& b, std::vector<Arg>& args) {
   args.push_back(number(0, 1));
 }
 
+// A learning rate that is a tensor, as a captured step reads it.
+Ref rate(Builder& b) {
+  const oracle::Values value{.kind = oracle::ValueKind::kUniform, .low = 0, .high = 1};
+  return b.fresh(
+      {.dtypes = kF32, .shape = Shape{}, .values = value, .placement = replicated(b.settings().mesh)});
+}
+
 }  // namespace
 
 bool adam_step(Builder& b) {
@@ -84,7 +91,11 @@ bool adam_step(Builder& b) {
                            amsgrad,
                            b.random().chance(20)};
   append_scaling(b, args);
-  const char* op = b.random().chance(65) ? "aten::_fused_adamw_" : "aten::_fused_adam_";
+  const bool decoupled = b.random().chance(65), by_tensor = b.random().chance(30);
+  if (by_tensor) args[6] = rate(b);
+  const char* op = decoupled   ? by_tensor ? "aten::_fused_adamw_.tensor_lr" : "aten::_fused_adamw_"
+                   : by_tensor ? "aten::_fused_adam_.tensor_lr"
+                               : "aten::_fused_adam_";
   bool done = b.call(op, args, {}, false);
   // A second step with the same gradients shows what the first one left behind.
   if (done && b.random().chance(40)) done = b.call(op, args, {}, false);
@@ -109,7 +120,9 @@ bool fused_sgd_step(Builder& b) {
                            b.random().chance(20),
                            b.random().chance(30)};
   append_scaling(b, args);
-  return b.call("aten::_fused_sgd_", args, {}, false);
+  const bool by_tensor = b.random().chance(35);
+  if (by_tensor) args[5] = rate(b);
+  return b.call(by_tensor ? "aten::_fused_sgd_.tensor_lr" : "aten::_fused_sgd_", args, {}, false);
 }
 
 bool sgd_step(Builder& b) {

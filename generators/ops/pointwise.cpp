@@ -60,14 +60,16 @@ bool binary(Builder& b, const OpTemplate& op) {
 
 bool with_number(Builder& b, const OpTemplate& op) {
   // The derivative of a comparison in place is a plain tensor of zeros, made by autograd.
-  const bool grad = !(op.in_place() && op.grow == Grow::kOne);
+  const bool grad = !(op.traits & kNoHistory) && !(op.in_place() && op.grow == Grow::kOne);
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad});
   auto number = draw_number(b, b.dtype(x));
   // Division and remainder by zero have no integer result.
-  if (is_one_of(op,
-                {"aten::remainder.Scalar", "aten::div.Scalar", "aten::div_.Scalar", "aten::fmod.Scalar"}) &&
-      (number == Arg(int64_t{0}) || number == Arg(0.0)))
-    number = int64_t{3};
+  const std::string_view name(op.op);
+  const bool divides =
+      name.find("div") != name.npos || name.find("mod") != name.npos || name.find("remainder") != name.npos;
+  // Nor has that of the least integer by -1: it traps.
+  const bool undefined = number == Arg(int64_t{0}) || number == Arg(0.0) || number == Arg(int64_t{-1});
+  if (divides && undefined) number = int64_t{3};
   auto growth = grown(b, op, {x});
   if (b.settings().integer_lane && op.grow != Grow::kOne) {
     const auto m = magnitude_of(number);
@@ -80,8 +82,32 @@ bool with_number(Builder& b, const OpTemplate& op) {
 }
 
 bool polygamma(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
-  return emit(b, op, {static_cast<int64_t>(b.random().below(3)), x}, {x});
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const auto order = static_cast<int64_t>(b.random().below(3));
+  return op.in_place() ? emit(b, op, {x, order}, {x}) : emit(b, op, {order, x}, {x});
+}
+
+bool round_decimals(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, any_of(op));
+  return emit(b, op, {x, b.random().between(-1, 2)}, {x});
+}
+
+// Of a number and a tensor, in this order.
+bool of_number(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand(any_of(op));
+  return emit(b, op, {draw_number(b, b.dtype(x)), x}, {x});
+}
+
+// By fewer places than an integer has.
+bool shift_number(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, any_of(op));
+  return emit(b, op, {x, b.random().between(0, 6)}, {x});
+}
+
+bool divide_number(Builder& b, const OpTemplate& op) {
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
+  const auto number = b.random().pick({0.5, 2.0, -1.5, 3.0});
+  return emit(b, op, {x, number, std::string(b.random().chance(50) ? "floor" : "trunc")}, {x});
 }
 
 bool power_number(Builder& b, const OpTemplate& op) {
@@ -94,7 +120,7 @@ bool power_number(Builder& b, const OpTemplate& op) {
 }
 
 bool power_tensor(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref x = first_operand(b, op, {.dtypes = op.dtypes});
   const oracle::Values exponents{.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 3};
   const Ref y =
       b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true, .values = exponents});
@@ -126,17 +152,25 @@ bool clamp_tensors(Builder& b, const OpTemplate& op) {
 }
 
 bool where(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
-  const Ref y = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .broadcasts = true});
+  Ref x = b.operand({.dtypes = op.dtypes});
+  const auto dtypes = b.random().chance(70) ? bit_of(b.dtype(x)) : op.dtypes;
+  Ref y = b.operand({.dtypes = dtypes, .shape = b.shape(x), .broadcasts = true});
   const Ref condition =
       b.operand({.dtypes = kBool, .shape = b.shape(x), .broadcasts = b.random().chance(50)});
+  if (b.random().chance(50)) std::swap(x, y);
   return emit(b, op, {condition, x, y}, {condition, x, y});
 }
 
 bool where_scalar(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes});
+  const Ref x = b.operand(any_of(op));
   const Ref condition =
       b.operand({.dtypes = kBool, .shape = b.shape(x), .broadcasts = b.random().chance(50)});
+  const std::string_view name(op.op);
+  if (name == "aten::where.ScalarSelf") return emit(b, op, {condition, draw_number(b, b.dtype(x)), x}, {x});
+  if (name == "aten::where.Scalar") {
+    const auto number = draw_number(b, b.dtype(x));
+    return emit(b, op, {condition, number, draw_number(b, b.dtype(x))}, {condition});
+  }
   auto growth = grown(b, op, {condition, x});
   growth.result = larger(growth.result, {3, 0});
   return b.call(op.op, {condition, x, draw_number(b, b.dtype(x))}, growth);

@@ -74,6 +74,8 @@ bool variance(Builder& b, const OpTemplate& op) {
   const Arg over = b.random().chance(30) ? Arg(None{}) : Arg(dims);
   // Of one element there is only the uncorrected variance.
   const auto count = std::holds_alternative<None>(over) ? b.tensor(x).numel() : size_of(b, x, dims);
+  if (std::string_view(op.op).ends_with(".dim"))
+    return emit(b, op, {x, over, count > 1 && b.random().chance(60), b.random().chance(40)}, {x});
   return emit(b, op, {x, over, count > 1 ? b.random().pick<int64_t>({0, 1, 1}) : 0, b.random().chance(40)},
               {x});
 }
@@ -94,8 +96,9 @@ bool vector_norm(Builder& b, const OpTemplate& op) {
 }
 
 bool scan(Builder& b, const OpTemplate& op) {
-  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .grad = !(op.traits & kNoHistory)});
+  Ref x = first_operand(b, op, {.dtypes = op.dtypes, .min_dims = 1, .grad = !(op.traits & kNoHistory)});
   const auto dim = draw_dim(b, b.ndim(x));
+  if (op.in_place()) x = b.unsharded(x, {dim}, true);
   const auto n = b.tensor(x).size(dim);
   auto growth = grown(b, op, {x}, n);
   if (!growth.factors.empty()) growth.factors[0] = {static_cast<double>(std::max<int64_t>(n, 1)), 0};

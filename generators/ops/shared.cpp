@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the makers share: growth of magnitudes, numbers, dimensions.
 #include "generators/ops/makers.h"
+#include "oracle/program/values_elements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -61,6 +62,11 @@ Ref first_operand(Builder& b, const OpTemplate& op, Want want) {
 }
 
 Arg draw_number(Builder& b, c10::ScalarType dtype) {
+  const bool any = !b.settings().integer_lane && c10::isIntegralType(dtype, false);
+  if (any && b.random().chance(25)) {
+    const auto least = oracle::lowest_integer(dtype), most = oracle::highest_integer(dtype);
+    return b.random().pick<int64_t>({least, most, least / 2, most / 3});
+  }
   if (b.settings().integer_lane || !c10::isFloatingType(dtype))
     return b.random().pick<int64_t>({2, -1, 3, 1, -2, 0});
   return b.random().pick<double>({0.5, 2.0, -1.5, 0.1, 3.0, 1.0, -1.0, 0.0, 0.25});

@@ -74,10 +74,11 @@ std::optional<Target> carried(const Value& source, const at::Tensor& view) {
 
 // Of the sum of the absolute terms, where the input is Partial.
 Magnitude input_magnitude(const Input& input, const Target& target, const DeviceMesh& mesh) {
-  const auto most = std::max({int64_t{1}, std::abs(input.values.low), std::abs(input.values.high)});
-  if (!has_partial(target)) return {static_cast<double>(most), 0};
+  const auto size = [](int64_t x) { return std::abs(static_cast<double>(x)); };  // the least has no negative
+  const auto most = std::max({1.0, size(input.values.low), size(input.values.high)});
+  if (!has_partial(target)) return {most, 0};
   const Spec spec(mesh, target.placements, input.shape, input.dtype);
-  double bound = oracle::term_bound(static_cast<double>(most), spec);
+  double bound = oracle::term_bound(most, spec);
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
     const auto& p = target.placements[static_cast<size_t>(d)];
     if (is_partial(p, ReduceOp::kSum) || is_partial(p, ReduceOp::kAvg))
@@ -156,10 +157,10 @@ Values Builder::draw_values(c10::ScalarType dtype, const Target& target) {
   if (dtype == c10::ScalarType::Bool) {
     integers(0, 1);
   } else if (!settings_.integer_lane && !c10::isFloatingType(dtype) && !has_partial(target) &&
-             random_.chance(10)) {
-    // All but the least, which no integer is the negative of.
-    const auto most = oracle::highest_integer(dtype);
-    integers(dtype == c10::ScalarType::Byte ? 0 : -most, most);
+             random_.chance(20)) {
+    // All of them, and now and then the ends alone. The least is its own negative: stock kernels wrap around.
+    integers(oracle::lowest_integer(dtype), oracle::highest_integer(dtype));
+    if (random_.chance(60)) values.kind = ValueKind::kSpecial;
   } else if (settings_.integer_lane || !c10::isFloatingType(dtype)) {
     const int64_t wide = integer_limit(dtype) > 4096 && random_.chance(25) ? 9 : 3;
     integers(random_.chance(25) || dtype == c10::ScalarType::Byte ? 0 : -wide, wide);
@@ -301,6 +302,12 @@ std::vector<at::Tensor> Builder::tried(oracle::Call& call, bool may_vary) {
 bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& growth, bool saves) {
   const bool aten = std::string_view(op).starts_with("aten::");
   return append({op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0}, growth, saves, aten);
+}
+
+bool Builder::call_unsized(const char* op, std::vector<oracle::Arg> args) {
+  if (!append({op, with_defaults(op, std::move(args)), 0}, {}, false, false)) return false;
+  for (const auto ref : results_) values_[static_cast<size_t>(ref.id)].trial = at::Tensor();
+  return true;
 }
 
 bool Builder::again(const Made& first, std::vector<oracle::Arg> args) {

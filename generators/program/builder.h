@@ -128,6 +128,9 @@ class Builder {
   // where libtorch refuses it or the integer lane's bound would not hold. `saves`: backward reads operands or
   // results.
   bool call(const char* op, std::vector<oracle::Arg> args, const Growth& growth = {}, bool saves = true);
+  // Appends a call whose results are of a shape that values say, which the trial on zeros does not know:
+  // nothing is computed with them.
+  bool call_unsized(const char* op, std::vector<oracle::Arg> args);
   // The results of the last call.
   const std::vector<oracle::Ref>& results() const { return results_; }
   size_t calls() const { return program_.calls.size(); }

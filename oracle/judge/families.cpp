@@ -130,9 +130,10 @@ constexpr EqualOps kEqualOps[] = {
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "_fused_sgd abs eq fill floor_divide relu hardsigmoid_backward hardswish hardtanh "
-     "leaky_relu leaky_relu_backward log_sigmoid_backward masked_fill mish_backward "
-     "mse_loss_backward nll_loss_backward rrelu_with_noise_backward rsub softplus_backward"},
+     "_fused_sgd abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
+     "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
+     "mish_backward mse_loss_backward ne nll_loss_backward relu rrelu_with_noise_backward rsub "
+     "softplus_backward threshold xlogy"},
     {"no rule cuts what it reduces: it runs on whole tensors",
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };
