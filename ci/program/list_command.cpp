@@ -7,6 +7,7 @@
 #include "dashboard/store/store.h"
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
+#include "suites/core/facts.h"
 #include "suites/core/suite.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/coverage.h"
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 struct Flags {
-  bool json = false, faults = false, ops = false;
+  bool json = false, faults = false, ops = false, coverage = false;
   std::string rows;  // of a database
 };
 
@@ -37,14 +38,20 @@ struct List {
 
 constexpr int64_t kSamples = 12;  // of each op template, half of them with gradients
 
-// What the rules offer to the generators' calls, and no run of the database took.
+// What the rules offer to the generators' calls: the rows that no run of the database took in each of the
+// ways, with the ways that are missing; all of them, where it took the row in none.
 void list_rows(const std::string& db, List& all) {
-  const auto taken = suites::taken_rows(dashboard::Store::open_reader(db));
+  auto taken = suites::taken_rows(dashboard::Store::open_reader(db));
   const auto offered = suites::offered_rows(kSamples);
   int64_t met = 0;
   for (const auto& row : offered) {
-    met += taken.contains(row);
-    if (!taken.contains(row)) all.add(row, "%s\n", row.c_str());
+    std::vector<std::string> never;
+    for (const std::string way : suites::kWays)
+      if (!taken[row].contains(way)) never.push_back(way);
+    met += never.size() < std::size(suites::kWays);
+    std::string text = row + ":";
+    for (const auto& way : never) text += " " + way;
+    if (!never.empty()) all.add({{"row", row}, {"never", never}}, "%s\n", text.c_str());
   }
   all.text += concat(met, " of ", offered.size(), " rows that the rules offer are taken in ", db, "\n");
 }
@@ -63,6 +70,8 @@ int list(const Flags& flags) {
                  {"cases", f.cases},
                  {"ops", f.ops}},
                 "%-28s %-7s %s\n", f.name, f.klass, f.what);
+  } else if (flags.coverage) {
+    for (const auto& name : suites::all_names()) all.add(name, "%s\n", name.c_str());
   } else if (flags.ops) {
     for (const auto& entry : op_table()) all.add(entry.name, "%s\n", std::string(entry.name).c_str());
   } else {
@@ -83,8 +92,13 @@ void add_list(CLI::App& app, Chosen& chosen) {
   auto [command, flags] = add_command(app, chosen, "list", "List the suites and their laws", list);
   command.add_flag("--faults", flags.faults, "List the planted faults instead");
   command.add_flag("--ops", flags.ops, "List the operators that have a rule instead");
+  command.add_flag("--coverage", flags.coverage,
+                   "List the labels, statements, refusals and arguments that runs can be asked for instead");
   command
-      .add_option("--rows", flags.rows, "List the rows of rules that no run of this database took instead")
+      .add_option(
+          "--rows", flags.rows,
+          "List the rows of rules that no run of this database took, each with the ways (stood, cheapest, "
+          "moved) in which it did not, instead")
       ->type_name("DB");
   command.add_flag("--json", flags.json, "Print JSON");
 }

@@ -118,6 +118,45 @@ void label_calls(const Case& c, Names& names) {
   }
 }
 
+std::string statement_label(std::string_view op) {
+  return concat("statement ", op.substr(op.find("::") + 2));
+}
+
+// Whether a backward after call number `k`, whose first result is value `first`, has a root that depends on a
+// result of it; of a call without results, whether there is a backward after it.
+bool has_backward_behind(const Case& c, size_t k, int64_t first) {
+  const auto& calls = c.program.calls;
+  std::vector<bool> depends(static_cast<size_t>(c.program.value_count()), false);
+  const auto mark = [&](int64_t from, int64_t count) {
+    for (int64_t i = from; i < from + count; ++i) depends[static_cast<size_t>(i)] = true;
+  };
+  const auto reads = [&](const std::vector<oracle::Ref>& refs) {
+    return std::any_of(refs.begin(), refs.end(),
+                       [&](auto ref) { return ref.id >= 0 && depends[static_cast<size_t>(ref.id)]; });
+  };
+  mark(first, calls[k].results);
+  for (size_t j = k + 1, value = static_cast<size_t>(first + calls[k].results); j < calls.size(); ++j) {
+    const auto& call = calls[j];
+    if (oracle::runs_backward(call.op) && (calls[k].results == 0 || reads(oracle::refs_of(call.args.at(0)))))
+      return true;
+    if (reads(references(call))) mark(static_cast<int64_t>(value), call.results);
+    value += static_cast<size_t>(call.results);
+  }
+  return false;
+}
+
+void label_statements(const Case& c, Names& names) {
+  int64_t first = std::ssize(c.program.inputs);
+  for (size_t k = 0; k < c.program.calls.size(); ++k) {
+    const auto& call = c.program.calls[k];
+    if (oracle::find_statement(call.op) != nullptr) {
+      names.insert(statement_label(call.op));
+      if (has_backward_behind(c, k, first)) names.insert(statement_label(call.op) + ", backward");
+    }
+    first += call.results;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> labels(const Case& c) {
@@ -125,9 +164,17 @@ std::vector<std::string> labels(const Case& c) {
   label_mesh(c.mesh, names);
   label_inputs(c, names);
   label_calls(c, names);
+  label_statements(c, names);
   if (c.integer_lane) names.insert("integer-lane");
   if (c.words != RandomWords::kPhilox) names.insert(concat("words-", name(c.words)));
   return {names.begin(), names.end()};
+}
+
+std::vector<std::string> statement_labels() {
+  std::vector<std::string> labels;
+  for (const auto& row : oracle::statements())
+    for (const auto* end : {"", ", backward"}) labels.push_back(statement_label(row.op) + end);
+  return labels;
 }
 
 const std::vector<std::string>& all_labels() {

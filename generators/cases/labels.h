@@ -18,5 +18,9 @@ std::vector<std::string> labels(const oracle::Case& c);
 
 // Every label that labels() may give.
 const std::vector<std::string>& all_labels();
+// Beside those: "full_tensor" of lockstep::full_tensor and so on, as "statement full_tensor" and, where a
+// backward comes behind whose roots depend on what the statement gave (on nothing, where it gives nothing),
+// as "statement full_tensor, backward".
+std::vector<std::string> statement_labels();
 
 }  // namespace lockstep::generators

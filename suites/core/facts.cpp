@@ -41,11 +41,26 @@ std::vector<std::string> short_forms(const std::vector<TensorRecord>& records, i
   return texts;
 }
 
-void observe_rows(const TimelineEntry& entry, bool moved, Facts& facts) {
+// Mesh dimensions along which redistributions moved inputs of the next op.
+using Moved = std::set<int64_t>;
+
+// One that changes no placement, but the order of the cuts, moves along each dimension.
+void note_moves(const TimelineEntry& redistribution, Moved& moved) {
+  const auto& from = redistribution.inputs.at(0).spec;
+  const auto& to = redistribution.outputs.at(0).spec;
+  const bool same = from->placements() == to->placements();
+  for (int64_t d = 0; d < from->mesh().ndim(); ++d)
+    if (const auto k = static_cast<size_t>(d); same || from->placements()[k] != to->placements()[k])
+      moved.insert(d);
+}
+
+void observe_rows(const TimelineEntry& entry, const Moved& moved, Facts& facts) {
   if (!takes_a_row(entry)) return;
   for (int64_t d = 0; d < entry.inputs[0].spec->mesh().ndim(); ++d)
     facts.rows.insert(row_text(entry.op, short_forms(entry.inputs, d), short_forms(entry.outputs, d)) +
-                      (moved ? "moved" : "stood"));
+                      kWays[moved.contains(d) ? 2
+                            : moved.empty()   ? 0
+                                              : 1]);
 }
 
 }  // namespace
@@ -108,11 +123,15 @@ EngineResult Observing::run(const oracle::Case& c, bool want_timeline) {
   auto result = engine_.run(c, want_timeline);
   ++facts_.runs;
   facts_.bytes_moved += result.bytes_moved;
-  bool moved = false;
+  Moved moved;
   for (const auto& entry : result.timeline) {
     observe(entry, facts_);
-    if (!entry.implicit) observe_rows(entry, moved, facts_);
-    moved = entry.implicit;
+    if (entry.implicit) {
+      note_moves(entry, moved);
+      continue;
+    }
+    observe_rows(entry, moved, facts_);
+    moved.clear();
   }
   return result;
 }

@@ -11,12 +11,16 @@
 
 namespace lockstep::suites {
 
+// How an op comes to a row along one mesh dimension: nothing had to move; its inputs stood in the row, and
+// something moved along another dimension, so that the row was chosen among others by its cost; an input was
+// redistributed along this one. On one mesh dimension the second does not exist.
+inline constexpr const char* kWays[] = {"stood", "cheapest", "moved"};
+
 struct Facts {
   // op, placement pattern, mesh rank, evenness
   std::set<std::tuple<std::string, std::string, int64_t, std::string>> coverage;
-  // Which rows of their rules ops took: along one mesh dimension, inputs > outputs. "aten::mm[S0,R>S0]stood":
-  // its inputs stood so; "…moved": one of them was redistributed first. Not of list ops, which take the
-  // functional op's.
+  // Which rows of their rules ops took: along one mesh dimension, inputs > outputs, and in which of kWays:
+  // "aten::mm[S0,R>S0]stood". Not of list ops, which take the functional op's.
   std::set<std::string> rows;
   int64_t bytes_moved = 0;
   int64_t runs = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/core/refusal.h"
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
 #include "oracle/judge/due.h"
@@ -73,6 +75,23 @@ bool is_out_variant(const std::string& op) {
 }
 
 }  // namespace
+
+// By placements, alone: each is judged due or cannot be told. A stale read is not judged.
+std::vector<std::string> refusal_labels() {
+  std::vector<std::string> labels;
+  for (const auto why : {Refusal::kView, Refusal::kInPlace, Refusal::kStaleRead}) {
+    labels.push_back(concat("refused: ", name(why)));
+    if (why != Refusal::kStaleRead) labels.push_back(concat("refused: ", kDue, name(why)));
+  }
+  labels.emplace_back("refused: not built");
+  return labels;
+}
+
+std::string refusal_label(const std::string& reason) {
+  const auto known = refusal_labels();
+  const auto label = concat("refused: ", reason);
+  return std::find(known.begin(), known.end(), label) == known.end() ? "" : label;
+}
 
 Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed allowed,
                       const dashboard::RefusalRow& refusal, const std::string& text) {

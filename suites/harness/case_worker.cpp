@@ -8,6 +8,7 @@
 #include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
 #include "suites/core/by_library.h"
+#include "suites/core/refusal.h"
 #include "suites/core/spawn.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
@@ -215,6 +216,8 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   } else if (dashboard::is_failure(r.verdict)) {
     r.bucket = bucket(r.suite, dashboard::name(r.verdict), "", r.placement, r.dtype);
   }
+  if (r.refusal)
+    if (auto label = refusal_label(r.refusal->reason); !label.empty()) r.labels.push_back(std::move(label));
   record_replay(planned, r);
   recorder_->record(r);  // the last row, so that a batch that it ends holds all of the case
   if (options_.fail_fast && dashboard::is_failure(r.verdict)) stop_pool();

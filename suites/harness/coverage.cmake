@@ -7,3 +7,7 @@ set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/coverage.cpp PROPERTIES
   SKIP_PRECOMPILE_HEADERS ON
   COMPILE_DEFINITIONS
   "LOCKSTEP_COVERAGE_LIST=\"${_coverage}\";LOCKSTEP_INSTALLED_COVERAGE_LIST=\"${_installed_coverage}\"")
+if(BUILD_TESTING)
+  target_compile_definitions(suites_coverage_test PRIVATE
+    LOCKSTEP_SEARCH_LIST="${CMAKE_SOURCE_DIR}/golden/coverage_search.txt")
+endif()

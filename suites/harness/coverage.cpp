@@ -14,7 +14,11 @@
 #include "engine/values/text.h"
 #include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
+#include "generators/ops/ops.h"
+#include "generators/random/random_ops.h"
 #include "oracle/program/schema.h"
+#include "suites/core/facts.h"
+#include "suites/core/refusal.h"
 
 namespace lockstep::suites {
 namespace {
@@ -31,6 +35,24 @@ constexpr auto kUncalled = std::to_array<Uncalled>({
     {"aten::masked_select", kByValues},
     {"aten::nonzero", kByValues},
 });
+
+// Names that stand for themselves.
+std::vector<std::string> plain_labels() {
+  auto labels = generators::all_labels();
+  for (const auto& more : {generators::statement_labels(), refusal_labels()})
+    labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
+
+const char* kind_of(const std::string& name) {
+  if (is_row(name)) return "rows";
+  if (is_argument(name)) return "arguments";
+  if (is_pair(name)) return "pairs";
+  if (is_op(name)) return "ops";
+  if (name.starts_with("statement ")) return "statements";
+  if (name.starts_with("refused: ")) return "refusals";
+  return "labels";
+}
 
 bool is_axis_value(const std::string& text) {
   static const std::set<std::string> known = {"R",       "S",       "I",       "G",    "P",      "mesh-1d",
@@ -62,9 +84,9 @@ void check_name(const std::string& name) {
                    ": ", op, " has no such argument that could stay at its default");
     return;
   }
-  const auto& labels = generators::all_labels();
+  const auto labels = plain_labels();
   std::string names;
-  for (const auto& label : labels) names += (names.empty() ? "" : " ") + label;
+  for (const auto& label : labels) names += (names.empty() ? "" : ", ") + label;
   LOCKSTEP_CHECK(std::find(labels.begin(), labels.end(), name) != labels.end(),
                  "[run] --require-label: there is no label '", name, "'; there are: ", names,
                  ", ops such as aten::mm, and pairs such as aten::mm/S");
@@ -148,7 +170,8 @@ bool is_argument(const std::string& name) {
 }
 
 bool is_row(const std::string& name) {
-  return name.ends_with("]stood") || name.ends_with("]moved");
+  return std::any_of(std::begin(kWays), std::end(kWays),
+                     [&](const std::string way) { return name.ends_with("]" + way); });
 }
 
 bool is_op(const std::string& name) {
@@ -168,13 +191,36 @@ std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& r
   return result;
 }
 
-std::set<std::string> taken_rows(const dashboard::Store& store) {
+std::map<std::string, std::set<std::string>> taken_rows(const dashboard::Store& store) {
   SQLite::Statement row(store.database(), "SELECT DISTINCT label FROM v_labels");
-  std::set<std::string> taken;
+  std::map<std::string, std::set<std::string>> taken;
   while (row.executeStep())
-    if (const auto label = row.getColumn(0).getString(); is_row(label))
-      taken.insert(label.substr(0, label.rfind(']') + 1));
+    if (const auto label = row.getColumn(0).getString(); is_row(label)) {
+      const auto end = label.rfind(']') + 1;
+      taken[label.substr(0, end)].insert(label.substr(end));
+    }
   return taken;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names = plain_labels();
+  std::set<std::string> ops;
+  for (const auto& candidate : generators::op_templates()) ops.emplace(candidate.op);
+  for (const auto& op : generators::random_ops())
+    if (is_op(op.name)) ops.emplace(op.name);  // the others are of nn
+  for (const auto& op : ops)
+    for (auto& argument : generators::arguments_of(op)) names.push_back(std::move(argument));
+  return names;
+}
+
+std::string text_of(const Leasts& demanded, const std::vector<Lacking>& lacking) {
+  std::map<std::string, std::pair<int64_t, int64_t>> kinds;  // met, demanded
+  for (const auto& [name, least] : demanded) ++kinds[kind_of(name)].first, ++kinds[kind_of(name)].second;
+  for (const auto& l : lacking) --kinds[kind_of(l.name)].first;
+  std::string text = "coverage:";
+  for (const auto& [kind, n] : kinds)
+    text += concat(text.ends_with(':') ? " " : ", ", kind, " ", n.first, " of ", n.second);
+  return text;
 }
 
 std::string text_of(const std::vector<Lacking>& lacking) {

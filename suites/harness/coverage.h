@@ -15,10 +15,11 @@
 namespace lockstep::suites {
 
 // Name -> least. A name is a label, "optimizer", an op, "aten::mm", an argument that is not its default,
-// "aten::sum(dtype)" (generators/cases/arguments.h), a row of a rule, "aten::mm[S0,R>S0]stood"
-// (suites/core/facts.h), or a pair of two axes of the ledger, "A/B", where each side is an op, a kind of
-// placement (R, S, I, P), a mesh rank ("mesh-2d") or even, uneven, empty. A case counts for a pair once for
-// each op that it runs on both.
+// "aten::sum(dtype)" (generators/cases/arguments.h), a row of a rule and how it was come to,
+// "aten::mm[S0,R>S0]stood" (suites/core/facts.h), a statement, "statement item", a refusal, "refused: view",
+// or a pair of two axes of the ledger, "A/B", where each side is an op, a kind of placement (R, S, I, P), a
+// mesh rank ("mesh-2d") or even, uneven, empty. A case counts for a pair once for each op that it runs on
+// both.
 using Leasts = std::map<std::string, int64_t>;
 
 // The list of a file, one "NAME=LEAST" a line. Throws Error that names file and line.
@@ -45,9 +46,13 @@ struct Lacking {
 };
 // Those of which the run has fewer, in order of name.
 std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts);
-// The rows that calls took in any run of the store, whether their inputs stood so or were moved:
-// "aten::mm[S0,R>S0]".
-std::set<std::string> taken_rows(const dashboard::Store& store);
+// The rows that calls took in any run of the store, "aten::mm[S0,R>S0]", and the ways of each (kWays).
+std::map<std::string, std::set<std::string>> taken_rows(const dashboard::Store& store);
+// What there is to cover and the engine need not be asked for: labels, statements, refusals, arguments.
+std::vector<std::string> all_names();
+// "coverage: rows 177 of 177, arguments 212 of 212, …": of each kind of name how many had their least, of
+// those demanded.
+std::string text_of(const Leasts& demanded, const std::vector<Lacking>& lacking);
 // "optimizer 3 of 100, S/mesh-2d 0 of 5"; "none" if nothing lacks.
 std::string text_of(const std::vector<Lacking>& lacking);
 

@@ -66,6 +66,42 @@ TEST(Coverage, DefaultsNameEveryLabelAndNothingElse) {
   for (const auto& label : generators::all_labels()) EXPECT_TRUE(default_leasts().contains(label)) << label;
 }
 
+// golden/coverage_search.txt: what ci/nightly asks of its searches, and what exists and is met too seldom.
+std::set<std::string> asked_of_searches() {
+  std::ifstream in(LOCKSTEP_SEARCH_LIST);
+  std::set<std::string> names;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#') names.insert(parse_least(line).first);
+  return names;
+}
+
+// Catches: a label, statement, refusal or argument that no list names, so that nobody sees that no run meets
+// it.
+TEST(Coverage, WhatThereIsStandsInOneOfTheTwoLists) {
+  const auto searched = asked_of_searches();
+  for (const auto& name : all_names())
+    EXPECT_NE(searched.contains(name), default_leasts().contains(name))
+        << name << (searched.contains(name) ? " stands in both lists" : " stands in neither list")
+        << "; `ci/coverage DB...` mends golden/coverage.txt and golden/coverage_search.txt";
+  for (const auto& name : searched) EXPECT_FALSE(default_leasts().contains(name)) << name;
+}
+
+// Catches: a summary that counts what is lacking as met, or under another kind.
+TEST(Coverage, TheSummaryCountsEachKind) {
+  const Leasts demanded = {{"aten::mm[S0,R>S0]cheapest", 1},
+                           {"aten::mm[S0,R>S0]moved", 1},
+                           {"aten::mm", 1},
+                           {"aten::sum(dtype)", 1},
+                           {"aten::mm/S", 1},
+                           {"uneven", 1},
+                           {"statement item, backward", 1},
+                           {"refused: due: view", 1}};
+  EXPECT_EQ(
+      text_of(demanded, {{"aten::mm[S0,R>S0]moved", 1, 0}, {"refused: due: view", 1, 0}}),
+      "coverage: arguments 1 of 1, labels 1 of 1, ops 1 of 1, pairs 1 of 1, refusals 0 of 1, rows 1 of 2, "
+      "statements 1 of 1");
+}
+
 // Catches: a rule that no run is asked for, so that nobody sees that no case calls its op.
 TEST(Coverage, EveryRuleIsAskedForOrHasAReason) {
   std::set<std::string> asked;
@@ -128,11 +164,29 @@ TEST(Coverage, AnOpThatLosesItsRuleIsLost) {
   EXPECT_EQ(without.lacking, std::vector<std::string>{"aten::renorm 0 of 1"});
 }
 
+// Catches: an engine that stops refusing, or a generator of whose programs none is refused: nothing would
+// lack.
+TEST(Coverage, RefusalsAreMet) {
+  TemporaryStore temporary;
+  RunOptions options;
+  options.suites = {"program"};
+  options.cases = 300;
+  options.jobs = 1;
+  options.db = temporary.path;
+  options.replay_kept = false;
+  options.required = {{"refused: due: in place", 1}, {"refused: not built", 1}};
+  options.worker = {kThisProgram, "--gtest_filter=Coverage.DISABLED_WorkerWithoutRule",
+                    "--gtest_also_run_disabled_tests"};
+  const RunListener quiet{[](auto&...) {}, [](int64_t, int64_t, double) {}, [](const std::string&) {}};
+  EXPECT_EQ(run(options, quiet).lacking, std::vector<std::string>{"refused: not built 0 of 1"});
+}
+
 // Catches: a mistyped requirement that is never met, or always.
 TEST(Coverage, RefusesWhatIsNoRequirement) {
   for (const auto* text :
        {"", "uneven", "uneven=", "uneven=x", "uneven=-1", "=3", "nosuch=1", "aten::mm/T=1",
-        "aten::nosuch/S=1", "aten::nosuch=1", "aten::mm(self)=1", "aten::sum(nosuch)=1", "S/even/R=1", "/=1"})
+        "aten::nosuch/S=1", "aten::nosuch=1", "aten::mm(self)=1", "aten::sum(nosuch)=1", "S/even/R=1", "/=1",
+        "refused: left out=1", "statement nosuch=1", "aten::mm[S0,R>S0]never=1"})
     EXPECT_THROW(parse_least(text), Error) << text;
 }
 

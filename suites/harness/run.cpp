@@ -158,6 +158,7 @@ void judge_coverage(const Leasts& leasts, const dashboard::Store& store, RunSumm
                     dashboard::Recorder& recorder) {
   if (leasts.empty()) return;
   const auto missed = lacking(store, summary.run, leasts);
+  summary.covered.push_back(text_of(leasts, missed));
   for (const auto& l : missed) summary.lacking.push_back(text_of({l}));
   recorder.record(dashboard::Gate{"coverage", concat(leasts.size(), " labels, ops and pairs, each its least"),
                                   concat("lacking: ", text_of(missed)), missed.empty()});
