@@ -63,9 +63,9 @@ int serve_ranks(const RankFlags& flags) {
   std::optional<suites::Chaotic> chaotic;
   if (!flags.chaos.empty()) chaotic.emplace(suites::parse_chaos(flags.chaos));
   if (chaotic) seat.wire = [chaotic](std::string& message) { chaotic->on_wire(message); };
-  return suites::serve_ranks(STDIN_FILENO, wire_out(), seat, [&](WorldPtr world) {
+  return suites::serve_ranks(STDIN_FILENO, wire_out(), seat, [&](WorldPtr world, const std::string& token) {
     world = recorded(std::move(world), memory);
-    return chaotic ? chaotic->around(std::move(world)) : world;
+    return chaotic ? chaotic->around(std::move(world), token) : world;
   });
 }
 

@@ -434,10 +434,9 @@ void add_run(CLI::App& app, Chosen& chosen) {
   run_app.add_option("--shard", flags.shard, "i/n: run the i-th of n equal parts of the sequence");
   run_app.add_option("--numerics", flags.numerics, "exact (default) or fast");
   add_world(run_app, o.world, o.ranks);
-  run_app.add_option(
-      "--chaos", o.chaos,
-      "What happens to a process of --world gloo in each case: kill,rank=1,exchange=3,when=wait; "
-      "for ci/chaos");
+  run_app.add_option("--chaos", o.chaos,
+                     "What happens to a process of --world gloo in each case: "
+                     "kill,rank=1,exchange=3,op=all_gather,when=wait; for ci/chaos");
   run_app.add_option("--reduce", flags.reduce,
                      "rank-order (default): fold in rank order; library: as Gloo reduces, in its order");
   run_app.add_option("--db", o.db, "Database (default lockstep.db)");

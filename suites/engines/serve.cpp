@@ -52,14 +52,14 @@ Message run_case(LockstepEngine& engine, const EngineProfile& profile, const Mes
 
 }  // namespace
 
-Message answer_hosted(Processes& processes, const Message& request,
-                      const LockstepEngine::Decorate& decorate) {
+Message answer_hosted(Processes& processes, const Message& request, const DecorateHosted& decorate) {
   const auto& h = request.header;
-  const auto c = oracle::parse_token(h.at("token").get<std::string>());
+  const auto token = h.at("token").get<std::string>();
+  const auto c = oracle::parse_token(token);
   HostedResult hosted;
   try {
     processes.run(h.at("world").get<int64_t>(), c.mesh.size(), [&](const WorldPtr& world) {
-      hosted.result = run_in(decorate ? decorate(world) : world, c, oracle::make_inputs(c),
+      hosted.result = run_in(decorate ? decorate(world, token) : world, c, oracle::make_inputs(c),
                              h.at("want_timeline").get<bool>(), hosted.traffic);
     });
     auto message = wire::write_result(hosted.result, c.mesh);
@@ -106,7 +106,7 @@ int serve_engine(int in, int out, bool withhold_timeline) {
                [&](const Message& request) { return run_case(engine, profile, request); });
 }
 
-int serve_ranks(int in, int out, const Seat& seat, const LockstepEngine::Decorate& decorate) {
+int serve_ranks(int in, int out, const Seat& seat, const DecorateHosted& decorate) {
   std::optional<Processes> processes;
   std::string wrong;
   try {

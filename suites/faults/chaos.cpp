@@ -5,15 +5,20 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <thread>
 
+#include "engine/context/asking.h"
+#include "engine/context/context.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
 #include "engine/world/world.h"
@@ -30,10 +35,23 @@ bool to_another(const Part& part, const Parcel& parcel) {
   return parcel.place != part.group->place;
 }
 
-bool sends_any(const Exchange& asked) {
+bool is_elsewhere(int64_t rank, const std::vector<int64_t>& hosted) {
+  return !std::binary_search(hosted.begin(), hosted.end(), rank);
+}
+
+// Whether ranks of other processes are asked: nobody but this process would see what happens.
+bool leaves(const Exchange& asked, const std::vector<int64_t>& hosted) {
+  for (const auto& part : asked.parts)
+    for (const auto rank : part.group->ranks)
+      if (is_elsewhere(rank, hosted)) return true;
+  return false;
+}
+
+// Whether anything is sent to them.
+bool sends_away(const Exchange& asked, const std::vector<int64_t>& hosted) {
   for (const auto& part : asked.parts)
     for (const auto& parcel : part.sent)
-      if (to_another(part, parcel)) return true;
+      if (is_elsewhere(part.group->ranks[as_size(parcel.place)], hosted)) return true;
   return false;
 }
 
@@ -83,6 +101,20 @@ constexpr ChaosKind kKinds[] = {
     {.name = "bit", .what = "one bit of the message is flipped on the wire"},
 };
 
+// What an exchange may be called (engine/world/collectives.h).
+constexpr std::string_view kCollectives[] = {"all_gather", "all_reduce",     "all_to_all", "broadcast",
+                                             "exchange",   "reduce_scatter", "barrier"};
+
+bool is_collective(std::string_view name) {
+  return std::find(std::begin(kCollectives), std::end(kCollectives), name) != std::end(kCollectives);
+}
+
+std::string collectives() {
+  std::string text;
+  for (const auto name : kCollectives) text += concat(text.empty() ? "" : ", ", name);
+  return text;
+}
+
 std::string names() {
   std::string text;
   for (const auto& kind : kKinds) text += concat(text.empty() ? "" : ", ", kind.name);
@@ -111,20 +143,32 @@ struct Chaotic::State {
 
 namespace {
 
+// Whether a group that others are in, too, is asked by both.
+bool in_common(const Exchange& a, const Exchange& b, const std::vector<int64_t>& hosted) {
+  return std::any_of(a.parts.begin(), a.parts.end(), [&](const Part& part) {
+    const auto& ranks = part.group->ranks;
+    return std::any_of(ranks.begin(), ranks.end(), [&](int64_t r) { return is_elsewhere(r, hosted); }) &&
+           std::any_of(b.parts.begin(), b.parts.end(),
+                       [&](const Part& other) { return other.group->ranks == ranks; });
+  });
+}
+
 class ChaoticWorld final : public World {
  public:
-  ChaoticWorld(WorldPtr world, std::shared_ptr<Chaotic::State> state)
-      : World(*world), world_(std::move(world)), state_(std::move(state)) {}
+  ChaoticWorld(WorldPtr world, std::shared_ptr<Chaotic::State> state, std::string token)
+      : World(*world), world_(std::move(world)), state_(std::move(state)), token_(std::move(token)) {}
 
   Work exchange(Exchange asked) override {
+    count(asked);
     if (!is_shared(asked)) return world_->exchange(std::move(asked));
-    const bool may = (state_->chaos.kind->spoil == nullptr && !state_->is("bit")) || sends_any(asked);
-    if (++exchanges_ >= state_->chaos.exchange && may && !std::exchange(struck_, true))
+    if (++exchanges_ >= state_->chaos.exchange && may(asked) && !std::exchange(struck_, true))
       return struck(std::move(asked));
+    // Those of other groups do not see which of the two came first.
+    const bool passes = held_ != nullptr && held_->asked && in_common(asked, *held_->asked, hosted());
     auto work = world_->exchange(std::move(asked));
-    if (const auto held = std::exchange(held_, nullptr); held != nullptr && held->asked) {
-      tell(held->asked->op);
-      held->begin(*world_);
+    if (passes) {
+      tell(held_->strike);
+      std::exchange(held_, nullptr)->begin(*world_);
     }
     return work;
   }
@@ -132,6 +176,7 @@ class ChaoticWorld final : public World {
  private:
   // An exchange that is held back until another has begun.
   struct Held {
+    std::string strike;
     std::optional<Exchange> asked;
     std::optional<Work> work;
     void begin(World& world) { work.emplace(world.exchange(*std::exchange(asked, std::nullopt))); }
@@ -142,9 +187,41 @@ class ChaoticWorld final : public World {
     }
   };
 
-  void tell(const char* op) const {
-    const auto text = concat("chaos: ", state_->chaos.kind->name, " strikes rank ", state_->chaos.rank,
-                             " at its exchange ", exchanges_, ", ", op, "\n");
+  bool may(const Exchange& asked) const {
+    const auto& chaos = state_->chaos;
+    const bool spoils = chaos.kind->spoil != nullptr || state_->is("bit");
+    return (chaos.op.empty() || chaos.op == asked.op) &&
+           (spoils ? sends_away(asked, hosted()) : leaves(asked, hosted()));
+  }
+
+  // As flights number them: each rank its own, those with nobody else too, and those of each of its groups.
+  void count(const Exchange& asked) {
+    for (const auto& part : asked.parts) {
+      ++begun_[{part.group->ranks, part.group->place}];
+      if (part.group->self() == state_->chaos.rank) ++number_;
+    }
+  }
+
+  // "chaos: kill strikes rank 1 at its exchange 3, all_gather, asked by op 2 aten::mm; exchange 2 of ranks
+  // 0,1; process 4711 hosts ranks 1; case v1:…": before the next exchange is counted.
+  std::string strike(const Exchange& asked) const {
+    const auto* timeline = current_context()->timeline;
+    const std::string_view asks = Asking::now();
+    auto text = concat("chaos: ", state_->chaos.kind->name, " strikes rank ", state_->chaos.rank,
+                       " at its exchange ", number_, ", ", asked.op, ", asked by ",
+                       timeline == nullptr ? "" : concat("op ", timeline->size(), " "),
+                       asks.empty() ? "no op" : asks);
+    std::map<std::vector<int64_t>, int64_t> meetings;
+    for (const auto& part : asked.parts)
+      if (part.group->ranks.size() > 1)
+        meetings[part.group->ranks] = begun_.at({part.group->ranks, part.group->place});
+    for (const auto& [ranks, meeting] : meetings)
+      text += concat("; exchange ", meeting, " of ranks ", join(ranks, ','));
+    return text +
+           concat("; process ", getpid(), " hosts ranks ", join(hosted(), ','), "; case ", token_, "\n");
+  }
+
+  static void tell(const std::string& text) {
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     std::ofstream(std::filesystem::temp_directory_path() / kStruck, std::ios::app) << text;
@@ -153,12 +230,14 @@ class ChaoticWorld final : public World {
   Work struck(Exchange asked) {
     const auto& kind = *state_->chaos.kind;
     const char* op = asked.op;
+    const auto told = strike(asked);
     if (state_->is("swap")) {
       held_ = std::make_shared<Held>();
+      held_->strike = told;
       held_->asked.emplace(std::move(asked));
-      return Work(op, [this, held = held_, op] {
+      return Work(op, [this, held = held_] {
         if (held->asked) {
-          tell(op);
+          tell(held->strike);
           auto first = world_->exchange(held->barrier());
           held->begin(*world_);
           first.wait();
@@ -167,11 +246,11 @@ class ChaoticWorld final : public World {
       });
     }
     if (kind.act != nullptr && state_->chaos.waits)
-      return world_->exchange(std::move(asked)).after([this, act = kind.act, op] {
-        tell(op);
+      return world_->exchange(std::move(asked)).after([act = kind.act, told] {
+        tell(told);
         act();
       });
-    tell(op);
+    tell(told);
     if (kind.act != nullptr) kind.act();
     if (state_->is("skip")) return Work(op, [] {});
     if (state_->is("bit")) state_->flips = true;
@@ -180,8 +259,11 @@ class ChaoticWorld final : public World {
 
   WorldPtr world_;
   std::shared_ptr<Chaotic::State> state_;
+  const std::string token_;
   std::shared_ptr<Held> held_;
-  int64_t exchanges_ = 0;
+  std::map<std::pair<std::vector<int64_t>, int64_t>, int64_t> begun_;  // exchanges, by group and place
+  int64_t exchanges_ = 0;                                              // with others
+  int64_t number_ = 0;                                                 // of the rank
   bool struck_ = false;
 };
 
@@ -201,12 +283,14 @@ Chaos parse_chaos(const std::string& text) {
       chaos.rank = *rank;
     else if (const auto exchange = number_of(words[i], "exchange="); exchange && *exchange >= 1)
       chaos.exchange = *exchange;
+    else if (words[i].starts_with("op=") && is_collective(words[i].substr(3)))
+      chaos.op = words[i].substr(3);
     else if (words[i] == "when=begin" || words[i] == "when=wait")
       chaos.waits = words[i] == "when=wait";
     else
       throw Error(concat("[chaos] '", words[i],
-                         "': write KIND,rank=0,exchange=1,when=begin, with when=wait, other ",
-                         "numbers, or less of it"));
+                         "': write KIND,rank=0,exchange=1,op=all_gather,when=begin, with ",
+                         "when=wait, other numbers, or less of it; op is one of ", collectives()));
   }
   return chaos;
 }
@@ -215,10 +299,10 @@ Chaotic::Chaotic(Chaos chaos) : state_(std::make_shared<State>()) {
   state_->chaos = chaos;
 }
 
-WorldPtr Chaotic::around(WorldPtr world) const {
+WorldPtr Chaotic::around(WorldPtr world, const std::string& token) const {
   const auto& hosted = world->hosted();
   if (!std::binary_search(hosted.begin(), hosted.end(), state_->chaos.rank)) return world;
-  return std::make_shared<ChaoticWorld>(std::move(world), state_);
+  return std::make_shared<ChaoticWorld>(std::move(world), state_, token);
 }
 
 void Chaotic::on_wire(std::string& message) const {

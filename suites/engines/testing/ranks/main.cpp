@@ -101,7 +101,7 @@ int main(char** argv) {
   const bool spoils = seat.process == 1;
   if (spoils && mode == "elsewhere") return 9;
   flights = std::make_shared<FlightMemory>(kMostRanks, open(argv[11], O_RDWR | O_CLOEXEC));
-  return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, [&](WorldPtr world) {
+  return serve_ranks(STDIN_FILENO, STDOUT_FILENO, seat, [&](WorldPtr world, const std::string&) {
     world = recorded(std::move(world), flights);
     return spoils && kModes.at(mode) ? kModes.at(mode)(std::move(world)) : world;
   });
