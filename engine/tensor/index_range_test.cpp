@@ -115,5 +115,25 @@ TEST(IndexFill, StaysWhereNothingIsIndexed) {
   }
 }
 
+// Catches: a write in place that is refused though it stays on its rank: behind the dimensions that are
+// indexed, or where a mask lies as what it masks; values that are cut where they are broadcast.
+TEST(IndexPut, StaysBehindWhatIsIndexedAndUnderAMask) {
+  const auto mesh = init_device_mesh({2});
+  const auto index = at::tensor({0, 2, 0}, at::kLong), mask = kTable.gt(4);
+  const auto on_mesh = [&](const at::Tensor& t, const Placement& p) {
+    return distribute_tensor(t, mesh, {p});
+  };
+  for (const auto& values : {ramp({3, 6}), ramp({6}), ramp({3, 1})}) {
+    auto x = on_mesh(kTable.clone(), Shard{1});
+    x.index_put_({on_mesh(index, Replicate{})}, on_mesh(values, Replicate{}), true);
+    EXPECT_TRUE(full_tensor(x).equal(kTable.index_put({index}, values, true))) << values.sizes();
+  }
+  for (int64_t sharded : {0, 1}) {
+    auto x = on_mesh(kTable.clone(), Shard{sharded});
+    x.index_put_({on_mesh(mask, Shard{1 - sharded})}, on_mesh(ramp({1}), Replicate{}), true);
+    EXPECT_TRUE(full_tensor(x).equal(kTable.index_put({mask}, ramp({1}), true))) << sharded;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

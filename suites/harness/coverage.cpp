@@ -25,15 +25,60 @@ namespace {
 
 constexpr std::string_view kHostRead =
     "it gives the host a number: lockstep::item and lockstep::equal stand for it in a Program";
-constexpr std::string_view kByValues =
-    "values say the shape of its result, and a trial on zeros does not know them";
 constexpr std::string_view kOnGpu = "a kernel of GPUs: on a CPU libtorch composes it of other ops";
 constexpr auto kUncalled = std::to_array<Uncalled>({
     {"aten::_fused_rms_norm", kOnGpu},
     {"aten::_fused_rms_norm_backward", kOnGpu},
     {"aten::is_nonzero", kHostRead},
-    {"aten::masked_select", kByValues},
-    {"aten::nonzero", kByValues},
+});
+
+constexpr std::string_view kNames = "of dimensions by name, which no DTensor has";
+constexpr std::string_view kGenerator = "takes a generator: draws are those of the run's stream";
+constexpr std::string_view kFunctional =
+    "what functionalization makes of the op in place, and nobody calls: its results are copies of all "
+    "operands";
+constexpr std::string_view kWithoutResult =
+    "libtorch makes it of the functional op; it has no result to be compared";
+constexpr std::string_view kHostList = "a list of numbers that the host reads out of one tensor";
+constexpr std::string_view kOtherDtype = "a kernel of GPUs: on a CPU libtorch has none into another dtype";
+constexpr std::string_view kViewInPlace =
+    "gives a tensor another shape in place, and so another Spec; of these aten::t_ stands for all";
+constexpr std::string_view kOneOfOne =
+    "makes an op of another overload that is called, with the same arguments";
+constexpr auto kNotGenerated = std::to_array<Uncalled>({
+    {"aten::_foreach_addcdiv.Tensor", kHostList},
+    {"aten::_foreach_addcdiv_.Tensor", kHostList},
+    {"aten::_foreach_addcmul.Tensor", kHostList},
+    {"aten::_foreach_addcmul_.Tensor", kHostList},
+    {"aten::_foreach_copy", kFunctional},
+    {"aten::_foreach_zero", kFunctional},
+    {"aten::_fused_adam", kFunctional},
+    {"aten::_fused_adam.tensor_lr", kFunctional},
+    {"aten::_fused_adamw", kFunctional},
+    {"aten::_fused_adamw.tensor_lr", kFunctional},
+    {"aten::_fused_sgd", kFunctional},
+    {"aten::_fused_sgd.tensor_lr", kFunctional},
+    {"aten::_fused_rms_norm_backward", kOnGpu},
+    {"aten::_index_put_impl", kFunctional},
+    {"aten::addmm.dtype", kOtherDtype},
+    {"aten::as_strided_", kViewInPlace},
+    {"aten::baddbmm.dtype", kOtherDtype},
+    {"aten::bitwise_left_shift.Scalar_Tensor", kOneOfOne},
+    {"aten::bitwise_right_shift.Scalar_Tensor", kOneOfOne},
+    {"aten::bmm.dtype", kOtherDtype},
+    {"aten::copy", kFunctional},
+    {"aten::detach_", kViewInPlace},
+    {"aten::is_nonzero", kHostRead},
+    {"aten::mm.dtype", kOtherDtype},
+    {"aten::norm.ScalarOpt_dim_dtype", kOneOfOne},
+    {"aten::norm.ScalarOpt_dtype", kOneOfOne},
+    {"aten::split.sizes", kOneOfOne},
+    {"aten::squeeze_", kViewInPlace},
+    {"aten::squeeze_.dim", kViewInPlace},
+    {"aten::squeeze_.dims", kViewInPlace},
+    {"aten::transpose_", kViewInPlace},
+    {"aten::unsqueeze_", kViewInPlace},
+    {"aten::zero", kFunctional},
 });
 
 // Names that stand for themselves.
@@ -180,6 +225,15 @@ bool is_op(const std::string& name) {
 
 std::span<const Uncalled> uncalled() {
   return kUncalled;
+}
+
+std::string_view why_not_generated(const std::string& overload) {
+  for (const auto& [op, reason] : kNotGenerated)
+    if (op == overload) return reason;
+  for (const char* by_name : {"Dimname", "dimname", "names"})
+    if (overload.find(by_name) != overload.npos) return kNames;
+  if (overload.ends_with("generator") || overload.ends_with("generator_dtype")) return kGenerator;
+  return overload.starts_with("aten::_f") && overload.ends_with("out") ? kWithoutResult : std::string_view();
 }
 
 std::vector<Lacking> lacking(const dashboard::Store& store, const std::string& run, const Leasts& leasts) {

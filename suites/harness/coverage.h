@@ -39,6 +39,8 @@ struct Uncalled {
   std::string_view op, reason;
 };
 std::span<const Uncalled> uncalled();
+// Why no case calls this overload, though its op has a rule; empty if none of the reasons holds.
+std::string_view why_not_generated(const std::string& overload);
 
 struct Lacking {
   std::string name;

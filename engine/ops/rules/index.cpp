@@ -76,6 +76,32 @@ Rows scatter(const OpCall& call) {
   return rows;
 }
 
+// self, indices, values. Dimensions behind those that are indexed stay; of one mask alone also its own, where
+// one value goes to all places.
+Rows index_put(const OpCall& call) {
+  const auto &self = call.inputs.front(), &values = call.inputs.back(), &first = call.inputs[1];
+  int64_t reach = 0;
+  for (size_t i = 1; i + 1 < call.inputs.size(); ++i)
+    reach += call.inputs[i].defined && call.inputs[i].dtype == at::kBool ? call.inputs[i].ndim() : 1;
+  Rows rows;
+  for (int64_t d = reach; d < self.ndim(); ++d) {
+    auto row = row_of(call, Replicate{}, Shard{d});
+    row.inputs.front() = Shard{d};
+    const int64_t own = values.ndim() - (self.ndim() - d);
+    if (own >= 0 && values.shape[as_size(own)] != 1) row.inputs.back() = Shard{own};
+    if (self.shape[as_size(d)] > 1) rows.push_back(std::move(row));
+  }
+  const bool is_mask = call.inputs.size() == 3 && first.defined && first.dtype == at::kBool;
+  const int64_t picked = values.ndim() - (self.ndim() - reach) - 1;
+  if (!is_mask || (picked >= 0 && values.shape[as_size(picked)] != 1)) return rows;
+  for (int64_t d = 0; d < reach; ++d) {
+    auto row = row_of(call, Replicate{}, Shard{d});
+    row.inputs[0] = row.inputs[1] = Shard{d};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 Rows cat(const OpCall& call) {
   Rows rows;
   // Legacy empty 1-d tensors take part without a dimension of their own.
@@ -172,6 +198,7 @@ Records index_ops() {
       {.name = "gather", .rows = gather},
       {.name = "scatter", .rows = scatter},
       {.name = "scatter_add", .rows = scatter, .may_write_own = true},
+      {.name = "index_put", .rows = index_put},
       {.name = "cat", .rows = cat},
       {.name = "stack", .rows = stack},
       {.name = "tril", .rows = triangle},
@@ -192,7 +219,7 @@ Records index_ops() {
   };
   // clang-format on
   add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "index_fill", "topk"});
-  add_alike(records, {}, {"index_put", "diagonal_backward", "constant_pad_nd"});
+  add_alike(records, {}, {"diagonal_backward", "constant_pad_nd"});
   return records;
 }
 
