@@ -84,7 +84,7 @@ TEST(Shrink, reaches_what_the_failure_needs) {
   };
   for (const auto& failure : failures) {
     int64_t shrunk = 0;
-    for (uint64_t i = 0; i < 3000 && shrunk < 3; ++i) {
+    for (uint64_t i = 0; i < 12000 && shrunk < 3; ++i) {
       const auto c = generate("program", 32, i);
       if (!failure.still_fails(c) || c.program.calls.size() < 4) continue;
       ++shrunk;
