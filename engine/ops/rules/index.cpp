@@ -80,6 +80,9 @@ Rows scatter(const OpCall& call) {
 // one value goes to all places.
 Rows index_put(const OpCall& call) {
   const auto &self = call.inputs.front(), &values = call.inputs.back(), &first = call.inputs[1];
+  // Of a list with gaps the inputs do not say which dimensions it indexes.
+  const auto& list = call.args["indices"];
+  if (!list.isList() || list.toListRef().size() + 2 != call.inputs.size()) return {};
   int64_t reach = 0;
   for (size_t i = 1; i + 1 < call.inputs.size(); ++i)
     reach += call.inputs[i].defined && call.inputs[i].dtype == at::kBool ? call.inputs[i].ndim() : 1;
