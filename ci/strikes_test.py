@@ -10,8 +10,8 @@ LOG = "chaos: {kind} strikes rank 1 at its exchange 3, all_gather, asked by op 2
       "process 22 hosts ranks 1; case " + CASE
 CAME = "{op}, {state}, asked by {asker}, its exchange {number}, sends nothing (0 bytes), expects 0:f32[4] (16 bytes)"
 GONE = "process 1 of 2 (log /tmp/1.log): the engine closed its output: signal 9 (Killed)\n"
-LOST = "[all_gather] exchange 2 of ranks 0,1: rank 0 (process 11 on one, log /tmp/0.log) waits for rank 1 (process 22 on " \
-       "one, log /tmp/1.log), which has ended: {why}\n"
+LOST = "[all_gather] exchange 2 of ranks 0,1: rank 0 (process 11 on one, log /tmp/0.log) waits for rank 1 " \
+       "(process 22 on one, log /tmp/1.log), which has ended: {why}\n"
 ABSENT = "did not come; its last is broadcast, exchange 1 of ranks 0,1, done, asked by op 0 aten::neg"
 
 
@@ -108,7 +108,7 @@ class Forged(unittest.TestCase):
 
     def test_no_parting(self):
         for kind in TRUE:
-            self.assertEqual(wrong(kind, finding(kind, "", GONE)).count("it does not say in which exchange ranks part"), 1)
+            self.assertIn("it does not say in which exchange ranks part", wrong(kind, finding(kind, "", GONE)))
 
     def test_a_case_that_goes_on(self):
         longer = LOG.format(kind="kill").replace("#12345678", ";v1=aten::neg(v0)#87654321")
@@ -133,8 +133,8 @@ class Flights(unittest.TestCase):
     def test_flights(self):
         shown = TRUE["kill"][0] + "case " + CASE + ":\n"
         self.assertEqual(self.wrong(shown), [])
-        for old, new in (("rank 1 did", "rank 0 did"), ("exchange 2 of", "exchange 1 of"), ("aten::neg(x0)", "aten::abs(x0)"),
-                         ("case v1", "case")):
+        for old, new in (("rank 1 did", "rank 0 did"), ("exchange 2 of", "exchange 1 of"),
+                         ("aten::neg(x0)", "aten::abs(x0)"), ("case v1", "case")):
             self.assertNotEqual(self.wrong(shown.replace(old, new)), [], old)
 
 

@@ -18,7 +18,9 @@
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/values/shell.h"
+#include "suites/core/suite.h"
 #include "suites/engines/crew.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/chaos.h"
 #include "suites/harness/run.h"
@@ -363,19 +365,27 @@ void add_world(CLI::App& app, std::string& world, int64_t& ranks) {
 }
 
 namespace {
-// The suites whose cases are Programs that the engine under test runs; the others build engines of their own,
-// or are about one thread.
-void check_judged(const std::string& command, const std::string& option,
-                  const std::vector<std::string>& suites) {
+// The suites whose cases are Programs that the engine under test runs, and that ask nothing of how it sums.
+void check_judged(const std::string& command, const std::vector<std::string>& suites) {
   const std::vector<std::string> judged{"layout",  "redistribute", "ops",   "gradient",    "random",
                                         "program", "edges",        "cache", "metamorphic", "overlap"};
-  LOCKSTEP_CHECK(!suites.empty(), "[", command, "] ", option,
-                 ": name suites of layout, redistribute, ops, gradient, random, program, edges, cache, "
-                 "metamorphic and overlap");
+  LOCKSTEP_CHECK(!suites.empty(), "[", command,
+                 "] --reduce library: name suites of layout, redistribute, ops, gradient, random, program, "
+                 "edges, cache, metamorphic and overlap");
   for (const auto& suite : suites)
     LOCKSTEP_CHECK(std::find(judged.begin(), judged.end(), suite) != judged.end(), "[", command,
-                   "] the suite ", suite, " runs in the local world and in rank order only; leave out ",
-                   option.substr(0, option.find(' ')));
+                   "] the suite ", suite, " runs in rank order only; leave out --reduce");
+}
+
+// What a suite that is named needs, the World has. Of a run that names none the others are left out.
+void check_suites(const std::string& command, const std::string& world,
+                  const std::vector<std::string>& suites) {
+  for (const auto& name : suites) {
+    const auto needs = suites::find_suite(name).needs;
+    LOCKSTEP_CHECK(suites::world_profile().has(needs), "[", command, "] the suite ", name,
+                   " runs in the local world only, for ", suites::name(needs),
+                   " is of one process; leave out --world ", world);
+  }
 }
 }  // namespace
 
@@ -398,7 +408,7 @@ void check_world(const std::string& command, const std::string& world, int64_t r
                  " is of Lockstep's own engine, not of ", engine, "; leave out --world or --engine");
   LOCKSTEP_CHECK(fault.empty(), "[", command, "] --fault ", fault,
                  " is planted in the local world; leave out --world");
-  check_judged(command, concat("--world ", world), suites);
+  check_suites(command, world, suites);
 }
 
 bool parse_reduce(const std::string& command, const std::string& text) {
@@ -412,7 +422,7 @@ void check_library(const std::string& command, const std::string& world, const s
   LOCKSTEP_CHECK(world == "local" && engine == "lockstep", "[", command,
                  "] --reduce library is of Lockstep's own engine in the local world; leave out --world and "
                  "--engine");
-  check_judged(command, "--reduce library", suites);
+  check_judged(command, suites);
 }
 
 void add_run(CLI::App& app, Chosen& chosen) {

@@ -156,6 +156,15 @@ const EngineProfile& own_profile() {
   return profile;
 }
 
+const EngineProfile& world_profile() {
+  static const EngineProfile profile = [] {
+    auto there = own_profile();
+    there.flags &= ~(Flag::kTraining | Flag::kFaults);
+    return there;
+  }();
+  return profile;
+}
+
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                                     bool want_timeline) {
   auto world = local_world(c.mesh.size());

@@ -13,6 +13,8 @@ namespace lockstep::suites {
 
 // Of Lockstep's own engine, on whatever World.
 const EngineProfile& own_profile();
+// Its own profile where ranks are in other threads or processes: what must be in this one it lacks.
+const EngineProfile& world_profile();
 
 class LockstepEngine : public EngineUnderTest {
  public:

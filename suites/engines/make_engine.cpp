@@ -73,7 +73,7 @@ bool joins(const std::string& world, int64_t ranks) {
 }
 
 EngineProfile profile_of(const std::string& name, const EngineOptions& options) {
-  return joins(options.world, options.ranks) ? own_profile() : make_engine(name, options)->profile();
+  return joins(options.world, options.ranks) ? world_profile() : make_engine(name, options)->profile();
 }
 
 EnginePtr make_engine(const std::string& name, const EngineOptions& options) {

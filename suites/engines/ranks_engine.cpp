@@ -68,7 +68,7 @@ void check(const std::vector<Heard>& all) {
 RanksEngine::RanksEngine(std::function<CrewPtr()> gather) : gather_(std::move(gather)), crew_(gather_()) {}
 
 const EngineProfile& RanksEngine::profile() const {
-  return own_profile();
+  return world_profile();
 }
 
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {

@@ -23,7 +23,7 @@ EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& 
 }
 
 const EngineProfile& ThreadEngine::profile() const {
-  return own_profile();
+  return world_profile();
 }
 
 EngineResult ThreadEngine::run(const oracle::Case& c, bool want_timeline) {
