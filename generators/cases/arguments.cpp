@@ -5,7 +5,9 @@
 #include <set>
 
 #include "engine/values/error.h"
+#include "generators/ops/ops.h"
 #include "generators/program/vary.h"
+#include "generators/random/random_ops.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::generators {
@@ -44,6 +46,17 @@ std::vector<std::string> arguments_of(const std::string& op) {
     if (is_dimension(op, i)) names.push_back(name_of(op, i, "<0"));
   }
   return names;
+}
+
+std::vector<std::string> all_arguments() {
+  std::set<std::string> ops;
+  for (const auto& candidate : op_templates()) ops.emplace(candidate.op);
+  for (const auto& op : random_ops())
+    if (std::string_view(op.name).starts_with("aten::")) ops.emplace(op.name);  // the others are of nn
+  std::vector<std::string> all;
+  for (const auto& op : ops)
+    for (auto& name : arguments_of(op)) all.push_back(std::move(name));
+  return all;
 }
 
 }  // namespace lockstep::generators

@@ -13,5 +13,7 @@ namespace lockstep::generators {
 std::vector<std::string> arguments(const oracle::Case& c);
 // Those of one operator that arguments() can name.
 std::vector<std::string> arguments_of(const std::string& op);
+// Those of every operator that cases call by its name.
+std::vector<std::string> all_arguments();
 
 }  // namespace lockstep::generators

@@ -2,7 +2,6 @@
 // Engines that run the right rules and tell of ops, meshes, moves and places that were not.
 #include <ATen/ATen.h>
 
-#include "engine/tensor/dtensor.h"
 #include "oracle/ownership/ownership.h"
 #include "suites/adversaries/adversary.h"
 #include "suites/engines/lockstep_engine.h"
@@ -14,7 +13,7 @@ void op_unheard_of(const oracle::Case&, EngineResult& result) {
   for (auto& entry : result.timeline) entry.op = "aten::there_is_no_such_op";
 }
 void on_another_mesh(const oracle::Case& c, EngineResult& result) {
-  const auto larger = init_device_mesh({c.mesh.size() + 1}).mesh;
+  const DeviceMesh larger({c.mesh.size() + 1});
   for (auto& entry : result.timeline)
     for (auto& input : entry.inputs) {
       const auto& spec = *input.spec;

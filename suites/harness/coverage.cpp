@@ -14,8 +14,6 @@
 #include "engine/values/text.h"
 #include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
-#include "generators/ops/ops.h"
-#include "generators/random/random_ops.h"
 #include "oracle/program/schema.h"
 #include "suites/core/facts.h"
 #include "suites/core/refusal.h"
@@ -257,13 +255,9 @@ std::map<std::string, std::set<std::string>> taken_rows(const dashboard::Store& 
 }
 
 std::vector<std::string> all_names() {
-  std::vector<std::string> names = plain_labels();
-  std::set<std::string> ops;
-  for (const auto& candidate : generators::op_templates()) ops.emplace(candidate.op);
-  for (const auto& op : generators::random_ops())
-    if (is_op(op.name)) ops.emplace(op.name);  // the others are of nn
-  for (const auto& op : ops)
-    for (auto& argument : generators::arguments_of(op)) names.push_back(std::move(argument));
+  auto names = plain_labels();
+  const auto arguments = generators::all_arguments();
+  names.insert(names.end(), arguments.begin(), arguments.end());
   return names;
 }
 
