@@ -136,9 +136,16 @@ class Flight {
           f(asked_.parts[i].group->self(), into.tensor());
   }
 
+  // Bits, where clone() copies values: a bool that is neither of the two becomes one of them.
+  static at::Tensor bits_of(const at::Tensor& tensor) {
+    auto bits = at::empty_like(tensor, at::MemoryFormat::Contiguous);
+    copy_bits(bits, tensor);
+    return bits;
+  }
+
   void guard() {
     for (const auto& part : asked_.parts)
-      for (const auto& parcel : part.sent) guarded_.emplace_back(parcel.tensor(), parcel.tensor().clone());
+      for (const auto& parcel : part.sent) guarded_.emplace_back(parcel.tensor(), bits_of(parcel.tensor()));
     each_to_fill([](int64_t, const at::Tensor& into) { poison(into); });
   }
 

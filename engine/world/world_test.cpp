@@ -98,6 +98,15 @@ TEST_F(InFlight, WritingBeforeTheWaitIsAnError) {
   EXPECT_NE(told([&] { receiver.wait(); }).find("what rank 1 receives"), std::string::npos);
 }
 
+// A bool whose byte is neither of the two, as memory that nobody has written may hold. Catches: a look at
+// what is sent that goes by values, and takes the bits for written.
+TEST_F(InFlight, BitsThatAreNoValueAreNotTakenForWritten) {
+  sent = {at::full({3}, 0x58, at::kByte).view(at::kBool), at::full({3}, 1, at::kBool)};
+  for (auto& buffers : into)
+    for (auto& buffer : buffers) buffer = at::zeros({3}, at::kBool);
+  EXPECT_EQ(told([&] { gather().wait(); }), "");
+}
+
 // Catches: a Work that is dropped, so that its buffers never get what they wait for.
 TEST_F(InFlight, AWorkThatNobodyWaitsForIsAnError) {
   EXPECT_NE(told([&] { auto forgotten = gather(); }).find("[all_gather] was begun and never waited for"),
