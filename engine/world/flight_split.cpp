@@ -18,19 +18,27 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-using Order = std::vector<std::pair<int64_t, Key>>;
+// An exchange in the record: the least number that a rank began it as, and how many came.
+struct Met {
+  int64_t number = 0, came = 0;
+};
 
-// By the least number that a rank began it as.
-Order in_order(const std::vector<Flight>& flights) {
-  std::map<Key, int64_t> least;
+// By number. Of two with the same number some ranks wait in one and some in the other, and the fewer have
+// gone astray: where a rank left an exchange out it waits in another group, for whom it ought to have met.
+std::vector<Key> in_order(const std::vector<Flight>& flights) {
+  std::map<Key, Met> all;
   for (const auto& flight : flights)
     for (const auto& e : flight.entries) {
-      const auto [at, added] = least.emplace(Key{e.ranks, e.meeting}, e.number);
-      if (!added) at->second = std::min(at->second, e.number);
+      auto& met = all.try_emplace(Key{e.ranks, e.meeting}, Met{e.number, 0}).first->second;
+      met.number = std::min(met.number, e.number);
+      ++met.came;
     }
-  Order order;
-  for (const auto& [key, number] : least) order.emplace_back(number, key);
-  std::sort(order.begin(), order.end());
+  std::vector<Key> order;
+  for (const auto& [key, met] : all) order.push_back(key);
+  std::stable_sort(order.begin(), order.end(), [&](const Key& a, const Key& b) {
+    const Met &left = all.at(a), &right = all.at(b);
+    return std::pair(left.number, -left.came) < std::pair(right.number, -right.came);
+  });
   return order;
 }
 
@@ -158,7 +166,7 @@ std::string line(const FlightTurn& turn) {
 
 std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
   check(flights);
-  for (const auto& [number, key] : in_order(flights)) {
+  for (const auto& key : in_order(flights)) {
     const auto ranks = parse_integers(key.ranks, ',');
     if (!ranks) continue;  // more than the record had room for
     FlightSplit split{key.ranks, "", key.meeting, "", {}};

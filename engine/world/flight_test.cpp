@@ -226,5 +226,16 @@ TEST(Flight, WhatFilesDoNotSayIsNoBlame) {
   EXPECT_NE(split_text({waits}).find("rank 1: no file"), std::string::npos);
 }
 
+// Catches: of two exchanges that wait for each other's ranks the one of the rank that went astray.
+TEST(Flight, WhoLeavesAnExchangeOutIsBlamedNotWhomItThenWaitsFor) {
+  Three t;
+  gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  for (auto& flight : flights) flight.entries[0].state = FlightState::kWaited;
+  flights[0].entries[0].ranks = "0,1";
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,1,2, all_gather: rank 0 did not come");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -82,12 +82,12 @@ class Conformance {
   // Every rank goes through all of it, whatever it finds, so that nobody waits in vain.
   std::string run() {
     for (const auto dtype : kTypes) {
-      for (const auto op : kReductions)
-        if (has_reduction(op, dtype)) reduces(op, dtype);
       gathers(dtype);
       gathers_in_turn(dtype);
       exchanges(dtype);
       for (int64_t root = 0; root < members(0); ++root) broadcasts(dtype, root);
+      for (const auto op : kReductions)
+        if (has_reduction(op, dtype)) reduces(op, dtype);
     }
     waits_in_another_order();
     barrier(world_, groups_);

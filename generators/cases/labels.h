@@ -16,7 +16,7 @@ namespace lockstep::generators {
 //   local-map, no-grad, hook, accumulate, double-backward
 std::vector<std::string> labels(const oracle::Case& c);
 
-// Every label that labels() may give.
+// Every label that labels() may give, but for those of statements.
 const std::vector<std::string>& all_labels();
 // Beside those: "full_tensor" of lockstep::full_tensor and so on, as "statement full_tensor" and, where a
 // backward comes behind whose roots depend on what the statement gave (on nothing, where it gives nothing),

@@ -339,9 +339,11 @@ class Checker {
     for (const Effect& e : q.effects) {
       if (!e.written && !returns_view(*q.op.op, e)) continue;
       if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
-      if (q.op.inputs[static_cast<size_t>(e.input)].numel() == 0) continue;
+      const Window& from = q.op.inputs[static_cast<size_t>(e.input)];
+      if (from.numel() == 0) continue;
       const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
-      const auto places = places_.of(q.op.inputs[static_cast<size_t>(e.input)], Places::By::kProgram);
+      const auto places = places_.of(from, Places::By::kProgram);
+      if (places.empty()) places_.add(from, q.inputs[static_cast<size_t>(e.input)]->spec);  // an inner op's
       if (places.empty() || lies_so(places, now)) continue;
       report_mismatch(Condition::kRule, "it moved what it ", e.written ? "writes to" : "views", ", from ",
                       *places.back(), " to ", now, ": it ought to be refused");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -31,9 +32,11 @@ class Search {
       if (inputs_[i].spec != nullptr && !stays_[i]) vary(inputs_[i], *inputs_[i].spec);
     moves_ = !varied_.empty();
     for (size_t k = 0; k < outputs_.size(); ++k) vary_output(k);
+    find_items();
   }
 
   Due run() {
+    if (pends_on_draws()) return {Due::Answer::kYes, ""};
     if (!is_asked(*q_.op.op) || any_ == nullptr || too_many()) return {};
     if (!some_are_true()) return {Due::Answer::kYes, ""};
     const Due no{Due::Answer::kNo, text()};
@@ -46,6 +49,12 @@ class Search {
     std::vector<SpecPtr> candidates;
   };
 
+  // What says nothing of the rest and is asked of by itself.
+  struct Item {
+    std::vector<TensorRecord*> records;
+    std::vector<size_t> varied;
+  };
+
   void find_what_stays() {
     stays_.assign(inputs_.size(), false);
     for (const Effect& e : q_.effects)
@@ -54,23 +63,81 @@ class Search {
       if (stays_[i] && inputs_[i].spec != nullptr) any_ = inputs_[i].spec;
   }
 
-  bool too_many() const {
-    size_t combinations = 1;
-    for (const auto& v : varied_) {
-      combinations = (moves_ ? combinations : 1) * v.candidates.size();
-      if (combinations > kMost) return true;
-    }
-    return false;
+  // Item k of a list op is the k-th of each list; a single tensor beside longer lists is every item's. 0: none.
+  int64_t list_length() const {
+    const auto& name = q_.op.op->name;
+    if (!name.starts_with("aten::_foreach_") && !name.starts_with("aten::_fused_")) return 0;
+    const auto& counts = q_.op.tensors_per_arg;
+    const int64_t n = counts.empty() ? 0 : counts[0];
+    return std::all_of(counts.begin(), counts.end(), [n](auto c) { return c == 0 || c == n; }) ? n : 0;
   }
 
-  // Where nothing may move, the results say nothing of each other: each is asked of by itself.
-  bool some_are_true() {
-    if (moves_ || varied_.size() < 2) return try_from(0, varied_.size());
+  void find_items() {
+    const int64_t n = list_length();
+    std::vector<TensorRecord*> all;
+    for (auto* records : {&inputs_, &outputs_})
+      for (auto& record : *records) all.push_back(&record);
+    const auto item_of = [&](const TensorRecord* record) {
+      const bool read = record >= inputs_.data() && record < inputs_.data() + inputs_.size();
+      const auto k = record - (read ? inputs_.data() : outputs_.data());
+      const int64_t i = read ? k : q_.effects[as_size(k)].input;
+      return n > 0 && i >= 0 ? i % n : 0;
+    };
+    items_.resize(as_size(std::max<int64_t>(n, 1)));
+    for (auto* record : all) items_[as_size(item_of(record))].records.push_back(record);
+    for (size_t v = 0; v < varied_.size(); ++v)
+      items_[as_size(item_of(varied_[v].record))].varied.push_back(v);
+    if (n > 0 || moves_ || varied_.size() < 2) return;
+    // Where nothing may move, one result says nothing of another.
+    const Item whole = items_[0];
+    items_.clear();
     for (size_t v = 0; v < varied_.size(); ++v) {
-      for (const auto& other : varied_) other.record->spec = nullptr;
-      if (!try_from(v, v + 1)) return false;
+      Item item{{}, {v}};
+      for (auto* record : whole.records)
+        if (record == varied_[v].record || !is_varied(record)) item.records.push_back(record);
+      items_.push_back(std::move(item));
     }
-    return true;
+  }
+  bool is_varied(const TensorRecord* record) const {
+    return std::any_of(varied_.begin(), varied_.end(), [&](auto& v) { return v.record == record; });
+  }
+
+  bool too_many() const {
+    return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
+      size_t combinations = 1;
+      for (const size_t v : item.varied)
+        if ((combinations *= varied_[v].candidates.size()) > kMost) return true;
+      return false;
+    });
+  }
+
+  bool some_are_true() {
+    return std::all_of(items_.begin(), items_.end(), [&](const Item& item) { return is_true_of(item); });
+  }
+  bool is_true_of(const Item& item) {
+    std::vector<std::pair<TensorRecord*, SpecPtr>> others;
+    for (auto* records : {&inputs_, &outputs_})
+      for (auto& record : *records)
+        if (std::find(item.records.begin(), item.records.end(), &record) == item.records.end())
+          others.emplace_back(&record, std::exchange(record.spec, nullptr));
+    const bool found = try_from(item, 0);
+    for (auto& [record, spec] : others) record->spec = std::move(spec);
+    return found;
+  }
+
+  // Every rank draws the values of the whole, so that no terms of a sum or product come of a draw.
+  bool pends_on_draws() const {
+    if (!q_.op.op->random) return false;
+    return std::any_of(q_.effects.begin(), q_.effects.end(), [&](const Effect& e) {
+      if (e.input < 0 || !e.written || inputs_[as_size(e.input)].spec == nullptr) return false;
+      const Spec& spec = *inputs_[as_size(e.input)].spec;
+      for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
+        const Placement& p = spec.placements()[as_size(d)];
+        const bool pends = is_partial(p, ReduceOp::kSum) || is_partial(p, ReduceOp::kProduct);
+        if (pends && spec.mesh().size(d) > 1) return e.window.numel() > 0;
+      }
+      return false;
+    });
   }
 
   // Whether some rank has no more than one element.
@@ -230,11 +297,12 @@ class Search {
     varied_.push_back(std::move(varied));
   }
 
-  bool try_from(size_t v, size_t end) {
-    if (v == end) return is_true(inputs_, outputs_);
-    for (const auto& candidate : varied_[v].candidates) {
-      varied_[v].record->spec = candidate;
-      if (try_from(v + 1, end)) return true;
+  bool try_from(const Item& item, size_t begin) {
+    if (begin == item.varied.size()) return is_true(inputs_, outputs_);
+    const Varied& varied = varied_[item.varied[begin]];
+    for (const auto& candidate : varied.candidates) {
+      varied.record->spec = candidate;
+      if (try_from(item, begin + 1)) return true;
     }
     return false;
   }
@@ -280,6 +348,7 @@ class Search {
   std::vector<bool> stays_;
   SpecPtr any_;
   std::vector<Varied> varied_;
+  std::vector<Item> items_;
   bool moves_ = false;  // some input is varied
 };
 

@@ -130,7 +130,7 @@ constexpr EqualOps kEqualOps[] = {
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so",
-     "_fused_sgd abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
+     "abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
      "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
      "mish_backward mse_loss_backward ne nll_loss_backward relu rrelu_with_noise_backward rsub "
      "softplus_backward threshold xlogy"},
@@ -179,7 +179,8 @@ std::span<const EqualOps> equal_ops() {
 
 bool is_pointwise(const Operator& op) {
   return op.handle.hasTag(at::Tag::pointwise) ||
-         (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm"));
+         (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm")) ||
+         op.name.starts_with("aten::_fused_sgd");
 }
 
 bool is_known(const Operator& op) {

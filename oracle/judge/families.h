@@ -56,7 +56,7 @@ struct EqualOps {
 std::span<const EqualOps> equal_ops();
 
 // It looks at each element alone. The list ops are not tagged: all but the norms apply a pointwise op to
-// each.
+// each, and so does the fused step of SGD.
 bool is_pointwise(const Operator& op);
 // Whether these tables say what its bits may be: pointwise, random and composite ops need no line.
 bool is_known(const Operator& op);

@@ -26,11 +26,25 @@ constexpr const char* kWrites =
 constexpr const char* kFlags =
     "v1:ops;mesh=2;seed=0;dev=1x256;x0=bool[6]:integers(62937,0,1)@[S0];v0=aten::slice.Tensor(x0,0,1,3,1)"
     "#63b1a221";
+constexpr const char* kDraws =
+    "v1:program;mesh=2;seed=0;dev=1x256;x0=f32[4x6]:normal(1)@[P];v0=aten::uniform_(x0,0.0,1.0,none)"
+    "#09d4ed02";
+constexpr const char* kList =
+    "v1:program;mesh=2x2;seed=0;dev=1x256;x0=f32[4x6]:normal(1)@[S0,R];x1=f32[4x6]:normal(2)@[P,R];"
+    "x2=f32[4x6]:normal(3)@[R,S1];x3=f32[4x6]:normal(4)@[R,R];"
+    "[]=aten::_foreach_mul_.List(t[x0,x1,x2,x3],t[x2,x0,x2,x1])#04532ad2";
+constexpr const char* kSaves =
+    "v1:gradient;mesh=tp:2;seed=65340;dev=132x2048;x0=f32[6x3x4]:normal(45421)@[S1]!;"
+    "x1=f32[4]:normal(41469)@[S0]!;x2=f32[6x3x4]:normal(60583)@[S2];v0=aten::clone(x0,none);"
+    "v1=lockstep::redistribute(v0,@[G0.1:9/9]);v2=aten::clamp_min_.Tensor(v1,x1);"
+    "[v3,v4]=lockstep::backward(t[v2],t[x2])#f03fd02c";
 
-// Catches: a judge that counts every refusal and asks of none whether it must be.
+// Catches: a judge that counts every refusal and asks of none whether it must be; lists that are given up
+// because all their items together have too many placements; a clone of libtorch's autograd that is taken for
+// something the engine did before it refused.
 TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
   LockstepEngine engine;
-  for (const char* token : {kInner, kWrites, kFlags}) {
+  for (const char* token : {kInner, kWrites, kFlags, kDraws, kList, kSaves}) {
     const auto outcome = verdict(token, engine);
     const auto* passed = std::get_if<Passed>(&outcome);
     ASSERT_NE(passed, nullptr) << token << explanation_of(outcome);

@@ -141,8 +141,11 @@ Metas of_where(const Arguments& args) {
 }  // namespace
 
 void add_ragged_rows(Rows& rows, const OpCall& call) {
-  // A flat local has a dimension, and the result's dtype may depend on there being none.
-  if (call.outputs[0].ndim() == 0) return;
+  // A flat local has a dimension; where dtypes meet, the result's may depend on there being none.
+  const bool meet = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& input) {
+    return input.defined && input.dtype != call.inputs.front().dtype;
+  });
+  if (call.outputs[0].ndim() == 0 && meet) return;
   for (size_t i = 0; i < call.current.size(); ++i) {
     const auto& placement = call.current[i];
     if (!is_ragged(placement) || call.inputs[i].shape != call.outputs[0].shape) continue;
