@@ -117,6 +117,11 @@ constexpr Line kLines[] = {
     local(Bound::kRelative, along, kInnerReduction, "cumprod"),
 };
 
+constexpr std::string_view kUntagged =
+    "_fused_sgd abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
+    "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
+    "mish_backward mse_loss_backward ne relu rrelu_with_noise_backward rsub softplus_backward threshold xlogy";
+
 // Reasons, and the ops that they are of.
 constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
@@ -128,18 +133,20 @@ constexpr EqualOps kEqualOps[] = {
      "_to_copy topk transpose tril triu unbind unsqueeze _unsafe_view view zero zeros_like"},
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
-     "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm scatter_add"},
-    {"each element by itself, though libtorch does not tag each overload so",
-     "abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
-     "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
-     "mish_backward mse_loss_backward ne nll_loss_backward relu rrelu_with_noise_backward rsub "
-     "softplus_backward threshold xlogy"},
+     "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm nll_loss_backward "
+     "scatter_add"},
+    {"each element by itself, though libtorch does not tag each overload so", kUntagged},
     {"no rule cuts what it reduces",
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };
 
 constexpr std::array<std::string_view, 5> kUnset = {
     "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
+
+bool names(std::string_view list, const Operator& op) {
+  const auto all = split(list, ' ');
+  return std::find(all.begin(), all.end(), family_key(op.name)) != all.end();
+}
 
 }  // namespace
 
@@ -178,18 +185,14 @@ std::span<const EqualOps> equal_ops() {
 }
 
 bool is_pointwise(const Operator& op) {
-  return op.handle.hasTag(at::Tag::pointwise) ||
-         (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm")) ||
-         op.name.starts_with("aten::_fused_sgd");
+  return op.handle.hasTag(at::Tag::pointwise) || names(kUntagged, op) ||
+         (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm"));
 }
 
 bool is_known(const Operator& op) {
   if (op.composite || op.random || is_pointwise(op) || find_family(op.name) != nullptr) return true;
   return std::any_of(std::begin(kEqualOps), std::end(kEqualOps),
-                     [name = family_key(op.name)](const EqualOps& e) {
-                       const auto names = split(e.names, ' ');
-                       return std::find(names.begin(), names.end(), name) != names.end();
-                     });
+                     [&](const EqualOps& e) { return names(e.names, op); });
 }
 
 bool leaves_unset(std::string_view name) {

@@ -55,8 +55,8 @@ struct EqualOps {
 };
 std::span<const EqualOps> equal_ops();
 
-// It looks at each element alone. The list ops are not tagged: all but the norms apply a pointwise op to
-// each, and so does the fused step of SGD.
+// It looks at each element alone. Not all are tagged so: of the list ops all but the norms apply a pointwise
+// op to each, and of others a table names those whose overloads have the tag by chance.
 bool is_pointwise(const Operator& op);
 // Whether these tables say what its bits may be: pointwise, random and composite ops need no line.
 bool is_known(const Operator& op);

@@ -62,6 +62,18 @@ std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
   return row;
 }
 
+// A flat local of a number has a dimension, so that others may have to have none; and where dtypes meet the
+// result's may depend on it. Only the first input is flat, and the fused steps ask for more of the rest.
+std::optional<Row> ragged_number(const OpCall& call, size_t input) {
+  const bool meet = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& other) {
+    return other.defined && other.dtype != call.inputs[0].dtype;
+  });
+  if (input != 0 || meet || call.outputs.size() > 1) return std::nullopt;
+  auto row = row_of(call, Replicate{}, call.current[0]);
+  row.inputs[0] = call.current[0];
+  return row;
+}
+
 // add: all inputs Partial of one kind.
 Rows additive(const OpCall& call) {
   auto rows = pointwise(call);
@@ -141,15 +153,10 @@ Metas of_where(const Arguments& args) {
 }  // namespace
 
 void add_ragged_rows(Rows& rows, const OpCall& call) {
-  // A flat local has a dimension; where dtypes meet, the result's may depend on there being none.
-  const bool meet = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& input) {
-    return input.defined && input.dtype != call.inputs.front().dtype;
-  });
-  if (call.outputs[0].ndim() == 0 && meet) return;
   for (size_t i = 0; i < call.current.size(); ++i) {
     const auto& placement = call.current[i];
     if (!is_ragged(placement) || call.inputs[i].shape != call.outputs[0].shape) continue;
-    const auto row = ragged_row(call, placement);
+    const auto row = call.outputs[0].ndim() == 0 ? ragged_number(call, i) : ragged_row(call, placement);
     if (row && std::find(rows.begin(), rows.end(), *row) == rows.end()) rows.push_back(*row);
   }
 }
