@@ -114,9 +114,10 @@ def is_of(strike, token):
     return strike.token == token or strike.token.startswith(body + ";")
 
 
-def is_late(strike, token):
-    """Connections that are lost when nothing is to come any more are missed in the next case."""
-    return strike.kind == "disconnect" and not is_of(strike, token)
+def is_late(strike, token, said=""):
+    """Connections that are lost when nothing is to come any more are missed in the next case, or nowhere in particular:
+    tried again the case loses them elsewhere."""
+    return strike.kind == "disconnect" and (not is_of(strike, token) or "\nnondeterministic: case " in said)
 
 
 def parting_is_wrong(strike, text, token):
@@ -124,7 +125,7 @@ def parting_is_wrong(strike, text, token):
     if not PARTS.search(text):
         return ["it does not say in which exchange ranks part"]
     parting, wrong = Parting(text), []
-    late = is_late(strike, token)
+    late = is_late(strike, token, text)
     meeting = strike.groups.get(parting.ranks)
     later = strike.kind == "skip" and meeting is not None and parting.meeting > meeting
     if strike.kind != "disconnect" and not later and not parting.at(strike):
@@ -158,7 +159,7 @@ def finding_is_wrong(strikes, chaos, processes, said):
 
 
 def of_strike(strike, token, said):
-    late = is_late(strike, token)
+    late = is_late(strike, token, said)
     words = f"{KINDS[strike.kind]}|nondeterministic" if late else KINDS[strike.kind]
     wrong = [] if re.search(rf"^({words}): case ", said, re.M) else [f"its verdict is not {words}"]
     if not is_of(strike, token) and not late:

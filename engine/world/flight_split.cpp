@@ -22,10 +22,11 @@ struct Key {
 struct Met {
   int64_t number = 0, came = 0;
 };
+using Order = std::vector<std::pair<Met, Key>>;
 
 // By number. Of two with the same number some ranks wait in one and some in the other, and the fewer have
 // gone astray: where a rank left an exchange out it waits in another group, for whom it ought to have met.
-std::vector<Key> in_order(const std::vector<Flight>& flights) {
+Order in_order(const std::vector<Flight>& flights) {
   std::map<Key, Met> all;
   for (const auto& flight : flights)
     for (const auto& e : flight.entries) {
@@ -33,11 +34,10 @@ std::vector<Key> in_order(const std::vector<Flight>& flights) {
       met.number = std::min(met.number, e.number);
       ++met.came;
     }
-  std::vector<Key> order;
-  for (const auto& [key, met] : all) order.push_back(key);
-  std::stable_sort(order.begin(), order.end(), [&](const Key& a, const Key& b) {
-    const Met &left = all.at(a), &right = all.at(b);
-    return std::pair(left.number, -left.came) < std::pair(right.number, -right.came);
+  Order order;
+  for (const auto& [key, met] : all) order.emplace_back(met, key);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.number, -a.first.came) < std::pair(b.first.number, -b.first.came);
   });
   return order;
 }
@@ -127,13 +127,12 @@ std::string unfinished(const std::vector<FlightTurn>& turns) {
   return text;
 }
 
-// What is wrong with an exchange; "": nothing.
-std::string wrong_with(const std::vector<FlightTurn>& turns) {
+// What the ranks of an exchange disagree in; "": nothing.
+std::string disagreement(const std::vector<FlightTurn>& turns) {
   std::string text = dissent(turns, "not one exchange", [](const FlightEntry& e) { return e.op; });
   if (text.empty()) text = dissent(turns, "not for one op", asker);
   if (text.empty()) text = misfit(turns);
-  if (text.empty()) text = absent(turns);
-  return text.empty() ? unfinished(turns) : text;
+  return text.empty() ? absent(turns) : text;
 }
 
 void check(const std::vector<Flight>& flights) {
@@ -166,18 +165,24 @@ std::string line(const FlightTurn& turn) {
 
 std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
   check(flights);
-  for (const auto& key : in_order(flights)) {
+  std::optional<FlightSplit> waits;  // who waits may do so for what ranks of another group disagree in
+  int64_t number = 0;
+  for (const auto& [met, key] : in_order(flights)) {
+    if (waits && met.number > number) break;
     const auto ranks = parse_integers(key.ranks, ',');
     if (!ranks) continue;  // more than the record had room for
     FlightSplit split{key.ranks, "", key.meeting, "", {}};
     for (const int64_t rank : *ranks) split.turns.push_back(turn_of(flights, rank, key));
-    split.what = wrong_with(split.turns);
-    if (split.what.empty()) continue;
     for (const auto& turn : split.turns)
       if (turn.entry != nullptr && split.op.empty()) split.op = turn.entry->op;
-    return split;
+    split.what = disagreement(split.turns);
+    if (!split.what.empty()) return split;
+    split.what = unfinished(split.turns);
+    if (split.what.empty() || waits) continue;
+    waits = std::move(split);
+    number = met.number;
   }
-  return std::nullopt;
+  return waits;
 }
 
 std::string describe(const FlightSplit& split) {

@@ -237,5 +237,19 @@ TEST(Flight, WhoLeavesAnExchangeOutIsBlamedNotWhomItThenWaitsFor) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,1,2, all_gather: rank 0 did not come");
 }
 
+// Catches: of two groups that meet at the same time the one that is fine, and was only interrupted.
+TEST(Flight, AGroupThatDisagreesComesBeforeOneThatWaits) {
+  Three t;
+  gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  for (auto& flight : flights) {
+    auto& entry = flight.entries[0];
+    entry.state = FlightState::kWaited;
+    entry.ranks = flight.rank == 2 ? "0,2" : "0,1";
+  }
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,2, all_gather: rank 0 did not come");
+}
+
 }  // namespace
 }  // namespace lockstep
