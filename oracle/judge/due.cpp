@@ -63,7 +63,8 @@ class Search {
       if (stays_[i] && inputs_[i].spec != nullptr) any_ = inputs_[i].spec;
   }
 
-  // Item k of a list op is the k-th of each list; a single tensor beside longer lists is every item's. 0: none.
+  // Item k of a list op is the k-th of each list; a single tensor beside longer lists is every item's. 0:
+  // none.
   int64_t list_length() const {
     const auto& name = q_.op.op->name;
     if (!name.starts_with("aten::_foreach_") && !name.starts_with("aten::_fused_")) return 0;

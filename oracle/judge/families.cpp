@@ -120,7 +120,8 @@ constexpr Line kLines[] = {
 constexpr std::string_view kUntagged =
     "_fused_sgd abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
     "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
-    "mish_backward mse_loss_backward ne relu rrelu_with_noise_backward rsub softplus_backward threshold xlogy";
+    "mish_backward mse_loss_backward ne relu rrelu_with_noise_backward rsub softplus_backward threshold "
+    "xlogy";
 
 // Reasons, and the ops that they are of.
 constexpr EqualOps kEqualOps[] = {

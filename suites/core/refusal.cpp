@@ -139,8 +139,7 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
     return wrong(concat("the engine is of no use afterwards: ", e.what()));
   }
   const auto* begin = with.recording.ops.data() + before.recording.ops.size();
-  if (!only_autograd(found->held, after, {begin, op}))
-    return wrong("something was done for it before");
+  if (!only_autograd(found->held, after, {begin, op})) return wrong("something was done for it before");
   auto outcome = judge_run(before_call(c, found->call), before, after, engine, allowed);
   auto* passed = std::get_if<Passed>(&outcome);
   if (passed == nullptr) return outcome;
