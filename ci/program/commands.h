@@ -71,6 +71,8 @@ struct Ended : std::runtime_error {
 Lane parse_lane(const std::string& text);
 // --world and --ranks.
 void add_world(CLI::App& app, std::string& world, int64_t& ranks);
+// --hang of what runs in one World to its end.
+void add_hang(CLI::App& app, int64_t& seconds);
 // Throws Error unless there is such a World, of so many processes.
 void check_world(const std::string& command, const std::string& world, int64_t ranks);
 // In a process of a launcher that only hosts ranks: does so to the end. @returns the exit code

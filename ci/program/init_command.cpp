@@ -24,7 +24,7 @@ struct Flags {
   std::string dtype = "f32", device, db = "lockstep.db", report;
   uint64_t seed = 0;
   std::string world = "local";
-  int64_t ranks = 0;
+  int64_t ranks = 0, hang = 600;
   bool json = false;
   std::string command;
 };
@@ -82,7 +82,7 @@ nlohmann::json json_of(const suites::InitReport& report) {
 int init(const Flags& flags) {
   check_world("init", flags.world, flags.ranks);
   auto options = options_of(flags);
-  options.team = suites::make_team(flags.world, flags.ranks);
+  options.team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
   if (!options.team.leads) return suites::initialise(options), kAllEqual;
   dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
@@ -122,6 +122,7 @@ void add_init(CLI::App& app, Chosen& chosen) {
   init_app.add_option("--dtype", flags.dtype, "f32 (default), f64, f16 or bf16");
   init_app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   add_world(init_app, flags.world, flags.ranks);
+  add_hang(init_app, flags.hang);
   init_app.add_option("--db", flags.db, "Database (default lockstep.db)");
   init_app.add_option("--report", flags.report, "Report to write (default none)");
   init_app.add_flag("--json", flags.json, "One JSON object");

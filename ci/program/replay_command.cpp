@@ -213,7 +213,7 @@ suites::EnginePtr engine_of(const Flags& flags) {
     const auto outcome = suites::lost_outcome(c, lost);
     throw suites::WorkerExit{kDifference, concat(kAnswer, answer(flags, c, suite, outcome, kDifference))};
   };
-  work.end = [] {};
+  work.save = [] {};
   suites::join_pool();
   suites::work_in_pool(work);
 }

@@ -350,6 +350,12 @@ std::optional<int> take_part(const std::string& world, int64_t ranks) {
   return suites::joins(world, ranks) && suites::follows() ? std::optional(suites::follow()) : std::nullopt;
 }
 
+void add_hang(CLI::App& app, int64_t& seconds) {
+  app.add_option("--hang", seconds,
+                 "A rank for which others have waited so many seconds is lost (default 600)")
+      ->check(CLI::Range(1, 86400));
+}
+
 void add_world(CLI::App& app, std::string& world, int64_t& ranks) {
   std::string which;
   for (const auto& row : suites::worlds())

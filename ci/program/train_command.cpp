@@ -33,7 +33,7 @@ struct Flags {
   std::string data, mesh, dtype = "f32", optimizer = "adamw", policy = "single-device", numerics = "exact";
   std::string device, db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
-  int64_t jobs = 0, ranks = 0;
+  int64_t jobs = 0, ranks = 0, hang = 600;
   std::string command, world = "local";
   // What must hold before another lane, or another process, begins.
   void check(const char* name) const {
@@ -88,7 +88,7 @@ int train(const Flags& flags) {
   options.init = options.drop = parse_random_policy(flags.policy);
   suites::check_options(options);
   const auto text = text_of(flags, options);
-  const auto team = suites::make_team(flags.world, flags.ranks);
+  const auto team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
   if (!team.leads) return suites::train(team, options, text), kAllEqual;
   suites::TrainObserver observer;
   std::optional<suites::HashLog> hashes;
@@ -148,7 +148,7 @@ int curves(const CurvesFlags& flags) {
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh);
   options.baselines = !flags.no_baselines;
-  options.team = suites::make_team(flags.world, flags.ranks);
+  options.team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
   options.jobs = options.team.in_turn ? 1 : flags.jobs > 0 ? flags.jobs : suites::processors();
   for (const auto& mesh : options.meshes) {
     auto one = options.train;
@@ -219,6 +219,7 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   app.add_option("--numerics", flags.numerics, "exact (default) or fast");
   add_world(app, flags.world, flags.ranks);
+  add_hang(app, flags.hang);
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 

@@ -211,13 +211,17 @@ void Processes::run(int64_t number, int64_t n, const std::function<void(const Wo
     throw;
   }
   end(number, n, "its program is done");
-  impl_->group.settle(impl_->seat.patience);
+  settle();
 }
 
 void Processes::say(int64_t process, const std::string& words) {
   auto packer = message(0, 0, kSays);
   packer.text(words);
   impl_->send(process, std::move(packer).take());
+}
+
+void Processes::settle() {
+  impl_->group.settle(impl_->seat.patience);
 }
 
 std::string Processes::hear(int64_t process, Patience patience) {

@@ -50,6 +50,8 @@ class Processes {
   // Words beside the Worlds: what one process says to another arrives in this order. `hear` throws RankLost
   // once that process is gone, or the patience.
   void say(int64_t process, const std::string& words);
+  // Waits until what was said has left, or its process is gone, or the patience: to be called before the end.
+  void settle();
   std::string hear(int64_t process, Patience patience);
 
  private:

@@ -138,6 +138,7 @@ class JoinedCrew : public Crew {
         processes_(met()) {}
   ~JoinedCrew() override {
     for (int64_t process = 1; process < size_; ++process) processes_->say(process, kEnd);
+    processes_->settle();
   }
 
   int64_t size() const override { return size_; }
@@ -191,14 +192,10 @@ bool follows() {
 
 int follow() {
   const auto processes = met();
-  try {
-    while (true) {
-      const auto words = processes->hear(0, std::chrono::hours(24 * 365));
-      if (words == kEnd) return 0;
-      processes->say(0, words_of(answer_hosted(*processes, message_of(words))));
-    }
-  } catch (const RankLost&) {  // the first one has ended, which is its to tell
-    return 0;
+  while (true) {
+    const auto words = processes->hear(0, std::chrono::hours(24 * 365));
+    if (words == kEnd) return 0;
+    processes->say(0, words_of(answer_hosted(*processes, message_of(words))));
   }
 }
 

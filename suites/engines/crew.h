@@ -47,7 +47,8 @@ bool launched();
 CrewPtr join_crew(double seconds);
 // Whether this process is one of the others.
 bool follows();
-// What it does: answers until the first one ends. @returns the exit code. Throws NoProcesses.
+// What it does: answers until the first one says that all is done. @returns the exit code. Throws
+// NoProcesses, RankLost where the first one is gone.
 int follow();
 
 }  // namespace lockstep::suites

@@ -153,8 +153,13 @@ void CaseWorker::lost(const Lost& lost) {
   tell(p, minimal.c, judged.outcome);
 }
 
-void CaseWorker::end() {
+void CaseWorker::save() {
   storing([&] { recorder_->flush(); });
+}
+
+// Processes of a launcher wait to be told.
+void CaseWorker::leave() {
+  engine_.reset();
 }
 
 dashboard::CaseRow CaseWorker::row(const Planned& planned, const oracle::Case& c) const {
@@ -269,7 +274,8 @@ void work_on(const CaseJob& job) {
   work_in_pool({.begin = [&](int index) { worker.begin(index); },
                 .run = [&](int64_t number) { worker.run(number); },
                 .lost = [&](const Lost& lost) { worker.lost(lost); },
-                .end = [&] { worker.end(); }});
+                .save = [&] { worker.save(); },
+                .leave = [&] { worker.leave(); }});
 }
 
 }  // namespace lockstep::suites

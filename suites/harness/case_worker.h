@@ -27,7 +27,8 @@ class CaseWorker {
   void begin(int worker);
   void run(int64_t number);
   void lost(const Lost& lost);
-  void end();
+  void save();
+  void leave();
 
  private:
   struct Judged;

@@ -58,7 +58,7 @@ void run_again(const PoolWork& work) {
     slot.done.fetch_sub(1);
     run_one(work, slot.unsaved_numbers[self.again]);
   }
-  work.end();
+  work.save();
   slot.unsaved = 0;
 }
 
@@ -74,7 +74,8 @@ void work_loop(const PoolWork& work) {
     if (number >= self.memory->options.cases) break;
     run_one(work, number);
   }
-  work.end();
+  work.save();
+  work.leave();
 }
 
 // The memory behind the descriptor, `size` bytes; nullptr: that of no pool.

@@ -48,7 +48,8 @@ struct PoolWork {
   std::function<void(int worker)> begin;
   std::function<void(int64_t number)> run;
   std::function<void(const Lost& lost)> lost;
-  std::function<void()> end;  // makes durable what was recorded
+  std::function<void()> save;           // makes durable what was recorded
+  std::function<void()> leave = [] {};  // the last: the process ends without destructors
 };
 
 // This process was started as a worker.

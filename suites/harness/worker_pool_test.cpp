@@ -157,7 +157,7 @@ TEST(WorkerPool, DISABLED_Worker) {
                       ++ledger->lost[l.number];
                       ledger->hung += l.hung;
                     },
-                .end = save});
+                .save = save});
 }
 
 // Catches: a worker's word that is not heard, or that costs the case in which it fell.

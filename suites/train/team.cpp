@@ -23,9 +23,6 @@
 namespace lockstep::suites {
 namespace {
 
-// While a leader judges a step, or trains what it compares with, the others wait.
-constexpr Patience kPatience = std::chrono::minutes(10);
-
 // Of a process that a leader started: "1/4 /proc/self/fd/5 LOG".
 constexpr const char* kSeatVariable = "LOCKSTEP_SEAT";
 
@@ -34,7 +31,6 @@ std::optional<Seat> given_seat() {
   if (text == nullptr) return std::nullopt;
   std::istringstream in(text);
   Seat seat;
-  seat.patience = seat.to_meet = kPatience;
   char slash = 0;
   std::string log;
   in >> seat.process >> slash >> seat.processes >> seat.at.file >> std::ws;
@@ -82,7 +78,8 @@ class Followers {
 // The processes of a team, as one of them sees them. They meet when the first World is asked for.
 class Members {
  public:
-  Members(std::optional<Seat> seat, int64_t processes) : seat_(std::move(seat)), count_(processes) {}
+  Members(std::optional<Seat> seat, int64_t processes, Patience patience)
+      : seat_(std::move(seat)), count_(processes), patience_(patience) {}
 
   void run(int64_t n, const Team::Body& body) {
     if (!processes_) meet();
@@ -100,7 +97,7 @@ class Members {
     if (!seat_) {
       auto& seat = seat_.emplace();
       seat.processes = count_, seat.at.file = meeting_.path();
-      seat.patience = seat.to_meet = kPatience;
+      seat.patience = seat.to_meet = patience_;
       seat.where = concat("process ", getpid(), ", which started the others");
       followers_.emplace(count_, meeting_);
     }
@@ -119,6 +116,7 @@ class Members {
   MemoryFile meeting_;
   std::optional<Seat> seat_;
   const int64_t count_;
+  const Patience patience_;
   std::optional<Followers> followers_;
   std::optional<Processes> processes_;  // ends first: the others then hear what they still wait for
   int64_t number_ = 0;
@@ -126,16 +124,18 @@ class Members {
 
 }  // namespace
 
-Team make_team(const std::string& world, int64_t ranks) {
+Team make_team(const std::string& world, int64_t ranks, std::chrono::seconds patience) {
   Team team;
   if (world == "thread")
-    team.in_world = [](int64_t n, const Team::Body& body) { run_on_threads(n, body, kPatience); };
+    team.in_world = [patience](int64_t n, const Team::Body& body) { run_on_threads(n, body, patience); };
   if (world != "gloo") return team;
   auto seat = given_seat();
   if (!seat && ranks == 0) seat = launched_seat();
+  if (seat) seat->patience = seat->to_meet = patience;
   team.leads = !seat || seat->process == 0;
   team.in_turn = true;
-  const auto members = std::make_shared<Members>(std::move(seat), ranks == 0 ? kDefaultProcesses : ranks);
+  const auto members =
+      std::make_shared<Members>(std::move(seat), ranks == 0 ? kDefaultProcesses : ranks, patience);
   team.in_world = [members](int64_t n, const Team::Body& body) { members->run(n, body); };
   return team;
 }

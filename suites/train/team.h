@@ -2,6 +2,7 @@
 // Team: those that host the ranks of a training. All of them run the same program, in the same order, each in
 // the World that hosts its ranks; the one that hosts rank 0 leads: it measures, decides, tells and stores.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,7 +26,9 @@ struct Team {
 
 // "local", "thread" or "gloo". Of "gloo": as many processes as `ranks`, this one and others that run its own
 // command, from the first World on; or, where a launcher started this one and `ranks` is 0, its processes.
-Team make_team(const std::string& world, int64_t ranks);
+// @param patience how long a rank waits for another before it calls it lost: while a leader judges a step, or
+// trains what it compares with, the others wait
+Team make_team(const std::string& world, int64_t ranks, std::chrono::seconds patience);
 
 // Whether this thread hosts rank 0.
 bool leads(const WorldPtr& world);
