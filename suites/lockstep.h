@@ -4,6 +4,7 @@
 #pragma once
 #include "engine/lane/numerics.h"
 #include "engine/nn/blocks.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/nn/deferred.h"
 #include "engine/nn/init.h"
 #include "engine/nn/layers.h"

@@ -6,6 +6,7 @@ set(_public
   engine/context/generator.h
   engine/lane/numerics.h
   engine/nn/blocks.h
+  engine/nn/checkpoint.h
   engine/nn/deferred.h
   engine/nn/init.h
   engine/nn/layers.h
@@ -42,6 +43,7 @@ set(_public
   oracle/ownership/share.h
   oracle/ownership/slicing.h
   oracle/plain/evaluate.h
+  oracle/plain/recompute.h
   oracle/plain/recording.h
   oracle/program/program.h
   oracle/program/schema.h

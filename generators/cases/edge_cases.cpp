@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs at the edge of their DTensors: full tensors with plain computation behind them, numbers that the
 // host reads, plain tensors of one element as operands.
+#include "generators/cases/blocks.h"
 #include "generators/cases/programs.h"
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
@@ -147,7 +148,9 @@ oracle::Case edge_case(Random random) {
   }
   if (settings.backward) go_back(b);
   const auto seed = static_cast<uint64_t>(b.random().below(100000));
-  return b.finish("edges", seed, draw_device(b.random()));
+  auto made = b.finish("edges", seed, draw_device(b.random()));
+  Random own = random.split("checkpoint");
+  return own.chance(25) ? with_checkpoint(std::move(made), own) : made;
 }
 
 }  // namespace lockstep::generators

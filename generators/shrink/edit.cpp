@@ -37,13 +37,22 @@ class Rewriter {
     auto next = std::ssize(made_.program.inputs);
     for (size_t k = 0; k < from_.program.calls.size(); ++k) {
       const auto& call = from_.program.calls[k];
-      if (!edit_.dropped_calls.contains(k) && !keep_call(k, old, next)) return std::nullopt;
+      if (!is_dropped(k) && !keep_call(k, old, next)) return std::nullopt;
       old += call.results;
     }
     return made_;
   }
 
  private:
+  // A checkpoint goes with its end.
+  bool is_dropped(size_t k) const {
+    const auto& calls = from_.program.calls;
+    if (calls[k].op != oracle::kCheckpointEnd || edit_.dropped_calls.contains(k))
+      return edit_.dropped_calls.contains(k);
+    while (calls[k].op != oracle::kCheckpoint) --k;
+    return edit_.dropped_calls.contains(k);
+  }
+
   // What the calls that stay read, through substitutes.
   std::set<int64_t> used_values() const {
     std::set<int64_t> used;

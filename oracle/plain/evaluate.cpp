@@ -96,12 +96,11 @@ class Interpreter {
   }
 
   Tensors run(const CallOp& call_op) {
-    for (size_t k = 0; k < program_.calls.size(); ++k) {
-      const Call& call = program_.calls[k];
-      Tensors results = yielded(call, k, call_op);
-      LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
-                     results.size(), " tensors, where the Program has ", call.results);
-      for (at::Tensor& t : results) values_.push_back(std::move(t));
+    for (size_t k = 0; k < program_.calls.size();) {
+      if (program_.calls[k].op == kCheckpoint)
+        k = checkpoint(k, call_op);
+      else
+        define(k++, call_op);
     }
     if (program_.refused) refuse(*program_.refused, call_op);
     return std::move(values_);
@@ -111,6 +110,35 @@ class Interpreter {
   const Tensors& values() const { return values_; }
 
  private:
+  void define(size_t k, const CallOp& call_op) {
+    const Call& call = program_.calls[k];
+    Tensors results = yielded(call, k, call_op);
+    LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
+                   results.size(), " tensors, where the Program has ", call.results);
+    for (at::Tensor& t : results) values_.push_back(std::move(t));
+  }
+
+  // Returns the number of the call behind the block.
+  size_t checkpoint(size_t k, const CallOp& call_op) {
+    const Block block = block_of(program_, k);
+    const size_t first = values_.size();
+    const std::vector<Ref> refs = outer_values(program_, block, static_cast<int64_t>(first));
+    Tensors operands;
+    for (const Ref& ref : refs) operands.push_back(value_of(values_, ref));
+    // Whenever it runs, the values are those that there were before it, with these operands.
+    const RunBlock run = [this, block, first, refs, &call_op](const Tensors& given) {
+      Tensors before(values_.begin(), values_.begin() + static_cast<ptrdiff_t>(first));
+      for (size_t i = 0; i < refs.size(); ++i) before[static_cast<size_t>(refs[i].id)] = given[i];
+      before.swap(values_);
+      for (size_t call = block.begin; call < block.end; ++call) define(call, call_op);
+      values_.swap(before);
+      return Tensors(before.begin() + static_cast<ptrdiff_t>(first), before.end());
+    };
+    for (at::Tensor& t : placing_.checkpoint(run, operands, block.preserves_rng_state))
+      values_.push_back(std::move(t));
+    return block.end;
+  }
+
   static const Target* target_of(const Call& call) {
     for (const Arg& arg : call.args)
       if (const auto* target = std::get_if<Target>(&arg)) return target;
@@ -155,6 +183,7 @@ class Interpreter {
       return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
     if (call.op == kScaleGradient)
       return scale_gradient(operand(), std::get<double>(call.args.at(1))), Tensors();
+    if (call.op == kCheckpointEnd) return {};
     if (call.op == kItem || call.op == kEquality) return {placing_.read(call.op, operands_of(call))};
     throw Error("[" + call.op + "] there is no such operator");
   }

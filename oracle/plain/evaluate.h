@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/stream/random_source.h"
+#include "oracle/plain/recompute.h"
 #include "oracle/plain/recording.h"
 #include "oracle/program/statements.h"
 
@@ -24,6 +25,10 @@ struct Placing {
   // A factory's result where its call says: the target stands in place of the device. Without it, factories
   // make plain tensors.
   std::function<at::Tensor(const Call&, const Target&)> factory = nullptr;
+  // A checkpoint: what its block gives for operands, and is asked for again on the way back.
+  std::function<std::vector<at::Tensor>(const RunBlock&, const std::vector<at::Tensor>& operands,
+                                        bool preserves_rng_state)>
+      checkpoint = recomputed;
 };
 
 // What the host reads of these tensors, as an operand that counts as a number.

@@ -118,6 +118,28 @@ std::string scale_gradient_problem(const Statement& s) {
              : "it takes a value and a real number, and has no result";
 }
 
+std::string checkpoint_problem(const Statement& s) {
+  if (!takes<bool>(s.call()) || s.call().results != 0)
+    return "it takes whether the block's draws are restored, and has no result";
+  const auto& calls = s.c.program.calls;
+  const Block block = block_of(s.c.program, s.number);
+  for (size_t k = block.begin; k < block.end; ++k)
+    if (!may_run_twice(calls[k]))
+      return concat("call ", k, ", ", calls[k].op, ", writes, leaves the mesh, goes back or says how calls run: ",
+                    "end the block before it, with ", kCheckpointEnd, "()");
+  for (size_t k = block.end; k < calls.size(); ++k)
+    if (creates_graph(calls[k])) return "gradients that pass a checkpoint have no history of their own";
+  return "";
+}
+
+std::string checkpoint_end_problem(const Statement& s) {
+  if (!takes<>(s.call()) || s.call().results != 0) return "it takes nothing and has no result";
+  const auto& calls = s.c.program.calls;
+  for (size_t k = s.number; k-- > 0 && calls[k].op != kCheckpointEnd;)
+    if (calls[k].op == kCheckpoint) return "";
+  return "there is no checkpoint to end";
+}
+
 constexpr StatementRow kStatements[] = {
     // (value, placements): a new tensor of the same values
     {kRedistribute, 1, redistribute_problem},
@@ -141,6 +163,11 @@ constexpr StatementRow kStatements[] = {
     // (values, their gradients), as backward: adds to what earlier ones left in the inputs, and gives the
     // sums
     {kAccumulate, 2, backward_problem},
+    // (flag): a block begins, which keeps no history and runs again on the way back; whether it then draws what
+    // it drew (torch.utils.checkpoint, preserve_rng_state)
+    {kCheckpoint, 2, checkpoint_problem},
+    // (): the block ends; without it, with the Program
+    {kCheckpointEnd, 2, checkpoint_end_problem},
 };
 
 }  // namespace
@@ -183,6 +210,30 @@ std::optional<LocalMap> local_map_of(const Call& call) {
   }
   const bool complete = next == n - 2 && !map.operands.empty() && map.in.size() == map.operands.size();
   return complete ? std::optional(std::move(map)) : std::nullopt;
+}
+
+bool may_run_twice(const Call& call) {
+  if (call.op == kRedistribute || call.op == kLocalMap || call.op == kDetach) return true;
+  return !is_own(call.op) && !find_operator(call.op).writes;
+}
+
+Block block_of(const Program& program, size_t k) {
+  const auto& calls = program.calls;
+  Block block{k + 1, k + 1, std::get<bool>(calls[k].args.at(0))};
+  while (block.end < calls.size() && calls[block.end].op != kCheckpointEnd) ++block.end;
+  return block;
+}
+
+std::vector<Ref> outer_values(const Program& program, const Block& block, int64_t first) {
+  std::vector<Ref> operands;
+  for (size_t k = block.begin; k < block.end; ++k)
+    each_ref(program.calls[k], [&](const Ref& ref) {
+      if (ref.id >= 0 && ref.id < first &&
+          std::find(operands.begin(), operands.end(), ref) == operands.end())
+        operands.push_back(ref);
+    });
+  std::sort(operands.begin(), operands.end(), [](const Ref& a, const Ref& b) { return a.id < b.id; });
+  return operands;
 }
 
 bool creates_graph(const Call& call) {

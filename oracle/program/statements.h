@@ -21,6 +21,8 @@ inline constexpr std::string_view kLocalMap = "lockstep::local_map";
 inline constexpr std::string_view kSetGradEnabled = "lockstep::set_grad_enabled";
 inline constexpr std::string_view kScaleGradient = "lockstep::scale_gradient";
 inline constexpr std::string_view kAccumulate = "lockstep::accumulate";
+inline constexpr std::string_view kCheckpoint = "lockstep::checkpoint";
+inline constexpr std::string_view kCheckpointEnd = "lockstep::checkpoint_end";
 
 // One call among those of its Case.
 struct Statement {
@@ -65,6 +67,20 @@ struct LocalMap {
 // nullopt if the arguments are of another form: "op", its arguments, for each operand @in,@gradient, @out,
 // [shape].
 std::optional<LocalMap> local_map_of(const Call& call);
+
+// The calls from `begin` to before `end`, which a checkpoint runs without a history, and once more on the way
+// back.
+struct Block {
+  size_t begin = 0, end = 0;
+  bool preserves_rng_state = true;  // the second time draws what the first drew
+};
+// @pre call `k` is a checkpoint. Its block ends with the next checkpoint_end, or with the Program.
+Block block_of(const Program& program, size_t k);
+// Whether a block may hold the call: what runs twice leaves what it read as it was, and has no say in how calls
+// run.
+bool may_run_twice(const Call& call);
+// The values before `first`, the number of the block's first result, that its calls mention, in order.
+std::vector<Ref> outer_values(const Program& program, const Block& block, int64_t first);
 
 // Values that an argument mentions.
 std::vector<Ref> refs_of(const Arg& arg);

@@ -2,6 +2,7 @@
 #include "suites/engines/lockstep_engine.h"
 
 #include "dashboard/store/rows.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"
@@ -196,7 +197,10 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
       {[&](const at::Tensor& t, const oracle::Target& target) { return moves.move(t, target); }, full_tensor,
        oracle::read_number,
        [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
-       [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); }});
+       [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); },
+       [](const oracle::RunBlock& block, const std::vector<at::Tensor>& operands, bool preserves_rng_state) {
+         return checkpoint(block, operands, {preserves_rng_state});
+       }});
   moves.finish();
   scope.reset();
   result.never_waited = take_never_waited();

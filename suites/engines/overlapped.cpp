@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 
@@ -39,7 +41,9 @@ Overlapped::Overlapped(const oracle::Case& c, Spoil spoil)
 at::Tensor Overlapped::move(const at::Tensor& tensor, const oracle::Target& target) {
   Unheard unheard;
   const c10::WarningUtils::WarningHandlerGuard guard(&unheard);
-  const bool mentioned = all_.at(next_++).mentioned;
+  // A checkpoint's block runs again on the way back.
+  const bool again = torch::autograd::get_current_node() != nullptr;
+  const bool mentioned = again || all_.at(next_++).mentioned;
   const auto moved = redistribute(tensor, target.placements, target.order, how_ != Overlap::kNone);
   if (spoil_) spoil_(moved);
   if (how_ == Overlap::kNone) return moved;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/nn/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/custom_class.h>
+
+#include <unordered_set>
+
+#include "engine/stream/random_source.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+struct Block : torch::CustomClassHolder {
+  Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o) : run(std::move(b)), options(o) {}
+  std::function<Tensors(const Tensors&)> run;
+  CheckpointOptions options;
+  Generator before = generator();
+};
+using BlockPtr = c10::intrusive_ptr<Block>;
+
+// Throws where the history of `results` leads to a leaf that is not among `inputs`.
+void check_closed(const Tensors& results, const Tensors& inputs) {
+  std::unordered_set<const Node*> seen;
+  for (const at::Tensor& input : inputs)
+    if (input.requires_grad()) seen.insert(torch::autograd::impl::grad_accumulator(input).get());
+  std::vector<const Node*> open;
+  for (const at::Tensor& result : results)
+    if (result.grad_fn()) open.push_back(result.grad_fn().get());
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    LOCKSTEP_CHECK(leaf == nullptr, "[checkpoint] the block reads a tensor of shape ",
+                   leaf->variable.sizes(), " that requires a gradient and is not among its inputs, so none ",
+                   "would come to it: hand it in as an input");
+    for (const auto& edge : node->next_edges())
+      if (edge.is_valid()) open.push_back(edge.function.get());
+  }
+}
+
+// The block once more, on inputs that begin a history of their own.
+Tensors run_again(const Block& block, const Tensors& inputs) {
+  std::optional<ForkRng> fork;
+  if (block.options.preserve_rng_state) {
+    fork.emplace();
+    generator() = block.before;
+  }
+  const at::AutoGradMode with_history(true);
+  Tensors results = block.run(inputs);
+  check_closed(results, inputs);
+  return results;
+}
+
+struct Checkpoint : torch::autograd::Function<Checkpoint> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const BlockPtr& block) {
+    ctx->set_materialize_grads(false);  // where no gradient arrives none goes back
+    ctx->saved_data["block"] = at::IValue::make_capsule(block);
+    ctx->save_for_backward(inputs.vec());
+    return block->run(inputs.vec());
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& arriving) {
+    LOCKSTEP_CHECK(!at::GradMode::is_enabled(), "[checkpoint] gradients that pass a checkpoint have no history ",
+                   "of their own: run the block without one, or backward without create_graph");
+    const auto block = c10::static_intrusive_pointer_cast<Block>(ctx->saved_data["block"].toCapsule());
+    Tensors inputs, wanted;
+    for (const at::Tensor& saved : ctx->get_saved_variables()) {
+      inputs.push_back(saved.detach());
+      if (saved.requires_grad()) wanted.push_back(inputs.back().requires_grad_(true));
+    }
+    const Tensors results = run_again(*block, inputs);
+    Tensors roots, seeds;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!arriving[i].defined() || !results[i].requires_grad()) continue;
+      roots.push_back(results[i]);
+      seeds.push_back(arriving[i]);
+    }
+    Tensors found(wanted.size());
+    if (!roots.empty())
+      found = torch::autograd::grad(roots, wanted, seeds, /*retain_graph=*/false, /*create_graph=*/false,
+                                    /*allow_unused=*/true);
+    variable_list gradients;
+    size_t next = 0;
+    for (const at::Tensor& input : inputs)
+      gradients.push_back(input.requires_grad() ? found[next++] : at::Tensor());
+    gradients.emplace_back();  // of the block
+    return gradients;
+  }
+};
+
+}  // namespace
+
+Tensors checkpoint(std::function<Tensors(const Tensors&)> block, const Tensors& inputs,
+                   CheckpointOptions options) {
+  return Checkpoint::apply(at::TensorList(inputs), c10::make_intrusive<Block>(std::move(block), options));
+}
+
+}  // namespace lockstep
