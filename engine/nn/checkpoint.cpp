@@ -41,8 +41,8 @@ void check_closed(const Tensors& results, const Tensors& inputs) {
     open.pop_back();
     if (!seen.insert(node).second) continue;
     const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
-    LOCKSTEP_CHECK(leaf == nullptr, "[checkpoint] the block reads a tensor of shape ",
-                   leaf->variable.sizes(), " that requires a gradient and is not among its inputs, so none ",
+    LOCKSTEP_CHECK(leaf == nullptr, "[checkpoint] the block reads a tensor of shape ", leaf->variable.sizes(),
+                   " that requires a gradient and is not among its inputs, so none ",
                    "would come to it: hand it in as an input");
     for (const auto& edge : node->next_edges())
       if (edge.is_valid()) open.push_back(edge.function.get());
@@ -71,7 +71,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& arriving) {
-    LOCKSTEP_CHECK(!at::GradMode::is_enabled(), "[checkpoint] gradients that pass a checkpoint have no history ",
+    LOCKSTEP_CHECK(!at::GradMode::is_enabled(),
+                   "[checkpoint] gradients that pass a checkpoint have no history ",
                    "of their own: run the block without one, or backward without create_graph");
     const auto block = c10::static_intrusive_pointer_cast<Block>(ctx->saved_data["block"].toCapsule());
     Tensors inputs, wanted;

@@ -33,8 +33,7 @@ bool gives_no_new_history(const oracle::Program& program, const std::vector<at::
   for (size_t k = block.begin; k < block.end; ++k)
     for (int64_t r = first[k]; r < first[k] + program.calls[k].results; ++r) {
       const auto& value = values[static_cast<size_t>(r)];
-      fresh[static_cast<size_t>(r)] =
-          value.defined() && value.is_floating_point() && !value.requires_grad();
+      fresh[static_cast<size_t>(r)] = value.defined() && value.is_floating_point() && !value.requires_grad();
     }
   for (size_t k = block.end; k < program.calls.size(); ++k)
     for (const Ref ref : references(program.calls[k]))
@@ -52,8 +51,8 @@ oracle::Case with_checkpoint(oracle::Case c, Random random) {
   const auto values = trial(c.program);
   if (!values) return c;
   for (int tries = 0; tries < 6; ++tries) {
-    Block block{static_cast<size_t>(random.between(static_cast<int64_t>(room.begin),
-                                                   static_cast<int64_t>(room.end) - 1))};
+    Block block{static_cast<size_t>(
+        random.between(static_cast<int64_t>(room.begin), static_cast<int64_t>(room.end) - 1))};
     const auto most = block.begin + static_cast<size_t>(random.between(1, 4));
     for (block.end = block.begin; block.end < std::min(most, room.end); ++block.end)
       if (!oracle::may_run_twice(calls[block.end])) break;

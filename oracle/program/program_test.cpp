@@ -393,6 +393,32 @@ TEST(Validate, NamesTheFaultOfAPlainValue) {
   }
 }
 
+// Would catch: a block of what must not run twice, or without an end or a beginning that is meant.
+TEST(Validate, NamesWhatACheckpointMayNotHold) {
+  const auto block = [](std::vector<Call> inside, std::vector<Call> behind) {
+    Case c = matmul_case();
+    c.program.calls = {{"lockstep::checkpoint", {true}, 0}, {"aten::mm", {Ref{0}, Ref{1}}, 1}};
+    c.program.calls.insert(c.program.calls.end(), inside.begin(), inside.end());
+    c.program.calls.push_back({"lockstep::checkpoint_end", {}, 0});
+    c.program.calls.insert(c.program.calls.end(), behind.begin(), behind.end());
+    return c;
+  };
+  const Call back{"lockstep::backward", {std::vector<Ref>{{2}}, std::vector<Ref>{{2}}}, 1};
+  const Call twice{"lockstep::backward", {std::vector<Ref>{{2}}, std::vector<Ref>{{2}}, true}, 1};
+  const std::pair<std::string, Case> faults[] = {
+      {"call 2, aten::relu_, writes", block({{"aten::relu_", {Ref{2}}, 1}}, {})},
+      {"goes back", block({back}, {})},
+      {"says how calls run", block({{"lockstep::checkpoint", {true}, 0}}, {})},
+      {"no history of their own", block({}, {twice})},
+      {"there is no checkpoint to end", block({}, {{"lockstep::checkpoint_end", {}, 0}})},
+  };
+  EXPECT_NO_THROW(validate(block({}, {back})));
+  EXPECT_EQ(parse_token(to_token(block({}, {back}))), block({}, {back}));
+  for (const auto& [expected, c] : faults)
+    EXPECT_NE(message([&] { validate(c); }).find(expected), std::string::npos)
+        << expected << message([&] { validate(c); });
+}
+
 // Would catch: a description that loses a call or shows another program.
 TEST(Describe, ShowsEveryStatement) {
   const std::string text = describe(matmul_case());

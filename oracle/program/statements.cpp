@@ -125,7 +125,8 @@ std::string checkpoint_problem(const Statement& s) {
   const Block block = block_of(s.c.program, s.number);
   for (size_t k = block.begin; k < block.end; ++k)
     if (!may_run_twice(calls[k]))
-      return concat("call ", k, ", ", calls[k].op, ", writes, leaves the mesh, goes back or says how calls run: ",
+      return concat("call ", k, ", ", calls[k].op,
+                    ", writes, leaves the mesh, goes back or says how calls run: ",
                     "end the block before it, with ", kCheckpointEnd, "()");
   for (size_t k = block.end; k < calls.size(); ++k)
     if (creates_graph(calls[k])) return "gradients that pass a checkpoint have no history of their own";
@@ -163,7 +164,8 @@ constexpr StatementRow kStatements[] = {
     // (values, their gradients), as backward: adds to what earlier ones left in the inputs, and gives the
     // sums
     {kAccumulate, 2, backward_problem},
-    // (flag): a block begins, which keeps no history and runs again on the way back; whether it then draws what
+    // (flag): a block begins, which keeps no history and runs again on the way back; whether it then draws
+    // what
     // it drew (torch.utils.checkpoint, preserve_rng_state)
     {kCheckpoint, 2, checkpoint_problem},
     // (): the block ends; without it, with the Program
@@ -228,8 +230,7 @@ std::vector<Ref> outer_values(const Program& program, const Block& block, int64_
   std::vector<Ref> operands;
   for (size_t k = block.begin; k < block.end; ++k)
     each_ref(program.calls[k], [&](const Ref& ref) {
-      if (ref.id >= 0 && ref.id < first &&
-          std::find(operands.begin(), operands.end(), ref) == operands.end())
+      if (ref.id >= 0 && ref.id < first && std::find(operands.begin(), operands.end(), ref) == operands.end())
         operands.push_back(ref);
     });
   std::sort(operands.begin(), operands.end(), [](const Ref& a, const Ref& b) { return a.id < b.id; });

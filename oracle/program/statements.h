@@ -76,8 +76,8 @@ struct Block {
 };
 // @pre call `k` is a checkpoint. Its block ends with the next checkpoint_end, or with the Program.
 Block block_of(const Program& program, size_t k);
-// Whether a block may hold the call: what runs twice leaves what it read as it was, and has no say in how calls
-// run.
+// Whether a block may hold the call: what runs twice leaves what it read as it was, and has no say in how
+// calls run.
 bool may_run_twice(const Call& call);
 // The values before `first`, the number of the block's first result, that its calls mention, in order.
 std::vector<Ref> outer_values(const Program& program, const Block& block, int64_t first);

@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "generators/cases/programs.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "suites/core/judge.h"
 #include "suites/engines/make_engine.h"
@@ -82,6 +86,21 @@ std::vector<Case> cases() {
                {op(oracle::kScaleGradient), {Ref{2}, 2.0}, 0},
                {op(oracle::kAccumulate), {Refs{{2}}, Refs{{1}}}, 1},
                {op(oracle::kAccumulate), {Refs{{2}}, Refs{{1}}}, 1}}),
+      // A block that runs again on the way back and draws what it drew; what is drawn behind it goes on.
+      on_mesh({input({5, 2}, 1, true), input({5, 2}, 2)}, {at("[S0,R]"), at("[R,S1]")},
+              {{op(oracle::kCheckpoint), {true}, 0},
+               {op(oracle::kRedistribute), {Ref{0}, at("[R,S1]")}, 1},
+               {"aten::native_dropout", {Ref{2}, 0.5, true}, 2},
+               {op(oracle::kCheckpointEnd), {}, 0},
+               {op(oracle::kBackward), {Refs{{3}}, Refs{{1}}}, 1},
+               {"aten::native_dropout", {Ref{1}, 0.5, true}, 2}}),
+      // The same, drawing anew.
+      on_mesh({input({5, 2}, 1, true), input({5, 2}, 2)}, {at("[S0,R]"), at("[R,S1]")},
+              {{op(oracle::kCheckpoint), {false}, 0},
+               {"aten::native_dropout", {Ref{0}, 0.5, true}, 2},
+               {op(oracle::kCheckpointEnd), {}, 0},
+               {op(oracle::kAccumulate), {Refs{{2}}, Refs{{1}}}, 1},
+               {"aten::native_dropout", {Ref{1}, 0.5, true}, 2}}),
       // The gradient of a gradient.
       on_mesh({input({5}, 1, true), input({5}, 2)}, {at("[S0,R]"), at("[R,S0]")},
               {{"aten::mul.Tensor", {Ref{0}, Ref{0}}, 1},
@@ -102,6 +121,39 @@ TEST(Edges, EveryStatementIsEqualInEveryWorld) {
                                                            << explanation_of(outcome);
     }
   }
+}
+
+// Catches: a block that draws, counts or differentiates otherwise when it runs again; cases that enclose
+// none.
+TEST(Edges, ACheckpointChangesNothingWhereDrawsAreRestored) {
+  const auto source = make_engine("lockstep")->plain_source();
+  size_t enclosing = 0, drawing = 0;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const Case c = generators::generate("edges", 5, i);
+    auto& calls = c.program.calls;
+    const auto begins = [](const oracle::Call& call) { return call.op == oracle::kCheckpoint; };
+    const auto found = std::find_if(calls.begin(), calls.end(), begins);
+    if (found == calls.end() || found->args[0] != oracle::Arg(true)) continue;
+    Case plain = c;
+    std::erase_if(plain.program.calls, [&](const oracle::Call& call) {
+      return begins(call) || call.op == oracle::kCheckpointEnd;
+    });
+    // A hook within the block hears what comes from outside it alone.
+    if (std::any_of(calls.begin(), calls.end(), [](auto& call) { return call.op == oracle::kScaleGradient; }))
+      continue;
+    const auto with = oracle::evaluate(c, *source), without = oracle::evaluate(plain, *source);
+    ASSERT_EQ(with.size(), without.size());
+    for (size_t v = 0; v < with.size(); ++v)
+      EXPECT_TRUE(!without[v].defined() ||
+                  (with[v].defined() && oracle::compare(with[v].detach(), without[v].detach()).equal()))
+          << v << " of " << oracle::to_token(c);
+    ++enclosing;
+    drawing += std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
+      return !oracle::is_own(call.op) && oracle::find_operator(call.op).random;
+    });
+  }
+  EXPECT_GT(enclosing, 150);
+  EXPECT_GT(drawing, 10);
 }
 
 // Catches: an engine that is asked for statements that it does not have.

@@ -115,6 +115,23 @@ void hook_lost(Rewriter& r, const Call& call) {
   r.copy(call, args);
 }
 
+void draws_anew(Rewriter& r, const Call& call) {
+  auto args = r.arguments(call);
+  if (call.op == oracle::kCheckpoint) args[0] = false;
+  r.copy(call, args);
+}
+
+void block_kept(Rewriter& r, const Call& call) {
+  if (call.op != oracle::kCheckpoint && call.op != oracle::kCheckpointEnd) r.copy(call);
+}
+
+bool restores_draws(const oracle::Case& c) {
+  return has_random(c) && has_backward(c) &&
+         std::any_of(c.program.calls.begin(), c.program.calls.end(), [](const Call& call) {
+           return call.op == oracle::kCheckpoint && call.args[0] == Arg(true);
+         });
+}
+
 void gradients_overwritten(Rewriter& r, const Call& call) {
   auto other = call;
   if (call.op == oracle::kAccumulate) other.op = oracle::kBackward;
@@ -222,6 +239,10 @@ std::vector<Fault> program_faults() {
        calls(oracle::kScaleGradient), with_program(each<hook_lost>)},
       {75, "gradients-overwritten", "K11", "a second backward overwrites what the first left", "edges", 300,
        3, calls(oracle::kAccumulate), with_program(each<gradients_overwritten>)},
+      {109, "recompute-draws-anew", "K12", "a checkpoint's block draws other numbers when it runs again",
+       "edges", 3000, 6, restores_draws, with_program(each<draws_anew>)},
+      {110, "recompute-forgotten", "K10", "a checkpoint keeps what it ought to compute again", "edges", 500,
+       4, calls(oracle::kCheckpoint), with_program(each<block_kept>)},
       {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
        "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
        with_program(partial_reduced_in_place)},
