@@ -24,11 +24,21 @@ Block where_blocks_may_be(const std::vector<Call>& calls) {
   return room;
 }
 
+// A block gives tensors of its own: one that it was handed, as `positive` gives back, would lose its history.
+bool gives_its_own(const std::vector<at::Tensor>& values, int64_t first, int64_t behind) {
+  for (int64_t r = first; r < behind; ++r)
+    for (int64_t before = 0; before < first; ++before)
+      if (values[static_cast<size_t>(r)].is_same(values[static_cast<size_t>(before)])) return false;
+  return true;
+}
+
 // Whatever a block gives has a history if something has that it reads. What had none must have no reader
 // behind it: libtorch may have no derivative for that.
-bool gives_no_new_history(const oracle::Program& program, const std::vector<at::Tensor>& values,
-                          const Block& block) {
+bool keeps_histories(const oracle::Program& program, const std::vector<at::Tensor>& values,
+                     const Block& block) {
   const auto first = first_results(program);
+  const auto last = block.end - 1;
+  if (!gives_its_own(values, first[block.begin], first[last] + program.calls[last].results)) return false;
   std::vector<bool> fresh(values.size(), false);
   for (size_t k = block.begin; k < block.end; ++k)
     for (int64_t r = first[k]; r < first[k] + program.calls[k].results; ++r) {
@@ -56,7 +66,7 @@ oracle::Case with_checkpoint(oracle::Case c, Random random) {
     const auto most = block.begin + static_cast<size_t>(random.between(1, 4));
     for (block.end = block.begin; block.end < std::min(most, room.end); ++block.end)
       if (!oracle::may_run_twice(calls[block.end])) break;
-    if (block.end == block.begin || !gives_no_new_history(c.program, *values, block)) continue;
+    if (block.end == block.begin || !keeps_histories(c.program, *values, block)) continue;
     const bool restores = random.chance(80);
     calls.insert(calls.begin() + static_cast<ptrdiff_t>(block.end),
                  Call{std::string(oracle::kCheckpointEnd), {}, 0});

@@ -100,6 +100,27 @@ void on_every_rank(Builder& b) {
       1);
 }
 
+// A tensor of one number that is made where it is to lie, or memory that is filled there.
+void make_constant(Builder& b) {
+  auto& random = b.random();
+  const auto dtype = random.pick(
+      {c10::ScalarType::Float, c10::ScalarType::Double, c10::ScalarType::BFloat16, c10::ScalarType::Long});
+  const Shape shape = b.shape(b.operand({.dtypes = kNumbers}));
+  const auto kind = random.below(4);
+  auto target = draw_target(random, b.settings().mesh, shape, dtype, b.settings().placements & ~kPartials);
+  if (kind == 3) target.order.clear();  // another order is a move, of what nobody has written
+  const Arg none = None{};
+  const auto make = [&](const char* op, std::vector<Arg> args, double most) {
+    args.insert(args.end(), {dtype, none, target, none});
+    return b.call(op, std::move(args), {{most, 0}, {}}, false);
+  };
+  if (kind == 0) make("aten::zeros", {shape}, 1);
+  if (kind == 1) make("aten::ones", {shape}, 1);
+  if (kind == 2) make("aten::full", {shape, static_cast<double>(random.between(-3, 3))}, 3);
+  if (kind == 3 && make("aten::empty.memory_format", {shape}, 3))
+    b.call("aten::fill_.Scalar", {b.results()[0], random.between(-3, 3)}, {{3, 0}, {}}, false);
+}
+
 // Ops without a history, between those that have one.
 void without_history(Builder& b) {
   if (!b.settings().backward || !b.call(oracle::kSetGradEnabled.data(), {false})) return;
@@ -130,9 +151,32 @@ void go_back(Builder& b) {
   }
 }
 
+// Several steps of a training: what the parameters have become goes forward, and back, and on.
+oracle::Case training_case(Random random) {
+  const auto settings = draw_settings(random, {.integer_lane = 0, .backward = 100});
+  Builder b(random, settings);
+  OptimizerState state;
+  const auto step = b.random().pick({adam_step, fused_sgd_step, sgd_step});
+  add_ops(b, b.random().between(1, 3), true);
+  for (int64_t steps = b.random().between(2, 3); steps > 0 && !b.may_be_refused(); --steps) {
+    const char* op = b.random().chance(30) ? oracle::kAccumulate.data() : oracle::kBackward.data();
+    bool arrived = false;
+    for (int tries = 0; tries < 3 && !arrived; ++tries) arrived = b.backward({.op = op, .again = true});
+    if (!arrived || !step(b, state) || steps == 1) break;
+    for (const auto& [leaf, gradient] : b.gradients()) {
+      const auto& forward = template_of(b.random().pick({"aten::sin", "aten::square", "aten::neg"}));
+      emit(b, forward, {leaf}, {leaf});
+    }
+    add_ops(b, b.random().below(3), true);
+  }
+  const auto seed = static_cast<uint64_t>(b.random().below(100000));
+  return b.finish("edges", seed, draw_device(b.random()));
+}
+
 }  // namespace
 
 oracle::Case edge_case(Random random) {
+  if (const Random own = random.split("train"); Random(own).chance(10)) return training_case(own);
   const auto settings = draw_settings(random, {.backward = 60});
   Builder b(random, settings);
   add_ops(b, b.random().between(1, 3), true);
@@ -143,6 +187,7 @@ oracle::Case edge_case(Random random) {
                                              {1, meet_plain},
                                              {2, without_history},
                                              {2, hook},
+                                             {2, make_constant},
                                              {3, on_every_rank}})(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }

@@ -95,7 +95,12 @@ void label_family(const std::string& op, Names& names) {
   }
 }
 
+bool steps_parameters(const std::string& op) {
+  return op.starts_with("aten::_fused_adam") || op.starts_with("aten::_fused_sgd_");
+}
+
 void label_calls(const Case& c, Names& names) {
+  int64_t backwards = 0, stepped = 0;  // so far, and when an optimizer stepped last
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
     if (call.op == oracle::kBackward) names.insert("backward");
@@ -106,7 +111,13 @@ void label_calls(const Case& c, Names& names) {
     if (call.op == oracle::kScaleGradient) names.insert("hook");
     if (call.op == oracle::kFullTensor) names.insert("full-tensor");
     if (call.op == oracle::kItem || call.op == oracle::kEquality) names.insert("host-read");
-    if (call.op.starts_with("aten::_fused_adam") || call.op == "aten::_fused_sgd_") names.insert("optimizer");
+    if (oracle::placed_by_factory(call) != nullptr) names.insert("placed-factory");
+    if (oracle::runs_backward(call.op)) ++backwards;
+    if (steps_parameters(call.op)) {
+      names.insert("optimizer");
+      if (stepped > 0 && backwards > stepped) names.insert("optimizer-steps");
+      stepped = backwards;
+    }
     if (call.op == oracle::kRedistribute) {
       names.insert("redistribute");
       label_target(std::get<Target>(call.args[1]), c.mesh, nullptr, names);
@@ -181,8 +192,10 @@ const std::vector<std::string>& all_labels() {
   static const auto parts = split(
       "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
       "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
-      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer other-order out partial-avg "
-      "partial-max partial-min partial-product partial-sum plain-input ragged random redistribute "
+      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps other-order out "
+      "partial-avg "
+      "partial-max partial-min partial-product partial-sum placed-factory plain-input ragged random "
+      "redistribute "
       "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
       "words-edges words-equal words-ones words-zeros",
       ' ');

@@ -51,10 +51,11 @@ const OpTemplate* draw_op(Builder& b, bool before_backward) {
 void after_backward(Builder& b) {
   if (b.settings().integer_lane) return;
   if (b.random().chance(15)) clip_gradients(b);
+  OptimizerState state;
   if (b.random().chance(25)) {
-    adam_step(b);
+    adam_step(b, state);
   } else if (b.random().chance(33)) {
-    b.random().chance(60) ? sgd_step(b) : fused_sgd_step(b);
+    b.random().chance(60) ? sgd_step(b, state) : fused_sgd_step(b, state);
   }
 }
 

@@ -2,6 +2,7 @@
 // The op templates: one explicit table of ATen overloads, each with the function that fills in its arguments.
 // To add an op: a line in table (ops.cpp), and a maker in ops/ if none of the present ones fits.
 #pragma once
+#include <map>
 #include <span>
 
 #include "generators/program/builder.h"
@@ -63,10 +64,24 @@ struct OpTemplate {
 // In a fixed order, which cases are numbered by.
 std::span<const OpTemplate> op_templates();
 
+// What an optimizer keeps of each parameter from step to step, by name.
+class OptimizerState {
+ public:
+  // Like the leaves, and placed as they are: as it was left, or new: zeros, or if `high` is 1 in [0, 1).
+  std::vector<oracle::Ref> like(Builder& b, const std::vector<oracle::Ref>& leaves, const char* name,
+                                int64_t high);
+  // The numbers of the step to come; a new one is 1, 2 or 3.
+  std::vector<oracle::Ref> steps(Builder& b, const std::vector<oracle::Ref>& leaves);
+  bool has(const std::vector<oracle::Ref>& leaves, const char* name) const;
+
+ private:
+  std::map<std::pair<std::string, int64_t>, oracle::Ref> kept_;
+};
+
 // Optimizer steps, for after backward: several calls each, on detached parameters.
-bool adam_step(Builder& b);  // of Adam or AdamW, fused
-bool fused_sgd_step(Builder& b);
-bool sgd_step(Builder& b);
+bool adam_step(Builder& b, OptimizerState& state);  // of Adam or AdamW, fused
+bool fused_sgd_step(Builder& b, OptimizerState& state);
+bool sgd_step(Builder& b, OptimizerState& state);
 // Gradients' total norm, and the gradients scaled to it (torch's clip_grad_norm_, out of place).
 bool clip_gradients(Builder& b);
 

@@ -8,7 +8,7 @@ namespace {
 
 // Parameters of one dtype without history, with their gradients.
 struct Parameters {
-  std::vector<Ref> values, gradients;
+  std::vector<Ref> leaves, values, gradients;
 };
 
 // Steps are taken in the parameter's own placements: gradients and state follow them.
@@ -21,26 +21,13 @@ std::optional<Parameters> parameters(Builder& b, uint32_t dtypes = kFloats) {
     // Stock fused kernels walk the memory of all their lists alike, whatever the strides.
     if (!b.tensor(leaf).is_contiguous() || !b.tensor(gradient).is_contiguous()) continue;
     if (!b.call("lockstep::detach", {leaf}, {}, false)) return std::nullopt;
+    found.leaves.push_back(leaf);
     found.values.push_back(b.results()[0]);
     found.gradients.push_back(b.redistribute(gradient, *placed));
     if (found.values.size() == 3) break;
   }
   if (found.values.empty()) return std::nullopt;
   return found;
-}
-
-std::vector<Ref> state_like(Builder& b, const std::vector<Ref>& values, int64_t low, int64_t high) {
-  std::vector<Ref> state;
-  for (const auto ref : values) {
-    const oracle::Values start{
-        .kind = high > 0 ? oracle::ValueKind::kUniform : oracle::ValueKind::kZeros, .low = low, .high = high};
-    state.push_back(b.fresh({.dtypes = bit_of(b.dtype(ref)),
-                             .shape = b.shape(ref),
-                             .dense = true,
-                             .values = start,
-                             .placement = b.value(ref).placement}));
-  }
-  return state;
 }
 
 // Appends what gradients are divided by, and whether one of them overflowed and the step is skipped, as a
@@ -65,18 +52,55 @@ Ref rate(Builder& b) {
 
 }  // namespace
 
-bool adam_step(Builder& b) {
+std::vector<Ref> OptimizerState::like(Builder& b, const std::vector<Ref>& leaves, const char* name,
+                                      int64_t high) {
+  const oracle::Values start{
+      .kind = high > 0 ? oracle::ValueKind::kUniform : oracle::ValueKind::kZeros, .low = 0, .high = high};
+  std::vector<Ref> state;
+  for (const auto leaf : leaves) {
+    const auto found = kept_.find({name, leaf.id});
+    state.push_back(found != kept_.end() ? found->second
+                                         : b.fresh({.dtypes = bit_of(b.dtype(leaf)),
+                                                    .shape = b.shape(leaf),
+                                                    .dense = true,
+                                                    .values = start,
+                                                    .placement = b.value(leaf).placement}));
+    kept_[{name, leaf.id}] = state.back();
+  }
+  return state;
+}
+
+std::vector<Ref> OptimizerState::steps(Builder& b, const std::vector<Ref>& leaves) {
+  std::vector<Ref> steps, again;
+  for (const auto leaf : leaves) {
+    const auto found = kept_.find({"step", leaf.id});
+    const oracle::Values count{.kind = oracle::ValueKind::kIntegers, .low = 1, .high = 3};
+    steps.push_back(found != kept_.end() ? found->second
+                                         : b.fresh({.dtypes = kF32,
+                                                    .shape = Shape{},
+                                                    .values = count,
+                                                    .placement = replicated(b.settings().mesh)}));
+    if (found != kept_.end()) again.push_back(found->second);
+    kept_[{"step", leaf.id}] = steps.back();
+  }
+  if (!again.empty()) b.call("aten::_foreach_add_.Scalar", {again, int64_t{1}}, {}, false);
+  return steps;
+}
+
+bool OptimizerState::has(const std::vector<Ref>& leaves, const char* name) const {
+  return std::all_of(leaves.begin(), leaves.end(), [&](const Ref leaf) {
+    return kept_.contains({name, leaf.id});
+  });
+}
+
+bool adam_step(Builder& b, OptimizerState& state) {
   const auto p = parameters(b);
   if (!p) return false;
-  const auto averages = state_like(b, p->values, 0, 0), squares = state_like(b, p->values, 0, 1);
-  std::vector<Ref> steps;
-  for (size_t i = 0; i < p->values.size(); ++i) {
-    const oracle::Values count{.kind = oracle::ValueKind::kIntegers, .low = 1, .high = 3};
-    steps.push_back(b.fresh(
-        {.dtypes = kF32, .shape = Shape{}, .values = count, .placement = replicated(b.settings().mesh)}));
-  }
+  const auto averages = state.like(b, p->leaves, "exp_avg", 0),
+             squares = state.like(b, p->leaves, "exp_avg_sq", 1);
+  const auto steps = state.steps(b, p->leaves);
   const bool amsgrad = b.random().chance(20);
-  const auto largest = amsgrad ? state_like(b, p->values, 0, 1) : std::vector<Ref>{};
+  const auto largest = amsgrad ? state.like(b, p->leaves, "max_exp_avg_sq", 1) : std::vector<Ref>{};
   std::vector<Arg> args = {p->values,
                            p->gradients,
                            averages,
@@ -105,13 +129,13 @@ bool adam_step(Builder& b) {
 // Of wide dtypes alone: in half types the vector body of libtorch's CPU kernel leaves the parameters as they
 // are and loses a term of the momentum, while its scalar tail does not, so that no two sizes of a tensor
 // agree.
-bool fused_sgd_step(Builder& b) {
+bool fused_sgd_step(Builder& b, OptimizerState& state) {
   const auto p = parameters(b, kWide);
   if (!p) return false;
   const bool heavy = b.random().chance(70), nesterov = heavy && b.random().chance(40);
   std::vector<Arg> args = {p->values,
                            p->gradients,
-                           heavy ? state_like(b, p->values, 0, 1) : std::vector<Ref>{},
+                           heavy ? state.like(b, p->leaves, "momentum", 1) : std::vector<Ref>{},
                            b.random().pick({0.0, 0.1}),
                            heavy ? 0.9 : 0.0,
                            0.01,
@@ -125,10 +149,10 @@ bool fused_sgd_step(Builder& b) {
   return b.call(by_tensor ? "aten::_fused_sgd_.tensor_lr" : "aten::_fused_sgd_", args, {}, false);
 }
 
-bool sgd_step(Builder& b) {
+bool sgd_step(Builder& b, OptimizerState& state) {
   const auto p = parameters(b);
   if (!p) return false;
-  const auto momentum = state_like(b, p->values, 0, 0);
+  const auto momentum = state.like(b, p->leaves, "momentum", 0);
   if (!b.call("aten::_foreach_add.List", {p->gradients, p->values, 0.1}, {}, false)) return false;
   const auto decayed = b.results();
   return b.call("aten::_foreach_mul_.Scalar", {momentum, 0.9}, {}, false) &&

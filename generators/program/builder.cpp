@@ -381,6 +381,7 @@ void Builder::record(const oracle::Call& made, const std::vector<at::Tensor>& te
       }
     if (made.op == oracle::kRedistribute) placement = std::get<Target>(made.args[1]);
     if (const auto map = oracle::local_map_of(made)) placement = map->out;
+    if (const auto* placed = oracle::placed_by_factory(made)) placement = *placed;
     results_.push_back({std::ssize(values_)});
     add_value(tensor, growth.result, std::move(placement), writable && !oracle::runs_backward(made.op));
     values_.back().plain = plain;

@@ -286,8 +286,16 @@ class Checker {
     ++next_;
   }
 
+  // What a factory makes where the Program says is looked at when an op reads it, and at the end.
+  void begin(const RecordedOp& op) {
+    const Window& made = op.results.at(0);
+    shadow_.set(made, leaves_unset(op.op->name) ? Shadow::unset() : Shadow::plain());
+    places_.begin(made, op.placed);
+  }
+
   void step(const RecordedOp& op) {
     if (op.target) return step_redistribution(op);
+    if (op.placed) return begin(op);
     if (is_outside(op)) return step_outside(op);
     if (op.inputs.empty() && alone(op.op->name)) return skip(op);
     if (const auto made = effects(op); is_vacuous(made)) {

@@ -106,12 +106,14 @@ class Interpreter {
     return std::move(values_);
   }
 
-  // The values that the arguments of the call in progress refer to.
+  // The values that the arguments of the call in progress refer to, and that call.
   const Tensors& values() const { return values_; }
+  const Call& call() const { return *call_; }
 
  private:
   void define(size_t k, const CallOp& call_op) {
     const Call& call = program_.calls[k];
+    call_ = &call;
     Tensors results = yielded(call, k, call_op);
     LOCKSTEP_CHECK(std::ssize(results) == call.results, "[", call.op, "] call ", k, " yields ",
                    results.size(), " tensors, where the Program has ", call.results);
@@ -139,12 +141,6 @@ class Interpreter {
     return block.end;
   }
 
-  static const Target* target_of(const Call& call) {
-    for (const Arg& arg : call.args)
-      if (const auto* target = std::get_if<Target>(&arg)) return target;
-    return nullptr;
-  }
-
   Stack& stack_for(const Call& call) {
     const Operator& op = find_operator(call.op);
     LOCKSTEP_CHECK(call.args.size() == op.args.size(), "[", call.op, "] takes ", op.args.size(),
@@ -157,7 +153,7 @@ class Interpreter {
 
   Tensors yielded(const Call& call, size_t k, const CallOp& call_op) {
     if (is_own(call.op)) return own(call, k);
-    const Target* placed = placing_.factory ? target_of(call) : nullptr;
+    const Target* placed = placing_.factory ? placed_by_factory(call) : nullptr;
     return placed != nullptr ? Tensors{placing_.factory(call, *placed)}
                              : call_op(find_operator(call.op), stack_for(call));
   }
@@ -234,6 +230,7 @@ class Interpreter {
   const Program& program_;
   const Placing& placing_;
   Tensors values_;
+  const Call* call_ = nullptr;
   Stack stack_;
   size_t last_backward_ = 0;
 };
@@ -348,7 +345,16 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
   const Placing placing = on_one_device(c.mesh, &result.recording);
   const RecordingScope recorder(result.recording);
-  result.values = run(c.program, inputs, placing);
+  Interpreter interpreter(c.program, inputs, placing);
+  result.values = interpreter.run([&](const Operator& op, Stack& stack) {
+    Tensors results = call_boxed(op, stack);
+    const Target* target = op.random ? nullptr : placed_by_factory(interpreter.call());
+    if (target != nullptr && !result.recording.ops.empty())
+      result.recording.ops.back().placed =
+          std::make_shared<const Spec>(c.mesh, target->placements, results.at(0).sizes().vec(),
+                                       results[0].strides().vec(), results[0].scalar_type(), target->order);
+    return results;
+  });
   recorder.check();
   result.random_after = generator().state;
   return result;

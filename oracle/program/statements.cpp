@@ -219,6 +219,12 @@ bool may_run_twice(const Call& call) {
   return !is_own(call.op) && !find_operator(call.op).writes;
 }
 
+const Target* placed_by_factory(const Call& call) {
+  for (const Arg& arg : call.args)
+    if (const auto* target = std::get_if<Target>(&arg); target != nullptr && !is_own(call.op)) return target;
+  return nullptr;
+}
+
 Block block_of(const Program& program, size_t k) {
   const auto& calls = program.calls;
   Block block{k + 1, k + 1, std::get<bool>(calls[k].args.at(0))};

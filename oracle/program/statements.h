@@ -82,6 +82,9 @@ bool may_run_twice(const Call& call);
 // The values before `first`, the number of the block's first result, that its calls mention, in order.
 std::vector<Ref> outer_values(const Program& program, const Block& block, int64_t first);
 
+// How an operator of libtorch that makes a tensor from nothing places it; null where it makes a plain one.
+const Target* placed_by_factory(const Call& call);
+
 // Values that an argument mentions.
 std::vector<Ref> refs_of(const Arg& arg);
 

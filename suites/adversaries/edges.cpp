@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that are wrong where DTensors begin and end: what user code declares of its own computation, hooks,
 // modes and gradients that add up. Each runs another Program than it was given, and reports that honestly.
+#include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "suites/adversaries/adversary.h"
 #include "suites/core/hash_log.h"
@@ -71,6 +72,22 @@ Rewritten overwriting(const oracle::Case& c) {
   return std::move(r).finish();
 }
 
+// What a factory is to make in parts every rank has whole.
+Rewritten made_whole(const oracle::Case& c) {
+  Rewriter r(c);
+  for (const auto& call : c.program.calls) {
+    auto args = r.arguments(call);
+    for (auto& arg : args)
+      if (auto* target = std::get_if<Target>(&arg); target != nullptr && !oracle::is_own(call.op))
+        *target = {Placements(target->placements.size(), Replicate{}), {}};
+    r.copy(call, std::move(args));
+  }
+  return std::move(r).finish();
+}
+
+constexpr const char* kMade =
+    "v1:edges;mesh=2;seed=1;dev=1x256;x0=f32[5]:normal(1)@[S0];v0=aten::zeros([5],f32,none,@[S0],none);"
+    "v1=aten::add.Tensor(v0,x0,1)#433275f8";
 constexpr const char* kCopies =
     "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[4x3]:normal(1)@[R]!;x1=f32[4x3]:normal(3)@[R];"
     "v0=lockstep::local_map(\"aten::neg\",x0,@[R],@[R],@[R],[4,3]);"
@@ -87,11 +104,14 @@ constexpr const char* kTwice =
     "v0=aten::neg(x0);v1=lockstep::accumulate(t[v0],t[x1]);"
     "v2=lockstep::accumulate(t[v0],t[x1])#eb3de533";
 
-// Cases with the statement, and without memory that nobody has written: it is never the same.
+// Cases with the statement, of accumulate two, since the first one adds to nothing; and without memory that
+// nobody has written: it is never the same.
 Touches states(std::string_view statement) {
   return [statement](const oracle::Case& c) {
     const auto& calls = c.program.calls;
-    return std::any_of(calls.begin(), calls.end(), [&](auto& call) { return call.op == statement; }) &&
+    const int least = statement == oracle::kAccumulate ? 2 : 1;
+    return std::count_if(calls.begin(), calls.end(), [&](auto& call) { return call.op == statement; }) >=
+               least &&
            std::none_of(calls.begin(), calls.end(), [](auto& call) { return leaves_unwritten(call.op); });
   };
 }
@@ -109,6 +129,7 @@ constexpr Edge kEdges[] = {
     {"hook-forgotten", "that a hook ran", kHook, oracle::kScaleGradient, without_hooks},
     {"hook-twice", "that a hook ran once", kHook, oracle::kScaleGradient, hooks_twice},
     {"grad-mode-forgotten", "which ops have a history", kMode, oracle::kSetGradEnabled, without_modes},
+    {"factory-whole", "where the Program has a factory put its tensor", kMade, "aten::zeros", made_whole},
     {"accumulate-overwrites", "what a gradient is added to", kTwice, oracle::kAccumulate, overwriting},
 };
 

@@ -51,6 +51,12 @@ c10::ScalarType dtype_of(const oracle::Arg& arg) {
 at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placements& placements) {
   const auto integer = [&](size_t i) { return std::get<int64_t>(call.args[i]); };
   const auto shape = [&](size_t i) { return std::get<std::vector<int64_t>>(call.args[i]); };
+  if (call.op == "aten::zeros") return zeros(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::ones") return ones(shape(0), mesh, placements, dtype_of(call.args[1]));
+  if (call.op == "aten::full")
+    return full(shape(0), std::get<double>(call.args[1]), mesh, placements, dtype_of(call.args[2]));
+  if (call.op == "aten::empty.memory_format")
+    return empty(shape(0), mesh, placements, dtype_of(call.args[1]));
   if (call.op == "aten::rand") return rand(shape(0), mesh, placements, dtype_of(call.args[1]));
   if (call.op == "aten::randn") return randn(shape(0), mesh, placements, dtype_of(call.args[1]));
   if (call.op == "aten::normal.float_float")

@@ -2,6 +2,7 @@
 // Faults that amount to running another program: lost aliases, effects that happen twice, state shared
 // between uses.
 #include <map>
+#include <set>
 
 #include "generators/program/trial.h"
 #include "generators/random/random_ops.h"
@@ -132,6 +133,34 @@ bool restores_draws(const oracle::Case& c) {
          });
 }
 
+bool is_fused_step(const Call& call) {
+  return call.op.starts_with("aten::_fused_");
+}
+
+// The moments that an earlier step has left, by its list of them.
+Rewritten moments_forgotten(const oracle::Case& c) {
+  std::set<int64_t> left;
+  return each_call(c, [&](Rewriter& r, const Call& call) {
+    auto args = r.arguments(call);
+    auto* moments = is_fused_step(call) ? std::get_if<std::vector<Ref>>(&args[2]) : nullptr;
+    if (moments == nullptr) return r.copy(call, args);
+    for (auto& moment : *moments) {
+      if (left.insert(moment.id).second) continue;
+      moment = r.insert("aten::zeros_like", {Arg(moment), None{}, None{}, None{}, None{}, None{}});
+    }
+    r.copy(call, args);
+  });
+}
+
+bool steps_again(const oracle::Case& c) {
+  std::set<int64_t> left;
+  for (const auto& call : c.program.calls)
+    if (is_fused_step(call))
+      for (const auto moment : oracle::refs_of(call.args[2]))
+        if (!left.insert(moment.id).second) return true;
+  return false;
+}
+
 void gradients_overwritten(Rewriter& r, const Call& call) {
   auto other = call;
   if (call.op == oracle::kAccumulate) other.op = oracle::kBackward;
@@ -243,6 +272,8 @@ std::vector<Fault> program_faults() {
        "edges", 3000, 6, restores_draws, with_program(each<draws_anew>)},
       {110, "recompute-forgotten", "K10", "a checkpoint keeps what it ought to compute again", "edges", 500,
        4, calls(oracle::kCheckpoint), with_program(each<block_kept>)},
+      {111, "optimizer-forgets", "K11", "each step of an optimizer begins with moments of zero", "edges",
+       1000, 5, steps_again, with_program(moments_forgotten)},
       {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
        "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
        with_program(partial_reduced_in_place)},
