@@ -205,6 +205,9 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   // A dimension that is cut to one element is none of size 1.
   if (name == "aten::squeeze" || name == "aten::squeeze_")
     return {inputs[0].reshape(local_shape(*output, where.position))};
+  // Autograd's copy into memory that it made lies as that memory does: a number may lie in a flat local.
+  if (name == "aten::clone" && output && output->shape().empty())
+    return {inputs[0].clone().reshape(local_shape(*output, where.position))};
   if (const Partial* partial = pending(output)) {
     if (sums_nothing(name, op, inputs)) return {filled(where, partial->op)};
     if (name == "aten::embedding") return {embed_rows(inputs, where)};

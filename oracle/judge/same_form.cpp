@@ -24,7 +24,7 @@ bool is_clone(const TimelineEntry& made, const TimelineEntry& copy) {
 }
 
 bool is_clone(const RecordedOp& made, const RecordedOp& copy) {
-  return made.inner && made.op->name == kMemory && copy.op->name == kCopy &&
+  return made.op->name == kMemory && copy.op->name == kCopy &&
          copy.inputs.at(0) == made.results.at(0) && copy.inputs.at(1).defined() &&
          copy.inputs[1].dtype == copy.inputs[0].dtype;
 }
@@ -75,7 +75,7 @@ std::vector<const RecordedOp*> in_one_form(const std::vector<RecordedOp>& ops, s
     RecordedOp& clone = made.emplace_back(clone_of(op));
     clone.op = &find_operator(kClone);
     clone.results = {effects(op).at(0).window};
-    clone.inner = true;
+    clone.inner = op.inner;
     result.back() = nullptr;
     result.push_back(&clone);
   }
