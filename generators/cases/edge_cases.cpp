@@ -125,7 +125,11 @@ void make_constant(Builder& b) {
 void without_history(Builder& b) {
   if (!b.settings().backward || !b.call(oracle::kSetGradEnabled.data(), {false})) return;
   add_ops(b, b.random().between(1, 2), true);
+  const auto made = b.results();
   b.call(oracle::kSetGradEnabled.data(), {true});
+  if (made.empty() || !b.tensor(made[0]).defined() || (bit_of(b.dtype(made[0])) & kFloats) == 0) return;
+  const Ref other = b.operand({.dtypes = bit_of(b.dtype(made[0])), .shape = b.shape(made[0])});
+  emit(b, template_of("aten::mul.Tensor"), {made[0], other}, {made[0], other});
 }
 
 // A hook on some value that has a history; in the integer lane one that leaves magnitudes as they are.
@@ -185,7 +189,7 @@ oracle::Case edge_case(Random random) {
                                              {2, read_number},
                                              {1, read_equal},
                                              {1, meet_plain},
-                                             {2, without_history},
+                                             {3, without_history},
                                              {2, hook},
                                              {2, make_constant},
                                              {3, on_every_rank}})(b);

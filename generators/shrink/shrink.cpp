@@ -20,10 +20,10 @@ bool reads_unwritten(const oracle::Program& program) {
   const auto first = first_results(program);
   for (size_t k = 0; k < program.calls.size(); ++k) {
     if (program.calls[k].op.find("empty") == std::string::npos) continue;
-    const bool last = k + 1 == program.calls.size();
-    if (last || program.calls[k + 1].op != "aten::zero_" ||
-        references(program.calls[k + 1])[0].id != first[k])
-      return true;
+    if (k + 1 == program.calls.size()) return true;
+    const auto& next = program.calls[k + 1];
+    const bool fills = next.op == "aten::zero_" || next.op == "aten::fill_.Scalar";
+    if (!fills || references(next)[0].id != first[k]) return true;
   }
   return false;
 }

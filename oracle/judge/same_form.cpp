@@ -24,9 +24,8 @@ bool is_clone(const TimelineEntry& made, const TimelineEntry& copy) {
 }
 
 bool is_clone(const RecordedOp& made, const RecordedOp& copy) {
-  return made.op->name == kMemory && copy.op->name == kCopy &&
-         copy.inputs.at(0) == made.results.at(0) && copy.inputs.at(1).defined() &&
-         copy.inputs[1].dtype == copy.inputs[0].dtype;
+  return made.op->name == kMemory && copy.op->name == kCopy && copy.inputs.at(0) == made.results.at(0) &&
+         copy.inputs.at(1).defined() && copy.inputs[1].dtype == copy.inputs[0].dtype;
 }
 
 // What a clone reads, in a timeline's form or a recording's; how each says what it makes is its own.

@@ -262,7 +262,7 @@ std::vector<Fault> program_faults() {
        calls(oracle::kEquality), with_program(each<equal_to_itself>)},
       {77, "local-terms-averaged", "K1", "what ranks computed as terms of a sum is averaged", "edges", 300, 3,
        on_ranks(calls(oracle::kLocalMap)), with_program(each<local_terms_averaged>)},
-      {73, "no-grad-ignored", "K10", "what no_grad encloses has a history", "edges", 500, 5,
+      {73, "no-grad-ignored", "K10", "what no_grad encloses has a history", "edges", 1500, 5,
        calls(oracle::kSetGradEnabled), with_program(each<history_goes_on>)},
       {74, "hook-lost", "K10", "a hook on a gradient is not called", "edges", 300, 3,
        calls(oracle::kScaleGradient), with_program(each<hook_lost>)},
