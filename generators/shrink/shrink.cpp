@@ -42,6 +42,15 @@ class Sieve {
     }
     if (trial(made->program)) kept_.push_back(*made);
   }
+  // The case edited, and where the failure goes by the placements of all inputs, with those that only the
+  // dropped calls read.
+  void offer(const Case& c, Edit edit) {
+    const auto bare = apply(c, edit);
+    offer(bare);
+    edit.keeps_inputs = true;
+    const auto whole = apply(c, edit);
+    if (whole && (!bare || whole->program.inputs.size() != bare->program.inputs.size())) offer(whole);
+  }
   std::vector<Case> take() { return std::move(kept_); }
 
  private:
@@ -82,13 +91,11 @@ Case placed_as_result(Case c, const oracle::Call& call) {
 }
 
 // Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
-// Where the failure goes by the placements of all inputs, those that only this call read stay.
 void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto& call = c.program.calls[k];
   const auto first = first_results(c.program)[k];
-  Edit plain, operands, inputs, unread;
-  plain.dropped_calls = operands.dropped_calls = inputs.dropped_calls = unread.dropped_calls = {k};
-  unread.keeps_inputs = true;
+  Edit plain, operands, inputs;
+  plain.dropped_calls = operands.dropped_calls = inputs.dropped_calls = {k};
   for (int64_t r = first; r < first + call.results; ++r) {
     const auto& result = values[static_cast<size_t>(r)];
     if (!result.defined()) continue;
@@ -106,17 +113,16 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
       input.values = {.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 1};
     inputs.fresh[r] = input;
   }
-  sieve.offer(apply(c, plain));
-  if (!operands.substitutes.empty()) sieve.offer(apply(c, operands));
+  sieve.offer(c, plain);
+  if (!operands.substitutes.empty()) sieve.offer(c, operands);
   if (call.op == "lockstep::redistribute")
-    for (const auto& edit : {operands, unread}) sieve.offer(apply(placed_as_result(c, call), edit));
-  sieve.offer(apply(c, inputs));
-  sieve.offer(apply(c, unread));
+    for (const auto& edit : {operands, plain}) sieve.offer(placed_as_result(c, call), edit);
+  sieve.offer(c, inputs);
 }
 
 void fewer_calls(const Case& c, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto count = c.program.calls.size();
-  for (size_t k = 0; k < count; ++k) sieve.offer(apply(c, slice_before(c, k)));
+  for (size_t k = 0; k < count; ++k) sieve.offer(c, slice_before(c, k));
   for (size_t k = count; k-- > 0;) without_call(c, k, values, sieve);
 }
 
@@ -128,7 +134,7 @@ void fewer_elements(const Case& c, Sieve& sieve) {
     for (size_t e = longest; e-- > 0 && longest > 1;) {
       Edit edit;
       edit.dropped_elements[k] = e;
-      sieve.offer(apply(c, edit));
+      sieve.offer(c, edit);
     }
   }
 }
