@@ -26,7 +26,7 @@ engine/ops/rules: engine/values engine/lane engine/context engine/layout engine/
 engine/ops: engine/values engine/context engine/layout engine/world engine/ops/rules
 engine/tensor: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/ops/rules
     engine/ops engine/stream engine/random
-engine/nn: engine/values engine/tensor
+engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 oracle/ownership: engine/values
 oracle/program: engine/values engine/lane engine/stream oracle/ownership
@@ -48,8 +48,8 @@ dashboard/pages: dashboard/store dashboard/report
 dashboard/serve: dashboard/pages
 suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/program oracle/plain oracle/random
     oracle/judge dashboard/store
-suites/engines: engine/values engine/lane engine/world engine/stream engine/tensor oracle/program oracle/plain
-    dashboard/store suites/core
+suites/engines: engine/values engine/lane engine/world engine/stream engine/tensor engine/nn oracle/program
+    oracle/plain dashboard/store suites/core
 suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
     engine/nn engine/optim oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store
     suites/core

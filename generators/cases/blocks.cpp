@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "generators/program/trial.h"
-#include "generators/shrink/edit.h"
 #include "oracle/program/statements.h"
 
 namespace lockstep::generators {

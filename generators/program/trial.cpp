@@ -273,6 +273,16 @@ std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program) {
   return values;
 }
 
+std::vector<int64_t> first_results(const oracle::Program& program) {
+  std::vector<int64_t> first;
+  auto next = std::ssize(program.inputs);
+  for (const auto& call : program.calls) {
+    first.push_back(next);
+    next += call.results;
+  }
+  return first;
+}
+
 std::vector<Ref> references(const Call& call) {
   std::vector<Ref> refs;
   oracle::each_ref(call, [&](const Ref& ref) {

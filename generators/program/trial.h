@@ -32,6 +32,8 @@ std::vector<oracle::Arg> with_defaults(const std::string& op, std::vector<oracle
 // what they take on the device, and draw zeros.
 std::optional<std::vector<at::Tensor>> trial(const oracle::Program& program);
 
+// The first value that each call defines.
+std::vector<int64_t> first_results(const oracle::Program& program);
 // Values that the arguments mention, without the undefined ones of a list.
 std::vector<oracle::Ref> references(const oracle::Call& call);
 // Those that the call writes to: in place, or as an out.

@@ -162,14 +162,4 @@ std::optional<Case> apply(const Case& c, const Edit& edit) {
   return Rewriter(c, edit).run();
 }
 
-std::vector<int64_t> first_results(const oracle::Program& program) {
-  std::vector<int64_t> first;
-  auto next = std::ssize(program.inputs);
-  for (const auto& call : program.calls) {
-    first.push_back(next);
-    next += call.results;
-  }
-  return first;
-}
-
 }  // namespace lockstep::generators

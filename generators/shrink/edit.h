@@ -23,9 +23,6 @@ struct Edit {
 // where a call that stays reads a value that is gone.
 std::optional<oracle::Case> apply(const oracle::Case& c, const Edit& edit);
 
-// The first value that each call defines.
-std::vector<int64_t> first_results(const oracle::Program& program);
-
 // What these return need not run.
 std::vector<oracle::Case> simpler_meshes(const oracle::Case& c);  // fewer dimensions, fewer ranks, no names
 std::vector<oracle::Case> simpler_placements(const oracle::Case& c);  // Replicate, Shard, left to right

@@ -23,20 +23,6 @@ namespace {
 
 constexpr const char* kClone = "aten::clone";
 
-// By its schema; _unsafe_view returns the memory of its input and says that it is new.
-bool returns_view(const Operator& op, const Effect& effect) {
-  return effect.result >= 0 && op.handle.schema().returns().at(0).alias_info() != nullptr;
-}
-
-// The Program's; null if it places nothing.
-const DeviceMesh* mesh_of(std::span<const Start> starts, std::span<const Final> finals) {
-  for (const Start& s : starts)
-    if (s.spec != nullptr) return &s.spec->mesh();
-  for (const Final& f : finals)
-    if (f.record.spec != nullptr) return &f.record.spec->mesh();
-  return nullptr;
-}
-
 class Checker {
  public:
   Checker(const Recording& recording, const Timeline& timeline, Lane numerics)
@@ -345,7 +331,7 @@ class Checker {
   // elements is nowhere, so that nothing can move it.
   void check_stays(const OpInQuestion& q) {
     for (const Effect& e : q.effects) {
-      if (!e.written && !returns_view(*q.op.op, e)) continue;
+      if (!e.written && !returns_view(q.op, e)) continue;
       if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
       const Window& from = q.op.inputs[static_cast<size_t>(e.input)];
       if (from.numel() == 0) continue;

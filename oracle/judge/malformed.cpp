@@ -72,4 +72,12 @@ size_t find_malformed(const Timeline& timeline, const DeviceMesh* mesh) {
   return i;
 }
 
+const DeviceMesh* mesh_of(std::span<const Start> starts, std::span<const Final> finals) {
+  for (const Start& s : starts)
+    if (s.spec != nullptr) return &s.spec->mesh();
+  for (const Final& f : finals)
+    if (f.record.spec != nullptr) return &f.record.spec->mesh();
+  return nullptr;
+}
+
 }  // namespace lockstep::oracle

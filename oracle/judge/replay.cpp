@@ -120,6 +120,10 @@ std::vector<Effect> effects(const RecordedOp& op) {
   return list;
 }
 
+bool returns_view(const RecordedOp& op, const Effect& effect) {
+  return effect.result >= 0 && op.op->handle.schema().returns().at(0).alias_info() != nullptr;
+}
+
 bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
   const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
   if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;

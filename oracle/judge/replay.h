@@ -21,6 +21,9 @@ struct Effect {
 };
 std::vector<Effect> effects(const RecordedOp& op);
 
+// By its schema; _unsafe_view returns the memory of its input and says that it is new.
+bool returns_view(const RecordedOp& op, const Effect& effect);
+
 // Whether the op is a view that leaves all elements in their order: what is flat is then the same.
 bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects);
 
