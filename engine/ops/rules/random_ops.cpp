@@ -83,7 +83,8 @@ Metas of_dropout(const Arguments& args) {
   return {{at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))}};
 }
 Metas of_dropout_backward(const Arguments& args) {
-  return {{at::mul(args.tensor("grad_output"), args.tensor("mask"))}};  // it lies as both ask for
+  // It lies as both ask for; the factor makes a float of integers.
+  return {{at::mul(args.tensor("grad_output"), args.tensor("mask")).mul(0.5)}};
 }
 
 Metas of_multinomial(const Arguments& args) {
