@@ -4,7 +4,7 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  hosted DB JSON | mutants JSON | worlds LOCAL_DB GLOO_DB
+                  hosted DB JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -144,8 +144,9 @@ def measure_hosted(path, facts):
     return {"hosted": {**store.command_and_commit(), "rows": rows + json.loads(pathlib.Path(facts).read_text())}}
 
 
-def measure_mutants(path):
-    return {"mutants": json.loads(pathlib.Path(path).read_text())}
+def measure_mutants(engine, judge):
+    return {"mutants": {"engine": json.loads(pathlib.Path(engine).read_text()),
+                        "judge": json.loads(pathlib.Path(judge).read_text())}}
 
 
 # Rendering: Markdown, without the markers.
@@ -264,22 +265,30 @@ def hosted_section(numbers):
             + table(["what", "measured", "goal", "met"], rows) + "\n")
 
 
+def mutants_table(of, what):
+    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
+             f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
+             f"{line['equivalent']:,}", "-" if line["cases"] is None else f"{line['cases']:,.0f}",
+             "-" if line["ops"] is None else f"{line['ops']:g}",
+             f"{line['names it rightly']} of {line['names an op']}"] for line in of["lines"]]
+    tried = of["lines"][-1]["mutants"] + of["lines"][-1]["equivalent"]
+    commits = ", ".join(commit[:12] for commit in of["commits"])
+    head = ["class", "mutants", "found", "share", "more", "equivalent", "cases", "operators", "named"]
+    return f"{tried:,} of {of['woven']:,} slips in {what}, tried on {commits}.\n\n" + table(head, rows) + "\n"
+
+
 def mutants_section(numbers):
     if "mutants" not in numbers:
         return ""
-    mutants = numbers["mutants"]
-    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
-             f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
-             "-" if line["cases"] is None else f"{line['cases']:,.0f}",
-             "-" if line["ops"] is None else f"{line['ops']:g}",
-             f"{line['names it rightly']} of {line['names an op']}"] for line in mutants["lines"]]
-    tried = mutants["lines"][-1]["mutants"]
-    return (f"`ci/mutate run`: {tried:,} of {mutants['woven']:,} slips in the sources of engine "
-            "and kernels, one at a time, found by the default plan without kept cases, commit "
-            f"{mutants['commit'][:12]}; \"more\" are found by more cases. Medians of the "
-            "cases until found and of the operators of the shrunk case; findings that name an operator, and those that "
-            "name one which runs what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
-            + table(["class", "mutants", "found", "share", "more", "cases", "operators", "named"], rows) + "\n")
+    engine, judge = numbers["mutants"]["engine"], numbers["mutants"]["judge"]
+    goals = [[goal, "yes" if met else "no"] for goal, met in engine["goals"]]
+    return ("`ci/mutate run`: mutants, one at a time, found by the default plan without kept cases; \"more\" are found "
+            "by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of the operators of "
+            "the shrunk case; findings that name an operator, and those that name one which runs what was changed "
+            "([ci/mutants](ci/mutants/README.md)).\n\n" + mutants_table(engine, "the sources of engine and kernels")
+            + table(["of the engine's mutants", "met"], goals) + "\n"
+            + mutants_table(judge, "the oracle, its licence table and the comparison, found by the tests of the judge "
+                                   "or by planted faults"))
 
 
 def worlds_section(numbers):

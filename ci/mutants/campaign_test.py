@@ -6,7 +6,7 @@ import contextlib, io, json, os, pathlib, subprocess, sys, tempfile, unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-import campaign, census, points, report  # noqa: E402
+import campaign, census, points, report, tried  # noqa: E402
 from weave import ORIGINAL, SWITCH, Edit  # noqa: E402
 
 
@@ -206,22 +206,46 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         with self.assertRaises(SystemExit):
             self.run_all()
 
+    def tried(self, plans=("default, seed 0",)):
+        """What the campaign kept, as tried.txt has it."""
+        of = report.rows_of(self.store, "t")
+        nobody = campaign.nobodys(self.store, "t", campaign.Plan())
+        return {id_: tried.of_store(row, nobody, "abc", 0) for name in plans for id_, row in of[name].items()}
+
     def test_score(self):
         # Catches: a score of other mutants than those that count; a class below its least that is not red.
         self.run_all()
-        rows = list(report.rows_of(self.store, "t")["default, seed 0"].values())
+        rows = self.tried()
         one = self.mutants[1].id
-        counts = lambda same, later: [report.scores(rows, same, later)[-1][key]
-                                      for key in ("of", "mutants", "equivalent", "found", "later")]
-        self.assertEqual(counts({}, {}), ["all", 5, 0, 4, 0])
-        self.assertEqual(counts({}, {one}), ["all", 5, 0, 4, 1])
-        self.assertEqual(counts({one: "why"}, {}), ["all", 4, 1, 4, 0])
+        counts = lambda rows, same: [report.scores(rows.values(), same)[-1][key]
+                                     for key in ("of", "mutants", "equivalent", "found", "later")]
+        self.assertEqual(counts(rows, {}), ["all", 5, 0, 4, 0])
+        longer = {one: {**rows[one], "how": "different", "plan": 300000}}
+        self.assertEqual(counts(rows | longer, {}), ["all", 5, 0, 4, 1])
+        self.assertEqual(counts(rows, {one: "why"}), ["all", 4, 1, 4, 0])
         listed = self.folder / "same.txt"
         for text in ("", f"# x\n{one}\twhy\n"):  # 4 of 5, or one of five equivalent: red, both
             listed.write_text(text)
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                self.assertTrue(report.report(self.store, "t", campaign.Plan(), 5, 0, listed)["red"])
+                points = {p.id: p for p in self.mutants.values()}
+                self.assertTrue(report.report(rows, points, 0, report.equivalents(listed))["red"])
             self.assertEqual("survived" in said.getvalue(), not text)
+
+    def test_tried(self):
+        # Catches: a column that is lost or moved on its way to the file and back; a survivor that comes back as found;
+        # a survivor's other verdicts, of which one more explained would be a hole in the judge.
+        self.places("1/3 1", OTHER="3")
+        self.run_all(mutants={n: self.mutants[n] for n in (1, 2)})
+        rows, file = self.tried(), self.folder / "tried.txt"
+        tried.write(file, rows)
+        self.assertEqual(tried.read(file), rows)
+        self.assertEqual(tried.read(self.folder / "none.txt"), {})
+        one, two = (rows[self.mutants[n].id] for n in (1, 2))
+        self.assertEqual((one["how"], one["more"], one["reached"], one["operator"]), ("", "explained 1", 0, "x"))
+        self.assertTrue(tried.survived(one) and tried.survived(two) and not tried.found_later(one))
+        found = {**one, "how": "different", "plan": 0}
+        self.assertTrue(tried.by_a_case(found) and not tried.by_a_case({**found, "how": "test a_test"}))
+        self.assertFalse(tried.by_a_case({**found, "plan": 5}) or tried.by_a_case(one))
 
     def test_red(self):
         # Catches: a class that is red at its least, or green below it.

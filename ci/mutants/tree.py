@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The copy of the tree in which mutants stand, and its build. Who does not compile is taken out."""
-import collections, hashlib, json, os, pathlib, re, shlex, subprocess
+import collections, concurrent.futures, hashlib, json, os, pathlib, re, shlex, subprocess
 
 import points as points_of_tree
 from weave import Edit, weave
@@ -194,6 +194,39 @@ def build(root, tree, chosen, jobs, say, tests=()):
         say(f"{len(guilty)} mutants do not compile and are taken out")
         for number in guilty:
             out[number] = chosen.pop(number)
+
+
+def link_command(build):
+    """How the program is linked, of objects and archives."""
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "lockstep"], check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()[-1]
+
+
+def build_beside(root, tree, chosen, jobs):
+    """The program of root/build with these mutants in it: their sources alone are compiled, and linked before the archives, of
+    which no member is then taken that such an object stands for. @pre none lies in a header  Throws CalledProcessError."""
+    build, flags = pathlib.Path(root, "build"), {}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        flags[os.path.relpath(command["file"], root)] = command
+    by_file = collections.defaultdict(dict, {path: {} for path in PROBES})
+    for number, point in chosen.items():
+        by_file[point.file][number] = point
+
+    def compiled(path):
+        source, command = pathlib.Path(tree, path), flags[path]
+        content = pathlib.Path(root, path).read_bytes()
+        write(source, woven(content, by_file[path], probes(path, content))[0])
+        words = shlex.split(command["command"])
+        made = f"{source}.o"
+        words[words.index("-o") + 1], words[words.index("-c") + 1] = made, str(source)
+        subprocess.run(words, cwd=build, check=True)
+        return made
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        made = list(pool.map(compiled, by_file))
+    program = pathlib.Path(tree, "build/ci/program/lockstep")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(link_command(build).replace(" -o ci/program/lockstep ", f" {' '.join(made)} -o {program} "), shell=True,
+                   cwd=build, check=True)
 
 
 def save(folder, built, out, digest):
