@@ -24,9 +24,10 @@ NOT_MEASURED = 5  # the exit code of a run that measured too little
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How long a mutant is looked for: the default plan, or so many cases."""
+    """How long a mutant is looked for: the default plan, or so many cases. @param suites options that name them: () for all"""
     cases: int = 0
     seed: int = 0
+    suites: tuple = ()
 
     @property
     def name(self):
@@ -159,13 +160,13 @@ def try_one(build, point, number, plan, folder, tests=(), census=None):
     """@param census None: it is tried in all cases  @returns its row, without tree"""
     work, began = folder / f"run-{number}", time.monotonic()
     switch = {**os.environ, "LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
-    options, tests = classes.plan_of(point), [*tests, *classes.tests_of(point)]
-    of_census = census is not None and not options
+    own, tests = classes.plan_of(point), [*tests, *classes.tests_of(point)]
+    of_census = census is not None and not own
     wanted = census.wanted(number) if of_census else None
     if of_census and number not in census.run:  # the plan never goes there: the tests may
         code, far, work = 0, 0, fresh_folder(work)
     else:
-        code, far = run_plan(build, number, plan, 1, options, work, dict(switch), wanted)
+        code, far = run_plan(build, number, plan, 1, own or plan.suites, work, dict(switch), wanted)
     if wanted is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
         if census.has_other_verdicts(work / "run.db"):
             return try_one(build, point, number, plan, folder, tests)
@@ -187,7 +188,7 @@ def try_nobody(build, last, plan, folder, jobs, tests=()):
     census, work, began = Census(folder), folder / "run-0", time.monotonic()
     census.begin(last)
     switch = {**os.environ, "LOCKSTEP_MUTANT": "0", "LOCKSTEP_MUTANT_PLACES": str(census.places)}
-    code, _ = run_plan(build, 0, plan, jobs, [], work, switch, None)
+    code, _ = run_plan(build, 0, plan, jobs, plan.suites, work, switch, None)
     red = noticed_by(build, tests, {**os.environ, "LOCKSTEP_MUTANT": "0"}, work) if code == 0 else how_it_ended(code)
     row = outcome(plan, code, red, work) | {"seconds": time.monotonic() - began}
     if (work / "run.db").exists():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Each test states which fault of a campaign of ci/mutate it would catch."""
-import contextlib, io, json, os, pathlib, subprocess, sys, tempfile, unittest
+import contextlib, io, json, os, pathlib, re, subprocess, sys, tempfile, unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-import campaign, census, points, report, tried  # noqa: E402
+import campaign, census, classes, points, report, tried  # noqa: E402
 from weave import ORIGINAL, SWITCH, Edit  # noqa: E402
 
 
@@ -262,6 +262,12 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.assertEqual(holds(), [True] * 4)
         self.assertEqual(holds({"found": 96}, ["one"]), [False, False, True, False])
         self.assertEqual(holds({"later": 1, "cases": 200}), [True, False, False, True])
+
+    def test_suites(self):
+        # Catches: a suite of the table in which no mutant of the engine is tried.
+        table = (ROOT / "suites/table.cpp").read_text()
+        tried_in = classes.SUITES["engine"][1].split(",")
+        self.assertEqual(sorted(re.findall(r'^      \{"(\w+)",', table, re.M)), sorted([*tried_in, "faults"]))
 
     def test_names(self):
         # Catches: an explanation of another op that counts as right, and an overload that counts as another op.
