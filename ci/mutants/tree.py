@@ -229,16 +229,18 @@ def build_beside(root, tree, chosen, jobs):
                    cwd=build, check=True)
 
 
-def save(folder, built, out, digest):
+def save(folder, built, out, drawn, digest):
+    """@param drawn all that the draw gave, woven or not"""
     data = {"tree": digest, "mutants": {n: points_of_tree.as_json(p) for n, p in built.items()},
-            "not compiled": [p.id for p in out.values()]}
+            "not compiled": [p.id for p in out.values()], "drawn": [points_of_tree.as_json(p) for p in drawn]}
     write(folder / "manifest.json", json.dumps(data, indent=1).encode())
 
 
 def load(folder):
-    """({number: Point}, ids of those that do not compile, digest of the tree)"""
+    """({number: Point}, ids of those that do not compile, all that the draw gave, digest of the tree)"""
     data = json.loads((folder / "manifest.json").read_text())
-    return ({int(n): points_of_tree.from_json(p) for n, p in data["mutants"].items()}, data["not compiled"], data["tree"])
+    return ({int(n): points_of_tree.from_json(p) for n, p in data["mutants"].items()}, data["not compiled"],
+            list(map(points_of_tree.from_json, data["drawn"])), data["tree"])
 
 
 def flags_for(tree, root):
