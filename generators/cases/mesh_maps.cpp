@@ -102,7 +102,8 @@ class MeshMap {
     bool early = false;
     for (size_t d = 0; d < all.size(); ++d)
       for (size_t before = 0; before < d; ++before)
-        early |= is_shard(all[d]) && shard_dim(all[d]) == shard_dim(all[before]) && keeps(before) && !keeps(d);
+        early |=
+            is_shard(all[d]) && shard_dim(all[d]) == shard_dim(all[before]) && keeps(before) && !keeps(d);
     if (!early) return;
     for (const bool kept : {false, true})
       for (size_t d = 0; d < all.size(); ++d)
@@ -152,9 +153,8 @@ void summed(Builder& b, MeshMap& map) {
   const Ref x = b.operand({.dtypes = kWide, .shape = fixed, .min_dims = 1});
   const auto apart = map.drawn(x);
   const Target in = map.placed(apart, b.shape(x));
-  map.call("aten::sum", {x, None{}},
-           {in, in, map.instead(replicated(b.settings().mesh), apart, Partial{})}, {},
-           growth_of(b, "aten::sum", {x}, b.tensor(x).numel()));
+  map.call("aten::sum", {x, None{}}, {in, in, map.instead(replicated(b.settings().mesh), apart, Partial{})},
+           {}, growth_of(b, "aten::sum", {x}, b.tensor(x).numel()));
 }
 
 // How matrices and their product lie along one mesh dimension, and gradients of the matrices.
@@ -187,7 +187,9 @@ void product(Builder& b, MeshMap& map) {
     back_x.placements[d] = gradient_x[d];
     back_y.placements[d] = gradient_y[d];
   }
-  const auto times = [](int64_t count) { return Magnitude{static_cast<double>(std::max<int64_t>(count, 1)), 0}; };
+  const auto times = [](int64_t count) {
+    return Magnitude{static_cast<double>(std::max<int64_t>(count, 1)), 0};
+  };
   const Magnitude mx = b.magnitude(x), my = b.magnitude(y);
   map.call("aten::mm", {x, y}, {in_x, back_x, in_y, back_y, map.placed(of_product, {n, m})}, {n, m},
            {mx * my * times(k), {my * times(m), mx * times(n)}, true});

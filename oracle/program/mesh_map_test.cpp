@@ -76,7 +76,7 @@ TEST(Validate, NamesTheFaultOfAMeshMap) {
       {"keeps some of the dimensions 0 to 2", on_meshes("1.0", all("[R,R,R]"))},
       {"keeps some of the dimensions 0 to 2", on_meshes("0.1.2", all("[R,R,R]"))},
       {"a mesh of one dimension is flat", small},
-      {"is not pointwise", sum},
+      {"may depend on who has which part", sum},
       {"goes over the whole mesh", on_meshes("1", {at("[R,R,R]"), at("[R,R,R]"), at("[G0:1/6,R,R]")})},
       {"what pends", on_meshes("1", {at("[R,P,R]"), at("[R,R,R]"), at("[R,R,R]")})},
       {"nothing pends along", on_meshes("1", {at("[R,R,R]"), at("[R,R,R]"), at("[R,P,R]")})},

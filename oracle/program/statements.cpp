@@ -155,9 +155,15 @@ std::string kept_problem(const LocalMap& map, const DeviceMesh& mesh) {
   return "";
 }
 
-// The bits of the op are those of its parts, whichever ranks have these.
+// The bits of the op are those of its parts, whichever ranks have these. In the fast lane a kernel rounds
+// otherwise where its vector body ends, unless it rounds once.
 bool is_exact_in_parts(const Statement& s, const LocalMap& map) {
-  return s.c.integer_lane || find_operator(map.op).handle.hasTag(at::Tag::pointwise);
+  constexpr std::string_view kRoundedOnce[] = {"aten::neg", "aten::add.Tensor", "aten::sub.Tensor",
+                                               "aten::mul.Tensor"};
+  if (s.c.integer_lane) return true;
+  if (s.c.numerics == Lane::kFast)
+    return std::find(std::begin(kRoundedOnce), std::end(kRoundedOnce), map.op) != std::end(kRoundedOnce);
+  return find_operator(map.op).handle.hasTag(at::Tag::pointwise);
 }
 
 std::string mesh_map_problem(const Statement& s) {
@@ -165,7 +171,8 @@ std::string mesh_map_problem(const Statement& s) {
   const LocalMap map = *local_map_of(s.call());
   if (auto problem = kept_problem(map, s.c.mesh); !problem.empty()) return problem;
   if (!is_exact_in_parts(s, map))
-    return concat(map.op, " is not pointwise: outside the integer lane its bits may depend on the parts");
+    return concat("the bits of ", map.op,
+                  " may depend on who has which part; in the integer lane they do not");
   for (size_t i = 0; i < map.in.size(); ++i)
     for (size_t d = 0; d < map.in[i].placements.size(); ++d)
       if (map.keeps(static_cast<int64_t>(d)) && map.gradients[i].placements[d] != map.in[i].placements[d])

@@ -81,8 +81,8 @@ Locals on_each_part(const MeshInWorld& mesh, const oracle::LocalMap& map, const 
       Locals theirs;
       for (const size_t r : part.hosted) theirs.push_back(locals[i][r]);
       const auto in = on_part(map, map.in[i]);
-      operands.push_back(from_local(theirs, part.mesh, in.placements,
-                                    shape_of_part(*specs[i], map, position), std::nullopt, true, in.order));
+      operands.push_back(from_local(theirs, part.mesh, in.placements, shape_of_part(*specs[i], map, position),
+                                    std::nullopt, true, in.order));
     }
     const auto out = on_part(map, map.out);
     const auto result = redistribute(oracle::run_mapped(map, operands), out.placements, out.order);
@@ -104,9 +104,8 @@ at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
     specs.push_back(std::make_shared<const Spec>(spec(placed)));
   }
   const bool alone = map.kept.empty() && !map.flat;
-  return from_local(
-      alone ? on_each_rank(mesh, map, locals) : on_each_part(mesh, map, specs, locals, remade), mesh,
-      map.out.placements, map.shape, contiguous_strides(map.shape), true, map.out.order);
+  return from_local(alone ? on_each_rank(mesh, map, locals) : on_each_part(mesh, map, specs, locals, remade),
+                    mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true, map.out.order);
 }
 
 }  // namespace lockstep::suites

@@ -261,7 +261,7 @@ std::vector<Fault> world_faults() {
        with_received(bit_flipped, bit_flipped)},
       {59, "one-rank-stale", "K14", "one rank reads the buffer of the gather before", "redistribute", 1000, 2,
        many_ranks, with_world_made(one_rank_stale)},
-      {112, "flat-column-major", "K2", "a flattened mesh counts its ranks column by column", "edges", 3000, 3,
+      {112, "flat-column-major", "K2", "a flattened mesh counts its ranks column by column", "edges", 1000, 3,
        on_ranks(calls(oracle::kMeshMap)), with_meshes(column_major)},
       {113, "sub-mesh-counted-down", "K6", "a mesh of some dimensions counts its ranks from the last",
        "edges", 1000, 3, on_ranks(calls(oracle::kMeshMap)), with_meshes(counted_down)},
