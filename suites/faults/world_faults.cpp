@@ -264,7 +264,7 @@ std::vector<Fault> world_faults() {
       {112, "flat-column-major", "K2", "a flattened mesh counts its ranks column by column", "edges", 1000, 3,
        on_ranks(calls(oracle::kMeshMap)), with_meshes(column_major)},
       {113, "sub-mesh-counted-down", "K6", "a mesh of some dimensions counts its ranks from the last",
-       "edges", 1000, 3, on_ranks(calls(oracle::kMeshMap)), with_meshes(counted_down)},
+       "edges", 500, 3, on_ranks(calls(oracle::kMeshMap)), with_meshes(counted_down)},
       {85, "wait-lost", "K14", "nobody waits for what the last rank receives", "redistribute", 300, 1,
        many_ranks, with_received(wait_lost, wait_lost)},
       {86, "handle-stale", "K14", "the exchange before is waited for instead, where it had the same forms",
