@@ -221,6 +221,10 @@ TEST(Edges, AnEngineThatDoesNotSayThatItHasThemIsNotAsked) {
   EXPECT_EQ(lacks(profile, cases()[0]), "program v2");
   profile.program = 2;
   EXPECT_EQ(lacks(profile, cases()[0]), "");
+  Case some = cases()[0];
+  some.mesh = DeviceMesh({2, 3}, {}, {7, 1, 2, 3, 4, 5});
+  EXPECT_EQ(lacks(profile, some), "a world of 8 ranks for a mesh of 6");
+  EXPECT_EQ(lacks(own_profile(), some), "");
 }
 
 }  // namespace
