@@ -69,7 +69,8 @@ void check_size(const oracle::Case& c, size_t i) {
 // one device. Throws Error that names the input or operator; an untrusted case may take its process along
 // (memory).
 void check_case(const oracle::Case& c) {
-  LOCKSTEP_CHECK(c.mesh.size() <= suites::kMostRanks, "[replay] mesh ", c.mesh, " has ", c.mesh.size(),
+  const int64_t ranks = suites::least_world(c.mesh);
+  LOCKSTEP_CHECK(ranks <= suites::kMostRanks, "[replay] mesh ", c.mesh, " needs ", ranks,
                  " ranks, and one process hosts them all; use at most ", suites::kMostRanks);
   oracle::validate(c);
   suites::check_case(suites::find_suite(c.suite), c);

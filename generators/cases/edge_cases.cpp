@@ -2,6 +2,7 @@
 // Programs at the edge of their DTensors: full tensors with plain computation behind them, numbers that the
 // host reads, plain tensors of one element as operands.
 #include "generators/cases/blocks.h"
+#include "generators/cases/mesh_maps.h"
 #include "generators/cases/programs.h"
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
@@ -9,11 +10,6 @@
 
 namespace lockstep::generators {
 namespace {
-
-const OpTemplate& template_of(std::string_view op) {
-  const auto table = op_templates();
-  return *std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
-}
 
 Ref fresh_outside(Builder& b, Want want) {
   b.go_outside(true);
@@ -98,6 +94,10 @@ void on_every_rank(Builder& b) {
   const auto whole = replicated(b.settings().mesh);
   map("aten::mul.Tensor", {x, y}, {x, y}, {in, in, number ? whole : in, number ? terms : in, in}, b.shape(x),
       1);
+}
+
+void on_meshes(Builder& b) {
+  b.settings().mesh.ndim() > 1 ? map_on_meshes(b) : on_every_rank(b);
 }
 
 // A tensor of one number that is made where it is to lie, or memory that is filled there.
@@ -192,7 +192,8 @@ oracle::Case edge_case(Random random) {
                                              {3, without_history},
                                              {2, hook},
                                              {2, make_constant},
-                                             {3, on_every_rank}})(b);
+                                             {3, on_every_rank},
+                                             {4, on_meshes}})(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }
   if (settings.backward) go_back(b);

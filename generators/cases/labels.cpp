@@ -105,6 +105,8 @@ void label_calls(const Case& c, Names& names) {
   for (const auto& call : c.program.calls) {
     if (call.op == oracle::kBackward) names.insert("backward");
     if (call.op == oracle::kLocalMap) names.insert("local-map");
+    if (call.op == oracle::kMeshMap)
+      names.insert(oracle::local_map_of(call)->flat ? "mesh-flat" : "mesh-sub");
     if (call.op == oracle::kAccumulate) names.insert("accumulate");
     if (oracle::creates_graph(call)) names.insert("double-backward");
     if (call.op == oracle::kSetGradEnabled) names.insert("no-grad");
@@ -192,8 +194,8 @@ const std::vector<std::string>& all_labels() {
   static const auto parts = split(
       "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
       "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
-      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps other-order out "
-      "partial-avg "
+      "mesh-flat mesh-sub mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps "
+      "other-order out partial-avg "
       "partial-max partial-min partial-product partial-sum placed-factory plain-input ragged random "
       "redistribute "
       "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "

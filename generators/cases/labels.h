@@ -13,7 +13,7 @@ namespace lockstep::generators {
 //   nested-shard, other-order, interleaved · partial-sum … · f64 … bool, mixed-dtypes · in-place, view, list,
 //   random, backward, several-leaves, optimizer, redistribute, reuse · strided, special-values, integer-lane
 //   · words-zeros … words-edges (of a stream that is forged) · full-tensor, host-read, plain-input ·
-//   local-map, no-grad, hook, accumulate, double-backward
+//   local-map, mesh-sub, mesh-flat, no-grad, hook, accumulate, double-backward
 std::vector<std::string> labels(const oracle::Case& c);
 
 // Every label that labels() may give, but for those of statements.

@@ -58,6 +58,13 @@ bool is_legal(const Case& c, const std::vector<std::vector<int64_t>>& shapes) {
   }
 }
 
+Case with_ranks(const Case& c, std::vector<int64_t> ranks) {
+  Case made = c;
+  made.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>{},
+                         std::move(ranks));
+  return made;
+}
+
 }  // namespace
 
 std::optional<Case> refactor_mesh(const Case& c, const std::vector<std::vector<int64_t>>& shapes) {
@@ -82,10 +89,14 @@ std::optional<Case> refactor_mesh(const Case& c, const std::vector<std::vector<i
 Case permute_ranks(const Case& c, Random random) {
   auto ranks = c.mesh.ranks();
   random.shuffle(ranks);
-  Case made = c;
-  made.mesh =
-      DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>{}, ranks);
-  return made;
+  return with_ranks(c, std::move(ranks));
+}
+
+Case ranks_of_larger_world(const Case& c, Random random) {
+  auto ranks = c.mesh.ranks();
+  const int64_t step = random.between(1, 2), first = random.between(step == 1 ? 1 : 0, 4);
+  for (int64_t& rank : ranks) rank = rank * step + first;
+  return with_ranks(c, std::move(ranks));
 }
 
 Case world_of_one(const Case& c) {

@@ -20,6 +20,8 @@ std::optional<oracle::Case> refactor_mesh(const oracle::Case& c,
                                           const std::vector<std::vector<int64_t>>& shapes);
 // The same grid with its ranks in another order.
 oracle::Case permute_ranks(const oracle::Case& c, Random random);
+// The same grid of ranks of a larger World, which has others beside and between them.
+oracle::Case ranks_of_larger_world(const oracle::Case& c, Random random);
 // A mesh of the same dimensions, all of one rank: every placement is the identity.
 oracle::Case world_of_one(const oracle::Case& c);
 // Every input Replicate.

@@ -203,7 +203,8 @@ TEST(Metamorphic, the_single_device_answer_stays) {
   int64_t refactored = 0, beside_ragged = 0;
   for (uint64_t i = 0; i < 300; ++i) {
     const auto c = generate("metamorphic", 16, i);
-    std::vector<oracle::Case> variants = {permute_ranks(c, Random(i)), world_of_one(c), replicate_inputs(c)};
+    std::vector<oracle::Case> variants = {permute_ranks(c, Random(i)), ranks_of_larger_world(c, Random(i)),
+                                          world_of_one(c), replicate_inputs(c)};
     const auto expected = answer(c);
     if (auto other = refactor_mesh(c, shapes_of(expected))) {
       ++refactored;

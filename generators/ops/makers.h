@@ -21,6 +21,8 @@ constexpr uint32_t kHalves = kWide | kBF16;  // where stock has no kernel for f1
 
 // The lines of overloads.cpp.
 std::span<const OpTemplate> overload_lines();
+// The line of this overload. @pre there is one
+const OpTemplate& template_of(std::string_view op);
 
 // The Growth of a call by its template's rule; `count`: how many elements are reduced into one.
 Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count = 1);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the makers share: growth of magnitudes, numbers, dimensions.
+#include <algorithm>
+
 #include "generators/ops/makers.h"
 #include "oracle/program/values_elements.h"
 
@@ -34,6 +36,11 @@ Magnitude result_of(const Builder& b, Grow grow, const std::vector<Ref>& operand
 }
 
 }  // namespace
+
+const OpTemplate& template_of(std::string_view op) {
+  const auto table = op_templates();
+  return *std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
+}
 
 Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count) {
   if (op.grow == Grow::kInexact || !b.settings().integer_lane) return {};

@@ -116,7 +116,7 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
   return gradients;
 }
 
-// A local_map draws ops that are on every rank what they are on the whole.
+// What is drawn to run on ranks is there what it is on the whole.
 at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
   const auto map = oracle::local_map_of(call);
   LOCKSTEP_CHECK(map, "[generate] the arguments of a local_map");
@@ -202,7 +202,7 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   if (call.op == oracle::kRedistribute) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
   if (call.op == oracle::kDetach) return {lookup(std::get<Ref>(call.args.at(0))).detach()};
   if (call.op == oracle::kFullTensor) return {lookup(std::get<Ref>(call.args.at(0))).clone()};
-  if (call.op == oracle::kLocalMap) return {on_the_whole(call, lookup)};
+  if (oracle::maps_locals(call.op)) return {on_the_whole(call, lookup)};
   if (call.op == oracle::kItem)
     return {at::native::wrapped_scalar_tensor(lookup(std::get<Ref>(call.args.at(0))).item())};
   if (call.op == oracle::kEquality)

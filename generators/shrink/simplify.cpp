@@ -3,6 +3,7 @@
 #include <set>
 
 #include "engine/values/ragged.h"
+#include "engine/values/text.h"
 #include "generators/shrink/edit.h"
 #include "generators/shrink/shrink.h"
 #include "generators/space/placements.h"
@@ -76,6 +77,16 @@ void drop_dim(Target& target, size_t dim) {
     if (d > gone) --d;
 }
 
+// A mesh_map whose meshes kept the dimension; one that keeps no other is not well formed any more.
+void drop_kept(oracle::Call& call, size_t dim) {
+  const auto map = oracle::local_map_of(call);
+  if (!map || map->kept.empty()) return;
+  std::vector<int64_t> kept;
+  for (const auto d : map->kept)
+    if (d != static_cast<int64_t>(dim)) kept.push_back(d > static_cast<int64_t>(dim) ? d - 1 : d);
+  call.args[0] = join(kept, '.');
+}
+
 // A copy, changed; the caller's list takes it.
 template <class Change>
 void add_changed(const Case& c, std::vector<Case>& list, Change change) {
@@ -141,6 +152,20 @@ void simplify_input(const Case& c, size_t i, std::vector<Case>& list) {
   if (input.values.seed != 0) change([](auto& made) { made.values.seed = 0; });
 }
 
+// Operands, gradients and result of one call fit each other: they change together.
+void whole_along(const Case& c, size_t k, std::vector<Case>& list) {
+  if (!oracle::maps_locals(c.program.calls[k].op)) return;
+  const auto change = [&](auto with) {
+    add_changed(c, list, [&](Case& made) {
+      for (auto& arg : made.program.calls[k].args)
+        if (auto* target = std::get_if<Target>(&arg)) with(*target);
+    });
+  };
+  change([&](Target& target) { target = replicated(c.mesh); });
+  for (size_t d = 0; d < c.mesh.shape().size(); ++d)
+    change([d](Target& target) { target.placements[d] = Replicate{}; });
+}
+
 // A sum of the costs, numbers or flags, of all items.
 template <class Items, class Cost>
 int64_t total(const Items& items, const Cost& cost) {
@@ -197,6 +222,7 @@ std::vector<Case> simpler_meshes(const Case& c) {
       rest.erase(rest.begin() + static_cast<ptrdiff_t>(d));
       made.mesh = DeviceMesh(rest);
       for (auto* target : targets_of(made)) drop_dim(*target, d);
+      for (auto& call : made.program.calls) drop_kept(call, d);
     });
   for (size_t d = 0; d < shape.size(); ++d)
     for (const auto n : smaller(shape[d]))
@@ -212,6 +238,7 @@ std::vector<Case> simpler_meshes(const Case& c) {
 
 std::vector<Case> simpler_placements(const Case& c) {
   std::vector<Case> list;
+  for (size_t k = 0; k < c.program.calls.size(); ++k) whole_along(c, k, list);
   const auto targets = targets_of(c);
   for (size_t t = 0; t < targets.size(); ++t) {
     add_changed(c, list, [&](Case& made) { *targets_of(made)[t] = replicated(c.mesh); });

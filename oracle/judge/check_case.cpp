@@ -14,8 +14,8 @@ using Tensors = std::vector<at::Tensor>;
 namespace {
 
 const Target* placed_by(const Call& call) {
-  if (call.op == kRedistribute || call.op == kLocalMap)
-    return std::get_if<Target>(&call.args.rbegin()[call.op == kLocalMap ? 1 : 0]);
+  if (call.op == kRedistribute || maps_locals(call.op))
+    return std::get_if<Target>(&call.args.rbegin()[maps_locals(call.op) ? 1 : 0]);
   return placed_by_factory(call);
 }
 

@@ -19,10 +19,13 @@ using Tensors = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// How a tensor lies on the mesh, and its gradient.
+// How a tensor lies on the mesh, and its gradient; and along which mesh dimensions ranks have one part of it
+// together, which one device has whole.
 struct Sides : torch::CustomClassHolder {
-  Sides(SpecPtr v, SpecPtr g, Recording* r) : value(std::move(v)), gradient(std::move(g)), recording(r) {}
+  Sides(SpecPtr v, SpecPtr g, std::vector<int64_t> k, Recording* r)
+      : value(std::move(v)), gradient(std::move(g)), kept(std::move(k)), recording(r) {}
   SpecPtr value, gradient;
+  std::vector<int64_t> kept;
   Recording* recording;
 };
 using SidesPtr = c10::intrusive_ptr<Sides>;
@@ -48,7 +51,7 @@ SidesPtr turned(const Sides& sides) {
   return c10::make_intrusive<Sides>(
       sides.gradient,
       std::make_shared<const Spec>(spec.with_placements(settled(spec.placements()), spec.order())),
-      sides.recording);
+      sides.kept, sides.recording);
 }
 
 // Of what comes back: each term has the gradient of the sum, whose own gradient is hence the sum over them.
@@ -59,7 +62,14 @@ SidesPtr spread_over_terms(const Sides& sides) {
   const Spec& spec = *sides.gradient;
   return c10::make_intrusive<Sides>(sides.gradient,
                                     std::make_shared<const Spec>(spec.with_placements(terms, spec.order())),
-                                    sides.recording);
+                                    sides.kept, sides.recording);
+}
+
+// Of which each position of the mesh has its part, the same along kept dimensions.
+Spec of_parts(const Spec& placed, const std::vector<int64_t>& kept) {
+  Placements placements = placed.placements();
+  for (const int64_t d : kept) placements[as_size(d)] = Replicate{};
+  return placed.with_placements(placements, placed.order());
 }
 
 // ---- the two ways ----
@@ -87,30 +97,36 @@ SpecPtr lying_as(const at::Tensor& value, const DeviceMesh& mesh, const Target& 
                                       target.order);
 }
 
-Tensors leave(const at::Tensor& whole, const SpecPtr& placed, Recording* recording) {
+Tensors leave(const at::Tensor& whole, const Sides& sides) {
   const at::DisableRecordFunctionGuard unseen;
-  const auto spec = lying_as(whole, placed->mesh(), {placed->placements(), placed->order()});
-  Tensors locals = slices_of(whole, *spec);
-  if (recording != nullptr)
-    recording->add_crossing({.op = "lockstep::to_local",
-                             .back = nullptr,
-                             .values = [spec](const Tensors& from) { return slices_of(from.at(0), *spec); }},
-                            {whole}, locals);
+  const Spec& placed = *sides.value;
+  const Spec spec =
+      of_parts(*lying_as(whole, placed.mesh(), {placed.placements(), placed.order()}), sides.kept);
+  Tensors locals = slices_of(whole, spec);
+  if (sides.recording != nullptr)
+    sides.recording->add_crossing(
+        {.op = "lockstep::to_local",
+         .back = nullptr,
+         .values = [spec](const Tensors& from) { return slices_of(from.at(0), spec); }},
+        {whole}, locals);
   return locals;
 }
 
-at::Tensor come_back(const Tensors& locals, const SpecPtr& spec, Recording* recording) {
+at::Tensor come_back(const Tensors& locals, const Sides& sides) {
   const at::DisableRecordFunctionGuard unseen;
-  const SlicingPtr plan = slicing_of(*spec);
+  const Spec spec = of_parts(*sides.value, sides.kept);
+  const SlicingPtr plan = slicing_of(spec);
   for (size_t p = 0; p < locals.size(); ++p)
-    LOCKSTEP_CHECK(locals[p].sizes() == at::IntArrayRef(plan->shapes[p]), "[", kLocalMap, "] position ", p,
-                   " makes ", locals[p].sizes(), ", but ", to_string(*spec), " holds ",
-                   at::IntArrayRef(plan->shapes[p]), " there; place the result as the op makes it");
-  const at::Tensor whole = fold_terms(terms_of(locals, *spec), plan->ops, plan->sizes);
-  if (recording != nullptr)
-    recording->add_crossing(
-        {.op = "", .back = spec, .values = [spec](const Tensors& from) { return terms_of(from, *spec); }},
-        locals, {whole});
+    LOCKSTEP_CHECK(locals[p].sizes() == at::IntArrayRef(plan->shapes[p]), "[",
+                   sides.kept.empty() ? kLocalMap : kMeshMap, "] position ", p, " makes ", locals[p].sizes(),
+                   ", but ", to_string(spec), " holds ", at::IntArrayRef(plan->shapes[p]),
+                   " there; place the result as the op makes it");
+  const at::Tensor whole = fold_terms(terms_of(locals, spec), plan->ops, plan->sizes);
+  if (sides.recording != nullptr)
+    sides.recording->add_crossing({.op = "",
+                                   .back = sides.value,
+                                   .values = [spec](const Tensors& from) { return terms_of(from, spec); }},
+                                  locals, {whole});
   return whole;
 }
 
@@ -123,13 +139,13 @@ struct FromLocal : torch::autograd::Function<FromLocal> {
 struct ToLocal : torch::autograd::Function<ToLocal> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& value, const SidesPtr& sides) {
     keep(ctx, sides);
-    return leave(value.detach(), sides->value, sides->recording);
+    return leave(value.detach(), *sides);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto sides = turned(*kept_in(ctx));
     if (std::none_of(grads.begin(), grads.end(), [](auto& g) { return g.defined(); })) return {{}, {}};
     variable_list all = grads;
-    const SlicingPtr plan = slicing_of(*sides->value);
+    const SlicingPtr plan = slicing_of(of_parts(*sides->value, sides->kept));
     for (size_t p = 0; p < all.size(); ++p)
       if (!all[p].defined()) all[p] = at::zeros(plan->shapes[p], at::TensorOptions(sides->value->dtype()));
     return {FromLocal::apply(at::TensorList(all), sides), at::Tensor()};
@@ -140,7 +156,7 @@ at::Tensor FromLocal::forward(AutogradContext* ctx, at::TensorList locals, const
   keep(ctx, sides);
   Tensors plain;
   for (const at::Tensor& local : locals) plain.push_back(local.detach());
-  return come_back(plain, sides->value, sides->recording);
+  return come_back(plain, *sides);
 }
 
 variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& grads) {
@@ -201,7 +217,8 @@ at::Tensor whole_of(const at::Tensor& value, const DeviceMesh& mesh, Recording* 
   if (recording == nullptr) return value.clone();
   const auto everywhere = std::make_shared<const Spec>(mesh, Placements(as_size(mesh.ndim()), Replicate{}),
                                                        value.sizes().vec(), value.scalar_type());
-  return FullTensor::apply(value, c10::make_intrusive<Sides>(everywhere, everywhere, recording));
+  return FullTensor::apply(
+      value, c10::make_intrusive<Sides>(everywhere, everywhere, std::vector<int64_t>(), recording));
 }
 
 at::Tensor number_of(std::string_view op, const Tensors& of, Recording* recording) {
@@ -216,13 +233,26 @@ at::Tensor number_of(std::string_view op, const Tensors& of, Recording* recordin
   return number;
 }
 
+// What lies so lies on the flattened mesh as along each dimension of this one.
+void check_flat(const Spec& spec) {
+  const Spec flat(DeviceMesh({spec.mesh().size()}), {spec.placements().at(0)}, spec.shape(), spec.dtype());
+  for (int64_t p = 0; p < spec.mesh().size(); ++p)
+    LOCKSTEP_CHECK(owned(spec, p) == owned(flat, p), "[", kMeshMap, "] position ", p,
+                   " holds another part of ", to_string(spec), " than of the same on the flattened mesh, ",
+                   to_string(flat));
+}
+
 at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh& mesh,
                   Recording* recording) {
+  std::vector<int64_t> kept;
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (map.keeps(d)) kept.push_back(d);
   std::vector<Tensors> locals;
   for (size_t i = 0; i < operands.size(); ++i) {
-    locals.push_back(ToLocal::apply(
-        operands[i], c10::make_intrusive<Sides>(lying_as(operands[i], mesh, map.in[i]),
-                                                lying_as(operands[i], mesh, map.gradients[i]), recording)));
+    const auto in = lying_as(operands[i], mesh, map.in[i]);
+    if (map.flat) check_flat(*in);
+    const auto gradient = lying_as(operands[i], mesh, map.gradients[i]);
+    locals.push_back(ToLocal::apply(operands[i], c10::make_intrusive<Sides>(in, gradient, kept, recording)));
   }
   Tensors results;
   for (size_t p = 0; p < as_size(mesh.size()); ++p) {
@@ -234,9 +264,11 @@ at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh
     return std::make_shared<const Spec>(mesh, placements, map.shape, contiguous_strides(map.shape),
                                         results.at(0).scalar_type(), map.out.order);
   };
+  const auto out = spec(map.out.placements);
+  if (map.flat) check_flat(*out);
   return FromLocal::apply(
       at::TensorList(results),
-      c10::make_intrusive<Sides>(spec(map.out.placements), spec(settled(map.out.placements)), recording));
+      c10::make_intrusive<Sides>(out, spec(settled(map.out.placements)), kept, recording));
 }
 
 }  // namespace

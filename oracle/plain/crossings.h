@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the statements of a Program about placements are on one device: copies, and for a local_map slices
-// that are cut, computed with and put together again.
+// What the statements of a Program about placements are on one device: copies, and for a local_map or a
+// mesh_map slices that are cut, computed with and put together again.
 #pragma once
 #include "engine/values/device_mesh.h"
 #include "oracle/plain/evaluate.h"

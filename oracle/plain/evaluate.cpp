@@ -174,7 +174,7 @@ class Interpreter {
     if (call.op == kDetach) return {operand().detach()};
     if (runs_backward(call.op)) return backward(call, k != last_backward_);
     if (call.op == kFullTensor) return {placing_.full_tensor(operand())};
-    if (call.op == kLocalMap) return {local_map(call)};
+    if (maps_locals(call.op)) return {local_map(call)};
     if (call.op == kSetGradEnabled)
       return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
     if (call.op == kScaleGradient)

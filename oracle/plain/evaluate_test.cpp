@@ -119,6 +119,33 @@ TEST(Run, WhatPendsHasGradientsOfGradients) {
   EXPECT_TRUE(same(values(by_parts).back(), values(at_once).back()));
 }
 
+// A product of which each mesh of two ranks has a term is the product. Would catch: parts that kept
+// dimensions cut, a gradient that counts the ranks of a mesh.
+TEST(Run, AnOpOnMeshesMadeOfTheMeshIsTheOp) {
+  const auto integers = [](Ints shape, uint64_t seed) {
+    return Input{ScalarType::Float, std::move(shape), {}, {ValueKind::kIntegers, seed, -4, 4, {}}, true};
+  };
+  const auto by = [&](Call product) {
+    Case c = make_case({integers({3, 5}, 1), integers({5, 2}, 2), integers({3, 2}, 3)},
+                       {std::move(product), {"lockstep::backward", {Refs{{3}}, Refs{{2}}}, 3}});
+    c.mesh = DeviceMesh({2, 2});
+    c.placements.assign(3, {parse_placements("[R,R]"), {}});
+    c.integer_lane = true;
+    return values(c);
+  };
+  const auto at_once = by({"aten::mm", {Ref{0}, Ref{1}}, 1});
+  const std::vector<std::vector<const char*>> all = {
+      {"1", "[S1,S0]", "[S1,S0]", "[S0,R]", "[S0,R]", "[P,S0]"},
+      {"0", "[S1,R]", "[S1,P]", "[S0,S1]", "[S0,S1]", "[R,S1]"}};
+  for (const auto& words : all) {
+    Call call{"lockstep::mesh_map", {std::string(words[0]), std::string("aten::mm"), Ref{0}, Ref{1}}, 1};
+    for (size_t i = 1; i < words.size(); ++i) call.args.emplace_back(Target{parse_placements(words[i]), {}});
+    call.args.emplace_back(Ints{3, 2});
+    const auto parts = by(call);
+    for (size_t v = 3; v < 6; ++v) EXPECT_TRUE(same(parts.at(v), at_once.at(v))) << v << " " << words[0];
+  }
+}
+
 // Would catch: a call whose number of results differs from the Program's, silently shifting all later values.
 TEST(Run, RefusesAnotherNumberOfResults) {
   const Case c = make_case({normal({4}, 1)}, {{"aten::split.Tensor", {Ref{0}, int64_t{2}, int64_t{0}}, 3}});

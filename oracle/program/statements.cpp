@@ -2,9 +2,12 @@
 #include "oracle/program/statements.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "engine/values/spec.h"
+#include "engine/values/text.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::oracle {
@@ -21,18 +24,23 @@ bool is_plain_value(const Statement& s, const Ref& ref) {
   return ref.id >= 0 && s.plain[static_cast<size_t>(ref.id)];
 }
 
-std::string redistribute_problem(const Statement& s) {
-  if (!takes<Ref, Target>(s.call()) || s.call().results != 1)
-    return "it takes a value and placements, and has one result";
-  const auto& target = std::get<Target>(s.call().args[1]);
-  const auto dims = s.c.mesh.ndim();
+std::string target_problem(const Target& target, const DeviceMesh& mesh) {
+  const auto dims = mesh.ndim();
   if (std::ssize(target.placements) != dims)
-    return concat("the mesh ", s.c.mesh, " needs ", dims, " placements, not ", to_string(target.placements));
+    return concat("the mesh ", mesh, " needs ", dims, " placements, not ", to_string(target.placements));
   auto order = target.order;
   std::sort(order.begin(), order.end());
   for (size_t i = 0; i < order.size(); ++i)
     if (std::ssize(order) != dims || order[i] != static_cast<int64_t>(i))
       return "the order must be a permutation of the mesh's dimensions";
+  return "";
+}
+
+std::string redistribute_problem(const Statement& s) {
+  if (!takes<Ref, Target>(s.call()) || s.call().results != 1)
+    return "it takes a value and placements, and has one result";
+  if (auto problem = target_problem(std::get<Target>(s.call().args[1]), s.c.mesh); !problem.empty())
+    return problem;
   return is_plain_value(s, std::get<Ref>(s.call().args[0])) ? "a plain tensor has no placements to change"
                                                             : "";
 }
@@ -87,9 +95,9 @@ bool is_gradient_of(const Target& gradient, const Target& in) {
 std::string local_map_problem(const Statement& s) {
   const auto map = local_map_of(s.call());
   if (!map || s.call().results != 1)
-    return "it takes an op, its arguments, of each operand its placements and its gradient's, those of the "
-           "result, "
-           "and its shape, and has one result";
+    return concat("it takes ", s.call().op == kMeshMap ? "a mesh, \"1\", \"0.2\" or \"flat\", " : "",
+                  "an op, its arguments, of each operand its placements and its gradient's, those of the ",
+                  "result, and its shape, and has one result");
   const Operator& op = find_operator(map->op);
   bool fits =
       op.args.size() == map->args.size() && op.returns == 1 && !op.returns_list && !op.writes && !op.random;
@@ -102,9 +110,76 @@ std::string local_map_problem(const Statement& s) {
       return "a gradient is placed as its local tensor is, or pends where that is replicated";
   }
   for (const Arg& arg : s.call().args)
-    if (const auto* target = std::get_if<Target>(&arg);
-        target != nullptr && std::ssize(target->placements) != s.c.mesh.ndim())
-      return concat("the mesh ", s.c.mesh, " needs ", s.c.mesh.ndim(), " placements");
+    if (const auto* target = std::get_if<Target>(&arg))
+      if (auto problem = target_problem(*target, s.c.mesh); !problem.empty()) return problem;
+  return "";
+}
+
+// Whether the ranks that run the op together hold one part of the tensor: no mesh dimension that they share
+// cuts what another one cuts later.
+bool is_cut_apart_first(const LocalMap& map, const Target& target) {
+  std::set<int64_t> cut;
+  for (size_t i = 0; i < target.placements.size(); ++i) {
+    const auto dim = target.order.empty() ? static_cast<int64_t>(i) : target.order.at(i);
+    const Placement& p = target.placements.at(static_cast<size_t>(dim));
+    if (!is_shard(p)) continue;
+    if (map.keeps(dim))
+      cut.insert(shard_dim(p));
+    else if (cut.contains(shard_dim(p)))
+      return false;
+  }
+  return true;
+}
+
+// Of one target, in which a kept dimension is as on the smaller mesh.
+std::string placed_problem(const LocalMap& map, const Target& target) {
+  const Placements& all = target.placements;
+  if (has_ragged(all)) return "a RaggedShard goes over the whole mesh";
+  for (size_t d = 0; d < all.size(); ++d)
+    if (is_partial(all[d]) && map.keeps(static_cast<int64_t>(d)))
+      return "nothing pends along a dimension that is kept; it is reduced there";
+  if (!is_cut_apart_first(map, target))
+    return "dimensions that are kept cut after the others, by the order of the placements";
+  if (map.flat && (!std::equal(all.begin() + 1, all.end(), all.begin()) || !target.order.empty() ||
+                   !(is_replicate(all[0]) || std::holds_alternative<Shard>(all[0]))))
+    return "on the flattened mesh every dimension is R, or the same S, from left to right";
+  return "";
+}
+
+std::string kept_problem(const LocalMap& map, const DeviceMesh& mesh) {
+  if (map.flat) return mesh.ndim() > 1 ? "" : "a mesh of one dimension is flat";
+  const auto& kept = map.kept;
+  const bool ascends = std::adjacent_find(kept.begin(), kept.end(), std::greater_equal<>()) == kept.end();
+  if (!ascends || kept[0] < 0 || kept.back() >= mesh.ndim() || std::ssize(kept) >= mesh.ndim())
+    return concat("it keeps some of the dimensions 0 to ", mesh.ndim() - 1, " of ", mesh, ", ascending");
+  return "";
+}
+
+// The bits of the op are those of its parts, whichever ranks have these. In the fast lane a kernel rounds
+// otherwise where its vector body ends, unless it rounds once.
+bool is_exact_in_parts(const Statement& s, const LocalMap& map) {
+  constexpr std::string_view kRoundedOnce[] = {"aten::neg", "aten::add.Tensor", "aten::sub.Tensor",
+                                               "aten::mul.Tensor"};
+  if (s.c.integer_lane) return true;
+  if (s.c.numerics == Lane::kFast)
+    return std::find(std::begin(kRoundedOnce), std::end(kRoundedOnce), map.op) != std::end(kRoundedOnce);
+  return find_operator(map.op).handle.hasTag(at::Tag::pointwise);
+}
+
+std::string mesh_map_problem(const Statement& s) {
+  if (auto problem = local_map_problem(s); !problem.empty()) return problem;
+  const LocalMap map = *local_map_of(s.call());
+  if (auto problem = kept_problem(map, s.c.mesh); !problem.empty()) return problem;
+  if (!is_exact_in_parts(s, map))
+    return concat("the bits of ", map.op,
+                  " may depend on who has which part; in the integer lane they do not");
+  for (size_t i = 0; i < map.in.size(); ++i)
+    for (size_t d = 0; d < map.in[i].placements.size(); ++d)
+      if (map.keeps(static_cast<int64_t>(d)) && map.gradients[i].placements[d] != map.in[i].placements[d])
+        return "along a dimension that is kept a gradient is placed as its operand is";
+  for (const Arg& arg : s.call().args)
+    if (const auto* target = std::get_if<Target>(&arg))
+      if (auto problem = placed_problem(map, *target); !problem.empty()) return problem;
   return "";
 }
 
@@ -141,6 +216,14 @@ std::string checkpoint_end_problem(const Statement& s) {
   return "there is no checkpoint to end";
 }
 
+// False if it is no mesh of a mesh_map.
+bool read_mesh(const std::string& text, LocalMap& map) {
+  map.flat = text == "flat";
+  auto kept = map.flat ? std::optional<std::vector<int64_t>>(std::in_place) : parse_integers(text, '.');
+  if (kept) map.kept = std::move(*kept);
+  return kept.has_value();
+}
+
 constexpr StatementRow kStatements[] = {
     // (value, placements): a new tensor of the same values
     {kRedistribute, 1, redistribute_problem},
@@ -157,6 +240,8 @@ constexpr StatementRow kStatements[] = {
     {kEquality, 2, equal_problem},
     // see LocalMap: to_local, an op on every rank, from_local
     {kLocalMap, 2, local_map_problem},
+    // the same on meshes of fewer dimensions: from_local there, the op, to_local
+    {kMeshMap, 2, mesh_map_problem},
     // (flag): whether what follows has a history
     {kSetGradEnabled, 2, grad_enabled_problem},
     // (value, number): a hook that multiplies the value's gradient
@@ -184,22 +269,22 @@ const StatementRow* find_statement(std::string_view op) {
   return nullptr;
 }
 
+bool LocalMap::keeps(int64_t dim) const {
+  return flat || std::find(kept.begin(), kept.end(), dim) != kept.end();
+}
+
 std::optional<LocalMap> local_map_of(const Call& call) {
   const auto& args = call.args;
   const size_t n = args.size();
-  if (call.op != kLocalMap || n < 3 || !std::holds_alternative<std::string>(args[0]) ||
-      !std::holds_alternative<Target>(args[n - 2]) ||
+  size_t next = call.op == kMeshMap ? 1 : 0;  // where the op is
+  if (!maps_locals(call.op) || n < next + 3 || !std::holds_alternative<std::string>(args[0]) ||
+      !std::holds_alternative<std::string>(args[next]) || !std::holds_alternative<Target>(args[n - 2]) ||
       !std::holds_alternative<std::vector<int64_t>>(args[n - 1]))
     return std::nullopt;
-  LocalMap map{std::get<std::string>(args[0]),
-               {},
-               {},
-               {},
-               {},
-               std::get<Target>(args[n - 2]),
+  LocalMap map{std::get<std::string>(args[next]),          {}, {}, {}, {}, std::get<Target>(args[n - 2]),
                std::get<std::vector<int64_t>>(args[n - 1])};
-  size_t next = 1;
-  for (; next < n - 2 && !std::holds_alternative<Target>(args[next]); ++next) {
+  if (next == 1 && !read_mesh(std::get<std::string>(args[0]), map)) return std::nullopt;
+  for (++next; next < n - 2 && !std::holds_alternative<Target>(args[next]); ++next) {
     map.args.push_back(args[next]);
     if (const auto* ref = std::get_if<Ref>(&args[next])) map.operands.push_back(*ref);
     if (std::holds_alternative<std::vector<Ref>>(args[next])) return std::nullopt;
@@ -215,7 +300,7 @@ std::optional<LocalMap> local_map_of(const Call& call) {
 }
 
 bool may_run_twice(const Call& call) {
-  if (call.op == kRedistribute || call.op == kLocalMap || call.op == kDetach) return true;
+  if (call.op == kRedistribute || maps_locals(call.op) || call.op == kDetach) return true;
   return !is_own(call.op) && !find_operator(call.op).writes;
 }
 

@@ -18,6 +18,7 @@ inline constexpr std::string_view kFullTensor = "lockstep::full_tensor";
 inline constexpr std::string_view kItem = "lockstep::item";
 inline constexpr std::string_view kEquality = "lockstep::equal";
 inline constexpr std::string_view kLocalMap = "lockstep::local_map";
+inline constexpr std::string_view kMeshMap = "lockstep::mesh_map";
 inline constexpr std::string_view kSetGradEnabled = "lockstep::set_grad_enabled";
 inline constexpr std::string_view kScaleGradient = "lockstep::scale_gradient";
 inline constexpr std::string_view kAccumulate = "lockstep::accumulate";
@@ -54,7 +55,13 @@ inline bool runs_backward(std::string_view op) {
 // A backward whose results have a history of their own.
 bool creates_graph(const Call& call);
 
-// The arguments of a local_map: an op that each rank runs on the local tensors of its operands.
+// Whether it runs an op on what ranks hold: each on its own, or those of a smaller mesh on theirs together.
+inline bool maps_locals(std::string_view op) {
+  return op == kLocalMap || op == kMeshMap;
+}
+
+// The arguments of a local_map: an op that each rank runs on the local tensors of its operands. Of a
+// mesh_map: on tensors of meshes that are made of the Program's, whose ranks hold their local tensors.
 struct LocalMap {
   std::string op;
   std::vector<Arg> args;      // in schema order
@@ -63,9 +70,16 @@ struct LocalMap {
   std::vector<Target> in, gradients;
   Target out;                  // how the results are placed
   std::vector<int64_t> shape;  // of the whole
+  // Of a mesh_map: the mesh dimensions that each of its meshes keeps, or that there is one of all ranks, in
+  // one dimension.
+  std::vector<int64_t> kept{};
+  bool flat = false;
+
+  // Whether ranks that differ along the mesh dimension run the op together.
+  bool keeps(int64_t dim) const;
 };
 // nullopt if the arguments are of another form: "op", its arguments, for each operand @in,@gradient, @out,
-// [shape].
+// [shape]; of a mesh_map first the mesh, "1", "0.2" or "flat".
 std::optional<LocalMap> local_map_of(const Call& call);
 
 // The calls from `begin` to before `end`, which a checkpoint runs without a history, and once more on the way

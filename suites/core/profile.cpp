@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/core/profile.h"
 
+#include <algorithm>
+
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/program/schema.h"
@@ -43,10 +45,17 @@ std::string first_missing(const char* word, const std::set<std::string>& has,
 
 }  // namespace
 
+int64_t least_world(const DeviceMesh& mesh) {
+  int64_t last = -1;
+  for (const int64_t rank : mesh.ranks()) last = std::max(last, rank);
+  return last + 1;
+}
+
 const char* name(Flag flag) {
   static constexpr std::pair<Flag, const char*> kNames[] = {
-      {Flag::kTimeline, "timeline"}, {Flag::kRules, "rules"},   {Flag::kClosedForm, "closed form"},
-      {Flag::kTraining, "training"}, {Flag::kFaults, "faults"}, {Flag::kOverlap, "overlap"}};
+      {Flag::kTimeline, "timeline"},   {Flag::kRules, "rules"},   {Flag::kClosedForm, "closed form"},
+      {Flag::kTraining, "training"},   {Flag::kFaults, "faults"}, {Flag::kOverlap, "overlap"},
+      {Flag::kSomeRanks, "some ranks"}};
   for (const auto& [known, text] : kNames)
     if (known == flag) return text;
   return "";
@@ -58,6 +67,8 @@ std::string lacks(const EngineProfile& profile, const oracle::Case& c) {
     return concat("program v", version);
   if (c.mesh.ndim() > profile.most_mesh_dims) return concat("mesh of ", c.mesh.ndim(), " dimensions");
   if (profile.most_ranks > 0 && c.mesh.size() > profile.most_ranks) return concat(c.mesh.size(), " ranks");
+  if (!profile.has(Flag::kSomeRanks) && least_world(c.mesh) > c.mesh.size())
+    return concat("a world of ", least_world(c.mesh), " ranks for a mesh of ", c.mesh.size());
   for (const auto& missing :
        {first_missing("placement", profile.placements, asked.placements),
         first_missing("dtype", profile.dtypes, asked.dtypes), first_missing("op", profile.ops, asked.ops)})

@@ -18,8 +18,10 @@ enum class Flag : unsigned {
   kTraining = 8,    // trains the models of engine/nn in this process
   kFaults = 16,     // faults can be planted in it
   kOverlap = 32,    // begins redistributions as a Case's option says (overlap.h)
+  kSomeRanks = 64,  // its mesh may be of some ranks of a larger World
 };
-const char* name(Flag flag);  // "timeline", "rules", "closed form", "training", "faults", "overlap"
+const char* name(
+    Flag flag);  // "timeline", "rules", "closed form", "training", "faults", "overlap", "some ranks"
 
 struct EngineProfile {
   std::string name, version;
@@ -44,6 +46,9 @@ inline constexpr unsigned operator|(Flag a, Flag b) {
 inline constexpr unsigned operator|(unsigned a, Flag b) {
   return a | static_cast<unsigned>(b);
 }
+
+// The size of the smallest World that has the ranks of the mesh.
+int64_t least_world(const DeviceMesh& mesh);
 
 // What the engine lacks to run this case, by the flag or list that says so: "placement I", "dtype bf16". ""
 // if nothing.

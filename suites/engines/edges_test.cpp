@@ -109,6 +109,65 @@ std::vector<Case> cases() {
   };
 }
 
+Case on_mesh_of(std::vector<int64_t> shape, Case c) {
+  c.mesh = DeviceMesh(std::move(shape));
+  oracle::validate(c);
+  return c;
+}
+
+// A mesh_map of a product, and its gradients: x and w are placed so, the second one's gradient so.
+Case product_on(const char* meshes, std::vector<int64_t> mesh, std::vector<int64_t> x, std::vector<int64_t> w,
+                std::vector<const char*> placed) {
+  const std::vector<int64_t> y = {x[0], w[1]};
+  const auto everywhere = Placements(mesh.size(), Replicate{});
+  Case c;
+  c.suite = "edges";
+  c.integer_lane = true;
+  c.program.inputs = {input(x, 1, true), input(w, 2, true), input(y, 3)};
+  c.placements.assign(3, {everywhere, {}});
+  oracle::Call call{op(oracle::kMeshMap), {op(meshes), op("aten::mm"), Ref{0}, Ref{1}}, 1};
+  for (const char* one : placed) call.args.emplace_back(at(one));
+  call.args.emplace_back(y);
+  c.program.calls = {call, {op(oracle::kBackward), {Refs{{3}}, Refs{{2}}}, 2}};
+  return on_mesh_of(std::move(mesh), std::move(c));
+}
+
+std::vector<Case> mesh_maps() {
+  return {
+      // Tensor parallel within each row of the mesh, rows of the batch apart: the gradient of w has a term of
+      // each row.
+      product_on("1", {2, 3}, {5, 4}, {4, 7}, {"[S0,R]", "[S0,R]", "[R,S1]", "[P,S1]", "[S0,S1]"}),
+      // Cut along what is summed over, within the mesh and across: terms of each mesh pend.
+      product_on("1", {2, 2}, {3, 8}, {8, 2}, {"[S1,S1]", "[S1,S1]", "[S0,S0]", "[S0,S0]", "[P,S0]"}),
+      // The first dimension kept, whose ranks are no neighbours; some of them have nothing.
+      product_on("0", {3, 2}, {2, 3}, {3, 4}, {"[S0,R]", "[S0,P]", "[R,S1]", "[R,S1]", "[S0,S1]"}),
+      // Two of three dimensions, not adjacent.
+      product_on("0.2", {2, 2, 2}, {5, 3}, {3, 5},
+                 {"[S1,S0,R]", "[S1,S0,R]", "[S0,R,S1]", "[S0,P,S1]", "[S1,S0,R]"}),
+      // All ranks in a row: the last has less, or nothing.
+      product_on("flat", {2, 2}, {7, 3}, {3, 4}, {"[S0,S0]", "[S0,S0]", "[S1,S1]", "[S1,S1]", "[S0,S0]"}),
+      product_on("flat", {2, 4}, {1, 8}, {8, 2}, {"[S1,S1]", "[S1,S1]", "[R,R]", "[R,R]", "[S0,S0]"}),
+  };
+}
+
+// Catches: a mesh made of another with the ranks of a neighbour, and what its ops move or leave pending.
+TEST(Edges, AnOpOnMeshesMadeOfTheMeshIsEqualInEveryWorld) {
+  for (const auto* world : {"local", "thread"}) {
+    const auto engine = make_engine("lockstep", {.world = world});
+    for (Case c : mesh_maps()) {
+      for (const bool reversed : {false, true}) {
+        auto ranks = c.mesh.ranks();
+        if (reversed) std::reverse(ranks.begin(), ranks.end());
+        c.mesh = DeviceMesh(c.mesh.shape(), {}, ranks);
+        const auto outcome = judge_against_oracle(c, *engine, Allowed::kEqual);
+        EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << world << "\n"
+                                                             << oracle::to_token(c) << "\n"
+                                                             << explanation_of(outcome);
+      }
+    }
+  }
+}
+
 // Catches: a statement that does not run, in one process or with a rank a thread, or is not what one device
 // computes.
 TEST(Edges, EveryStatementIsEqualInEveryWorld) {
@@ -162,6 +221,10 @@ TEST(Edges, AnEngineThatDoesNotSayThatItHasThemIsNotAsked) {
   EXPECT_EQ(lacks(profile, cases()[0]), "program v2");
   profile.program = 2;
   EXPECT_EQ(lacks(profile, cases()[0]), "");
+  Case some = cases()[0];
+  some.mesh = DeviceMesh({2, 3}, {}, {7, 1, 2, 3, 4, 5});
+  EXPECT_EQ(lacks(profile, some), "a world of 8 ranks for a mesh of 6");
+  EXPECT_EQ(lacks(own_profile(), some), "");
 }
 
 }  // namespace

@@ -70,22 +70,6 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   throw Error(concat("[", call.op, "] is no factory of DTensors"));
 }
 
-// to_local, an op on every rank, from_local.
-at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
-                  const std::vector<at::Tensor>& operands) {
-  std::vector<PerRank<at::Tensor>> locals;
-  for (size_t i = 0; i < operands.size(); ++i)
-    locals.push_back(to_local(redistributed(operands[i], map.in[i]), map.gradients[i].placements));
-  PerRank<at::Tensor> results;
-  for (size_t r = 0; r < mesh.comm->positions.size(); ++r) {
-    std::vector<at::Tensor> mine;
-    for (const auto& all : locals) mine.push_back(all[r]);
-    results.push_back(oracle::run_mapped(map, mine));
-  }
-  return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
-                    map.out.order);
-}
-
 // In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
 at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
   auto placements = target.placements;
@@ -103,6 +87,16 @@ at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracl
     current_timeline()->push_back(std::move(entry));
   }
   return placements == target.placements && target.order.empty() ? tensor : redistributed(tensor, target);
+}
+
+// What ran on meshes that a mesh_map made is between it and them.
+void strike_other_meshes(Timeline& timeline, const DeviceMesh& mesh) {
+  const auto elsewhere = [&](const std::vector<TensorRecord>& records) {
+    return std::any_of(records.begin(), records.end(),
+                       [&](const TensorRecord& r) { return r.spec != nullptr && r.spec->mesh() != mesh; });
+  };
+  std::erase_if(timeline,
+                [&](const TimelineEntry& e) { return elsewhere(e.inputs) || elsewhere(e.outputs); });
 }
 
 // A plain tensor is what every rank holds.
@@ -156,7 +150,7 @@ const EngineProfile& own_profile() {
       .name = dashboard::kOwnEngine,
       .version = LOCKSTEP_VERSION,
       .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults |
-               Flag::kOverlap,
+               Flag::kOverlap | Flag::kSomeRanks,
       .random_policies = {"forged-words", "single-device"},
       .program = 2,
   };
@@ -174,16 +168,16 @@ const EngineProfile& world_profile() {
 
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                                     bool want_timeline) {
-  auto world = local_world(c.mesh.size());
+  auto world = local_world(least_world(c.mesh));
   if (is_by_library(c)) world = reducing_by_gloo(std::move(world));
   Traffic traffic;
   return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline, traffic,
-                spoil_);
+                spoil_, remade_);
 }
 
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic,
-                    const LockstepEngine::Spoil& spoil) {
+                    const LockstepEngine::Spoil& spoil, const Remade& remade) {
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator() = {{c.program.seed, 0, c.words}, c.device};
@@ -202,13 +196,16 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
       c.program, std::move(inputs),
       {[&](const at::Tensor& t, const oracle::Target& target) { return moves.move(t, target); }, full_tensor,
        oracle::read_number,
-       [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) { return mapped(mesh, map, of); },
+       [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) {
+         return mapped(mesh, map, of, remade);
+       },
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); },
        [](const oracle::RunBlock& block, const std::vector<at::Tensor>& operands, bool preserves_rng_state) {
          return checkpoint(block, operands, {preserves_rng_state});
        }});
   moves.finish();
   scope.reset();
+  strike_other_meshes(result.timeline, c.mesh);
   result.never_waited = take_never_waited();
   result.has_timeline = want_timeline;
   check_sides(c, values);

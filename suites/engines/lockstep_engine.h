@@ -7,6 +7,7 @@
 #include "oracle/program/values.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/mapped.h"
 #include "suites/engines/overlapped.h"
 
 namespace lockstep::suites {
@@ -21,8 +22,8 @@ class LockstepEngine : public EngineUnderTest {
   // Puts a decorator around the World of each run.
   using Decorate = std::function<WorldPtr(WorldPtr)>;
   using Spoil = Overlapped::Spoil;
-  explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr)
-      : decorate_(std::move(decorate)), spoil_(std::move(spoil)) {}
+  explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr, Remade remade = nullptr)
+      : decorate_(std::move(decorate)), spoil_(std::move(spoil)), remade_(std::move(remade)) {}
 
   const EngineProfile& profile() const override { return own_profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
@@ -35,12 +36,13 @@ class LockstepEngine : public EngineUnderTest {
  private:
   Decorate decorate_;
   Spoil spoil_;
+  Remade remade_;
 };
 
 // Runs the Program on these inputs in this thread, on the ranks of the Case's mesh that `world` hosts.
 // @post values, timeline and traffic, that of the Program without its inputs, tell of those ranks alone.
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic,
-                    const LockstepEngine::Spoil& spoil = nullptr);
+                    const LockstepEngine::Spoil& spoil = nullptr, const Remade& remade = nullptr);
 
 }  // namespace lockstep::suites

@@ -27,7 +27,7 @@ std::vector<std::string> ranks_command(const std::string& chaos) {
 constexpr WorldRow kWorlds[] = {
     {"local", "one thread hosts all ranks",
      [](const EngineOptions& o) -> EnginePtr {
-       return std::make_unique<LockstepEngine>(o.decorate, o.spoil);
+       return std::make_unique<LockstepEngine>(o.decorate, o.spoil, o.remade);
      }},
     {"thread", "one rank a thread",
      [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},

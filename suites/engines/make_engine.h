@@ -18,6 +18,7 @@ struct EngineOptions {
   double seconds = 120;                         // of an engine in another process: for one answer
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
   LockstepEngine::Spoil spoil = nullptr;        // likewise
+  Remade remade = nullptr;                      // likewise
 };
 struct EngineRow {
   const char* name;

@@ -49,18 +49,26 @@ const Heard* first_error(const std::vector<Heard>& all) {
   return first;
 }
 
+// Whether the process hosts no rank of the mesh.
+bool is_idle(const Heard& heard) {
+  return heard.type() == "idle";
+}
+
+// @pre some process has ranks of the mesh
 void check(const std::vector<Heard>& all) {
   if (std::any_of(all.begin(), all.end(), [](const auto& heard) { return heard.failure.has_value(); }))
     throw_failure(all);
   if (const auto* error = first_error(all)) throw EngineFailure(Kind::kError, "", error->reason());
+  const auto& first =
+      *std::find_if(all.begin(), all.end(), [](const auto& heard) { return !is_idle(heard); });
   for (const auto& heard : all) {
-    if (heard.type() == all[0].type()) continue;
+    if (heard.type() == first.type() || is_idle(heard)) continue;
     throw EngineFailure(Kind::kError, "",
-                        concat("some ranks refuse what others run: ", heard.reason(), all[0].reason()));
+                        concat("some ranks refuse what others run: ", heard.reason(), first.reason()));
   }
-  if (all[0].type() == "refused")
-    throw EngineRefusal(text_of(all[0].answer.header, "op"), text_of(all[0].answer.header, "why"),
-                        all[0].reason());
+  if (first.type() == "refused")
+    throw EngineRefusal(text_of(first.answer.header, "op"), text_of(first.answer.header, "why"),
+                        first.reason());
 }
 
 }  // namespace
@@ -78,7 +86,7 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {
 
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
   if (crew_ == nullptr) crew_ = gather_(), world_ = 0;
-  const int64_t n = c.mesh.size(), processes = crew_->size(), used = std::min(n, processes);
+  const int64_t n = least_world(c.mesh), processes = crew_->size(), used = std::min(n, processes);
   crew_->forget(n);
   const auto token = oracle::to_token(c);
   const auto all = crew_->ask(
@@ -94,6 +102,7 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic
   }
   std::vector<HostedResult> parts;
   for (int64_t process = 0; process < used; ++process) {
+    if (is_idle(all[as_size(process)])) continue;
     const auto& answer = all[as_size(process)].answer;
     auto& part = parts.emplace_back();
     part.positions = positions_of(c.mesh, n, processes, process);

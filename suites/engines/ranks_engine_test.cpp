@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "engine/world/flight_log.h"
+#include "generators/cases/metamorphic.h"
 #include "generators/cases/programs.h"
 #include "suites/core/judge.h"
 #include "suites/core/no_processes.h"
@@ -70,14 +71,15 @@ TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
   for (const int64_t processes : {2, 3}) {
     int64_t compared = 0, refused = 0, hybrid = 0;
     RanksEngine engine(crew("well", processes, 60));
-    for (const auto* suite : {"redistribute", "ops", "gradient", "random", "program"})
+    for (const auto* suite : {"redistribute", "ops", "gradient", "random", "program", "edges"})
       for (uint64_t i = 0; i < 20; ++i) {
-        const auto c = generators::generate(suite, 17, i);
+        auto c = generators::generate(suite, 17, i);
+        if (i % 4 == 3) c = generators::ranks_of_larger_world(c, generators::Random(i));
         const auto what = oracle::to_token(c);
         Traffic sent, expected;
         std::optional<EngineResult> local;
         try {
-          local = run_in(local_world(c.mesh.size()), c, oracle::make_inputs(c), true, expected);
+          local = run_in(local_world(least_world(c.mesh)), c, oracle::make_inputs(c), true, expected);
         } catch (const Error& e) {
           ++refused;
           EXPECT_THROW(engine.run(c, true), std::runtime_error) << what;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/serve.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -57,11 +58,17 @@ Message answer_hosted(Processes& processes, const Message& request, const Decora
   const auto token = h.at("token").get<std::string>();
   const auto c = oracle::parse_token(token);
   HostedResult hosted;
+  bool idle = false;  // no rank of the mesh is here
   try {
-    processes.run(h.at("world").get<int64_t>(), c.mesh.size(), [&](const WorldPtr& world) {
+    processes.run(h.at("world").get<int64_t>(), least_world(c.mesh), [&](const WorldPtr& world) {
+      const auto& here = world->hosted();
+      const auto& ranks = c.mesh.ranks();
+      idle = std::find_first_of(ranks.begin(), ranks.end(), here.begin(), here.end()) == ranks.end();
+      if (idle) return;
       hosted.result = run_in(decorate ? decorate(world, token) : world, c, oracle::make_inputs(c),
                              h.at("want_timeline").get<bool>(), hosted.traffic);
     });
+    if (idle) return {{{"type", "idle"}}};
     auto message = wire::write_result(hosted.result, c.mesh);
     message.header["sent"] = hosted.traffic.sent;
     message.header["never_waited"] = hosted.result.never_waited;

@@ -11,9 +11,10 @@ namespace lockstep::suites {
 
 EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
   std::vector<HostedResult> parts(as_size(c.mesh.size()));
-  lockstep::run_on_threads(c.mesh.size(), [&](const WorldPtr& world) {
+  lockstep::run_on_threads(least_world(c.mesh), [&](const WorldPtr& world) {
     const auto& ranks = c.mesh.ranks();
     const int64_t position = std::find(ranks.begin(), ranks.end(), world->hosted()[0]) - ranks.begin();
+    if (position == c.mesh.size()) return;
     auto& part = parts[as_size(position)];
     part.positions = {position};
     part.result = run_in(world, c, oracle::make_inputs(c), want_timeline, part.traffic);

@@ -7,6 +7,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/merge.h"
+#include "generators/cases/metamorphic.h"
 #include "generators/cases/programs.h"
 #include "suites/core/judge.h"
 #include "suites/engines/lockstep_engine.h"
@@ -91,6 +92,26 @@ TEST(ThreadEngine, Random) {
 }
 TEST(ThreadEngine, Program) {
   expect_same("program");
+}
+
+// Catches: a rank that is taken for its position, a World that waits for ranks that the mesh does not have.
+TEST(ThreadEngine, SomeRanksOfALargerWorld) {
+  int64_t compared = 0;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const auto c = generators::generate("edges", 19, i);
+    const auto some = generators::ranks_of_larger_world(c, generators::Random(i));
+    const auto what = oracle::to_token(some);
+    const auto a = ran([&](Traffic&) { return LockstepEngine().run(c, false); });
+    const auto b = ran([&](Traffic&) { return LockstepEngine().run(some, false); });
+    const auto threads = ran([&](Traffic& traffic) { return run_on_threads(some, false, traffic); });
+    ASSERT_EQ(a.refused.empty(), b.refused.empty()) << what << b.refused;
+    ASSERT_EQ(a.refused.empty(), threads.refused.empty()) << what << threads.refused;
+    if (!a.refused.empty()) continue;
+    ++compared;
+    EXPECT_EQ(first_disagreement(a.result, b.result), "") << what;
+    EXPECT_EQ(first_disagreement(a.result, threads.result), "") << what;
+  }
+  EXPECT_GT(compared, static_cast<int64_t>(kCases / 2));
 }
 
 TimelineEntry entry_of(const SpecPtr& spec, std::string op, uint64_t digest) {

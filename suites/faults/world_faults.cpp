@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of collectives: a World that loses, doubles, reorders, misroutes or corrupts what ranks receive.
+// Faults of collectives: a World that loses, doubles, reorders, misroutes or corrupts what ranks receive; and
+// of the meshes in which ranks meet.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -7,7 +8,7 @@
 #include <map>
 
 #include "engine/world/world.h"
-
+#include "oracle/program/statements.h"
 #include "suites/faults/tables.h"
 
 namespace lockstep::suites::plant {
@@ -212,6 +213,26 @@ WorldFault one_rank_stale() {
   return fault;
 }
 
+// The flattened mesh counts along the first dimension first.
+DeviceMesh column_major(const DeviceMesh& whole, const DeviceMesh& made) {
+  if (made.size() != whole.size()) return made;
+  std::vector<int64_t> ranks(whole.ranks().size());
+  for (int64_t p = 0; p < whole.size(); ++p) {
+    const auto at = whole.coordinate(p);
+    int64_t place = 0;
+    for (int64_t d = whole.ndim() - 1; d >= 0; --d)
+      place = place * whole.size(d) + at[static_cast<size_t>(d)];
+    ranks[static_cast<size_t>(place)] = whole.ranks()[static_cast<size_t>(p)];
+  }
+  return DeviceMesh(made.shape(), made.has_names() ? made.names() : std::vector<std::string>{}, ranks);
+}
+
+// A mesh of some dimensions counts its ranks from the last.
+DeviceMesh counted_down(const DeviceMesh& whole, const DeviceMesh& made) {
+  if (made.size() == whole.size()) return made;
+  return DeviceMesh(made.shape(), made.names(), {made.ranks().rbegin(), made.ranks().rend()});
+}
+
 }  // namespace
 
 std::vector<Fault> world_faults() {
@@ -240,6 +261,10 @@ std::vector<Fault> world_faults() {
        with_received(bit_flipped, bit_flipped)},
       {59, "one-rank-stale", "K14", "one rank reads the buffer of the gather before", "redistribute", 1000, 2,
        many_ranks, with_world_made(one_rank_stale)},
+      {112, "flat-column-major", "K2", "a flattened mesh counts its ranks column by column", "edges", 1000, 3,
+       on_ranks(calls(oracle::kMeshMap)), with_meshes(column_major)},
+      {113, "sub-mesh-counted-down", "K6", "a mesh of some dimensions counts its ranks from the last",
+       "edges", 500, 3, on_ranks(calls(oracle::kMeshMap)), with_meshes(counted_down)},
       {85, "wait-lost", "K14", "nobody waits for what the last rank receives", "redistribute", 300, 1,
        many_ranks, with_received(wait_lost, wait_lost)},
       {86, "handle-stale", "K14", "the exchange before is waited for instead, where it had the same forms",

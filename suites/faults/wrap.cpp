@@ -233,6 +233,10 @@ Plant with_moved(void (*spoil)(const at::Tensor& moved)) {
   return [=] { return make_engine("lockstep", {.spoil = spoil}); };
 }
 
+Plant with_meshes(DeviceMesh (*remade)(const DeviceMesh& whole, const DeviceMesh& made)) {
+  return [=] { return make_engine("lockstep", {.remade = remade}); };
+}
+
 Plant with_rows(std::string op, ChangeRows change) {
   return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const RuleScope scope(op, changed(op, change));

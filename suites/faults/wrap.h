@@ -8,6 +8,7 @@
 #include "engine/ops/rules/row.h"
 #include "engine/random/draw.h"
 #include "engine/random/random_policy.h"
+#include "engine/values/device_mesh.h"
 #include "engine/values/per_rank.h"
 #include "engine/values/refused.h"
 #include "engine/world/worlds.h"
@@ -52,6 +53,9 @@ Plant with_world_made(std::function<WorldFault()> make);
 
 // What each redistribution gave is spoilt, before anything reads it.
 Plant with_moved(void (*spoil)(const at::Tensor& moved));
+
+// Meshes that are made of another one are spoilt.
+Plant with_meshes(DeviceMesh (*remade)(const DeviceMesh& whole, const DeviceMesh& made));
 
 // The rows of `op` are those of its rule after `change`.
 using ChangeRows = Rows (*)(const OpCall& call, Rows rows);

@@ -38,7 +38,10 @@ Outcome named(Outcome outcome, const char* change) {
 Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine) {
   auto outcome = judge_against_oracle(c, engine, Allowed::kExplained);
   if (!held(outcome) || is_refused(outcome)) return outcome;
-  const auto reordered = generators::permute_ranks(c, generators::Random(c.program.seed));
+  auto reordered = generators::permute_ranks(c, generators::Random(c.program.seed));
+  if (engine.profile().has(Flag::kSomeRanks))
+    if (generators::Random own(c.program.seed + 1); own.chance(30))
+      reordered = generators::ranks_of_larger_world(reordered, own);
   const EngineResult got = engine.run(c, false);
   const auto text = first_disagreement(got, engine.run(reordered, false));
   if (!text.empty()) return failed("metamorphic", "rank order", "", placement_pattern(c), "", text);
