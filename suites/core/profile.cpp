@@ -45,8 +45,9 @@ std::string first_missing(const char* word, const std::set<std::string>& has,
 
 const char* name(Flag flag) {
   static constexpr std::pair<Flag, const char*> kNames[] = {
-      {Flag::kTimeline, "timeline"}, {Flag::kRules, "rules"},   {Flag::kClosedForm, "closed form"},
-      {Flag::kTraining, "training"}, {Flag::kFaults, "faults"}, {Flag::kOverlap, "overlap"}};
+      {Flag::kTimeline, "timeline"}, {Flag::kRules, "rules"},        {Flag::kClosedForm, "closed form"},
+      {Flag::kTraining, "training"}, {Flag::kFaults, "faults"},      {Flag::kOverlap, "overlap"},
+      {Flag::kMemory, "memory"},     {Flag::kGradients, "gradients"}};
   for (const auto& [known, text] : kNames)
     if (known == flag) return text;
   return "";

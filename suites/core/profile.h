@@ -18,8 +18,11 @@ enum class Flag : unsigned {
   kTraining = 8,    // trains the models of engine/nn in this process
   kFaults = 16,     // faults can be planted in it
   kOverlap = 32,    // begins redistributions as a Case's option says (overlap.h)
+  kMemory = 64,     // the locals that it hands in are those that it holds, in its own memory (in_memory.h)
+  kGradients = 128  // the gradient of an input lies as the input does, replicated where that pends
 };
-const char* name(Flag flag);  // "timeline", "rules", "closed form", "training", "faults", "overlap"
+// "timeline", "rules", "closed form", "training", "faults", "overlap", "memory", "gradients"
+const char* name(Flag flag);
 
 struct EngineProfile {
   std::string name, version;
