@@ -135,5 +135,30 @@ TEST(IndexPut, StaysBehindWhatIsIndexedAndUnderAMask) {
   }
 }
 
+// Catches: a write in place that is refused, or whose values are cut along another dimension, where a list
+// leaves out what is cut: before an index, or between two of them.
+TEST(IndexPut, StaysInTheGapsOfItsList) {
+  const auto mesh = init_device_mesh({2});
+  const auto index = at::tensor({0, 2, 0}, at::kLong), cube = ramp({3, 4, 3});
+  const auto on_mesh = [&](const at::Tensor& t, const Placement& p) {
+    return distribute_tensor(t, mesh, {p});
+  };
+  const auto expect_stays = [&](std::vector<std::optional<at::Tensor>> list, int64_t sharded,
+                                const at::Tensor& values) {
+    c10::List<std::optional<at::Tensor>> plain, placed;
+    for (const auto& i : list) {
+      plain.push_back(i);
+      placed.push_back(i ? std::optional(on_mesh(*i, Replicate{})) : std::nullopt);
+    }
+    auto x = on_mesh(cube.clone(), Shard{sharded});
+    x.index_put_(placed, on_mesh(values, Replicate{}), true);
+    EXPECT_TRUE(full_tensor(x).equal(cube.index_put(plain, values, true))) << sharded << values.sizes();
+  };
+  for (const auto& values : {ramp({3, 3, 3}), ramp({3, 3}), ramp({3}), ramp({3, 1, 1})})
+    expect_stays({std::nullopt, index}, 0, values);
+  for (const auto& values : {ramp({3, 4}), ramp({4}), ramp({3, 1})})
+    expect_stays({index, std::nullopt, index}, 1, values);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -57,6 +57,11 @@ void choose_dtype(const c10::FunctionSchema& functional, const at::Tensor& out, 
                           dtype_alone(stack), "; convert the operands first, or pass an out of that dtype"));
 }
 
+// Contiguous, in memory that nothing else has: _unsafe_view gives that of its operand.
+at::Tensor own_contiguous(const at::Tensor& local) {
+  return local.storage().use_count() > 1 ? local.clone(at::MemoryFormat::Contiguous) : local.contiguous();
+}
+
 // An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.
 void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
   const bool generated = d.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
@@ -64,7 +69,7 @@ void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) 
   if (!generated || lies_as_result) return out.reset(value.spec(), value.locals());
   const PlainGuard guard;
   PerRank<at::Tensor> locals;
-  for (const auto& local : value.locals()) locals.push_back(local.contiguous());
+  for (const auto& local : value.locals()) locals.push_back(own_contiguous(local));
   const Spec& its = *value.spec();
   out.reset(std::make_shared<const Spec>(
                 its.with_tensor(its.shape(), contiguous_strides(its.shape()), its.dtype())),

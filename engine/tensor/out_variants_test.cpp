@@ -106,5 +106,17 @@ TEST(OutVariantsTest, GiveAnEmptyOutTheStridesOfStock) {
   EXPECT_EQ(sized_out.strides(), sized.strides());
 }
 
+// Catches: an empty out that lies in its operand's memory, so that what is written to one shows in the other.
+TEST(OutVariantsTest, GiveAnEmptyOutMemoryOfItsOwn) {
+  const auto mesh = init_device_mesh({2});
+  const auto value = at::arange(6, at::kFloat).view({2, 3});
+  const auto x = distribute_tensor(value, mesh, {Replicate{}});
+  auto out = distribute_tensor(at::empty({0}), mesh, {Replicate{}});
+  at::_unsafe_view_out(out, x, {2, 3, 1});
+  EXPECT_TRUE(full_tensor(out).equal(value.unsqueeze(2)));
+  out.zero_();
+  EXPECT_TRUE(full_tensor(x).equal(value));
+}
+
 }  // namespace
 }  // namespace lockstep

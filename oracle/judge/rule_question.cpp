@@ -3,11 +3,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/text.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
 #include "oracle/judge/rank_runs.h"
@@ -38,6 +40,51 @@ uint64_t mixed(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
+// Ops of which a result is a sum of elements, each times at most one element of another input: exact on small
+// integers in whatever order, so that a term which is wrong by however little shows.
+constexpr std::string_view kSumsOfProducts =
+    "add addbmm addmm addmv addr alias baddbmm bmm cat clone constant_pad_nd convolution "
+    "convolution_backward "
+    "copy cumsum detach diagonal_backward dot embedding embedding_dense_backward expand flip gather "
+    "index index_add index_fill index_put _index_put_impl index_select masked_fill mm mul mv neg permute "
+    "roll "
+    "rsub scatter scatter_add select_backward slice_backward split stack sub sum _to_copy tril triu unbind "
+    "view where zero";
+constexpr double kMostFactor = 64;  // that stands among its arguments
+
+bool is_small_integer(const c10::IValue& number) {
+  if (number.isInt()) return std::abs(number.toInt()) <= static_cast<int64_t>(kMostFactor);
+  if (!number.isDouble()) return number.isNone() || number.isBool();
+  const double x = number.toDouble();
+  return std::abs(x) <= kMostFactor && x == std::trunc(x);
+}
+
+bool pends_by_product(const TensorRecord* record) {
+  if (record == nullptr) return false;
+  const Placements& placements = record->spec->placements();
+  return std::find(placements.begin(), placements.end(), Placement(Partial{ReduceOp::kProduct})) !=
+         placements.end();
+}
+
+// Whether the op must be equal on small integers: neither its arguments nor what pends make more of them than
+// sums of products, and none becomes of a shorter dtype.
+bool is_exact(const OpInQuestion& q) {
+  static const auto names = split(kSumsOfProducts, ' ');
+  if (std::find(names.begin(), names.end(), family_key(q.op.op->name)) == names.end()) return false;
+  for (size_t a = 0; a < q.op.args.size(); ++a) {
+    const ArgInfo& info = q.op.op->args[a];
+    if (info.kind == ArgKind::kScalarList) return false;
+    if (info.kind == ArgKind::kScalar && !is_small_integer(q.op.args[a])) return false;
+    if (info.name == "scale_grad_by_freq" && q.op.args[a].toBool()) return false;  // it divides
+  }
+  const auto is_float = [](const auto& window) { return c10::isFloatingType(window.dtype); };
+  if (std::any_of(q.op.inputs.begin(), q.op.inputs.end(), is_float) &&
+      !std::all_of(q.effects.begin(), q.effects.end(), [&](auto& e) { return is_float(e.window); }))
+    return false;
+  return std::none_of(q.inputs.begin(), q.inputs.end(), pends_by_product) &&
+         std::none_of(q.outputs.begin(), q.outputs.end(), pends_by_product);
+}
+
 // What says where another tensor is read or written.
 bool is_place(const ArgInfo& info, c10::ScalarType dtype) {
   if (info.name == "indices") return true;  // booleans among them choose how many
@@ -50,15 +97,42 @@ double ordinary_number(double x, uint64_t word) {
   return std::copysign(0.25 + 0.75 * part, std::isnan(x) ? 1.0 : x);
 }
 
+// Odd, of the sign of `x`, and `times` as much: an average of as many is whole, too.
+double small_integer(double x, uint64_t word, int64_t times) {
+  const auto odd = static_cast<int64_t>(word >> 53) * 2 + 1;
+  return std::copysign(static_cast<double>(odd * times), std::isnan(x) ? 1.0 : x);
+}
+
+template <class Change>
+at::Tensor doubles_of(const at::Tensor& t, uint64_t seed, Change change) {
+  const at::Tensor wide = t.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  auto* numbers = wide.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i)
+    numbers[i] = change(numbers[i], mixed((seed << 40) + static_cast<uint64_t>(i)));
+  return wide;
+}
+
 // An input of the op on both sides.
 struct Asked {
   std::vector<Tensors> terms;
   std::vector<WideInput> whole;
   at::Tensor mask;
+  bool exact = false;  // on integers, where it must be equal
 };
 
-Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
+int64_t ranks_of(const OpInQuestion& q) {
+  const auto defined = std::find_if(q.outputs.begin(), q.outputs.end(), [](auto* r) { return r != nullptr; });
+  return (*defined)->spec->mesh().size();
+}
+
+Asked asked_inputs(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
   Asked asked;
+  asked.exact = is_exact(q);
+  const auto number = [&](const at::Tensor& t, uint64_t seed) {
+    if (!asked.exact || !t.is_floating_point()) return ordinary(t, seed);
+    return doubles_of(t, seed,
+                      [n = ranks_of(q)](double x, uint64_t word) { return small_integer(x, word, n); });
+  };
   std::vector<const ArgInfo*> names;
   for (size_t a = 0; a < q.op.args.size(); ++a)
     for (int64_t k = 0; k < q.op.tensors_per_arg[a]; ++k) names.push_back(&q.op.op->args[a]);
@@ -84,7 +158,7 @@ Asked ordinary_inputs(const OpInQuestion& q, const Recording& recording, const S
     if (window.defined()) {
       const Rendition& r = *q.renditions[i];
       for (const at::Tensor& t : shadow.terms(window, r))
-        terms.push_back(says_a_place(i, t.scalar_type()) ? t : ordinary(t, i * 64 + terms.size()));
+        terms.push_back(says_a_place(i, t.scalar_type()) ? t : number(t, i * 64 + terms.size()));
       asked.whole.push_back(widen(terms, r.ops, r.sizes));
     } else {
       asked.whole.emplace_back();
@@ -106,7 +180,7 @@ struct Answer {
 std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
   const OpFamily* family = find_family(q.op.op->name);
   std::vector<Answer> result;
-  if (family != nullptr && family->bound != Bound::kTwoPaths) {
+  if (!asked.exact && family != nullptr && family->bound != Bound::kTwoPaths) {
     for (Reference& r : references(*family, q.op, q.effects, asked.whole, at::kDouble)) {
       Answer answer{r.value, {}};
       if (r.magnitude.defined()) answer.tolerance = at::mul(r.magnitude, r.factor);
@@ -118,7 +192,8 @@ std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
   for (const WideInput& w : asked.whole) inputs.push_back(w.value);
   for (at::Tensor& value : apply_f64(q.op, q.effects, writable(q.op, std::move(inputs)))) {
     Answer answer{value, {}};
-    if (value.defined() && value.is_floating_point()) answer.tolerance = at::mul(value.abs(), kOtherPath);
+    if (!asked.exact && value.defined() && value.is_floating_point())
+      answer.tolerance = at::mul(value.abs(), kOtherPath);
     result.push_back(std::move(answer));
   }
   return result;
@@ -175,7 +250,7 @@ void check_slice(const OpInQuestion& q, size_t i, const Slicing& plan, int64_t p
       part.tolerance = cut(answer.tolerance.expand(answer.value.sizes()), plan, position);
   } else {
     part.value = results[as_size(plan.first[as_size(position)])].at(i);
-    if (mine.is_floating_point()) part.tolerance = at::mul(part.value.abs(), kOtherPath);
+    if (answer.tolerance.defined()) part.tolerance = at::mul(part.value.abs(), kOtherPath);
   }
   if (const int64_t e = first_beyond(mine, part); e >= 0) report_wrong(q, i, position, mine, part, e);
 }
@@ -218,11 +293,7 @@ at::Tensor small_integers(const at::Tensor& t, uint64_t seed) {
 
 at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
   if (!t.is_floating_point()) return small_integers(t, seed);
-  const at::Tensor wide = t.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
-  auto* numbers = wide.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < wide.numel(); ++i)
-    numbers[i] = ordinary_number(numbers[i], mixed((seed << 40) + static_cast<uint64_t>(i)));
-  return wide;
+  return doubles_of(t, seed, ordinary_number);
 }
 
 bool is_asked(const Operator& op) {
@@ -235,7 +306,7 @@ bool is_asked(const Operator& op) {
 void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
   const bool defines = std::any_of(q.outputs.begin(), q.outputs.end(), [](auto* r) { return r != nullptr; });
   if (!defines || !is_asked(*q.op.op)) return;
-  const Asked asked = ordinary_inputs(q, recording, shadow);
+  const Asked asked = asked_inputs(q, recording, shadow);
   const std::vector<Answer> whole = answers(q, asked);
   const auto runs = RankRuns::in_float64(q, asked.terms, asked.mask);
   std::vector<Tensors> results;

@@ -15,7 +15,8 @@ at::Tensor ordinary(const at::Tensor& t, uint64_t seed);
 bool is_asked(const Operator& op);
 
 // The op on every rank's slices of ordinary inputs, in float64, its results put together as they are placed,
-// is the op on the whole, up to float64 roundings. Throws Mismatched, Condition::kRule.
+// is the op on the whole, up to float64 roundings; of one whose results are sums of products, asked on small
+// integers, in every bit but the signs of zeros. Throws Mismatched, Condition::kRule.
 void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow);
 
 }  // namespace lockstep::oracle

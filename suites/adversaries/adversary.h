@@ -23,14 +23,15 @@ struct Adversary {
 };
 std::span<const Adversary> adversaries();
 
-// Whether the two came to other results: placements, layouts, bits or traffic of random numbers; what is no
-// result at all is another.
+// Whether the two came to other results: placements, layouts, memory, bits or traffic of random numbers; what
+// is no result at all is another.
 bool differ(const EngineResult& a, const EngineResult& b);
 
 namespace plant {
 std::vector<Adversary> liars();    // rules that are wrong, and what follows from them
 std::vector<Adversary> forgers();  // results and timelines that are made up
 std::vector<Adversary> tellers();  // timelines that tell of what was not
+std::vector<Adversary> layers();   // right values that lie elsewhere
 std::vector<Adversary> edges();    // another Program, where tensors enter and leave the mesh
 }  // namespace plant
 }  // namespace lockstep::suites

@@ -16,6 +16,7 @@
 #include "suites/core/bounded.h"
 #include "suites/core/by_library.h"
 #include "suites/core/facts.h"
+#include "suites/core/in_memory.h"
 #include "suites/core/refusal.h"
 
 namespace lockstep::suites {
@@ -74,6 +75,34 @@ bool changes_metadata(const oracle::Case& c) {
   });
 }
 
+// The input whose gradient a value is.
+std::optional<size_t> input_of_gradient(const oracle::Case& c, size_t value) {
+  const auto& inputs = c.program.inputs;
+  size_t next = inputs.size();
+  for (const auto& call : c.program.calls) {
+    for (size_t i = 0; i < inputs.size() && oracle::runs_backward(call.op); ++i)
+      if (inputs[i].requires_grad && next++ == value) return i;
+    if (!oracle::runs_backward(call.op)) next += static_cast<size_t>(call.results);
+  }
+  return std::nullopt;
+}
+
+// A gradient lies as its input does, replicated where that pends.
+std::optional<Divergence> wrong_gradient(const oracle::Case& c, size_t value, const Spec& got) {
+  const auto input = input_of_gradient(c, value);
+  if (!input || is_plain(c.placements[*input]) || changes_metadata(c)) return std::nullopt;
+  auto [placements, order] = c.placements[*input];
+  for (auto& p : placements)
+    if (is_partial(p)) p = Replicate{};
+  const auto wanted = got.with_placements(placements, order);
+  if (wanted == got) return std::nullopt;
+  return Divergence{value,
+                    "placement",
+                    concat(value_name(c, value), ": the gradient of ", value_name(c, *input), " lies as ",
+                           to_string(wanted), ", and came as ", to_string(got)),
+                    {}};
+}
+
 // The placements that a redistribution asked for are those that came.
 std::optional<Divergence> wrong_target(const oracle::Case& c, size_t value, const Spec& got) {
   const auto* call = call_of(c, value);
@@ -130,7 +159,7 @@ std::optional<Divergence> malformed(const oracle::Case& c, size_t value, const E
 
 // Defined, on the mesh, of the shape, dtype and placements asked for, and held so by every rank.
 std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const at::Tensor& plain,
-                                    const EngineValue& got) {
+                                    const EngineValue& got, const EngineProfile& engine) {
   if (plain.defined() != got.defined())
     return other(
         c, value, "shape",
@@ -143,12 +172,14 @@ std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const a
                  concat(to_string(spec), ", but on one device ", dtype_name(plain.scalar_type()), "[",
                         shape_text(plain.sizes().vec()), "]"));
   if (auto d = wrong_target(c, value, spec)) return d;
+  if (engine.has(Flag::kGradients))
+    if (auto d = wrong_gradient(c, value, spec)) return d;
   if (auto d = wrong_stride(c, value, plain, spec)) return d;
   return malformed(c, value, got);
 }
 
 std::optional<Divergence> misplaced(const oracle::Case& c, const std::vector<at::Tensor>& plain,
-                                    const EngineResult& got) {
+                                    const EngineResult& got, const EngineProfile& engine) {
   if (plain.size() != got.values.size())
     return Divergence{
         0,
@@ -156,13 +187,13 @@ std::optional<Divergence> misplaced(const oracle::Case& c, const std::vector<at:
         concat(got.values.size(), " values of the engine for ", plain.size(), " of the Program"),
         {}};
   for (size_t v = 0; v < plain.size(); ++v)
-    if (auto d = misplaced(c, v, plain[v], got.values[v])) return d;
+    if (auto d = misplaced(c, v, plain[v], got.values[v], engine)) return d;
   return std::nullopt;
 }
 
+// @pre not misplaced
 std::optional<Divergence> compare_value(const oracle::Case& c, size_t value, const at::Tensor& plain,
                                         const EngineValue& got) {
-  if (auto d = misplaced(c, value, plain, got)) return d;
   if (!plain.defined()) return std::nullopt;
   const Spec& spec = *got.spec;
   if (spec.has_partial()) {
@@ -268,7 +299,7 @@ bool may_be_of_parts(const oracle::Case& c, const oracle::Mismatch& mismatch,
 // Of an engine that does not say what it did.
 Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                          EngineUnderTest& engine, Allowed allowed) {
-  if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
+  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d);
   const auto d = first_divergence(c, plain.values, got);
   if (!d) return Passed{};
   const bool signs = c.numerics == Lane::kFast && d->verdict == oracle::name(oracle::BitClass::kZeroSign);
@@ -284,10 +315,10 @@ Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, c
   return passed;
 }
 
-Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
-               EngineUnderTest& engine, Allowed allowed) {
+Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+                         EngineUnderTest& engine, Allowed allowed) {
   if (!got.has_timeline) return judged_by_bounds(c, plain, got, engine, allowed);
-  if (auto d = misplaced(c, plain.values, got)) return failure_at(c, *d);
+  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d);
   std::vector<TensorRecord> finals;
   for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);
@@ -306,6 +337,15 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
     return f;
   }
   return passed_with(judgement);
+}
+
+Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
+               EngineUnderTest& engine, Allowed allowed) {
+  auto outcome = judged_by_values(c, plain, got, engine, allowed);
+  if (!std::holds_alternative<Passed>(outcome) || !engine.profile().has(Flag::kMemory)) return outcome;
+  const auto elsewhere = lies_elsewhere(c, plain.values, got.values);
+  if (elsewhere) return failure_at(c, {elsewhere->value, elsewhere->verdict, elsewhere->text, {}});
+  return outcome;
 }
 
 }  // namespace

@@ -19,9 +19,11 @@ enum class Flag : unsigned {
   kFaults = 16,     // faults can be planted in it
   kOverlap = 32,    // begins redistributions as a Case's option says (overlap.h)
   kSomeRanks = 64,  // its mesh may be of some ranks of a larger World
+  kMemory = 128,    // the locals that it hands in are those that it holds, in its own memory (in_memory.h)
+  kGradients = 256  // the gradient of an input lies as the input does, replicated where that pends
 };
-const char* name(
-    Flag flag);  // "timeline", "rules", "closed form", "training", "faults", "overlap", "some ranks"
+// "timeline", "rules", "closed form", "training", "faults", "overlap", "some ranks", "memory", "gradients"
+const char* name(Flag flag);
 
 struct EngineProfile {
   std::string name, version;

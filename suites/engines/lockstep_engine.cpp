@@ -17,16 +17,21 @@
 namespace lockstep::suites {
 namespace {
 
-// A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank; a plain one
-// stays.
-at::Tensor input_on(const MeshInWorld& mesh, const oracle::InputTensors& input,
-                    const oracle::Target& target) {
-  if (is_plain(target)) return input.global;
+// A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
+at::Tensor placed(const MeshInWorld& mesh, const oracle::InputTensors& input, const oracle::Target& target) {
   if (!has_partial(target)) return distribute_tensor(input.global, mesh, target.placements, target.order);
   PerRank<at::Tensor> hosted;
   for (const int64_t p : mesh.comm->positions) hosted.push_back(input.locals[static_cast<size_t>(p)]);
   return from_local(hosted, mesh, target.placements, input.global.sizes().vec(), input.global.strides().vec(),
                     true, target.order);
+}
+
+// One that requires a gradient is a parameter; a plain one stays.
+at::Tensor input_on(const MeshInWorld& mesh, const oracle::InputTensors& input, const oracle::Target& target,
+                    bool requires_grad) {
+  if (is_plain(target)) return input.global;
+  const auto tensor = placed(mesh, input, target);
+  return requires_grad ? parameter(tensor) : tensor;
 }
 
 at::Tensor redistributed(const at::Tensor& t, const oracle::Target& target) {
@@ -150,7 +155,7 @@ const EngineProfile& own_profile() {
       .name = dashboard::kOwnEngine,
       .version = LOCKSTEP_VERSION,
       .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults |
-               Flag::kOverlap | Flag::kSomeRanks,
+               Flag::kOverlap | Flag::kSomeRanks | Flag::kMemory | Flag::kGradients,
       .random_policies = {"forged-words", "single-device"},
       .program = 2,
   };
@@ -160,7 +165,7 @@ const EngineProfile& own_profile() {
 const EngineProfile& world_profile() {
   static const EngineProfile profile = [] {
     auto there = own_profile();
-    there.flags &= ~(Flag::kTraining | Flag::kFaults);
+    there.flags &= ~(Flag::kTraining | Flag::kFaults | Flag::kMemory);
     return there;
   }();
   return profile;
@@ -184,7 +189,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   const auto before = digests_of_given(c, given);
   std::vector<at::Tensor> inputs;
   for (size_t i = 0; i < c.program.inputs.size(); ++i)
-    inputs.push_back(input_on(mesh, given[i], c.placements[i]));
+    inputs.push_back(input_on(mesh, given[i], c.placements[i], c.program.inputs[i].requires_grad));
 
   EngineResult result;
   traffic = {};

@@ -143,6 +143,7 @@ EngineResult read_result(const Message& message, const oracle::Case& c, const Po
 
 Json write_profile(const EngineProfile& profile) {
   return {{"timeline", profile.has(Flag::kTimeline)},
+          {"gradients", profile.has(Flag::kGradients)},
           {"placements", profile.placements},
           {"dtypes", profile.dtypes},
           {"ops", profile.ops},
@@ -154,7 +155,8 @@ Json write_profile(const EngineProfile& profile) {
 
 EngineProfile read_profile(const Json& json) {
   EngineProfile profile;
-  if (json.value("timeline", false)) profile.flags = static_cast<unsigned>(Flag::kTimeline);
+  for (const auto flag : {Flag::kTimeline, Flag::kGradients})
+    if (json.value(name(flag), false)) profile.flags = profile.flags | flag;
   profile.placements = json.value("placements", std::set<std::string>());
   profile.dtypes = json.value("dtypes", std::set<std::string>());
   profile.ops = json.value("ops", std::set<std::string>());

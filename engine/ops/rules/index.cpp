@@ -76,28 +76,58 @@ Rows scatter(const OpCall& call) {
   return rows;
 }
 
-// self, indices, values. Dimensions behind those that are indexed stay; of one mask alone also its own, where
-// one value goes to all places.
+// What a list of indices picks of a tensor: the dimensions that it leaves whole, each with its place in what
+// is picked. The indices' own stand where the first of them does; in front, where one is left between them.
+struct Picked {
+  std::vector<std::pair<int64_t, int64_t>> whole;
+  int64_t ndim = 0;
+};
+
+bool is_mask(const TensorMeta& index) {
+  return index.defined && index.dtype == at::kBool;
+}
+
+Picked picked_by(std::span<const TensorMeta> indices, int64_t ndim) {
+  std::vector<bool> indexed;
+  int64_t own = 0;
+  for (const auto& index : indices) {
+    indexed.insert(indexed.end(), as_size(is_mask(index) ? index.ndim() : 1), index.defined);
+    if (index.defined) own = std::max(own, is_mask(index) ? 1 : index.ndim());
+  }
+  indexed.resize(as_size(ndim), false);
+  const auto first = std::find(indexed.begin(), indexed.end(), true);
+  const auto behind = std::find(first, indexed.end(), false);
+  const bool together = std::find(behind, indexed.end(), true) == indexed.end();
+  const int64_t in_front = together ? first - indexed.begin() : 0;
+  Picked picked;
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (indexed[as_size(d)]) continue;
+    const auto before = std::ssize(picked.whole);
+    picked.whole.emplace_back(d, before < in_front ? before : before + own);
+  }
+  picked.ndim = std::ssize(picked.whole) + own;
+  return picked;
+}
+
+// self, indices, values. Dimensions that are not indexed stay; of one mask alone also its own, where one
+// value goes to all places.
 Rows index_put(const OpCall& call) {
   const auto &self = call.inputs.front(), &values = call.inputs.back(), &first = call.inputs[1];
-  // Of a list with gaps the inputs do not say which dimensions it indexes.
+  // A timeline does not say which dimensions a list with gaps indexes.
   const auto& list = call.args["indices"];
   if (!list.isList() || list.toListRef().size() + 2 != call.inputs.size()) return {};
-  int64_t reach = 0;
-  for (size_t i = 1; i + 1 < call.inputs.size(); ++i)
-    reach += call.inputs[i].defined && call.inputs[i].dtype == at::kBool ? call.inputs[i].ndim() : 1;
+  const auto picked = picked_by(std::span(call.inputs).subspan(1, call.inputs.size() - 2), self.ndim());
+  const auto own = [&](int64_t place) { return values.ndim() - picked.ndim + place; };
   Rows rows;
-  for (int64_t d = reach; d < self.ndim(); ++d) {
+  for (const auto& [d, place] : picked.whole) {
     auto row = row_of(call, Replicate{}, Shard{d});
     row.inputs.front() = Shard{d};
-    const int64_t own = values.ndim() - (self.ndim() - d);
-    if (own >= 0 && values.shape[as_size(own)] != 1) row.inputs.back() = Shard{own};
+    if (own(place) >= 0 && values.shape[as_size(own(place))] != 1) row.inputs.back() = Shard{own(place)};
     if (self.shape[as_size(d)] > 1) rows.push_back(std::move(row));
   }
-  const bool is_mask = call.inputs.size() == 3 && first.defined && first.dtype == at::kBool;
-  const int64_t picked = values.ndim() - (self.ndim() - reach) - 1;
-  if (!is_mask || (picked >= 0 && values.shape[as_size(picked)] != 1)) return rows;
-  for (int64_t d = 0; d < reach; ++d) {
+  const bool one_mask = call.inputs.size() == 3 && is_mask(first);
+  if (!one_mask || (own(0) >= 0 && values.shape[as_size(own(0))] != 1)) return rows;
+  for (int64_t d = 0; d < first.ndim(); ++d) {
     auto row = row_of(call, Replicate{}, Shard{d});
     row.inputs[0] = row.inputs[1] = Shard{d};
     rows.push_back(std::move(row));
