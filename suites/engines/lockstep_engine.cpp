@@ -11,6 +11,7 @@
 #include "engine/world/comm.h"
 #include "engine/world/library.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/options.h"
 #include "oracle/program/values.h"
 #include "suites/core/by_library.h"
 
@@ -70,18 +71,25 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   throw Error(concat("[", call.op, "] is no factory of DTensors"));
 }
 
-// to_local, an op on every rank, from_local.
+// to_local, an op on every rank, from_local; where the op writes, the DTensor whose local tensors it wrote
+// to.
 at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
                   const std::vector<at::Tensor>& operands) {
+  const bool writes = oracle::is_in_place(map.op);
+  const c10::AutoGradMode mode(at::GradMode::is_enabled() && !writes);
+  std::vector<at::Tensor> placed;
   std::vector<PerRank<at::Tensor>> locals;
-  for (size_t i = 0; i < operands.size(); ++i)
-    locals.push_back(to_local(redistributed(operands[i], map.in[i]), map.gradients[i].placements));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    placed.push_back(redistributed(operands[i], map.in[i]));
+    locals.push_back(to_local(placed.back(), map.gradients[i].placements));
+  }
   PerRank<at::Tensor> results;
   for (size_t r = 0; r < mesh.comm->positions.size(); ++r) {
     std::vector<at::Tensor> mine;
     for (const auto& all : locals) mine.push_back(all[r]);
     results.push_back(oracle::run_mapped(map, mine));
   }
+  if (writes) return placed[0];
   return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
                     map.out.order);
 }
@@ -140,6 +148,25 @@ void check_given(const std::vector<Digest>& before, const std::vector<Digest>& a
       throw std::logic_error(concat("what was written to x", i, " shows in the tensor that it was made of"));
 }
 
+// What a Case may say of how the engine treats its ops; afterwards all is as it was before.
+class Modes {
+ public:
+  explicit Modes(const oracle::Case& c) {
+    if (oracle::allows_fallback(c)) whole_.emplace();
+  }
+  void set_explicit(bool flag) {
+    moves_.reset();
+    if (flag) moves_.emplace();
+  }
+  // Ops that ran whole since it began.
+  int64_t fallbacks() const { return current_context()->counters.fallbacks - before_; }
+
+ private:
+  const int64_t before_ = current_context()->counters.fallbacks;
+  std::optional<FallbackReplicate> whole_;
+  std::optional<ExplicitRedistribution> moves_;
+};
+
 // Throws where a value came out on the other side.
 void check_sides(const oracle::Case& c, const std::vector<at::Tensor>& values) {
   const auto plain = oracle::plain_values(c);
@@ -196,6 +223,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   traffic = {};
   take_never_waited();
   Overlapped moves(c, spoil);
+  Modes modes(c);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
@@ -206,7 +234,8 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); },
        [](const oracle::RunBlock& block, const std::vector<at::Tensor>& operands, bool preserves_rng_state) {
          return checkpoint(block, operands, {preserves_rng_state});
-       }});
+       },
+       [&](bool flag) { modes.set_explicit(flag); }});
   moves.finish();
   scope.reset();
   result.never_waited = take_never_waited();
@@ -216,6 +245,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   for (const auto& v : values) result.values.push_back(value_of(v, mesh));
   result.random_after = generator().state;
   result.bytes_moved = traffic.bytes;
+  result.fallbacks = modes.fallbacks();
   return result;
 }
 
