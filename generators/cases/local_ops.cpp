@@ -85,7 +85,8 @@ void map_terms(Builder& b) {
     map(b, "aten::mul.Scalar", {x, int64_t{2}}, 1, in, in, b.shape(x), doubled(b, x));
   } else if (kind == 2) {
     const Ref y = another_like(b, x);
-    map(b, "aten::add.Tensor", {x, y, int64_t{1}}, 2, in, in, b.shape(x), {b.magnitude(x) + b.magnitude(y), {}});
+    map(b, "aten::add.Tensor", {x, y, int64_t{1}}, 2, in, in, b.shape(x),
+        {b.magnitude(x) + b.magnitude(y), {}});
   } else {
     map(b, "aten::neg", {x}, 1, in, in, b.shape(x), {});
   }
@@ -102,7 +103,8 @@ void write_locals(Builder& b) {
         {b.magnitude(x) + magnitude_of(3.0), {}});
   } else if (kind == 2) {
     const Ref y = another_like(b, x);
-    map(b, "aten::add_.Tensor", {x, y, int64_t{1}}, 2, in, in, b.shape(x), {b.magnitude(x) + b.magnitude(y), {}});
+    map(b, "aten::add_.Tensor", {x, y, int64_t{1}}, 2, in, in, b.shape(x),
+        {b.magnitude(x) + b.magnitude(y), {}});
   } else {
     map(b, "aten::sigmoid_", {x}, 1, in, in, b.shape(x), {});
   }

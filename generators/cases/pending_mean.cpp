@@ -44,7 +44,8 @@ void let_mean_pend(Builder& b) {
   if (x == whole || !b.call(oracle::kSetExplicitRedistribution.data(), {true})) return;
   const bool all = b.random().chance(40);
   const auto count = all ? b.tensor(x).numel() : b.tensor(x).size(0);
-  const OpTemplate mean{all ? kMean.op : "aten::mean.dim", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
+  const OpTemplate mean{
+      all ? kMean.op : "aten::mean.dim", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
   const auto made = all ? exactly(b, mean, {x, None{}}, x, grown(b, mean, {x}, count))
                         : exactly(b, mean, {x, std::vector<int64_t>{0}, b.random().chance(40), None{}}, x,
                                   grown(b, mean, {x}, count));

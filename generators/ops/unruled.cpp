@@ -36,7 +36,8 @@ bool entropy(Builder& b, const OpTemplate& op) {
   const oracle::Values between{.kind = oracle::ValueKind::kUniform,
                                .seed = static_cast<uint64_t>(b.random().below(100))};
   const Ref x = b.fresh({.dtypes = op.dtypes, .least = 1, .values = between});
-  const Ref target = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .values = between, .grad = false});
+  const Ref target =
+      b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x), .values = between, .grad = false});
   return emit(b, op, {x, target, None{}, b.random().below(3)}, {x, target});
 }
 
@@ -65,8 +66,8 @@ bool histogram(Builder& b, const OpTemplate& op) {
 }
 bool bucketize(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .grad = false});
-  const Ref bounds = b.operand(
-      {.dtypes = bit_of(b.dtype(x)), .shape = Shape{b.random().between(0, 5)}, .grad = false});
+  const Ref bounds =
+      b.operand({.dtypes = bit_of(b.dtype(x)), .shape = Shape{b.random().between(0, 5)}, .grad = false});
   return emit(b, op, {x, bounds}, {x, bounds});
 }
 bool count_each(Builder& b, const OpTemplate& op) {
@@ -108,7 +109,8 @@ bool index_copy(Builder& b, const OpTemplate& op) {
 bool scatter_reduce(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
   const auto dim = b.random().below(b.ndim(x));
-  const Ref index = b.fresh({.dtypes = kI64, .shape = b.shape(x), .values = indices_below(b.tensor(x).size(dim))});
+  const Ref index =
+      b.fresh({.dtypes = kI64, .shape = b.shape(x), .values = indices_below(b.tensor(x).size(dim))});
   const Ref source = b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
   const std::string how = b.random().pick({"sum", "amax", "amin"});
   return emit(b, op, {x, dim, index, source, how, b.random().chance(60)}, {x, index, source});
@@ -130,7 +132,8 @@ Ref draw_image(Builder& b, const OpTemplate& op) {
 
 bool enlarge(Builder& b, const OpTemplate& op) {
   const Ref image = draw_image(b, op);
-  return emit(b, op, {image, std::vector<int64_t>{b.random().between(1, 6), b.random().between(1, 6)}}, {image});
+  return emit(b, op, {image, std::vector<int64_t>{b.random().between(1, 6), b.random().between(1, 6)}},
+              {image});
 }
 
 bool group_norm(Builder& b, const OpTemplate& op) {

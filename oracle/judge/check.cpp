@@ -128,7 +128,7 @@ class Checker {
     const Window& to = c.to.at(0);
     const Tensors terms = c.values(own);
     const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), recording_.read(to));
-    shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
+    shadow_.set_untold(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
     places_.begin(to, c.back);
   }
 

@@ -121,7 +121,12 @@ TEST(WholeOps, GeneratedCasesCallEveryOpWithoutARule) {
     const auto first = std::find_if(calls.begin(), calls.end(), is_unruled);
     if (first == calls.end()) continue;
     ASSERT_TRUE(oracle::allows_fallback(c)) << first->op;
-    EXPECT_GT(engine.run(c, false).fallbacks, 0) << first->op << " " << oracle::to_token(c);
+    try {
+      EXPECT_GT(engine.run(c, false).fallbacks, 0) << first->op << " " << oracle::to_token(c);
+    } catch (const std::exception& e) {
+      EXPECT_TRUE(refusal_of(e, c)) << e.what();  // of another call, by its placements
+      continue;
+    }
     for (const auto& call : calls) missing.erase(call.op);
   }
   EXPECT_TRUE(missing.empty()) << *missing.begin();
