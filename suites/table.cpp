@@ -5,10 +5,10 @@
 
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
-#include "suites/core/by_library.h"
 #include "suites/core/facts.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/judge.h"
+#include "suites/core/options.h"
 #include "suites/faults/fault.h"
 #include "suites/laws/laws.h"
 
@@ -94,8 +94,8 @@ const Suite& find_suite(std::string_view name) {
 
 void check_case(const Suite& suite, const oracle::Case& c) {
   if (suite.check != nullptr) return suite.check(c);
-  LOCKSTEP_CHECK(c.options.empty() || (is_by_library(c) && c.options.size() == 1), "[", suite.name,
-                 "] its cases have no options but reduce:library; take the others out of ';options=…'");
+  LOCKSTEP_CHECK(has_known_options(c), "[", suite.name, "] its cases have no options but ", kKnownOptions,
+                 "; take the others out of ';options=…'");
 }
 
 Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine) {

@@ -15,6 +15,7 @@
 #include "engine/values/exit_code.h"
 #include "engine/values/spec.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/options.h"
 #include "oracle/program/values.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/core/by_library.h"
@@ -38,7 +39,7 @@ struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes, reduce,
                              world = "local", chaos;
   int64_t ranks = 0;
-  bool json = false, alone = false;
+  bool json = false, alone = false, fallback = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
     if (!numerics.empty()) return parse_lane(numerics);
@@ -174,6 +175,7 @@ oracle::Case case_of(const Flags& flags) {
   if (!flags.chaos.empty()) suites::parse_chaos(flags.chaos);
   if (!flags.reduce.empty()) c.options.erase("reduce");
   if (!flags.reduce.empty() && parse_reduce("replay", flags.reduce)) suites::make_by_library(c);
+  if (flags.fallback) oracle::allow_fallback(c);
   if (suites::is_by_library(c)) check_library("replay", flags.world, flags.engine, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
@@ -253,6 +255,8 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");
   replay_app.add_option("--reduce", flags.reduce,
                         "rank-order, or library: as Gloo reduces (default: what the token says)");
+  replay_app.add_flag("--fallback-replicate", flags.fallback,
+                      "Ops without a sharding rule run whole on every rank, as for lockstep run");
   replay_app.add_flag("--json", flags.json, "Print JSON");
   replay_app.add_flag("--alone", flags.alone, "Only judge, in this process: it ends with 0 if it lives")
       ->group("");

@@ -45,6 +45,9 @@ struct RunFlags {
     LOCKSTEP_CHECK(options.chaos.empty() || options.world == "gloo",
                    "[run] --chaos happens to processes of --world gloo; add it");
     if (!options.chaos.empty()) suites::parse_chaos(options.chaos);
+    for (const auto& name : options.suites)
+      LOCKSTEP_CHECK(!options.fallback || suites::find_suite(name).check == nullptr, "[run] the suite ", name,
+                     " has no Programs, so no ops that could run whole; leave out --fallback-replicate");
     if (options.library) check_library("run", options.world, options.engine, options.suites);
     return parse_lane(numerics);
   }
@@ -169,6 +172,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
           {"unmeasured", s.unmeasured},
           {"lacking", s.lacking},
           {"goldens", s.goldens},
+          {"fallbacks", s.fallbacks},
           {"digest", s.digest},
           {"interrupted", s.interrupted},
           {"stopped", s.stopped},
@@ -242,6 +246,7 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   print_verdicts(s);
   print_refusals(s);
   print_goldens(s);
+  if (s.fallbacks > 0) std::printf("ran whole on every rank, without a rule: %ld ops\n", s.fallbacks);
   print_faults(s, flags.each_fault);
   for (const auto& f : s.failures)
     std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
@@ -455,6 +460,9 @@ void add_run(CLI::App& app, Chosen& chosen) {
                      "kill,rank=1,exchange=3,op=all_gather,when=wait; for ci/chaos");
   run_app.add_option("--reduce", flags.reduce,
                      "rank-order (default): fold in rank order; library: as Gloo reduces, in its order");
+  run_app.add_flag("--fallback-replicate", o.fallback,
+                   "Ops without a sharding rule run whole on every rank, and are counted, instead of being "
+                   "refused");
   run_app.add_option("--db", o.db, "Database (default lockstep.db)");
   run_app.add_option("--report", flags.report, "Report (default lockstep-report.html); empty for none");
   run_app.add_option(

@@ -2,10 +2,12 @@
 // Programs at the edge of their DTensors: full tensors with plain computation behind them, numbers that the
 // host reads, plain tensors of one element as operands.
 #include "generators/cases/blocks.h"
+#include "generators/cases/edges.h"
 #include "generators/cases/mesh_maps.h"
 #include "generators/cases/programs.h"
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
+#include "oracle/program/options.h"
 #include "oracle/program/statements.h"
 
 namespace lockstep::generators {
@@ -181,7 +183,8 @@ oracle::Case training_case(Random random) {
 
 oracle::Case edge_case(Random random) {
   if (const Random own = random.split("train"); Random(own).chance(10)) return training_case(own);
-  const auto settings = draw_settings(random, {.backward = 60});
+  const bool whole = random.split("fallback").chance(15);  // ops without a rule among the others
+  const auto settings = draw_settings(random, {.integer_lane = whole ? 0 : 35, .backward = 60});
   Builder b(random, settings);
   add_ops(b, b.random().between(1, 3), true);
   for (int64_t times = b.random().between(1, 2); times > 0; --times) {
@@ -193,12 +196,18 @@ oracle::Case edge_case(Random random) {
                                              {2, hook},
                                              {2, make_constant},
                                              {3, on_every_rank},
-                                             {4, on_meshes}})(b);
+                                             {4, on_meshes},
+                                             {1, join_locals},
+                                             {1, map_terms},
+                                             {1, write_locals},
+                                             {2, let_mean_pend}})(b);
+    if (whole) call_unruled(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }
   if (settings.backward) go_back(b);
   const auto seed = static_cast<uint64_t>(b.random().below(100000));
   auto made = b.finish("edges", seed, draw_device(b.random()));
+  if (whole) oracle::allow_fallback(made);
   Random own = random.split("checkpoint");
   return own.chance(25) ? with_checkpoint(std::move(made), own) : made;
 }

@@ -12,6 +12,7 @@
 #include "generators/random/random_ops.h"
 #include "generators/random/random_space.h"
 #include "generators/space/placements.h"
+#include "oracle/program/options.h"
 #include "oracle/program/statements.h"
 
 namespace lockstep::generators {
@@ -99,14 +100,32 @@ bool steps_parameters(const std::string& op) {
   return op.starts_with("aten::_fused_adam") || op.starts_with("aten::_fused_sgd_");
 }
 
+void label_local_map(const oracle::LocalMap& map, Names& names) {
+  names.insert("local-map");
+  if (oracle::is_in_place(map.op)) names.insert("local-map-in-place");
+  if (std::any_of(map.in.begin(), map.in.end(), oracle::has_partial)) names.insert("local-map-terms");
+  for (const auto& arg : map.args)
+    if (std::holds_alternative<std::vector<oracle::Ref>>(arg)) names.insert("local-map-list");
+}
+
+// Means where the Program forbids what it does not say to move.
+void label_pending_means(const Case& c, Names& names) {
+  bool forbids = false;
+  for (const auto& call : c.program.calls) {
+    if (call.op == oracle::kSetExplicitRedistribution) forbids = std::get<bool>(call.args.at(0));
+    if (forbids && oracle::stem(call.op) == "aten::mean") names.insert("pending-mean");
+  }
+}
+
 void label_calls(const Case& c, Names& names) {
   int64_t backwards = 0, stepped = 0;  // so far, and when an optimizer stepped last
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
     if (call.op == oracle::kBackward) names.insert("backward");
-    if (call.op == oracle::kLocalMap) names.insert("local-map");
     if (call.op == oracle::kMeshMap)
       names.insert(oracle::local_map_of(call)->flat ? "mesh-flat" : "mesh-sub");
+    else if (const auto map = oracle::local_map_of(call))
+      label_local_map(*map, names);
     if (call.op == oracle::kAccumulate) names.insert("accumulate");
     if (oracle::creates_graph(call)) names.insert("double-backward");
     if (call.op == oracle::kSetGradEnabled) names.insert("no-grad");
@@ -178,6 +197,8 @@ std::vector<std::string> labels(const Case& c) {
   label_inputs(c, names);
   label_calls(c, names);
   label_statements(c, names);
+  label_pending_means(c, names);
+  if (oracle::allows_fallback(c)) names.insert("fallback");
   if (c.integer_lane) names.insert("integer-lane");
   if (c.words != RandomWords::kPhilox) names.insert(concat("words-", name(c.words)));
   return {names.begin(), names.end()};
@@ -192,11 +213,13 @@ std::vector<std::string> statement_labels() {
 
 const std::vector<std::string>& all_labels() {
   static const auto parts = split(
-      "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 full-tensor hook "
-      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map mesh-1d mesh-2d mesh-3d "
-      "mesh-flat mesh-sub mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps "
-      "other-order out partial-avg "
-      "partial-max partial-min partial-product partial-sum placed-factory plain-input ragged random "
+      "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 fallback full-tensor hook "
+      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map local-map-in-place "
+      "local-map-list local-map-terms mesh-1d mesh-2d mesh-3d mesh-flat mesh-sub "
+      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps other-order out "
+      "partial-avg "
+      "partial-max partial-min partial-product partial-sum pending-mean placed-factory plain-input ragged "
+      "random "
       "redistribute "
       "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
       "words-edges words-equal words-ones words-zeros",

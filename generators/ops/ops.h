@@ -63,6 +63,9 @@ struct OpTemplate {
 
 // In a fixed order, which cases are numbered by.
 std::span<const OpTemplate> op_templates();
+// Of ops without a sharding rule, for Cases that let them run whole, in no integer lane; and a call of one.
+std::span<const OpTemplate> unruled_templates();
+void call_unruled(Builder& b);
 
 // What an optimizer keeps of each parameter from step to step, by name.
 class OptimizerState {

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <deque>
 #include <unordered_map>
 
 #include "engine/stream/random_source.h"
@@ -120,7 +121,13 @@ std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
 at::Tensor on_the_whole(const Call& call, const Lookup& lookup) {
   const auto map = oracle::local_map_of(call);
   LOCKSTEP_CHECK(map, "[generate] the arguments of a local_map");
-  const auto results = trial_call({map->op, map->args, 1}, lookup, {});
+  const bool writes = oracle::is_in_place(map->op);
+  const c10::AutoGradMode mode(at::GradMode::is_enabled() && !writes);
+  std::deque<at::Tensor> copies;
+  const Lookup copied = [&](Ref ref) -> const at::Tensor& {
+    return copies.emplace_back(lookup(ref).clone());
+  };
+  const auto results = trial_call({map->op, map->args, 1}, writes ? copied : lookup, {});
   LOCKSTEP_CHECK(results.size() == 1 && results[0].sizes() == at::IntArrayRef(map->shape),
                  "[generate] a local_map of another shape");
   return results[0];
@@ -211,7 +218,9 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   if (oracle::runs_backward(call.op)) return backward(call, lookup, leaves);
   if (call.op == oracle::kSetGradEnabled)
     return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), std::vector<at::Tensor>();
-  if (call.op == oracle::kCheckpoint || call.op == oracle::kCheckpointEnd) return {};  // the same values
+  if (call.op == oracle::kCheckpoint || call.op == oracle::kCheckpointEnd ||
+      call.op == oracle::kSetExplicitRedistribution)
+    return {};  // the same values
   if (call.op == oracle::kScaleGradient) {
     LOCKSTEP_CHECK(lookup(std::get<Ref>(call.args.at(0))).requires_grad(),
                    "[generate] a hook on what has no history");

@@ -128,7 +128,7 @@ class Checker {
     const Window& to = c.to.at(0);
     const Tensors terms = c.values(own);
     const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), recording_.read(to));
-    shadow_.set(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
+    shadow_.set_untold(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
     places_.begin(to, c.back);
   }
 
@@ -150,7 +150,10 @@ class Checker {
     if (std::all_of(c.to.begin(), c.to.end(), is_empty)) return;
     Tensors own;
     size_t next = 0;
-    for (const Window& w : c.from) own.push_back(is_outside(w) ? value_outside(w) : value_read(w, next++));
+    for (const Window& w : c.from) {
+      const Tensors terms = is_outside(w) ? Tensors{value_outside(w)} : terms_read(w, next++, c.pends);
+      own.insert(own.end(), terms.begin(), terms.end());
+    }
     if (told && next != entry().inputs.size())
       report_mismatch(Condition::kSequence, "it reads ", entry().inputs.size(),
                       " tensors, and the plain run ", next);
@@ -183,14 +186,18 @@ class Checker {
       report_mismatch(Condition::kSequence, "the plain run reads a value on the host here, by ", read);
   }
 
-  at::Tensor value_read(const Window& window, size_t i) {
+  // @param pends how they lie; null: what is read is whole
+  Tensors terms_read(const Window& window, size_t i, const SpecPtr& pends) {
     if (i >= entry().inputs.size()) report_mismatch(Condition::kSequence, "it does not say what it reads");
     const TensorRecord& record = entry().inputs[i];
-    const RenditionPtr found = record.spec && !record.spec->has_partial() ? known(window, record) : nullptr;
+    const bool lies_so = record.spec && (pends ? record.spec->placements() == pends->placements()
+                                               : !record.spec->has_partial());
+    const RenditionPtr found = lies_so ? known(window, record) : nullptr;
     if (!found)
-      report_mismatch_at(first_mismatch({recording_.read(window)}, record), Condition::kClosed,
+      report_mismatch_at(lies_so && !pends ? first_mismatch({recording_.read(window)}, record) : -1,
+                         Condition::kClosed,
                          "what the host reads is not the value that the plain run reads here");
-    return shadow_.terms(window, *found)[0];
+    return shadow_.terms(window, *found);
   }
 
   bool is_outside(const Window& window) const { return outside_.contains(window.id()); }

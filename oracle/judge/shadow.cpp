@@ -111,6 +111,11 @@ void Shadow::set(const Window& window, RenditionPtr rendition) {
   list.push_back(std::move(rendition));
 }
 
+void Shadow::set_untold(const Window& window, RenditionPtr rendition) {
+  set(window, std::move(rendition));
+  remember(window).untold = true;
+}
+
 void Shadow::add(const Window& window, RenditionPtr rendition) {
   renditions(window).push_back(std::move(rendition));
 }
@@ -155,8 +160,8 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
   const bool any = !result.empty();
   std::vector<Window> candidates;
   for (const auto& [storage, windows] : seen_)
-    for (const auto& [w, learned] : windows)
-      if ((!any || w.epoch > 0 || !learned) && w.dtype == record.spec->dtype() &&
+    for (const auto& [w, learned, untold] : windows)
+      if ((!any || w.epoch > 0 || !learned || untold) && w.dtype == record.spec->dtype() &&
           w.shape == at::IntArrayRef(record.spec->shape()))
         candidates.push_back(w);
   for (const Window& w : candidates) {
@@ -202,7 +207,7 @@ Shadow::Seen& Shadow::remember(const Window& window) {
     if (seen.window.epoch < window.epoch) seen.window.epoch = window.epoch;
   for (Seen& seen : windows)
     if (same_view(seen.window, window)) return seen;
-  return windows.emplace_back(Seen{window, false});
+  return windows.emplace_back(Seen{window});
 }
 
 }  // namespace lockstep::oracle

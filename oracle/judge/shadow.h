@@ -45,6 +45,8 @@ class Shadow {
 
   // From now on the storage at the window's epoch has this rendition, alone or beside the others.
   void set(const Window& window, RenditionPtr rendition);
+  // The same of a value that no entry gives as its result: whatever record shows it may be the first.
+  void set_untold(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
   // The one that was set.
@@ -72,10 +74,12 @@ class Shadow {
     TensorRecord record;
   };
 
-  // Every way in which a storage was seen, at its latest epoch; `learned`: some record showed it.
+  // Every way in which a storage was seen, at its latest epoch; `learned`: some record showed it;
+  // `untold`: perhaps by chance, as that of another value.
   struct Seen {
     Window window;
     bool learned = false;
+    bool untold = false;
   };
 
   std::vector<RenditionPtr>& renditions(const Window& window);

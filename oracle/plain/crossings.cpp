@@ -74,8 +74,22 @@ Spec of_parts(const Spec& placed, const std::vector<int64_t>& kept) {
 
 // ---- the two ways ----
 
-Tensors slices_of(const at::Tensor& whole, const Spec& spec) {
-  return slices(whole.clone(), spec);
+// What each rank holds of a value whose terms these are; of what does not pend there is one.
+Tensors slices_of(const Tensors& terms, const Spec& spec) {
+  const SlicingPtr plan = slicing_of(spec);
+  Tensors own, locals;
+  for (const at::Tensor& term : terms) own.push_back(term.clone());
+  for (size_t p = 0; p < plan->term.size(); ++p)
+    locals.push_back(slice(own.at(as_size(plan->term[p])), spec, static_cast<int64_t>(p)));
+  return locals;
+}
+
+// One device has a value whole: it is a term, and the others add nothing to it.
+Tensors terms_of_whole(const at::Tensor& whole, const Spec& spec) {
+  Tensors terms = {whole};
+  while (std::ssize(terms) < slicing_of(spec)->terms)
+    terms.push_back(at::full_like(whole, identity(ReduceOp::kSum, whole.scalar_type())));
+  return terms;
 }
 
 Tensors terms_of(const Tensors& locals, const Spec& spec) {
@@ -100,15 +114,15 @@ SpecPtr lying_as(const at::Tensor& value, const DeviceMesh& mesh, const Target& 
 Tensors leave(const at::Tensor& whole, const Sides& sides) {
   const at::DisableRecordFunctionGuard unseen;
   const Spec& placed = *sides.value;
-  const Spec spec =
-      of_parts(*lying_as(whole, placed.mesh(), {placed.placements(), placed.order()}), sides.kept);
-  Tensors locals = slices_of(whole, spec);
+  const auto spec = std::make_shared<const Spec>(
+      of_parts(*lying_as(whole, placed.mesh(), {placed.placements(), placed.order()}), sides.kept));
+  Tensors locals = slices_of(terms_of_whole(whole, *spec), *spec);
   if (sides.recording != nullptr)
-    sides.recording->add_crossing(
-        {.op = "lockstep::to_local",
-         .back = nullptr,
-         .values = [spec](const Tensors& from) { return slices_of(from.at(0), spec); }},
-        {whole}, locals);
+    sides.recording->add_crossing({.op = "lockstep::to_local",
+                                   .back = nullptr,
+                                   .pends = spec->has_partial() ? spec : nullptr,
+                                   .values = [spec](const Tensors& from) { return slices_of(from, *spec); }},
+                                  {whole}, locals);
   return locals;
 }
 
@@ -247,6 +261,7 @@ at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh
   std::vector<int64_t> kept;
   for (int64_t d = 0; d < mesh.ndim(); ++d)
     if (map.keeps(d)) kept.push_back(d);
+  const c10::AutoGradMode mode(at::GradMode::is_enabled() && !is_in_place(map.op));
   std::vector<Tensors> locals;
   for (size_t i = 0; i < operands.size(); ++i) {
     const auto in = lying_as(operands[i], mesh, map.in[i]);
@@ -260,9 +275,11 @@ at::Tensor mapped(const LocalMap& map, const Tensors& operands, const DeviceMesh
     for (const Tensors& all : locals) mine.push_back(all[p]);
     results.push_back(run_mapped(map, mine));
   }
+  const auto stride = is_in_place(map.op) ? lying_as(operands.at(0), mesh, map.in.at(0))->stride()
+                                          : contiguous_strides(map.shape);
   const auto spec = [&](const Placements& placements) {
-    return std::make_shared<const Spec>(mesh, placements, map.shape, contiguous_strides(map.shape),
-                                        results.at(0).scalar_type(), map.out.order);
+    return std::make_shared<const Spec>(mesh, placements, map.shape, stride, results.at(0).scalar_type(),
+                                        map.out.order);
   };
   const auto out = spec(map.out.placements);
   if (map.flat) check_flat(*out);

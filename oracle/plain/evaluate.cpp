@@ -177,6 +177,8 @@ class Interpreter {
     if (maps_locals(call.op)) return {local_map(call)};
     if (call.op == kSetGradEnabled)
       return at::GradMode::set_enabled(std::get<bool>(call.args.at(0))), Tensors();
+    if (call.op == kSetExplicitRedistribution)
+      return set_explicit(std::get<bool>(call.args.at(0))), Tensors();
     if (call.op == kScaleGradient)
       return scale_gradient(operand(), std::get<double>(call.args.at(1))), Tensors();
     if (call.op == kCheckpointEnd) return {};
@@ -196,6 +198,10 @@ class Interpreter {
     Tensors operands;
     for (const Ref& ref : map->operands) operands.push_back(value_of(values_, ref));
     return placing_.local_map(*map, operands);
+  }
+
+  void set_explicit(bool flag) const {
+    if (placing_.set_explicit) placing_.set_explicit(flag);
   }
 
   static void scale_gradient(const at::Tensor& value, double by) {
@@ -316,6 +322,8 @@ at::Tensor run_mapped(const LocalMap& map, const Tensors& locals) {
   for (size_t i = 0; i < map.args.size(); ++i) {
     Arg arg = map.args[i];
     if (auto* ref = std::get_if<Ref>(&arg)) ref->id = next++;
+    if (auto* list = std::get_if<std::vector<Ref>>(&arg))
+      for (Ref& ref : *list) ref.id = next++;
     stack.push_back(std::visit(ToIValue{locals, op.args[i]}, arg));
   }
   return call_boxed(op, stack).at(0);

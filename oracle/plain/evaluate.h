@@ -29,6 +29,9 @@ struct Placing {
   std::function<std::vector<at::Tensor>(const RunBlock&, const std::vector<at::Tensor>& operands,
                                         bool preserves_rng_state)>
       checkpoint = recomputed;
+  // From now on a redistribution that the Program does not say is refused, or is not. Without it, nothing
+  // moves.
+  std::function<void(bool)> set_explicit = nullptr;
 };
 
 // What the host reads of these tensors, as an operand that counts as a number.

@@ -72,11 +72,12 @@ struct RecordedOp {
 // Values that left the tensors on a mesh, and are plain from there on; or plain ones that became such a
 // tensor.
 struct Crossing {
-  std::string op;     // by which the engine says what left; "" of what came back
-  SpecPtr back;       // how what came back is placed
-  size_t before = 0;  // of which op of the recording
+  std::string op;           // by which the engine says what left; "" of what came back
+  SpecPtr back;             // how what came back is placed
+  SpecPtr pends = nullptr;  // how what left lies, if it is the terms of a value that left
+  size_t before = 0;        // of which op of the recording
   std::vector<Window> from{}, to{};
-  // What left, or the terms of what came back, of other values than those of the recording.
+  // What left, or the terms of what came back, of other values, or terms, than those of the recording.
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& from)> values{};
 };
 

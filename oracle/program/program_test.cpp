@@ -321,6 +321,59 @@ TEST(Validate, NamesTheFault) {
       Error);
 }
 
+// Would catch: local tensors of what has none, a rule that does not hold for terms, a write that nobody sees.
+TEST(Validate, NamesTheFaultOfALocalMap) {
+  using Change = std::function<void(Case&)>;
+  const std::vector<std::pair<std::string, Change>> faults = {
+      {"it takes an op",
+       [](Case& c) {
+         c.program.calls[1] = {"lockstep::local_map", {Ref{0}}, 1};
+       }},
+      {"aten::neg does not fit",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}, Ref{0}}, {"[S0,R]", "[S0,R]", "[S0,R]", "[S0,R]"});
+       }},
+      {"has no local tensors",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{2}}, {"[S0,R]", "[S0,R]"});
+       }},
+      {"where one operand is the terms of a sum",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[P,R]", "[R,R]"});
+       }},
+      {"aten::exp of the terms of a sum is no term of its result; reduce what pends first",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::exp", {Ref{0}}, {"[P,R]", "[R,R]"});
+       }},
+      {"is replicated where that pends",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[P,R]", "[P,R]"});
+       }},
+      {"the result of an op in place is its first operand",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg_", {Ref{0}}, {"[R,R]", "[R,R]"});
+       }},
+      {"writes to more than the local tensors of its first operand",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::t_", {Ref{0}}, {"[S0,R]", "[S0,R]"});
+       }},
+      {"a gradient is placed as",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0,R]", "[P,R]"});
+       }},
+      {"needs 2 placements",
+       [](Case& c) {
+         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0]", "[S0]"});
+       }},
+  };
+  for (const auto& [expected, change] : faults) {
+    Case c = plain_case();
+    change(c);
+    EXPECT_NE(message([&] { validate(c); }).find(expected), std::string::npos)
+        << expected << message([&] { validate(c); });
+  }
+}
+
 // Would catch: a statement about placements that is asked of what has none, or takes what it cannot.
 TEST(Validate, NamesTheFaultOfAPlainValue) {
   using Change = std::function<void(Case&)>;
@@ -342,30 +395,6 @@ TEST(Validate, NamesTheFaultOfAPlainValue) {
       {"takes one value",
        [](Case& c) {
          c.program.calls[1] = {"lockstep::item", {}, 1};
-       }},
-      {"it takes an op",
-       [](Case& c) {
-         c.program.calls[1] = {"lockstep::local_map", {Ref{0}}, 1};
-       }},
-      {"aten::neg does not fit",
-       [](Case& c) {
-         c.program.calls[1] = mapped("aten::neg", {Ref{0}, Ref{0}}, {"[S0,R]", "[S0,R]", "[S0,R]", "[S0,R]"});
-       }},
-      {"has no local tensors",
-       [](Case& c) {
-         c.program.calls[1] = mapped("aten::neg", {Ref{2}}, {"[S0,R]", "[S0,R]"});
-       }},
-      {"what pends",
-       [](Case& c) {
-         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[P,R]", "[R,R]"});
-       }},
-      {"a gradient is placed as",
-       [](Case& c) {
-         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0,R]", "[P,R]"});
-       }},
-      {"needs 2 placements",
-       [](Case& c) {
-         c.program.calls[1] = mapped("aten::neg", {Ref{0}}, {"[S0]", "[S0]"});
        }},
       {"takes true or false",
        [](Case& c) {

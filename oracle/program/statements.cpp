@@ -83,13 +83,55 @@ std::string equal_problem(const Statement& s) {
 }
 
 // What the gradient of a local tensor may be: its part of the gradient, or of what every rank has whole, a
-// term.
+// term; that of a term is the gradient of the sum.
 bool is_gradient_of(const Target& gradient, const Target& in) {
   bool fits = gradient.order == in.order && gradient.placements.size() == in.placements.size();
   for (size_t d = 0; fits && d < in.placements.size(); ++d)
-    fits = gradient.placements[d] == in.placements[d] ||
-           (is_replicate(in.placements[d]) && is_partial(gradient.placements[d], ReduceOp::kSum));
+    fits = is_partial(in.placements[d])
+               ? is_replicate(gradient.placements[d])
+               : gradient.placements[d] == in.placements[d] ||
+                     (is_replicate(in.placements[d]) && is_partial(gradient.placements[d], ReduceOp::kSum));
   return fits;
+}
+
+// Whether what it makes of the terms of sums are the terms of what it makes of the sums.
+bool is_linear(const LocalMap& map) {
+  constexpr std::string_view kLinear[] = {"aten::neg",         "aten::neg_",        "aten::mul.Scalar",
+                                          "aten::mul_.Scalar", "aten::div.Scalar",  "aten::div_.Scalar",
+                                          "aten::add.Tensor",  "aten::add_.Tensor", "aten::sub.Tensor",
+                                          "aten::sub_.Tensor", "aten::sum",         "aten::sum.dim_IntList",
+                                          "aten::cat",         "aten::stack"};
+  return std::find(std::begin(kLinear), std::end(kLinear), map.op) != std::end(kLinear) &&
+         std::none_of(map.args.begin(), map.args.end(),
+                      [](const Arg& arg) { return std::holds_alternative<c10::ScalarType>(arg); });
+}
+
+// Of terms of a sum: each rank computes with its own, and what it makes is a term of the result.
+std::string pending_problem(const LocalMap& map) {
+  for (size_t d = 0; d < map.out.placements.size(); ++d) {
+    const auto is_term = [&](const Target& target) {
+      return d < target.placements.size() && is_partial(target.placements[d]);
+    };
+    if (std::none_of(map.in.begin(), map.in.end(), is_term)) continue;
+    if (!is_linear(map))
+      return concat(map.op, " of the terms of a sum is no term of its result; reduce what pends first");
+    const auto adds = [&](const Target& target) {
+      return d < target.placements.size() && is_partial(target.placements[d], ReduceOp::kSum);
+    };
+    if (!adds(map.out) || !std::all_of(map.in.begin(), map.in.end(), adds))
+      return "where one operand is the terms of a sum, all are, and so is the result";
+  }
+  return "";
+}
+
+// Of an op in place: it writes to the local tensors of its first operand, which stay as they lie.
+std::string writing_problem(const LocalMap& map, const Operator& op) {
+  if (!op.writes) return "";
+  const bool in_place = is_in_place(map.op) && std::holds_alternative<Ref>(map.args.at(0)) &&
+                        !op.handle.hasTag(at::Tag::inplace_view);
+  if (!in_place) return concat(map.op, " writes to more than the local tensors of its first operand");
+  return map.out == map.in[0] ? ""
+                              : "the result of an op in place is its first operand, and lies as that does";
 }
 
 std::string local_map_problem(const Statement& s) {
@@ -99,16 +141,18 @@ std::string local_map_problem(const Statement& s) {
                   "an op, its arguments, of each operand its placements and its gradient's, those of the ",
                   "result, and its shape, and has one result");
   const Operator& op = find_operator(map->op);
-  bool fits =
-      op.args.size() == map->args.size() && op.returns == 1 && !op.returns_list && !op.writes && !op.random;
+  bool fits = op.args.size() == map->args.size() && op.returns == 1 && !op.returns_list && !op.random;
   for (size_t i = 0; fits && i < map->args.size(); ++i) fits = accepts(op.args[i], map->args[i]);
   if (!fits) return concat(map->op, " does not fit: ", op.handle.schema());
   for (size_t i = 0; i < map->operands.size(); ++i) {
+    if (map->operands[i].id < 0) return "an undefined tensor has no local tensors";
     if (is_plain_value(s, map->operands[i])) return "a plain tensor has no local tensors";
-    if (has_partial(map->in[i])) return "what pends has no local values that one device has; reduce it first";
     if (!is_gradient_of(map->gradients[i], map->in[i]))
-      return "a gradient is placed as its local tensor is, or pends where that is replicated";
+      return "a gradient is placed as its local tensor is, pends where that is replicated, or is replicated "
+             "where that pends";
   }
+  if (auto problem = pending_problem(*map); !problem.empty()) return problem;
+  if (auto problem = writing_problem(*map, op); !problem.empty()) return problem;
   for (const Arg& arg : s.call().args)
     if (const auto* target = std::get_if<Target>(&arg))
       if (auto problem = target_problem(*target, s.c.mesh); !problem.empty()) return problem;
@@ -169,6 +213,7 @@ bool is_exact_in_parts(const Statement& s, const LocalMap& map) {
 std::string mesh_map_problem(const Statement& s) {
   if (auto problem = local_map_problem(s); !problem.empty()) return problem;
   const LocalMap map = *local_map_of(s.call());
+  if (is_in_place(map.op)) return "what is written on a mesh made of the Program's shows nowhere else";
   if (auto problem = kept_problem(map, s.c.mesh); !problem.empty()) return problem;
   if (!is_exact_in_parts(s, map))
     return concat("the bits of ", map.op,
@@ -183,7 +228,7 @@ std::string mesh_map_problem(const Statement& s) {
   return "";
 }
 
-std::string grad_enabled_problem(const Statement& s) {
+std::string flag_problem(const Statement& s) {
   return takes<bool>(s.call()) && s.call().results == 0 ? "" : "it takes true or false and has no result";
 }
 
@@ -243,7 +288,10 @@ constexpr StatementRow kStatements[] = {
     // the same on meshes of fewer dimensions: from_local there, the op, to_local
     {kMeshMap, 2, mesh_map_problem},
     // (flag): whether what follows has a history
-    {kSetGradEnabled, 2, grad_enabled_problem},
+    {kSetGradEnabled, 2, flag_problem},
+    // (flag): whether a redistribution that an op needs and the Program does not say is refused; a mean of
+    // what is cut then pends
+    {kSetExplicitRedistribution, 2, flag_problem},
     // (value, number): a hook that multiplies the value's gradient
     {kScaleGradient, 2, scale_gradient_problem},
     // (values, their gradients), as backward: adds to what earlier ones left in the inputs, and gives the
@@ -286,8 +334,8 @@ std::optional<LocalMap> local_map_of(const Call& call) {
   if (next == 1 && !read_mesh(std::get<std::string>(args[0]), map)) return std::nullopt;
   for (++next; next < n - 2 && !std::holds_alternative<Target>(args[next]); ++next) {
     map.args.push_back(args[next]);
-    if (const auto* ref = std::get_if<Ref>(&args[next])) map.operands.push_back(*ref);
-    if (std::holds_alternative<std::vector<Ref>>(args[next])) return std::nullopt;
+    const auto refs = refs_of(args[next]);
+    map.operands.insert(map.operands.end(), refs.begin(), refs.end());
   }
   for (; next + 1 < n - 2; next += 2) {
     if (!std::holds_alternative<Target>(args[next]) || !std::holds_alternative<Target>(args[next + 1]))

@@ -20,6 +20,7 @@ inline constexpr std::string_view kEquality = "lockstep::equal";
 inline constexpr std::string_view kLocalMap = "lockstep::local_map";
 inline constexpr std::string_view kMeshMap = "lockstep::mesh_map";
 inline constexpr std::string_view kSetGradEnabled = "lockstep::set_grad_enabled";
+inline constexpr std::string_view kSetExplicitRedistribution = "lockstep::set_explicit_redistribution";
 inline constexpr std::string_view kScaleGradient = "lockstep::scale_gradient";
 inline constexpr std::string_view kAccumulate = "lockstep::accumulate";
 inline constexpr std::string_view kCheckpoint = "lockstep::checkpoint";
@@ -60,12 +61,14 @@ inline bool maps_locals(std::string_view op) {
   return op == kLocalMap || op == kMeshMap;
 }
 
-// The arguments of a local_map: an op that each rank runs on the local tensors of its operands. Of a
-// mesh_map: on tensors of meshes that are made of the Program's, whose ranks hold their local tensors.
+// The arguments of a local_map: an op that each rank runs on the local tensors of its operands. Of what pends
+// each has a term. An op in place runs without history on copies: what it writes to the local tensors of its
+// first operand shows in that copy, which is the result. Of a mesh_map: on tensors of meshes that are made of
+// the Program's, whose ranks hold their local tensors.
 struct LocalMap {
   std::string op;
   std::vector<Arg> args;      // in schema order
-  std::vector<Ref> operands;  // that stand among them
+  std::vector<Ref> operands;  // that stand among them, those of lists too
   // Of each operand, how it is redistributed first, and how the gradients of its local tensors are placed.
   std::vector<Target> in, gradients;
   Target out;                  // how the results are placed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines that come to the right values and lay them elsewhere: in other placements, in memory of their own or
-// of another value, in another order of memory.
+// Engines that come to the right values and lay them elsewhere: in other placements, in memory of their own
+// or of another value, in another order of memory.
 #include <ATen/ATen.h>
 
 #include "engine/values/digest.h"
@@ -64,9 +64,11 @@ void views_are_copies(const oracle::Case& c, EngineResult& result) {
   for (size_t v = c.program.inputs.size(); v < result.values.size(); ++v)
     for (size_t p = 0; p < result.values[v].locals.size(); ++p) {
       auto& local = result.values[v].locals[p];
-      const bool shares = std::any_of(
-          result.values.begin(), result.values.begin() + static_cast<ptrdiff_t>(v),
-          [&](const EngineValue& earlier) { return p < earlier.locals.size() && share(earlier.locals[p], local); });
+      const bool shares =
+          std::any_of(result.values.begin(), result.values.begin() + static_cast<ptrdiff_t>(v),
+                      [&](const EngineValue& earlier) {
+                        return p < earlier.locals.size() && share(earlier.locals[p], local);
+                      });
       if (shares) local = local.clone();
     }
 }
@@ -97,15 +99,18 @@ void locals_transposed(const oracle::Case& c, EngineResult& result) {
 }
 
 constexpr const char* kGradient =
-    "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0]!;x1=f32[4x6]:normal(2)@[S0];v0=aten::neg(x0);"
+    "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0]!;x1=f32[4x6]:normal(2)@[S0];v0=aten::neg("
+    "x0);"
     "v1=lockstep::backward(t[v0],t[x1])#29276a6a";
 constexpr const char* kGradientInOrder =
-    "v1:program;mesh=2x2;seed=1;dev=1x256;x0=f32[8x6]:normal(1)@[S0,S0]@1.0!;x1=f32[8x6]:normal(2)@[S0,S0]@1.0;"
+    "v1:program;mesh=2x2;seed=1;dev=1x256;x0=f32[8x6]:normal(1)@[S0,S0]@1.0!;x1=f32[8x6]:normal(2)@[S0,S0]@1."
+    "0;"
     "v0=aten::neg(x0);v1=lockstep::backward(t[v0],t[x1])#65f5f717";
 constexpr const char* kView =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::t(x0)#9c6c9c62";
 constexpr const char* kOut =
-    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];x1=f32[4x6]:ones@[S0];v0=aten::neg.out(x0,x1)#d7a9461e";
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];x1=f32[4x6]:ones@[S0];v0=aten::neg.out(x0,x1)#"
+    "d7a9461e";
 constexpr const char* kCopy =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::clone(x0,none)#340216d3";
 constexpr const char* kSlice =
@@ -129,12 +134,7 @@ std::vector<Adversary> layers() {
        "",
        any,
        with_result(gradients_in_another_order)},
-      {"views-are-copies",
-       "that a view is one",
-       {kView, kOut},
-       "ops",
-       any,
-       with_result(views_are_copies)},
+      {"views-are-copies", "that a view is one", {kView, kOut}, "ops", any, with_result(views_are_copies)},
       {"copies-are-views", "that a copy is one", {kCopy}, "", any, with_result(copies_are_views)},
       {"views-without-offset",
        "where in its memory a view begins",

@@ -33,6 +33,7 @@ struct EngineResult {
   bool has_timeline = false;
   RandomState random_after;
   int64_t bytes_moved = 0;
+  int64_t fallbacks = 0;                    // ops without a rule that ran whole (oracle/program/options.h)
   std::vector<std::string> never_waited{};  // redistributions that were begun and never used (overlap.h)
 };
 

@@ -123,6 +123,7 @@ EngineResult Observing::run(const oracle::Case& c, bool want_timeline) {
   auto result = engine_.run(c, want_timeline);
   ++facts_.runs;
   facts_.bytes_moved += result.bytes_moved;
+  facts_.fallbacks = std::max(facts_.fallbacks, result.fallbacks);
   Moved moved;
   for (const auto& entry : result.timeline) {
     observe(entry, facts_);

@@ -23,6 +23,7 @@ struct Facts {
   // "aten::mm[S0,R>S0]stood". Not of list ops, which take the functional op's.
   std::set<std::string> rows;
   int64_t bytes_moved = 0;
+  int64_t fallbacks = 0;  // of the run that had most
   int64_t runs = 0;
 };
 

@@ -58,7 +58,11 @@ struct Element {
 class Memory {
  public:
   Memory(const oracle::Case& c, const std::vector<at::Tensor>& plain, const std::vector<EngineValue>& values)
-      : c_(c), plain_(plain), values_(values), outside_(oracle::plain_values(c)), called_new_(called_new(c.program)) {}
+      : c_(c),
+        plain_(plain),
+        values_(values),
+        outside_(oracle::plain_values(c)),
+        called_new_(called_new(c.program)) {}
 
   std::optional<LiesElsewhere> first_elsewhere() {
     for (size_t v = 0; v < plain_.size(); ++v) {
@@ -96,8 +100,7 @@ class Memory {
   template <class... Parts>
   LiesElsewhere found(const char* verdict, size_t v, size_t p, const Parts&... parts) const {
     return {v, verdict,
-            concat(name(v), ", placed as ", *values_[v].spec,
-                   ", at position ", p, ": ", parts...)};
+            concat(name(v), ", placed as ", *values_[v].spec, ", at position ", p, ": ", parts...)};
   }
 
   std::optional<LiesElsewhere> wrong_stride(size_t v, size_t p) const {
@@ -116,8 +119,7 @@ class Memory {
         owners_.try_emplace(storage_of(local(v, p)), Owner{storage_of(plain_[v]), p, v});
     const auto& [there, position, value] = owner->second;
     if (is_new || (there == storage_of(plain_[v]) && position == p)) return std::nullopt;
-    return found("memory", v, p, "shares memory with ",
-                 name(value), " at position ", position,
+    return found("memory", v, p, "shares memory with ", name(value), " at position ", position,
                  ", which on one device is memory of its own");
   }
 
@@ -134,7 +136,8 @@ class Memory {
   }
 
   void add_elements(size_t v, size_t p, std::vector<Element>& elements) const {
-    const at::Tensor there = oracle::cut(places_of(plain_[v]), *plan(v), static_cast<int64_t>(p)).contiguous();
+    const at::Tensor there =
+        oracle::cut(places_of(plain_[v]), *plan(v), static_cast<int64_t>(p)).contiguous();
     const at::Tensor here = places_of(local(v, p)).contiguous();
     const auto *from = there.const_data_ptr<int64_t>(), *to = here.const_data_ptr<int64_t>();
     for (int64_t i = 0; i < here.numel(); ++i)
@@ -161,14 +164,15 @@ class Memory {
                      " of what it is in ", name(a.value));
     }
     std::sort(elements.begin(), elements.end(), [](const Element& a, const Element& b) {
-      return std::tuple(a.storage, a.here, a.there, a.value) < std::tuple(b.storage, b.here, b.there, b.value);
+      return std::tuple(a.storage, a.here, a.there, a.value) <
+             std::tuple(b.storage, b.here, b.there, b.value);
     });
     for (size_t i = 1; i < elements.size(); ++i) {
       const Element &a = elements[i - 1], &b = elements[i];
       if (a.storage != b.storage) continue;
       if (a.here == b.here ? a.there != b.there : !any_flat && a.there > b.there)
-        return found("memory", b.value, p, "byte ", b.there, " of the single device's memory lies at ", b.here,
-                     ", and byte ", a.there, " at ", a.here, " in ", name(a.value));
+        return found("memory", b.value, p, "byte ", b.there, " of the single device's memory lies at ",
+                     b.here, ", and byte ", a.there, " at ", a.here, " in ", name(a.value));
     }
     return std::nullopt;
   }

@@ -25,9 +25,9 @@ struct Suite {
   // Whether the law holds for this case. A pure function of the case, as far as the engine is deterministic.
   Outcome (*judge)(const oracle::Case& c, EngineUnderTest& engine);
   Flag needs = Flag::kNone;  // what an engine must have
-  // Of cases that are no Programs; null: they are, and have no options (but by_library.h's). check throws
-  // Error for a case that is none of the suite's; simpler has smaller ones, the boldest first, and leads
-  // nowhere back.
+  // Of cases that are no Programs; null: they are, and have no options (but by_library.h's and options.h's).
+  // check throws Error for a case that is none of the suite's; simpler has smaller ones, the boldest first,
+  // and leads nowhere back.
   void (*check)(const oracle::Case& c) = nullptr;
   std::vector<oracle::Case> (*simpler)(const oracle::Case& c) = nullptr;
 };

@@ -168,18 +168,70 @@ TEST(Edges, AnOpOnMeshesMadeOfTheMeshIsEqualInEveryWorld) {
   }
 }
 
+// What user code does with lists, terms and memory, and a mean that it asks for as it pends.
+std::vector<Case> local_cases() {
+  return {
+      // A list of slices, joined where no rank has a part.
+      on_mesh({input({7, 4}, 1, true), input({7, 4}, 2, true), input({7, 8}, 3)},
+              {at("[R,S1]"), at("[P,R]"), at("[S0,S1]")},
+              {{op(oracle::kLocalMap),
+                {op("aten::cat"), Refs{{0}, {1}}, int64_t{1}, at("[S0,R]"), at("[S0,R]"), at("[S0,R]"),
+                 at("[S0,R]"), at("[S0,R]"), std::vector<int64_t>{7, 8}},
+                1},
+               {op(oracle::kBackward), {Refs{{3}}, Refs{{2}}}, 2}}),
+      // The terms of a sum, each of which is doubled; the gradient of each is that of the sum.
+      on_mesh({input({7, 4}, 1, true), input({7, 4}, 2)}, {at("[P,S1]"), at("[S0,R]")},
+              {{op(oracle::kLocalMap),
+                {op("aten::mul.Scalar"), Ref{0}, int64_t{2}, at("[P,S0]"), at("[R,S0]"), at("[P,S0]"),
+                 std::vector<int64_t>{7, 4}},
+                1},
+               {op(oracle::kBackward), {Refs{{2}}, Refs{{1}}}, 1}}),
+      // What is written to local tensors shows in the DTensor that they are of, and not in what it was made
+      // of.
+      on_mesh({input({7, 4}, 1, true)}, {at("[S1,P]")},
+              {{op(oracle::kLocalMap),
+                {op("aten::mul_.Scalar"), Ref{0}, int64_t{2}, at("[S0,R]"), at("[S0,R]"), at("[S0,R]"),
+                 std::vector<int64_t>{7, 4}},
+                1},
+               {"aten::add.Tensor", {Ref{0}, Ref{1}, int64_t{1}}, 1}}),
+      // A mean that pends where nothing moves by itself.
+      on_mesh({input({12, 4}, 1, true), input({4}, 2)}, {at("[S0,R]"), at("[R,S0]")},
+              {{op(oracle::kSetExplicitRedistribution), {true}, 0},
+               {"aten::mean.dim", {Ref{0}, std::vector<int64_t>{1}, false, oracle::None{}}, 1},
+               {op(oracle::kRedistribute), {Ref{2}, at("[R,R]")}, 1},
+               {op(oracle::kSetExplicitRedistribution), {false}, 0},
+               {"aten::sum", {Ref{3}, oracle::None{}}, 1}}),
+  };
+}
+
 // Catches: a statement that does not run, in one process or with a rank a thread, or is not what one device
 // computes.
 TEST(Edges, EveryStatementIsEqualInEveryWorld) {
   for (const auto* world : {"local", "thread"}) {
     const auto engine = make_engine("lockstep", {.world = world});
-    for (const auto& c : cases()) {
+    auto all = cases();
+    for (auto& c : local_cases()) all.push_back(std::move(c));
+    for (const auto& c : all) {
       const auto outcome = judge_against_oracle(c, *engine, Allowed::kEqual);
       EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << world << "\n"
                                                            << oracle::to_token(c) << "\n"
                                                            << explanation_of(outcome);
     }
   }
+}
+
+// Catches: a mean that is reduced at once though the Program asked for it as it pends, one that another order
+// than its own excuses.
+TEST(Edges, AMeanPendsWhereTheProgramSaysAllMoves) {
+  auto c = on_mesh({input({12, 5}, 1)}, {at("[S0,S0]")},
+                   {{op(oracle::kSetExplicitRedistribution), {true}, 0},
+                    {"aten::mean.dim", {Ref{0}, std::vector<int64_t>{0}, false, oracle::None{}}, 1},
+                    {op(oracle::kSetExplicitRedistribution), {false}, 0}});
+  c.integer_lane = false;
+  const auto engine = make_engine("lockstep");
+  EXPECT_EQ(engine->run(c, false).values.at(1).spec->placements(), at("[Pavg,Pavg]").placements);
+  const auto outcome = judge_against_oracle(c, *engine, Allowed::kExplained);
+  EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << explanation_of(outcome);
 }
 
 // Catches: a block that draws, counts or differentiates otherwise when it runs again; cases that enclose

@@ -11,6 +11,7 @@
 #include "engine/world/comm.h"
 #include "engine/world/library.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/options.h"
 #include "oracle/program/values.h"
 #include "suites/core/by_library.h"
 
@@ -139,6 +140,25 @@ void check_given(const std::vector<Digest>& before, const std::vector<Digest>& a
       throw std::logic_error(concat("what was written to x", i, " shows in the tensor that it was made of"));
 }
 
+// What a Case may say of how the engine treats its ops; afterwards all is as it was before.
+class Modes {
+ public:
+  explicit Modes(const oracle::Case& c) {
+    if (oracle::allows_fallback(c)) whole_.emplace();
+  }
+  void set_explicit(bool flag) {
+    moves_.reset();
+    if (flag) moves_.emplace();
+  }
+  // Ops that ran whole since it began.
+  int64_t fallbacks() const { return current_context()->counters.fallbacks - before_; }
+
+ private:
+  const int64_t before_ = current_context()->counters.fallbacks;
+  std::optional<FallbackReplicate> whole_;
+  std::optional<ExplicitRedistribution> moves_;
+};
+
 // Throws where a value came out on the other side.
 void check_sides(const oracle::Case& c, const std::vector<at::Tensor>& values) {
   const auto plain = oracle::plain_values(c);
@@ -195,6 +215,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   traffic = {};
   take_never_waited();
   Overlapped moves(c, spoil);
+  Modes modes(c);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
@@ -207,7 +228,8 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
        [&](const oracle::Call& call, const oracle::Target& target) { return logged(mesh, call, target); },
        [](const oracle::RunBlock& block, const std::vector<at::Tensor>& operands, bool preserves_rng_state) {
          return checkpoint(block, operands, {preserves_rng_state});
-       }});
+       },
+       [&](bool flag) { modes.set_explicit(flag); }});
   moves.finish();
   scope.reset();
   strike_other_meshes(result.timeline, c.mesh);
@@ -218,6 +240,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   for (const auto& v : values) result.values.push_back(value_of(v, mesh));
   result.random_after = generator().state;
   result.bytes_moved = traffic.bytes;
+  result.fallbacks = modes.fallbacks();
   return result;
 }
 

@@ -96,16 +96,21 @@ Locals on_each_part(const MeshInWorld& mesh, const oracle::LocalMap& map, const 
 
 at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
                   const std::vector<at::Tensor>& operands, const Remade& remade) {
+  const bool writes = oracle::is_in_place(map.op), alone = map.kept.empty() && !map.flat;
+  const c10::AutoGradMode mode(at::GradMode::is_enabled() && !writes);
+  std::vector<at::Tensor> placed;
   std::vector<Locals> locals;
   std::vector<SpecPtr> specs;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const auto placed = redistribute(operands[i], map.in[i].placements, map.in[i].order);
-    locals.push_back(to_local(placed, map.gradients[i].placements));
-    specs.push_back(std::make_shared<const Spec>(spec(placed)));
+    placed.push_back(redistribute(operands[i], map.in[i].placements, map.in[i].order));
+    locals.push_back(to_local(placed.back(), map.gradients[i].placements));
+    specs.push_back(std::make_shared<const Spec>(spec(placed.back())));
   }
-  const bool alone = map.kept.empty() && !map.flat;
-  return from_local(alone ? on_each_rank(mesh, map, locals) : on_each_part(mesh, map, specs, locals, remade),
-                    mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true, map.out.order);
+  const Locals results =
+      alone ? on_each_rank(mesh, map, locals) : on_each_part(mesh, map, specs, locals, remade);
+  if (writes) return placed[0];
+  return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
+                    map.out.order);
 }
 
 }  // namespace lockstep::suites

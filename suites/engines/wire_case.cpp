@@ -116,6 +116,7 @@ Message write_case(const oracle::Case& c, const std::vector<oracle::InputTensors
                     {"words", name(c.words)},
                     {"integer_lane", c.integer_lane},
                     {"calls", write_list(c.program.calls, write_call)}};
+  if (!c.options.empty()) message.header["options"] = c.options;
   if (c.program.refused) message.header["refused"] = write_call(*c.program.refused);
   auto& list = message.header["inputs"] = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) list.push_back(write_input(c, i, inputs[i], message.payload));
@@ -130,6 +131,7 @@ GivenCase read_case(const Message& message) {
   given.c.device = parse_device_model(h.at("device").get<std::string>());
   given.c.words = parse_random_words(h.value("words", "philox"));
   given.c.integer_lane = h.at("integer_lane").get<bool>();
+  given.c.options = h.value("options", given.c.options);
   Payload payload(message.payload);
   for (const auto& input : h.at("inputs")) read_input(input, payload, given);
   payload.finish();

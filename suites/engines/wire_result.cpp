@@ -112,7 +112,8 @@ EngineValue read_value(const Json& json, const Told& told, Payload& payload) {
 
 Message write_result(const EngineResult& result, const DeviceMesh& mesh) {
   Message message;
-  auto& h = message.header = {{"type", "result"}, {"bytes_moved", result.bytes_moved}};
+  auto& h = message.header = {
+      {"type", "result"}, {"bytes_moved", result.bytes_moved}, {"fallbacks", result.fallbacks}};
   h["random_after"] = {{"seed", result.random_after.seed}, {"offset", result.random_after.offset}};
   h["values"] = write_list(
       result.values, [&](const EngineValue& value) { return write_value(value, mesh, message.payload); });
@@ -135,6 +136,7 @@ EngineResult read_result(const Message& message, const oracle::Case& c, const Po
   const Json stream = h.value("random_after", Json::object());
   result.random_after = {stream.value("seed", c.program.seed), stream.value("offset", uint64_t{0}), c.words};
   result.bytes_moved = h.value("bytes_moved", int64_t{0});
+  result.fallbacks = h.value("fallbacks", int64_t{0});
   result.has_timeline = h.contains("timeline");
   if (result.has_timeline)
     for (const auto& entry : h.at("timeline")) result.timeline.push_back(read_entry(entry, told));

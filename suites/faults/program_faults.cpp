@@ -104,6 +104,60 @@ void local_terms_averaged(Rewriter& r, const Call& call) {
   r.copy(call, args);
 }
 
+bool writes_locals(const Call& call) {
+  const auto map = oracle::local_map_of(call);
+  return map && oracle::is_in_place(map->op);
+}
+
+// The DTensor is what it was when its local tensors were handed out.
+void local_write_lost(Rewriter& r, const Call& call) {
+  if (!writes_locals(call)) return r.copy(call);
+  const auto map = oracle::local_map_of(call);
+  r.copy({std::string(oracle::kRedistribute), {}, 1}, {r.arguments(call)[1], map->in[0]});
+}
+
+bool has_local_write(const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  return std::any_of(calls.begin(), calls.end(), writes_locals);
+}
+
+// Over how many ranks a call cuts what it redistributes.
+int64_t parts_of(const oracle::Case& c, const Call& call) {
+  int64_t parts = 1;
+  if (call.op != oracle::kRedistribute) return parts;
+  const auto& placements = std::get<Target>(call.args[1]).placements;
+  for (size_t d = 0; d < placements.size(); ++d)
+    if (distributes(placements[d])) parts *= c.mesh.size(static_cast<int64_t>(d));
+  return parts;
+}
+
+// For each mean that pends by the Program's word, its number among the calls and that of the ranks.
+std::map<size_t, int64_t> pending_means(const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  std::map<size_t, int64_t> means;
+  for (size_t k = 2; k < calls.size(); ++k)
+    if (oracle::stem(calls[k].op) == "aten::mean" && calls[k - 1].op == oracle::kSetExplicitRedistribution)
+      if (const auto parts = parts_of(c, calls[k - 2]); parts > 1) means[k] = parts;
+  return means;
+}
+
+Rewritten pending_mean_summed(const oracle::Case& c) {
+  Rewriter r(c);
+  const auto means = pending_means(c);
+  auto value = std::ssize(c.program.inputs);
+  for (size_t k = 0; k < c.program.calls.size(); ++k) {
+    r.copy(c.program.calls[k]);
+    if (const auto mean = means.find(k); mean != means.end())
+      r.become({value}, r.insert("aten::mul.Scalar", {Ref{r.now({value})}, mean->second}));
+    value += c.program.calls[k].results;
+  }
+  return std::move(r).finish();
+}
+
+bool has_pending_mean(const oracle::Case& c) {
+  return !pending_means(c).empty();
+}
+
 void history_goes_on(Rewriter& r, const Call& call) {
   auto args = r.arguments(call);
   if (call.op == oracle::kSetGradEnabled) args[0] = true;
@@ -274,6 +328,10 @@ std::vector<Fault> program_faults() {
        4, calls(oracle::kCheckpoint), with_program(each<block_kept>)},
       {111, "optimizer-forgets", "K11", "each step of an optimizer begins with moments of zero", "edges",
        1000, 5, steps_again, with_program(moments_forgotten)},
+      {114, "local-write-lost", "K4", "what is written to local tensors does not show in their DTensor",
+       "edges", 1000, 3, has_local_write, with_program(each<local_write_lost>)},
+      {115, "pending-mean-summed", "K1", "a mean that pends is the sum of the ranks' means", "edges", 1000, 5,
+       has_pending_mean, with_program(pending_mean_summed)},
       {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
        "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
        with_program(partial_reduced_in_place)},

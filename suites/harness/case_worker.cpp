@@ -7,6 +7,7 @@
 #include "engine/values/exit_code.h"
 #include "generators/cases/arguments.h"
 #include "generators/cases/labels.h"
+#include "oracle/program/options.h"
 #include "suites/core/by_library.h"
 #include "suites/core/refusal.h"
 #include "suites/core/spawn.h"
@@ -89,6 +90,7 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
       k != nullptr ? oracle::parse_token(k->token) : planned.suite->generate(options_.seed, planned.index);
   c.numerics = options_.lane;  // a kept case of another lane is judged in that of this run
   if (options_.library && planned.suite->check == nullptr) make_by_library(c);
+  if (options_.fallback && planned.suite->check == nullptr) oracle::allow_fallback(c);
   if (options_.library && c.suite == "redistribute" && planned.index % kLargeEach == kLargeEach - 1)
     c = enlarged(std::move(c));
   // Gloo reduces where one process hosts all ranks; elsewhere a kept case of its order is judged without.
@@ -196,6 +198,7 @@ void CaseWorker::record(const Planned& planned, const oracle::Case& c, const Jud
   r.bytes_moved = judged.facts.bytes_moved;
   for (const auto& [op, placement, mesh_rank, even] : judged.facts.coverage)
     r.coverage.push_back({op, placement, mesh_rank, even, verdict_at(judged.outcome, op)});
+  if (judged.facts.fallbacks > 0) r.labels.push_back(fallback_label(judged.facts.fallbacks));
   // The two suites that go round the table of ops say which rows are reached; the others would repeat it.
   if (r.suite == "ops" || r.suite == "gradient")
     r.labels.insert(r.labels.end(), judged.facts.rows.begin(), judged.facts.rows.end());

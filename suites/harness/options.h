@@ -21,7 +21,8 @@ struct RunOptions {
   int jobs = 0;        // 0: one for each processor
   int64_t shard = 0, shards = 1;
   Lane lane = Lane::kExact;
-  bool library = false;  // ranks reduce by the library's own collectives
+  bool library = false;   // ranks reduce by the library's own collectives
+  bool fallback = false;  // ops without a rule run whole
   std::string db = "lockstep.db";
   std::map<std::string, int64_t> required;  // labels, ops and pairs, besides the default plan's
   std::string fault;                        // plants this fault in the engine
@@ -64,6 +65,7 @@ struct RunSummary {
   std::vector<std::string> covered;             // what there was to cover beyond labels and pairs, for people
   std::map<std::string, int64_t> unmeasured;    // "left out of SUITE: FLAG", "not judged in …" -> cases
   std::vector<std::string> lacking;             // what the plan required and the cases did not have
+  int64_t fallbacks = 0;                        // ops without a rule that ran whole
   std::map<std::string, int64_t> goldens;       // of the suite golden: recorded, published, … -> cases
   std::string digest;                           // of all verdicts, whatever their order
   bool interrupted = false;

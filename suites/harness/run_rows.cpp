@@ -75,6 +75,16 @@ void read_goldens(SQLite::Database& db, RunSummary& summary) {
   }
 }
 
+// The labels that fallback_label makes: so many ops in each of so many cases.
+void read_fallbacks(SQLite::Database& db, RunSummary& summary) {
+  SQLite::Statement row(db, "SELECT label, hits FROM v_labels WHERE run = ? AND label LIKE 'ran whole: %'");
+  row.bind(1, summary.run);
+  const auto prefix = fallback_label(0).size() - 1;
+  while (row.executeStep())
+    summary.fallbacks +=
+        std::stoll(row.getColumn(0).getString().substr(prefix)) * row.getColumn(1).getInt64();
+}
+
 // What decides the sequence of a run, as its plan names it.
 template <class AnyOptions, class F>
 void each_asked(AnyOptions& o, const F& f) {
@@ -104,6 +114,10 @@ std::string unmeasured(const std::string& suite, const std::string& reason) {
   if (reason.starts_with(kNotJudged))
     return concat("not judged in ", suite, ": ", reason.substr(kNotJudged.size()));
   return "";
+}
+
+std::string fallback_label(int64_t ops) {
+  return concat("ran whole: ", ops);
 }
 
 std::string plan_json(const RunOptions& o, const RunPlan& plan) {
@@ -136,7 +150,8 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
 }
 
 std::string numerics_of(const RunOptions& o) {
-  return concat(o.lane == Lane::kExact ? "exact" : "fast", o.library ? " --reduce library" : "");
+  return concat(o.lane == Lane::kExact ? "exact" : "fast", o.library ? " --reduce library" : "",
+                o.fallback ? " --fallback-replicate" : "");
 }
 
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {
@@ -156,6 +171,7 @@ RunSummary read_summary(dashboard::Store& store, const dashboard::Run& run) {
   read_refusals(store.database(), summary);
   read_faults(store.database(), summary);
   read_goldens(store.database(), summary);
+  read_fallbacks(store.database(), summary);
   summary.digest = digest_of(dashboard::outcomes(store, run.id));
   return summary;
 }

@@ -11,6 +11,9 @@
 
 namespace lockstep::suites {
 
+// The label of a case in which so many ops without a rule ran whole; the summary adds them up.
+std::string fallback_label(int64_t ops);
+
 // {"suites":[{"name","least"}],"labels":[…],"ops":[…],"pairs":[…],"list":{NAME:LEAST},"request":{…}}: what
 // this run must have; the whole list of what a default run must have, which the gate compares; what
 // resumed_options reads.
@@ -21,7 +24,8 @@ std::string unmeasured(const std::string& suite, const std::string& reason);
 
 // The newest run of this database that did not finish. Throws Error if there is none.
 dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db);
-// The lane as the store has it, with what else decides bits: "exact", "fast --reduce library".
+// The lane as the store has it, with what else decides bits: "exact", "fast --reduce library
+// --fallback-replicate".
 std::string numerics_of(const RunOptions& options);
 // `now` with all that decides the sequence (suites, seed, cases, time, shard, fault) taken from the run.
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run);

@@ -3,7 +3,12 @@
 // equal, whatever the placements of what it reads.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "engine/tensor/dtensor.h"
+#include "engine/values/refused.h"
+#include "generators/cases/programs.h"
+#include "oracle/program/options.h"
 #include "suites/core/judge.h"
 #include "suites/engines/lockstep_engine.h"
 
@@ -87,6 +92,61 @@ TEST(WholeOps, OfRulesAreEqual) {
 TEST(WholeOps, OfTheFallbackAreEqual) {
   const FallbackReplicate allow;
   expect_equal(kFallback);
+}
+
+// Catches: an option of a Case that its engine does not read, ops that are not counted.
+TEST(WholeOps, ACaseLetsThemRunWholeByItsOption) {
+  LockstepEngine engine;
+  for (const auto& s : kFallback) {
+    auto c = case_of(s, Shard{0});
+    EXPECT_THROW(engine.run(c, false), Refused) << s.op;
+    oracle::allow_fallback(c);
+    EXPECT_EQ(oracle::parse_token(oracle::to_token(c)), c);
+    EXPECT_GT(engine.run(c, false).fallbacks, 0) << s.op;
+    const auto outcome = judge_against_oracle(c, engine, Allowed::kEqual);
+    EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << s.op << ": " << explanation_of(outcome);
+  }
+}
+
+// Catches: an op that is taken for one without a rule and has one now, a template that no case reaches.
+TEST(WholeOps, GeneratedCasesCallEveryOpWithoutARule) {
+  LockstepEngine engine;
+  std::set<std::string> missing;
+  for (const auto& op : generators::unruled_templates()) missing.insert(op.op);
+  const auto all = missing;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const auto c = generators::generate("edges", 7, i);
+    const auto& calls = c.program.calls;
+    const auto is_unruled = [&](const oracle::Call& call) { return all.contains(call.op); };
+    const auto first = std::find_if(calls.begin(), calls.end(), is_unruled);
+    if (first == calls.end()) continue;
+    ASSERT_TRUE(oracle::allows_fallback(c)) << first->op;
+    try {
+      EXPECT_GT(engine.run(c, false).fallbacks, 0) << first->op << " " << oracle::to_token(c);
+    } catch (const std::exception& e) {
+      EXPECT_TRUE(refusal_of(e, c)) << e.what();  // of another call, by its placements
+      continue;
+    }
+    for (const auto& call : calls) missing.erase(call.op);
+  }
+  EXPECT_TRUE(missing.empty()) << *missing.begin();
+}
+
+// Catches: an option that lets through what whole tensors cannot do.
+TEST(WholeOps, WhatWholeTensorsCannotDoRefusesByName) {
+  LockstepEngine engine;
+  for (const Sample& s : {Sample{"aten::unfold", {kX, int64_t{1}, int64_t{2}, int64_t{1}}, std::nullopt},
+                          Sample{"aten::resize_", {kX, Shape{2}, oracle::None{}}, std::nullopt}}) {
+    auto c = case_of(s, Shard{0});
+    oracle::allow_fallback(c);
+    try {
+      engine.run(c, false);
+      ADD_FAILURE() << s.op << " ran";
+    } catch (const Refused& refused) {
+      EXPECT_EQ(refused.op, s.op);
+      EXPECT_EQ(refused.why, Refusal::kNoRule);
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs at the edge of their DTensors do (edge_cases.cpp), a function for each.
+#pragma once
+#include "generators/program/builder.h"
+
+namespace lockstep::generators {
+
+// A mean of what is cut, where the Program forbids what it does not say: it pends, until it is redistributed.
+void let_mean_pend(Builder& b);
+
+// An op on the local tensors of every rank: of lists of tensors, of the terms of a sum, or in place.
+void join_locals(Builder& b);
+void map_terms(Builder& b);
+void write_locals(Builder& b);
+
+}  // namespace lockstep::generators

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Means that pend, in a stretch of a Program in which nothing moves but by its own redistributions.
+#include <bit>
+
+#include "generators/cases/edges.h"
+#include "generators/ops/makers.h"
+#include "oracle/program/statements.h"
+
+namespace lockstep::generators {
+namespace {
+
+constexpr OpTemplate kMean{"aten::mean", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
+constexpr OpTemplate kScaled{"aten::mul.Scalar", kScalars, nullptr, kFloats, kProduct, kMoves};
+
+// The call with these arguments and no others: another might have to move something.
+bool exactly(Builder& b, const OpTemplate& op, std::vector<Arg> args, Ref x, Growth growth) {
+  return b.again({.call = {op.op, args, 0}, .growth = std::move(growth), .operands = {b.magnitude(x)}}, args);
+}
+
+// Dimension 0 cut over mesh dimensions that divide it; in the integer lane the mean is over a power of two.
+struct Cut {
+  oracle::Target target;
+  Shape shape;
+};
+Cut draw_cut(Builder& b) {
+  const auto& mesh = b.settings().mesh;
+  const bool lane = b.settings().integer_lane;
+  Cut cut{replicated(mesh), {b.random().between(1, 2), b.random().pick<int64_t>({1, 2, 4})}};
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    const bool fits = !lane || std::has_single_bit(static_cast<uint64_t>(mesh.size(d)));
+    if (!fits || b.random().chance(20)) continue;
+    cut.target.placements[static_cast<size_t>(d)] = Shard{0};
+    cut.shape[0] *= mesh.size(d);
+  }
+  return cut;
+}
+
+}  // namespace
+
+void let_mean_pend(Builder& b) {
+  const auto cut = draw_cut(b);
+  const Ref whole = b.operand({.dtypes = kFloats, .shape = cut.shape});
+  const Ref x = b.redistribute(whole, cut.target);
+  if (x == whole || !b.call(oracle::kSetExplicitRedistribution.data(), {true})) return;
+  const bool all = b.random().chance(40);
+  const auto count = all ? b.tensor(x).numel() : b.tensor(x).size(0);
+  const OpTemplate mean{
+      all ? kMean.op : "aten::mean.dim", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
+  const auto made = all ? exactly(b, mean, {x, None{}}, x, grown(b, mean, {x}, count))
+                        : exactly(b, mean, {x, std::vector<int64_t>{0}, b.random().chance(40), None{}}, x,
+                                  grown(b, mean, {x}, count));
+  if (made) {
+    Ref y = b.results()[0];
+    if (b.random().chance(40)) {
+      auto growth = grown(b, kScaled, {y});
+      growth.result = growth.result * magnitude_of(2.0);
+      growth.factors = {magnitude_of(2.0)};
+      if (exactly(b, kScaled, {y, int64_t{2}}, y, std::move(growth))) y = b.results()[0];
+    }
+    if (b.random().chance(70)) b.redistribute(y);
+  }
+  b.call(oracle::kSetExplicitRedistribution.data(), {false});
+}
+
+}  // namespace lockstep::generators
