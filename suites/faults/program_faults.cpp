@@ -330,7 +330,7 @@ std::vector<Fault> program_faults() {
        1000, 5, steps_again, with_program(moments_forgotten)},
       {114, "local-write-lost", "K4", "what is written to local tensors does not show in their DTensor",
        "edges", 1000, 3, has_local_write, with_program(each<local_write_lost>)},
-      {115, "pending-mean-summed", "K1", "a mean that pends is the sum of the ranks' means", "edges", 1000, 5,
+      {115, "pending-mean-summed", "K1", "a mean that pends is the sum of the ranks' means", "edges", 1000, 3,
        has_pending_mean, with_program(pending_mean_summed)},
       {38, "partial-reduced-in-place", "K11", "a Partial used again has been reduced in place",
        "redistribute", 1000, 3, on_ranks(calls("lockstep::redistribute")),
