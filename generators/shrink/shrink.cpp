@@ -8,6 +8,7 @@
 #include "generators/shrink/edit.h"
 #include "generators/space/placements.h"
 #include "generators/space/shapes.h"
+#include "oracle/program/statements.h"
 
 namespace lockstep::generators {
 namespace {
@@ -90,6 +91,36 @@ Case placed_as_result(Case c, const oracle::Call& call) {
   return c;
 }
 
+// The inputs that a backward takes for gradients of a value, in this shape.
+Case with_gradients_shaped(Case c, int64_t value, const std::vector<int64_t>& shape) {
+  for (const auto& call : c.program.calls) {
+    if (!oracle::runs_backward(call.op)) continue;
+    const auto outputs = oracle::refs_of(call.args[0]), gradients = oracle::refs_of(call.args[1]);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].id != value || gradients[i].id >= std::ssize(c.program.inputs)) continue;
+      auto& gradient = c.program.inputs[static_cast<size_t>(gradients[i].id)];
+      gradient.shape = shape;
+      gradient.memory_order.clear();
+    }
+  }
+  return c;
+}
+
+// Without call k, whose one result is its first operand in another shape: that stands for it.
+void without_view(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
+  const auto result = first_results(c.program)[k];
+  const auto refs = references(c.program.calls[k]);
+  if (c.program.calls[k].results != 1 || refs.empty() || refs[0].id < 0) return;
+  const auto &whole = values[static_cast<size_t>(refs[0].id)], &view = values[static_cast<size_t>(result)];
+  if (!whole.defined() || !view.defined() || whole.scalar_type() != view.scalar_type() ||
+      whole.numel() != view.numel() || whole.sizes() == view.sizes())
+    return;
+  Edit edit;
+  edit.dropped_calls = {k};
+  edit.substitutes[result] = refs[0];
+  sieve.offer(with_gradients_shaped(c, result, whole.sizes().vec()), edit);
+}
+
 // Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
 void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto& call = c.program.calls[k];
@@ -124,6 +155,7 @@ void fewer_calls(const Case& c, const std::vector<at::Tensor>& values, Sieve& si
   const auto count = c.program.calls.size();
   for (size_t k = 0; k < count; ++k) sieve.offer(c, slice_before(c, k));
   for (size_t k = count; k-- > 0;) without_call(c, k, values, sieve);
+  for (size_t k = count; k-- > 0;) without_view(c, k, values, sieve);
 }
 
 void fewer_elements(const Case& c, Sieve& sieve) {

@@ -140,6 +140,20 @@ TEST(Shrink, a_call_goes_whose_operands_placement_counts) {
   EXPECT_EQ(smallest.program.calls.size(), 1u) << oracle::describe(smallest);
 }
 
+// Would catch: a view that stays only because the gradient of its result has its shape. The value is in f64,
+// and its gradient in f32, so that no input stands for it.
+TEST(Shrink, a_view_goes_and_the_gradient_has_the_shape_of_what_it_viewed) {
+  const auto fails = [](const Case& c) {
+    return has_op(c, "lockstep::backward") && has_op(c, "aten::sum") &&
+           c.program.inputs.at(0).dtype == at::kDouble;
+  };
+  const auto c = oracle::parse_token(
+      "v1:program;mesh=1;seed=0;dev=1x256;x0=f64[2]:ones@[R]!;x1=f32[1]:ones@[R];v0=aten::sum(x0,none);"
+      "v1=aten::_unsafe_view(v0,[1]);v2=lockstep::backward(t[v1],t[x1])#a070345b");
+  const auto smallest = shrink(c, fails, 3000).smallest;
+  EXPECT_EQ(smallest.program.calls.size(), 2u) << oracle::describe(smallest);
+}
+
 // Would catch: units that keep a mesh as large as it was, a RaggedShard told where a Shard fails alike.
 TEST(Shrink, ragged_placements_become_simpler) {
   const auto any = [](const Case& c, bool (*is)(const Placement&)) {

@@ -325,7 +325,7 @@ std::vector<Fault> program_faults() {
       {109, "recompute-draws-anew", "K12", "a checkpoint's block draws other numbers when it runs again",
        "edges", 3000, 6, restores_draws, with_program(each<draws_anew>)},
       {110, "recompute-forgotten", "K10", "a checkpoint keeps what it ought to compute again", "edges", 500,
-       4, calls(oracle::kCheckpoint), with_program(each<block_kept>)},
+       5, calls(oracle::kCheckpoint), with_program(each<block_kept>)},
       {111, "optimizer-forgets", "K11", "each step of an optimizer begins with moments of zero", "edges",
        1000, 5, steps_again, with_program(moments_forgotten)},
       {114, "local-write-lost", "K4", "what is written to local tensors does not show in their DTensor",
