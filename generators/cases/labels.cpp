@@ -213,15 +213,13 @@ std::vector<std::string> statement_labels() {
 
 const std::vector<std::string>& all_labels() {
   static const auto parts = split(
-      "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 fallback full-tensor hook "
-      "host-read i16 i32 i64 i8 in-place integer-lane interleaved list local-map local-map-in-place "
-      "local-map-list local-map-terms mesh-1d mesh-2d mesh-3d mesh-flat mesh-sub "
-      "mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer optimizer-steps other-order out "
-      "partial-avg "
-      "partial-max partial-min partial-product partial-sum pending-mean placed-factory plain-input ragged "
-      "random "
-      "redistribute "
-      "reuse several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
+      "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 fallback "
+      "full-tensor hook host-read i16 i32 i64 i8 in-place integer-lane interleaved list "
+      "local-map local-map-in-place local-map-list local-map-terms mesh-1d mesh-2d mesh-3d "
+      "mesh-flat mesh-sub mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer "
+      "optimizer-steps other-order out partial-avg partial-max partial-min partial-product "
+      "partial-sum pending-mean placed-factory plain-input ragged random redistribute reuse "
+      "several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
       "words-edges words-equal words-ones words-zeros",
       ' ');
   static const std::vector<std::string> list(parts.begin(), parts.end());

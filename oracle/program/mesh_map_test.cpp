@@ -69,6 +69,8 @@ TEST(Validate, NamesTheFaultOfAMeshMap) {
   Case small = on_meshes("flat", std::vector<Target>(3, at("[R]")));
   small.mesh = DeviceMesh({2});
   small.placements = {at("[R]")};
+  Case in_place = on_meshes("1", all("[R,R,R]"));
+  in_place.program.calls[0].args[1] = std::string("aten::neg_");
   const std::vector<std::pair<std::string, Case>> faults = {
       {"it takes a mesh", on_meshes("tp", all("[R,R,R]"))},
       {"it takes a mesh", on_meshes("", all("[R,R,R]"))},
@@ -78,7 +80,8 @@ TEST(Validate, NamesTheFaultOfAMeshMap) {
       {"a mesh of one dimension is flat", small},
       {"may depend on who has which part", sum},
       {"goes over the whole mesh", on_meshes("1", {at("[R,R,R]"), at("[R,R,R]"), at("[G0:1/6,R,R]")})},
-      {"what pends", on_meshes("1", {at("[R,P,R]"), at("[R,R,R]"), at("[R,R,R]")})},
+      {"is the terms of a sum, all are", on_meshes("1", {at("[R,P,R]"), at("[R,R,R]"), at("[R,R,R]")})},
+      {"shows nowhere else", in_place},
       {"nothing pends along", on_meshes("1", {at("[R,R,R]"), at("[R,R,R]"), at("[R,P,R]")})},
       {"as its operand is", on_meshes("1", {at("[R,R,R]"), at("[R,P,R]"), at("[R,R,R]")})},
       {"cut after the others", on_meshes("1", all("[R,S0,S0]"))},
