@@ -52,7 +52,7 @@ class Shadow {
   // The one that was set.
   RenditionPtr only(const Window& window) { return renditions(window).front(); }
 
-  // `to` has the values of `from`, in a layout of its own.
+  // `to` has the values of `from`, in a layout of its own, and is untold as set_untold has it.
   void copy(const Window& from, const Window& to);
   // The same rendition of those values.
   RenditionPtr copy(const Window& from, const Window& to, const RenditionPtr& rendition) const;
