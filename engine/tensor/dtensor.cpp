@@ -358,7 +358,7 @@ at::Tensor parameter(const at::Tensor& tensor) {
   auto leaf = tensor.detach();
   leaf.requires_grad_();
   leaf.register_hook([spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) {
-    return grad.defined() ? settled(grad, spec, comm) : at::Tensor();
+    return grad.defined() ? for_leaf(settled(grad, spec, comm)) : at::Tensor();
   });
   return leaf;
 }
