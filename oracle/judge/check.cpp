@@ -35,6 +35,8 @@ class Checker {
       if (!at_end()) report_mismatch(Condition::kMalformed, malformed(entry(), mesh));
       next_ = 0;
       for (const Start& s : starts) start(s);
+      for (const Final& f : finals)
+        if (f.plain.defined()) places_.hand_in(recording_.window(f.plain), f.record.spec);
       std::deque<RecordedOp> made;
       const auto ops = in_one_form(recording_.ops, made);
       for (size_t k = 0; k < ops.size(); ++k) {
@@ -321,10 +323,8 @@ class Checker {
     if (!at_end() && is_sum_of(op, entry()))
       return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
     if (skippable) return skip(op);
-    if (at_end())
-      report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
-                      " next, and the engine nothing");
-    report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
+    report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
+                    at_end() ? " next, and the engine nothing" : " here");
   }
 
   // The engine runs the op as these.
@@ -353,11 +353,11 @@ class Checker {
       if (q.outputs[k] != nullptr && !q.op.inner) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
-  // Of two copies, the one of the same value.
+  // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
-    if (op.op->name != kClone || e.inputs.size() != 1) return true;
-    return reads(op, e.inputs[0]);
+    if (op.op->name != kClone || e.inputs.size() != 1 || e.outputs.size() != 1) return true;
+    return places_.may_become(op.results.at(0), e.outputs[0].spec) && reads(op, e.inputs[0]);
   }
 
   void judge(const RecordedOp& op) {
