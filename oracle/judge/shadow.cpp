@@ -106,6 +106,10 @@ RenditionPtr Shadow::unset() {
 
 void Shadow::set(const Window& window, RenditionPtr rendition) {
   remember(window).untold = false;
+  set_unseen(window, std::move(rendition));
+}
+
+void Shadow::set_unseen(const Window& window, RenditionPtr rendition) {
   auto& list = renditions_[{window.id(), window.epoch}];
   list.clear();
   list.push_back(std::move(rendition));

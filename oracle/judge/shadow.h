@@ -47,6 +47,8 @@ class Shadow {
   void set(const Window& window, RenditionPtr rendition);
   // The same of a value that no entry gives as its result: whatever record shows it may be the first.
   void set_untold(const Window& window, RenditionPtr rendition);
+  // The same of a value that the engine has not: no record shows it, whatever bits it has.
+  void set_unseen(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
   // The one that was set.
