@@ -65,6 +65,19 @@ TEST_F(GradientsTest, GradientsOfLeavesAreTheirOwn) {
   }
 }
 
+// Catches: the same of plain leaves that two from_local have taken in.
+TEST_F(GradientsTest, GradientsOfPlainLeavesAreTheirOwn) {
+  const auto pair = init_device_mesh({2}, {"tp"});
+  PerRank<at::Tensor> x, y;
+  for (auto* locals : {&x, &y})
+    for (int rank = 0; rank < 2; ++rank) locals->push_back(ramp({2, 3}).requires_grad_());
+  const auto both = from_local(x, pair, {Shard{0}}) + from_local(y, pair, {Shard{0}});
+  const auto seed = distribute_tensor(at::ones({4, 3}), pair, {Shard{0}});
+  for (int times = 0; times < 2; ++times) torch::autograd::backward({both}, {seed}, /*retain_graph=*/true);
+  for (const auto* locals : {&x, &y})
+    for (const auto& local : *locals) EXPECT_TRUE(local.grad().equal(at::full({2, 3}, 2)));
+}
+
 // Catches: a leaf whose gradient is the plain tensor that autograd made of its own zeros.
 TEST_F(GradientsTest, GradientsOfLeavesAreDTensors) {
   const auto part = [](const at::Tensor& base, const at::Tensor& x) {
