@@ -139,7 +139,10 @@ variable_list FromLocal::backward(AutogradContext* ctx, const variable_list& gra
   const auto to = held_in(ctx->saved_data["to"]);
   variable_list result(to->comm->positions.size());
   if (grads[0].defined()) {
-    const auto grad = settled(grads[0], to->spec, to->comm);
+    // Whoever else waits for this gradient may make it his own, as a plain leaf will that of its rank.
+    const bool is_awaited = grads[0].use_count() > 1;
+    auto grad = for_leaf(settled(grads[0], to->spec, to->comm));
+    if (is_awaited && grad.is_same(grads[0])) grad = grad.clone();
     log_read("lockstep::to_local", grad);
     result = ToLocal::apply(grad, spec_of_terms(*to->spec));
   }
@@ -358,7 +361,7 @@ at::Tensor parameter(const at::Tensor& tensor) {
   auto leaf = tensor.detach();
   leaf.requires_grad_();
   leaf.register_hook([spec = impl.spec(), comm = impl.comm()](const at::Tensor& grad) {
-    return grad.defined() ? settled(grad, spec, comm) : at::Tensor();
+    return grad.defined() ? for_leaf(settled(grad, spec, comm)) : at::Tensor();
   });
   return leaf;
 }

@@ -72,6 +72,15 @@ c10::intrusive_ptr<c10::BackendMeta> own_of(const c10::OperatorHandle& op, c10::
   return own;
 }
 
+// libtorch makes a gradient that nobody else holds a leaf's own, which the next one is added to in place. Who
+// holds a DTensor says nothing of its locals: a gradient that has moved nowhere has those of the one before.
+bool shares_locals(const DTensorImpl& grad) {
+  const auto& locals = grad.locals();
+  return std::any_of(locals.begin(), locals.end(), [](const at::Tensor& local) {
+    return local.use_count() > 1 || local.storage().use_count() > 1;
+  });
+}
+
 bool ends_in_dtensor() {
   const auto node = torch::autograd::get_current_node();
   const auto* end = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get());
@@ -118,6 +127,11 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
   }
 }
 
+at::Tensor for_leaf(const at::Tensor& grad) {
+  const auto* impl = dtensor_impl(grad);
+  return impl != nullptr && shares_locals(*impl) ? grad.clone() : grad;
+}
+
 void require_dense(const at::Tensor& grad, const Spec& of, const char* who) {
   if (grad.layout() == at::kStrided) return;
   throw Refused(Refusal::kPlain, who, to_string(of),
@@ -141,8 +155,8 @@ void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors) {
     if (impl == nullptr || impl->keeps_gradient || !t.is_leaf()) continue;
     impl->keeps_gradient = true;
     t.register_hook([spec = impl->spec(), comm = impl->comm()](const at::Tensor& grad) {
-      const bool stays = !grad.defined() || is_dtensor(grad);
-      return stays ? at::Tensor() : settled(grad, spec, comm);
+      if (!grad.defined()) return at::Tensor();
+      return for_leaf(is_dtensor(grad) ? grad : settled(grad, spec, comm));
     });
   }
 }

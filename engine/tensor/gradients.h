@@ -23,6 +23,9 @@ void require_dense(const at::Tensor& grad, const Spec& of, const char* who);
 // Throws Error if it is a plain tensor that autograd did not make.
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm);
 
+// The gradient, or a copy where another tensor has the memory of its locals, so that a leaf may keep it.
+at::Tensor for_leaf(const at::Tensor& grad);
+
 // The gradients of these tensors that are leaves will be DTensors, also where autograd's own tensors arrive.
 void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors);
 

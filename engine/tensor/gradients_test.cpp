@@ -46,6 +46,38 @@ TEST_F(GradientsTest, GradientsOfDTensorsAreDTensors) {
   EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
 }
 
+// Catches: leaves whose gradients lie in one memory, so that what is added to one shows in the other.
+TEST_F(GradientsTest, GradientsOfLeavesAreTheirOwn) {
+  const auto one = init_device_mesh({1}, {"tp"});
+  const auto leaf = [&](const Placement& p) { return parameter(distribute_tensor(ramp({2, 3}), one, {p})); };
+  const auto local_sum = [](const at::Tensor& x, const at::Tensor& y) {
+    return from_local({to_local(x)[0] + to_local(y)[0]}, device_mesh(x), placements(x));
+  };
+  const auto moved_sum = [](const at::Tensor& x, const at::Tensor& y) { return x + y; };
+  for (const auto& [p, q, sum] : std::vector<std::tuple<Placement, Placement, decltype(+local_sum)>>{
+           {kR, kR, local_sum}, {kR, Shard{0}, moved_sum}, {Shard{0}, Shard{1}, moved_sum}}) {
+    const auto x = leaf(p), y = leaf(q);
+    const auto both = sum(x, y);
+    const auto seed = distribute_tensor(at::ones({2, 3}), one, {kR});
+    for (int times = 0; times < 2; ++times) torch::autograd::backward({both}, {seed}, /*retain_graph=*/true);
+    EXPECT_TRUE(full_tensor(x.grad()).equal(at::full({2, 3}, 2))) << to_string(p);
+    EXPECT_TRUE(full_tensor(y.grad()).equal(at::full({2, 3}, 2))) << to_string(q);
+  }
+}
+
+// Catches: the same of plain leaves that two from_local have taken in.
+TEST_F(GradientsTest, GradientsOfPlainLeavesAreTheirOwn) {
+  const auto pair = init_device_mesh({2}, {"tp"});
+  PerRank<at::Tensor> x, y;
+  for (auto* locals : {&x, &y})
+    for (int rank = 0; rank < 2; ++rank) locals->push_back(ramp({2, 3}).requires_grad_());
+  const auto both = from_local(x, pair, {Shard{0}}) + from_local(y, pair, {Shard{0}});
+  const auto seed = distribute_tensor(at::ones({4, 3}), pair, {Shard{0}});
+  for (int times = 0; times < 2; ++times) torch::autograd::backward({both}, {seed}, /*retain_graph=*/true);
+  for (const auto* locals : {&x, &y})
+    for (const auto& local : *locals) EXPECT_TRUE(local.grad().equal(at::full({2, 3}, 2)));
+}
+
 // Catches: a leaf whose gradient is the plain tensor that autograd made of its own zeros.
 TEST_F(GradientsTest, GradientsOfLeavesAreDTensors) {
   const auto part = [](const at::Tensor& base, const at::Tensor& x) {

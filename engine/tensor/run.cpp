@@ -62,6 +62,12 @@ void push_results(const Dispatched& d, const std::vector<Stack>& results, const 
   if (next != flat.size()) throw Broken(concat("[", d.op.operator_name(), "] lost results"));
 }
 
+// Whether a whole tensor lies as on one device though it is not dense: memory that a factory was asked to lay
+// over itself.
+bool lies_as_whole(const Spec& spec, const at::Tensor& local) {
+  return local.sizes() == at::IntArrayRef(spec.shape()) && local.strides() == at::IntArrayRef(spec.stride());
+}
+
 // A DTensor of an output's locals; undefined if the output is.
 at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) {
   const auto& spec = d.decision->outputs[output];
@@ -71,7 +77,7 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
   for (size_t r = 0; r < locals.size(); ++r) {
     const auto& form = d.hosted->outputs[output][r];
     check_shape(d, *spec, r, form, locals[r]);
-    if (locals[r].strides() == at::IntArrayRef(form.stride)) continue;
+    if (locals[r].strides() == at::IntArrayRef(form.stride) || lies_as_whole(*spec, locals[r])) continue;
     locals[r] = view ? conform_view(locals[r], *spec) : conform(locals[r], *spec);
     if (!view) conformed.settle(*spec, output, r, locals[r], 1);
   }

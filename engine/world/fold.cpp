@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/world/rows.h"
 #include "kernels/add_terms.h"
@@ -12,11 +13,14 @@ namespace lockstep {
 namespace {
 
 // A NaN passes with its own bits, and the first of two: what arithmetic makes of two NaNs, and of a half's
-// payload, depends on where in the tensor an element stands.
+// payload, depends on where in the tensor an element stands. So does the NaN that is made of numbers of
+// bfloat16: it is 0x7fc0.
 at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor value) {
   if (!value.is_floating_point()) return value;
   // In the host's memory one read tells whether there is any; a device is not waited for.
   if (value.is_cpu() && !std::isnan(value.sum().item<double>())) return value;
+  if (value.scalar_type() == at::kBFloat16)
+    value = at::where(value.ne(value), std::numeric_limits<double>::quiet_NaN(), value);
   return at::where(a.ne(a), a, at::where(b.ne(b), b, value));
 }
 

@@ -35,6 +35,8 @@ class Checker {
       if (!at_end()) report_mismatch(Condition::kMalformed, malformed(entry(), mesh));
       next_ = 0;
       for (const Start& s : starts) start(s);
+      for (const Final& f : finals)
+        if (f.plain.defined()) places_.hand_in(recording_.window(f.plain), f.record.spec);
       std::deque<RecordedOp> made;
       const auto ops = in_one_form(recording_.ops, made);
       for (size_t k = 0; k < ops.size(); ++k) {
@@ -72,10 +74,8 @@ class Checker {
     if (!s.plain.defined()) return;
     Window window = recording_.window(s.plain);
     window.epoch = 0;
-    if (s.spec == nullptr)
-      outside_.insert(window.id());
-    else
-      places_.begin(window, s.spec);
+    if (s.spec == nullptr) return set_outside(window, Shadow::plain());
+    places_.begin(window, s.spec);
     if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
@@ -113,6 +113,11 @@ class Checker {
 
   // ---- outside: plain tensors, which stock libtorch computes with on every rank, and no engine ----
 
+  void set_outside(const Window& window, RenditionPtr rendition) {
+    outside_.insert(window.id());
+    shadow_.set_unseen(window, std::move(rendition));
+  }
+
   void cross_until(size_t op) {
     for (; crossed_ < recording_.crossings.size() && recording_.crossings[crossed_].before <= op;
          ++crossed_) {
@@ -133,10 +138,7 @@ class Checker {
   }
 
   void leave(const Crossing& c) {
-    for (const Window& to : c.to) {
-      outside_.insert(to.id());
-      shadow_.set(to, Shadow::plain());
-    }
+    for (const Window& to : c.to) set_outside(to, Shadow::plain());
     const bool told =
         std::any_of(c.from.begin(), c.from.end(), [&](const Window& w) { return !is_outside(w); });
     if (told) go_to(c.op);
@@ -160,7 +162,7 @@ class Checker {
     const Tensors values = c.values(own);
     for (size_t i = 0; i < c.to.size(); ++i)
       if (!same_bits(values[i], recording_.read(c.to[i])))
-        shadow_.set(c.to[i], shadow_.rendition(c.to[i], {values[i]}, Slicing()));
+        set_outside(c.to[i], shadow_.rendition(c.to[i], {values[i]}, Slicing()));
   }
 
   // Whether it says what left, where that is still to come.
@@ -229,7 +231,7 @@ class Checker {
       outside_.insert(e.window.id());
       if (e.input >= 0 && !e.written) continue;
       const RenditionPtr base = e.written ? shadow_.only(op.inputs[static_cast<size_t>(e.input)]) : nullptr;
-      shadow_.set(e.window, is_plain ? Shadow::plain()
+      set_outside(e.window, is_plain ? Shadow::plain()
                                      : shadow_.rendition(e.window, {values[i]}, Slicing(), base.get()));
     }
   }
@@ -321,10 +323,8 @@ class Checker {
     if (!at_end() && is_sum_of(op, entry()))
       return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
     if (skippable) return skip(op);
-    if (at_end())
-      report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
-                      " next, and the engine nothing");
-    report_mismatch(Condition::kSequence, "the plain run does ", op.op->name, " here");
+    report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
+                    at_end() ? " next, and the engine nothing" : " here");
   }
 
   // The engine runs the op as these.
@@ -353,11 +353,11 @@ class Checker {
       if (q.outputs[k] != nullptr && !q.op.inner) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
-  // Of two copies, the one of the same value.
+  // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
-    if (op.op->name != kClone || e.inputs.size() != 1) return true;
-    return reads(op, e.inputs[0]);
+    if (op.op->name != kClone || e.inputs.size() != 1 || e.outputs.size() != 1) return true;
+    return places_.may_become(op.results.at(0), e.outputs[0].spec) && reads(op, e.inputs[0]);
   }
 
   void judge(const RecordedOp& op) {

@@ -35,6 +35,16 @@ std::vector<SpecPtr> Places::of(const Window& window, By by) const {
   return specs;
 }
 
+void Places::hand_in(const Window& window, SpecPtr spec) {
+  if (spec != nullptr) handed_in_.emplace_back(window, std::move(spec));
+}
+
+bool Places::may_become(const Window& window, const SpecPtr& spec) const {
+  return spec == nullptr || std::none_of(handed_in_.begin(), handed_in_.end(), [&](const auto& value) {
+           return value.first == window && !lies_so({spec}, *value.second);
+         });
+}
+
 bool lies_so(const std::vector<SpecPtr>& places, const Spec& spec) {
   return std::any_of(places.begin(), places.end(), [&](const SpecPtr& place) {
     return place->placements() == spec.placements() && place->order() == spec.order();

@@ -3,6 +3,7 @@
 // was asked for, and by what the engine moved by itself. A value has no other places than these.
 #pragma once
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/values/spec.h"
@@ -22,6 +23,11 @@ class Places {
   std::vector<SpecPtr> of(const Window& window) const;
   std::vector<SpecPtr> of(const Window& window, By by) const;
 
+  // At the end this value is handed in so.
+  void hand_in(const Window& window, SpecPtr spec);
+  // Whether a value that lies so may be the one that is handed in from here: it is written no more.
+  bool may_become(const Window& window, const SpecPtr& spec) const;
+
  private:
   struct Place {
     Window window;
@@ -29,6 +35,7 @@ class Places {
     By by;
   };
   std::unordered_map<const c10::StorageImpl*, std::vector<Place>> places_;
+  std::vector<std::pair<Window, SpecPtr>> handed_in_;
 };
 
 // Whether one of them has the placements and the order of `spec`.

@@ -105,7 +105,11 @@ RenditionPtr Shadow::unset() {
 }
 
 void Shadow::set(const Window& window, RenditionPtr rendition) {
-  remember(window);
+  remember(window).untold = false;
+  set_unseen(window, std::move(rendition));
+}
+
+void Shadow::set_unseen(const Window& window, RenditionPtr rendition) {
   auto& list = renditions_[{window.id(), window.epoch}];
   list.clear();
   list.push_back(std::move(rendition));
@@ -190,7 +194,7 @@ RenditionPtr Shadow::copy(const Window& from, const Window& to, const RenditionP
 void Shadow::copy(const Window& from, const Window& to) {
   std::vector<RenditionPtr> copies;
   for (const RenditionPtr& r : renditions(from)) copies.push_back(copy(from, to, r));
-  remember(to);
+  remember(to).untold = true;
   renditions_[{to.id(), to.epoch}] = std::move(copies);
 }
 

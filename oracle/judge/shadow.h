@@ -47,12 +47,14 @@ class Shadow {
   void set(const Window& window, RenditionPtr rendition);
   // The same of a value that no entry gives as its result: whatever record shows it may be the first.
   void set_untold(const Window& window, RenditionPtr rendition);
+  // The same of a value that the engine has not: no record shows it, whatever bits it has.
+  void set_unseen(const Window& window, RenditionPtr rendition);
   void add(const Window& window, RenditionPtr rendition);
 
   // The one that was set.
   RenditionPtr only(const Window& window) { return renditions(window).front(); }
 
-  // `to` has the values of `from`, in a layout of its own.
+  // `to` has the values of `from`, in a layout of its own, and is untold as set_untold has it.
   void copy(const Window& from, const Window& to);
   // The same rendition of those values.
   RenditionPtr copy(const Window& from, const Window& to, const RenditionPtr& rendition) const;

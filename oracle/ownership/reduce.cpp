@@ -18,12 +18,18 @@ using Kind = ReductionOrder::Kind;
 using Node = ReductionOrder::Node;
 using Tensors = std::vector<at::Tensor>;
 
+// A NaN that arithmetic made of numbers. Of a bfloat16 a vector body and its tail make two; this is the
+// tail's.
+at::Tensor nan_made(const at::Tensor& value) {
+  if (value.scalar_type() != at::kBFloat16) return value;
+  const at::Tensor bits = value.contiguous().view(at::kShort);
+  return at::where(at::isnan(value), at::full_like(bits, 0x7fc0).view(at::kBFloat16), value);
+}
+
 // The operand that is a NaN, the first of two, keeps its bits; elsewhere `value`.
 at::Tensor nan_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& value) {
-  if (!value.is_floating_point()) return value;
-  const at::Tensor of_a = at::ne(a, a), of_b = at::ne(b, b);
-  if (!at::logical_or(of_a, of_b).any().item<bool>()) return value;
-  return at::where(of_a, a, at::where(of_b, b, value));
+  if (!value.is_floating_point() || !at::isnan(value).any().item<bool>()) return value;
+  return at::where(at::ne(a, a), a, at::where(at::ne(b, b), b, nan_made(value)));
 }
 
 // No NaN may depend on where in the tensor its element stands, nor may the sign of a zero: so not

@@ -2,6 +2,8 @@
 // Factories that look at a tensor: only shape and placement matter, never the input's values.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/ops/rules/families.h"
 
 namespace lockstep::rules {
@@ -20,11 +22,26 @@ void ignore_partials(Rows& rows, const OpCall& call) {
   for (const auto op : kEveryReduction) rows.push_back(row_of(call, Partial{op}, Replicate{}));
 }
 
-// Follows if the shape is the input's.
+// Whether elements may share memory, so that what is written to one shows in another: not if each dimension
+// steps over all that those of smaller steps reach.
+bool may_overlap(const TensorMeta& made) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // and how many
+  for (size_t d = 0; d < made.shape.size(); ++d)
+    if (made.shape[d] > 1) steps.emplace_back(made.stride[d], made.shape[d] - 1);
+  std::sort(steps.begin(), steps.end());
+  int64_t reached = 0;
+  for (const auto& [stride, count] : steps) {
+    if (stride <= reached) return true;
+    reached += stride * count;
+  }
+  return false;
+}
+
+// Follows if the shape is the input's, and no element would have to share memory with one on another rank.
+// Else the input's placement says nothing about the result, and need not change.
 Rows new_tensor(const OpCall& call) {
   auto rows = follow(call);
-  // Of another shape: the input's placement says nothing about the result, and need not change.
-  if (call.inputs[0].shape != call.outputs[0].shape)
+  if (call.inputs[0].shape != call.outputs[0].shape || may_overlap(call.outputs[0]))
     for (auto& row : rows) row.outputs.assign(call.outputs.size(), Replicate{});
   ignore_partials(rows, call);
   return rows;
