@@ -196,51 +196,67 @@ def build(root, tree, chosen, jobs, say, tests=()):
             out[number] = chosen.pop(number)
 
 
-def link_command(build):
-    """How the program is linked, of objects and archives."""
-    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "lockstep"], check=True, capture_output=True, text=True)
-    return listed.stdout.splitlines()[-1]
+def link_beside(build, target, made, out):
+    """Links a target of a build with these objects before its archives, of which no member is then taken that one of these
+    stands for. @param target "folder/name"  @param out the program"""
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", pathlib.Path(target).name], check=True,
+                            capture_output=True, text=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = listed.stdout.splitlines()[-1].replace(f" -o {target} ", f" {' '.join(made)} -o {out} ")
+    subprocess.run(command, shell=True, cwd=build, check=True)
 
 
-def build_beside(root, tree, chosen, jobs):
-    """The program of root/build with these mutants in it: their sources alone are compiled, and linked before the archives, of
-    which no member is then taken that such an object stands for. @pre none lies in a header  Throws CalledProcessError."""
-    build, flags = pathlib.Path(root, "build"), {}
-    for command in json.loads((build / "compile_commands.json").read_text()):
-        flags[os.path.relpath(command["file"], root)] = command
-    by_file = collections.defaultdict(dict, {path: {} for path in PROBES})
+def compile_beside(root, tree, path, command, points):
+    """One woven source; who does not compile is taken out. @param points {number: Point} of it, of which these go
+    @returns (the object, {number: Point} taken out)"""
+    source, out = pathlib.Path(tree, path), {}
+    words = shlex.split(command)
+    words[words.index("-o") + 1], words[words.index("-c") + 1] = f"{source}.o", str(source)
+    content = pathlib.Path(root, path).read_bytes()
+    while True:
+        text, spans = woven(content, points, probes(path, content))
+        write(source, text)
+        done = subprocess.run(words, cwd=pathlib.Path(root, "build"), capture_output=True, text=True)
+        if done.returncode == 0:
+            return f"{source}.o", out
+        guilty = set()
+        for block in places(done.stderr, tree):
+            guilty |= blamed(block, {path: spans}, lambda _: text)
+        if not guilty:
+            raise SystemExit(f"mutate: {path} does not compile, and no mutant is to blame:\n{done.stderr[-2000:]}")
+        for number in guilty:
+            out[number] = points.pop(number)
+
+
+def build_beside(root, tree, chosen, jobs, tests=()):
+    """The program of root/build, and tests, with every mutant that compiles: their sources alone are compiled.
+    @pre none lies in a header  @returns ({number: Point} in it, {number: Point} taken out)"""
+    build = pathlib.Path(root, "build")
+    commands = {os.path.relpath(command["file"], root): command["command"]
+                for command in json.loads((build / "compile_commands.json").read_text())}
+    by_file = {path: {} for path in PROBES}
     for number, point in chosen.items():
-        by_file[point.file][number] = point
-
-    def compiled(path):
-        source, command = pathlib.Path(tree, path), flags[path]
-        content = pathlib.Path(root, path).read_bytes()
-        write(source, woven(content, by_file[path], probes(path, content))[0])
-        words = shlex.split(command["command"])
-        made = f"{source}.o"
-        words[words.index("-o") + 1], words[words.index("-c") + 1] = made, str(source)
-        subprocess.run(words, cwd=build, check=True)
-        return made
+        by_file.setdefault(point.file, {})[number] = point
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        made = list(pool.map(compiled, by_file))
-    program = pathlib.Path(tree, "build/ci/program/lockstep")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(link_command(build).replace(" -o ci/program/lockstep ", f" {' '.join(made)} -o {program} "), shell=True,
-                   cwd=build, check=True)
+        made = list(pool.map(lambda path: compile_beside(root, tree, path, commands[path], by_file[path]), by_file))
+    out = {number: point for _, taken in made for number, point in taken.items()}
+    for target in ("ci/program/lockstep", *tests):
+        link_beside(build, target, [of for of, _ in made], pathlib.Path(tree, "build", target))
+    return {number: point for number, point in chosen.items() if number not in out}, out
 
 
-def save(folder, built, out, drawn, digest):
-    """@param drawn all that the draw gave, woven or not"""
-    data = {"tree": digest, "mutants": {n: points_of_tree.as_json(p) for n, p in built.items()},
+def save(folder, built, out, drawn, digest, place):
+    """@param drawn all that the draw gave, woven or not  @param place of the build, within the folder"""
+    data = {"tree": digest, "build": place, "mutants": {n: points_of_tree.as_json(p) for n, p in built.items()},
             "not compiled": [p.id for p in out.values()], "drawn": [points_of_tree.as_json(p) for p in drawn]}
     write(folder / "manifest.json", json.dumps(data, indent=1).encode())
 
 
 def load(folder):
-    """({number: Point}, ids of those that do not compile, all that the draw gave, digest of the tree)"""
+    """({number: Point}, ids of those that do not compile, all that the draw gave, digest of the tree, the build)"""
     data = json.loads((folder / "manifest.json").read_text())
     return ({int(n): points_of_tree.from_json(p) for n, p in data["mutants"].items()}, data["not compiled"],
-            list(map(points_of_tree.from_json, data["drawn"])), data["tree"])
+            list(map(points_of_tree.from_json, data["drawn"])), data["tree"], folder / data["build"])
 
 
 def flags_for(tree, root):
