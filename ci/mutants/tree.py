@@ -197,20 +197,23 @@ def build(root, tree, chosen, jobs, say, tests=()):
 
 
 def link_beside(build, target, made, out):
-    """Links a target of a build with these objects before its archives, of which no member is then taken that one of these
-    stands for. @param target "folder/name"  @param out the program"""
+    """Links a target of a build with those of these objects whose archive it has, before the archives, of which no member is
+    then taken that one of these stands for. @param target "folder/name"  @param made [(object, archive)]  @param out the
+    program"""
     listed = subprocess.run(["ninja", "-C", build, "-t", "commands", pathlib.Path(target).name], check=True,
                             capture_output=True, text=True)
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = listed.stdout.splitlines()[-1].replace(f" -o {target} ", f" {' '.join(made)} -o {out} ")
-    subprocess.run(command, shell=True, cwd=build, check=True)
+    command = listed.stdout.splitlines()[-1]
+    objects = " ".join(made_of for made_of, archive in made if archive in command)
+    subprocess.run(command.replace(f" -o {target} ", f" {objects} -o {out} "), shell=True, cwd=build, check=True)
 
 
 def compile_beside(root, tree, path, command, points):
     """One woven source; who does not compile is taken out. @param points {number: Point} of it, of which these go
-    @returns (the object, {number: Point} taken out)"""
+    @returns ((the object, the archive that has the one it stands for), {number: Point} taken out)"""
     source, out = pathlib.Path(tree, path), {}
     words = shlex.split(command)
+    archive = "/lib" + re.search(r"CMakeFiles/(\w+)\.dir/", words[words.index("-o") + 1])[1] + ".a"
     words[words.index("-o") + 1], words[words.index("-c") + 1] = f"{source}.o", str(source)
     content = pathlib.Path(root, path).read_bytes()
     while True:
@@ -218,7 +221,7 @@ def compile_beside(root, tree, path, command, points):
         write(source, text)
         done = subprocess.run(words, cwd=pathlib.Path(root, "build"), capture_output=True, text=True)
         if done.returncode == 0:
-            return f"{source}.o", out
+            return (f"{source}.o", archive), out
         guilty = set()
         for block in places(done.stderr, tree):
             guilty |= blamed(block, {path: spans}, lambda _: text)
