@@ -55,7 +55,10 @@ NEEDS_A_GPU = ("kernels/device_",)
 # What the plan of a run is to be where the default one never goes.
 JUDGED = "redistribute,ops,gradient,random,program,metamorphic"
 THREAD, GLOO = ([*world, "--suite", JUDGED] for world in (["--world", "thread"], ["--world", "gloo", "--ranks", "2"]))
+LIBRARY = ["--reduce", "library", "--suite", "redistribute,ops,gradient,random,program"]
 PLANS = {
+    "engine/layout/library_order": LIBRARY,
+    "engine/world/library": LIBRARY,
     "engine/world/board": THREAD,  # where ranks that share no thread meet, of threads as of processes
     "engine/world/c10d_world": GLOO,
     "engine/world/gloo_group": GLOO,
@@ -66,7 +69,9 @@ PLANS = {
 # What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts. The
 # tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
+PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
 TESTED = {
+    "kernels/philox": PHILOX,  # instructions that this machine does not choose
     "engine/tensor/print": ["engine/engine_dispatch_test"],
     "engine/values/exit_code": ["engine/values/values_exit_code_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],
