@@ -29,8 +29,8 @@ std::optional<Mismatch> misplaced(const Case& c, const std::vector<TensorRecord>
     const auto writes = [&](const Call& call) {
       return is_in_place(call.op) && call.args.at(0) == Arg(Ref{static_cast<int64_t>(value)});
     };
-    if (spec && *spec != spec->with_placements(target->placements, target->order) &&
-        std::none_of(calls.begin() + static_cast<ptrdiff_t>(k), calls.end(), writes))
+    if (spec && std::none_of(calls.begin() + static_cast<ptrdiff_t>(k), calls.end(), writes) &&
+        *spec != spec->with_placements(target->placements, target->order))
       return Mismatch{.condition = Condition::kFinal,
                       .entry = end,
                       .op = calls[k].op,
