@@ -6,6 +6,8 @@ The law. A finding is of the strike where all of this holds:
    what that goes on from: the suite redistribute asks more of a case than the case says.
 2. Ranks part in the struck exchange: in one of its groups, at its number there. Where it was left out what comes next may
    fit for a while: at a later number then. Where connections were lost, in any: what was sent before may be lost as well.
+   Who is killed or stopped may take with it what it had sent before and gloo had not yet: an earlier one then, to which
+   the struck rank came earlier, and has nothing more to wait for.
 3. Blamed are ranks that the struck process hosts, and no other: those who did not come or do not wait, who sends what
    does not fit. Of ranks that say different things it is one side, and the other says what the strike left out. Who only
    waits is blamed of nothing: words then name whom it waits for, and why, and that is a rank of the struck process.
@@ -26,6 +28,7 @@ PARTS = re.compile(r"ranks part in exchange (\d+) of ranks ([\d,]+), (\w*): (.*)
 TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", re.M)
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
+UNSENT = ("kill", "stop")
 # Of a rank that is blamed by words alone: what they say of it.
 WORDS = {"disconnect": "its connection is lost", "bit": "a message of it arrived with other bits than it left with"}
 
@@ -74,6 +77,14 @@ class Parting:
         """Whether it is the struck exchange."""
         return strike.groups.get(self.ranks) == self.meeting
 
+    def before(self, strike):
+        """Whether the struck rank has done with it, before the strike, and others have not."""
+        came = {rank: CAME.match(line) for rank, (line, _) in self.turns.items()}
+        struck = came.get(strike.rank)
+        others = [told for rank, told in came.items() if rank not in strike.hosted]
+        return bool(struck) and struck[2] == "done" and int(struck[4]) < strike.number and any(
+            told and told[2] != "done" for told in others)
+
 
 def sides(what):
     """Of "not one exchange: barrier on rank 0, all_reduce on ranks 2,4" what each side says, and its ranks."""
@@ -106,7 +117,7 @@ def blamed_wrongly(strike, parting):
         return not idle <= hosted
     if strike.kind in WORDS:
         return not named_by_words(strike, parting)
-    return strike.kind not in ("kill", "stop")  # rule 5 names the process that is gone
+    return strike.kind not in UNSENT  # rule 5 names the process that is gone
 
 
 def is_of(strike, token):
@@ -128,7 +139,8 @@ def parting_is_wrong(strike, text, token):
     late = is_late(strike, token, text)
     meeting = strike.groups.get(parting.ranks)
     later = strike.kind == "skip" and meeting is not None and parting.meeting > meeting
-    if strike.kind != "disconnect" and not later and not parting.at(strike):
+    earlier = strike.kind in UNSENT and parting.before(strike)
+    if strike.kind != "disconnect" and not later and not earlier and not parting.at(strike):
         wrong.append(f"exchange {parting.meeting} of ranks {parting.ranks} is named, not the struck: {strike.groups}")
     # Words are the finding's own; flights have none.
     words = strike.kind in WORDS and "waits for rank" not in text
@@ -165,7 +177,7 @@ def of_strike(strike, token, said):
     if not is_of(strike, token) and not late:
         wrong.append(f"it replays {token}, and {strike.token} was struck")
     wrong += parting_is_wrong(strike, said, token)
-    if strike.kind in ("kill", "stop") and PARTS.search(said):
+    if strike.kind in UNSENT and PARTS.search(said):
         log = Parting(said).logs.get(strike.process)
         gone = re.findall(r"process \d+ of \d+ \(log ([^)]*)\): the engine ", said)
         if not gone or set(gone) != {log}:

@@ -95,6 +95,18 @@ class Forged(unittest.TestCase):
         for kind in ("stop", "swap", "shape", "dtype", "bit", "disconnect"):
             self.reject(kind, "its exchange 3", "its exchange 4")
 
+    def test_what_had_not_left_it(self):
+        """Of a process that is gone what it had said before may be missed: of what it did, and of nothing else."""
+        done, waits = came("broadcast", "done", number=2), came("broadcast", "waited", number=2)
+        for kind in ("kill", "stop"):
+            said = finding(kind, parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE)
+            self.assertEqual(wrong(kind, said), [], kind)
+            self.reject(kind, "rank 1: broadcast, done", "rank 1: broadcast, waited", said)
+            self.reject(kind, "rank 0: broadcast, waited", "rank 0: broadcast, done", said)
+            self.reject(kind, "its exchange 2", "its exchange 3", said)
+            self.reject(kind, done, ABSENT, said)
+        self.reject("skip", "", "", finding("skip", parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE))
+
     def test_no_case(self):
         for kind in TRUE:
             self.reject(kind, CASE, "")
