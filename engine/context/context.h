@@ -55,6 +55,7 @@ struct Context {
   bool fallback_replicate = false;             // an op without a rule runs on whole tensors
   // Where an operator stands that calls others.
   BackwardNode node{};                    // kNone
+  std::shared_ptr<const Comm> gradients;  // of a DTensor that the node is applied to; null: of none
   bool in_composite = false;              // tensors that ops view and write are the composite's own
   std::shared_ptr<const Comm> factories;  // plain factories make DTensors of this mesh; null: plain tensors
   // What redistributions with async_op have begun.

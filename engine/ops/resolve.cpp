@@ -65,6 +65,13 @@ ArgKind kind_of(const c10::Argument& arg) {
   return list ? ArgKind::kTensorList : ArgKind::kConstant;
 }
 
+Zeros zeros_in(const c10::FunctionSchema& schema) {
+  const auto name = c10::toString(schema.operator_name());
+  if (name == "aten::mul.Tensor" || name == "aten::mul.Scalar") return Zeros::kTimes;
+  if (name == "aten::div.Tensor") return Zeros::kDivides;
+  return name == "aten::add.Tensor" ? Zeros::kAdds : Zeros::kOrdinary;
+}
+
 Resolved compute(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   Resolved result;
@@ -74,14 +81,16 @@ Resolved compute(const c10::OperatorHandle& op) {
     result.mutated.push_back((arg.alias_info() != nullptr && arg.alias_info()->isWrite()) ||
                              (arg.name().starts_with("running_") && !schema.is_mutable()));
   const auto& name = schema.name();
-  if (name.starts_with(kForeach) || name.starts_with("aten::_fused_"))
+  const bool list = name.starts_with(kForeach) || name.starts_with("aten::_fused_");
+  if (list)
     result.variant = Variant::kList;
   else if (is_out(schema))
     result.variant = Variant::kOut;
   else if (name.ends_with('_') && !result.mutated.empty() && result.mutated[0])
     result.variant = Variant::kInPlace;
   result.entry = entry_of(schema, result.variant);
-  result.raises_versions = name.starts_with(kForeach);
+  result.raises_versions = list;
+  result.zeros = zeros_in(schema);
   const bool implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   result.composite = implicit && own_entry(schema) == nullptr;
   if (result.variant == Variant::kOut) {

@@ -14,11 +14,16 @@ enum class Variant { kFunctional, kInPlace, kOut, kList };
 
 enum class ArgKind { kConstant, kTensor, kTensorList };
 
+// What libtorch makes of an operand that it knows to be zero (engine/tensor/zeros.h).
+enum class Zeros { kOrdinary, kTimes, kDivides, kAdds };
+
 struct Resolved {
   const OpEntry* entry = nullptr;  // null: no rule
   Variant variant = Variant::kFunctional;
-  bool composite = false;        // has a CompositeImplicitAutograd kernel and no rule of its own
-  bool raises_versions = false;  // on plain tensors a loop of in-place ops, each of which raises a version
+  bool composite = false;  // has a CompositeImplicitAutograd kernel and no rule of its own
+  bool raises_versions =
+      false;  // it writes lists: each tensor's version rises, though libtorch's _fused_ ops raise none
+  Zeros zeros = Zeros::kOrdinary;
   std::optional<c10::OperatorHandle> functional;  // of an out variant: the overload without the outs
   std::vector<bool> mutated;                      // arguments written to
   std::vector<ArgKind> kinds;                     // of the arguments

@@ -8,6 +8,7 @@
 #include "engine/tensor/init.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/tensor/zeros.h"
 
 namespace lockstep {
 namespace {
@@ -19,10 +20,14 @@ using torch::jit::Stack;
 void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call, Stack& stack) {
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
   op.callBoxed(stack);
-  // Before a ZeroTensor libtorch's own kernels would come, which want no DTensor beside it.
   if (!stack.empty() && stack.back().isTensor() && stack.back().toTensor().defined() &&
-      stack.back().toTensor()._is_zerotensor())
+      stack.back().toTensor()._is_zerotensor()) {
     stack.back() = at::zeros(stack.back().toTensor().sizes(), stack.back().toTensor().options());
+    if (const auto& gradients = current_context()->gradients; gradients != nullptr) {
+      stack.back() = replicated(stack.back().toTensor(), gradients);
+      return mark_zeros(stack.back().toTensor());
+    }
+  }
   const auto& comm = current_context()->factories;
   if (comm != nullptr && call.tensors.empty() && stack.back().isTensor())
     stack.back() = replicated(stack.back().toTensor(), comm);
@@ -41,6 +46,8 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   const Asking asks(op.operator_name().name.c_str());
   Dispatched d{op, resolved, args, call};
   check_writes(d);
+  if (resolved.zeros != Zeros::kOrdinary)
+    if (auto given = of_zeros(resolved, call, d.args)) return torch::jit::push(stack, *std::move(given));
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;
   find_decision(d);

@@ -70,42 +70,6 @@ TEST_F(DispatchTest, StridedViewsSeeTheMemoryThatTheyName) {
                    {"aten::as_strided", "redistribute"}));
 }
 
-// An in-place op raises the version of what it writes by as much as it would on a plain tensor: autograd
-// tells from it that a view is out of date. Catches: list ops that write without raising it.
-TEST_F(DispatchTest, InPlaceOpsRaiseVersionsAsPlainOnesDo) {
-  using Op = std::function<void(at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&)>;
-  const std::map<std::string, Op> ops = {
-      {"add_", [](auto& a, auto& b, auto&, auto&) { a.add_(b); }},
-      {"_foreach_add_",
-       [](auto& a, auto& b, auto&, auto&) {
-         at::_foreach_add_({a, a}, {b, b});
-       }},
-      {"_foreach_sqrt_", [](auto& a, auto&, auto&, auto&) { at::_foreach_sqrt_({a}); }},
-      {"_foreach_zero_", [](auto& a, auto&, auto&, auto&) { at::_foreach_zero_({a}); }},
-      {"_foreach_copy_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_copy_({a}, {b}); }},
-      {"_foreach_lerp_", [](auto& a, auto& b, auto&, auto&) { at::_foreach_lerp_({a}, {b}, 0.5); }},
-      {"_fused_adamw_",
-       [](auto& a, auto& b, auto& c, auto& d) {
-         const auto step = at::ones({});
-         at::_fused_adamw_({a}, {b}, {c}, {d}, {}, {step}, 0.1, 0.9, 0.99, 0, 1e-8, false, false);
-       }},
-      {"_fused_sgd_", [](auto& a, auto& b, auto& c, auto&) {
-         at::_fused_sgd_({a}, {b}, {c}, 0, 0.9, 0.1, 0, false, false, false);
-       }}};
-  for (const auto& [name, op] : ops) {
-    const auto raised = [&op](std::vector<at::Tensor> t) {
-      std::vector<int64_t> by;
-      for (const auto& tensor : t) by.push_back(-tensor._version());
-      op(t[0], t[1], t[2], t[3]);
-      for (size_t i = 0; i < t.size(); ++i) by[i] += t[i]._version();
-      return by;
-    };
-    const auto make = [] { return at::ones({4, 6}); };
-    const auto put = [&] { return place(make(), Shard{0}, Shard{1}); };
-    EXPECT_EQ(raised({put(), put(), put(), put()}), raised({make(), make(), make(), make()})) << name;
-  }
-}
-
 // Catches: silent redistribution of what is aliased or written to.
 TEST_F(DispatchTest, AliasingOpsRefuseToMove) {
   auto x = place(ramp({4, 6}), kR, Shard{1});

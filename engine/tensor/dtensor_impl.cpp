@@ -73,6 +73,7 @@ void DTensorImpl::reset(SpecPtr spec, PerRank<at::Tensor> locals) {
 
 void DTensorImpl::become_view(const DTensorImpl& base, int64_t offset) {
   key_set_ = base.key_set_;
+  zeros_at = base.zeros_at;
   set_storage_offset(offset);
 }
 
@@ -86,6 +87,7 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::Va
   auto copy = c10::make_intrusive<DTensorImpl>(spec_, comm_, locals_);
   copy->arriving_ = arriving_;
   copy->key_set_ = key_set_;
+  copy->zeros_at = zeros_at;
   // What was made in InferenceMode counts no versions.
   if (!copy->is_inference()) copy->set_version_counter(std::move(version));
   copy->set_storage_offset(storage_offset());
@@ -102,6 +104,7 @@ void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other)
   TensorImpl::shallow_copy_from(other);
   spec_ = source->spec_;
   comm_ = source->comm_;
+  zeros_at = source->zeros_at;
   locals_ = source->locals_;
   arriving_ = source->arriving_;
 }

@@ -24,6 +24,8 @@ class DTensorImpl final : public c10::TensorImpl {
   }
   // Whether this leaf already sees to it that its gradient is a DTensor (engine/tensor/gradients.h).
   bool keeps_gradient = false;
+  // The version at which libtorch knows it to be zero (engine/tensor/zeros.h).
+  std::optional<uint32_t> zeros_at;
   // After an op that changed metadata in place (out variants that resize, t_, squeeze_, …).
   void reset(SpecPtr spec, PerRank<at::Tensor> locals);
   // A view is ordinary, or of InferenceMode, as its base is; autograd reads offsets to write gradients

@@ -11,6 +11,7 @@
 
 #include "engine/tensor/init.h"
 #include "engine/tensor/redistribute.h"
+#include "engine/tensor/zeros.h"
 #include "engine/values/refused.h"
 
 namespace lockstep {
@@ -38,14 +39,16 @@ bool is_ours(const c10::IValue& value) {
 // to the gradients of others, plain operators pass by the engine. libtorch puts a thread's keys back once a
 // node's gradients are delivered, and so ends both.
 struct Applied : at::ObserverContext {
-  explicit Applied(BackwardNode node)
+  Applied(BackwardNode node, CommPtr gradients)
       : context_(current_context()),
         before_(std::exchange(context_->node, node)),
+        gradients_(std::exchange(context_->gradients, std::move(gradients))),
         included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
     c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
   }
   ~Applied() override {
     context_->node = in_backward_pass() ? BackwardNode::kDelivery : before_;
+    context_->gradients = std::move(gradients_);
     if (!in_backward_pass()) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, included_);
   }
   Applied(const Applied&) = delete;
@@ -54,6 +57,7 @@ struct Applied : at::ObserverContext {
  private:
   ContextPtr context_;
   BackwardNode before_;
+  CommPtr gradients_;
   bool included_;
 };
 
@@ -91,8 +95,11 @@ bool ends_in_dtensor() {
 std::unique_ptr<at::ObserverContext> begin_node(const at::RecordFunction& node) {
   const auto inputs = node.inputs();
   if (std::none_of(inputs.begin(), inputs.end(), is_ours))
-    return ends_in_dtensor() ? std::make_unique<Applied>(BackwardNode::kForeign) : nullptr;
-  return std::make_unique<Applied>(is_users(node) ? BackwardNode::kFunction : BackwardNode::kFormula);
+    return ends_in_dtensor() ? std::make_unique<Applied>(BackwardNode::kForeign, nullptr) : nullptr;
+  const auto of = std::find_if(inputs.begin(), inputs.end(),
+                               [](auto& value) { return value.isTensor() && is_dtensor(value.toTensor()); });
+  return std::make_unique<Applied>(is_users(node) ? BackwardNode::kFunction : BackwardNode::kFormula,
+                                   of == inputs.end() ? nullptr : dtensor_impl(of->toTensor())->comm());
 }
 
 }  // namespace
@@ -129,7 +136,10 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
 
 at::Tensor for_leaf(const at::Tensor& grad) {
   const auto* impl = dtensor_impl(grad);
-  return impl != nullptr && shares_locals(*impl) ? grad.clone() : grad;
+  if (impl == nullptr || !shares_locals(*impl)) return grad;
+  auto own = grad.clone();
+  if (is_zeros(grad)) mark_zeros(own);
+  return own;
 }
 
 void require_dense(const at::Tensor& grad, const Spec& of, const char* who) {
@@ -145,7 +155,10 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
   const auto target = now.with_placements(dual(of->placements()), of->order());
-  return target == now ? placed : inserted_redistribute(placed, target);
+  if (target == now) return placed;
+  auto moved = inserted_redistribute(placed, target);
+  if (is_zeros(placed)) mark_zeros(moved);
+  return moved;
 }
 
 void keep_leaf_gradients(at::ArrayRef<at::Tensor> tensors) {

@@ -46,6 +46,50 @@ TEST_F(GradientsTest, GradientsOfDTensorsAreDTensors) {
   EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
 }
 
+// A gradient of sgn is zero, and libtorch knows it: the bits of what is computed of it are a plain tensor's,
+// whatever is infinite or negative beside it. Catches: 0 * -2 and 0 * inf computed, -0 + 0, a view or a move
+// of zeros that are no more known, zeros that stay known when they are written.
+TEST_F(GradientsTest, GradientsKnownToBeZero) {
+  using Function = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& other)>;
+  const std::map<std::string, Function> functions = {
+      {"times", [](auto& x, auto& other) { return at::sgn(x * other); }},
+      {"number", [](auto& x, auto&) { return at::sgn(x * -2); }},
+      {"divided", [](auto& x, auto& other) { return at::sgn(x / other); }},
+      {"view", [](auto& x, auto& other) { return at::sgn(x.t() * other.t()); }},
+      {"view before", [](auto& x, auto& other) { return at::sgn((x * other).t()); }},
+      {"moved",
+       [this](auto& x, auto& other) {
+         const auto y = x * other;
+         return at::sgn(is_dtensor(y) ? redistribute(y, {Shard{1}, kR}) : y);
+       }},
+      {"also", [](auto& x, auto& other) {
+         const auto y = x * other;
+         return at::sgn(y) + (y * -0.0).sgn();
+       }}};
+  const auto values = ramp({2, 3}) - 3;
+  const auto other =
+      at::tensor({-1., -std::numeric_limits<double>::infinity(), -0., 1., 2., -3.}).view({2, 3}).to(values);
+  const std::map<std::string, Function> then = {
+      {"itself", [](auto& g, auto&) { return g.clone(); }},
+      {"times", [](auto& g, auto& o) { return g * o; }},
+      {"added", [](auto& g, auto& o) { return g + o * 0.5; }},
+      {"added to", [](auto& g, auto& o) { return o * -0.0 + g; }},
+      {"written", [](auto& g, auto& o) { return g.clone().sub_(1) * o; }}};
+  const auto of = [&](const Function& f, const Function& g, at::Tensor x, const at::Tensor& o) {
+    x.requires_grad_();
+    const auto grad = torch::autograd::grad({f(x, o).sum()}, {x})[0];
+    const at::NoGradGuard no_grad;
+    return g(grad, o);
+  };
+  const auto bits = [](const at::Tensor& t) { return t.contiguous().view(at::kInt); };
+  for (const auto& [name, f] : functions)
+    for (const auto& [after, g] : then) {
+      const auto placed = of(f, g, place(values, Shard{0}, kR), place(other, Shard{0}, kR));
+      EXPECT_TRUE(bits(full_tensor(placed)).equal(bits(of(f, g, values.clone(), other))))
+          << name << ", " << after;
+    }
+}
+
 // Catches: leaves whose gradients lie in one memory, so that what is added to one shows in the other.
 TEST_F(GradientsTest, GradientsOfLeavesAreTheirOwn) {
   const auto one = init_device_mesh({1}, {"tp"});

@@ -89,16 +89,6 @@ Arg to_arg(const c10::IValue& value, const c10::Argument& schema, const std::str
       concat("[generate] ", op, ": argument ", schema.name(), " has a default of a kind not written out"));
 }
 
-void flatten(const c10::IValue& value, std::vector<at::Tensor>& out) {
-  if (value.isTensor()) {
-    out.push_back(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const auto& tensor : value.toTensorVector()) out.push_back(tensor);
-  } else {
-    throw Error("[generate] an op whose results are not tensors");
-  }
-}
-
 std::vector<at::Tensor> backward(const Call& call, const Lookup& lookup,
                                  const std::vector<at::Tensor>& leaves) {
   const auto tensors = [&](const Arg& arg) {
@@ -230,17 +220,17 @@ std::vector<at::Tensor> trial_call(const Call& call, const Lookup& lookup,
   const auto& arguments = op.schema().arguments();
   LOCKSTEP_CHECK(arguments.size() == call.args.size(), "[generate] ", call.op, " takes ", arguments.size(),
                  " arguments, got ", call.args.size());
-  const auto& known = oracle::find_operator(op).args;
+  const auto& described = oracle::find_operator(op);
+  const auto& known = described.args;
   if (call.op.starts_with("aten::_fused_") && known[0].kind == ArgKind::kTensorList)
     check_fused(call, lookup, known);
   torch::jit::Stack stack;
   stack.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
     stack.push_back(std::visit(ToIValue{lookup, arguments[i], known[i]}, call.args[i]));
-  op.callBoxed(stack);
-  std::vector<at::Tensor> results;
-  for (const auto& value : stack) flatten(value, results);
-  return results;
+  LOCKSTEP_CHECK(described.returns == 0 || described.returns_tensors, "[generate] ", call.op,
+                 " gives no tensors");
+  return oracle::call_plain(described, stack);
 }
 
 std::vector<at::Tensor> plain_trial_call(const Call& call, const Lookup& lookup,

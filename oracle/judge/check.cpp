@@ -21,8 +21,6 @@
 namespace lockstep::oracle {
 namespace {
 
-constexpr const char* kClone = "aten::clone";
-
 class Checker {
  public:
   Checker(const Recording& recording, const Timeline& timeline, Lane numerics)
@@ -47,6 +45,8 @@ class Checker {
       finish_timeline();
       result_.equal = true;
       for (size_t i = 0; i < finals.size(); ++i) finish(finals[i], i);
+      if (!result_.equal && result_.explained.empty())
+        report_mismatch(Condition::kFinal, "a value is not the plain run's, and no op explains it");
     } catch (Mismatched& mismatched) {
       Mismatch& mismatch = result_.mismatch.emplace(std::move(mismatched.mismatch));
       mismatch.entry = next_;
@@ -303,7 +303,7 @@ class Checker {
       }
       return;
     }
-    const bool constant = reads_constants(op);
+    const bool constant = reads_constants(op) || (copied_by(op) != nullptr && op.op->name != kClone);
     if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
     const bool skippable = constant || alone(op.op->name);
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
@@ -408,11 +408,11 @@ class Checker {
     }
   }
 
-  // What comes of factories without tensor arguments is plain on the engine too, which sees nothing of it.
+  // What comes of factories without tensor arguments, or is known to be zero, is plain on the engine too.
   bool reads_constants(const RecordedOp& op) const {
     bool any = false;
     for (const Window& w : op.inputs) {
-      if (w.defined() && !constants_.contains(w.id())) return false;
+      if (w.defined() && !constants_.contains(w.id())) return is_known_zero(op);
       any |= w.defined();
     }
     return any;
@@ -429,8 +429,8 @@ class Checker {
     }
     if (leaves_unset(op.op->name)) {
       for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
-    } else if (op.op->name == kClone) {
-      shadow_.copy(op.inputs.at(0), op.results.at(0));
+    } else if (const Window* copied = copied_by(op)) {
+      shadow_.copy(*copied, op.results.at(0));
     }
   }
 

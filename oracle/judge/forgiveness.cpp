@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "engine/values/error.h"
 #include "oracle/program/schema.h"
@@ -94,6 +95,19 @@ std::optional<Forgiven> passed_over(const TimelineEntry& entry) {
   if (is_vacuous(entry)) return Forgiven::kVacuous;
   if (entry.outputs.empty() || has_row(Forgiven::kSilent, entry.op)) return Forgiven::kSilent;
   return entry.inputs.empty() ? alone(entry.op) : std::nullopt;  // its value is looked at when an op reads it
+}
+
+const Window* copied_by(const RecordedOp& op) {
+  if (op.op->name == kClone) return &op.inputs.at(0);
+  if (op.op->name != "aten::add.Tensor" || op.inputs[0].zeros() == op.inputs[1].zeros()) return nullptr;
+  const Window &other = op.inputs[op.inputs[0].zeros() ? 1 : 0], &result = op.results.at(0);
+  const bool same = other.dtype == result.dtype && other.shape == result.shape;
+  return same && op.args[2].toScalar().toDouble() == 1 ? &other : nullptr;
+}
+
+bool is_known_zero(const RecordedOp& op) {
+  return !op.results.empty() &&
+         std::all_of(op.results.begin(), op.results.end(), std::mem_fn(&Window::zeros));
 }
 
 static bool is_out_variant(const Operator& op) {

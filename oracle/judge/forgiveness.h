@@ -22,6 +22,8 @@ enum class Forgiven {
 };
 const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out", "mean"
 
+inline constexpr const char* kClone = "aten::clone";
+
 struct Forgiveness {
   Forgiven kind;
   std::string_view op;  // empty: any op of the kind
@@ -43,6 +45,11 @@ bool has_elements(const TensorRecord& record);
 
 // Why the entry may stand in the timeline though the plain run has nothing like it; empty: it may not.
 std::optional<Forgiven> passed_over(const TimelineEntry& entry);
+// What the plain op's result is a copy of, for which the engine may have a clone of its own; null: it is
+// none. libtorch adds nothing to what meets zeros that it knows.
+const Window* copied_by(const RecordedOp& op);
+// Whether libtorch has not computed it, since it knows it to be zero: its results are ZeroTensors.
+bool is_known_zero(const RecordedOp& op);
 // The engine's entry may be the functional op of the plain run's out= variant.
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
 // An out= variant whose results have no elements: its functional op is passed over.

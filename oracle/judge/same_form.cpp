@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/judge/same_form.h"
 
+#include "oracle/judge/forgiveness.h"
 #include "oracle/judge/matching.h"
 #include "oracle/judge/replay.h"
 #include "oracle/program/schema.h"
@@ -9,7 +10,6 @@
 namespace lockstep::oracle {
 namespace {
 
-constexpr const char* kClone = "aten::clone";
 constexpr const char* kMemory = "aten::new_empty_strided";
 constexpr const char* kCopy = "aten::copy_";
 

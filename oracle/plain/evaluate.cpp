@@ -284,7 +284,7 @@ at::Tensor wide(const at::Tensor& t) {
 // tensor the results are one too.
 Tensors widened_call(const Operator& op, Stack& stack, const Tensors& values, const Tensors& plain) {
   const at::Tensor self = !stack.empty() && stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
-  Tensors results = call_boxed(op, stack);
+  Tensors results = call_plain(op, stack);
   if (op.writes || results.size() != 1 || !self.defined() || !results[0].is_same(self)) return results;
   const auto operand =
       std::find_if(values.begin(), values.end(), [&](const at::Tensor& v) { return v.is_same(self); });
@@ -341,7 +341,7 @@ Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
   const Stream stream(c, random);
-  return run(c.program, global_inputs(c), on_one_device(c.mesh));
+  return Interpreter(c.program, global_inputs(c), on_one_device(c.mesh)).run(call_plain);
 }
 
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
@@ -355,7 +355,7 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   const RecordingScope recorder(result.recording);
   Interpreter interpreter(c.program, inputs, placing);
   result.values = interpreter.run([&](const Operator& op, Stack& stack) {
-    Tensors results = call_boxed(op, stack);
+    Tensors results = call_plain(op, stack);
     const Target* target = op.random ? nullptr : placed_by_factory(interpreter.call());
     if (target != nullptr && !result.recording.ops.empty())
       result.recording.ops.back().placed =

@@ -193,7 +193,7 @@ at::Tensor Recording::read(const Window& window) const {
   if (!window.defined()) return {};
   const auto frozen = frozen_.empty() ? frozen_.end() : frozen_.find({window.id(), window.epoch});
   const c10::Storage& storage = frozen == frozen_.end() ? window.storage : frozen->second;
-  if (storage.data() == nullptr && window.numel() > 0)  // a ZeroTensor of autograd's, without memory
+  if (window.zeros())
     return at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)).zero_();
   return tensor_in(storage, window);
 }

@@ -33,6 +33,8 @@ struct Window {
   bool defined() const { return static_cast<bool>(storage); }
   const c10::StorageImpl* id() const { return storage.unsafeGetStorageImpl(); }
   int64_t numel() const { return c10::multiply_integers(shape); }
+  // Whether it is of a ZeroTensor, which has no memory.
+  bool zeros() const { return defined() && storage.data() == nullptr && numel() > 0; }
   bool operator==(const Window& other) const;
 };
 // A storage between two writes: what a window reads from.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/program/schema.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <unordered_map>
 
 #include "engine/values/error.h"
@@ -191,6 +193,16 @@ std::vector<at::Tensor> call_boxed(const Operator& op, torch::jit::Stack& stack)
   std::vector<at::Tensor> results;
   for (const c10::IValue& value : stack) append_tensors(results, value);
   stack.clear();
+  return results;
+}
+
+std::vector<at::Tensor> call_plain(const Operator& op, torch::jit::Stack& stack) {
+  std::vector<at::Tensor> written;
+  if (op.writes && op.name.starts_with("aten::_fused_"))
+    for (size_t i = 0; i < op.args.size(); ++i)
+      if (op.args[i].written) append_tensors(written, stack[i]);
+  std::vector<at::Tensor> results = call_boxed(op, stack);
+  for (const at::Tensor& t : written) torch::autograd::impl::bump_version(t);
   return results;
 }
 

@@ -78,6 +78,10 @@ void append_tensors(std::vector<at::Tensor>& all, const c10::IValue& value);
 // Runs the op on its stack, which is empty afterwards. Returns its tensors, those of lists one by one.
 std::vector<at::Tensor> call_boxed(const Operator& op, torch::jit::Stack& stack);
 
+// The same on one device. libtorch's fused optimizers raise no version of what they write: a backward through
+// it would read the new values unasked. Here it is an error, as behind any other op in place.
+std::vector<at::Tensor> call_plain(const Operator& op, torch::jit::Stack& stack);
+
 // True if the text form `arg` may stand for an argument of this kind.
 bool accepts(const ArgInfo& info, const Arg& arg);
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tensor/zeros.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+
+#include "engine/tensor/gradients.h"
+#include "engine/tensor/plain_guard.h"
+
+namespace lockstep {
+namespace {
+
+at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& comm) {
+  const auto shape = at::infer_size(a.sizes(), b.sizes());
+  const auto zeros = [&] {
+    const PlainGuard guard;
+    return replicated(at::zeros(shape, at::result_type(a, b)), comm);
+  }();
+  mark_zeros(zeros);
+  return zeros;
+}
+
+// The other, where the op gives one of its shape and dtype. libtorch adds gradients up in place where it can, as an
+// ordinary op does.
+std::optional<at::Tensor> copy_of(const at::Tensor& other, const at::Tensor& zeros, double factor) {
+  if (factor != 1 || other.sizes() != at::infer_size(other.sizes(), zeros.sizes()) ||
+      other.scalar_type() != at::result_type(other, zeros))
+    return std::nullopt;
+  return other.clone();
+}
+
+}  // namespace
+
+bool is_zeros(const at::Tensor& tensor) {
+  const auto* impl = dtensor_impl(tensor);
+  return impl != nullptr && impl->zeros_at.has_value() && impl->version_counter().enabled() &&
+         impl->zeros_at == impl->version_counter().current_version();
+}
+
+void mark_zeros(const at::Tensor& tensor) {
+  auto& impl = require_dtensor(tensor, "zeros");
+  if (impl.version_counter().enabled()) impl.zeros_at = impl.version_counter().current_version();
+}
+
+std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& call, at::ArrayRef<c10::IValue> args) {
+  const at::Tensor &a = call.tensors[0], &b = call.tensors.back();
+  const bool first = is_zeros(a), second = is_zeros(b);
+  if (resolved.zeros == Zeros::kTimes && (first || second)) return zeros_of(a, b, call.comm);
+  if (resolved.zeros == Zeros::kDivides && first && !second) return zeros_of(a, b, call.comm);
+  if (resolved.zeros != Zeros::kAdds) return std::nullopt;
+  if (first && second) return zeros_of(a, b, call.comm);
+  const double alpha = args[2].toScalar().toDouble();
+  if (first && is_dtensor(b)) return copy_of(b, a, alpha);
+  if (second && is_dtensor(a) && !in_backward_pass()) return copy_of(a, b, 1);
+  return std::nullopt;
+}
+
+}  // namespace lockstep
