@@ -20,8 +20,8 @@ at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& com
   return zeros;
 }
 
-// The other, where the op gives one of its shape and dtype. libtorch adds gradients up in place where it can, as an
-// ordinary op does.
+// The other, where the op gives one of its shape and dtype. libtorch adds gradients up in place where it can,
+// as an ordinary op does.
 std::optional<at::Tensor> copy_of(const at::Tensor& other, const at::Tensor& zeros, double factor) {
   if (factor != 1 || other.sizes() != at::infer_size(other.sizes(), zeros.sizes()) ||
       other.scalar_type() != at::result_type(other, zeros))
@@ -42,7 +42,8 @@ void mark_zeros(const at::Tensor& tensor) {
   if (impl.version_counter().enabled()) impl.zeros_at = impl.version_counter().current_version();
 }
 
-std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& call, at::ArrayRef<c10::IValue> args) {
+std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& call,
+                                   at::ArrayRef<c10::IValue> args) {
   const at::Tensor &a = call.tensors[0], &b = call.tensors.back();
   const bool first = is_zeros(a), second = is_zeros(b);
   if (resolved.zeros == Zeros::kTimes && (first || second)) return zeros_of(a, b, call.comm);
