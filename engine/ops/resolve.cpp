@@ -81,15 +81,13 @@ Resolved compute(const c10::OperatorHandle& op) {
     result.mutated.push_back((arg.alias_info() != nullptr && arg.alias_info()->isWrite()) ||
                              (arg.name().starts_with("running_") && !schema.is_mutable()));
   const auto& name = schema.name();
-  const bool list = name.starts_with(kForeach) || name.starts_with("aten::_fused_");
-  if (list)
+  if (name.starts_with(kForeach) || name.starts_with("aten::_fused_"))
     result.variant = Variant::kList;
   else if (is_out(schema))
     result.variant = Variant::kOut;
   else if (name.ends_with('_') && !result.mutated.empty() && result.mutated[0])
     result.variant = Variant::kInPlace;
   result.entry = entry_of(schema, result.variant);
-  result.raises_versions = list;
   result.zeros = zeros_in(schema);
   const bool implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   result.composite = implicit && own_entry(schema) == nullptr;

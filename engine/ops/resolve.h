@@ -21,8 +21,6 @@ struct Resolved {
   const OpEntry* entry = nullptr;  // null: no rule
   Variant variant = Variant::kFunctional;
   bool composite = false;  // has a CompositeImplicitAutograd kernel and no rule of its own
-  bool raises_versions =
-      false;  // it writes lists: each tensor's version rises, though libtorch's _fused_ ops raise none
   Zeros zeros = Zeros::kOrdinary;
   std::optional<c10::OperatorHandle> functional;  // of an out variant: the overload without the outs
   std::vector<bool> mutated;                      // arguments written to

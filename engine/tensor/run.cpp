@@ -130,7 +130,8 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
   const bool metadata = changes_metadata(d.resolved);
   const auto results = run_ranks(d);
   const auto changed = mutated_tensors(d);
-  if (d.resolved.raises_versions)
+  // On plain tensors a loop of in-place ops, each of which raises one; libtorch's _fused_ ops raise none.
+  if (d.resolved.variant == Variant::kList)
     for (const auto& t : changed) torch::autograd::impl::bump_version(t);
   if (metadata) {
     auto locals = by_output(results);
