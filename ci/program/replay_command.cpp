@@ -79,9 +79,13 @@ void check_case(const oracle::Case& c) {
   try {
     oracle::SimulatedSource source;
     oracle::evaluate_recorded(c, source);
-  } catch (const c10::Error& e) {
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {  // libtorch's own, or the standard library's
+    const auto* of_libtorch = dynamic_cast<const c10::Error*>(&e);
     throw Error(concat("[replay] the token's program does not run on one device: ",
-                       e.what_without_backtrace(), "; correct its shapes or arguments"));
+                       of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : e.what(),
+                       "; correct its shapes or arguments"));
   }
 }
 

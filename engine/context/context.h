@@ -56,6 +56,7 @@ struct Context {
   // Where an operator stands that calls others.
   BackwardNode node{};                    // kNone
   std::shared_ptr<const Comm> gradients;  // of a DTensor that the node is applied to; null: of none
+  int64_t own_in = -1;                    // the last backward pass in which autograd made a plain gradient
   bool in_composite = false;              // tensors that ops view and write are the composite's own
   std::shared_ptr<const Comm> factories;  // plain factories make DTensors of this mesh; null: plain tensors
   // What redistributions with async_op have begun.

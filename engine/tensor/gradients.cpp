@@ -28,7 +28,14 @@ bool is_ours(const c10::IValue& value) {
   return value.isTensor() && (is_dtensor(value.toTensor()) || made_by_autograd(value.toTensor()));
 }
 
+// What a hook computes of a plain gradient that autograd made has no mark of it: no operator passes by the
+// engine between two nodes.
 [[noreturn]] void refuse_plain(const at::Tensor& grad, const std::string& of) {
+  if (current_context()->own_in == torch::autograd::get_current_graph_task_id())
+    throw NotBuilt(
+        concat("[backward] a plain tensor of shape ", grad.sizes(), " arrived as the gradient of a DTensor ",
+               of, ", in a pass in which autograd makes zeros of its own, which are plain: a hook that is ",
+               "given a plain gradient must return it as it is"));
   throw Refused(
       Refusal::kPlain, "backward", of,
       concat("a plain tensor of shape ", grad.sizes(), " arrived as the gradient of a DTensor ", of, "; "),
@@ -125,7 +132,9 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
   if (!std::all_of(given.begin(), given.end(), [](auto& t) { return !t.defined() || made_by_autograd(t); }))
     return;
   const auto mark = [&](const at::Tensor& t) {
-    if (t.defined() && !is_dtensor(t)) t.unsafeGetTensorImpl()->set_backend_meta(own_of(op, given, t));
+    if (!t.defined() || is_dtensor(t)) return;
+    t.unsafeGetTensorImpl()->set_backend_meta(own_of(op, given, t));
+    current_context()->own_in = torch::autograd::get_current_graph_task_id();
   };
   for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     if (stack[i].isTensor()) mark(stack[i].toTensor());

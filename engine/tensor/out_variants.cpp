@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/Reduction.h>
 
+#include <set>
+
+#include "engine/move/execute.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
@@ -62,18 +65,55 @@ at::Tensor own_contiguous(const at::Tensor& local) {
   return local.storage().use_count() > 1 ? local.clone(at::MemoryFormat::Contiguous) : local.contiguous();
 }
 
-// An empty out becomes the result. What libtorch generates from the functional op makes it contiguous.
+// Whether libtorch generates the out variant from the functional op: all backends have it, and nobody wrote
+// it.
+bool is_generated(const c10::OperatorHandle& op) {
+  static const std::set<std::string> by_hand = {"aten::copysign.Scalar_out",
+                                                "aten::deg2rad.out",
+                                                "aten::fmod.Scalar_out",
+                                                "aten::ldexp.out",
+                                                "aten::rad2deg.out",
+                                                "aten::remainder.Scalar_out",
+                                                "aten::soft_margin_loss_backward.grad_input",
+                                                "aten::sort.values",
+                                                "aten::xlogy.OutScalar_Other",
+                                                "aten::xlogy.OutScalar_Self"};
+  const auto& schema = op.schema();
+  const bool special =
+      schema.name().starts_with("aten::special_") && schema.overload_name().ends_with("scalar_out");
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !special &&
+         !by_hand.contains(c10::toString(op.operator_name()));
+}
+
+// An empty out of these lies as their operands do, and the functional result is contiguous.
+bool lies_as_operands(const c10::OperatorHandle& op) {
+  static const std::set<std::string> names = {"aten::huber_loss_backward", "aten::mse_loss_backward",
+                                              "aten::smooth_l1_loss_backward"};
+  return names.contains(op.schema().name());
+}
+
+std::vector<int64_t> strides_as_operands(const Dispatched& d) {
+  at::Tensor all;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& t = d.call.tensors[i];
+    const auto meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+    all = all.defined() ? at::add(all, meta) : meta;
+  }
+  return all.strides().vec();
+}
+
+// An empty out becomes the result. A generated out variant makes it contiguous.
 void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
-  const bool generated = d.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
-  const bool lies_as_result = d.resolved.entry != nullptr && d.resolved.entry->out_lies_as_result;
-  if (!generated || lies_as_result) return out.reset(value.spec(), value.locals());
   const PlainGuard guard;
+  const Spec& its = *value.spec();
+  const bool as_operands = lies_as_operands(d.op);
+  if (!as_operands && !is_generated(d.op)) return out.reset(value.spec(), value.locals());
+  const auto strides = as_operands ? strides_as_operands(d) : contiguous_strides(its.shape());
+  const auto spec = std::make_shared<const Spec>(its.with_tensor(its.shape(), strides, its.dtype()));
   PerRank<at::Tensor> locals;
   for (const auto& local : value.locals()) locals.push_back(own_contiguous(local));
-  const Spec& its = *value.spec();
-  out.reset(std::make_shared<const Spec>(
-                its.with_tensor(its.shape(), contiguous_strides(its.shape()), its.dtype())),
-            std::move(locals));
+  conform_all(locals, *spec);
+  out.reset(spec, std::move(locals));
 }
 
 }  // namespace

@@ -106,6 +106,75 @@ TEST(OutVariantsTest, GiveAnEmptyOutTheStridesOfStock) {
   EXPECT_EQ(sized_out.strides(), sized.strides());
 }
 
+// The arguments before the outs, of which each tensor is `x`; nullopt: some argument is of another kind.
+std::optional<torch::jit::Stack> arguments(const c10::FunctionSchema& schema, const at::Tensor& x) {
+  torch::jit::Stack stack;
+  for (const auto& arg : schema.arguments()) {
+    if (arg.is_out()) return stack;
+    const auto kind = arg.type()->kind();
+    if (kind == c10::TypeKind::TensorType) {
+      stack.emplace_back(x);
+    } else if (kind == c10::TypeKind::NumberType) {
+      stack.emplace_back(1.5);
+    } else if (arg.default_value()) {
+      stack.push_back(*arg.default_value());
+    } else if (kind == c10::TypeKind::IntType) {
+      stack.emplace_back(0);
+    } else if (kind == c10::TypeKind::FloatType) {
+      stack.emplace_back(0.5);
+    } else if (kind == c10::TypeKind::BoolType) {
+      stack.emplace_back(false);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return stack;
+}
+
+// What an empty out of this dtype lies like after the call; empty: it is refused, or the result is of another
+// dtype.
+std::vector<int64_t> strides_after(const c10::OperatorHandle& op, torch::jit::Stack stack,
+                                   const at::Tensor& out) {
+  stack.emplace_back(out);
+  try {
+    op.callBoxed(stack);
+  } catch (const std::exception&) {
+    return {};
+  }
+  return out.strides().vec();
+}
+
+// Catches: an out variant that libtorch's authors wrote by hand and the engine takes for a generated one,
+// whose out is contiguous; or the other way round. Of all that libtorch has with one result.
+TEST(OutVariantsTest, GiveEveryEmptyOutTheStridesOfStock) {
+  const auto mesh = init_device_mesh({1});
+  const FallbackReplicate whole;
+  const auto value = at::arange(1, 13, at::kFloat).view({3, 4}).t().div(16);
+  const auto x = distribute_tensor(value, mesh, {Replicate{}});
+  int64_t compared = 0, not_contiguous = 0;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !name.name.starts_with("aten::") || op->schema().returns().size() != 1) continue;
+    if (op->schema().arguments().empty() || !op->schema().arguments().back().is_out()) continue;
+    if (op->schema().arguments().size() > 1 && op->schema().arguments().end()[-2].is_out()) continue;
+    const auto plain_args = arguments(op->schema(), value), args = arguments(op->schema(), x);
+    if (!plain_args || !args) continue;
+    for (const auto dtype : {at::kFloat, at::kBool, at::kLong}) {
+      const auto plain = at::empty({0}, dtype);
+      const auto expected = strides_after(*op, *plain_args, plain);
+      const auto out = distribute_tensor(at::empty({0}, dtype), mesh, {Replicate{}});
+      const auto got = strides_after(*op, *args, out);
+      if (expected.size() != 2 || got.empty()) continue;
+      EXPECT_EQ(got, expected) << name;
+      ++compared;
+      not_contiguous += !plain.is_contiguous();
+      break;
+    }
+  }
+  EXPECT_GT(compared, 150);
+  EXPECT_GT(not_contiguous, 80);
+}
+
 // Catches: an empty out that lies in its operand's memory, so that what is written to one shows in the other.
 TEST(OutVariantsTest, GiveAnEmptyOutMemoryOfItsOwn) {
   const auto mesh = init_device_mesh({2});

@@ -11,7 +11,6 @@
 #include "oracle/program/statements.h"
 
 namespace lockstep::generators {
-namespace {
 
 Ref fresh_outside(Builder& b, Want want) {
   b.go_outside(true);
@@ -19,6 +18,8 @@ Ref fresh_outside(Builder& b, Want want) {
   b.go_outside(false);
   return made;
 }
+
+namespace {
 
 // Plain tensors of one element, or numbers, meet a DTensor.
 void meet(Builder& b, Ref plain) {

@@ -5,6 +5,9 @@
 
 namespace lockstep::generators {
 
+// A plain tensor, the same on every rank.
+oracle::Ref fresh_outside(Builder& b, Want want);
+
 // A mean of what is cut, where the Program forbids what it does not say: it pends, until it is redistributed.
 void let_mean_pend(Builder& b);
 

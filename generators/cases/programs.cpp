@@ -26,8 +26,8 @@ Case finished(Builder& b, const char* suite) {
   return b.finish(suite, seed, draw_device(random));
 }
 
-// A family that has ops the case allows, then one of its ops; families are equal, not ops. Of other overloads
-// of an op one in five is drawn.
+}  // namespace
+
 const OpTemplate* draw_op(Builder& b, bool before_backward) {
   struct Ops {
     std::vector<const OpTemplate*> often, seldom;
@@ -48,6 +48,8 @@ const OpTemplate* draw_op(Builder& b, bool before_backward) {
   return b.random().pick(other ? seldom : often);
 }
 
+namespace {
+
 void after_backward(Builder& b) {
   if (b.settings().integer_lane) return;
   if (b.random().chance(15)) clip_gradients(b);
@@ -57,36 +59,6 @@ void after_backward(Builder& b) {
   } else if (b.random().chance(33)) {
     b.random().chance(60) ? sgd_step(b, state) : fused_sgd_step(b, state);
   }
-}
-
-// One argument that is a number or a flag, changed; nullopt if the call has none. Integers stay where they
-// are `fixed`: indices fit one dimension only, and a correction its number of elements. In the integer lane
-// all numbers stay: they say how large results are.
-std::optional<std::vector<Arg>> one_changed(Random& random, std::vector<Arg> args, bool fixed, bool lane) {
-  std::vector<size_t> places;
-  for (size_t i = 0; i < args.size(); ++i)
-    if (std::holds_alternative<bool>(args[i]) ||
-        (!fixed && !lane && std::holds_alternative<int64_t>(args[i])) ||
-        (!lane && std::holds_alternative<double>(args[i])))
-      places.push_back(i);
-  if (places.empty()) return std::nullopt;
-  auto& arg = args[random.pick(places)];
-  if (auto* flag = std::get_if<bool>(&arg)) {
-    *flag = !*flag;
-  } else if (auto* integer = std::get_if<int64_t>(&arg)) {
-    *integer += random.chance(50) ? 1 : -1;
-  } else if (auto* number = std::get_if<double>(&arg)) {
-    *number = *number * 0.5 + 0.25;
-  }
-  return args;
-}
-
-// The same call on detached operands: another autograd mode, the same Specs.
-std::vector<Arg> detached(Builder& b, std::vector<Arg> args) {
-  for (auto& arg : args)
-    if (auto* ref = std::get_if<Ref>(&arg))
-      if (b.call("lockstep::detach", {*ref}, {}, false)) *ref = b.results()[0];
-  return args;
 }
 
 // The ops one after another; after each round some of their other overloads, in turns.
@@ -249,43 +221,6 @@ Case program_case(Random random, const Profile& profile) {
     if (b.random().chance(15)) add_ops(b, 2, false);
   }
   return finished(b, "program");
-}
-
-// One op twice, with one ingredient of the decision changed, and a third time as at first.
-Case cache_case(Random random) {
-  for (uint64_t attempt = 0;; ++attempt) {
-    Random own = random.split(attempt);
-    auto settings = draw_settings(own, {});
-    settings.families = kAllFamilies;
-    Builder b(own, settings);
-    const auto* op = draw_op(b, true);
-    if (!op->make(b, *op) && attempt < 19) continue;
-    if (b.calls() == 0) b.redistribute(b.operand({}));
-    const auto first = b.last();
-    const auto operands = references(first.call);
-    const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
-                         return b.dtype(ref) == c10::ScalarType::Long;
-                       });
-    auto& draws = b.random();
-    const auto& args = first.call.args;
-    switch (draws.below(4)) {
-      case 0:
-        if (auto changed = one_changed(draws, args, fixed, settings.integer_lane)) b.again(first, *changed);
-        break;
-      case 1:
-        op->make(b, *op);
-        break;  // other operands
-      case 2:
-        b.again(first, detached(b, args));
-        break;
-      default:
-        b.again(first, args);
-        op->make(b, *op);
-        break;
-    }
-    b.again(first, args);
-    return finished(b, "cache");
-  }
 }
 
 // Forged words in so many percent of the Cases that draw.

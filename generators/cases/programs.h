@@ -23,6 +23,13 @@ oracle::Case random_case(Random random);
 // Builder is outside.
 void add_ops(Builder& b, int64_t count, bool before_backward);
 
+// A family that has ops the case allows, then one of its ops; families are equal, not ops. Of other overloads
+// of an op one in five is drawn. Null: there is none.
+const OpTemplate* draw_op(Builder& b, bool before_backward);
+
+// Ops that are repeated with something changed between (cache_cases.cpp).
+oracle::Case cache_case(Random random);
+
 // Programs at the edge of their DTensors (edge_cases.cpp): values leave them, plain tensors meet them.
 oracle::Case edge_case(Random random);
 

@@ -94,8 +94,9 @@ Growth joined(const Builder& b, const std::vector<Ref>& list) {
 bool index_select(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
   const auto dim = draw_dim(b, b.ndim(x));
-  const Ref index =
-      indices(b, {std::min<int64_t>(draw_size(b.random(), b.settings().mesh), 12)}, b.tensor(x).size(dim));
+  Shape places = {std::min<int64_t>(draw_size(b.random(), b.settings().mesh), 12)};
+  if (b.random().chance(10)) places.clear();  // one place
+  const Ref index = indices(b, places, b.tensor(x).size(dim));
   return b.call(op.op, {x, dim, index}, reaching(b, x, b.tensor(index).numel()), false);
 }
 

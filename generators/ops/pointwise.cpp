@@ -62,7 +62,8 @@ bool with_number(Builder& b, const OpTemplate& op) {
   // The derivative of a comparison in place is a plain tensor of zeros, made by autograd.
   const bool grad = !(op.traits & kNoHistory) && !(op.in_place() && op.grow == Grow::kOne);
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad});
-  auto number = draw_number(b, b.dtype(x));
+  const bool converts = !op.in_place() && !b.settings().integer_lane && b.random().chance(10);
+  auto number = draw_number(b, converts ? c10::ScalarType::Float : b.dtype(x));
   // Division and remainder by zero have no integer result.
   const std::string_view name(op.op);
   const bool divides =

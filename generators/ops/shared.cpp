@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the makers share: growth of magnitudes, numbers, dimensions.
 #include <algorithm>
+#include <limits>
 
 #include "generators/ops/makers.h"
 #include "oracle/program/values_elements.h"
@@ -76,7 +77,16 @@ Arg draw_number(Builder& b, c10::ScalarType dtype) {
   }
   if (b.settings().integer_lane || !c10::isFloatingType(dtype))
     return b.random().pick<int64_t>({2, -1, 3, 1, -2, 0});
-  return b.random().pick<double>({0.5, 2.0, -1.5, 0.1, 3.0, 1.0, -1.0, 0.0, 0.25});
+  return b.random().weighted<double>({{3, 0.5},
+                                      {3, 2.0},
+                                      {3, -1.5},
+                                      {3, 0.1},
+                                      {3, 3.0},
+                                      {3, 1.0},
+                                      {3, -1.0},
+                                      {3, 0.0},
+                                      {3, 0.25},
+                                      {1, std::numeric_limits<double>::infinity()}});
 }
 
 Magnitude magnitude_of(const Arg& number) {

@@ -98,7 +98,9 @@ int64_t other_integer(Random& random, const Arg& arg) {
   return random.pick<int64_t>({-2, -1, 0, 1, 2, 3});
 }
 
-double other_real(Random& random) {
+double other_real(Random& random, const Arg& arg) {
+  const auto* now = std::get_if<double>(&arg);
+  if (now != nullptr && random.chance(30)) return -*now;
   return random.pick({0.0, 0.5, 1.0, -1.0, 2.0, 1e-3, -0.5});
 }
 
@@ -114,7 +116,18 @@ std::vector<int64_t> other_integers(Random& random, std::vector<int64_t> list) {
 Arg other_scalar(Random& random, const Call& call, const Lookup& lookup, const Arg& arg) {
   const auto* tensor = first_tensor(call, lookup);
   const bool floating = tensor == nullptr || c10::isFloatingType(tensor->scalar_type());
-  return floating ? Arg(other_real(random)) : Arg(other_integer(random, arg));
+  return floating ? Arg(other_real(random, arg)) : Arg(other_integer(random, arg));
+}
+
+const c10::Argument& schema_of(const std::string& op, size_t i) {
+  return oracle::find_operator(op).handle.schema().arguments()[i];
+}
+
+}  // namespace
+
+bool is_value(const std::string& op, size_t i) {
+  const auto& info = oracle::find_operator(op).args[i];
+  return !is_fixed(info) && info.kind != ArgKind::kTensor;
 }
 
 std::optional<Arg> other_value(Random& random, const Call& call, size_t i, const Lookup& lookup) {
@@ -130,7 +143,7 @@ std::optional<Arg> other_value(Random& random, const Call& call, size_t i, const
       if (const auto* list = std::get_if<std::vector<int64_t>>(&arg)) return other_integers(random, *list);
       return std::vector<int64_t>{random.between(0, 1)};
     case ArgKind::kFloat:
-      return other_real(random);
+      return other_real(random, arg);
     case ArgKind::kScalar:
       return other_scalar(random, call, lookup, arg);
     case ArgKind::kDtype:
@@ -143,12 +156,6 @@ std::optional<Arg> other_value(Random& random, const Call& call, size_t i, const
       return std::nullopt;
   }
 }
-
-const c10::Argument& schema_of(const std::string& op, size_t i) {
-  return oracle::find_operator(op).handle.schema().arguments()[i];
-}
-
-}  // namespace
 
 std::vector<size_t> variable_arguments(const std::string& op) {
   const auto& known = oracle::find_operator(op);

@@ -29,6 +29,12 @@ struct Variation {
 // @param exact only what leaves the magnitude of the result as it is: dimensions counted from the end.
 std::optional<Variation> vary(Random& random, const oracle::Call& call, const Lookup& lookup, bool exact);
 
+// Another value of argument i, which is no tensor; nullopt if there is none to draw. @pre is_value
+std::optional<oracle::Arg> other_value(Random& random, const oracle::Call& call, size_t i,
+                                       const Lookup& lookup);
+// Whether argument i is no tensor, nor one of those of which one value alone is of use.
+bool is_value(const std::string& op, size_t i);
+
 // The arguments that vary() may change, by their place: those with a default, and dimensions.
 std::vector<size_t> variable_arguments(const std::string& op);
 // Whether argument i may be left out, or be None.

@@ -88,7 +88,7 @@ class Checker {
   }
 
   void move() {
-    note(judge_redistribution(entry(), recording_, shadow_));
+    note(judge_redistribution(entry(), recording_, shadow_), entry().op);
     const auto by = entry().implicit ? Places::By::kEngine : Places::By::kProgram;
     for (const auto& sighting : shadow_.recognise(entry().outputs[0]))  // where one place is known, one more
       if (!places_.of(sighting.window).empty()) places_.add(sighting.window, entry().outputs[0].spec, by);
@@ -132,9 +132,14 @@ class Checker {
     for (const Window& w : c.from) own.push_back(value_outside(w));
     const Window& to = c.to.at(0);
     const Tensors terms = c.values(own);
-    const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), recording_.read(to));
+    const at::Tensor plain = recording_.read(to);
+    const bool is_plain = !c.back->has_partial() && same_bits(terms.at(0), plain);
     shadow_.set_untold(to, is_plain ? Shadow::plain() : shadow_.rendition(to, terms, *slicing_of(*c.back)));
     places_.begin(to, c.back);
+    if (!c.back->has_partial()) return;
+    // The plain run's terms are its value and zeros, the engine's are others, which add up in another order.
+    const at::Tensor sum = folded(to, *shadow_.only(to), shadow_);
+    if (!same_bits(sum, plain)) note(explain(Why::kReductionOrder, sum, plain), "lockstep::from_local");
   }
 
   void leave(const Crossing& c) {
@@ -257,10 +262,10 @@ class Checker {
 
   void forgive(Forgiven kind, std::string_view op) { ++result_.forgiven[{kind, std::string(op)}]; }
 
-  void note(std::optional<Explanation> explanation) {
+  void note(std::optional<Explanation> explanation, const std::string& op) {
     if (!explanation) return;
     explanation->entry = next_;
-    explanation->op = entry().op;
+    explanation->op = op;
     result_.explained.push_back(std::move(*explanation));
   }
 
@@ -275,7 +280,7 @@ class Checker {
       return;
     const Spec& got = *entry().outputs[0].spec;
     if (got != got.with_placements(op.target->placements, op.target->order)) return;
-    note(judge_redistribution(entry(), recording_, shadow_, &op));
+    note(judge_redistribution(entry(), recording_, shadow_, &op), entry().op);
     places_.begin(to, entry().outputs[0].spec);
     ++result_.redistributions;
     ++next_;
@@ -380,7 +385,7 @@ class Checker {
       return;
     }
     check_stays(q);
-    note(judge_op(q, recording_, shadow_));
+    note(judge_op(q, recording_, shadow_), entry().op);
   }
 
   RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
@@ -460,20 +465,8 @@ class Checker {
     const at::Tensor plain = recording_.read(window);
     result_.finals.back() = plain;
     if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;
-    result_.finals.back() = whole(window, *rendition, *f.record.spec);
+    result_.finals.back() = assembled(window, *rendition, *f.record.spec, shadow_);
     if (!same_bits(result_.finals.back(), plain)) result_.equal = false;
-  }
-
-  // Pending terms are folded rank by rank, as an input's are: where the vector body of a kernel ends decides
-  // which NaN survives.
-  at::Tensor whole(const Window& window, const Rendition& rendition, const Spec& spec) const {
-    const Tensors terms = shadow_.terms(window, rendition);
-    if (!rendition.pending()) return terms[0];
-    const SlicingPtr plan = slicing_of(spec);
-    Tensors locals;
-    for (size_t p = 0; p < plan->term.size(); ++p)
-      locals.push_back(cut(terms[static_cast<size_t>(plan->term[p])], *plan, static_cast<int64_t>(p)));
-    return assemble(locals, spec).global;
   }
 
   const Recording& recording_;

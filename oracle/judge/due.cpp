@@ -200,11 +200,12 @@ class Search {
     return false;
   }
 
-  // Whether a Shard leaves no rank more than one of a dimension: its order in memory then says nothing.
+  // Whether Shards leave no rank more than one of a dimension: its order in memory then says nothing.
   static bool is_thin(const Spec& spec) {
+    std::vector<int64_t> parts(as_size(spec.ndim()), 1);
     for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
       const int64_t cut = shard_dim(spec.placements()[as_size(d)]);
-      if (cut >= 0 && spec.shape()[as_size(cut)] <= spec.mesh().size(d)) return true;
+      if (cut >= 0 && spec.shape()[as_size(cut)] <= (parts[as_size(cut)] *= spec.mesh().size(d))) return true;
     }
     return false;
   }
@@ -217,19 +218,15 @@ class Search {
     return std::count_if(placements.begin(), placements.end(), [](auto& p) { return !is_replicate(p); }) > 1;
   }
 
-  // A flat local meets a tensor of another shape, but only where no rank has more than a row of it; or its
-  // own tensor, of which no rank has more than a row: then it lies as a local that is not flat.
+  // A flat local meets a tensor of another shape, or a view of its own, but only where no rank has more than
+  // a row of it: then it lies as a local that is not flat.
   bool meets_one_row(const Spec& spec) const {
     const SlicingPtr plan = slicing_of(spec);
     const auto at_most = [&](int64_t row) {
       return std::all_of(plan->shapes.begin(), plan->shapes.end(),
                          [&](const auto& shape) { return c10::multiply_integers(shape) <= row; });
     };
-    const bool is_flat = std::any_of(spec.placements().begin(), spec.placements().end(), [](const auto& p) {
-      const auto* ragged = std::get_if<RaggedShard>(&p);
-      return ragged != nullptr && ragged->dims.size() > 1;
-    });
-    if (is_flat && at_most(spec.numel() / std::max<int64_t>(spec.shape()[0], 1))) return true;
+    if (at_most(spec.numel() / std::max<int64_t>(spec.shape()[0], 1))) return true;
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const TensorRecord& other) {
       return other.spec != nullptr && other.spec->shape() != spec.shape() &&
              at_most(c10::multiply_integers(other.spec->shape()));

@@ -26,6 +26,7 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kFactory, "aten::full", kPlainFactory},
     {Forgiven::kFactory, "aten::empty.memory_format", kPlainFactory},
     {Forgiven::kFactory, "aten::arange", kPlainFactory},
+    {Forgiven::kFactory, "aten::arange.start", kPlainFactory},
     {Forgiven::kFactory, "aten::arange.start_step", kPlainFactory},
     {Forgiven::kFactory, "aten::scalar_tensor", kPlainFactory},
     {Forgiven::kFactory, "aten::_efficientzerotensor", kPlainFactory},

@@ -271,6 +271,17 @@ at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow
   return fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
 }
 
+at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
+                     const Shadow& shadow) {
+  const Tensors terms = shadow.terms(window, rendition);
+  if (!rendition.pending()) return terms[0];
+  const SlicingPtr plan = slicing_of(spec);
+  Tensors locals;
+  for (size_t p = 0; p < plan->term.size(); ++p)
+    locals.push_back(cut(terms[as_size(plan->term[p])], *plan, static_cast<int64_t>(p)));
+  return assemble(locals, spec).global;
+}
+
 // What is replayed must not stand in for the plain run, as the formula of a dropout, or a ZeroTensor read as
 // zeros: on the same values it gives the same bits. Another NaN may survive where the vector body of a kernel
 // ends elsewhere, and in an out variant, which is replayed as the functional op and a copy, another zero.

@@ -45,6 +45,9 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
 
 // The values of a rendition, pending terms folded in their dtype and default order.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);
+// Folded rank by rank, as an input's are: where the vector body of a kernel ends decides which NaN survives.
+at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
+                     const Shadow& shadow);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 // What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
 Tensors fresh_where_written(const RecordedOp& op, Tensors inputs);

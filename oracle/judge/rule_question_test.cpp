@@ -41,5 +41,23 @@ TEST(RuleQuestion, OfSumsAndProductsHasNoTolerance) {
   EXPECT_EQ(judgement.mismatch->condition, Condition::kRule) << describe(judgement);
 }
 
+// Would catch: a product of so many numbers that it vanishes on both sides, whatever the rule.
+TEST(RuleQuestion, OfAProductOfManyIsOneOfNumbersNearOne) {
+  constexpr int64_t kMany = 4000;
+  Case c;
+  c.mesh = DeviceMesh({2});
+  c.device = {1, 256};
+  c.program.inputs = {{at::kDouble, {kMany}, {}, {ValueKind::kNormal, 1, 0, 0, {}}, false}};
+  c.program.calls = {{"aten::prod", {Ref{0}, None{}}, 1}};
+  c.placements = {{parse_placements("[S0]"), {}}};
+  for (const bool wrong : {false, true}) {
+    HandEngine e(c);
+    const Held x = e.input(0);
+    const Held y = e.op("aten::prod", {x}, {c10::IValue()}, e.plain().values[1], wrong ? "[P]" : "[Pprod]",
+                        [](const std::vector<at::Tensor>& in) { return at::prod(in[0]); });
+    EXPECT_EQ(e.judge({x, y}).passed(), !wrong);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

@@ -377,13 +377,19 @@ std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const o
   return dashboard::RefusalRow{refused->op, name(refused->why)};
 }
 
+// Every exception of an engine begins with who throws it: "[aten::mm] …". Two of them are not one finding.
+static std::string who_throws(const std::string& text) {
+  const auto end = text.find(']');
+  return text.starts_with('[') && end != std::string::npos ? text.substr(1, end - 1) : "";
+}
+
 Failed failed_run(const oracle::Case& c, const EngineFailure& e) {
   using Kind = EngineFailure::Kind;
   const auto verdict = e.kind == Kind::kError  ? "exception"
                        : e.kind == Kind::kWire ? "wire"
                        : e.kind == Kind::kHung ? "hang"
                                                : e.end;
-  auto f = failed(c.suite, verdict, "", placement_pattern(c), "", e.what());
+  auto f = failed(c.suite, verdict, who_throws(e.what()), placement_pattern(c), "", e.what());
   if (e.kind == Kind::kHung) f.kind = dashboard::Verdict::kHung;
   if (e.kind == Kind::kDied) f.kind = dashboard::Verdict::kCrashed;
   return f;
@@ -412,9 +418,7 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
     return failed_run(c, e);
   } catch (const std::exception& e) {
     if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, allowed, *refusal, e.what());
-    const auto* kernel = dynamic_cast<const KernelError*>(&e);
-    return failed(c.suite, "exception", kernel != nullptr ? kernel->op : "", placement_pattern(c), "",
-                  e.what());
+    return failed(c.suite, "exception", who_throws(e.what()), placement_pattern(c), "", e.what());
   }
   return judge_run(c, plain, got, engine, allowed);
 }

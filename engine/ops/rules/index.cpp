@@ -243,7 +243,7 @@ Records index_ops() {
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
       {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
       {.name = "index_add", .may_write_own = true},
-      {.name = "sort", .rows = dim_whole, .out_lies_as_result = true},
+      {.name = "sort", .rows = dim_whole},
       // A mask picks as many elements as it has ones.
       {.name = "index", .kind = OpKind::kWhole},
       {.name = "nonzero", .kind = OpKind::kWhole},

@@ -126,6 +126,11 @@ void unless_empty(const LocalCall& c, Stack& stack) {
   stack = std::move(results);
 }
 
+void sized_unless_empty(const LocalCall& c, Stack& stack) {
+  stack[c.call.args.position("size")] = local_shape(*c.outputs[0], c.position);
+  unless_empty(c, stack);
+}
+
 void reduction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& input = stack[0].toTensor();

@@ -33,7 +33,8 @@ void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _resha
 void as_strided(const LocalCall& c, torch::jit::Stack& stack);         // of what is cut, what changes nothing
 void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice: bounds are global
 void unless_empty(const LocalCall& c,
-                  torch::jit::Stack& stack);                   // results of nothing: not asked of the kernel
+                  torch::jit::Stack& stack);  // results of nothing: not asked of the kernel
+void sized_unless_empty(const LocalCall& c, torch::jit::Stack& stack);
 void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
 void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0
 void embedding(const LocalCall& c, torch::jit::Stack& stack);    // vocabulary shard: other rows are -0.0

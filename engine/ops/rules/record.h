@@ -51,7 +51,6 @@ struct OpEntry {
   Infer infer = nullptr;
   Draw draw = nullptr;  // of kRandom
   OutMemory memory_of_out = OutMemory::kAny;
-  bool out_lies_as_result = false;  // an empty out, although all backends have the out variant: by hand
   std::optional<std::string_view> except = {};  // an overload that this says nothing of
   bool own_interleaved = false;                 // the rows name InterleavedShards themselves
   bool returns_input = false;                   // the very tensor, which is what the op returns on one device

@@ -193,7 +193,7 @@ Rows expand(const OpCall& call) {
   auto to = up_to(in.ndim());
   for (int64_t d = 0; d < in.ndim(); ++d) {
     const int64_t o = d + out.ndim() - in.ndim();
-    to[as_size(d)] = in.shape[as_size(d)] == out.shape[as_size(o)] && in.shape[as_size(d)] != 1 ? o : -1;
+    to[as_size(d)] = in.shape[as_size(d)] == out.shape[as_size(o)] ? o : -1;
   }
   return mapped(call, to);
 }
@@ -233,8 +233,7 @@ Rows select(const OpCall& call) {
 Rows slice(const OpCall& call) {
   auto to = up_to(call.inputs[0].ndim());
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
-  const bool everything = call.inputs[0].shape == call.outputs[0].shape && call.integer("step") == 1;
-  if (!everything) to[as_size(at)] = -1;
+  if (call.inputs[0].shape != call.outputs[0].shape) to[as_size(at)] = -1;
   return mapped(call, to);
 }
 

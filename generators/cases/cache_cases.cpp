@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine keeps of an op, it must not use for another: an op twice or more, each time with one
+// ingredient of the decision changed, and at last as at first.
+#include <algorithm>
+
+#include "generators/cases/edges.h"
+#include "generators/cases/programs.h"
+#include "generators/cases/swarm.h"
+#include "generators/ops/makers.h"
+#include "generators/program/vary.h"
+#include "oracle/program/schema.h"
+#include "oracle/program/statements.h"
+
+namespace lockstep::generators {
+namespace {
+
+using oracle::Arg;
+using oracle::Call;
+using oracle::Ref;
+
+// One argument changed that is no tensor; nullopt if the call has none. Integers stay where they are `fixed`:
+// indices fit one dimension only, and a correction its number of elements. In the integer lane all numbers
+// stay: they say how large results are.
+std::optional<std::vector<Arg>> one_changed(Builder& b, const Call& call, bool fixed) {
+  if (oracle::is_own(call.op)) return std::nullopt;
+  const Lookup lookup = [&](Ref ref) -> const at::Tensor& { return b.tensor(ref); };
+  std::vector<size_t> places;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Arg& arg = call.args[i];
+    const bool whole =
+        std::holds_alternative<int64_t>(arg) || std::holds_alternative<std::vector<int64_t>>(arg);
+    const bool flag = std::holds_alternative<bool>(arg);
+    if (is_value(call.op, i) && (flag || !b.settings().integer_lane) && !(whole && fixed))
+      places.push_back(i);
+  }
+  if (places.empty()) return std::nullopt;
+  const auto i = b.random().pick(places);
+  const auto other = other_value(b.random(), call, i, lookup);
+  if (!other) return std::nullopt;
+  auto args = call.args;
+  args[i] = *other;
+  return args;
+}
+
+// The same call on detached operands: another autograd mode, the same Specs.
+std::vector<Arg> detached(Builder& b, std::vector<Arg> args) {
+  for (auto& arg : args)
+    if (auto* ref = std::get_if<Ref>(&arg))
+      if (b.call("lockstep::detach", {*ref}, {}, false)) *ref = b.results()[0];
+  return args;
+}
+
+bool repeat(Builder& b) {
+  const auto* op = draw_op(b, true);
+  if (!op->make(b, *op)) return false;
+  const auto first = b.last();
+  const auto operands = references(first.call);
+  const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
+                       return b.dtype(ref) == c10::ScalarType::Long;
+                     });
+  const auto& args = first.call.args;
+  switch (b.random().below(5)) {
+    case 0:
+    case 1:
+      for (int64_t times = b.random().between(1, 2); times > 0; --times)
+        if (auto changed = one_changed(b, first.call, fixed)) b.again(first, *changed);
+      break;
+    case 2:
+      op->make(b, *op);
+      break;  // other operands
+    case 3:
+      b.again(first, detached(b, args));
+      break;
+    default:
+      b.again(first, args);
+      op->make(b, *op);
+      break;
+  }
+  b.again(first, args);
+  return true;
+}
+
+// One tensor and a plain one, whose dimensions, and whether it is a number, say of which dtype the result is.
+bool meet_in_all_forms(Builder& b) {
+  const bool lane = b.settings().integer_lane;
+  const auto& op = template_of(b.random().pick({"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor"}));
+  const Ref x = b.operand({.dtypes = kNumbers});
+  const uint32_t own = bit_of(b.dtype(x));
+  const auto dtype =
+      lane ? own : b.random().pick<uint32_t>({bit_of(at::kFloat), bit_of(at::kDouble), kI64, own});
+  std::vector<Ref> forms = {fresh_outside(b, {.dtypes = dtype, .shape = Shape{}, .grad = false}),
+                            fresh_outside(b, {.dtypes = dtype, .shape = Shape{1}, .grad = false})};
+  if (b.call(oracle::kItem.data(), {forms[0]}, {b.magnitude(forms[0]), {}}, false))
+    forms.push_back(b.results()[0]);
+  b.random().shuffle(forms);
+  forms.push_back(forms[0]);
+  for (const Ref plain : forms) emit(b, op, {x, plain}, {x, plain});
+  return true;
+}
+
+// A product of more than two dimensions is composed of views that may move what they look at; the same view
+// of the Program's own may not.
+bool view_as_a_composite_does(Builder& b) {
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim());
+  if (mesh.size(d) == 1) return false;
+  const int64_t n = 2 * mesh.size(d), last = b.random().between(2, 3);
+  auto target = replicated(mesh);
+  target.placements[static_cast<size_t>(d)] = Shard{1};
+  const Ref whole = b.fresh({.dtypes = kFloats, .shape = Shape{2, n, last}});
+  const Ref x = b.redistribute(whole, target);
+  const Ref y = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{last, 2}});
+  const auto& product = template_of("aten::matmul");
+  if (x == whole || !emit(b, product, {x, y}, {x, y}, last)) return false;
+  return b.call("aten::view", {x, std::vector<int64_t>{2 * n, last}}, {b.magnitude(x), {}}, false);
+}
+
+}  // namespace
+
+oracle::Case cache_case(Random random) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    Random own = random.split(attempt);
+    auto settings = draw_settings(own, {});
+    settings.families = kAllFamilies;
+    Builder b(own, settings);
+    const auto kind = b.random().weighted<bool (*)(Builder&)>(
+        {{16, repeat}, {3, meet_in_all_forms}, {1, view_as_a_composite_does}});
+    const bool made = kind(b);
+    if (!made && attempt < 19) continue;
+    if (b.calls() == 0) b.redistribute(b.operand({}));
+    const auto seed = static_cast<uint64_t>(b.random().below(100000));
+    return b.finish("cache", seed, draw_device(b.random()));
+  }
+}
+
+}  // namespace lockstep::generators
