@@ -20,6 +20,8 @@ TABLE = """CREATE TABLE IF NOT EXISTS outcome (
 NOBODY = ""  # the id of the run without a mutant
 HANG = 120   # seconds without a sign of life
 NOT_MEASURED = 5  # the exit code of a run that measured too little
+# What verdicts were, to which `lockstep run` holds the default plan unless it is told not to.
+BASELINE = pathlib.Path(__file__).resolve().parent.parent.parent / "golden/baseline.db"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Plan:
     @property
     def options(self):
         return ["--seed", str(self.seed)] + (["--cases", str(self.cases)] if self.cases else [])
+
+    @property
+    def whole(self):
+        """The options of a run of all its cases."""
+        return ["--baseline", str(BASELINE)] if self.cases == 0 and self.seed == 0 else []
 
     @property
     def patience(self):
@@ -86,7 +93,8 @@ def first_finding(db):
 def how_it_ended(code):
     if code is None:
         return "does not end"
-    return f"signal {-code}" if code < 0 else {3: "broken", 5: "not measured", 8: "self-check"}.get(code, f"exit {code}")
+    names = {1: "worse verdicts", 3: "broken", 5: "not measured", 8: "self-check"}
+    return f"signal {-code}" if code < 0 else names.get(code, f"exit {code}")
 
 
 def execute(command, env, cwd, patience):
@@ -166,7 +174,8 @@ def try_one(build, point, number, plan, folder, tests=(), census=None):
     if of_census and number not in census.run:  # the plan never goes there: the tests may
         code, far, work = 0, 0, fresh_folder(work)
     else:
-        code, far = run_plan(build, number, plan, 1, own or plan.suites, work, dict(switch), wanted)
+        whole = plan.whole if wanted is None and not own else []
+        code, far = run_plan(build, number, plan, 1, [*(own or plan.suites), *whole], work, dict(switch), wanted)
     if wanted is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
         if census.has_other_verdicts(work / "run.db"):
             return try_one(build, point, number, plan, folder, tests)

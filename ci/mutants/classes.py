@@ -78,6 +78,7 @@ TESTED = {
     "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
     "engine/values/spec": ["engine/values/values_spec_test"],
     "engine/world/": WORLDS,
+    "engine/world/flight": ["engine/engine_flight_test"],
 }
 
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:

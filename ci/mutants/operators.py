@@ -229,8 +229,11 @@ def other_function(site):
 # What is forgotten.
 
 def forgotten_call(site):
-    """A call that gives what its first argument, or its object, is of: a wrap, a bound, a copy."""
+    """A call that gives what its first argument, or its object, is of: a wrap, a bound, a copy. std::move is none: without
+    it the value is the same."""
     cursor = site.cursor
+    if cursor.kind == K.CALL_EXPR and cursor.spelling in ("move", "forward"):
+        return
     both = operands(site.unit, cursor)
     if both is not None and both[1] == "%":
         text = site.unit.line_text(both[0])

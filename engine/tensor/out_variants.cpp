@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// An op that draws into out in the order of its memory fills it as its functional overload fills the result.
+// An op that fills out in the order of its memory fills it as its functional overload fills the result.
 void check_memory_of_out(const Dispatched& d, const at::Tensor& out) {
   const auto order = d.resolved.entry == nullptr ? OutMemory::kAny : d.resolved.entry->memory_of_out;
   if (order == OutMemory::kAny || out.numel() == 0) return;
@@ -21,7 +21,7 @@ void check_memory_of_out(const Dispatched& d, const at::Tensor& out) {
       order == OutMemory::kContiguous ? out.is_contiguous() : out.strides() == d.call.tensors[0].strides();
   if (!fits)
     refuse(Refusal::kOut, d,
-           concat("draws in the order of out's memory, and out has strides ", out.strides(), "; "),
+           concat("fills out's memory in an order of its own, and out has strides ", out.strides(), "; "),
            "pass an empty out, or copy_ the functional op's result");
 }
 

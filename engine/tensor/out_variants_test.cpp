@@ -5,6 +5,7 @@
 #include "engine/ops/resolve.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 
 namespace lockstep {
 namespace {
@@ -173,6 +174,31 @@ TEST(OutVariantsTest, GiveEveryEmptyOutTheStridesOfStock) {
   }
   EXPECT_GT(compared, 150);
   EXPECT_GT(not_contiguous, 80);
+}
+
+// Catches: an out that libtorch's kernel takes for contiguous, and fills elsewhere than its strides say: no
+// answer is the single device's and right. Where it is contiguous, or to be made, nothing is refused.
+TEST(OutVariantsTest, RefuseMemoryThatStockFillsWrongly) {
+  const auto mesh = init_device_mesh({2});
+  const auto value = at::arange(6, at::kFloat).view({2, 3});
+  const auto x = distribute_tensor(value, mesh, {Shard{0}});
+  for (const bool log : {false, true}) {
+    const auto run = [log](at::Tensor out, const at::Tensor& of) {
+      return log ? at::_log_softmax_out(out, of, 1, false) : at::_softmax_out(out, of, 1, false);
+    };
+    const auto turned = at::empty({3, 2}).t();
+    EXPECT_FALSE(run(turned, value).equal(run(at::empty({2, 3}), value)));
+    try {
+      run(distribute_tensor(turned, mesh, {Replicate{}}), x);
+      ADD_FAILURE() << "not refused";
+    } catch (const Refused& e) {
+      EXPECT_EQ(e.why, Refusal::kOut);
+      EXPECT_NE(std::string(e.what()).find("pass an empty out"), std::string::npos) << e.what();
+    }
+    for (const auto& out : {at::empty({2, 3}), at::empty({0})})
+      EXPECT_TRUE(full_tensor(run(distribute_tensor(out, mesh, {Replicate{}}), x))
+                      .equal(run(at::empty({2, 3}), value)));
+  }
 }
 
 // Catches: an empty out that lies in its operand's memory, so that what is written to one shows in the other.

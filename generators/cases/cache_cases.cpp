@@ -54,6 +54,9 @@ bool repeat(Builder& b) {
   const auto* op = draw_op(b, true);
   if (!op->make(b, *op)) return false;
   const auto first = b.last();
+  const auto is_unsized = [&](Ref ref) { return !b.tensor(ref).defined(); };
+  if (std::any_of(b.results().begin(), b.results().end(), is_unsized))
+    return true;  // nothing is computed with them
   const auto operands = references(first.call);
   const bool fixed = op->make == variance || std::any_of(operands.begin(), operands.end(), [&](Ref ref) {
                        return b.dtype(ref) == c10::ScalarType::Long;

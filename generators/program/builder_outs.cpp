@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The out variants of the Builder's calls.
+#include <algorithm>
+#include <array>
+
 #include "generators/program/builder.h"
 #include "generators/program/trial.h"
 #include "oracle/program/schema.h"
@@ -17,6 +20,13 @@ const oracle::Operator* out_variant(const Call& call) {
   if (!call.op.starts_with("aten::")) return nullptr;
   const auto& op = oracle::find_operator(call.op);
   return op.random ? nullptr : oracle::out_variant_of(op);
+}
+
+// Whose kernels take an out for contiguous, and fill other elements than its strides say.
+bool ignores_strides(const Call& call) {
+  static constexpr std::array kOps = {"aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data",
+                                      "aten::_log_softmax_backward_data"};
+  return std::find(kOps.begin(), kOps.end(), call.op) != kOps.end();
 }
 
 }  // namespace
@@ -49,6 +59,8 @@ void Builder::write_to_outs(Call& made, std::vector<at::Tensor>& results, const 
     writing.args.emplace_back(apart.back());
     outs.push_back(tensor(apart.back()));
   }
+  const auto scattered = [](const at::Tensor& out) { return !out.is_contiguous(); };
+  if (ignores_strides(made) && std::any_of(outs.begin(), outs.end(), scattered)) return;
   if (!bounded(outs, growth)) return;
   const auto first = apart.end() - std::ssize(outs);
   const auto was_empty = [&](Ref ref) { return shape(ref) == Shape{0}; };

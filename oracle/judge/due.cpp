@@ -185,6 +185,7 @@ class Search {
       const at::Tensor after = recording_.read(e.window);
       if (is_constant(after) || same_bits(before, after)) return true;
     }
+    if (steps_by_chance()) return true;
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return nests(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -208,6 +209,16 @@ class Search {
       if (cut >= 0 && spec.shape()[as_size(cut)] <= (parts[as_size(cut)] *= spec.mesh().size(d))) return true;
     }
     return false;
+  }
+
+  // Pieces that happen to begin where a step does, though they are not a whole number of steps each.
+  bool steps_by_chance() const {
+    if (q_.op.op->name != "aten::slice.Tensor" || q_.op.args.at(4).toInt() == 1 || inputs_[0].spec == nullptr)
+      return false;
+    const SlicingPtr plan = slicing_of(*inputs_[0].spec);
+    const bool even = std::all_of(plan->shapes.begin(), plan->shapes.end(),
+                                  [&](const auto& shape) { return shape == plan->shapes[0]; });
+    return !even || q_.effects.at(0).window.numel() * q_.op.args[4].toInt() != q_.op.inputs[0].numel();
   }
 
   // Where one mesh dimension leaves no rank more than one of a dimension, another goes on to cut what lies in

@@ -156,11 +156,11 @@ Metas of_adaptive_pool(const Arguments& args) {
 Records norm_ops() {
   // clang-format off
   return {
-      {.name = "_log_softmax", .rows = dim_whole},
-      {.name = "_softmax", .rows = dim_whole},
+      {.name = "_log_softmax", .rows = dim_whole, .memory_of_out = OutMemory::kContiguous},
+      {.name = "_softmax", .rows = dim_whole, .memory_of_out = OutMemory::kContiguous},
       {.name = "_safe_softmax", .rows = dim_whole},
-      {.name = "_log_softmax_backward_data", .rows = dim_whole},
-      {.name = "_softmax_backward_data", .rows = dim_whole},
+      {.name = "_log_softmax_backward_data", .rows = dim_whole, .memory_of_out = OutMemory::kContiguous},
+      {.name = "_softmax_backward_data", .rows = dim_whole, .memory_of_out = OutMemory::kContiguous},
       {.name = "native_layer_norm", .rows = layer_norm, .infer = of_layer_norm},
       {.name = "native_layer_norm_backward", .rows = layer_norm_backward, .infer = of_layer_norm_backward},
       {.name = "_fused_rms_norm", .rows = rms_norm, .infer = of_rms_norm},

@@ -38,7 +38,8 @@ using Infer = Metas (*)(const Arguments&);
 struct RandomOp;
 using Draw = std::vector<PerRank<at::Tensor>> (*)(const RandomOp&);
 
-// How the `out` must lie in memory of an op that draws in its order: as the functional op's result does.
+// How the `out` must lie in memory of an op that draws in its order, or of which libtorch's kernel takes it
+// for contiguous and fills the wrong elements otherwise: as the functional op's result does.
 enum class OutMemory { kAny, kContiguous, kAsInput };
 
 // Fields that an op does not name say: only the all-Replicate row, a new tensor, the stock op on the locals,

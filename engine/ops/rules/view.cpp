@@ -122,7 +122,7 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
     int64_t pieces = 1;
     for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][as_size(group.in[i])];
     auto row = row_of(call, Shard{d}, InterleavedShard{group.out[0], pieces});
-    row.even = {{0, d}};
+    if (k + 1 < group.in.size()) row.even = {{0, d}};  // else a piece is the dimension
     rows.push_back(std::move(row));
   }
 }
@@ -140,7 +140,7 @@ void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, co
   for (const int64_t d : group.out) {
     if (pieces == parts(current)) {
       auto row = row_of(call, current, Shard{d});
-      row.even_outputs = {d};
+      if (d != group.out.back()) row.even_outputs = {d};
       rows.push_back(std::move(row));
     }
     pieces *= call.output_extents[as_size(d)];
@@ -230,11 +230,27 @@ Rows select(const OpCall& call) {
   return mapped(call, without(ndim, {wrap_dim(call.integer("dim"), ndim)}));
 }
 
+// Where the dimension is a whole number of steps, and each gives an element, pieces of whole numbers of steps
+// keep what they have of them.
+void add_stepped_row(Rows& rows, const OpCall& call, int64_t dim) {
+  const int64_t n = call.inputs[0].shape[as_size(dim)], step = call.integer("step");
+  const auto& start = call.args["start"];
+  const bool from_end =
+      !start.isNone() && start.toInt() < 0 && start.toInt() > -n;  // which is each piece's own
+  if (step == 1 || from_end || call.outputs[0].shape[as_size(dim)] * step != n) return;
+  auto row = row_of(call, Shard{dim}, Shard{dim});
+  row.even = {{0, dim}};
+  row.even_outputs = {dim};
+  rows.push_back(std::move(row));
+}
+
 Rows slice(const OpCall& call) {
   auto to = up_to(call.inputs[0].ndim());
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   if (call.inputs[0].shape != call.outputs[0].shape) to[as_size(at)] = -1;
-  return mapped(call, to);
+  auto rows = mapped(call, to);
+  add_stepped_row(rows, call, at);
+  return rows;
 }
 
 Rows split(const OpCall& call) {
