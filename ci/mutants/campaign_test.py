@@ -114,7 +114,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.assertEqual(self.run_all(), [0, 1, 2, 3, 4, 5])
         rows = report.rows_of(self.store, "t")["default, seed 0"]
         self.assertEqual([(rows[p.id]["found"], rows[p.id]["how"]) for p in self.mutants.values()],
-                         [(0, ""), (1, "exit 1"), (1, "signal 11"), (1, "does not end"), (1, "self-check")])
+                         [(0, ""), (1, "worse verdicts"), (1, "signal 11"), (1, "does not end"), (1, "self-check")])
 
     def test_adversaries(self):
         # Catches: a survivor of the run that a test notices, and is still called one; a test that is not asked.
@@ -126,7 +126,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.run_all(mutants=few, tests=["x/blind_test"])
         rows = report.rows_of(self.store, "t")["default, seed 0"]
         self.assertEqual([(rows[p.id]["found"], rows[p.id]["how"]) for p in few.values()],
-                         [(1, "test blind_test"), (1, "exit 1")])
+                         [(1, "test blind_test"), (1, "worse verdicts")])
 
     def test_tested(self):
         # Catches: what no plan runs and a test asks for, called a survivor unasked; a plan that is run for it in vain.

@@ -142,7 +142,7 @@ TEST(Programs, cache_cases_repeat_an_op) {
     repeats +=
         std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; }) ? 1 : 0;
   }
-  EXPECT_GE(repeats, 290);
+  EXPECT_GE(repeats, 275);  // one of twenty looks at a tensor as an op did that is composed of views
 }
 
 // Would catch: a suite whose cases never enter the integer lane, or never take an argument that no maker

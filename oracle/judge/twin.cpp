@@ -22,8 +22,9 @@ namespace lockstep::oracle {
 namespace {
 
 constexpr int kDisturbances = 6;
-constexpr uint64_t kFlips = 5;  // of signs that fall together in half the cases
-constexpr double kSafety = 8;   // a few samples do not meet the worst of all signs
+constexpr uint64_t kFlips =
+    5;  // of signs that fall together in half the cases; two in turn are each other's opposite
+constexpr double kSafety = 8;  // a few samples do not meet the worst of all signs
 
 bool is_double(const at::Tensor& t) {
   return t.defined() && t.scalar_type() == at::kDouble;
@@ -201,19 +202,21 @@ bool folds_by_choice(const Placement& p) {
   return is_partial(p, ReduceOp::kMin) || is_partial(p, ReduceOp::kMax);
 }
 
-void flip_zeros(const at::Tensor& value, std::mt19937_64& random) {
+// @param which of the two halves of the zeros that `random` draws
+void flip_zeros(const at::Tensor& value, std::mt19937_64& random, uint64_t which) {
   const at::DisableRecordFunctionGuard unseen;
   auto factor = at::ones(value.sizes(), at::kDouble);
   auto* f = factor.mutable_data_ptr<double>();
   for (int64_t i = 0; i < factor.numel(); ++i)
-    if ((random() & 1) != 0) f[i] = -1;
+    if ((random() & 1) == which) f[i] = -1;
   value.mul_(at::where(at::eq(value, 0), factor, at::ones({}, at::kDouble)));
 }
 
 // Zeros of either sign where an op chooses, and in all that is computed after it, or beside what pends: it
 // may be computed of terms, and -0 * 3 + -0 * -1 is 0, while -0 * (3 - 1) is -0.
-std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t seed) {
-  std::mt19937_64 random(seed);
+// Two runs in turn flip one zero each way.
+std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t k) {
+  std::mt19937_64 random(k / 2);
   bool open = false;
   each_target(runs.of(), [&](const Target& target) { open |= has_partial(target); });
   Recording recording;
@@ -223,13 +226,13 @@ std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t seed) {
     if (!open) return;
     for (const auto& e : effects(op))
       if (e.window.defined() && e.window.dtype == at::kDouble && (e.input < 0 || e.written))
-        flip_zeros(tensor_in(e.window.storage, e.window), random);
+        flip_zeros(tensor_in(e.window.storage, e.window), random, k % 2);
   };
   const auto change = [&](std::vector<at::Tensor>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto& placed = runs.of().placements[i].placements;
       if (is_double(inputs[i]) && std::any_of(placed.begin(), placed.end(), folds_by_choice))
-        flip_zeros(inputs[i], random);
+        flip_zeros(inputs[i], random, k % 2);
     }
   };
   return runs.run({change, &recording});

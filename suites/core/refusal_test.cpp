@@ -17,7 +17,7 @@ Outcome verdict(const char* token, EngineUnderTest& engine) {
 }
 
 constexpr const char* kInner =
-    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x5]:normal(1)@[S1];v0=aten::view(x0,[20])#54864d01";
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x5x6]:normal(1)@[S1];v0=aten::view(x0,[120])#a93267a8";
 constexpr const char* kOuter =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::view(x0,[24])#137575d3";
 constexpr const char* kWrites =
@@ -58,8 +58,8 @@ TEST(Refusal, IsDueWhereNoPlacementsWouldDo) {
 
 // Catches: a refusal that is called undue by chance: a result without elements may lie anywhere, few flags
 // are often the same on all ranks, two cuts of which one leaves a single row nest, a flat local of one
-// element meets any row, one column has one order, and the one row that an index of one element names may be
-// the rank's own that has the index.
+// element meets any row, one column has one order, a view of one row is flat, steps meet where pieces begin,
+// and the one row that an index of one element names may be the rank's own that has the index.
 TEST(Refusal, CannotBeToldOfFewElements) {
   LockstepEngine engine;
   for (const auto* token :
@@ -70,8 +70,12 @@ TEST(Refusal, CannotBeToldOfFewElements) {
         "v0=aten::slice.Tensor(x0,0,0,2,1)#d774fd67",
         "v1:ops;mesh=2x4;seed=0;dev=1x256;lane=integer;x0=f64[6x1]:ones@[G0:1/1,R];"
         "v0=aten::expand(x0,[6,4],false)#113199b6",
-        "v1:ops;mesh=2x2;seed=0;dev=1x256;x0=f32[2x5]:ones@[R,P];v0=lockstep::redistribute(x0,@[S0,S1]);"
-        "v1=aten::view(v0,[10])#5e56b272",
+        "v1:gradient;mesh=2x2x2;seed=0;dev=1x256;x0=f32[5x1]:integers(0,-2,2)@[R,S0,P];"
+        "v0=lockstep::redistribute(x0,@[R,G0:2/3,R]);v1=aten::expand(v0,[5,4],false)#72889dbf",
+        "v1:program;mesh=5;seed=0;dev=1x256;x0=f32[5x6]:integers(0,-2,2)@[P];"
+        "v0=lockstep::redistribute(x0,@[G0:1/1/1/1/1]);[v1,v2]=aten::split.Tensor(v0,4,-1)#9321493c",
+        "v1:ops;mesh=1x2;seed=0;dev=1x256;x0=f32[2x3]:integers(0,-2,2)@[R,S1];"
+        "v0=aten::slice.Tensor(x0,-1,0,none,2)#b29de344",
         "v1:ops;mesh=2x1;seed=0;dev=1x256;lane=integer;x0=f32[4]:ones@[S0,R];"
         "x1=i64[1]:index(59002,0,6)@[R,G0:1];x2=f32[1]:ones@[R,R];"
         "v0=aten::scatter_add_(x0,0,x1,x2)#2e2081ce",
