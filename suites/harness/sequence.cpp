@@ -2,6 +2,7 @@
 #include "suites/harness/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/values/error.h"
 
@@ -26,11 +27,22 @@ int64_t Sequence::rounds(int64_t rounds) const {
 }
 
 void Sequence::add_round() {
+  struct Placed {
+    double at;  // of the round, which is 1
+    Planned planned;
+  };
+  std::vector<Placed> round;
   for (const auto* s : chosen_) {
     const int64_t begin = std::min(s->limit, next_round_ * s->weight);
     const int64_t end = s->limit - begin < s->weight ? s->limit : begin + s->weight;
-    for (int64_t i = begin; i < end; ++i) numbered_.push_back({s, i});
+    for (int64_t i = begin; i < end; ++i)
+      round.push_back({(static_cast<double>(i - begin) + 0.5) / static_cast<double>(s->weight), {s, i}});
   }
+  // Suites that are level come as in the table, however they were named.
+  std::sort(round.begin(), round.end(), [](const Placed& a, const Placed& b) {
+    return std::pair(a.at, a.planned.suite) < std::pair(b.at, b.planned.suite);
+  });
+  for (const auto& placed : round) numbered_.push_back(placed.planned);
   ++next_round_;
 }
 

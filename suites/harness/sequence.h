@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequence: the cases of a run, numbered from 0. Round by round, each suite contributes `weight` of its
-// cases, so that every prefix covers every suite; --cases and --time both run prefixes of this one sequence.
+// cases, evenly spread, so that every prefix has of every suite its share, or one case less or more; --cases
+// and --time both run prefixes of this one sequence.
 #pragma once
 #include <cstdint>
 #include <vector>
