@@ -138,11 +138,15 @@ TEST(Programs, cache_cases_repeat_an_op) {
   int64_t repeats = 0;
   for (uint64_t i = 0; i < 300; ++i) {
     std::map<std::string, int64_t> ops;
-    for (const auto& call : generate("cache", 15, i).program.calls) ++ops[call.op];
-    repeats +=
-        std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; }) ? 1 : 0;
+    const auto program = generate("cache", 15, i).program;
+    for (const auto& call : program.calls) ++ops[call.op];
+    // The view that matmul is composed of, and then the Program's own.
+    const bool views_again = ops["aten::matmul"] > 0 && program.calls.back().op == "aten::view";
+    const bool repeated =
+        std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; });
+    repeats += repeated || views_again ? 1 : 0;
   }
-  EXPECT_GE(repeats, 275);  // one of twenty looks at a tensor as an op did that is composed of views
+  EXPECT_GE(repeats, 290);
 }
 
 // Would catch: a suite whose cases never enter the integer lane, or never take an argument that no maker
