@@ -185,7 +185,7 @@ class Search {
       const at::Tensor after = recording_.read(e.window);
       if (is_constant(after) || same_bits(before, after)) return true;
     }
-    if (steps_by_chance()) return true;
+    if (steps_by_chance() || pieces_by_chance()) return true;
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return holds_one(o); })) return true;
     if (std::any_of(outputs_.begin(), outputs_.end(), [](auto& o) { return nests(o); })) return true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -207,6 +207,23 @@ class Search {
     for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
       const int64_t cut = shard_dim(spec.placements()[as_size(d)]);
       if (cut >= 0 && spec.shape()[as_size(cut)] <= (parts[as_size(cut)] *= spec.mesh().size(d))) return true;
+    }
+    return false;
+  }
+
+  // Of what is written and what it is written with, pieces of other lengths that happen to meet.
+  bool pieces_by_chance() const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!stays_[i] || inputs_[i].spec == nullptr) continue;
+      for (const TensorRecord& other : inputs_)
+        for (int64_t d = 0; other.spec != nullptr && d < other.spec->mesh().ndim(); ++d) {
+          const auto length = [d](const Spec& spec) {
+            const int64_t cut = shard_dim(spec.placements()[as_size(d)]);
+            return cut < 0 ? -1 : spec.shape()[as_size(cut)];
+          };
+          const int64_t mine = length(*inputs_[i].spec), its = length(*other.spec);
+          if (mine >= 0 && its >= 0 && mine != its) return true;
+        }
     }
     return false;
   }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/values/error.h"
+#include "oracle/judge/judge_op.h"
 #include "oracle/ownership/compare.h"
 
 namespace lockstep::oracle {
@@ -147,12 +148,15 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
   Tensors inputs;
   for (const Window& w : run.inputs) inputs.push_back(recording.read(w));
   const Tensors values = apply(run, made, inputs);
-  // Both must be one computation. How an out lies in memory may choose another loop of a kernel, and is not
-  // asked: it lies as the result does.
+  // Both must be one computation. How an out lies in memory, or its dtype, may choose another loop of a kernel.
   for (size_t k = 0; k < outs; ++k) inputs.push_back(at::empty_like(values[k], op.results[k].dtype));
   const Tensors written = apply(op, made, std::move(inputs));
-  for (size_t k = 0; k < outs; ++k)
-    if (!compare(written[k], values[k].to(op.results[k].dtype)).equal()) return {};
+  for (size_t k = 0; k < outs; ++k) {
+    const at::Tensor value = values[k].to(op.results[k].dtype);
+    const bool converts = value.scalar_type() != values[k].scalar_type();
+    if (converts ? !are_near(written[k], value, values[k].scalar_type()) : !compare(written[k], value).equal())
+      return {};
+  }
   std::vector<RecordedOp> parts{run};
   for (size_t k = 0; k < outs; ++k) {
     const Window& out = op.inputs[run.inputs.size() + k];
@@ -165,6 +169,7 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
     copy.inputs = {out, parts[0].results[k]};
     copy.results = {op.results[k]};
     copy.written = {0};
+    copy.of_out = true;
     parts.push_back(std::move(copy));
   }
   return parts;
@@ -175,6 +180,7 @@ std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& re
   const bool is_short = at::isReducedFloatingType(result.dtype);
   const bool named = op.args.size() > 2;  // self, dim, keepdim, dtype; or self, dtype
   std::vector<c10::IValue> over(op.args.begin() + 1, op.args.end() - 1);
+  if (named && over[0].isNone()) over[0] = std::vector<int64_t>();  // over all, as the engine says it
   over.emplace_back(is_short ? at::kFloat : result.dtype);
   int64_t count = 1;
   std::vector<bool> reduced(self.shape.size(),
