@@ -50,6 +50,19 @@ bool keeps_histories(const oracle::Program& program, const std::vector<at::Tenso
   return true;
 }
 
+// Whatever a block reads gets a gradient, of zeros where none of its results has one: behind it, nothing that
+// a backward needs may have been written since.
+bool can_give_gradients(oracle::Program program, const std::vector<at::Tensor>& values, const Block& block) {
+  auto read = outer_values(program, block, first_results(program)[block.begin]);
+  std::erase_if(read, [&](Ref ref) { return !values[static_cast<size_t>(ref.id)].requires_grad(); });
+  if (read.empty()) return true;
+  const auto leaves = std::count_if(program.inputs.begin(), program.inputs.end(),
+                                    [](const oracle::Input& input) { return input.requires_grad; });
+  program.calls.resize(block.begin);
+  program.calls.push_back({std::string(oracle::kBackward), {read, read}, leaves});
+  return trial(program).has_value();
+}
+
 }  // namespace
 
 oracle::Case with_checkpoint(oracle::Case c, Random random) {
@@ -65,7 +78,9 @@ oracle::Case with_checkpoint(oracle::Case c, Random random) {
     const auto most = block.begin + static_cast<size_t>(random.between(1, 4));
     for (block.end = block.begin; block.end < std::min(most, room.end); ++block.end)
       if (!oracle::may_run_twice(calls[block.end])) break;
-    if (block.end == block.begin || !keeps_histories(c.program, *values, block)) continue;
+    if (block.end == block.begin || !keeps_histories(c.program, *values, block) ||
+        !can_give_gradients(c.program, *values, block))
+      continue;
     const bool restores = random.chance(80);
     calls.insert(calls.begin() + static_cast<ptrdiff_t>(block.end),
                  Call{std::string(oracle::kCheckpointEnd), {}, 0});

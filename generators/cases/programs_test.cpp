@@ -9,6 +9,7 @@
 
 #include "engine/values/error.h"
 #include "generators/cases/arguments.h"
+#include "generators/cases/blocks.h"
 #include "generators/cases/labels.h"
 #include "generators/cases/metamorphic.h"
 #include "generators/program/trial.h"
@@ -176,6 +177,22 @@ std::vector<at::Tensor> answer(oracle::Case c) {
   oracle::SimulatedSource source;
   c.device = {1, 256};
   return oracle::evaluate(c, source);
+}
+
+// Would catch: a block that reads what was written after its history had saved it, whose gradient of zeros
+// libtorch refuses where it takes the Program without the block.
+TEST(Blocks, read_nothing_whose_history_is_stale) {
+  const auto c = oracle::parse_token(
+      "v1:program;mesh=1;seed=0;dev=1x256;x0=f32[2]:normal(1)@[R]!;x1=f32[2]:ones@[R];v0=aten::exp(x0);"
+      "v1=aten::relu_(v0);v2=aten::neg(v0);v3=aten::neg(x0);v4=lockstep::backward(t[v3],t[x1])#d4e7c3aa");
+  oracle::SimulatedSource source;
+  int64_t enclosed = 0;
+  for (uint64_t i = 0; i < 40; ++i) {
+    auto made = with_checkpoint(c, Random(i));
+    enclosed += made.program.calls.size() > c.program.calls.size();
+    ASSERT_NO_THROW(oracle::evaluate(made, source)) << oracle::describe(made);
+  }
+  EXPECT_GE(enclosed, 20);
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

@@ -121,7 +121,23 @@ void without_view(const Case& c, size_t k, const std::vector<at::Tensor>& values
   sieve.offer(with_gradients_shaped(c, result, whole.sizes().vec()), edit);
 }
 
-// Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each.
+// New values, of a kind that every dtype has.
+void redraw(const Case& c, oracle::Input& input) {
+  input.values = {};
+  if (!c10::isFloatingType(input.dtype) || c.integer_lane)
+    input.values = {.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 1};
+}
+
+// The inputs that a call writes with new values, which need not be the plain ones that its writing changed.
+Case with_written_redrawn(Case c, const oracle::Call& call) {
+  for (const auto ref : written_by(call))
+    if (ref.id >= 0 && ref.id < std::ssize(c.program.inputs))
+      redraw(c, c.program.inputs[static_cast<size_t>(ref.id)]);
+  return c;
+}
+
+// Without call k: nothing reads its results, or an operand or a new input of the same kind stands for each;
+// what it writes stays as it is, or is another.
 void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values, Sieve& sieve) {
   const auto& call = c.program.calls[k];
   const auto first = first_results(c.program)[k];
@@ -140,11 +156,11 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
       break;
     }
     oracle::Input input{.dtype = result.scalar_type(), .shape = result.sizes().vec()};
-    if (!c10::isFloatingType(input.dtype) || c.integer_lane)
-      input.values = {.kind = oracle::ValueKind::kIntegers, .low = 0, .high = 1};
+    redraw(c, input);
     inputs.fresh[r] = input;
   }
   sieve.offer(c, plain);
+  if (!written_by(call).empty()) sieve.offer(with_written_redrawn(c, call), plain);
   if (!operands.substitutes.empty()) sieve.offer(c, operands);
   if (call.op == "lockstep::redistribute")
     for (const auto& edit : {operands, plain}) sieve.offer(placed_as_result(c, call), edit);

@@ -8,6 +8,8 @@
 #include "generators/cases/programs.h"
 #include "generators/program/trial.h"
 #include "generators/space/placements.h"
+#include "oracle/plain/evaluate.h"
+#include "oracle/random/random_simulation.h"
 
 namespace lockstep::generators {
 namespace {
@@ -138,6 +140,20 @@ TEST(Shrink, a_call_goes_whose_operands_placement_counts) {
       "v1=aten::exp(x1)#de95d1fb");
   const auto smallest = shrink(c, fails, 3000).smallest;
   EXPECT_EQ(smallest.program.calls.size(), 1u) << oracle::describe(smallest);
+}
+
+// Would catch: a call in place that stays only because what it writes was zeros.
+TEST(Shrink, a_call_goes_that_makes_what_it_writes_other_than_zeros) {
+  const auto fails = [](const Case& c) {
+    oracle::SimulatedSource source;
+    const auto values = oracle::evaluate(c, source);
+    return has_op(c, "aten::neg") && at::count_nonzero(values.back()).item<int64_t>() > 0;
+  };
+  const auto c = oracle::parse_token(
+      "v1:program;mesh=1;seed=0;dev=1x256;x0=f32[2]:zeros@[R];x1=f32[2]:ones@[R];v0=aten::add_.Tensor(x0,x1,"
+      "1);"
+      "v1=aten::neg(x0)#2cd35d46");
+  EXPECT_EQ(shrink(c, fails, 3000).smallest.program.calls.size(), 1u);
 }
 
 // Would catch: a view that stays only because the gradient of its result has its shape. The value is in f64,

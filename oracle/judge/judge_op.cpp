@@ -284,14 +284,15 @@ at::Tensor assembled(const Window& window, const Rendition& rendition, const Spe
 }
 
 bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype) {
-  if (!c10::isFloatingType(dtype)) return at::equal(a, b);
-  const double units = 4 * 2 * unit_roundoff(dtype);
+  if (!c10::isFloatingType(dtype) || !a.is_floating_point()) return at::equal(a, b);
+  const double units = 4 * 2 * std::max(unit_roundoff(dtype), unit_roundoff(a.scalar_type()));
   return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, 0, /*equal_nan=*/true);
 }
 
 // What is replayed must not stand in for the plain run, as the formula of a dropout, or a ZeroTensor read as
 // zeros: on the same values it gives the same bits. Another NaN may survive where the vector body of a kernel
-// ends elsewhere; and where an out lies in memory chooses another loop of a kernel than its functional op takes.
+// ends elsewhere; and where an out lies in memory chooses another loop of a kernel than its functional op
+// takes.
 static std::optional<Explanation> check_replay(const OpInQuestion& q, const Tensors& whole,
                                                const std::vector<size_t>& values,
                                                const Recording& recording) {

@@ -49,8 +49,8 @@ at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow
 at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
                      const Shadow& shadow);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
-// Whether they differ by no more than what two loops of one kernel round otherwise, in `dtype`: four units of the last
-// place, another NaN, or the sign of a zero.
+// Whether they differ by no more than what two loops of one kernel that computes in `dtype` round otherwise:
+// four units of the last place (of theirs, where that is coarser), another NaN, or the sign of a zero.
 bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype);
 // What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
 Tensors fresh_where_written(const RecordedOp& op, Tensors inputs);

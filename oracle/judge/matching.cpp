@@ -148,13 +148,15 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
   Tensors inputs;
   for (const Window& w : run.inputs) inputs.push_back(recording.read(w));
   const Tensors values = apply(run, made, inputs);
-  // Both must be one computation. How an out lies in memory, or its dtype, may choose another loop of a kernel.
+  // Both must be one computation. How an out lies in memory, or its dtype, may choose another loop of a
+  // kernel.
   for (size_t k = 0; k < outs; ++k) inputs.push_back(at::empty_like(values[k], op.results[k].dtype));
   const Tensors written = apply(op, made, std::move(inputs));
   for (size_t k = 0; k < outs; ++k) {
     const at::Tensor value = values[k].to(op.results[k].dtype);
     const bool converts = value.scalar_type() != values[k].scalar_type();
-    if (converts ? !are_near(written[k], value, values[k].scalar_type()) : !compare(written[k], value).equal())
+    if (converts ? !are_near(written[k], value, values[k].scalar_type())
+                 : !compare(written[k], value).equal())
       return {};
   }
   std::vector<RecordedOp> parts{run};
