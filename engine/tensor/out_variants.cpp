@@ -85,16 +85,17 @@ bool is_generated(const c10::OperatorHandle& op) {
          !by_hand.contains(c10::toString(op.operator_name()));
 }
 
-// An empty out of these lies as their operands do, and the functional result is contiguous.
+// An empty out of these lies as their operands do, the first after the others; the functional result as the
+// first, or contiguous.
 bool lies_as_operands(const c10::OperatorHandle& op) {
-  static const std::set<std::string> names = {"aten::huber_loss_backward", "aten::mse_loss_backward",
-                                              "aten::smooth_l1_loss_backward"};
+  static const std::set<std::string> names = {"aten::huber_loss_backward", "aten::log_sigmoid_backward",
+                                              "aten::mse_loss_backward", "aten::smooth_l1_loss_backward"};
   return names.contains(op.schema().name());
 }
 
 std::vector<int64_t> strides_as_operands(const Dispatched& d) {
   at::Tensor all;
-  for (size_t i = 0; i < 3; ++i) {
+  for (const size_t i : {1, 2, 0}) {
     const auto& t = d.call.tensors[i];
     const auto meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
     all = all.defined() ? at::add(all, meta) : meta;

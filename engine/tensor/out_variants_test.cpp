@@ -107,14 +107,18 @@ TEST(OutVariantsTest, GiveAnEmptyOutTheStridesOfStock) {
   EXPECT_EQ(sized_out.strides(), sized.strides());
 }
 
-// The arguments before the outs, of which each tensor is `x`; nullopt: some argument is of another kind.
-std::optional<torch::jit::Stack> arguments(const c10::FunctionSchema& schema, const at::Tensor& x) {
+// The arguments before the outs, of which tensor `k` is `x`, or each if it is -1, and the others lie
+// contiguous; nullopt: some argument is of another kind.
+std::optional<torch::jit::Stack> arguments(const c10::FunctionSchema& schema, const at::Tensor& x,
+                                           int64_t k) {
   torch::jit::Stack stack;
+  int64_t tensors = 0;
   for (const auto& arg : schema.arguments()) {
     if (arg.is_out()) return stack;
     const auto kind = arg.type()->kind();
     if (kind == c10::TypeKind::TensorType) {
-      stack.emplace_back(x);
+      stack.emplace_back(k < 0 || k == tensors ? x : x.contiguous());
+      ++tensors;
     } else if (kind == c10::TypeKind::NumberType) {
       stack.emplace_back(1.5);
     } else if (arg.default_value()) {
@@ -146,7 +150,8 @@ std::vector<int64_t> strides_after(const c10::OperatorHandle& op, torch::jit::St
 }
 
 // Catches: an out variant that libtorch's authors wrote by hand and the engine takes for a generated one,
-// whose out is contiguous; or the other way round. Of all that libtorch has with one result.
+// whose out is contiguous; or the other way round; operands in another order than the kernel looks at them.
+// Of all that libtorch has with one result.
 TEST(OutVariantsTest, GiveEveryEmptyOutTheStridesOfStock) {
   const auto mesh = init_device_mesh({1});
   const FallbackReplicate whole;
@@ -158,22 +163,27 @@ TEST(OutVariantsTest, GiveEveryEmptyOutTheStridesOfStock) {
     if (!op || !name.name.starts_with("aten::") || op->schema().returns().size() != 1) continue;
     if (op->schema().arguments().empty() || !op->schema().arguments().back().is_out()) continue;
     if (op->schema().arguments().size() > 1 && op->schema().arguments().end()[-2].is_out()) continue;
-    const auto plain_args = arguments(op->schema(), value), args = arguments(op->schema(), x);
-    if (!plain_args || !args) continue;
-    for (const auto dtype : {at::kFloat, at::kBool, at::kLong}) {
-      const auto plain = at::empty({0}, dtype);
-      const auto expected = strides_after(*op, *plain_args, plain);
-      const auto out = distribute_tensor(at::empty({0}, dtype), mesh, {Replicate{}});
-      const auto got = strides_after(*op, *args, out);
-      if (expected.size() != 2 || got.empty()) continue;
-      EXPECT_EQ(got, expected) << name;
-      ++compared;
-      not_contiguous += !plain.is_contiguous();
-      break;
+    const auto tensors = std::count_if(
+        op->schema().arguments().begin(), op->schema().arguments().end() - 1,
+        [](const c10::Argument& arg) { return arg.type()->kind() == c10::TypeKind::TensorType; });
+    for (int64_t k = -1; k < tensors; ++k) {
+      const auto plain_args = arguments(op->schema(), value, k), args = arguments(op->schema(), x, k);
+      if (!plain_args || !args) break;
+      for (const auto dtype : {at::kFloat, at::kBool, at::kLong}) {
+        const auto plain = at::empty({0}, dtype);
+        const auto expected = strides_after(*op, *plain_args, plain);
+        const auto out = distribute_tensor(at::empty({0}, dtype), mesh, {Replicate{}});
+        const auto got = strides_after(*op, *args, out);
+        if (expected.size() != 2 || got.empty()) continue;
+        EXPECT_EQ(got, expected) << name << ", operand " << k << " transposed";
+        ++compared;
+        not_contiguous += !plain.is_contiguous();
+        break;
+      }
     }
   }
-  EXPECT_GT(compared, 150);
-  EXPECT_GT(not_contiguous, 80);
+  EXPECT_GT(compared, 400);
+  EXPECT_GT(not_contiguous, 200);
 }
 
 // Catches: an out that libtorch's kernel takes for contiguous, and fills elsewhere than its strides say: no

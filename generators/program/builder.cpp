@@ -190,6 +190,15 @@ c10::ScalarType Builder::fresh_dtype(const Want& want) {
   return any_integer && !want.values && random_.chance(15) ? draw_dtype(random_, kNarrow) : dtype;
 }
 
+// Often beside the last value whose placement is known: ranks then have what they need of both.
+Target Builder::fresh_target(const Input& input, uint32_t kinds) {
+  const auto last = std::find_if(values_.rbegin(), values_.rend(),
+                                 [](const Value& v) { return v.placement.has_value() && v.trial.defined(); });
+  if (last != values_.rend() && random_.chance(30))
+    return beside(*last->placement, last->trial.sizes().vec(), input.shape, input.dtype, kinds);
+  return draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+}
+
 Ref Builder::fresh(const Want& want) {
   Input input;
   input.dtype = fresh_dtype(want);
@@ -197,9 +206,7 @@ Ref Builder::fresh(const Want& want) {
   uint32_t kinds = settings_.placements;
   if (want.values || want.writable || (bit_of(input.dtype) & kNarrow)) kinds &= ~kPartials;
   if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs
-  auto target = outside_         ? Target{}
-                : want.placement ? *want.placement
-                                 : draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+  auto target = outside_ ? Target{} : want.placement ? *want.placement : fresh_target(input, kinds);
   input.values = want.values ? *want.values : draw_values(input.dtype, target);
   // Terms of many ranks may leave the integer lane no room for any op; the value itself fits.
   if (settings_.integer_lane && !want.placement && !outside_ &&

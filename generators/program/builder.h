@@ -186,6 +186,7 @@ class Builder {
   Shape free_shape(const Want& want);
   Shape fresh_shape(const Want& want);
   c10::ScalarType fresh_dtype(const Want& want);
+  oracle::Target fresh_target(const oracle::Input& input, uint32_t kinds);
   oracle::Values draw_values(c10::ScalarType dtype, const oracle::Target& target);
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,

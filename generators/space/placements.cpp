@@ -138,6 +138,39 @@ Target with_ragged(Random& random, Target others, const DeviceMesh& mesh, const 
   return others;
 }
 
+// The dimension of `shape` that goes with dimension `dim` of `its`: counted from the end, as they broadcast,
+// or else the first of that size; -1: none.
+static int64_t dim_beside(int64_t dim, const Shape& its, const Shape& shape) {
+  const auto size = its[static_cast<size_t>(dim)];
+  const auto from_end = dim + std::ssize(shape) - std::ssize(its);
+  if (from_end >= 0 && shape[static_cast<size_t>(from_end)] == size) return from_end;
+  const auto found = std::find(shape.begin(), shape.end(), size);
+  return found == shape.end() ? -1 : found - shape.begin();
+}
+
+Target beside(const Target& other, const Shape& its, const Shape& shape, c10::ScalarType dtype,
+              uint32_t kinds) {
+  Target target;
+  for (const Placement& p : other.placements) {
+    Placement own = Replicate{};
+    if (is_ragged(p)) {
+      if (shape == its && (kinds & kRagged)) own = p;
+    } else if (const auto* partial = std::get_if<Partial>(&p)) {
+      const auto ops = reductions_of(dtype, kinds);
+      if (std::find(ops.begin(), ops.end(), partial->op) != ops.end()) own = p;
+    } else if (const auto dim = shard_dim(p); dim >= 0) {
+      if (const auto beside = dim_beside(dim, its, shape); beside >= 0) own = with_dim(p, beside);
+    }
+    target.placements.push_back(compatible(own, target.placements, kinds) ? own : Replicate{});
+  }
+  if (target.placements == other.placements) target.order = other.order;
+  // Blocks are rows of what the others leave, which must be what they left there.
+  for (size_t d = 0; d < target.placements.size(); ++d)
+    if (is_shard(other.placements[d]) && target.placements[d] != other.placements[d])
+      std::replace_if(target.placements.begin(), target.placements.end(), is_ragged, Placement(Replicate{}));
+  return target;
+}
+
 Target replicated(const DeviceMesh& mesh) {
   return {Placements(static_cast<size_t>(mesh.ndim()), Replicate{}), {}};
 }

@@ -35,6 +35,11 @@ oracle::Target replicated(const DeviceMesh& mesh);
 // These placements with a RaggedShard on one mesh dimension, in whose place none of them was.
 oracle::Target with_ragged(Random& random, oracle::Target others, const DeviceMesh& mesh, const Shape& shape,
                            int64_t mesh_dim);
+// How a tensor of this shape lies so that an op which broadcasts, or goes along a dimension of both, finds on
+// each rank what belongs together: cut where the other is, or whole where it has no such dimension.
+// @post Spec(mesh, result.placements, shape, …, result.order) is legal where `other` is of `its` shape
+oracle::Target beside(const oracle::Target& other, const Shape& its, const Shape& shape,
+                      c10::ScalarType dtype, uint32_t kinds = kAllPlacements);
 bool has_ragged(const oracle::Target& target);
 // A RaggedShard cuts across every dimension.
 bool shards(const oracle::Target& target, int64_t dim);

@@ -104,6 +104,35 @@ TEST(Placements, drawn_are_legal_and_of_the_kinds_asked_for) {
     EXPECT_GT(seen[kind], 50) << kind;
 }
 
+// Would catch: a Target that Spec refuses; a shard of the last dimension that does not follow it to a shorter
+// shape, or one of a dimension that broadcasts.
+TEST(Placements, beside_another_is_legal_and_follows_its_dimensions) {
+  Random random(6);
+  int64_t cut = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const auto mesh = draw_mesh(random, 8);
+    const auto shape = draw_shape(random, mesh, random.below(4), 100);
+    const auto other = draw_target(random, mesh, shape, c10::ScalarType::Float);
+    EXPECT_EQ(beside(other, shape, shape, c10::ScalarType::Float), other);
+    const auto its = random.chance(50) ? draw_broadcastable(random, shape)
+                                       : draw_shape(random, mesh, random.below(4), 100);
+    const auto target = beside(other, shape, its, c10::ScalarType::Long);
+    EXPECT_NO_THROW(
+        Spec(mesh, target.placements, its, contiguous_strides(its), c10::ScalarType::Long, target.order));
+    for (size_t d = 0; d < target.placements.size(); ++d) {
+      const auto dim = shard_dim(target.placements[d]), from = shard_dim(other.placements[d]);
+      if (dim < 0) continue;
+      EXPECT_EQ(its[static_cast<size_t>(dim)], shape[static_cast<size_t>(from)]);
+      ++cut;
+    }
+  }
+  EXPECT_GT(cut, 1000);
+  const Placements rows = {Shard{0}}, columns = {Shard{1}}, whole = {Replicate{}};
+  EXPECT_EQ(beside({columns, {}}, {2, 3}, {3}, c10::ScalarType::Float).placements, rows);
+  EXPECT_EQ(beside({columns, {}}, {2, 3}, {2, 1}, c10::ScalarType::Float).placements, whole);
+  EXPECT_EQ(beside({columns, {}}, {4, 3}, {3, 5}, c10::ScalarType::Float).placements, rows);
+}
+
 // The elements of the rank that holds fewest.
 int64_t fewest(const Spec& spec) {
   int64_t least = spec.numel();

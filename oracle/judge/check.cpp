@@ -57,16 +57,6 @@ class Checker {
   }
 
  private:
-  // What has no elements is itself in whatever placements.
-  RenditionPtr known(const Window& window, const TensorRecord& record) {
-    const bool empty = window.numel() == 0 && !has_elements(record) && window.dtype == record.spec->dtype() &&
-                       at::IntArrayRef(window.shape) == record.spec->shape();
-    if (!empty) return shadow_.find(window, record);
-    const SlicingPtr plan = slicing_of(*record.spec);
-    const Tensors nothing(static_cast<size_t>(plan->terms), recording_.read(window));
-    return first_mismatch(nothing, record) < 0 ? shadow_.rendition(window, nothing, *plan) : nullptr;
-  }
-
   bool at_end() const { return next_ >= timeline_.size(); }
   const TimelineEntry& entry() const { return timeline_[next_]; }
 
@@ -199,7 +189,7 @@ class Checker {
     const TensorRecord& record = entry().inputs[i];
     const bool lies_so = record.spec && (pends ? record.spec->placements() == pends->placements()
                                                : !record.spec->has_partial());
-    const RenditionPtr found = lies_so ? known(window, record) : nullptr;
+    const RenditionPtr found = lies_so ? shadow_.find(window, record) : nullptr;
     if (!found)
       report_mismatch_at(lies_so && !pends ? first_mismatch({recording_.read(window)}, record) : -1,
                          Condition::kClosed,
@@ -244,17 +234,27 @@ class Checker {
   // ---- inside ----
 
   bool reads(const RecordedOp& op, const TensorRecord& record) {
-    return std::any_of(op.inputs.begin(), op.inputs.end(),
-                       [&](const Window& w) { return w.defined() && shadow_.find(w, record) != nullptr; });
+    return record.spec != nullptr && std::any_of(op.inputs.begin(), op.inputs.end(), [&](const Window& w) {
+             return w.defined() && shadow_.find(w, record) != nullptr;
+           });
   }
 
-  // Whether the timeline goes on with this op, which reads constants, redistributions and copies aside.
+  // Whether the timeline goes on with this op, which reads constants, redistributions and copies aside: of
+  // what it reads, or what such a redistribution made of that.
   bool next_may_be(const RecordedOp& op) {
+    std::vector<const TensorRecord*> moved;
+    const auto is_read = [&](const TensorRecord& record) {
+      return reads(op, record) || std::any_of(moved.begin(), moved.end(), [&](const TensorRecord* m) {
+               return m->digests == record.digests && *m->spec == *record.spec;
+             });
+    };
     for (size_t k = next_; k < timeline_.size(); ++k) {
       const TimelineEntry& e = timeline_[k];
+      if (e.op == kRedistribute && e.outputs.size() == 1 && is_read(e.inputs.at(0)))
+        moved.push_back(&e.outputs[0]);
       if (e.op == kRedistribute || passed_over(e)) continue;
       if (e.op == op.op->name)
-        return match_arguments(op, e).empty() && (e.inputs.empty() || reads(op, e.inputs[0]));
+        return match_arguments(op, e).empty() && (e.inputs.empty() || is_read(e.inputs[0]));
       if (!alone(e.op)) return false;
     }
     return false;
@@ -302,6 +302,7 @@ class Checker {
       const bool constant = op.inputs.empty() || reads_constants(op);
       forgive(Forgiven::kVacuous, op.op->name);
       for (const Effect& e : made) {
+        if (e.written) shadow_.stay(op.inputs[static_cast<size_t>(e.input)], e.window);
         if (e.input >= 0) continue;
         shadow_.set(e.window, Shadow::plain());
         if (constant) constants_.insert(e.window.id());
@@ -391,7 +392,7 @@ class Checker {
   RenditionPtr rendition_of(const RecordedOp& op, size_t i, const TensorRecord* record) {
     if (!op.inputs[i].defined()) return nullptr;
     if (record == nullptr) return is_outside(op.inputs[i]) ? shadow_.only(op.inputs[i]) : Shadow::plain();
-    if (RenditionPtr found = known(op.inputs[i], *record)) return found;
+    if (RenditionPtr found = shadow_.find(op.inputs[i], *record)) return found;
     const bool recognised = !shadow_.recognise(*record).empty();
     report_mismatch_at(first_mismatch({recording_.read(op.inputs[i])}, *record), Condition::kClosed, "input ",
                        i, ", placed as ", *record->spec,
@@ -454,7 +455,7 @@ class Checker {
     result_.finals.emplace_back();
     if (!defined) return;
     const Window window = recording_.window(f.plain);
-    const RenditionPtr rendition = known(window, f.record);
+    const RenditionPtr rendition = shadow_.find(window, f.record);
     if (!rendition)
       report_mismatch_at(first_mismatch({recording_.read(window)}, f.record), Condition::kFinal, "value ", i,
                          ", placed as ", *f.record.spec, ", is not what the oracle's own values come to");

@@ -79,16 +79,12 @@ bool has_elements(const TensorRecord& record) {
 }
 
 bool is_vacuous(const TimelineEntry& entry) {
-  const bool writes =
-      std::any_of(entry.aliases.begin(), entry.aliases.end(), [](int64_t a) { return a >= 0; }) ||
-      (entry.op.starts_with("aten::") && find_operator(entry.op).writes);
-  return !writes && !entry.outputs.empty() &&
-         std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
+  return !entry.outputs.empty() && std::none_of(entry.outputs.begin(), entry.outputs.end(), has_elements);
 }
 
 bool is_vacuous(const std::vector<Effect>& effects) {
   return !effects.empty() && std::all_of(effects.begin(), effects.end(), [](const Effect& e) {
-    return !e.written && e.window.defined() && e.window.numel() == 0;
+    return e.window.defined() && e.window.numel() == 0;
   });
 }
 

@@ -36,9 +36,8 @@ const Forgiveness& row_of(Forgiven kind, std::string_view op);
 // Why the op may stand on one side only, whatever it reads; empty: it may not.
 std::optional<Forgiven> alone(std::string_view op);
 
-// Tensors without elements are equal if their shapes are. Which ops made them, in which order, cannot be told
-// from digests, and need not be. An op that writes, be it beside its results (rrelu_with_noise), is none of
-// these: it makes another state of whatever memory it writes to.
+// Tensors without elements are equal if their shapes are. Which ops made or wrote them, in which order,
+// cannot be told from digests, and need not be.
 bool is_vacuous(const TimelineEntry& entry);
 bool is_vacuous(const std::vector<Effect>& effects);
 bool has_elements(const TensorRecord& record);

@@ -13,8 +13,8 @@ const char* name(Why why) {
 }
 
 const char* name(Condition condition) {
-  static constexpr std::array kNames = {"op",          "rule",     "closed timeline", "sequence of ops",
-                                        "final value", "malformed"};
+  static constexpr std::array kNames = {"value",           "rule",        "closed timeline",
+                                        "sequence of ops", "final value", "malformed"};
   return kNames.at(static_cast<size_t>(condition));
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/plain/float64_call.h"
 
@@ -217,6 +218,9 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
+  if (output && lockstep::has_ragged(output->placements()))  // a flat local is in no memory format
+    for (size_t a = 0; a < stack.size(); ++a)
+      if (op.op->args.at(a).name == "memory_format") stack[a] = c10::IValue();
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));

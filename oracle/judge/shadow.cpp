@@ -198,6 +198,12 @@ void Shadow::copy(const Window& from, const Window& to) {
   renditions_[{to.id(), to.epoch}] = std::move(copies);
 }
 
+void Shadow::stay(const Window& before, const Window& after) {
+  std::vector<RenditionPtr> same = renditions(before);
+  remember(after);
+  renditions_[{after.id(), after.epoch}] = std::move(same);
+}
+
 bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const {
   if (rendition.unset)
     return record.spec->dtype() == window.dtype && at::IntArrayRef(window.shape) == record.spec->shape();

@@ -56,6 +56,8 @@ class Shadow {
 
   // `to` has the values of `from`, in a layout of its own, and is untold as set_untold has it.
   void copy(const Window& from, const Window& to);
+  // A window of no elements was written: the memory, whose state is another now, is what it was.
+  void stay(const Window& before, const Window& after);
   // The same rendition of those values.
   RenditionPtr copy(const Window& from, const Window& to, const RenditionPtr& rendition) const;
 

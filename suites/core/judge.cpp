@@ -231,7 +231,8 @@ Failed failure_at(const oracle::Case& c, const Divergence& d) {
   return f;
 }
 
-// The oracle's finding, with the op that it names; what the values at the end look like is shown beside it.
+// The oracle's finding, with the op that it names: what is wrong there. What the values at the end look like,
+// which depends on what follows, is shown beside it; they tell alone where no op does.
 Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, const EngineResult& got,
                   const std::optional<Divergence>& divergence) {
   const auto& fault = *judgement.mismatch;
@@ -249,7 +250,8 @@ Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, con
   }
   auto text = oracle::describe(judgement);
   if (divergence) text += "\n" + divergence->text;
-  auto f = failed(c.suite, divergence ? divergence->verdict : oracle::name(fault.condition), fault.op,
+  const bool at_end = fault.op.empty() && divergence;
+  auto f = failed(c.suite, at_end ? divergence->verdict : oracle::name(fault.condition), fault.op,
                   placements.empty() ? placement_pattern(c) : placement_pattern(placements), dtype, text);
   if (divergence && divergence->difference) f.differences.push_back(*divergence->difference);
   return f;

@@ -106,6 +106,18 @@ std::vector<DimGroup> groups(const std::vector<int64_t>& from, const std::vector
   return result;
 }
 
+// Whether the mesh dimension alone cuts both, and its pieces, of whole rows of the one shape, are of as many
+// elements as those of whole rows of the other.
+bool pieces_meet(const OpCall& call, const DimGroup& group) {
+  const auto d = as_size(group.in[0]), o = as_size(group.out[0]);
+  const int64_t rows = call.inputs[0].shape[d], of_output = call.outputs[0].shape[o];
+  if (call.input_extents[0][d] != rows || call.output_extents[o] != of_output) return false;
+  int64_t elements = 1;
+  for (const int64_t in : group.in) elements *= call.inputs[0].shape[as_size(in)];
+  const auto piece = [&](int64_t n) { return (n + call.mesh_size - 1) / call.mesh_size * (elements / n); };
+  return piece(rows) == piece(of_output);
+}
+
 // Shard of input dimension group.in[k].
 void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t k) {
   const int64_t d = group.in[k];
@@ -114,8 +126,10 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   } else if (k == 0) {
     // A run of whole rows is a run of whole rows of the other shape, if both divide.
     auto row = row_of(call, Shard{d}, Shard{group.out[0]});
-    row.even = {{0, d}};
-    row.even_outputs = {group.out[0]};
+    if (!pieces_meet(call, group)) {
+      row.even = {{0, d}};
+      row.even_outputs = {group.out[0]};
+    }
     rows.push_back(std::move(row));
   } else if (group.out.size() == 1) {
     // A shard of an inner dimension is a share of every one of the outer pieces.
@@ -147,6 +161,18 @@ void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, co
   }
 }
 
+// A dimension of one element lies on one rank, and so does whatever dimension of one element the result has.
+void add_rows_of_ones(Rows& rows, const OpCall& call) {
+  const auto& to = call.outputs[0].shape;
+  const auto one = std::find(to.begin(), to.end(), 1);
+  if (one == to.end()) return;
+  for (int64_t d = 0; d < call.inputs[0].ndim(); ++d) {
+    if (call.inputs[0].shape[as_size(d)] != 1) continue;
+    const bool same = d < std::ssize(to) && to[as_size(d)] == 1;
+    rows.push_back(row_of(call, Shard{d}, Shard{same ? d : one - to.begin()}));
+  }
+}
+
 // The target shape is the output's.
 Rows reshape_view(const OpCall& call) {
   Rows rows;
@@ -163,6 +189,7 @@ Rows reshape_view(const OpCall& call) {
     for (size_t k = 0; k < group.in.size(); ++k) add_shard_row(rows, call, group, k);
     if (is_scattered(call.current[0])) add_scattered_row(rows, call, group, call.current[0]);
   }
+  add_rows_of_ones(rows, call);
   return rows;
 }
 
