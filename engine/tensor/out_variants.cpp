@@ -68,7 +68,12 @@ at::Tensor own_contiguous(const at::Tensor& local) {
 // Whether libtorch generates the out variant from the functional op: all backends have it, and nobody wrote
 // it.
 bool is_generated(const c10::OperatorHandle& op) {
-  static const std::set<std::string> by_hand = {"aten::copysign.Scalar_out",
+  static const std::set<std::string> by_hand = {"aten::bitwise_and.Scalar_out",
+                                                "aten::bitwise_left_shift.Tensor_Scalar_out",
+                                                "aten::bitwise_or.Scalar_out",
+                                                "aten::bitwise_right_shift.Tensor_Scalar_out",
+                                                "aten::bitwise_xor.Scalar_out",
+                                                "aten::copysign.Scalar_out",
                                                 "aten::deg2rad.out",
                                                 "aten::fmod.Scalar_out",
                                                 "aten::ldexp.out",
@@ -103,12 +108,19 @@ std::vector<int64_t> strides_as_operands(const Dispatched& d) {
   return all.strides().vec();
 }
 
+// Integers have nothing to replace, and are copied into an out of their size.
+bool copies_integers(const Dispatched& d) {
+  return d.op.schema().name() == "aten::nan_to_num" &&
+         at::isIntegralType(d.call.tensors[0].scalar_type(), /*includeBool=*/true);
+}
+
 // An empty out becomes the result. A generated out variant makes it contiguous.
 void take_over(const Dispatched& d, DTensorImpl& out, const DTensorImpl& value) {
   const PlainGuard guard;
   const Spec& its = *value.spec();
   const bool as_operands = lies_as_operands(d.op);
-  if (!as_operands && !is_generated(d.op)) return out.reset(value.spec(), value.locals());
+  if (!as_operands && !is_generated(d.op) && !copies_integers(d))
+    return out.reset(value.spec(), value.locals());
   const auto strides = as_operands ? strides_as_operands(d) : contiguous_strides(its.shape());
   const auto spec = std::make_shared<const Spec>(its.with_tensor(its.shape(), strides, its.dtype()));
   PerRank<at::Tensor> locals;

@@ -120,7 +120,7 @@ std::optional<torch::jit::Stack> arguments(const c10::FunctionSchema& schema, co
       stack.emplace_back(k < 0 || k == tensors ? x : x.contiguous());
       ++tensors;
     } else if (kind == c10::TypeKind::NumberType) {
-      stack.emplace_back(1.5);
+      stack.push_back(x.is_floating_point() ? c10::IValue(1.5) : c10::IValue(2));
     } else if (arg.default_value()) {
       stack.push_back(*arg.default_value());
     } else if (kind == c10::TypeKind::IntType) {
@@ -155,33 +155,35 @@ std::vector<int64_t> strides_after(const c10::OperatorHandle& op, torch::jit::St
 TEST(OutVariantsTest, GiveEveryEmptyOutTheStridesOfStock) {
   const auto mesh = init_device_mesh({1});
   const FallbackReplicate whole;
-  const auto value = at::arange(1, 13, at::kFloat).view({3, 4}).t().div(16);
-  const auto x = distribute_tensor(value, mesh, {Replicate{}});
+  const auto sixteenths = at::arange(1, 13, at::kFloat).view({3, 4}).t().div(16);
   int64_t compared = 0, not_contiguous = 0;
-  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || !name.name.starts_with("aten::") || op->schema().returns().size() != 1) continue;
-    if (op->schema().arguments().empty() || !op->schema().arguments().back().is_out()) continue;
-    if (op->schema().arguments().size() > 1 && op->schema().arguments().end()[-2].is_out()) continue;
-    const auto tensors = std::count_if(
-        op->schema().arguments().begin(), op->schema().arguments().end() - 1,
-        [](const c10::Argument& arg) { return arg.type()->kind() == c10::TypeKind::TensorType; });
-    for (int64_t k = -1; k < tensors; ++k) {
-      const auto plain_args = arguments(op->schema(), value, k), args = arguments(op->schema(), x, k);
-      if (!plain_args || !args) break;
-      for (const auto dtype : {at::kFloat, at::kBool, at::kLong}) {
-        const auto plain = at::empty({0}, dtype);
-        const auto expected = strides_after(*op, *plain_args, plain);
-        const auto out = distribute_tensor(at::empty({0}, dtype), mesh, {Replicate{}});
-        const auto got = strides_after(*op, *args, out);
-        if (expected.size() != 2 || got.empty()) continue;
-        EXPECT_EQ(got, expected) << name << ", operand " << k << " transposed";
-        ++compared;
-        not_contiguous += !plain.is_contiguous();
-        break;
+  for (const auto of : {at::kFloat, at::kLong, at::kBool})
+    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+      const auto op = c10::Dispatcher::singleton().findSchema(name);
+      if (!op || !name.name.starts_with("aten::") || op->schema().returns().size() != 1) continue;
+      if (op->schema().arguments().empty() || !op->schema().arguments().back().is_out()) continue;
+      if (op->schema().arguments().size() > 1 && op->schema().arguments().end()[-2].is_out()) continue;
+      const auto tensors = std::count_if(
+          op->schema().arguments().begin(), op->schema().arguments().end() - 1,
+          [](const c10::Argument& arg) { return arg.type()->kind() == c10::TypeKind::TensorType; });
+      const auto value = of == at::kFloat ? sixteenths : sixteenths.mul(16).to(of);
+      const auto x = distribute_tensor(value, mesh, {Replicate{}});
+      for (int64_t k = -1; k < tensors; ++k) {
+        const auto plain_args = arguments(op->schema(), value, k), args = arguments(op->schema(), x, k);
+        if (!plain_args || !args) break;
+        for (const auto dtype : {at::kFloat, at::kBool, at::kLong}) {
+          const auto plain = at::empty({0}, dtype);
+          const auto expected = strides_after(*op, *plain_args, plain);
+          const auto out = distribute_tensor(at::empty({0}, dtype), mesh, {Replicate{}});
+          const auto got = strides_after(*op, *args, out);
+          if (expected.size() != 2 || got.empty()) continue;
+          EXPECT_EQ(got, expected) << name << " of " << of << ", operand " << k << " transposed";
+          ++compared;
+          not_contiguous += !plain.is_contiguous();
+          break;
+        }
       }
     }
-  }
   EXPECT_GT(compared, 400);
   EXPECT_GT(not_contiguous, 200);
 }

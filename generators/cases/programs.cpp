@@ -65,7 +65,7 @@ void after_backward(Builder& b) {
 struct Rounds {
   std::vector<const OpTemplate*> often, seldom;
 
-  size_t seldom_in_round() const { return often.size() / 8; }
+  size_t seldom_in_round() const { return often.size() / 3; }
   size_t size() const { return often.size() + seldom_in_round(); }
   const OpTemplate& operator[](uint64_t index) const {
     const auto round = index / size(), at = index % size();
@@ -117,6 +117,7 @@ Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backw
                                         .outs = backward ? 0 : 12,
                                         .refused = 12});
     settings.families = kAllFamilies;
+    if (own.chance(30)) settings.cut = own.below(3);
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
     Builder b(own, settings);
     if (backward && op.in_place()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second table of op templates: other overloads of ops that the first one has, in place or of numbers and
-// lists. Together they are drawn about as often as one in eight of the others.
+// lists. Together they are drawn about as often as one in three of the others.
 #include "generators/ops/makers.h"
 
 namespace lockstep::generators {

@@ -40,7 +40,7 @@ bool unary(Builder& b, const OpTemplate& op) {
 bool binary(Builder& b, const OpTemplate& op) {
   Ref x = first_operand(b, op, any_of(op));
   Ref y = partner(b, op, x);
-  if (!op.in_place() && b.random().chance(30)) std::swap(x, y);
+  if (!op.in_place() && b.random().chance(50)) std::swap(x, y);
   std::vector<Arg> args = {x, y};
   auto growth = grown(b, op, {x, y});
   if (is_one_of(op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::add_.Tensor", "aten::sub_.Tensor"}) &&

@@ -129,10 +129,11 @@ Ref Builder::operand(const Want& want) {
 }
 
 Shape Builder::free_shape(const Want& want) {
-  const auto ndim = want.min_dims == want.max_dims
-                        ? want.min_dims
+  const auto fewest = std::min(std::max(want.min_dims, settings_.cut + 1), want.max_dims);
+  const auto ndim = fewest == want.max_dims
+                        ? fewest
                         : std::clamp(random_.weighted<int64_t>({{4, 0}, {25, 1}, {45, 2}, {22, 3}, {4, 4}}),
-                                     want.min_dims, want.max_dims);
+                                     fewest, want.max_dims);
   if (settings_.terms == 0 || ndim == 0)
     return draw_shape(random_, settings_.mesh, ndim, settings_.max_numel, want.least);
   auto shape = draw_shape(random_, settings_.mesh, ndim, 6, std::max<int64_t>(want.least, 1));
@@ -194,9 +195,15 @@ c10::ScalarType Builder::fresh_dtype(const Want& want) {
 Target Builder::fresh_target(const Input& input, uint32_t kinds) {
   const auto last = std::find_if(values_.rbegin(), values_.rend(),
                                  [](const Value& v) { return v.placement.has_value() && v.trial.defined(); });
-  if (last != values_.rend() && random_.chance(30))
+  if (last != values_.rend() && random_.chance(35))
     return beside(*last->placement, last->trial.sizes().vec(), input.shape, input.dtype, kinds);
-  return draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+  auto target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
+  const bool has_it = settings_.cut >= 0 && settings_.cut < std::ssize(input.shape);
+  if (has_it && !shards(target, settings_.cut)) {
+    target.placements[static_cast<size_t>(random_.below(settings_.mesh.ndim()))] = Shard{settings_.cut};
+    target.order.clear();
+  }
+  return target;
 }
 
 Ref Builder::fresh(const Want& want) {

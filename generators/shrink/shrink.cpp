@@ -165,6 +165,8 @@ void without_call(const Case& c, size_t k, const std::vector<at::Tensor>& values
   if (call.op == "lockstep::redistribute")
     for (const auto& edit : {operands, plain}) sieve.offer(placed_as_result(c, call), edit);
   sieve.offer(c, inputs);
+  for (auto& [value, input] : inputs.fresh) input.values = {.kind = oracle::ValueKind::kOnes};
+  sieve.offer(c, inputs);
 }
 
 void fewer_calls(const Case& c, const std::vector<at::Tensor>& values, Sieve& sieve) {

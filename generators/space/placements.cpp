@@ -123,7 +123,7 @@ Target draw_target(Random& random, const DeviceMesh& mesh, const Shape& shape, c
     if (!compatible(p, target.placements, kinds)) p = Replicate{};
     target.placements.push_back(p);
   }
-  if ((kinds & kRagged) && random.chance(10))
+  if ((kinds & kRagged) && random.chance(13))
     return with_ragged(random, target, mesh, shape, random.below(mesh.ndim()));
   target.order = random.pick(orders_of(target.placements));
   return target;

@@ -291,8 +291,7 @@ bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype) {
 
 // What is replayed must not stand in for the plain run, as the formula of a dropout, or a ZeroTensor read as
 // zeros: on the same values it gives the same bits. Another NaN may survive where the vector body of a kernel
-// ends elsewhere; and where an out lies in memory chooses another loop of a kernel than its functional op
-// takes.
+// ends elsewhere.
 static std::optional<Explanation> check_replay(const OpInQuestion& q, const Tensors& whole,
                                                const std::vector<size_t>& values,
                                                const Recording& recording) {
@@ -301,14 +300,23 @@ static std::optional<Explanation> check_replay(const OpInQuestion& q, const Tens
     const at::Tensor given = recording.read(q.effects[i].window);
     if (same_bits(whole[i], given)) continue;
     const at::Tensor alike = at::logical_and(at::isnan(whole[i]), at::isnan(given));
-    const bool near = q.op.of_out ? are_near(whole[i], given, q.op.inputs.at(1).dtype)
-                                  : same_bits(at::where(alike, 0, whole[i]), at::where(alike, 0, given));
-    if (q.op.op->random || !near)
+    if (q.op.op->random || !same_bits(at::where(alike, 0, whole[i]), at::where(alike, 0, given)))
       report_mismatch(Condition::kOp, "result ", i, " is not what the single device ",
                       q.op.op->random ? "draws" : "gives, though it reads the same");
     explanation = explain(Why::kLocalKernel, whole[i], given);
   }
   return explanation;
+}
+
+// Of the copy into an out: where that lies in memory chooses another loop of a kernel than its functional op
+// takes.
+static std::optional<Explanation> check_out(const OpInQuestion& q, const Recording& recording) {
+  const at::Tensor value = recording.read(q.op.inputs.at(1)), given = recording.read(q.effects.at(0).window);
+  const at::Tensor copied = at::empty_strided(given.sizes(), given.strides(), given.options()).copy_(value);
+  if (same_bits(copied, given)) return std::nullopt;
+  if (!are_near(copied, given, value.scalar_type()))
+    report_mismatch(Condition::kOp, "out is not what the functional op gives");
+  return explain(Why::kLocalKernel, copied, given);
 }
 
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow) {
@@ -337,7 +345,10 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
 
   const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
   std::optional<Explanation> explanation;
-  if (reads_plain_values(q)) explanation = check_replay(q, whole, values, recording);
+  if (q.op.of_out)
+    explanation = check_out(q, recording);
+  else if (reads_plain_values(q))
+    explanation = check_replay(q, whole, values, recording);
   std::vector<size_t> wanted;
   for (const size_t i : values) {
     const TensorRecord* record = q.outputs[i];

@@ -221,12 +221,13 @@ std::optional<Divergence> first_divergence(const oracle::Case& c, const std::vec
   return std::nullopt;
 }
 
-Failed failure_at(const oracle::Case& c, const Divergence& d) {
+// The value's own placements and dtype, where it has some, tell it from other failures.
+Failed failure_at(const oracle::Case& c, const Divergence& d, const EngineResult& got) {
   const auto* call = call_of(c, d.value);
-  const auto& inputs = c.program.inputs;
-  const auto dtype = inputs.empty() ? "" : dtype_name(inputs[0].dtype);
-  auto f = failed(c.suite, d.verdict, call ? call->op : "", placement_pattern(c),
-                  d.difference ? d.difference->dtype : dtype, d.text);
+  const SpecPtr spec = d.value < got.values.size() ? got.values[d.value].spec : nullptr;
+  auto f = failed(c.suite, d.verdict, call ? call->op : "",
+                  spec ? placement_pattern({spec->placements()}) : placement_pattern(c),
+                  spec ? dtype_name(spec->dtype()) : "", d.text);
   if (d.difference) f.differences.push_back(*d.difference);
   return f;
 }
@@ -249,9 +250,13 @@ Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, con
       if (r.spec && dtype.empty()) dtype = dtype_name(r.spec->dtype());
   }
   auto text = oracle::describe(judgement);
+  if (fault.op.empty() && divergence) {
+    auto f = failure_at(c, *divergence, got);
+    f.explanation = text + "\n" + f.explanation;
+    return f;
+  }
   if (divergence) text += "\n" + divergence->text;
-  const bool at_end = fault.op.empty() && divergence;
-  auto f = failed(c.suite, at_end ? divergence->verdict : oracle::name(fault.condition), fault.op,
+  auto f = failed(c.suite, oracle::name(fault.condition), fault.op,
                   placements.empty() ? placement_pattern(c) : placement_pattern(placements), dtype, text);
   if (divergence && divergence->difference) f.differences.push_back(*divergence->difference);
   return f;
@@ -301,14 +306,15 @@ bool may_be_of_parts(const oracle::Case& c, const oracle::Mismatch& mismatch,
 // Of an engine that does not say what it did.
 Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                          EngineUnderTest& engine, Allowed allowed) {
-  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d);
+  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d, got);
   const auto d = first_divergence(c, plain.values, got);
   if (!d) return Passed{};
   const bool signs = c.numerics == Lane::kFast && d->verdict == oracle::name(oracle::BitClass::kZeroSign);
   if (allowed == Allowed::kEqual || (c.integer_lane && !signs) || !may_be_rounding(*d))
-    return failure_at(c, *d);
+    return failure_at(c, *d, got);
   const auto bounded = judge_bounded(c, plain, got, engine);
-  if (bounded.outside) return failure_at(c, {bounded.outside->value, "bound", bounded.outside->text, {}});
+  if (bounded.outside)
+    return failure_at(c, {bounded.outside->value, "bound", bounded.outside->text, {}}, got);
   if (!bounded.open.empty()) return not_judged(bounded.open, bounded.note);
   Passed passed;
   passed.verdict = dashboard::Verdict::kBounded;
@@ -320,7 +326,7 @@ Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, c
 Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                          EngineUnderTest& engine, Allowed allowed) {
   if (!got.has_timeline) return judged_by_bounds(c, plain, got, engine, allowed);
-  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d);
+  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d, got);
   std::vector<TensorRecord> finals;
   for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);
@@ -332,7 +338,7 @@ Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, c
   }
   if (!judgement.equal && must_be_equal(c, plain.values, judgement.finals, allowed)) {
     const auto d = first_divergence(c, plain.values, got);
-    auto f = failure_at(c, d ? *d : Divergence{0, "inexact", "", {}});
+    auto f = failure_at(c, d ? *d : Divergence{0, "inexact", "", {}}, got);
     f.explanation = concat(c.integer_lane ? "in the integer lane any order is exact, so this is a fault:\n"
                                           : "here nothing may differ:\n",
                            oracle::describe(judgement), "\n", f.explanation);
@@ -346,7 +352,7 @@ Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const Engin
   auto outcome = judged_by_values(c, plain, got, engine, allowed);
   if (!std::holds_alternative<Passed>(outcome) || !engine.profile().has(Flag::kMemory)) return outcome;
   const auto elsewhere = lies_elsewhere(c, plain.values, got.values);
-  if (elsewhere) return failure_at(c, {elsewhere->value, elsewhere->verdict, elsewhere->text, {}});
+  if (elsewhere) return failure_at(c, {elsewhere->value, elsewhere->verdict, elsewhere->text, {}}, got);
   return outcome;
 }
 
