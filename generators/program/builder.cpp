@@ -120,8 +120,7 @@ Ref Builder::operand(const Want& want) {
   for (size_t i = 0; i < values_.size(); ++i)
     if (fits(values_[i], want)) found.push_back({static_cast<int64_t>(i)});
   const bool full = std::ssize(program_.inputs) >= settings_.max_inputs;
-  // The fewer fit, the more often a new one is made: of one that fits a call's operands would mostly be one
-  // tensor.
+  // The fewer fit, the more often a new one: a call's operands would else mostly be one tensor.
   const auto n = std::ssize(found);
   if (n == 0 || (!full && random_.chance(std::max<int64_t>(25, 75 / n)))) return fresh(want);
   // The later half is drawn as often as all of them.

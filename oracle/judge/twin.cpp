@@ -107,6 +107,17 @@ struct OpBounds {
     return references(*family, op, effects, inputs, coarse.dtype);
   }
 
+  // Where it reads NaN, a kernel of two paths may give whatever either gives.
+  at::Tensor with_paths(const RecordedOp& op, const at::Tensor& bound) const {
+    const auto* family = find_family(op.op->name);
+    if (family == nullptr || family->bound != Bound::kTwoPaths) return bound;
+    at::Tensor open = at::zeros(bound.sizes(), at::kBool);
+    for (const auto& window : op.inputs)
+      if (window.defined() && window.dtype == at::kDouble && bound.sizes() == window.shape)
+        open.logical_or_(at::isnan(recording.read(window)));
+    return bound.masked_fill(open, std::numeric_limits<double>::infinity());
+  }
+
   // For each effect of the op; undefined where nothing is rounded: views, integers, what was drawn.
   std::vector<at::Tensor> operator()(const RecordedOp& op) const {
     const auto list = effects(op);
@@ -119,7 +130,7 @@ struct OpBounds {
       const auto value = recording.read(e.window);
       const bool fits =
           i < known.size() && (!known[i].magnitude.defined() || known[i].magnitude.sizes() == value.sizes());
-      bounds[i] = fits ? by(known[i], value) : plainly(value);
+      bounds[i] = with_paths(op, fits ? by(known[i], value) : plainly(value));
     }
     return bounds;
   }

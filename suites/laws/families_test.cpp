@@ -92,9 +92,8 @@ std::map<std::string, TimelineEntry> calls_by_element() {
   suites::LockstepEngine engine;
   std::map<std::string, TimelineEntry> calls;
   for (const auto& candidate : generators::op_templates())
-    for (uint64_t i = 0; i < 30; ++i) {
-      const auto c = suites::on_one_device(generators::op_case(generators::Random(i), candidate, i % 2 == 1));
-      for (const auto& entry : engine.run(c, true).timeline) {
+    for (int64_t i = 0; i < 30; ++i) {
+      for (const auto& entry : suites::sampled(candidate, i, engine).timeline) {
         if (!entry.op.starts_with("aten::") || entry.op.starts_with("aten::_foreach_")) continue;
         if (!is_by_element(oracle::find_operator(entry.op))) continue;
         auto key = entry.op;

@@ -114,18 +114,20 @@ std::set<std::string> offered_rows(const EngineResult& run) {
   return offers;
 }
 
+EngineResult sampled(const generators::OpTemplate& op, int64_t i, EngineUnderTest& engine) {
+  const generators::Random random(static_cast<uint64_t>(i));
+  try {
+    return engine.run(on_one_device(generators::op_case(random, op, i % 2 == 1)), true);
+  } catch (const NotBuilt&) {
+    return {};
+  }
+}
+
 std::set<std::string> offered_rows(int64_t samples) {
   const auto engine = make_engine("lockstep");
   std::set<std::string> offers;
   for (const auto& candidate : generators::op_templates())
-    for (int64_t i = 0; i < samples; ++i) {
-      const generators::Random random(static_cast<uint64_t>(i));
-      const auto c = on_one_device(generators::op_case(random, candidate, i % 2 == 1));
-      try {
-        offers.merge(offered_rows(engine->run(c, true)));
-      } catch (const NotBuilt&) {  // it offers none
-      }
-    }
+    for (int64_t i = 0; i < samples; ++i) offers.merge(offered_rows(sampled(candidate, i, *engine)));
   return offers;
 }
 

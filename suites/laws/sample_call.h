@@ -7,6 +7,7 @@
 
 #include "engine/ops/rules/table.h"
 #include "engine/values/timeline.h"
+#include "generators/cases/programs.h"
 #include "oracle/program/program.h"
 #include "suites/core/engine_under_test.h"
 
@@ -21,6 +22,10 @@ struct SampleCall {
 
 // The Case on a mesh of one device, where every input stays as it is.
 oracle::Case on_one_device(oracle::Case c);
+
+// The run of the i-th case of an op template on one device, every other one with gradients; empty where the
+// engine says that a form is not built.
+EngineResult sampled(const generators::OpTemplate& op, int64_t i, EngineUnderTest& engine);
 
 // `op` with or without overload. Throws Error if there is no rule for it, or no generated case calls it.
 SampleCall sample_call(const std::string& op);
