@@ -2,7 +2,10 @@
 #include "oracle/judge/twin.h"
 
 #include <ATen/ATen.h>
+
 #include <ATen/record_function.h>
+#include <algorithm>
+#include <array>
 
 #include <algorithm>
 #include <cmath>
@@ -204,8 +207,10 @@ std::vector<at::Tensor> disturbed(const Runs& runs, const std::vector<std::vecto
 bool chooses_sign(const Operator& op) {
   const auto* family = find_family(op.name);
   if (family != nullptr && (family->zero_sign || !is_pointwise(op))) return true;
-  const auto key = family_key(op.name);
-  return key == "amax" || key == "amin" || key == "max" || key == "min";
+  static constexpr std::array<std::string_view, 12> kOfEqualOnes = {
+      "relu",    "amax", "amin", "max",   "min",       "maximum",
+      "minimum", "fmax", "fmin", "clamp", "clamp_max", "clamp_min"};
+  return std::find(kOfEqualOnes.begin(), kOfEqualOnes.end(), family_key(op.name)) != kOfEqualOnes.end();
 }
 
 // The greater of 0 and -0 is either.
