@@ -20,8 +20,14 @@ at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& com
   return zeros;
 }
 
-// The other, where the op gives one of its shape and dtype. libtorch adds gradients up in place where it can,
-// as an ordinary op does.
+// libtorch adds a gradient up in place where nobody else holds it, as an ordinary op does. It is held by the
+// sum, the stack and the call; what a pass began with, also by who began it.
+bool is_held_elsewhere(const at::Tensor& gradient) {
+  constexpr size_t kHere = 3;
+  return gradient.use_count() > kHere;
+}
+
+// The other, where the op gives one of its shape and dtype.
 std::optional<at::Tensor> copy_of(const at::Tensor& other, const at::Tensor& zeros, double factor) {
   if (factor != 1 || other.sizes() != at::infer_size(other.sizes(), zeros.sizes()) ||
       other.scalar_type() != at::result_type(other, zeros))
@@ -52,7 +58,7 @@ std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& c
   if (first && second) return zeros_of(a, b, call.comm);
   const double alpha = args[2].toScalar().toDouble();
   if (first && is_dtensor(b)) return copy_of(b, a, alpha);
-  if (second && is_dtensor(a) && !in_backward_pass()) return copy_of(a, b, 1);
+  if (second && is_dtensor(a) && (!in_backward_pass() || is_held_elsewhere(a))) return copy_of(a, b, 1);
   return std::nullopt;
 }
 

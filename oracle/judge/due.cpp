@@ -165,10 +165,11 @@ class Search {
     return any && !is_true(inputs, outputs);
   }
 
-  // Whether all elements are one number.
+  // Whether all elements are one number, or NaN.
   static bool is_constant(const at::Tensor& t) {
-    const at::Tensor flat = t.reshape({-1});
-    return flat.numel() > 0 && same_bits(flat, flat[0].expand_as(flat).contiguous());
+    const at::Tensor numbers = t.masked_select(at::isnan(t).logical_not_());
+    return t.numel() > 0 &&
+           (numbers.numel() == 0 || same_bits(numbers, numbers[0].expand_as(numbers).contiguous()));
   }
 
   // Whether no number is another; a zero or a NaN may be.
