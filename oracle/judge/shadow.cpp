@@ -173,6 +173,9 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
       continue;
     if (auto found = find(w, record); found && !found->unset) result.push_back({w, std::move(found)});
   }
+  // Of equal values none is known to be the one that was shown: each may yet be read for the first time.
+  if (result.size() > 1)
+    for (const Sighting& s : result) remember(s.window).learned = false;
   return result;
 }
 
