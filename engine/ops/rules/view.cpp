@@ -118,6 +118,11 @@ bool pieces_meet(const OpCall& call, const DimGroup& group) {
   return piece(rows) == piece(of_output);
 }
 
+// Whether the mesh dimensions before this one leave each rank as much of the dimension.
+bool are_even(const std::vector<int64_t>& shape, const std::vector<int64_t>& extents, int64_t dim) {
+  return shape[as_size(dim)] % extents[as_size(dim)] == 0;
+}
+
 // Shard of input dimension group.in[k].
 void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t k) {
   const int64_t d = group.in[k];
@@ -134,7 +139,10 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   } else if (group.out.size() == 1) {
     // A shard of an inner dimension is a share of every one of the outer pieces.
     int64_t pieces = 1;
-    for (size_t i = 0; i < k; ++i) pieces *= call.input_extents[0][as_size(group.in[i])];
+    for (size_t i = 0; i < k; ++i) {
+      if (!are_even(call.inputs[0].shape, call.input_extents[0], group.in[i])) return;
+      pieces *= call.input_extents[0][as_size(group.in[i])];
+    }
     auto row = row_of(call, Shard{d}, InterleavedShard{group.out[0], pieces});
     if (k + 1 < group.in.size()) row.even = {{0, d}};  // else a piece is the dimension
     rows.push_back(std::move(row));
@@ -157,6 +165,7 @@ void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, co
       if (d != group.out.back()) row.even_outputs = {d};
       rows.push_back(std::move(row));
     }
+    if (!are_even(call.outputs[0].shape, call.output_extents, d)) return;
     pieces *= call.output_extents[as_size(d)];
   }
 }
