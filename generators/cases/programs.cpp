@@ -104,7 +104,8 @@ void many_terms(Random& random, Settings& settings) {
   settings.dtypes = kBF16 | kF16;
 }
 
-// @param percent how often the integer lane is drawn where the op is exact.
+// @param percent how often the integer lane is drawn where the op is exact; 100: to ask of its rows, so that
+// the case has the op itself, and is not refused.
 Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backward) {
   // A try that libtorch or the bound refuses is rare; the next one is drawn afresh.
   for (uint64_t attempt = 0;; ++attempt) {
@@ -114,8 +115,8 @@ Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backw
                                         .backward = backward ? 100 : 0,
                                         .max_numel = 240,
                                         .varied = 40,
-                                        .outs = backward ? 0 : 12,
-                                        .refused = 12});
+                                        .outs = backward || percent == 100 ? 0 : 12,
+                                        .refused = percent == 100 ? 0 : 12});
     settings.families = kAllFamilies;
     if (own.chance(30)) settings.cut = own.below(3);
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
