@@ -104,19 +104,14 @@ void many_terms(Random& random, Settings& settings) {
   settings.dtypes = kBF16 | kF16;
 }
 
-// @param percent how often the integer lane is drawn where the op is exact; 100: to ask of its rows, so that
-// the case has the op itself, and is not refused.
-Case op_case_in(int64_t percent, Random random, const OpTemplate& op, bool backward) {
+// @param profile of which the integer lane is drawn where the op is exact
+Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
+  const bool backward = profile.backward > 0;
+  if (op.grow == Grow::kInexact || (backward && !(op.traits & kExactBackward))) profile.integer_lane = 0;
   // A try that libtorch or the bound refuses is rare; the next one is drawn afresh.
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
-    const bool lane = op.grow != Grow::kInexact && (!backward || (op.traits & kExactBackward));
-    auto settings = draw_settings(own, {.integer_lane = lane ? percent : 0,
-                                        .backward = backward ? 100 : 0,
-                                        .max_numel = 240,
-                                        .varied = 40,
-                                        .outs = backward || percent == 100 ? 0 : 12,
-                                        .refused = percent == 100 ? 0 : 12});
+    auto settings = draw_settings(own, profile);
     settings.families = kAllFamilies;
     if (own.chance(30)) settings.cut = own.below(3);
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
@@ -148,11 +143,18 @@ void add_ops(Builder& b, int64_t count, bool before_backward) {
 }
 
 Case op_case(Random random, const OpTemplate& op, bool backward) {
-  return op_case_in(40, random, op, backward);
+  return op_case_in({.integer_lane = 40,
+                     .backward = backward ? 100 : 0,
+                     .max_numel = 240,
+                     .varied = 40,
+                     .outs = backward ? 0 : 12,
+                     .refused = 12},
+                    random, op);
 }
 
 Case exact_op_case(Random random, const OpTemplate& op) {
-  return op_case_in(100, random, op, false);
+  // The op itself, and not refused: its rows are asked of.
+  return op_case_in({.integer_lane = 100, .max_numel = 240, .varied = 40}, random, op);
 }
 
 Case random_case(Random random) {

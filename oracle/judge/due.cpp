@@ -174,8 +174,7 @@ class Search {
 
   // Whether no number is another; a zero or a NaN may be.
   static bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
-    return a.sizes() == b.sizes() &&
-           at::eq(a, b).logical_or_(at::isnan(a).logical_and_(at::isnan(b))).all().item<bool>();
+    return a.sizes() == b.sizes() && same_value(a, b).all().item<bool>();
   }
 
   // Of few elements and of one rank much is true that no rule would say: all placements of them are one. And

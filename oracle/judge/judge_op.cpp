@@ -180,12 +180,6 @@ at::Tensor follows_a_path(const OpInQuestion& q, size_t i, const at::Tensor& act
   return follows.reshape(actual.sizes());
 }
 
-// Equal as values, where neither bits nor licences say more: which of two zeros or of two NaNs survives may
-// depend on where the vector body of a kernel ends.
-at::Tensor same_value(const at::Tensor& a, const at::Tensor& b) {
-  return at::logical_or(at::eq(a, b), at::logical_and(at::isnan(a), at::isnan(b)));
-}
-
 // Of an op through which nothing pends: the stock kernel may round otherwise on a slice, and the table says
 // so.
 void check_local_kernel(const OpInQuestion& q, size_t i, const at::Tensor& actual, const Tensors& whole,
@@ -240,6 +234,10 @@ std::optional<Explanation> judge_terms(const OpInQuestion& q, const std::vector<
 }
 
 }  // namespace
+
+at::Tensor same_value(const at::Tensor& a, const at::Tensor& b) {
+  return at::logical_or(at::eq(a, b), at::logical_and(at::isnan(a), at::isnan(b)));
+}
 
 Explanation explain(Why why, const at::Tensor& actual, const at::Tensor& plain) {
   const at::Tensor a = actual.to(at::kDouble), b = plain.to(at::kDouble);

@@ -49,6 +49,9 @@ at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow
 at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
                      const Shadow& shadow);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
+// Where they are equal as values, where neither bits nor licences say more: which of two zeros or of two NaNs
+// survives may depend on where the vector body of a kernel ends.
+at::Tensor same_value(const at::Tensor& a, const at::Tensor& b);
 // Whether they differ by no more than what two loops of one kernel that computes in `dtype` round otherwise:
 // four units of the last place (of theirs, where that is coarser), another NaN, or the sign of a zero.
 bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype);

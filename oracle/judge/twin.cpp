@@ -2,12 +2,10 @@
 #include "oracle/judge/twin.h"
 
 #include <ATen/ATen.h>
-
 #include <ATen/record_function.h>
+
 #include <algorithm>
 #include <array>
-
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>

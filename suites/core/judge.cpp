@@ -237,6 +237,12 @@ Failed failure_at(const oracle::Case& c, const Divergence& d, const EngineResult
 Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, const EngineResult& got,
                   const std::optional<Divergence>& divergence) {
   const auto& fault = *judgement.mismatch;
+  auto text = oracle::describe(judgement);
+  if (fault.op.empty() && divergence) {
+    auto f = failure_at(c, *divergence, got);
+    f.explanation = text + "\n" + f.explanation;
+    return f;
+  }
   std::vector<Placements> placements;
   std::string dtype;
   if (fault.entry < got.timeline.size()) {
@@ -248,12 +254,6 @@ Failed failure_of(const oracle::Case& c, const oracle::Judgement& judgement, con
         if (r.spec) placements.push_back(r.spec->placements());
     for (const auto& r : entry.outputs)
       if (r.spec && dtype.empty()) dtype = dtype_name(r.spec->dtype());
-  }
-  auto text = oracle::describe(judgement);
-  if (fault.op.empty() && divergence) {
-    auto f = failure_at(c, *divergence, got);
-    f.explanation = text + "\n" + f.explanation;
-    return f;
   }
   if (divergence) text += "\n" + divergence->text;
   auto f = failed(c.suite, oracle::name(fault.condition), fault.op,
