@@ -91,25 +91,26 @@ TEST_F(GradientsTest, GradientsKnownToBeZero) {
 }
 
 // Catches: a gradient that libtorch knows to be zero, computed with where the other is what the pass began
-// with, so that its -0 becomes 0; or not computed with where libtorch adds in place.
+// with, so that its -0 becomes 0; or not computed with where libtorch adds in place, which it does without a
+// graph.
 TEST_F(GradientsTest, ZerosAddedToWhatOthersHold) {
-  const auto values = ramp({2, 3}), zeros = at::zeros_like(values);
-  const auto of = [&](at::Tensor x, const at::Tensor& ones, const at::Tensor& seed, bool fresh) {
+  const auto values = ramp({2, 3}), ones = at::ones_like(values), zeros = at::zeros_like(values);
+  const auto of = [&](at::Tensor x, const at::Tensor& seed, const at::Tensor& other, bool fresh, bool graph) {
     x.requires_grad_();
-    const auto known = at::sgn(x), other = fresh ? x * -1 : x;
-    return torch::autograd::grad({known, other}, {x}, {ones, seed})[0];
+    const auto y = fresh ? x * -1 : x;
+    return torch::autograd::grad({at::sgn(x), y}, {x}, {seed, other}, graph, graph)[0].detach();
   };
   const auto bits = [](const at::Tensor& t) { return t.contiguous().view(at::kInt); };
-  for (const bool fresh : {false, true})
-    for (const Placement& p :
-         {Placement(kR), Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{})}) {
-      const auto seed = fresh ? zeros : zeros.neg();
-      const auto placed = of(place(values, Shard{0}, kR), place(at::ones_like(values), kR, kR),
-                             redistribute(place(seed, kR, kR), {p, kR}), fresh);
-      EXPECT_TRUE(
-          bits(full_tensor(placed)).equal(bits(of(values.clone(), at::ones_like(values), seed, fresh))))
-          << to_string(p) << (fresh ? ", fresh" : ", of the pass");
-    }
+  for (const bool graph : {false, true})
+    for (const bool fresh : {false, true})
+      for (const Placement& p :
+           {Placement(kR), Placement(Shard{0}), Placement(Shard{1}), Placement(Partial{})}) {
+        const auto other = fresh ? zeros : zeros.neg();
+        const auto placed = of(place(values, Shard{0}, kR), place(ones, kR, kR),
+                               redistribute(place(other, kR, kR), {p, kR}), fresh, graph);
+        EXPECT_TRUE(bits(full_tensor(placed)).equal(bits(of(values.clone(), ones, other, fresh, graph))))
+            << to_string(p) << (fresh ? ", fresh" : ", of the pass") << (graph ? ", with a graph" : "");
+      }
 }
 
 // Catches: leaves whose gradients lie in one memory, so that what is added to one shows in the other.

@@ -111,6 +111,20 @@ TEST_F(RaggedTest, ElementwiseOpsStayOnFlatLocals) {
   EXPECT_TRUE(full_tensor(x).equal(a + b));
 }
 
+// A plain tensor is whole on every rank, whatever its shape. Catches: one of one element, of the DTensor's
+// shape, taken for flat, which gives a local the dimensions of the global shape.
+TEST_F(RaggedTest, APlainTensorOfOneElementIsNotFlat) {
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{1}, {1, 1}, {1, 1, 1}, {6, 4}, {6, 1, 4}}) {
+    const auto value = ramp(shape);
+    const auto x = place(value, kR, RaggedShard{{0}, {1, 0, 0}});
+    for (const size_t ndim : {0, 1, 2, 3, 4}) {
+      const auto plain = at::full(std::vector<int64_t>(ndim, 1), 3, at::kFloat);
+      EXPECT_TRUE(full_tensor(x.div(plain)).equal(value.div(plain))) << x.sizes() << ndim;
+      EXPECT_TRUE(full_tensor(plain.sub(x)).equal(plain.sub(value))) << x.sizes() << ndim;
+    }
+  }
+}
+
 // Catches: an op of rows or columns run on flat locals, an operand cut otherwise met as it is.
 TEST_F(RaggedTest, OtherOpsRedistribute) {
   const auto a = ramp({6, 4}), row = ramp({4});

@@ -20,11 +20,11 @@ at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& com
   return zeros;
 }
 
-// libtorch adds a gradient up in place where nobody else holds it, as an ordinary op does. It is held by the
-// sum, the stack and the call; what a pass began with, also by who began it.
-bool is_held_elsewhere(const at::Tensor& gradient) {
+// libtorch adds a gradient up in place, as an ordinary op does, where it makes no graph and nobody else holds
+// it. It is held by the sum, the stack and the call; what a pass began with, also by who began it.
+bool is_added_in_place(const at::Tensor& gradient) {
   constexpr size_t kHere = 3;
-  return gradient.use_count() > kHere;
+  return in_backward_pass() && !at::GradMode::is_enabled() && gradient.use_count() <= kHere;
 }
 
 // The other, where the op gives one of its shape and dtype.
@@ -58,7 +58,7 @@ std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& c
   if (first && second) return zeros_of(a, b, call.comm);
   const double alpha = args[2].toScalar().toDouble();
   if (first && is_dtensor(b)) return copy_of(b, a, alpha);
-  if (second && is_dtensor(a) && (!in_backward_pass() || is_held_elsewhere(a))) return copy_of(a, b, 1);
+  if (second && is_dtensor(a) && !is_added_in_place(a)) return copy_of(a, b, 1);
   return std::nullopt;
 }
 

@@ -243,6 +243,48 @@ TEST(Recording, KeepsValuesAsTheyWere) {
   EXPECT_EQ(plain.recording.window(plain.values[0]).epoch, 2);
 }
 
+// What is recorded is what happens unrecorded. Catches: the zeros of sgn's gradient, which libtorch knows,
+// added to a gradient that only the recording holds besides, so that it is not added to in place, and keeps
+// -0; or -0 lost where a graph is made, or where the other is of a formula.
+TEST(Recording, ChangesNoGradient) {
+  const auto integers = [](uint64_t seed, int64_t low, int64_t high, bool requires_grad) {
+    return Input{ScalarType::Float, {4}, {}, {ValueKind::kIntegers, seed, low, high, {}}, requires_grad};
+  };
+  const std::vector<Input> inputs = {integers(2, -1, 1, true), integers(1, 1, 1, false),
+                                     integers(0, -2, 2, false)};
+  const Ref x{0}, one{1}, seed{2}, v{3}, w{4}, y{5};
+  const std::vector<std::vector<Call>> programs = {
+      {{"aten::sgn", {x}, 1},
+       {"aten::neg", {x}, 1},
+       {"lockstep::backward", {Refs{v, w}, Refs{one, seed}}, 1}},
+      {{"aten::sgn", {x}, 1},
+       {"aten::neg", {x}, 1},
+       {"lockstep::backward", {Refs{v, w}, Refs{one, seed}, true}, 1}},
+      {{"aten::neg", {x}, 1},
+       {"aten::sgn", {x}, 1},
+       {"lockstep::backward", {Refs{v, w}, Refs{seed, one}}, 1}},
+      {{"aten::neg", {x}, 1},
+       {"aten::sgn", {x}, 1},
+       {"aten::mul.Tensor", {v, w}, 1},
+       {"lockstep::backward", {Refs{y}, Refs{seed}}, 1}},
+      {{"aten::neg", {x}, 1},
+       {"aten::sgn", {v}, 1},
+       {"aten::abs", {v}, 1},
+       {"lockstep::backward", {Refs{w, y}, Refs{one, seed}}, 1}}};
+  int64_t negative = 0;
+  for (size_t k = 0; k < programs.size(); ++k) {
+    const Case c = make_case(inputs, programs[k]);
+    SimulatedSource random, again;
+    const at::Tensor plain = evaluate(c, random).back().detach();
+    const at::Tensor recorded = evaluate_recorded(c, again).values.back().detach();
+    EXPECT_TRUE(same(plain.view(at::kInt), recorded.view(at::kInt))) << k << '\n'
+                                                                     << plain << '\n'
+                                                                     << recorded;
+    negative += at::eq(plain, 0).logical_and(plain.signbit()).sum().item<int64_t>();
+  }
+  EXPECT_GT(negative, 0);
+}
+
 // What libtorch swallows of a callback's took the process along. Catches: a recording that goes on after a
 // tensor that it cannot name, or says nothing of it.
 TEST(Recording, RefusesWhatIsNotDense) {

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/stream/random_source.h"
@@ -24,7 +25,9 @@ bool is_silent(const Operator& op) {
 
 struct Frame {
   const Operator* op = nullptr;
+  int backward = -1;  // of a node: of which backward pass
   bool counted = false;
+  bool is_in_place = false;  // see adds_zeros_in_place
   RecordedOp entry;
 };
 
@@ -83,6 +86,31 @@ void add_argument(RecordedOp& entry, const Recording& recording, const c10::IVal
   entry.tensors_per_arg.push_back(static_cast<int64_t>(entry.inputs.size() - before));
 }
 
+// Between the nodes of a backward pass: what libtorch itself does with gradients, and no formula does.
+bool is_between_nodes(const State& state) {
+  const int backward = torch::autograd::get_current_graph_task_id();
+  const bool in_node = std::any_of(state.frames.begin(), state.frames.end(),
+                                   [&](const Frame& frame) { return frame.backward == backward; });
+  return backward != -1 && !in_node;
+}
+
+// libtorch adds a gradient up in place where nobody else holds it, and the recording does: then it makes a
+// copy of what it adds zeros to that it knows, and keeps -0, which becomes 0 in place. Whether it is the only
+// one that holds it: beside it the sum, these inputs and the reference here do.
+bool adds_zeros_in_place(const State& state, const Operator& op, c10::ArrayRef<const c10::IValue> inputs) {
+  if (op.name != "aten::add.Tensor" || !is_between_nodes(state) || at::GradMode::is_enabled()) return false;
+  const at::Tensor old = inputs[0].toTensor();
+  if (!inputs[1].toTensor()._is_zerotensor() || old._is_zerotensor()) return false;
+  if (!old.is_non_overlapping_and_dense() || old.use_count() > 3) return false;
+  return static_cast<int64_t>(old.storage().use_count()) - state.recording->holds(old.storage()) == 1;
+}
+
+void lose_signs_of_zeros(const at::Tensor& tensor) {
+  const at::DisableRecordFunctionGuard unseen;
+  const at::NoGradGuard no_grad;
+  tensor.masked_fill_(at::eq(tensor, 0), 0);
+}
+
 RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args, Recording& recording) {
   RecordedOp entry;
   entry.op = &op;
@@ -121,11 +149,15 @@ void attempt(State& state, Record record) {
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   State& state = *tls_state;
   Frame frame{.op = operator_of(fn), .entry = {}};
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION)
+    frame.backward = torch::autograd::get_current_graph_task_id();
   if (frame.op != nullptr) {
     const Operator& op = *frame.op;
     frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
     attempt(state, [&] {
-      if (frame.counted) frame.entry = begin_entry(op, fn.inputs(), *state.recording);
+      if (!frame.counted) return;
+      frame.is_in_place = adds_zeros_in_place(state, op, fn.inputs());
+      frame.entry = begin_entry(op, fn.inputs(), *state.recording);
     });
     frame.entry.inner = !state.frames.empty() || torch::autograd::get_current_node() != nullptr;
     if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
@@ -149,6 +181,7 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   state.frames.pop_back();
   if (frame.op == nullptr) return;
   if (!frame.op->composite) --state.blocked;
+  if (frame.is_in_place) attempt(state, [&] { lose_signs_of_zeros(fn.outputs().at(0).toTensor()); });
   if (frame.counted) attempt(state, [&] { end_entry(fn, std::move(frame.entry), *state.recording); });
 }
 
@@ -198,6 +231,18 @@ at::Tensor Recording::read(const Window& window) const {
   return tensor_in(storage, window);
 }
 
+int64_t Recording::holds(const c10::Storage& storage) const {
+  const auto in = [&](const auto& windows) {
+    return std::count_if(windows.begin(), windows.end(), [&](const Window& w) {
+      return w.defined() && w.id() == storage.unsafeGetStorageImpl();
+    });
+  };
+  int64_t count = 0;
+  for (const RecordedOp& op : ops) count += in(op.inputs) + in(op.results);
+  for (const Crossing& c : crossings) count += in(c.from) + in(c.to);
+  return count;
+}
+
 void Recording::freeze(const c10::Storage& storage) {
   int64_t& epoch = epochs_[storage.unsafeGetStorageImpl()];
   const auto bytes = static_cast<int64_t>(storage.nbytes());
@@ -230,10 +275,11 @@ RecordingScope::RecordingScope(Recording& recording) {
   if (tls_state != nullptr) throw Broken("[record] a RecordingScope within a RecordingScope");
   tls_state = std::make_unique<State>();
   tls_state->recording = &recording;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  handle_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(on_start, on_end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 void RecordingScope::check() const {

@@ -96,6 +96,8 @@ class Recording {
   at::Tensor read(const Window& window) const;
   // Of which storage a write is about to happen: keeps the values readable, and begins the next epoch.
   void freeze(const c10::Storage& storage);
+  // How many windows of what has ended hold the storage.
+  int64_t holds(const c10::Storage& storage) const;
   void add_redistribution(const at::Tensor& from, const at::Tensor& to, const Target& target);
   // At this time, between these tensors.
   void add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,

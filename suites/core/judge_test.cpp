@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "engine/values/refused.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
 #include "suites/core/suite.h"
 #include "suites/engines/lockstep_engine.h"
 
@@ -50,6 +52,30 @@ bool fails(std::function<void(EngineResult&)> change) {
 
 at::Tensor& last_local(EngineResult& r) {
   return r.values.back().locals.back();
+}
+
+// What one device does is what it does unobserved. Catches: a recording that holds what libtorch would have
+// changed in place, or that changes the order in which gradients are added up.
+TEST(Judge, ThePlainRunIsThatOfNobodyWatching) {
+  LockstepEngine engine;
+  const auto random = engine.plain_source();
+  for (const auto* name : {"ops", "gradient", "program", "edges", "cache", "random"})
+    for (int64_t i = 0; i < 1500; ++i) {
+      const auto c = find_suite(name).generate(5, i);
+      std::vector<at::Tensor> alone;
+      try {
+        alone = oracle::evaluate(c, *random);
+      } catch (const std::exception&) {
+        continue;  // of a case that is refused
+      }
+      const auto watched = oracle::evaluate_recorded(c, *random).values;
+      ASSERT_EQ(alone.size(), watched.size());
+      for (size_t k = 0; k < alone.size(); ++k) {
+        ASSERT_EQ(alone[k].defined(), watched[k].defined());
+        if (!alone[k].defined()) continue;
+        ASSERT_TRUE(oracle::compare(alone[k].detach(), watched[k].detach()).equal()) << oracle::to_token(c);
+      }
+    }
 }
 
 // Catches: a judge that passes anything, or fails what is right.

@@ -48,13 +48,14 @@ bool is_one_element(const TensorMeta& meta) {
   return meta.ndim() == 0 || meta.shape == std::vector<int64_t>{1};
 }
 
-// Every tensor of the output's shape cut by `ragged`; nullopt if another tensor cannot meet a flat local.
+// Every DTensor of the output's shape cut by `ragged`; nullopt if another tensor cannot meet a flat local. A
+// plain one is as it is on every rank.
 std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
   auto row = row_of(call, Replicate{}, ragged);
   const auto& shape = call.outputs[0].shape;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.inputs[i].defined) continue;
-    if (call.inputs[i].shape == shape)
+    if (call.inputs[i].shape == shape && !call.inputs[i].plain)
       row.inputs[i] = ragged;
     else if (!is_one_element(call.inputs[i]))
       return std::nullopt;
