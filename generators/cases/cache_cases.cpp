@@ -131,8 +131,7 @@ oracle::Case cache_case(Random random) {
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));
-    const auto seed = static_cast<uint64_t>(b.random().below(100000));
-    return b.finish("cache", seed, draw_device(b.random()));
+    return finished(b, "cache");
   }
 }
 

@@ -67,13 +67,6 @@ void leave(Builder& b) {
   b.go_outside(false);
 }
 
-// How the result and gradients of what every rank has whole lie where `in` distributes: as terms.
-oracle::Target pending_where_cut(const oracle::Target& in) {
-  auto target = in;
-  for (auto& p : target.placements) p = distributes(p) ? Placement(Partial{}) : p;
-  return target;
-}
-
 // An op on every rank's slices: of one tensor, of two cut alike, of one and a number that all ranks hold, or
 // a sum of which each rank has a term.
 void on_every_rank(Builder& b) {
@@ -176,8 +169,7 @@ oracle::Case training_case(Random random) {
     }
     add_ops(b, b.random().below(3), true);
   }
-  const auto seed = static_cast<uint64_t>(b.random().below(100000));
-  return b.finish("edges", seed, draw_device(b.random()));
+  return finished(b, "edges");
 }
 
 }  // namespace
@@ -206,8 +198,7 @@ oracle::Case edge_case(Random random) {
     if (b.random().chance(40)) add_ops(b, 1, true);
   }
   if (settings.backward) go_back(b);
-  const auto seed = static_cast<uint64_t>(b.random().below(100000));
-  auto made = b.finish("edges", seed, draw_device(b.random()));
+  auto made = finished(b, "edges");
   if (whole) oracle::allow_fallback(made);
   Random own = random.split("checkpoint");
   return own.chance(25) ? with_checkpoint(std::move(made), own) : made;

@@ -11,6 +11,9 @@ oracle::Ref fresh_outside(Builder& b, Want want);
 // A mean of what is cut, where the Program forbids what it does not say: it pends, until it is redistributed.
 void let_mean_pend(Builder& b);
 
+// How the result and gradients of what every rank has whole lie where `in` distributes: as terms.
+oracle::Target pending_where_cut(const oracle::Target& in);
+
 // An op on the local tensors of every rank: of lists of tensors, of the terms of a sum, or in place.
 void join_locals(Builder& b);
 void map_terms(Builder& b);

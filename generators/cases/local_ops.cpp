@@ -72,15 +72,19 @@ void join_locals(Builder& b) {
   }
 }
 
+oracle::Target pending_where_cut(const oracle::Target& in) {
+  auto target = in;
+  for (auto& p : target.placements) p = distributes(p) ? Placement(Partial{}) : p;
+  return target;
+}
+
 void map_terms(Builder& b) {
   const Ref x = draw_wide(b);
   const auto in = draw_terms(b, x);
   const auto kind = b.random().below(b.settings().integer_lane ? 3 : 4);
   if (kind == 0) {
-    auto out = in;
-    for (auto& p : out.placements) p = distributes(p) ? Placement(Partial{}) : p;
     const Magnitude count{static_cast<double>(std::max<int64_t>(b.tensor(x).numel(), 1)), 0};
-    map(b, "aten::sum", {x, None{}}, 1, in, out, {}, {b.magnitude(x) * count, {}});
+    map(b, "aten::sum", {x, None{}}, 1, in, pending_where_cut(in), {}, {b.magnitude(x) * count, {}});
   } else if (kind == 1) {
     map(b, "aten::mul.Scalar", {x, int64_t{2}}, 1, in, in, b.shape(x), doubled(b, x));
   } else if (kind == 2) {

@@ -16,17 +16,13 @@ using oracle::Arg;
 using oracle::Case;
 using oracle::Ref;
 
-uint64_t draw_seed(Random& random) {
-  return static_cast<uint64_t>(random.below(100000));
-}
+}  // namespace
 
 Case finished(Builder& b, const char* suite) {
   auto& random = b.random();
-  const auto seed = draw_seed(random);
+  const auto seed = static_cast<uint64_t>(random.below(100000));
   return b.finish(suite, seed, draw_device(random));
 }
-
-}  // namespace
 
 const OpTemplate* draw_op(Builder& b, bool before_backward) {
   struct Ops {

@@ -19,6 +19,9 @@ oracle::Case exact_op_case(Random random, const OpTemplate& op);
 // Random ops, one after another: what each draws depends on where the stream stands.
 oracle::Case random_case(Random random);
 
+// What was built, with a seed and a device drawn.
+oracle::Case finished(Builder& b, const char* suite);
+
 // Appends so many ops, or a little fewer, with redistributions between them; of plain tensors while the
 // Builder is outside.
 void add_ops(Builder& b, int64_t count, bool before_backward);
