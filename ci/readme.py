@@ -133,15 +133,22 @@ def measure_worlds(local, gloo):
         for store in stores]}}
 
 
+# suites/bench/scaling.cpp
+STEP = re.compile(r"hosted ranks, (?P<way>[a-z ]+), (?P<ranks>\d+) of them: a step")
+
+
 def measure_hosted(path, facts):
     """`facts`: JSON of what is not in a store, [[what, number, unit, goal], …]."""
     store = Store(path)
-    rows = [[s["series"], median(x["value"] for x in store.rows(
-        f"SELECT value FROM v_samples{NEWEST} AND series = '{s['series']}'")), "",
-             1.15 if "exponent" in s["series"] else 1.5]
-            for s in store.some(f"SELECT series FROM v_series{NEWEST} ORDER BY area DESC, series",
-                                "a run of lockstep bench --series 'hosted ranks'")]
-    return {"hosted": {**store.command_and_commit(), "rows": rows + json.loads(pathlib.Path(facts).read_text())}}
+    medians = {s["series"]: median(x["value"] for x in store.rows(
+        f"SELECT value FROM v_samples{NEWEST} AND series = '{s['series']}'"))
+               for s in store.some(f"SELECT series FROM v_series{NEWEST} ORDER BY area DESC, series",
+                                   "a run of lockstep bench --series 'hosted ranks'")}
+    steps = {name: value for name, value in medians.items() if STEP.fullmatch(name)}
+    rows = [[name, value, "", 1.15 if "exponent" in name else 1.5]
+            for name, value in medians.items() if name not in steps]
+    return {"hosted": {**store.command_and_commit(), "machine": store.machine(), "steps": steps,
+                       "rows": rows + json.loads(pathlib.Path(facts).read_text())}}
 
 
 def measure_mutants(engine, judge):
@@ -255,6 +262,16 @@ def scale_section(numbers):
         ["what", "seconds", "memory"], rows) + "\n"
 
 
+def steps_table(steps):
+    """How many ranks one process hosts, by how they share the work: milliseconds of processor time of a step."""
+    told = {name: STEP.fullmatch(name) for name in steps}
+    ways = sorted({m["way"] for m in told.values()}, key=[m["way"] for m in told.values()].index)
+    at = {(m["way"], int(m["ranks"])): steps[name] for name, m in told.items()}
+    return table(["ranks", *(f"{way}, ms" for way in ways)],
+                 [[f"{n:,}", *(f"{at[way, n]:,.1f}" if (way, n) in at else "-" for way in ways)]
+                  for n in sorted({n for _, n in at})])
+
+
 def hosted_section(numbers):
     if "hosted" not in numbers:
         return ""
@@ -262,7 +279,9 @@ def hosted_section(numbers):
             for what, value, unit, goal in numbers["hosted"]["rows"]]
     return (command_and_commit(numbers, "hosted") + ": one process that hosts many ranks. The model, or its batch, "
             "grows with the ranks; an exponent of 1 is a step whose processor time grows as they do.\n\n"
-            + table(["what", "measured", "goal", "met"], rows) + "\n")
+            + table(["what", "measured", "goal", "met"], rows)
+            + "\nThe processor time of one step, all ranks together.\n\n"
+            + steps_table(numbers["hosted"]["steps"]) + "\n")
 
 
 def mutants_table(of, what):

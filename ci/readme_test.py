@@ -179,15 +179,18 @@ class Numbers(unittest.TestCase):
         self.assertGreater(len(readme.render(numbers)), len(without))
 
     def test_of_hosted_ranks(self):
-        """Catches: a goal that is missed and passes for met, a unit that is lost."""
+        """Catches: a goal that is missed and passes for met, a unit that is lost, a step under other ranks."""
         numbers = self.measured()
         without = readme.render(numbers)
         numbers["hosted"] = {"command": "lockstep bench --series 'hosted ranks' --db h.db", "rows": [
-            ["exponent", 1.1499, "", 1.15], ["a step", 4.2, "GB", 4]]}
+            ["exponent", 1.1499, "", 1.15], ["a step", 4.2, "GB", 4]],
+            "steps": {"hosted ranks, tp, 4 of them: a step": 12.34, "hosted ranks, tp, 1024 of them: a step": 5678.9,
+                      "hosted ranks, dp and tp, 4 of them: a step": 23.4}}
         text = readme.render(numbers)
         self.assertTrue(text.startswith(without + "`lockstep bench --series 'hosted ranks'`: one process"))
-        self.assertTrue(text.endswith("| exponent | 1.15 | at most 1.15 | yes |\n"
-                                      "| a step | 4.2 GB | at most 4 GB | no |\n\n"))
+        self.assertIn("| exponent | 1.15 | at most 1.15 | yes |\n| a step | 4.2 GB | at most 4 GB | no |\n", text)
+        self.assertTrue(text.endswith("| ranks | tp, ms | dp and tp, ms |\n|---|--:|--:|\n"
+                                      "| 4 | 12.3 | 23.4 |\n| 1,024 | 5,678.9 | - |\n\n"))
 
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""

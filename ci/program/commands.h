@@ -75,8 +75,9 @@ void add_world(CLI::App& app, std::string& world, int64_t& ranks);
 void add_hang(CLI::App& app, int64_t& seconds);
 // Throws Error unless there is such a World, of so many processes.
 void check_world(const std::string& command, const std::string& world, int64_t ranks);
-// In a process of a launcher that only hosts ranks: does so to the end. @returns the exit code
-std::optional<int> take_part(const std::string& world, int64_t ranks);
+// In a process of a launcher that only hosts ranks: does so to the end. @param seconds --hang @returns the
+// exit code
+std::optional<int> take_part(const std::string& world, int64_t ranks, double seconds);
 // Throws Error unless these suites of this engine can be judged in this World.
 void check_world(const std::string& command, const std::string& world, int64_t ranks,
                  const std::string& engine, const std::string& fault, const std::vector<std::string>& suites);

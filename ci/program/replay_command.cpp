@@ -39,6 +39,7 @@ struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes, reduce,
                              world = "local", chaos;
   int64_t ranks = 0;
+  double hang = 120;
   bool json = false, alone = false, fallback = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
@@ -190,8 +191,9 @@ oracle::Case case_of(const Flags& flags) {
 
 suites::EnginePtr engine_of(const Flags& flags) {
   if (!flags.fault.empty()) return suites::find_fault(flags.fault).plant();
-  return suites::make_engine(flags.engine,
-                             {.world = flags.world, .ranks = flags.ranks, .chaos = flags.chaos});
+  return suites::make_engine(
+      flags.engine,
+      {.world = flags.world, .ranks = flags.ranks, .chaos = flags.chaos, .seconds = flags.hang});
 }
 
 [[noreturn]] void work(const Flags& flags, const oracle::Case& c) {
@@ -230,14 +232,14 @@ suites::EnginePtr engine_of(const Flags& flags) {
 int replay(const Flags& flags) {
   const auto c = case_of(flags);
   if (suites::called_to_pool()) work(flags, c);
-  if (const auto code = take_part(flags.world, flags.ranks)) return *code;
+  if (const auto code = take_part(flags.world, flags.ranks, flags.hang)) return *code;
   if (flags.alone) {
     suites::judge_safely(suites::find_suite(c.suite), c, *engine_of(flags));
     std::_Exit(0);
   }
   Said said;
   const suites::PoolListener listener{[](int64_t, double) {}, [&](const std::string& text) { said(text); }};
-  const int code = suites::run_pool({1, 1, 0, 120}, suites::this_command(), "", listener).worker_code;
+  const int code = suites::run_pool({1, 1, 0, flags.hang}, suites::this_command(), "", listener).worker_code;
   return conclude(said, code);
 }
 
@@ -261,6 +263,7 @@ void add_replay(CLI::App& app, Chosen& chosen) {
                         "rank-order, or library: as Gloo reduces (default: what the token says)");
   replay_app.add_flag("--fallback-replicate", flags.fallback,
                       "Ops without a sharding rule run whole on every rank, as for lockstep run");
+  replay_app.add_option("--hang", flags.hang, "As for lockstep run")->check(CLI::PositiveNumber);
   replay_app.add_flag("--json", flags.json, "Print JSON");
   replay_app.add_flag("--alone", flags.alone, "Only judge, in this process: it ends with 0 if it lives")
       ->group("");

@@ -254,7 +254,10 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
                 suites::replay_flags(flags.options.fault, flags.options.engine, flags.options.world,
                                      flags.options.ranks, flags.options.chaos)
                     .c_str());
-  if (s.stopped) std::printf("stopped at the first failure, as --fail-fast asks\n");
+  if (s.stopped)
+    std::printf("stopped at the first failure%s\n", flags.options.fail_fast
+                                                        ? ", as --fail-fast asks"
+                                                        : ": of the launcher's processes one is lost");
   for (const auto& line : s.covered) std::printf("%s\n", line.c_str());
   for (const auto& [what, cases] : s.unmeasured)
     std::printf("%s%s\n", what.c_str(), cases == 0 ? "" : concat(" (", cases, " cases)").c_str());
@@ -308,7 +311,7 @@ int run(const RunFlags& asked) {
   options.library = parse_reduce("run", flags.reduce);
   options.lane = flags.lane();
   parse_shard(flags.shard, options);
-  if (const auto code = take_part(options.world, options.ranks)) return *code;
+  if (const auto code = take_part(options.world, options.ranks, options.hang_seconds)) return *code;
   if (suites::joins(options.world, options.ranks)) {
     LOCKSTEP_CHECK(options.jobs < 2, "[run] --jobs ", options.jobs,
                    ": the processes of a launcher run one case after the other; leave out --jobs");
@@ -351,8 +354,9 @@ Lane parse_lane(const std::string& text) {
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
-std::optional<int> take_part(const std::string& world, int64_t ranks) {
-  return suites::joins(world, ranks) && suites::follows() ? std::optional(suites::follow()) : std::nullopt;
+std::optional<int> take_part(const std::string& world, int64_t ranks, double seconds) {
+  const bool others = suites::joins(world, ranks) && suites::follows();
+  return others ? std::optional(suites::follow(seconds)) : std::nullopt;
 }
 
 void add_hang(CLI::App& app, int64_t& seconds) {

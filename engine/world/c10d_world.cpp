@@ -238,6 +238,10 @@ std::string Processes::hear(int64_t process, Patience patience) {
   return first;
 }
 
+void Processes::give_up(int64_t process) {
+  impl_->group.forget(process);
+}
+
 std::string self_test(Processes& processes, int64_t n) {
   std::string wrong;
   processes.run(0, n, [&](const WorldPtr& world) { wrong = world_conformance(world, DeviceMesh({n})); });

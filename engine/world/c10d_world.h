@@ -53,6 +53,8 @@ class Processes {
   // Waits until what was said has left, or its process is gone, or the patience: to be called before the end.
   void settle();
   std::string hear(int64_t process, Patience patience);
+  // Nothing waits any more for what this process should take.
+  void give_up(int64_t process);
 
  private:
   struct Impl;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the processor time of a training step, all ranks together, grows with the ranks that this process
-// hosts, when the model or its batch grows with them.
+// hosts, when the model or its batch grows with them: as an exponent, and at each number of ranks.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
 
+#include "engine/values/error.h"
 #include "suites/bench/body.h"
 #include "suites/bench/measure.h"
 #include "suites/train/step_judgement.h"
@@ -15,7 +16,9 @@ namespace lockstep::suites {
 namespace {
 
 constexpr int64_t kRanks[] = {4, 8, 16, 32, 64, 128, 256};
+constexpr int64_t kShown[] = {1, 4, 16, 64, 256, 1024};
 constexpr int64_t kMostOfAQuickRun = 64;  // in samples of less than this, which only show that it runs
+constexpr int64_t kShownOfAQuickRun = 4;
 constexpr double kQuick = 0.005;
 
 // The two factors of the ranks: n is a power of two.
@@ -99,6 +102,19 @@ Prepared prepare(const Way& way) {
 }  // namespace
 
 void add_scaling(Bodies& bodies) {
+  for (const auto& way : kWays)
+    for (const int64_t ranks : kShown)
+      bodies.push_back({{concat("hosted ranks, ", way.name, ", ", ranks, " of them: a step"), "training",
+                         false, false, "ms"},
+                        [&way, ranks] {
+                          return Prepared{[&way] { check(way); },
+                                          [&way, ranks](double least) {
+                                            return 1e3 *
+                                                   step_seconds(way, least < kQuick
+                                                                         ? std::min(ranks, kShownOfAQuickRun)
+                                                                         : ranks);
+                                          }};
+                        }});
   for (const auto& way : kWays)
     bodies.push_back({{std::string("hosted ranks, 4 to 256 of ") + way.name + ": exponent of a step's time",
                        "training", false, false, "1"},

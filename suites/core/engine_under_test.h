@@ -81,6 +81,9 @@ class EngineUnderTest {
   virtual std::unique_ptr<RandomSource> plain_source() { return std::make_unique<oracle::SimulatedSource>(); }
   // What is wrong in the trainings that a suite runs by itself: null, unless a fault is planted there.
   virtual const TrainFault* train_fault() const { return nullptr; }
+  // Whether what it runs on was lost, and cannot be had again: every further run throws what the last one
+  // threw.
+  virtual bool is_gone() const { return false; }
 };
 using EnginePtr = std::unique_ptr<EngineUnderTest>;
 

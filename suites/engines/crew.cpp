@@ -104,7 +104,7 @@ class StartedCrew : public Crew {
 
 // ---- those of a launcher ----
 
-constexpr const char* kEnd = "end";
+constexpr std::string_view kEnd = "end", kLost = "lost: ";
 
 // A message as words.
 std::string words_of(const Message& message) {
@@ -116,9 +116,15 @@ Message message_of(const std::string& words) {
   return {wire::Json::parse(words.substr(0, line)), words.substr(line + 1)};
 }
 
-// The processes of the launcher, which can move bits.
-std::unique_ptr<Processes> met() {
-  const auto seat = launched_seat();
+Patience patience_of(double seconds) {
+  return Patience(static_cast<int64_t>(seconds * 1000));
+}
+
+// The processes of the launcher, which can move bits. In a World ranks wait half as long as for an answer, so
+// that who waits in vain has time to say for whom.
+std::unique_ptr<Processes> met(double seconds) {
+  auto seat = launched_seat();
+  seat->patience = patience_of(seconds / 2), seat->to_meet = patience_of(seconds);
   std::string wrong;
   try {
     auto processes = std::make_unique<Processes>(*seat);
@@ -133,35 +139,45 @@ std::unique_ptr<Processes> met() {
 class JoinedCrew : public Crew {
  public:
   explicit JoinedCrew(double seconds)
-      : patience_(static_cast<int64_t>(seconds * 1000)),
+      : patience_(patience_of(seconds * 3 / 4)),
         size_(launched_seat()->processes),
-        processes_(met()) {}
+        processes_(met(seconds)) {}
   ~JoinedCrew() override {
-    for (int64_t process = 1; process < size_; ++process) processes_->say(process, kEnd);
+    const std::string last(lost_.empty() ? kEnd : concat(kLost, lost_));
+    for (int64_t process = 1; process < size_; ++process) processes_->say(process, last);
     processes_->settle();
   }
 
   int64_t size() const override { return size_; }
+  bool can_be_replaced() const override { return false; }
 
   std::vector<Heard> ask(const Message& request, int64_t used) override {
     std::vector<Heard> all(as_size(used));
+    const auto until = std::chrono::steady_clock::now() + patience_;
+    const auto left = [&] {
+      const auto rest = std::chrono::duration_cast<Patience>(until - std::chrono::steady_clock::now());
+      return std::max(rest, Patience(1));
+    };
     for (int64_t process = 1; process < used; ++process) processes_->say(process, words_of(request));
     all[0].answer = answer_hosted(*processes_, request);
     for (int64_t process = 1; process < used; ++process) {
       auto& [answer, failure] = all[as_size(process)];
       try {
-        answer = message_of(processes_->hear(process, patience_));
+        answer = message_of(processes_->hear(process, left()));
       } catch (const RankLost& e) {
         failure.emplace(Kind::kDied, "", e.what());
+        processes_->give_up(process);
+        lost_ += concat(lost_.empty() ? "" : "; ", e.what());
       }
     }
     return all;
   }
 
  private:
-  const Patience patience_;
+  const Patience patience_;  // with an answer: less than until this process itself counts as hung
   const int64_t size_;
   const std::unique_ptr<Processes> processes_;
+  std::string lost_;  // which of the others, and how it is known
 };
 
 }  // namespace
@@ -190,11 +206,12 @@ bool follows() {
   return launched() && launched_seat()->process > 0;
 }
 
-int follow() {
-  const auto processes = met();
+int follow(double seconds) {
+  const auto processes = met(seconds);
   while (true) {
     const auto words = processes->hear(0, std::chrono::hours(24 * 365));
     if (words == kEnd) return 0;
+    if (words.starts_with(kLost)) throw RankLost(words.substr(kLost.size()));
     processes->say(0, words_of(answer_hosted(*processes, message_of(words))));
   }
 }

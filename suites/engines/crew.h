@@ -26,6 +26,8 @@ class Crew {
  public:
   virtual ~Crew() = default;
   virtual int64_t size() const = 0;
+  // Whether there can be another, once one of its processes is lost.
+  virtual bool can_be_replaced() const { return true; }
   // What the first `used` processes answer. It takes no longer than one answer may.
   virtual std::vector<Heard> ask(const wire::Message& request, int64_t used) = 0;
   // Before a World of n ranks begins.
@@ -43,12 +45,15 @@ CrewPtr start_crew(const std::vector<std::string>& command, int64_t processes, d
 
 // Whether a launcher started this process as one of several.
 bool launched();
-// Those that the launcher started, this one the first: it answers for its ranks itself. Throws NoProcesses.
+// Those that the launcher started, this one the first: it answers for its ranks itself. What ends with it
+// ends the others, which are told why. @param seconds for one answer, and until all have met. Throws
+// NoProcesses.
 CrewPtr join_crew(double seconds);
 // Whether this process is one of the others.
 bool follows();
 // What it does: answers until the first one says that all is done. @returns the exit code. Throws
-// NoProcesses, RankLost where the first one is gone.
-int follow();
+// NoProcesses, and RankLost where the first one is gone, or says that another is. @param seconds as for
+// join_crew
+int follow(double seconds);
 
 }  // namespace lockstep::suites

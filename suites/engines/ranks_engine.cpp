@@ -85,6 +85,7 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline) {
 }
 
 EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
+  if (gone_) throw EngineFailure(*gone_);
   if (crew_ == nullptr) crew_ = gather_(), world_ = 0;
   const int64_t n = least_world(c.mesh), processes = crew_->size(), used = std::min(n, processes);
   crew_->forget(n);
@@ -97,7 +98,9 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic
     const EngineFailure told(e.kind, e.end, e.what() + crew_->parted(token, n));
     const bool whole =
         std::all_of(all.begin(), all.end(), [](const auto& heard) { return heard.connected(); });
-    if (e.kind != Kind::kError || !whole) crew_.reset();
+    if (e.kind == Kind::kError && whole) throw told;
+    if (!crew_->can_be_replaced()) gone_ = told;
+    crew_.reset();
     throw told;
   }
   std::vector<HostedResult> parts;

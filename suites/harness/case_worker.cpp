@@ -131,6 +131,10 @@ void CaseWorker::run(int64_t number) {
   judged.time_ns = (std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1);
   storing([&] { record(p, c, judged); });
   settled(recorder_->saved());
+  if (engine_->is_gone()) {
+    stop_pool();
+    return tell(p, c, judged.outcome);
+  }
   if (const auto* f = std::get_if<Failed>(&judged.outcome)) return shrink_and_tell(p, c, *f);
   if (dashboard::is_failure(verdict_of(judged.outcome))) tell(p, c, judged.outcome);
 }
