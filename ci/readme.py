@@ -4,7 +4,7 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  hosted DB JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
+                  hosted DB JSON | planner JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -151,6 +151,21 @@ def measure_hosted(path, facts):
                        "rows": rows + json.loads(pathlib.Path(facts).read_text())}}
 
 
+SHOWN_RANKS = (8, 64, 256, 512, 1024)
+
+
+def measure_planner(path):
+    """A line a plan: the model, whose plan, and the padding at SHOWN_RANKS, beside what no order can go below."""
+    planner = json.loads(pathlib.Path(path).read_text())
+
+    def cell(at):
+        text, least = f"{at['padding']:.2%}", f"{at.get('least', at['padding']):.2%}"
+        return text if text == least else f"{text} ({least})"
+    return {"planner": {"goals": planner["goals"], "ms": planner["ms"], "rows": [
+        [row["model"], row["of"], *(cell(at) for at in row["at"] if at["ranks"] in SHOWN_RANKS)]
+        for row in planner["rows"]]}}
+
+
 def measure_mutants(engine, judge):
     return {"mutants": {"engine": json.loads(pathlib.Path(engine).read_text()),
                         "judge": json.loads(pathlib.Path(judge).read_text())}}
@@ -284,6 +299,20 @@ def hosted_section(numbers):
             + steps_table(numbers["hosted"]["steps"]) + "\n")
 
 
+def planner_section(numbers):
+    if "planner" not in numbers:
+        return ""
+    planner = numbers["planner"]
+    goals = [[what, f"{worst:.2%}", f"at most {goal:.0%}", "yes" if worst <= goal else "no"]
+             for what, worst, goal in planner["goals"]]
+    return ("`lockstep show buffer`: the padding of the buffers that ranks share evenly, a layer each, where no rank "
+            "cuts a block of so many rows of the experts' matrices (without experts the MLPs'); in brackets what no "
+            "order of the tensors can go below, where that is less. Below, what others make of the same layers, which "
+            f"know no blocks but rows. The slowest of these plans took {planner['ms']:.2g} ms.\n\n"
+            + table(["model", "blocks", *(f"{ranks:,} ranks" for ranks in SHOWN_RANKS)], planner["rows"], 2) + "\n"
+            + table(["8 to 1,024 ranks", "worst", "goal", "met"], goals) + "\n")
+
+
 def mutants_table(of, what):
     rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
              f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
@@ -324,7 +353,7 @@ def render(numbers):
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
             + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
-            + mutants_section(numbers))
+            + planner_section(numbers) + mutants_section(numbers))
 
 
 def replace_section(page, section):
@@ -337,7 +366,8 @@ def replace_section(page, section):
 
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
-         "scale": measure_scale, "hosted": measure_hosted, "mutants": measure_mutants, "worlds": measure_worlds}
+         "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner,
+         "mutants": measure_mutants, "worlds": measure_worlds}
 
 
 def main(command="", *stores):

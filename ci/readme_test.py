@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """From rows in a store to the text of the README."""
-import pathlib, struct, tempfile, unittest
+import json, pathlib, struct, tempfile, unittest
 import readme
 from testing_store import insert, insert_run, new_store
 
@@ -191,6 +191,19 @@ class Numbers(unittest.TestCase):
         self.assertIn("| exponent | 1.15 | at most 1.15 | yes |\n| a step | 4.2 GB | at most 4 GB | no |\n", text)
         self.assertTrue(text.endswith("| ranks | tp, ms | dp and tp, ms |\n|---|--:|--:|\n"
                                       "| 4 | 12.3 | 23.4 |\n| 1,024 | 5,678.9 | - |\n\n"))
+
+    def test_of_planners(self):
+        """Catches: ranks under others, a bound that is lost, a goal that is missed and passes for met."""
+        numbers = self.measured()
+        at = [{"ranks": n, "padding": n / 1e5, "least": 64 / 1e5} for n in (8, 16, 64, 256, 512, 1024)]
+        said = {"goals": [["a", 0.02001, 0.02], ["b", 0.02, 0.02]], "ms": 1.234, "rows": [
+            {"model": "m", "of": "16 rows", "at": at}]}
+        path = self.path("planner.json")
+        pathlib.Path(path).write_text(json.dumps(said))
+        text = readme.render(numbers | readme.measure_planner(path))
+        self.assertIn("| m | 16 rows | 0.01% (0.06%) | 0.06% | 0.26% (0.06%) | 0.51% (0.06%) | 1.02% (0.06%) |\n", text)
+        self.assertIn("| a | 2.00% | at most 2% | no |\n| b | 2.00% | at most 2% | yes |\n", text)
+        self.assertIn("took 1.2 ms", text)
 
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""

@@ -28,6 +28,7 @@ engine/tensor: engine/values engine/lane engine/context engine/layout engine/wor
     engine/ops engine/stream engine/random
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
+engine/fsdp: engine/values
 oracle/ownership: engine/values
 oracle/program: engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
@@ -56,6 +57,7 @@ suites/train: engine/values engine/lane engine/layout engine/world engine/stream
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     oracle/ownership oracle/program oracle/random generators/program generators/random suites/core suites/engines
     suites/train
+suites/fsdp: engine/values engine/fsdp
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge generators/space generators/cases generators/shrink
@@ -78,9 +80,9 @@ ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
 ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream
-    engine/tensor oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages
-    dashboard/serve suites/core suites/engines suites/faults suites/golden suites/train suites/laws suites/harness
-    suites/bench
+    engine/tensor engine/fsdp oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages
+    dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden suites/train suites/laws
+    suites/harness suites/bench
     ci/curves ci/gate ci/output
 ci/record: engine/values engine/random suites/golden
 """

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/fsdp/planner.h"
+
 namespace lockstep::program {
 
 // What the command line said, as text; each answer parses what it needs.
@@ -18,6 +20,10 @@ struct ShowRequest {
   std::string stride, at;
   int64_t first = -1;  // how many values to print; negative: all
   std::vector<std::string> files;
+  std::string model, tensors;  // of a buffer: one of them
+  fsdp::PlanOptions buffer;
+  int64_t block_rows = 1;
+  bool dense_too = false;
 };
 
 struct Shown {
@@ -29,6 +35,7 @@ Shown show_layout(const ShowRequest& request);
 Shown show_route(const ShowRequest& request);
 Shown show_rules(const ShowRequest& request);
 Shown show_random(const ShowRequest& request);
+Shown show_buffer(const ShowRequest& request);
 Shown show_flight(const ShowRequest& request);
 
 }  // namespace lockstep::program

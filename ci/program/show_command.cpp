@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep show layout | route | rules | random | flight | plan | shards: parses the text forms and calls the
-// engine; what is printed is what the engine does, by the same code.
+// lockstep show layout | route | rules | random | buffer | flight | plan | shards: parses the text forms and
+// calls the engine; what is printed is what the engine does, by the same code.
 #include <cstdio>
 
 #include "ci/program/commands.h"
 #include "ci/program/numbers.h"
 #include "ci/program/show.h"
 #include "engine/values/error.h"
+#include "suites/fsdp/model_table.h"
 #include "suites/golden/stock_op.h"
 
 namespace lockstep::program {
@@ -27,7 +28,8 @@ int print(const Flags& flags) {
 
 template <const char* what>
 int not_built(const Flags&) {
-  throw NotBuilt(concat("[show] ", what, kNotAvailable, "; layout, route, rules, random and flight are"));
+  throw NotBuilt(
+      concat("[show] ", what, kNotAvailable, "; layout, route, rules, random, buffer and flight are"));
 }
 constexpr char kPlan[] = "plan", kShards[] = "shards";
 
@@ -68,6 +70,28 @@ void add_random_options(CLI::App& random, ShowRequest& r) {
   add_random_arguments(random, r);
 }
 
+void add_buffer_options(CLI::App& buffer, ShowRequest& r) {
+  std::string models;
+  for (const auto& model : suites::model_tables()) models += concat(models.empty() ? "" : ", ", model.name);
+  buffer.add_option("--model", r.model, models);
+  buffer.add_option("--tensors", r.tensors,
+                    "Or tensors, each as elements:granularity, for example 20:2,6:6,11:1");
+  buffer.add_option("--ranks", r.buffer.shards, "Ranks that share the buffer (default 1)");
+  buffer.add_option(
+      "--block-rows", r.block_rows,
+      "Of a model: rows of a block, of the matrices of its experts, or where there are none of its "
+      "MLPs (default 1)");
+  buffer.add_flag("--dense-too", r.dense_too,
+                  "Of a model with experts: its dense MLPs have such blocks, too");
+  buffer.add_option("--align", r.buffer.alignment,
+                    "Elements that a shard's size is a multiple of (default 8)");
+  buffer.add_option("--start-align", r.buffer.start_align,
+                    "Elements that every start is a multiple of (default 1)");
+  buffer.add_option_function<std::string>(
+      "--order", [&r](const std::string& text) { r.buffer.order = fsdp::parse_order(text); },
+      "default, block, shape or best");
+}
+
 void add_mesh(CLI::App& app, ShowRequest& r) {
   app.add_option("--mesh", r.mesh, "Mesh, for example 2x4 or dp:2,tp:4");
   app.add_option("--dtype", r.dtype,
@@ -103,6 +127,10 @@ void add_show(CLI::App& app, Chosen& chosen) {
   auto [random, a] = add("random", "The values that a random operator draws", print<show_random>);
   add_random_options(random, a);
   add_mesh(random, a);
+
+  auto [buffer, b] = add("buffer", "Where the tensors of a group lie in the buffer that ranks share evenly",
+                         print<show_buffer>);
+  add_buffer_options(buffer, b);
 
   auto [flight, f] =
       add("flight", "What ranks did last, and the first exchange in which they part", print<show_flight>);

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The padding of FSDP's buffers for real models, ours and others', as JSON: {"rows": [{model, of, at: [{ranks,
+padding, ...}]}], "goals": [[goal, worst, met]]}. Run by the peers' Python (ci/setup --peers), with megatron-fsdp on the
+path and `lockstep` on PATH.
+
+What others make of the same groups: FSDP2 pads a dimension of each tensor to a multiple of the ranks; ZeRO and FSDP1
+cut a group anywhere; megatron-fsdp's GlobalLayout aligns each rank to the LCM of all row sizes."""
+import json, math, os, pathlib, subprocess, sys, types
+
+sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_GLOBAL)  # the wheel's libraries need one another
+for name in ("megatron_fsdp", "megatron_fsdp.experimental"):  # without what these import: Transformer Engine, a GPU
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [str(pathlib.Path(os.environ["PYTHONPATH"]) / name.replace(".", "/"))]
+from megatron_fsdp.experimental.layout import GlobalLayout  # noqa: E402
+
+MODELS = ["llama3-8b", "llama3-70b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-120b"]
+RANKS = [8, 16, 32, 64, 128, 256, 512, 1024]
+BLOCKS = [1, 16, 128]
+
+
+def shown(model, ranks, rows, *more):
+    words = ["lockstep", "show", "buffer", "--model", model, "--ranks", str(ranks), "--block-rows", str(rows), "--json"]
+    return json.loads(subprocess.run([*words, *more], check=True, capture_output=True, text=True).stdout)
+
+
+def up(n, of):
+    return -(-n // of) * of
+
+
+def shard(shapes, ranks, dim):
+    """FSDP2: Shard(dim), of a vector Shard(0)."""
+    total = 0
+    for shape in shapes:
+        d = dim if len(shape) > dim else 0
+        total += math.prod(shape) // shape[d] * up(shape[d], ranks)
+    return total
+
+
+OTHERS = {
+    "FSDP2, Shard(0)": lambda shapes, ranks: shard(shapes, ranks, 0),
+    "FSDP2, Shard(1)": lambda shapes, ranks: shard(shapes, ranks, 1),
+    "ZeRO, FSDP1": lambda shapes, ranks: up(sum(map(math.prod, shapes)), ranks),
+    "megatron-fsdp 0.6.1": lambda shapes, ranks: GlobalLayout.build(shapes, ranks).size,
+}
+
+
+def padding_of(buffer_of, groups, ranks):
+    elements = sum(group["elements"] * group["count"] for group in groups)
+    held = sum(buffer_of([t["shape"] for t in group["tensors"]], ranks) * group["count"] for group in groups)
+    return (held - elements) / elements
+
+
+def row(model, rows, *more):
+    said = [shown(model, ranks, rows, *more) for ranks in RANKS]
+    return [{"ranks": one["ranks"], "padding": one["padding"], "least": one["least_padding"],
+             "worst": max(group["padding"] for group in one["groups"]), "ms": one["planned_in_ms"]} for one in said]
+
+
+def main():
+    rows, ours = [], {}
+    for model in MODELS:
+        for blocks in BLOCKS:
+            ours[model, blocks] = row(model, blocks)
+            rows.append({"model": model, "of": f"{blocks} row{'s' * (blocks > 1)}", "at": ours[model, blocks]})
+        if model == "deepseek-v3":
+            rows.append({"model": model, "of": "128 rows, dense layers too", "at": row(model, 128, "--dense-too")})
+        groups = shown(model, 8, 1)["groups"]
+        for name, buffer_of in OTHERS.items():
+            rows.append({"model": model, "of": name, "at": [
+                {"ranks": ranks, "padding": padding_of(buffer_of, groups, ranks)} for ranks in RANKS]})
+
+    def worst(model, blocks, most=1024):
+        return max(at["padding"] for at in ours[model, blocks] if at["ranks"] <= most)
+    goals = [["deepseek-v3, 1 and 16 rows", max(worst("deepseek-v3", 1), worst("deepseek-v3", 16)), 0.01],
+             ["gpt-oss-120b, 1 and 16 rows", max(worst("gpt-oss-120b", 1), worst("gpt-oss-120b", 16)), 0.03],
+             ["deepseek-v3, 128 rows, to 512 ranks", worst("deepseek-v3", 128, 512), 0.03],
+             ["gpt-oss-120b, 128 rows", worst("gpt-oss-120b", 128), 0.18]]
+    slowest = max(at["ms"] for row_ in rows for at in row_["at"] if "ms" in at)
+    print(json.dumps({"rows": rows, "goals": goals, "ms": slowest}))
+
+
+main()

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// lockstep show buffer
+#include <chrono>
+#include <cstdio>
+
+#include "ci/program/show.h"
+#include "engine/fsdp/planner.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "engine/values/text.h"
+#include "suites/fsdp/model_table.h"
+
+namespace lockstep::program {
+namespace {
+
+using Json = nlohmann::json;
+using fsdp::BlockTensor;
+
+int64_t number(const std::string& text, const std::string& all) {
+  const auto value = parse_integer(text);
+  LOCKSTEP_CHECK(value.has_value(), "[show buffer] --tensors ", all, ": '", text, "' is no number");
+  return *value;
+}
+
+// "e:g,e:g,…"
+std::vector<BlockTensor> tensors_of(const std::string& text) {
+  std::vector<BlockTensor> tensors;
+  for (size_t at = 0; at <= text.size() && !text.empty();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    const auto one = text.substr(at, end - at);
+    const auto colon = one.find(':');
+    LOCKSTEP_CHECK(colon != std::string::npos, "[show buffer] --tensors ", text, ": write '", one,
+                   "' as elements:granularity");
+    tensors.push_back({number(one.substr(0, colon), text), number(one.substr(colon + 1), text)});
+    at = end + 1;
+  }
+  return tensors;
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f%%", 100 * share);
+  return text;
+}
+
+// The shards that have blocks: "rank 3: 5, rank 4: 5".
+std::string held(const std::vector<int64_t>& units) {
+  std::string text;
+  for (size_t rank = 0; rank < units.size(); ++rank)
+    if (units[rank] > 0) text += concat(text.empty() ? "" : ", ", "rank ", rank, ": ", units[rank]);
+  return text.empty() ? "none" : text;
+}
+
+Shown of_tensors(const ShowRequest& request) {
+  const auto tensors = tensors_of(request.tensors);
+  const auto plan = fsdp::plan(tensors, request.buffer);
+  const auto least = fsdp::least_shard_size(tensors, request.buffer);
+  std::string text = concat("shards of ", plan.shard_size, " elements (no order has fewer than ", least,
+                            "), ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
+  Json all = Json::array();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [start, end] = plan.intervals[i];
+    const auto units = fsdp::units(tensors[i], plan.intervals[i], plan);
+    text += concat("\ntensor ", i, ": ", start, " to ", end, ", blocks of ", tensors[i].granularity, " of ",
+                   held(units));
+    all.push_back({{"start", start}, {"end", end}, {"units", units}});
+  }
+  return {text,
+          {{"shard_size", plan.shard_size},
+           {"least_shard_size", least},
+           {"padding", plan.padding()},
+           {"tensors", all}}};
+}
+
+Shown of_model(const ShowRequest& request) {
+  const auto& model = suites::find_model(request.model);
+  const suites::Coarse coarse{request.block_rows, request.dense_too};
+  const auto plan = suites::plan_model(model, coarse, request.buffer);
+  std::string text =
+      concat(model.name, " on ", request.buffer.shards, " ranks, blocks of ", request.block_rows,
+             request.block_rows == 1 ? " row" : " rows", ": ", percent(plan.padding),
+             " padding (no order has less than ", percent(plan.least_padding), ")");
+  Json groups = Json::array();
+  Json warnings = Json::array();
+  for (const auto& g : plan.groups) {
+    text += concat("\n", g.group->count, " x ", g.group->name, ": ", g.elements, " elements, shards of ",
+                   g.plan.shard_size, ", ", percent(g.padding()));
+    Json tensors = Json::array();
+    const auto blocks = suites::blocks_of(model, *g.group, coarse);
+    for (size_t i = 0; i < blocks.size(); ++i)
+      tensors.push_back({{"name", g.group->tensors[i].name},
+                         {"shape", g.group->tensors[i].shape},
+                         {"granularity", blocks[i].granularity},
+                         {"start", g.plan.intervals[i].start},
+                         {"end", g.plan.intervals[i].end}});
+    groups.push_back({{"name", g.group->name},
+                      {"count", g.group->count},
+                      {"elements", g.elements},
+                      {"shard_size", g.plan.shard_size},
+                      {"least_shard_size", g.least_shard_size},
+                      {"padding", g.padding()},
+                      {"tensors", tensors}});
+    if (g.padding() <= suites::kMostPadding) continue;
+    const auto said = suites::too_coarse(model, *g.group, coarse, request.buffer);
+    const auto warning = concat(
+        g.group->name, ": ", percent(g.padding()), " are padding, for the blocks of ", said.tensor, "; ",
+        said.rows == 0 ? "not even one row a block is below a fifth"
+                       : concat("with ", said.rows, " rows a block it is below a fifth"));
+    text += concat("\nwarning: ", warning);
+    warnings.push_back(warning);
+  }
+  char ms[32];
+  std::snprintf(ms, sizeof ms, "%.3f", plan.planned_in_ms);
+  text += concat("\nplanned in ", ms, " ms");
+  return {text,
+          {{"model", model.name},
+           {"ranks", request.buffer.shards},
+           {"block_rows", request.block_rows},
+           {"order", fsdp::name(request.buffer.order)},
+           {"padding", plan.padding},
+           {"least_padding", plan.least_padding},
+           {"planned_in_ms", plan.planned_in_ms},
+           {"groups", groups},
+           {"warnings", warnings}}};
+}
+
+}  // namespace
+
+Shown show_buffer(const ShowRequest& request) {
+  LOCKSTEP_CHECK(request.model.empty() != request.tensors.empty(),
+                 "[show buffer] name a model, --model deepseek-v3, or give tensors, --tensors 20:2,6:6");
+  return request.model.empty() ? of_tensors(request) : of_model(request);
+}
+
+}  // namespace lockstep::program

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/fsdp/planner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+
+namespace lockstep::fsdp {
+namespace {
+
+using Tensors = std::vector<BlockTensor>;
+
+int64_t up_to_multiple(int64_t n, int64_t of) {
+  return (n + of - 1) / of * of;
+}
+
+int64_t total(const Tensors& tensors) {
+  int64_t sum = 0;
+  for (const auto& t : tensors) sum += t.elements;
+  return sum;
+}
+
+// nullopt: above `most`.
+std::optional<int64_t> lcm_up_to(int64_t a, int64_t b, int64_t most) {
+  const int64_t factor = b / std::gcd(a, b);
+  return a > most / factor ? std::nullopt : std::optional(a * factor);
+}
+
+// How many elements hold all tensors one behind the other.
+int64_t whole(const Tensors& tensors, const PlanOptions& o) {
+  int64_t end = 0;
+  for (const auto& t : tensors) end = up_to_multiple(end, o.start_align) + t.elements;
+  return end;
+}
+
+// So that no product of two of these overflows.
+constexpr int64_t kMostElements = int64_t{1} << 38, kMostShards = 1 << 24, kMostAlignment = 1 << 16;
+
+void check_count(const char* what, int64_t count, int64_t most) {
+  LOCKSTEP_CHECK(count >= 1 && count <= most, "[planner] ", what, " ", count, ": give 1 to ", most);
+}
+
+void check(const Tensors& tensors, const PlanOptions& o) {
+  check_count("shards", o.shards, kMostShards);
+  check_count("alignment", o.alignment, kMostAlignment);
+  check_count("start-align", o.start_align, kMostAlignment);
+  int64_t sum = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [elements, granularity] = tensors[i];
+    LOCKSTEP_CHECK(elements >= 0 && elements <= kMostElements - sum, "[planner] tensor ", i, " has ",
+                   elements, " elements, those before it ", sum, "; give 0 to ", kMostElements, " in all");
+    LOCKSTEP_CHECK(granularity >= 1 && granularity <= kMostElements, "[planner] tensor ", i,
+                   " has blocks of ", granularity, " elements; give 1 to ", kMostElements);
+    sum += elements;
+  }
+}
+
+// Where a tensor may lie first, from `from` on. Boundaries within it are whole blocks from its start: those
+// of different shards both are only where the shard size is (`whole_shards`). The start s is therefore
+// congruent to every boundary within, which recurs with each shard, so that what is not found in two shards
+// is in none.
+std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t size, int64_t align,
+                                   bool whole_shards) {
+  from = up_to_multiple(from, align);
+  const int64_t step = std::lcm(t.granularity, align);  // shards begin at multiples of `align`
+  for (int64_t shard = 0; shard < 2; ++shard) {
+    const int64_t next = (from / size + 1) * size;  // the first boundary after `from`
+    if (from + t.elements <= next) return from;
+    const int64_t start = from + (next - from) % step;
+    if (start < next && (whole_shards || start + t.elements <= next + size)) return start;
+    from = next;
+  }
+  return std::nullopt;
+}
+
+// In this order. @param regime what a shard size is a multiple of, where only tensors of whose blocks it is
+// one may have all of a shard; the shard size itself: every tensor that can
+std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t size, int64_t regime,
+                                              const PlanOptions& o) {
+  std::vector<Interval> intervals;
+  intervals.reserve(tensors.size());
+  int64_t from = 0;
+  for (const auto& t : tensors) {
+    const auto start = first_start(t, from, size, o.start_align, regime % t.granularity == 0);
+    if (!start || *start + t.elements > o.shards * size) return std::nullopt;
+    intervals.push_back({*start, from = *start + t.elements});
+  }
+  return intervals;
+}
+
+// What a shard size may be a multiple of: the alignment alone, and with the blocks of the largest tensors,
+// for only those can have all of a shard. Distinct, and no more than there are elements.
+std::vector<int64_t> regimes(const Tensors& tensors, int64_t alignment, int64_t most) {
+  auto sorted = tensors;
+  std::stable_sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
+  std::vector<int64_t> found{alignment};
+  for (const auto& t : sorted) {
+    const auto next = lcm_up_to(found.back(), t.granularity, std::max(most, alignment));
+    if (!next) break;
+    if (*next != found.back()) found.push_back(*next);
+  }
+  return found;
+}
+
+// The least multiple of `regime` from `least` to below `most` that fits, or `most`: within a regime a larger
+// one fits wherever a smaller does.
+int64_t least_in_regime(const Tensors& tensors, int64_t regime, int64_t least, int64_t most,
+                        const PlanOptions& o) {
+  const auto fits = [&](int64_t times) { return place_in(tensors, times * regime, regime, o).has_value(); };
+  int64_t low = up_to_multiple(least, regime) / regime, high = (most - 1) / regime;
+  if (low > high || !fits(high)) return most;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (fits(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low * regime;
+}
+
+int64_t alignment_of(const PlanOptions& o) {
+  return std::lcm(o.alignment, o.start_align);
+}
+
+// In the order given.
+int64_t shard_size(const Tensors& tensors, const PlanOptions& o) {
+  const int64_t align = alignment_of(o);
+  const int64_t least = up_to_multiple((total(tensors) + o.shards - 1) / o.shards, align);
+  if (least == 0) return 0;
+  int64_t size = up_to_multiple(whole(tensors, o), align);  // all in the first shard
+  for (const int64_t regime : regimes(tensors, align, size))
+    size = least_in_regime(tensors, regime, least, size, o);
+  // A tensor may be able to have all of a shard though no regime says so.
+  if ((size - least) / align * std::ssize(tensors) <= kTried)
+    for (int64_t smaller = least; smaller < size; smaller += align)
+      if (place_in(tensors, smaller, smaller, o)) return smaller;
+  return size;
+}
+
+std::vector<size_t> sorted_by(const Tensors& tensors, int64_t BlockTensor::*what) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (what != nullptr)
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return tensors[a].*what > tensors[b].*what; });
+  return order;
+}
+
+BufferPlan plan_in(const Tensors& tensors, const PlanOptions& o, int64_t BlockTensor::*what) {
+  const auto order = sorted_by(tensors, what);
+  Tensors sorted;
+  for (const size_t i : order) sorted.push_back(tensors[i]);
+  BufferPlan made{o.shards, shard_size(sorted, o), std::vector<Interval>(tensors.size())};
+  if (made.shard_size == 0) return made;
+  const auto placed = place_in(sorted, made.shard_size, made.shard_size, o);
+  if (!placed) throw Broken(concat("[planner] shards of ", made.shard_size, " hold the tensors no more"));
+  for (size_t k = 0; k < order.size(); ++k) made.intervals[order[k]] = (*placed)[k];
+  return made;
+}
+
+struct OrderRow {
+  const char* name;
+  Order order;
+  int64_t BlockTensor::*by;
+};
+constexpr OrderRow kOrders[] = {{"default", Order::kDefault, nullptr},
+                                {"block", Order::kBlock, &BlockTensor::granularity},
+                                {"shape", Order::kShape, &BlockTensor::elements},
+                                {"best", Order::kBest, nullptr}};
+constexpr auto kOwnOrders = std::span(kOrders).first(3);
+
+}  // namespace
+
+Order parse_order(const std::string& text) {
+  for (const auto& row : kOrders)
+    if (text == row.name) return row.order;
+  throw Error(concat("[planner] order '", text, "': write default, block, shape or best"));
+}
+
+const char* name(Order order) {
+  return kOrders[static_cast<size_t>(order)].name;
+}
+
+int64_t BufferPlan::padding() const {
+  int64_t used = 0;
+  for (const auto& [start, end] : intervals) used += end - start;
+  return shards * shard_size - used;
+}
+
+BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& options) {
+  check(tensors, options);
+  std::optional<BufferPlan> best;
+  for (const auto& row : kOwnOrders) {
+    if (options.order != row.order && options.order != Order::kBest) continue;
+    auto made = plan_in(tensors, options, row.by);
+    if (!best || made.shard_size < best->shard_size) best = std::move(made);
+  }
+  return *best;
+}
+
+std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tensors, int64_t shard_size,
+                                           const PlanOptions& options) {
+  check(tensors, options);
+  LOCKSTEP_CHECK(shard_size >= 1 && shard_size % alignment_of(options) == 0, "[planner] shards of ",
+                 shard_size, " elements: give a multiple of ", alignment_of(options),
+                 ", as they are aligned");
+  return place_in(tensors, shard_size, shard_size, options);
+}
+
+std::vector<int64_t> units(const BlockTensor& tensor, const Interval& interval, const BufferPlan& plan) {
+  std::vector<int64_t> counts(as_size(plan.shards), 0);
+  if (interval.start == interval.end) return counts;
+  int64_t from = interval.start;
+  for (int64_t shard = from / plan.shard_size; from < interval.end; ++shard) {
+    const int64_t end = std::min(interval.end, (shard + 1) * plan.shard_size);
+    counts[as_size(shard)] = (end - from + tensor.granularity - 1) / tensor.granularity;
+    from = end;
+  }
+  return counts;
+}
+
+int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOptions& options) {
+  check(tensors, options);
+  const int64_t align = alignment_of(options);
+  int64_t least = up_to_multiple((total(tensors) + options.shards - 1) / options.shards, align);
+  if (least == 0) return 0;
+  for (const auto& of : tensors) {
+    int64_t count = 0;  // of whole blocks of this granularity
+    for (const auto& t : tensors)
+      if (t.granularity == of.granularity) count += t.elements / t.granularity;
+    const int64_t share = (count + options.shards - 1) / options.shards;
+    least = std::max(least, up_to_multiple(share * of.granularity, align));
+  }
+  auto sorted = tensors;
+  std::stable_sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
+  // The first k are those of at least two shards: from the most on, the shards are larger.
+  int64_t best = -1, regime = align;
+  for (size_t k = 0; k <= sorted.size(); ++k) {
+    const int64_t most = k == 0 ? -1 : sorted[k - 1].elements / 2;
+    const int64_t above = k == sorted.size() ? 0 : sorted[k].elements / 2 + 1;
+    if (k > 0) {
+      const auto next = lcm_up_to(regime, sorted[k - 1].granularity, std::max<int64_t>(most, 1));
+      if (!next) break;
+      regime = *next;
+    }
+    const int64_t size = up_to_multiple(std::max(least, above), regime);
+    if ((k == 0 || size <= most) && (best < 0 || size < best)) best = size;
+  }
+  return best;
+}
+
+}  // namespace lockstep::fsdp

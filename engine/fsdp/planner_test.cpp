@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner against the definition, tried start by start. Each test says which fault it would catch.
+#include "engine/fsdp/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "engine/values/error.h"
+
+namespace lockstep::fsdp {
+namespace {
+
+using Tensors = std::vector<BlockTensor>;
+
+std::string text(const Tensors& tensors, const PlanOptions& o) {
+  std::string all;
+  for (const auto& [e, g] : tensors) all += concat(all.empty() ? "" : ",", e, ":", g);
+  return concat("--tensors ", all, " --ranks ", o.shards, " --align ", o.alignment, " --start-align ",
+                o.start_align, " --order ", name(o.order));
+}
+
+// The definition, word by word.
+bool is_legal(const BlockTensor& t, int64_t start, int64_t size, const PlanOptions& o) {
+  const int64_t end = start + t.elements;
+  if (start % o.start_align != 0 || end > o.shards * size) return false;
+  for (int64_t b = 0; b <= o.shards * size; b += size)
+    if (!(b <= start || b >= end || (b - start) % t.granularity == 0)) return false;
+  return true;
+}
+
+// Whether tensors i.. fit from `from` on: every start is tried, not only the first.
+bool fits(const Tensors& tensors, size_t i, int64_t from, int64_t size, const PlanOptions& o) {
+  if (i == tensors.size()) return true;
+  for (int64_t start = from; start + tensors[i].elements <= o.shards * size; ++start)
+    if (is_legal(tensors[i], start, size, o) && fits(tensors, i + 1, start + tensors[i].elements, size, o))
+      return true;
+  return false;
+}
+
+// The first legal start of each, tried one by one; -1: they do not fit.
+int64_t end_of_first_starts(const Tensors& tensors, int64_t size, const PlanOptions& o) {
+  int64_t from = 0;
+  for (const auto& t : tensors) {
+    while (from + t.elements <= o.shards * size && !is_legal(t, from, size, o)) ++from;
+    if (from + t.elements > o.shards * size) return -1;
+    from += t.elements;
+  }
+  return from;
+}
+
+int64_t exact(const Tensors& tensors, const PlanOptions& o) {
+  const int64_t align = std::lcm(o.alignment, o.start_align);
+  int64_t sum = 0;
+  for (const auto& t : tensors) sum += t.elements;
+  if (sum == 0) return 0;
+  for (int64_t size = align;; size += align)
+    if (end_of_first_starts(tensors, size, o) >= 0) return size;
+}
+
+int64_t exact_of_all_orders(Tensors tensors, const PlanOptions& o) {
+  const auto less = [](auto& a, auto& b) {
+    return std::pair(a.elements, a.granularity) < std::pair(b.elements, b.granularity);
+  };
+  std::sort(tensors.begin(), tensors.end(), less);
+  int64_t best = exact(tensors, o);
+  while (std::next_permutation(tensors.begin(), tensors.end(), less))
+    best = std::min(best, exact(tensors, o));
+  return best;
+}
+
+struct Drawn {
+  Tensors tensors;
+  PlanOptions options;
+};
+
+Drawn draw(std::mt19937& random, bool whole_blocks, int64_t most) {
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
+  Drawn d;
+  for (int64_t n = 1 + below(5); n > 0; --n) {
+    const int64_t g = 1 + below(7);
+    d.tensors.push_back({whole_blocks ? g * below(most / g + 1) : below(most + 1), g});
+  }
+  d.options.shards = 1 + below(6);
+  d.options.alignment = std::array<int64_t, 4>{1, 2, 4, 8}[static_cast<size_t>(below(4))];
+  if (below(4) == 0) d.options.start_align = std::array<int64_t, 3>{2, 3, 4}[static_cast<size_t>(below(3))];
+  return d;
+}
+
+void check_law(const Drawn& d, const BufferPlan& p) {
+  const auto say = [&] { return text(d.tensors, d.options); };
+  ASSERT_EQ(p.shard_size % d.options.alignment, 0) << say();
+  std::vector<Interval> sorted = p.intervals;
+  std::sort(sorted.begin(), sorted.end(),
+            [](auto& a, auto& b) { return std::pair(a.start, a.end) < std::pair(b.start, b.end); });
+  for (size_t i = 0; i < d.tensors.size(); ++i) {
+    const auto& [start, end] = p.intervals[i];
+    ASSERT_EQ(end - start, d.tensors[i].elements) << say();
+    if (p.shard_size == 0) continue;
+    ASSERT_TRUE(start >= 0 && is_legal(d.tensors[i], start, p.shard_size, d.options)) << say();
+    const auto counts = units(d.tensors[i], p.intervals[i], p);
+    ASSERT_EQ(std::ssize(counts), d.options.shards);
+    ASSERT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}),
+              (d.tensors[i].elements + d.tensors[i].granularity - 1) / d.tensors[i].granularity)
+        << say();
+  }
+  for (size_t i = 1; i < sorted.size(); ++i) ASSERT_LE(sorted[i - 1].end, sorted[i].start) << say();
+  ASSERT_GE(p.padding(), 0) << say();
+}
+
+// Catches: a start that is skipped though it is legal, a boundary within a block, a start beyond its
+// alignment: whatever of the first legal starts is not the first, or does not decide for all.
+TEST(Planner, FirstStartsDecideForAllStarts) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    auto [tensors, o] = draw(random, i % 2 == 0, 9);
+    const int64_t align = std::lcm(o.alignment, o.start_align);
+    for (int64_t size = align; size <= 3 * align; size += align) {
+      const auto placed = place(tensors, size, o);
+      ASSERT_EQ(placed.has_value(), fits(tensors, 0, 0, size, o)) << text(tensors, o) << " in " << size;
+      if (placed) {
+        ASSERT_EQ(placed->back().end, end_of_first_starts(tensors, size, o))
+            << text(tensors, o) << " in " << size;
+      }
+    }
+  }
+}
+
+// Catches: a regime that is not tried, a bisection where it is not sound, a shard size below that of the
+// definition.
+TEST(Planner, IsTheOptimumOfItsOrder) {
+  std::mt19937 random(2);
+  int64_t padded = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const auto d = draw(random, i % 4 != 0, 30);
+    const auto p = plan(d.tensors, d.options);
+    check_law(d, p);
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(p.shard_size, exact(d.tensors, d.options)) << text(d.tensors, d.options);
+    padded += p.padding() > 0;
+  }
+  EXPECT_GT(padded, 50000);
+}
+
+// What the regimes give by themselves, where there are too many sizes to try. Catches: regimes by another
+// order of the tensors than by elements, the alignment alone left out, an end of the bisection that does not
+// fit.
+TEST(Planner, RegimesAloneAreNearTheOptimum) {
+  std::mt19937 random(3);
+  double worst = 1;
+  int64_t worse = 0;
+  for (int i = 0; i < 30000; ++i) {
+    auto d = draw(random, true, 30);
+    // Copies of a thousand times the size: the same plans, and too many sizes to try one by one.
+    constexpr int64_t kTimes = kTried;
+    for (auto& t : d.tensors) t.elements *= kTimes, t.granularity *= kTimes;
+    d.options.alignment = d.options.start_align = 1;
+    Tensors small = d.tensors;
+    for (auto& t : small) t.elements /= kTimes, t.granularity /= kTimes;
+    const auto p = plan(d.tensors, d.options);
+    check_law(d, p);
+    if (HasFatalFailure()) return;
+    const int64_t best = exact(small, d.options) * kTimes;
+    if (best == 0) continue;
+    const double ratio = static_cast<double>(p.shard_size) / static_cast<double>(best);
+    worse += ratio > 1;
+    worst = std::max(worst, ratio);
+    ASSERT_LE(ratio, 1.25) << text(d.tensors, d.options);
+  }
+  EXPECT_LT(worse, 100) << "of 30000; the worst " << worst;
+}
+
+// Catches: sorted orders that ascend, or lose the order of ties; a best that is not.
+TEST(Planner, OrdersAreDescendingAndTiesAsGiven) {
+  const Tensors tensors = {{2, 2}, {4, 1}, {4, 2}, {6, 3}};
+  const auto starts = [&](Order order) {
+    std::vector<int64_t> all;
+    for (const auto& interval : plan(tensors, {1, 1, 1, order}).intervals) all.push_back(interval.start);
+    return all;
+  };
+  EXPECT_EQ(starts(Order::kDefault), (std::vector<int64_t>{0, 2, 6, 10}));
+  EXPECT_EQ(starts(Order::kBlock), (std::vector<int64_t>{6, 12, 8, 0}));
+  EXPECT_EQ(starts(Order::kShape), (std::vector<int64_t>{14, 6, 10, 0}));
+  std::mt19937 random(4);
+  for (int i = 0; i < 2000; ++i) {
+    auto [drawn, o] = draw(random, true, 30);
+    int64_t best = -1;
+    for (const auto order : {Order::kDefault, Order::kBlock, Order::kShape}) {
+      o.order = order;
+      const int64_t size = plan(drawn, o).shard_size;
+      best = best < 0 ? size : std::min(best, size);
+    }
+    o.order = Order::kBest;
+    ASSERT_EQ(plan(drawn, o).shard_size, best) << text(drawn, o);
+  }
+}
+
+// Against the optimum of all orders the paper claims less than twice. Catches: a plan that is further off.
+// The last, which the search below found, is exactly twice, and no planner that keeps the order can do
+// better.
+TEST(Planner, IsWithinTwiceTheOptimumOfAllOrders) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 30000; ++i) {
+    auto [tensors, o] = draw(random, true, 24);
+    o.start_align = 1;
+    const int64_t best = exact_of_all_orders(tensors, o), size = plan(tensors, o).shard_size;
+    ASSERT_LE(size, 2 * best) << text(tensors, o) << ": " << size << ", of all orders " << best;
+    ASSERT_GE(best, least_shard_size(tensors, o)) << text(tensors, o);
+  }
+  const Tensors twice = {{20, 2}, {6, 6}, {11, 1}};
+  const PlanOptions o{5, 8, 1, Order::kDefault};
+  EXPECT_EQ(plan(twice, o).shard_size, 16);
+  EXPECT_EQ(exact(twice, o), 16);
+  EXPECT_EQ(exact_of_all_orders(twice, o), 8);
+}
+
+// Catches: a short last block that counts as none, units of shards that hold nothing, a tensor that ends on a
+// boundary.
+TEST(Planner, UnitsAreBlocks) {
+  const Tensors tensors = {{7, 2}, {0, 5}, {6, 3}};
+  const auto p = plan(tensors, {3, 2, 1, Order::kDefault});
+  EXPECT_EQ(p.shard_size, 6);
+  EXPECT_EQ(units(tensors[0], p.intervals[0], p), (std::vector<int64_t>{3, 1, 0}));
+  EXPECT_EQ(units(tensors[1], p.intervals[1], p), (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(units(tensors[2], p.intervals[2], p), (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_EQ(p.padding(), 5);
+}
+
+// Catches: nothing to place that takes room, numbers that are none.
+TEST(Planner, SaysWhatIsWrong) {
+  EXPECT_EQ(plan({}, {4, 8, 1, Order::kBest}).shard_size, 0);
+  EXPECT_EQ(plan({{0, 3}}, {4, 8, 1, Order::kDefault}).shard_size, 0);
+  EXPECT_THROW(plan({{-1, 1}}, {}), Error);
+  EXPECT_THROW(plan({{1, 0}}, {}), Error);
+  EXPECT_THROW(plan({{1, 1}}, {0, 8, 1, Order::kDefault}), Error);
+  constexpr int64_t kMost = int64_t{1} << 38;
+  EXPECT_THROW(plan({{1, 1}, {kMost, 1}}, {}), Error);
+  EXPECT_EQ(plan({{kMost, kMost}}, {1 << 24, 1, 1, Order::kDefault}).shard_size, kMost);
+  EXPECT_THROW(place({{1, 1}}, 4, {}), Error);
+  EXPECT_THROW(parse_order("size"), Error);
+  for (const auto order : {Order::kDefault, Order::kBlock, Order::kShape, Order::kBest})
+    EXPECT_EQ(parse_order(name(order)), order);
+}
+
+}  // namespace
+}  // namespace lockstep::fsdp
