@@ -39,7 +39,7 @@ class Buffer {
  public:
   Buffer(const Step& step, const std::vector<int64_t>& local_shape)
       : ranks_(step.from->mesh().size(step.mesh_dim)), elements_(c10::multiply_integers(local_shape)) {
-    if (step.kind != StepKind::kReduceScatter) return;
+    if (step.kind != StepKind::kReduceScatter || is_flat(*step.to)) return;
     const auto dim = as_size(shard_dim(step.to->placements()[as_size(step.mesh_dim)]));
     const auto piece = padded_piece(local_shape, static_cast<int64_t>(dim), ranks_);
     length_ = local_shape[dim];

@@ -84,7 +84,19 @@ class Planner {
       if (nests_like_target(*scattered, d))
         return step(StepKind::kReduceScatter, d, scattered, terms / m * (m - 1));
     }
+    if (std::holds_alternative<RaggedShard>(target(d)) && !is_flat(*now_) && others_stay(d))
+      return step(StepKind::kReduceScatter, d, with(d, target(d), now_->order()), terms / m * (m - 1));
     step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (m - 1));
+  }
+
+  // What the other mesh dimensions cut is cut in the target, too, so that the pieces of a flat local are the
+  // target's.
+  bool others_stay(int64_t d) const {
+    for (int64_t other = 0; other < now_->mesh().ndim(); ++other) {
+      const bool reduced = is_partial(now(other)) && is_replicate(target(other));
+      if (other != d && now(other) != target(other) && !reduced) return false;
+    }
+    return now_->order() == to_->order();
   }
 
   // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and

@@ -13,7 +13,7 @@ namespace lockstep {
 
 enum class StepKind {
   kAllReduce,      // Partial -> Replicate along one mesh dimension: all-gather, fold in rank order
-  kReduceScatter,  // Partial -> Shard along one mesh dimension: all-to-all, fold in rank order
+  kReduceScatter,  // Partial -> Shard or RaggedShard along one mesh dimension: all-to-all, fold in rank order
   kSlice,          // every rank keeps a part of what it holds; no communication
   kAllGather,      // Shard -> Replicate along one mesh dimension
   kAllToAll,       // Shard -> Shard of another dimension along one mesh dimension

@@ -181,8 +181,9 @@ TEST(RouteTest, EveryPairWithARaggedShardKeepsTheValue) {
   }
 }
 
-// The fast collectives move boxes, and flat locals are none; cutting and other names of the same cut are
-// free.
+// The fast collectives move boxes, and flat locals are none, but for what is reduced: each rank gets the
+// terms of what it keeps. Cutting and other names of the same cut are free. Catches: a reduce-scatter whose
+// pieces are not those of the target, an all-reduce of what hardly anybody keeps.
 TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
   const auto plan = [](Placements from, Placements to) {
     return kinds(route(spec_of({2, 2}, from, {4, 6}), spec_of({2, 2}, to, {4, 6})));
@@ -194,7 +195,13 @@ TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
   EXPECT_EQ(plan({r, g}, {r, RaggedShard{{0}, {3, 1}}}), Kinds{StepKind::kExchange});
   EXPECT_EQ(plan({Shard{1}, g}, {r, g}), Kinds{StepKind::kExchange});
   EXPECT_EQ(plan({Shard{1}, g}, {Shard{1}, Shard{0}}), Kinds{StepKind::kExchange});
-  EXPECT_EQ(plan({r, Partial{}}, {r, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
+  EXPECT_EQ(plan({r, Partial{}}, {r, g}), Kinds{StepKind::kReduceScatter});
+  EXPECT_EQ(plan({Shard{1}, Partial{}}, {Shard{1}, g}), Kinds{StepKind::kReduceScatter});
+  EXPECT_EQ(plan({Partial{}, Partial{}}, {g, r}), (Kinds{StepKind::kReduceScatter, StepKind::kAllReduce}));
+  EXPECT_EQ(plan({Partial{}, Partial{}}, {g, Partial{}}), Kinds{StepKind::kReduceScatter});
+  EXPECT_EQ(plan({Shard{1}, Partial{}}, {r, g}), (Kinds{StepKind::kAllReduce, StepKind::kExchange}));
+  EXPECT_EQ(route(spec_of({2, 2}, {r, Partial{}}, {4, 6}), spec_of({2, 2}, {r, g}, {4, 6})).bytes(),
+            2 * 24 * 4);
   EXPECT_EQ(plan({Partial{}, g}, {Shard{1}, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
   EXPECT_EQ(route(spec_of({2, 2}, {r, g}, {4, 6}), spec_of({2, 2}, {r, r}, {4, 6})).bytes(), 2 * 24 * 4);
   EXPECT_EQ(dual(Placements{g, Partial{}}), (Placements{g, r}));

@@ -75,6 +75,22 @@ PerRank<Buffers> cut(const Locals& locals, int64_t dim, const Step& step) {
   return pieces;
 }
 
+// The same where the pieces are flat: of the elements in row-major order as many for each rank as it holds
+// afterwards.
+PerRank<Buffers> cut_flat(const Locals& locals, const Step& step, const Comm& comm) {
+  PerRank<Buffers> pieces;
+  for (size_t i = 0; i < locals.size(); ++i) {
+    const auto flat = locals[i].reshape({-1});
+    Interval piece;
+    auto& mine = pieces.emplace_back();
+    for (const int64_t p : step.from->mesh().line(comm.positions[i], step.mesh_dim)) {
+      piece = {piece.start + piece.length, c10::multiply_integers(local_shape(*step.to, p))};
+      mine.push_back(part_of(flat, 0, piece));
+    }
+  }
+  return pieces;
+}
+
 // Who reduces instead of a fold in rank order; null: nobody.
 Library* library_of(const Step& step, const Comm& comm) {
   return reduced_by_library(*step.from) ? comm.world->library() : nullptr;
@@ -141,10 +157,22 @@ Locals scattered_by(Library& library, const Step& step, const Locals& locals, co
   return conformed(std::move(result), *step.to);
 }
 
+// A library scatters pieces of one size: where they are not, it reduces all, of which each rank keeps its
+// piece.
+Locals flat_scattered_by(Library& library, const Step& step, const Locals& locals, const Comm& comm) {
+  Locals result;
+  const auto pieces = cut_flat(reduced_by(library, step, locals, comm), step, comm);
+  for (size_t i = 0; i < locals.size(); ++i)
+    result.push_back(pieces[i][as_size(groups_of(step, comm)[i].place)].tensor().clone());
+  return result;
+}
+
 Moving reduced_and_scattered(const Step& step, const Locals& locals, const Comm& comm) {
-  if (auto* library = library_of(step, comm)) return arrived(scattered_by(*library, step, locals, comm));
+  const bool flat = is_flat(*step.to);
+  if (auto* library = library_of(step, comm))
+    return arrived((flat ? flat_scattered_by : scattered_by)(*library, step, locals, comm));
   auto result = std::make_shared<Locals>(locals.size());
-  const auto terms = cut(locals, cut_by(step, *step.to), step);
+  const auto terms = flat ? cut_flat(locals, step, comm) : cut(locals, cut_by(step, *step.to), step);
   auto work = reduce_scatter(*comm.world, groups_of(step, comm), reduction(step), terms, *result);
   return conforming(std::move(result), std::move(work), step.to);
 }
