@@ -200,8 +200,8 @@ class Checker {
   bool is_outside(const Window& window) const { return outside_.contains(window.id()); }
   at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
 
-  // Of plain tensors alone, some of which the engine has had in its hands. What is zero because another operand is known
-  // to be may be a gradient of a DTensor all the same.
+  // Of plain tensors alone, some of which the engine has had in its hands. What is zero because another
+  // operand is known to be may be a gradient of a DTensor all the same.
   bool is_outside(const RecordedOp& op) const {
     bool any = false, constant = false;
     for (const Window& w : op.inputs) {
