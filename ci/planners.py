@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The padding of FSDP's buffers for real models, ours and others', as JSON: {"rows": [{model, of, at: [{ranks,
-padding, ...}]}], "goals": [[goal, worst, met]]}. Run by the peers' Python (ci/setup --peers), with megatron-fsdp on the
-path and `lockstep` on PATH.
+padding, ...}]}], "goals": [[what, worst, goal]]}. Run by the peers' Python (ci/setup --peers), with megatron-fsdp on
+the path and `lockstep` on PATH.
 
-What others make of the same groups: FSDP2 pads a dimension of each tensor to a multiple of the ranks; ZeRO and FSDP1
-cut a group anywhere; megatron-fsdp's GlobalLayout aligns each rank to the LCM of all row sizes."""
+What others make of the same groups: FSDP2 pads a dimension of each tensor to a multiple of the ranks, and refuses where
+another than the first is none; ZeRO and FSDP1 cut a group anywhere; the experimental layout of megatron-fsdp aligns
+each rank to the LCM of all row sizes. A row there is all behind the first dimension: of stacked experts, an expert."""
 import json, math, os, pathlib, subprocess, sys, types
 
 sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_GLOBAL)  # the wheel's libraries need one another
@@ -29,10 +30,12 @@ def up(n, of):
 
 
 def shard(shapes, ranks, dim):
-    """FSDP2: Shard(dim), of a vector Shard(0)."""
+    """FSDP2: Shard(dim), of a vector Shard(0); None: refused."""
     total = 0
     for shape in shapes:
         d = dim if len(shape) > dim else 0
+        if d > 0 and shape[d] % ranks:
+            return None
         total += math.prod(shape) // shape[d] * up(shape[d], ranks)
     return total
 
@@ -41,14 +44,16 @@ OTHERS = {
     "FSDP2, Shard(0)": lambda shapes, ranks: shard(shapes, ranks, 0),
     "FSDP2, Shard(1)": lambda shapes, ranks: shard(shapes, ranks, 1),
     "ZeRO, FSDP1": lambda shapes, ranks: up(sum(map(math.prod, shapes)), ranks),
-    "megatron-fsdp 0.6.1": lambda shapes, ranks: GlobalLayout.build(shapes, ranks).size,
+    "megatron-fsdp 0.6.1, experimental": lambda shapes, ranks: GlobalLayout.build(shapes, ranks).size,
 }
 
 
 def padding_of(buffer_of, groups, ranks):
     elements = sum(group["elements"] * group["count"] for group in groups)
-    held = sum(buffer_of([t["shape"] for t in group["tensors"]], ranks) * group["count"] for group in groups)
-    return (held - elements) / elements
+    held = [(buffer_of([t["shape"] for t in group["tensors"]], ranks), group["count"]) for group in groups]
+    if any(size is None for size, _ in held):
+        return None
+    return (sum(size * count for size, count in held) - elements) / elements
 
 
 def row(model, rows, *more):

@@ -159,6 +159,8 @@ def measure_planner(path):
     planner = json.loads(pathlib.Path(path).read_text())
 
     def cell(at):
+        if at["padding"] is None:
+            return "refused"
         text, least = f"{at['padding']:.2%}", f"{at.get('least', at['padding']):.2%}"
         return text if text == least else f"{text} ({least})"
     return {"planner": {"goals": planner["goals"], "ms": planner["ms"], "rows": [
@@ -307,8 +309,9 @@ def planner_section(numbers):
              for what, worst, goal in planner["goals"]]
     return ("`lockstep show buffer`: the padding of the buffers that ranks share evenly, a layer each, where no rank "
             "cuts a block of so many rows of the experts' matrices (without experts the MLPs'); in brackets what no "
-            "order of the tensors can go below, where that is less. Below, what others make of the same layers, which "
-            f"know no blocks but rows. The slowest of these plans took {planner['ms']:.2g} ms.\n\n"
+            "order of the tensors can go below, where that is less. Below, what others make of the same layers: FSDP2 "
+            "and megatron-fsdp keep rows, of GPT-OSS's stacked experts an expert each, the others nothing. "
+            f"The slowest of these plans took {planner['ms']:.2g} ms.\n\n"
             + table(["model", "blocks", *(f"{ranks:,} ranks" for ranks in SHOWN_RANKS)], planner["rows"], 2) + "\n"
             + table(["8 to 1,024 ranks", "worst", "goal", "met"], goals) + "\n")
 

@@ -43,6 +43,10 @@ std::string percent(double share) {
   return text;
 }
 
+std::string proven(const fsdp::BufferPlan& plan) {
+  return plan.is_least ? "" : "perhaps not the least in this order; ";
+}
+
 // The shards that have blocks: "rank 3: 5, rank 4: 5".
 std::string held(const std::vector<int64_t>& units) {
   std::string text;
@@ -55,8 +59,12 @@ Shown of_tensors(const ShowRequest& request) {
   const auto tensors = tensors_of(request.tensors);
   const auto plan = fsdp::plan(tensors, request.buffer);
   const auto least = fsdp::least_shard_size(tensors, request.buffer);
-  std::string text = concat("shards of ", plan.shard_size, " elements (no order has fewer than ", least,
-                            "), ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
+  constexpr int64_t kMostUnits = 1 << 22;
+  LOCKSTEP_CHECK(std::ssize(tensors) <= kMostUnits / request.buffer.shards, "[show buffer] the units of ",
+                 tensors.size(), " tensors on ", request.buffer.shards, " ranks are more than ", kMostUnits);
+  std::string text =
+      concat("shards of ", plan.shard_size, " elements (", proven(plan), "no order has fewer than ", least,
+             "), ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
   Json all = Json::array();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [start, end] = plan.intervals[i];
@@ -67,6 +75,7 @@ Shown of_tensors(const ShowRequest& request) {
   }
   return {text,
           {{"shard_size", plan.shard_size},
+           {"is_least", plan.is_least},
            {"least_shard_size", least},
            {"padding", plan.padding()},
            {"tensors", all}}};
@@ -97,15 +106,19 @@ Shown of_model(const ShowRequest& request) {
                       {"count", g.group->count},
                       {"elements", g.elements},
                       {"shard_size", g.plan.shard_size},
+                      {"is_least", g.plan.is_least},
                       {"least_shard_size", g.least_shard_size},
                       {"padding", g.padding()},
                       {"tensors", tensors}});
     if (g.padding() <= suites::kMostPadding) continue;
     const auto said = suites::too_coarse(model, *g.group, coarse, request.buffer);
-    const auto warning = concat(
-        g.group->name, ": ", percent(g.padding()), " are padding, for the blocks of ", said.tensor, "; ",
-        said.rows == 0 ? "not even one row a block is below a fifth"
-                       : concat("with ", said.rows, " rows a block it is below a fifth"));
+    const auto cause =
+        said.tensor.empty() ? std::string("ranks' shares are no more than what they are aligned to")
+        : said.rows == 0
+            ? concat("for the blocks of ", said.tensor, "; not even one row a block is below a fifth")
+            : concat("for the blocks of ", said.tensor, "; with ", said.rows,
+                     " rows a block it is below a fifth");
+    const auto warning = concat(g.group->name, ": ", percent(g.padding()), " are padding, ", cause);
     text += concat("\nwarning: ", warning);
     warnings.push_back(warning);
   }
@@ -129,6 +142,8 @@ Shown of_model(const ShowRequest& request) {
 Shown show_buffer(const ShowRequest& request) {
   LOCKSTEP_CHECK(request.model.empty() != request.tensors.empty(),
                  "[show buffer] name a model, --model deepseek-v3, or give tensors, --tensors 20:2,6:6");
+  LOCKSTEP_CHECK(request.tensors.empty() || (request.block_rows == 1 && !request.dense_too),
+                 "[show buffer] --tensors say their own granularity; leave out --block-rows and --dense-too");
   return request.model.empty() ? of_tensors(request) : of_model(request);
 }
 

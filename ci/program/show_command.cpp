@@ -86,7 +86,7 @@ void add_buffer_options(CLI::App& buffer, ShowRequest& r) {
   buffer.add_option("--align", r.buffer.alignment,
                     "Elements that a shard's size is a multiple of (default 8)");
   buffer.add_option("--start-align", r.buffer.start_align,
-                    "Elements that every start is a multiple of (default 1)");
+                    "Elements that every start, and so a shard's size, is a multiple of (default 1)");
   buffer.add_option_function<std::string>(
       "--order", [&r](const std::string& text) { r.buffer.order = fsdp::parse_order(text); },
       "default, block, shape or best");

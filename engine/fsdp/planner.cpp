@@ -2,6 +2,7 @@
 #include "engine/fsdp/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <span>
 
@@ -44,7 +45,7 @@ void check_count(const char* what, int64_t count, int64_t most) {
 }
 
 void check(const Tensors& tensors, const PlanOptions& o) {
-  check_count("shards", o.shards, kMostShards);
+  check_count("ranks", o.shards, kMostShards);
   check_count("alignment", o.alignment, kMostAlignment);
   check_count("start-align", o.start_align, kMostAlignment);
   int64_t sum = 0;
@@ -76,8 +77,6 @@ std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t s
   return std::nullopt;
 }
 
-// In this order. @param regime what a shard size is a multiple of, where only tensors of whose blocks it is
-// one may have all of a shard; the shard size itself: every tensor that can
 std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t size, int64_t regime,
                                               const PlanOptions& o) {
   std::vector<Interval> intervals;
@@ -91,8 +90,8 @@ std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t si
   return intervals;
 }
 
-// What a shard size may be a multiple of: the alignment alone, and with the blocks of the largest tensors,
-// for only those can have all of a shard. Distinct, and no more than there are elements.
+// The alignment alone, and with the blocks of the largest tensors: mostly these have all of a shard.
+// Distinct, and no more than there are elements.
 std::vector<int64_t> regimes(const Tensors& tensors, int64_t alignment, int64_t most) {
   auto sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
@@ -105,8 +104,7 @@ std::vector<int64_t> regimes(const Tensors& tensors, int64_t alignment, int64_t 
   return found;
 }
 
-// The least multiple of `regime` from `least` to below `most` that fits, or `most`: within a regime a larger
-// one fits wherever a smaller does.
+// The least multiple of `regime` from `least` to below `most` that fits, or `most`.
 int64_t least_in_regime(const Tensors& tensors, int64_t regime, int64_t least, int64_t most,
                         const PlanOptions& o) {
   const auto fits = [&](int64_t times) { return place_in(tensors, times * regime, regime, o).has_value(); };
@@ -126,18 +124,40 @@ int64_t alignment_of(const PlanOptions& o) {
   return std::lcm(o.alignment, o.start_align);
 }
 
-// In the order given.
-int64_t shard_size(const Tensors& tensors, const PlanOptions& o) {
+// By the blocks of which a shard size is to be a multiple, too: the elements of the largest tensor that has
+// them.
+std::map<int64_t, int64_t> most_by_multiple(const Tensors& tensors, int64_t align, int64_t size) {
+  std::map<int64_t, int64_t> most;
+  for (const auto& t : tensors) {
+    const auto multiple = lcm_up_to(align, t.granularity, size);
+    if (!multiple || *multiple == align) continue;
+    auto& elements = most[*multiple];
+    elements = std::max(elements, t.elements);
+  }
+  return most;
+}
+
+struct Size {
+  int64_t elements = 0;
+  bool is_least = true;
+};
+
+// In the order given. In the least size either no tensor has all of a shard but those of whose blocks the
+// alignment is a multiple, which is that regime; or one has, and the size is a multiple of its blocks and not
+// above its elements.
+Size shard_size(const Tensors& tensors, const PlanOptions& o) {
   const int64_t align = alignment_of(o);
   const int64_t least = up_to_multiple((total(tensors) + o.shards - 1) / o.shards, align);
-  if (least == 0) return 0;
-  int64_t size = up_to_multiple(whole(tensors, o), align);  // all in the first shard
-  for (const int64_t regime : regimes(tensors, align, size))
-    size = least_in_regime(tensors, regime, least, size, o);
-  // A tensor may be able to have all of a shard though no regime says so.
-  if ((size - least) / align * std::ssize(tensors) <= kTried)
-    for (int64_t smaller = least; smaller < size; smaller += align)
-      if (place_in(tensors, smaller, smaller, o)) return smaller;
+  if (least == 0) return {};
+  Size size{up_to_multiple(whole(tensors, o), align), true};  // all in the first shard
+  for (const int64_t regime : regimes(tensors, align, size.elements))
+    size.elements = least_in_regime(tensors, regime, least, size.elements, o);
+  int64_t tries = o.tries / std::ssize(tensors);
+  for (const auto& [multiple, most] : most_by_multiple(tensors, align, size.elements))
+    for (int64_t s = up_to_multiple(least, multiple); s < size.elements && s <= most; s += multiple) {
+      if (tries-- <= 0) return {size.elements, false};
+      if (place_in(tensors, s, s, o)) size.elements = s;
+    }
   return size;
 }
 
@@ -154,7 +174,8 @@ BufferPlan plan_in(const Tensors& tensors, const PlanOptions& o, int64_t BlockTe
   const auto order = sorted_by(tensors, what);
   Tensors sorted;
   for (const size_t i : order) sorted.push_back(tensors[i]);
-  BufferPlan made{o.shards, shard_size(sorted, o), std::vector<Interval>(tensors.size())};
+  const auto [size, is_least] = shard_size(sorted, o);
+  BufferPlan made{o.shards, size, is_least, std::vector<Interval>(tensors.size())};
   if (made.shard_size == 0) return made;
   const auto placed = place_in(sorted, made.shard_size, made.shard_size, o);
   if (!placed) throw Broken(concat("[planner] shards of ", made.shard_size, " hold the tensors no more"));
@@ -203,12 +224,13 @@ BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& opti
 }
 
 std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tensors, int64_t shard_size,
-                                           const PlanOptions& options) {
+                                           int64_t regime, const PlanOptions& options) {
   check(tensors, options);
-  LOCKSTEP_CHECK(shard_size >= 1 && shard_size % alignment_of(options) == 0, "[planner] shards of ",
-                 shard_size, " elements: give a multiple of ", alignment_of(options),
-                 ", as they are aligned");
-  return place_in(tensors, shard_size, shard_size, options);
+  const int64_t align = alignment_of(options);
+  LOCKSTEP_CHECK(regime >= 1 && regime % align == 0 && shard_size >= 1 && shard_size % regime == 0,
+                 "[planner] shards of ", shard_size, " elements in the regime ", regime,
+                 ": give a multiple of it, and it of ", align, ", as they are aligned");
+  return place_in(tensors, shard_size, regime, options);
 }
 
 std::vector<int64_t> units(const BlockTensor& tensor, const Interval& interval, const BufferPlan& plan) {

@@ -25,8 +25,9 @@ const char* name(Order order);
 struct PlanOptions {
   int64_t shards = 1;
   int64_t alignment = 8;    // of the shard size: what collectives ask for
-  int64_t start_align = 1;  // of every tensor's start
+  int64_t start_align = 1;  // of every tensor's start; the shard size is a multiple of it, too
   Order order = Order::kDefault;
+  int64_t tries = int64_t{1} << 18;  // shard sizes times tensors that are tried one by one
 };
 
 // Elements start .. end-1 of the buffer.
@@ -37,6 +38,7 @@ struct Interval {
 
 struct BufferPlan {
   int64_t shards = 1, shard_size = 0;
+  bool is_least = true;             // no smaller shard size has such intervals in this order
   std::vector<Interval> intervals;  // by tensor, as given
 
   // Elements of the buffer that are no tensor's.
@@ -45,15 +47,18 @@ struct BufferPlan {
 
 // The plan of a group. Law: the intervals are disjoint, lie in shards x shard_size, and each multiple b of
 // the shard size within one, start < b < end, is a whole number of blocks from its start; the shard size is a
-// multiple of the alignment, and 0 where there is nothing to place. Where g divides e of every tensor, no
-// smaller shard size has such intervals in this order, as long as there are few enough to try (kTried).
-// Throws Error that names the tensor and the number for what is negative, or no count.
+// multiple of both alignments, and 0 where there is nothing to place. It is the least in this order, but
+// where that takes too many tries. Throws Error that names the tensor and the number for what is negative, or
+// no count.
 BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& options);
 
 // The same for one shard size: each tensor, in this order, where it may lie first. nullopt: not in so many
 // shards.
+// @param regime what divides the shard size: only tensors of whose blocks it is a multiple may have all of a
+// shard. Law: where shards of one multiple of it hold the tensors, those of every larger one do; of the shard
+// size itself, which lets every tensor that can, that does not hold.
 std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tensors, int64_t shard_size,
-                                           const PlanOptions& options);
+                                           int64_t regime, const PlanOptions& options);
 
 // Of one tensor: how many blocks each shard has, the last of them perhaps short; what RaggedShard calls
 // units.
@@ -62,8 +67,5 @@ std::vector<int64_t> units(const BlockTensor& tensor, const Interval& interval, 
 // No order has smaller shards: they hold all elements, some shard holds its share of the blocks of one
 // granularity, and a tensor of twice a shard has all of one, which is then a whole number of its blocks.
 int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOptions& options);
-
-// Shard sizes times tensors that are tried one by one below what the regimes give.
-inline constexpr int64_t kTried = int64_t{1} << 16;
 
 }  // namespace lockstep::fsdp

@@ -118,7 +118,7 @@ TEST(Planner, FirstStartsDecideForAllStarts) {
     auto [tensors, o] = draw(random, i % 2 == 0, 9);
     const int64_t align = std::lcm(o.alignment, o.start_align);
     for (int64_t size = align; size <= 3 * align; size += align) {
-      const auto placed = place(tensors, size, o);
+      const auto placed = place(tensors, size, size, o);
       ASSERT_EQ(placed.has_value(), fits(tensors, 0, 0, size, o)) << text(tensors, o) << " in " << size;
       if (placed) {
         ASSERT_EQ(placed->back().end, end_of_first_starts(tensors, size, o))
@@ -128,8 +128,8 @@ TEST(Planner, FirstStartsDecideForAllStarts) {
   }
 }
 
-// Catches: a regime that is not tried, a bisection where it is not sound, a shard size below that of the
-// definition.
+// Catches: a shard size below that of the definition, a bisection where it is not sound, sizes that are
+// multiples of a tensor's blocks and are not tried, or only up to too small a one.
 TEST(Planner, IsTheOptimumOfItsOrder) {
   std::mt19937 random(2);
   int64_t padded = 0;
@@ -139,37 +139,64 @@ TEST(Planner, IsTheOptimumOfItsOrder) {
     check_law(d, p);
     if (HasFatalFailure()) return;
     ASSERT_EQ(p.shard_size, exact(d.tensors, d.options)) << text(d.tensors, d.options);
+    ASSERT_TRUE(p.is_least);
     padded += p.padding() > 0;
   }
   EXPECT_GT(padded, 50000);
 }
 
-// What the regimes give by themselves, where there are too many sizes to try. Catches: regimes by another
-// order of the tensors than by elements, the alignment alone left out, an end of the bisection that does not
-// fit.
+// The law of place(). Catches: a regime in which a larger shard size does not hold what a smaller one does,
+// so that a bisection goes astray.
+TEST(Planner, InARegimeWhatFitsFitsInMore) {
+  std::mt19937 random(6);
+  int64_t fits = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const auto [tensors, o] = draw(random, i % 2 == 0, 30);
+    int64_t regime = std::lcm(o.alignment, o.start_align);
+    if (i % 3 != 0) regime = std::lcm(regime, tensors[0].granularity);
+    bool before = false;
+    for (int64_t size = regime; size <= 12 * regime; size += regime) {
+      const bool now = place(tensors, size, regime, o).has_value();
+      ASSERT_TRUE(now || !before) << text(tensors, o) << " in " << size << ", a multiple of " << regime;
+      fits += now;
+      before = now;
+    }
+  }
+  EXPECT_GT(fits, 20000);
+}
+
+// What the regimes give by themselves, where nothing is tried. Catches: regimes by another order of the
+// tensors than by elements, the alignment alone left out, an end of the bisection that does not fit, a size
+// that is not the least and does not say so.
 TEST(Planner, RegimesAloneAreNearTheOptimum) {
   std::mt19937 random(3);
-  double worst = 1;
   int64_t worse = 0;
   for (int i = 0; i < 30000; ++i) {
     auto d = draw(random, true, 30);
-    // Copies of a thousand times the size: the same plans, and too many sizes to try one by one.
-    constexpr int64_t kTimes = kTried;
-    for (auto& t : d.tensors) t.elements *= kTimes, t.granularity *= kTimes;
-    d.options.alignment = d.options.start_align = 1;
-    Tensors small = d.tensors;
-    for (auto& t : small) t.elements /= kTimes, t.granularity /= kTimes;
+    d.options.tries = 0;
     const auto p = plan(d.tensors, d.options);
     check_law(d, p);
     if (HasFatalFailure()) return;
-    const int64_t best = exact(small, d.options) * kTimes;
-    if (best == 0) continue;
-    const double ratio = static_cast<double>(p.shard_size) / static_cast<double>(best);
-    worse += ratio > 1;
-    worst = std::max(worst, ratio);
-    ASSERT_LE(ratio, 1.25) << text(d.tensors, d.options);
+    const int64_t best = exact(d.tensors, d.options);
+    ASSERT_LE(p.shard_size, 2 * best) << text(d.tensors, d.options);
+    if (p.shard_size > best) {
+      ASSERT_FALSE(p.is_least) << text(d.tensors, d.options);
+    }
+    worse += p.shard_size > best;
   }
-  EXPECT_LT(worse, 100) << "of 30000; the worst " << worst;
+  EXPECT_GT(worse, 0);
+  EXPECT_LT(worse, 300) << "of 30000";
+}
+
+// Both have too many multiples of the alignment to try each, and no regime holds the least. Catches: tries
+// that go by another step than the blocks of a tensor.
+TEST(Planner, TriesTheMultiplesOfBlocks) {
+  const Tensors five = {
+      {16777216, 4194304}, {26214400, 5242880}, {8388608, 8388608}, {14680064, 2097152}, {8388608, 8388608}};
+  EXPECT_EQ(plan(five, {8, 1, 1, Order::kDefault}).shard_size, 10485760);
+  const Tensors others = {
+      {16777216, 8388608}, {12582912, 6291456}, {15728640, 3145728}, {1048576, 1048576}, {5242880, 5242880}};
+  EXPECT_EQ(plan(others, {6, 8, 1, Order::kDefault}).shard_size, 9437184);
 }
 
 // Catches: sorted orders that ascend, or lose the order of ties; a best that is not.
@@ -186,15 +213,35 @@ TEST(Planner, OrdersAreDescendingAndTiesAsGiven) {
   std::mt19937 random(4);
   for (int i = 0; i < 2000; ++i) {
     auto [drawn, o] = draw(random, true, 30);
-    int64_t best = -1;
+    std::optional<BufferPlan> best;
     for (const auto order : {Order::kDefault, Order::kBlock, Order::kShape}) {
       o.order = order;
-      const int64_t size = plan(drawn, o).shard_size;
-      best = best < 0 ? size : std::min(best, size);
+      if (auto made = plan(drawn, o); !best || made.shard_size < best->shard_size) best = std::move(made);
     }
     o.order = Order::kBest;
-    ASSERT_EQ(plan(drawn, o).shard_size, best) << text(drawn, o);
+    ASSERT_EQ(plan(drawn, o).intervals, best->intervals) << text(drawn, o);
   }
+  // Many, so that a sort that loses the order of ties does.
+  const Tensors alike(60, {4, 2});
+  for (const auto order : {Order::kBlock, Order::kShape}) {
+    const auto intervals = plan(alike, {1, 1, 1, order}).intervals;
+    for (size_t i = 0; i < intervals.size(); ++i) EXPECT_EQ(intervals[i].start, 4 * static_cast<int64_t>(i));
+  }
+}
+
+// Catches: a bound that counts no blocks, or not in what shards hold; one that forgets whose shards are whole
+// blocks.
+TEST(Planner, BoundsAreReached) {
+  EXPECT_EQ(least_shard_size({{8, 4}, {8, 4}}, {3, 1, 1, Order::kDefault}), 8);
+  EXPECT_EQ(least_shard_size({{100, 7}}, {10, 8, 1, Order::kDefault}), 56);
+  EXPECT_EQ(plan({{100, 7}}, {10, 8, 1, Order::kDefault}).shard_size, 56);
+  std::mt19937 random(7);
+  int64_t reached = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const auto [tensors, o] = draw(random, true, 24);
+    reached += least_shard_size(tensors, o) == exact_of_all_orders(tensors, o);
+  }
+  EXPECT_GT(reached, 3500) << "of 5000";
 }
 
 // Against the optimum of all orders the paper claims less than twice. Catches: a plan that is further off.
@@ -204,7 +251,6 @@ TEST(Planner, IsWithinTwiceTheOptimumOfAllOrders) {
   std::mt19937 random(5);
   for (int i = 0; i < 30000; ++i) {
     auto [tensors, o] = draw(random, true, 24);
-    o.start_align = 1;
     const int64_t best = exact_of_all_orders(tensors, o), size = plan(tensors, o).shard_size;
     ASSERT_LE(size, 2 * best) << text(tensors, o) << ": " << size << ", of all orders " << best;
     ASSERT_GE(best, least_shard_size(tensors, o)) << text(tensors, o);
@@ -238,7 +284,8 @@ TEST(Planner, SaysWhatIsWrong) {
   constexpr int64_t kMost = int64_t{1} << 38;
   EXPECT_THROW(plan({{1, 1}, {kMost, 1}}, {}), Error);
   EXPECT_EQ(plan({{kMost, kMost}}, {1 << 24, 1, 1, Order::kDefault}).shard_size, kMost);
-  EXPECT_THROW(place({{1, 1}}, 4, {}), Error);
+  EXPECT_THROW(place({{1, 1}}, 4, 4, {}), Error);
+  EXPECT_THROW(place({{1, 1}}, 24, 16, {}), Error);
   EXPECT_THROW(parse_order("size"), Error);
   for (const auto order : {Order::kDefault, Order::kBlock, Order::kShape, Order::kBest})
     EXPECT_EQ(parse_order(name(order)), order);

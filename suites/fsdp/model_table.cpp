@@ -151,7 +151,9 @@ int64_t numel(const ModelGroup& group) {
 
 std::vector<fsdp::BlockTensor> blocks_of(const ModelTable& model, const ModelGroup& group,
                                          const Coarse& coarse) {
-  LOCKSTEP_CHECK(coarse.rows >= 1, "[planner] blocks of ", coarse.rows, " rows: give at least 1");
+  constexpr int64_t kMostRows = int64_t{1} << 20;
+  LOCKSTEP_CHECK(coarse.rows >= 1 && coarse.rows <= kMostRows, "[planner] blocks of ", coarse.rows,
+                 " rows: give 1 to ", kMostRows);
   const bool mlps = coarse.dense_too || !has_experts(model);
   std::vector<fsdp::BlockTensor> blocks;
   for (const auto& t : group.tensors) {
@@ -194,8 +196,11 @@ TooCoarse too_coarse(const ModelTable& model, const ModelGroup& group, const Coa
   const auto blocks = blocks_of(model, group, coarse);
   const auto largest = std::max_element(blocks.begin(), blocks.end(),
                                         [](auto& a, auto& b) { return a.granularity < b.granularity; });
-  TooCoarse said{group.tensors[static_cast<size_t>(largest - blocks.begin())].name};
-  for (int64_t rows = coarse.rows - 1; rows > 0 && said.rows == 0; --rows) {
+  if (largest->granularity == 1) return {};
+  const auto& tensor = group.tensors[static_cast<size_t>(largest - blocks.begin())];
+  TooCoarse said{tensor.name};
+  for (int64_t rows = std::min(coarse.rows - 1, numel(tensor) / tensor.shape.back());
+       rows > 0 && said.rows == 0; --rows) {
     const auto finer = fsdp::plan(blocks_of(model, group, {rows, coarse.dense_too}), options);
     if (share(options.shards, finer.shard_size, numel(group)) <= kMostPadding) said.rows = rows;
   }

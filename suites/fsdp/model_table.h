@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameters of published models, in the groups that fully_shard makes of them: a layer each, and one of
-// what is before and after the layers. Shapes as torch has them, [out, in].
+// before and after the layers. Shapes as torch has them, [out, in]; the order is that in which a layer uses
+// them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -67,8 +68,8 @@ struct ModelPlan {
 };
 ModelPlan plan_model(const ModelTable& model, const Coarse& coarse, const fsdp::PlanOptions& options);
 
-// Of a group whose padding is more than a fifth: its tensor with the largest blocks, and the most rows a
-// block with which it is not; 0: even with one row it is.
+// Of a group whose padding is more than a fifth: its tensor with the largest blocks, "" if none has blocks of
+// more than an element, and the most rows a block with which it is not; 0: even with one row it is.
 struct TooCoarse {
   std::string tensor;
   int64_t rows = 0;

@@ -68,7 +68,10 @@ TEST(ModelTable, PaddingIsWhatWasPromised) {
     for (const auto& model : model_tables()) {
       const auto made = plan_model(model, {128}, {.shards = ranks});
       EXPECT_LE(made.least_padding, made.padding) << model.name << ", " << ranks;
-      for (const auto& g : made.groups) EXPECT_GE(g.plan.shard_size, g.least_shard_size) << model.name;
+      for (const auto& g : made.groups) {
+        EXPECT_GE(g.plan.shard_size, g.least_shard_size) << model.name;
+        EXPECT_TRUE(g.plan.is_least) << model.name << ", " << ranks;
+      }
     }
   }
 }

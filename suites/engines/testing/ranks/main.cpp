@@ -44,16 +44,21 @@ bool has_come_to(int64_t rank, int64_t exchange) {
   return false;
 }
 
-// With a process that is killed goes what it has sent and nobody has read: so not before rank 0 has that.
-Work dies(World&, Exchange asked) {
+// With a process that is killed or stopped stays what it has sent and nobody has read: so not before rank 0
+// has that.
+void raise_when_read(int signal) {
   for (int i = 0; i < 1000 && !has_come_to(0, 2); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  raise(SIGKILL);
+  raise(signal);
+}
+
+Work dies(World&, Exchange asked) {
+  raise_when_read(SIGKILL);
   return Work(asked.op, [] {});
 }
 
 Work stalls(World& world, Exchange asked) {
-  raise(SIGSTOP);
+  raise_when_read(SIGSTOP);
   return world.exchange(std::move(asked));
 }
 
