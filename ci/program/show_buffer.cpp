@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using fsdp::BlockTensor;
 
-int64_t number(const std::string& text, const std::string& all) {
+int64_t number(std::string_view text, const std::string& all) {
   const auto value = parse_integer(text);
   LOCKSTEP_CHECK(value.has_value(), "[show buffer] --tensors ", all, ": '", text, "' is no number");
   return *value;
@@ -25,14 +25,11 @@ int64_t number(const std::string& text, const std::string& all) {
 // "e:g,e:g,…"
 std::vector<BlockTensor> tensors_of(const std::string& text) {
   std::vector<BlockTensor> tensors;
-  for (size_t at = 0; at <= text.size() && !text.empty();) {
-    const auto end = std::min(text.find(',', at), text.size());
-    const auto one = text.substr(at, end - at);
-    const auto colon = one.find(':');
-    LOCKSTEP_CHECK(colon != std::string::npos, "[show buffer] --tensors ", text, ": write '", one,
+  for (const auto one : split(text, ',')) {
+    const auto parts = split(one, ':');
+    LOCKSTEP_CHECK(parts.size() == 2, "[show buffer] --tensors ", text, ": write '", one,
                    "' as elements:granularity");
-    tensors.push_back({number(one.substr(0, colon), text), number(one.substr(colon + 1), text)});
-    at = end + 1;
+    tensors.push_back({number(parts[0], text), number(parts[1], text)});
   }
   return tensors;
 }

@@ -30,6 +30,11 @@ std::optional<int64_t> lcm_up_to(int64_t a, int64_t b, int64_t most) {
   return a > most / factor ? std::nullopt : std::optional(a * factor);
 }
 
+Tensors largest_first(Tensors tensors) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
+  return tensors;
+}
+
 // How many elements hold all tensors one behind the other.
 int64_t whole(const Tensors& tensors, const PlanOptions& o) {
   int64_t end = 0;
@@ -93,10 +98,8 @@ std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t si
 // The alignment alone, and with the blocks of the largest tensors: mostly these have all of a shard.
 // Distinct, and no more than there are elements.
 std::vector<int64_t> regimes(const Tensors& tensors, int64_t alignment, int64_t most) {
-  auto sorted = tensors;
-  std::stable_sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
   std::vector<int64_t> found{alignment};
-  for (const auto& t : sorted) {
+  for (const auto& t : largest_first(tensors)) {
     const auto next = lcm_up_to(found.back(), t.granularity, std::max(most, alignment));
     if (!next) break;
     if (*next != found.back()) found.push_back(*next);
@@ -257,8 +260,7 @@ int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOpti
     const int64_t share = (count + options.shards - 1) / options.shards;
     least = std::max(least, up_to_multiple(share * of.granularity, align));
   }
-  auto sorted = tensors;
-  std::stable_sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.elements > b.elements; });
+  const auto sorted = largest_first(tensors);
   // The first k are those of at least two shards: from the most on, the shards are larger.
   int64_t best = -1, regime = align;
   for (size_t k = 0; k <= sorted.size(); ++k) {
