@@ -28,7 +28,7 @@ engine/tensor: engine/values engine/lane engine/context engine/layout engine/wor
     engine/ops engine/stream engine/random
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
-engine/fsdp: engine/values
+engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
 oracle/ownership: engine/values
 oracle/program: engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
@@ -52,8 +52,8 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
     oracle/program oracle/plain dashboard/store suites/core
 suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
-    engine/nn engine/optim oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store
-    suites/core
+    engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference
+    dashboard/store suites/core
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     oracle/ownership oracle/program oracle/random generators/program generators/random suites/core suites/engines
     suites/train

@@ -2,12 +2,13 @@
 // lockstep train, lockstep curves
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
+#include <sstream>
 
 #include "ci/program/commands.h"
 #include "ci/program/numbers.h"
@@ -25,6 +26,7 @@
 namespace lockstep::program {
 namespace {
 
+using suites::kMeshDims;
 using suites::TrainOptions;
 using suites::TrainStep;
 
@@ -122,19 +124,16 @@ int train(const Flags& flags) {
   return code;
 }
 
-// "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name comes again, or at dp, which comes first.
+// "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name is not one that stands within the one before.
 std::vector<DeviceMesh> parse_meshes(const std::string& text) {
   std::vector<std::string> meshes;
-  std::set<std::string> names;
+  auto outer = kMeshDims.end();
   std::string part;
   std::istringstream in(text);
   while (std::getline(in, part, ',')) {
-    const auto name = part.substr(0, part.find(':'));
-    if (meshes.empty() || names.contains(name) || name == "dp") {
-      meshes.emplace_back();
-      names.clear();
-    }
-    names.insert(name);
+    const auto dim = std::find(kMeshDims.begin(), kMeshDims.end(), part.substr(0, part.find(':')));
+    if (meshes.empty() || dim <= outer) meshes.emplace_back();
+    outer = dim;
     meshes.back() += (meshes.back().empty() ? "" : ",") + part;
   }
   std::vector<DeviceMesh> parsed;

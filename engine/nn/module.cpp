@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "engine/nn/boundary.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
@@ -39,9 +42,38 @@ at::Tensor Module::call(Tensors inputs) {
       LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
                      " has no values yet; call reset_parameters, or materialize, before the model");
   for (const auto& [number, hook] : pre_hooks_) hook(*this, inputs);
-  auto output = forward(inputs);
+  const bool looks_back = !backward_pre_hooks_.empty() || !backward_hooks_.empty();
+  auto output = looks_back ? forward_between_backward_hooks(inputs) : forward(inputs);
   for (const auto& [number, hook] : hooks_) hook(*this, inputs, output);
   return output;
+}
+
+at::Tensor Module::forward_between_backward_hooks(Tensors inputs) {
+  const auto grad_output = std::make_shared<at::Tensor>();  // of this call
+  const auto call_hooks = [this, grad_output](Tensors& gradients) {
+    for (const auto& [number, hook] : backward_hooks_) hook(*this, gradients, *grad_output);
+    *grad_output = at::Tensor();
+  };
+  const size_t count = inputs.size();
+  const bool none_passes = std::none_of(inputs.begin(), inputs.end(),
+                                        [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+  auto output = forward(at_boundary(std::move(inputs), call_hooks));
+  return at_boundary({output}, [this, call_hooks, grad_output, none_passes, count](Tensors& arrived) {
+    for (const auto& [number, hook] : backward_pre_hooks_) hook(*this, arrived[0]);
+    *grad_output = arrived[0];
+    Tensors none(count);
+    if (none_passes) call_hooks(none);
+  })[0];
+}
+
+int64_t Module::register_full_backward_pre_hook(BackwardPreHook hook) {
+  backward_pre_hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
+}
+
+int64_t Module::register_full_backward_hook(BackwardHook hook) {
+  backward_hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
 }
 
 int64_t Module::register_forward_pre_hook(PreHook hook) {
@@ -56,7 +88,8 @@ int64_t Module::register_forward_hook(Hook hook) {
 
 void Module::remove_hook(int64_t number) {
   const auto is_it = [number](const auto& entry) { return entry.first == number; };
-  const auto removed = std::erase_if(pre_hooks_, is_it) + std::erase_if(hooks_, is_it);
+  const auto removed = std::erase_if(pre_hooks_, is_it) + std::erase_if(hooks_, is_it) +
+                       std::erase_if(backward_pre_hooks_, is_it) + std::erase_if(backward_hooks_, is_it);
   LOCKSTEP_CHECK(removed == 1, "[nn] no hook number ", number, " on this module");
 }
 

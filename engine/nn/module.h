@@ -6,9 +6,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,11 @@ class Module {
   using PreHook = std::function<void(Module& module, Tensors& inputs)>;
   // Sees inputs and output, and may replace the output.
   using Hook = std::function<void(Module& module, const Tensors& inputs, at::Tensor& output)>;
+  // Sees the gradient of the output of a call, and may replace it.
+  using BackwardPreHook = std::function<void(Module& module, at::Tensor& grad_output)>;
+  // Sees the gradients of the inputs of a call, undefined where none came, and may replace them.
+  using BackwardHook =
+      std::function<void(Module& module, Tensors& grad_inputs, const at::Tensor& grad_output)>;
 
   virtual ~Module() = default;
   Module() = default;
@@ -45,6 +52,11 @@ class Module {
   // Return a number by which remove_hook takes the hook away again.
   int64_t register_forward_pre_hook(PreHook hook);
   int64_t register_forward_hook(Hook hook);
+  // Called once in a backward pass for each call of the module: pre-hooks when the gradient of its output has
+  // come, hooks when those of its inputs have; where no input requires one, right after the pre-hooks, with
+  // none. A call whose output nobody uses has none of them. Inputs and output are not to be written in place.
+  int64_t register_full_backward_pre_hook(BackwardPreHook hook);
+  int64_t register_full_backward_hook(BackwardHook hook);
   void remove_hook(int64_t number);
 
   // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
@@ -70,6 +82,17 @@ class Module {
   bool is_training() const { return training_; }
   void zero_grad();
 
+  // What a library keeps with the module as long as it lives, one of each type; null: none.
+  template <class T>
+  T* attached() const {
+    const auto found = attached_.find(typeid(T));
+    return found == attached_.end() ? nullptr : static_cast<T*>(found->second.get());
+  }
+  template <class T>
+  void attach(std::shared_ptr<T> what) {
+    attached_[typeid(T)] = std::move(what);
+  }
+
   // Gives own parameters their first values, from the current random stream. Not the children's.
   virtual void reset_own_parameters() {}
 
@@ -89,12 +112,16 @@ class Module {
   Named<at::Tensor> all_of(Named<at::Tensor> Module::*own) const;
   template <class T>
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
+  at::Tensor forward_between_backward_hooks(Tensors inputs);
 
   Named<at::Tensor> parameters_, buffers_;
   Named<MakeBuffer> buffer_makers_;
   Named<std::shared_ptr<Module>> children_;
   std::vector<std::pair<int64_t, PreHook>> pre_hooks_;
   std::vector<std::pair<int64_t, Hook>> hooks_;
+  std::vector<std::pair<int64_t, BackwardPreHook>> backward_pre_hooks_;
+  std::vector<std::pair<int64_t, BackwardHook>> backward_hooks_;
+  std::map<std::type_index, std::shared_ptr<void>> attached_;
   int64_t next_hook_ = 0;
   bool training_ = true;
 };

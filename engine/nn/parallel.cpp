@@ -64,19 +64,23 @@ bool matches(std::string_view pattern, std::string_view path) {
   return false;
 }
 
+// What is computed anew is the same on every rank, and need not come from one.
+void distribute_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
+                       const Placements& placements) {
+  const auto& value = module.buffer(path);
+  module.set_buffer(path, value.is_meta()
+                              ? distribute_tensor(module.make_buffer(path, mesh.mesh.device_type()), mesh,
+                                                  placements, {}, std::nullopt)
+                              : distribute_tensor(value, mesh, placements));
+}
+
 void distribute_module(Module& module, const MeshInWorld& mesh,
                        const std::vector<ParameterPlacement>& table) {
   std::vector<bool> used(table.size(), false);
   for (const auto& [path, value] : module.named_parameters())
     module.set_parameter(path, distribute_parameter(value, mesh, placements_of(path, mesh, table, used)));
-  for (const auto& [path, value] : module.named_buffers()) {
-    const auto placements = placements_of(path, mesh, table, used);
-    // What is computed anew is the same on every rank, and need not come from one.
-    module.set_buffer(path, value.is_meta()
-                                ? distribute_tensor(module.make_buffer(path, mesh.mesh.device_type()), mesh,
-                                                    placements, {}, std::nullopt)
-                                : distribute_tensor(value, mesh, placements));
-  }
+  for (const auto& [path, value] : module.named_buffers())
+    distribute_buffer(module, path, mesh, placements_of(path, mesh, table, used));
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
                    "', or an earlier pattern takes all that do; the paths are those of named_parameters()");

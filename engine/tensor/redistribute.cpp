@@ -32,31 +32,14 @@ SpecPtr dense(const SpecPtr& spec) {
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }
 
-// Logs a redistribution; what it gives is written to the entry when it is there.
-// @returns the function that does so
-std::function<void(const PerRank<at::Tensor>&)> log(const DTensorImpl& from, const SpecPtr& to,
-                                                    const Route& by, bool implicit) {
-  auto* timeline = from.comm()->context->timeline;
-  if (timeline == nullptr) return [](const auto&) {};
-  TimelineEntry entry;
-  entry.op = kName;
-  entry.implicit = implicit;
-  entry.args = {c10::IValue()};
-  entry.tensors_per_arg = {1};
-  entry.inputs = {record(from.spec(), from.locals())};
-  entry.aliases = {-1};
-  entry.order = by.order(from.comm()->world->library() != nullptr);
-  timeline->push_back(std::move(entry));
-  return [timeline, place = timeline->size() - 1, to, context = from.comm()->context](const auto& locals) {
-    if (context->timeline == timeline && place < timeline->size())
-      (*timeline)[place].outputs = {record(to, locals)};
-  };
+ReductionOrder order_of(const Route& by, const DTensorImpl& from) {
+  return by.order(from.comm()->world->library() != nullptr);
 }
 
 // Logs a redistribution and wraps its result.
 at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
-  log(from, to, by, implicit)(locals);
+  log_redistribution(from, to, order_of(by, from), implicit)(locals);
   return make_dtensor(std::move(to), from.comm(), std::move(locals));
 }
 
@@ -82,7 +65,8 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
   const auto moving =
       std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm));
   const bool inference = c10::InferenceMode::is_enabled();
-  auto take = [moving, to, comm, inference, logged = log(from, to, by, false)] {
+  auto take = [moving, to, comm, inference,
+               logged = log_redistribution(from, to, order_of(by, from), false)] {
     const c10::InferenceMode as_begun(inference);
     const PlainGuard guard;
     const Asking asks(kName);
@@ -125,6 +109,25 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
 };
 
 }  // namespace
+
+LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to, ReductionOrder order,
+                             bool implicit) {
+  auto* timeline = from.comm()->context->timeline;
+  if (timeline == nullptr) return [](const auto&) {};
+  TimelineEntry entry;
+  entry.op = kName;
+  entry.implicit = implicit;
+  entry.args = {c10::IValue()};
+  entry.tensors_per_arg = {1};
+  entry.inputs = {record(from.spec(), from.locals())};
+  entry.aliases = {-1};
+  entry.order = std::move(order);
+  timeline->push_back(std::move(entry));
+  return [timeline, place = timeline->size() - 1, to, context = from.comm()->context](const auto& locals) {
+    if (context->timeline == timeline && place < timeline->size())
+      (*timeline)[place].outputs = {record(to, locals)};
+  };
+}
 
 at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
   if (r.steps.empty()) return tensor;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redistribution of DTensors, below autograd and above it.
 #pragma once
+#include <functional>
+
 #include "engine/layout/route.h"
 #include "engine/tensor/dtensor_impl.h"
 
 namespace lockstep {
+
+// Logs a redistribution, if anybody records; what it gives is written to the entry by the function returned.
+using LogResult = std::function<void(const PerRank<at::Tensor>&)>;
+LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to, ReductionOrder order,
+                             bool implicit = false);
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
 at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);

@@ -5,9 +5,17 @@
 
 #include <algorithm>
 
+#include "engine/fsdp/fully_shard.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {
+namespace {
+
+bool has_dim(const DeviceMesh& mesh, std::string_view name) {
+  return std::find(mesh.names().begin(), mesh.names().end(), name) != mesh.names().end();
+}
+
+}  // namespace
 
 LlamaOptions llama_preset(std::string_view name) {
   LlamaOptions options;
@@ -62,7 +70,8 @@ Llama::Llama(const LlamaOptions& o) {
   embed_tokens_ = add_child("embed_tokens", std::make_shared<nn::Embedding>(o.vocabulary, o.hidden, o.dtype));
   dropout_ = add_child("dropout", std::make_shared<nn::Dropout>(o.dropout));
   layers_ = add_child("layers", std::make_shared<nn::Sequential>());
-  for (int64_t i = 0; i < o.layers; ++i) layers_->push_back(std::make_shared<LlamaLayer>(o));
+  for (int64_t i = 0; i < o.layers; ++i)
+    layers_->push_back(each_.emplace_back(std::make_shared<LlamaLayer>(o)));
   norm_ = add_child("norm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
   lm_head_ = add_child("lm_head", std::make_shared<nn::Linear>(o.hidden, o.vocabulary, false, o.dtype));
   loss_ = add_child("loss", std::make_shared<nn::CrossEntropy>(o.vocabulary));
@@ -101,18 +110,21 @@ std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& o, int64_t ranks) {
 }
 
 Placements batch_placements(const DeviceMesh& mesh) {
-  Placements result(static_cast<size_t>(mesh.ndim()), Replicate{});
+  Placements result(static_cast<size_t>(mesh.ndim()), Shard{0});
   for (size_t d = 0; d < result.size(); ++d)
-    if (mesh.names()[d] == "dp") result[d] = Shard{0};
+    if (mesh.names()[d] == "tp") result[d] = Replicate{};
   return result;
 }
 
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh) {
-  const auto& names = mesh.mesh.names();
-  if (std::find(names.begin(), names.end(), "tp") == names.end())
-    return nn::distribute_module(model, mesh, {});
-  const int64_t ranks = mesh.mesh.size(mesh.mesh.dim_index("tp"));
-  nn::parallelize_module(model, mesh, "tp", llama_plan(options, ranks));
+  const bool tp = has_dim(mesh.mesh, "tp"), fsdp = has_dim(mesh.mesh, "fsdp");
+  if (tp)
+    nn::parallelize_module(model, mesh, "tp", llama_plan(options, mesh.mesh.size(mesh.mesh.dim_index("tp"))));
+  else if (!fsdp)
+    nn::distribute_module(model, mesh, {});
+  if (!fsdp) return;
+  for (const auto& layer : model.each_) fully_shard(*layer, mesh, {.mesh_dim = "fsdp"});
+  fully_shard(model, mesh, {.mesh_dim = "fsdp"});
 }
 
 }  // namespace lockstep::suites

@@ -31,9 +31,12 @@ class Llama : public nn::Module {
   at::Tensor forward(const nn::Tensors& inputs) override;
 
  private:
+  friend void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh);
+
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Dropout> dropout_;
   std::shared_ptr<nn::Sequential> layers_;
+  std::vector<std::shared_ptr<LlamaLayer>> each_;  // of the layers
   std::shared_ptr<nn::RMSNorm> norm_;
   std::shared_ptr<nn::Linear> lm_head_;
   std::shared_ptr<nn::CrossEntropy> loss_;
@@ -44,11 +47,11 @@ class Llama : public nn::Module {
 // unevenly, and gathered around the views that fold them into features.
 std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& options, int64_t ranks);
 
-// Distributes a model over the mesh dimension "tp", if there is one; over the others parameters are
-// replicated.
+// Distributes a model over the mesh dimension "tp", if there is one, and cuts its parameters over "fsdp", if
+// there is one: fully_shard of each layer, then of the rest. Over the others parameters are replicated.
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh);
 
-// Tokens and targets: cut along "dp", the same on all tp ranks.
+// Tokens and targets: cut along all mesh dimensions but "tp", over which they are the same.
 Placements batch_placements(const DeviceMesh& mesh);
 
 }  // namespace lockstep::suites

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -21,10 +22,6 @@
 namespace lockstep::suites {
 namespace {
 
-bool has_dim(const DeviceMesh& mesh, std::string_view name) {
-  return std::find(mesh.names().begin(), mesh.names().end(), name) != mesh.names().end();
-}
-
 uint64_t bits_of(double value, bool wide) {
   return wide ? std::bit_cast<uint64_t>(value) : std::bit_cast<uint32_t>(static_cast<float>(value));
 }
@@ -38,15 +35,19 @@ Chain extend(const Chain& chain, const TrainStep& step) {
 }
 
 void check_mesh(const TrainOptions& o) {
-  for (const auto& name : o.mesh->names())
-    LOCKSTEP_CHECK(name == "tp" || name == "dp", "[train] the mesh ", to_string(*o.mesh),
-                   " has a dimension other than tp and dp; write tp:4, or dp:2,tp:2");
+  int64_t parts = 1;
+  for (size_t d = 0; d < o.mesh->names().size(); ++d) {
+    const auto& name = o.mesh->names()[d];
+    LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), name) != kMeshDims.end(),
+                   "[train] the mesh ", to_string(*o.mesh),
+                   " has a dimension other than dp_replicate, dp, fsdp and tp; write tp:4, ",
+                   "dp:2,tp:2 or fsdp:4");
+    if (name != "tp") parts *= o.mesh->shape()[d];
+  }
   LOCKSTEP_CHECK(o.world || o.mesh->size() <= kMostRanks, "[train] the mesh ", to_string(*o.mesh), " has ",
                  o.mesh->size(), " ranks, and one process hosts them all; use at most ", kMostRanks);
-  if (!has_dim(*o.mesh, "dp")) return;
-  const auto parts = o.mesh->size(o.mesh->dim_index("dp"));
-  LOCKSTEP_CHECK(o.batch % parts == 0, "[train] dp:", parts, " does not divide the batch of ", o.batch,
-                 "; choose --batch as a multiple of it");
+  LOCKSTEP_CHECK(o.batch % parts == 0, "[train] the mesh ", to_string(*o.mesh), " cuts a batch into ", parts,
+                 ", which does not divide ", o.batch, "; choose --batch as a multiple of it");
 }
 
 // Runs `work`, and tells what the engine did meanwhile if somebody wants to know.

@@ -29,6 +29,11 @@ OptimizerKind parse_optimizer(std::string_view name);
 
 struct TrainFault;
 
+// Names of mesh dimensions, outermost first: along the first three ranks have examples of their own, along
+// dp_replicate and dp the same parameters, along fsdp parts of them (fully_shard); tp cuts tensors and
+// sequences.
+inline constexpr std::array<std::string_view, 4> kMeshDims = {"dp_replicate", "dp", "fsdp", "tp"};
+
 struct TrainOptions {
   std::string model = "llama", preset = "tiny";
   std::optional<LlamaOptions> sizes;  // none: the preset's; dropout, sequence and dtype are those below
@@ -42,7 +47,7 @@ struct TrainOptions {
   DeviceModel device;
   // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream;
   // under the indexed policy they are the indexed numbers of whole tensors.
-  // Else dimensions named "tp" (tensor and sequence parallel) and "dp" (data parallel).
+  // Else dimensions of kMeshDims.
   std::optional<DeviceMesh> mesh;
   WorldPtr world;                // of the mesh; null: this process hosts every rank
   Lane numerics = Lane::kExact;  // in which a step is judged; the process is in it
@@ -85,10 +90,10 @@ struct TrainObserver {
 };
 
 // Throws Error for options that do not fit: an unknown model or preset, or one that is not for training, a
-// learning rate that is no number, mesh dimensions other than tp and dp, more ranks than one process hosts, a
-// batch that dp does not divide. Runs in the calling thread; random stream, seed and offset are the
-// thread's. Whoever hosts ranks of options.world trains alike; the observer is that of the thread which leads
-// (team.h), the others' is not asked.
+// learning rate that is no number, mesh dimensions other than kMeshDims, more ranks than one process hosts, a
+// batch that those of them that cut it do not divide. Runs in the calling thread; random stream, seed and
+// offset are the thread's. Whoever hosts ranks of options.world trains alike; the observer is that of the
+// thread which leads (team.h), the others' is not asked.
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer = {});
 

@@ -29,6 +29,11 @@ at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::s
   return assembly.global;
 }
 
+void write(at::Tensor parameter, const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  parameter.copy_(value);
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options)
@@ -69,7 +74,10 @@ void Trainer::load(const TrainState& state) {
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
     const auto value = placed_like(state.parameters.at(i), parameter);
-    model_.set_parameter(path, mesh_ ? lockstep::parameter(value) : value.requires_grad_());
+    if (mesh_)
+      write(parameter, value);
+    else
+      model_.set_parameter(path, value.requires_grad_());
     for (size_t k = 0; k < optimizer.moments.size(); ++k)
       optimizer.moments[k].push_back(placed_like(state.optimizer.moments[k].at(i), parameter));
     ++i;

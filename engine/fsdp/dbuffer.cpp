@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/fsdp/dbuffer.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "engine/move/gathering.h"
+#include "engine/tensor/plain_guard.h"
+#include "engine/tensor/redistribute.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "engine/world/collectives.h"
+
+namespace lockstep::fsdp {
+namespace {
+
+// An all-gather of shards, and what it refers to.
+struct Gathered {
+  Gathered(const Groups& groups, PerRank<at::Tensor> sent, int64_t places)
+      : shards(std::move(sent)), gathering(groups, shards, [this, places](size_t i) {
+          const int64_t size = shards[i].numel();
+          auto whole = at::empty({places * size}, shards[i].options());
+          Buffers pieces;
+          for (int64_t k = 0; k < places; ++k) pieces.emplace_back(whole, 0, k * size, size);
+          return Whole{std::move(whole), std::move(pieces)};
+        }) {}
+  const PerRank<at::Tensor> shards;
+  Gathering gathering;
+};
+
+}  // namespace
+
+DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), layout_(std::move(layout)) {
+  const PlainGuard guard;
+  const auto options = local_options(*layout_.whole(0));
+  const auto& groups = comm_->along[as_size(layout_.mesh_dim())];
+  for (size_t r = 0; r < comm_->positions.size(); ++r) {
+    const auto none = at::empty({0}, options);
+    memory_.push_back(none.storage());
+    shards_.push_back(
+        at::full({layout_.plan().shard_size}, std::numeric_limits<double>::quiet_NaN(), options));
+  }
+  for (size_t i = 0; i < layout_.size(); ++i) {
+    PerRank<at::Tensor> parts, wholes;
+    for (size_t r = 0; r < comm_->positions.size(); ++r) {
+      const auto mine = layout_.in_shard(i, groups[r].place);
+      parts.push_back(shards_[r].narrow(0, mine.start, mine.end - mine.start));
+      wholes.push_back(part(memory_[r], layout_.plan().intervals[i].start,
+                            local_shape(*layout_.whole(i), comm_->positions[r])));
+    }
+    sharded_.push_back(make_dtensor(layout_.sharded(i), comm_, std::move(parts)));
+    wholes_.push_back(make_dtensor(layout_.whole(i), comm_, std::move(wholes)));
+  }
+}
+
+// A view of memory that need not be there yet.
+at::Tensor DBuffer::part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const {
+  auto view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(memory), shards_.front().key_set(),
+                                                       shards_.front().dtype());
+  auto* impl = view.unsafeGetTensorImpl();
+  impl->set_storage_offset(start);
+  impl->set_sizes_contiguous(shape);
+  return view;
+}
+
+void DBuffer::take(PerRank<at::Tensor> arrived) {
+  for (size_t r = 0; r < arrived.size(); ++r) {
+    auto* from = arrived[r].storage().unsafeGetStorageImpl();
+    auto* into = memory_[r].unsafeGetStorageImpl();
+    into->set_data_ptr_noswap(std::move(from->_mutable_data_ptr_no_checks()));
+    into->set_nbytes(from->nbytes());
+  }
+  gathered_ = true;
+}
+
+Work DBuffer::gather() {
+  if (gathered_) throw Broken("[DBuffer] gathered twice");
+  const PlainGuard guard;
+  const auto& groups = comm_->along[as_size(layout_.mesh_dim())];
+  const auto all = std::make_shared<Gathered>(groups, shards_, layout_.plan().shards);
+  std::vector<LogResult> logs;
+  for (size_t i = 0; i < layout_.size(); ++i)
+    logs.push_back(log_redistribution(*dtensor_impl(sharded_[i]), layout_.whole(i), {}));
+  auto work = all_gather(*comm_->world, groups, all->shards, all->gathering.forms(),
+                         [all](size_t i, size_t k, const at::Tensor& piece) {
+                           const PlainGuard plain;
+                           all->gathering.arrive(i, k, piece);
+                         });
+  return std::move(work).then([this, all, logs = std::move(logs)] {
+    const PlainGuard plain;
+    take(std::move(all->gathering).result());
+    for (size_t i = 0; i < logs.size(); ++i) logs[i](dtensor_impl(wholes_[i])->locals());
+  });
+}
+
+void DBuffer::release() {
+  for (auto& memory : memory_) {
+    memory.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(nullptr, memory.device()));
+    memory.unsafeGetStorageImpl()->set_nbytes(size_t{0});
+  }
+  gathered_ = false;
+}
+
+}  // namespace lockstep::fsdp

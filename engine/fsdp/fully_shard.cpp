@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/fsdp/fully_shard.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/fsdp/unit.h"
+#include "engine/nn/parallel.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using fsdp::Unit;
+using fsdp::UnitParameter;
+
+// Kept with a module; the hooks and handles share it.
+struct Sharded {
+  std::shared_ptr<Unit> unit;
+};
+
+std::vector<std::shared_ptr<Unit>> units_within(nn::Module& module) {
+  std::vector<std::shared_ptr<Unit>> units;
+  for (const auto& [path, below] : module.named_modules())
+    if (const auto* sharded = below->attached<Sharded>()) units.push_back(sharded->unit);
+  return units;
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl();
+}
+
+// A parameter, and all its paths.
+struct Found {
+  at::Tensor value;
+  std::vector<std::string> paths;
+};
+
+// Those that are neither ignored nor of a module within that is sharded already.
+std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tensor>& ignored) {
+  std::vector<std::string> taken;  // prefixes of paths
+  for (const auto& [path, below] : module.named_modules())
+    if (below->attached<Sharded>() != nullptr) taken.push_back(path + ".");
+  std::vector<Found> found;
+  for (const auto& [path, value] : module.named_parameters()) {
+    const auto is_value = [&v = value](const at::Tensor& t) { return same(t, v); };
+    const auto holds = [&p = path](const std::string& prefix) { return p.starts_with(prefix); };
+    if (std::any_of(taken.begin(), taken.end(), holds) ||
+        std::any_of(ignored.begin(), ignored.end(), is_value))
+      continue;
+    const auto known =
+        std::find_if(found.begin(), found.end(), [&](const Found& f) { return is_value(f.value); });
+    if (known == found.end())
+      found.push_back({value, {path}});
+    else
+      known->paths.push_back(path);
+  }
+  return found;
+}
+
+// As it is when gathered.
+SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
+  const auto& value = parameter.value;
+  Placements all(as_size(mesh.mesh.ndim()), Replicate{});
+  if (is_dtensor(value)) {
+    LOCKSTEP_CHECK(device_mesh(value).comm == mesh.comm, "[fully_shard] the parameter '",
+                   parameter.paths.front(), "' is on a mesh ", to_string(spec(value).mesh()),
+                   ", and the call names another, ", to_string(mesh.mesh),
+                   ": pass the one that the module was distributed on");
+    all = placements(value);
+  }
+  return std::make_shared<const Spec>(mesh.mesh, all, value.sizes().vec(), value.scalar_type());
+}
+
+int64_t granularity(const FullyShardOptions& options, const Found& parameter) {
+  if (!options.orig_param_policy) return 1;
+  const auto& path = parameter.paths.front();
+  const int64_t elements = options.orig_param_policy(path, parameter.value);
+  LOCKSTEP_CHECK(elements >= 1, "[fully_shard] orig_param_policy says blocks of ", elements,
+                 " elements for the parameter '", path, "'; say at least 1");
+  return elements;
+}
+
+void fill(at::Tensor shard, const at::Tensor& value, const MeshInWorld& mesh) {
+  if (value.is_meta()) return;
+  const at::NoGradGuard no_grad;
+  shard.copy_(is_dtensor(value) ? value : distribute_tensor(value.detach(), mesh, placements(shard)));
+}
+
+UnitParameter unit_parameter(const fsdp::DBuffer& buffer, size_t i, Found&& found, const MeshInWorld& mesh) {
+  fill(buffer.sharded(i), found.value, mesh);
+  auto sharded = parameter(buffer.sharded(i));
+  sharded.set_requires_grad(found.value.requires_grad());
+  return {std::move(found.paths), std::move(sharded), buffer.whole(i)};
+}
+
+std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh,
+                                const FullyShardOptions& options) {
+  const int64_t mesh_dim =
+      options.mesh_dim.empty() ? mesh.mesh.ndim() - 1 : mesh.mesh.dim_index(options.mesh_dim);
+  auto found = own_parameters(module, options.ignored_params);
+  if (found.empty()) return std::make_shared<Unit>(module, nullptr, std::vector<UnitParameter>());
+  std::vector<fsdp::GroupTensor> tensors;
+  for (const auto& parameter : found)
+    tensors.push_back({whole_spec(parameter, mesh), granularity(options, parameter)});
+  auto buffer = std::make_unique<fsdp::DBuffer>(
+      mesh.comm, fsdp::GroupLayout(std::move(tensors), mesh_dim, options.order));
+  std::vector<UnitParameter> parameters;
+  for (size_t i = 0; i < found.size(); ++i)
+    parameters.push_back(unit_parameter(*buffer, i, std::move(found[i]), mesh));
+  return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
+}
+
+template <class Set>
+void each_unit(const std::shared_ptr<Unit>& unit, bool recurse, Set&& set) {
+  if (!recurse) return set(unit->settings);
+  for (const auto& each : units_within(unit->module())) set(each->settings);
+}
+
+std::vector<Unit*> units_of(const std::vector<FSDPModule>& modules) {
+  std::vector<Unit*> units;
+  for (const auto& module : modules) units.push_back(module.unit().get());
+  return units;
+}
+
+}  // namespace
+
+void FSDPModule::unshard() {
+  unit_->unshard();
+}
+void FSDPModule::reshard() {
+  unit_->reshard();
+}
+void FSDPModule::set_requires_gradient_sync(bool requires_sync, bool recurse) {
+  each_unit(unit_, recurse, [&](auto& settings) { settings.requires_gradient_sync = requires_sync; });
+}
+void FSDPModule::set_reshard_after_forward(bool reshard, bool recurse) {
+  each_unit(unit_, recurse, [&](auto& settings) { settings.reshard_after_forward = reshard; });
+}
+void FSDPModule::set_reshard_after_backward(bool reshard, bool recurse) {
+  each_unit(unit_, recurse, [&](auto& settings) { settings.reshard_after_backward = reshard; });
+}
+void FSDPModule::set_gradient_divide_factor(double factor, bool recurse) {
+  LOCKSTEP_CHECK(factor > 0, "[fully_shard] gradients are divided by ", factor, "; give a positive number");
+  each_unit(unit_, recurse, [&](auto& settings) { settings.gradient_divide_factor = factor; });
+}
+void FSDPModule::set_modules_to_forward_prefetch(const std::vector<FSDPModule>& modules) {
+  unit_->settings.forward_prefetch = units_of(modules);
+}
+void FSDPModule::set_modules_to_backward_prefetch(const std::vector<FSDPModule>& modules) {
+  unit_->settings.backward_prefetch = units_of(modules);
+}
+fsdp::BufferPlan FSDPModule::plan() const {
+  return unit_->buffer() == nullptr ? fsdp::BufferPlan() : unit_->buffer()->layout().plan();
+}
+
+FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options) {
+  LOCKSTEP_CHECK(module.attached<Sharded>() == nullptr, "[fully_shard] this module is sharded already");
+  LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
+  const auto within = units_within(module);
+  const auto unit = make_unit(module, mesh, options);
+  unit->settings.reshard_after_forward = options.reshard_after_forward;
+  for (const auto& [path, buffer] : module.named_buffers())
+    if (!is_dtensor(buffer))
+      nn::distribute_buffer(module, path, mesh, Placements(as_size(mesh.mesh.ndim()), Replicate{}));
+  for (const auto& below : within) below->lane = unit->lane;
+  module.attach(std::make_shared<Sharded>(Sharded{unit}));
+  module.register_forward_pre_hook(
+      [u = unit.get()](nn::Module&, nn::Tensors& inputs) { u->before_forward(inputs); });
+  module.register_forward_hook(
+      [u = unit.get()](nn::Module&, const nn::Tensors&, at::Tensor& output) { u->after_forward(output); });
+  return FSDPModule(unit);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// fully_shard: parameters that are cut until a module needs them. torch.distributed.fsdp.fully_shard (FSDP2)
+// on RaggedShards and one DBuffer a module (veScale-FSDP).
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/fsdp/planner.h"
+#include "engine/nn/module.h"
+#include "engine/tensor/dtensor.h"
+
+namespace lockstep {
+
+namespace fsdp {
+class Unit;
+}
+
+struct FullyShardOptions {
+  // Name of the mesh dimension that cuts parameters; empty: the last. Along the others they stay as they are,
+  // whole (then gradients are added up along these, too, as in HSDP) or cut by a plan of parallelize_module.
+  std::string mesh_dim = {};
+  // Cut again after forward, and gathered anew for backward.
+  bool reshard_after_forward = true;
+  // By path from the module, and parameter: of how many elements a block is that no rank cuts, as block-wise
+  // optimizers need it; null: one.
+  std::function<int64_t(std::string_view path, const at::Tensor& parameter)> orig_param_policy = {};
+  fsdp::Order order = fsdp::Order::kDefault;    // in which tensors lie in the buffer
+  std::vector<at::Tensor> ignored_params = {};  // left as they are
+};
+
+// A module under fully_shard: FSDPModule's methods. A handle, which must not outlive the module.
+class FSDPModule {
+ public:
+  explicit FSDPModule(std::shared_ptr<fsdp::Unit> unit) : unit_(std::move(unit)) {}
+  const std::shared_ptr<fsdp::Unit>& unit() const { return unit_; }
+
+  // Gathers the parameters, and cuts them again. Between forward and backward of a module that reshards
+  // neither is needed.
+  void unshard();
+  void reshard();
+  // false: gradients stay whole terms on each rank, and are added up there, until a backward pass with true
+  // (accumulation without communication). Of this module and those within it that are sharded, or it alone.
+  void set_requires_gradient_sync(bool requires_sync, bool recurse = true);
+  void set_reshard_after_forward(bool reshard, bool recurse = true);
+  void set_reshard_after_backward(bool reshard, bool recurse = true);
+  // By what gradients are divided, once, after they are added up. 1 unless set: the loss is that of all
+  // ranks, and so are its gradients. FSDP2's mean over ranks of their own losses is the number of ranks here
+  // and the sum of those losses.
+  void set_gradient_divide_factor(double factor, bool recurse = true);
+  // Whose parameters are begun to be gathered when this one's are there: on the way forward, and back.
+  void set_modules_to_forward_prefetch(const std::vector<FSDPModule>& modules);
+  void set_modules_to_backward_prefetch(const std::vector<FSDPModule>& modules);
+
+  // Where its own parameters lie in the buffer, in the order of named_parameters(); no shards if it has none.
+  fsdp::BufferPlan plan() const;
+
+ private:
+  std::shared_ptr<fsdp::Unit> unit_;
+};
+
+// Cuts the parameters of a module that are not those of a module within it that is sharded already: call it
+// for these first, then for the root. Plain parameters and buffers become DTensors, parameters without values
+// shards without values (reset_parameters); those placed by parallelize_module must be whole along mesh_dim.
+// The module's parameters are the cut ones, but while it runs; optimizers take these, and their gradients are
+// cut alike. Law: a step has the bits of the same modules whose parameters are redistributed to Replicate
+// before each use, one by one. Throws Error for parameters of several dtypes or meshes.
+FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// GroupLayout: where the tensors of a group lie in one buffer that the ranks of a mesh dimension share, and
+// so what each of them is when it is cut: a RaggedShard.
+#pragma once
+#include "engine/fsdp/planner.h"
+#include "engine/values/spec.h"
+
+namespace lockstep::fsdp {
+
+// A tensor as it is when gathered, and of how many elements of a rank's part a block is, which stays whole.
+struct GroupTensor {
+  SpecPtr whole;
+  int64_t granularity = 1;
+};
+
+class GroupLayout {
+ public:
+  // Every tensor starts at a multiple of 64 bytes, and shards are such. Throws Error where they are of
+  // several meshes or dtypes, or not whole along `mesh_dim`; NotBuilt where along another mesh dimension
+  // ranks hold parts of different shapes.
+  GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault);
+
+  size_t size() const { return wholes_.size(); }
+  int64_t mesh_dim() const { return mesh_dim_; }
+  c10::ScalarType dtype() const { return wholes_.front()->dtype(); }
+  const BufferPlan& plan() const { return plan_; }
+  const SpecPtr& whole(size_t i) const { return wholes_[i]; }
+  // The same, cut by a RaggedShard along mesh_dim, of the fewest leading dimensions that tell it.
+  const SpecPtr& sharded(size_t i) const { return sharded_[i]; }
+  // Of tensor i the elements in the shard at this place, counted within the shard: start = end for none.
+  Interval in_shard(size_t i, int64_t place) const;
+  // The same elements, counted within the tensor.
+  Interval in_tensor(size_t i, int64_t place) const;
+
+ private:
+  int64_t mesh_dim_;
+  std::vector<SpecPtr> wholes_, sharded_;
+  BufferPlan plan_;
+};
+
+}  // namespace lockstep::fsdp

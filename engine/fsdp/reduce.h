@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reduction of a group's gradients into its shards, in one exchange.
+#pragma once
+#include <memory>
+
+#include "engine/fsdp/dbuffer.h"
+
+namespace lockstep::fsdp {
+
+// There after the wait: for each tensor of the group its gradient as sharded(i) is placed, undefined where
+// none was given.
+struct Reducing {
+  std::shared_ptr<std::vector<at::Tensor>> gradients;
+  Work work;
+};
+
+// Begins to bring gradients to where the group's tensors are cut. Law: each comes out as redistribute brings
+// it there, but for the order in which it is reduced over several mesh dimensions: over the buffer's first,
+// in rank order, then over the others, of which by then there is only a shard. Each is logged as such.
+// @pre gradients.size() is that of the group; they are of whole(i)'s shape
+Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients);
+
+}  // namespace lockstep::fsdp
