@@ -57,11 +57,12 @@ suites/train: engine/values engine/lane engine/layout engine/world engine/stream
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     oracle/ownership oracle/program oracle/random generators/program generators/random suites/core suites/engines
     suites/train
-suites/fsdp: engine/values engine/fsdp
+suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
+    oracle/program oracle/random generators/space suites/train
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge generators/space generators/cases generators/shrink
-    suites/core suites/engines suites/faults suites/golden suites/train
+    suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp engine/tensor
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/nn engine/optim
     oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program dashboard/store suites/core

@@ -68,6 +68,9 @@ const std::vector<Suite>& table() {
        "a training step on a mesh is what one device computes from the same state, and that what the papers' "
        "formulas say",
        1, train_cases(), false, train_case, judge_train, Flag::kTraining, check_train, simpler_train},
+      {"fsdp",
+       "steps of modules under fully_shard, in any wrapping and schedule, are what one device computes", 8,
+       kEndless, false, fsdp_case, judge_fsdp, Flag::kTraining, check_fsdp, simpler_fsdp},
       {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
        4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm, check_golden, simpler_golden},
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,

@@ -65,8 +65,9 @@ class FSDPModule {
 // for these first, then for the root. Plain parameters and buffers become DTensors, parameters without values
 // shards without values (reset_parameters); those placed by parallelize_module must be whole along mesh_dim.
 // The module's parameters are the cut ones, but while it runs; optimizers take these, and their gradients are
-// cut alike. Law: a step has the bits of the same modules whose parameters are redistributed to Replicate
-// before each use, one by one. Throws Error for parameters of several dtypes or meshes.
+// cut alike: they come at the end of a backward pass, from the outermost module to the one that ran first.
+// Law: a step has the bits of the same modules whose parameters are redistributed to Replicate before each
+// use, one by one. Throws Error for parameters of several dtypes or meshes.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
 
 }  // namespace lockstep

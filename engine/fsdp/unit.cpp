@@ -9,10 +9,28 @@
 #include "engine/values/error.h"
 
 namespace lockstep::fsdp {
+namespace {
+
+void add(at::Tensor& sum, const at::Tensor& term) {
+  if (sum.defined())
+    sum.add_(term);
+  else
+    sum = term;
+}
+
+}  // namespace
 
 Unit::Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters)
     : module_(module), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
   show(&UnitParameter::sharded);
+}
+
+Unit::~Unit() {
+  try {
+    if (gathering_) gathering_->wait();
+    if (reducing_) reducing_->work.wait();
+  } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
+  }
 }
 
 void Unit::show(at::Tensor UnitParameter::*which) {
@@ -81,11 +99,21 @@ void Unit::after_forward(at::Tensor& output) {
 }
 
 void Unit::before_backward() {
+  const auto pass = torch::autograd::get_current_graph_task_id();
+  const auto before = std::exchange(backward_pass_, pass);
+  if (before != pass && before != -1) forget_failed_pass();
   unshard();
   for (const auto& next : settings.backward_prefetch) next->begin_unshard();
-  const auto pass = torch::autograd::get_current_graph_task_id();
-  if (std::exchange(backward_pass_, pass) == pass) return;
-  torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
+  if (before != pass)
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
+}
+
+// One that threw, so that nobody finished it.
+void Unit::forget_failed_pass() {
+  if (reducing_) wait_for_reduction();
+  reduced_.clear();
+  if (!settings.requires_gradient_sync) return;  // what was added up before it is kept
+  for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
 }
 
 void Unit::after_backward() {
@@ -99,38 +127,40 @@ void Unit::after_backward() {
     any |= gradients.back().defined();
   }
   if (any) {
-    if (lane->reducing != nullptr) lane->reducing->deliver();
+    if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
     reducing_.emplace(reduce(*buffer_, gradients));
     lane->reducing = this;
   }
   if (settings.reshard_after_backward) reshard();
 }
 
-void Unit::deliver() {
+// A module that is called twice reduces twice.
+void Unit::wait_for_reduction() {
   lane->reducing = nullptr;
   auto reducing = std::move(*reducing_);
   reducing_.reset();
   reducing.work.wait();
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> arrived;
-  for (const auto& gradient : *reducing.gradients)
-    if (gradient.defined()) arrived.push_back(gradient);
-  if (settings.gradient_divide_factor != 1) at::_foreach_div_(arrived, settings.gradient_divide_factor);
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& gradient = (*reducing.gradients)[i];
-    auto& sum = parameters_[i].sharded.mutable_grad();
-    if (!gradient.defined()) continue;
-    if (sum.defined())
-      sum.add_(gradient);
-    else
-      sum = gradient;
-  }
+  reduced_.resize(parameters_.size());
+  for (size_t i = 0; i < reduced_.size(); ++i)
+    if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(reduced_[i], gradient);
 }
 
 void Unit::finish_backward() {
   backward_pass_ = -1;
   after_backward();
-  if (lane->reducing == this) deliver();
+  if (reducing_) wait_for_reduction();
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const auto& gradient : reduced_)
+    if (gradient.defined()) gradients.push_back(gradient);
+  if (settings.gradient_divide_factor != 1 && !gradients.empty())
+    at::_foreach_div_(gradients, settings.gradient_divide_factor);
+  for (size_t i = 0; i < reduced_.size(); ++i)
+    if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
+  reduced_.clear();
+  for (auto* next : settings.backward_prefetch)
+    if (next->backward_pass_ == -1 && next->gathering_) next->reshard();  // this pass had no use for it
 }
 
 }  // namespace lockstep::fsdp

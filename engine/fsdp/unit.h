@@ -33,6 +33,9 @@ class Unit {
   // @param buffer null: the module has no parameters of its own. They are those of the buffer, in its order.
   Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters);
 
+  // Waits for what has begun and nobody waited for.
+  ~Unit();
+
   nn::Module& module() const { return module_; }
   const DBuffer* buffer() const { return buffer_.get(); }
 
@@ -46,8 +49,8 @@ class Unit {
   void before_forward(nn::Tensors& inputs);
   void after_forward(at::Tensor& output);
 
-  // Waits for the reduction that this unit has begun, and hands its gradients to the parameters.
-  void deliver();
+  // Waits for the reduction that this unit has begun.
+  void wait_for_reduction();
 
   UnitSettings settings;
   std::shared_ptr<Lane> lane = std::make_shared<Lane>();
@@ -56,6 +59,7 @@ class Unit {
   void before_backward();
   void after_backward();
   void finish_backward();
+  void forget_failed_pass();
   void show(at::Tensor UnitParameter::*which);
   void check_shown(at::Tensor UnitParameter::*which) const;
   bool is_stale() const;
@@ -66,6 +70,7 @@ class Unit {
   std::vector<int64_t> versions_;     // of the shards when they were gathered
   std::optional<Work> gathering_;     // begun
   std::optional<Reducing> reducing_;  // begun
+  std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet
   int64_t backward_pass_ = -1;        // in which finish_backward will be called
 };
 

@@ -64,7 +64,8 @@ struct EngineRefusal : NotBuilt {
   std::string op, why;
 };
 
-struct TrainFault;  // suites/train
+struct TrainFault;    // suites/train
+struct ShardedFault;  // suites/fsdp
 
 class EngineUnderTest {
  public:
@@ -81,6 +82,7 @@ class EngineUnderTest {
   virtual std::unique_ptr<RandomSource> plain_source() { return std::make_unique<oracle::SimulatedSource>(); }
   // What is wrong in the trainings that a suite runs by itself: null, unless a fault is planted there.
   virtual const TrainFault* train_fault() const { return nullptr; }
+  virtual const ShardedFault* sharded_fault() const { return nullptr; }
   // Whether what it runs on was lost, and cannot be had again: every further run throws what the last one
   // threw.
   virtual bool is_gone() const { return false; }

@@ -50,6 +50,7 @@ class Observing : public EngineUnderTest {
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
   std::unique_ptr<RandomSource> plain_source() override { return engine_.plain_source(); }
   const TrainFault* train_fault() const override { return engine_.train_fault(); }
+  const ShardedFault* sharded_fault() const override { return engine_.sharded_fault(); }
 
  private:
   EngineUnderTest& engine_;

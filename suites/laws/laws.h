@@ -25,6 +25,11 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine);
 void check_train(const oracle::Case& c);
 std::vector<oracle::Case> simpler_train(const oracle::Case& c);
 
+oracle::Case fsdp_case(uint64_t run_seed, int64_t index);
+Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine);
+void check_fsdp(const oracle::Case& c);
+std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c);
+
 int64_t golden_cases();
 oracle::Case golden_case(uint64_t run_seed, int64_t index);
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);

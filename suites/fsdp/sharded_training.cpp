@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/fsdp/sharded_training.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "engine/fsdp/unit.h"
+#include "engine/nn/layers.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+
+namespace lockstep::suites {
+namespace {
+
+class Block : public nn::Module {
+ public:
+  Block(const BlockSpec& spec, int64_t width, c10::ScalarType dtype) : spec_(spec) {
+    for (const auto& layer : spec) {
+      layers_.push_back(make(layer, width, dtype));
+      if (layers_.back() != nullptr) add_child(std::to_string(layers_.size() - 1), layers_.back());
+      if (layer.size > 0) width = layer.size;
+    }
+  }
+
+ protected:
+  at::Tensor forward(const nn::Tensors& inputs) override {
+    auto x = inputs.at(0);
+    for (size_t i = 0; i < spec_.size(); ++i) {
+      if (spec_[i].kind == 't')
+        x = x.tanh();
+      else
+        x = spec_[i].kind == 'r' ? x + inputs[0] : (*layers_[i])(x);
+    }
+    return x;
+  }
+
+ private:
+  static std::shared_ptr<nn::Module> make(const LayerSpec& layer, int64_t width, c10::ScalarType dtype) {
+    switch (layer.kind) {
+      case 'L':
+      case 'l':
+        return std::make_shared<nn::Linear>(width, layer.size, layer.kind == 'L', dtype);
+      case 'n':
+        return std::make_shared<nn::RMSNorm>(width, 1e-5, dtype);
+      case 'N':
+        return std::make_shared<nn::LayerNorm>(width, 1e-5, dtype);
+      case 'd':
+        return std::make_shared<nn::Dropout>(0.25);
+      default:
+        return nullptr;
+    }
+  }
+
+  BlockSpec spec_;
+  std::vector<std::shared_ptr<nn::Module>> layers_;  // null: a function without parameters
+};
+
+int64_t width_after(const BlockSpec& block, int64_t width) {
+  for (const auto& layer : block)
+    if (layer.size > 0) width = layer.size;
+  return width;
+}
+
+// Blocks of so many rows of a matrix, as block-wise optimizers ask for them.
+FullyShardOptions options_of(const Sharding& s) {
+  FullyShardOptions options{.mesh_dim = "fsdp",
+                            .reshard_after_forward = s.gathered == 0,
+                            .order = fsdp::parse_order(s.order)};
+  if (s.rows > 0)
+    options.orig_param_policy = [rows = s.rows](std::string_view, const at::Tensor& parameter) {
+      return parameter.dim() == 2 ? rows * parameter.size(1) : int64_t{1};
+    };
+  return options;
+}
+
+bool is_wrapped(const Sharding& s, size_t block) {
+  return (s.wrap >> block & 1) != 0;
+}
+
+}  // namespace
+
+ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const ShardedFault* fault)
+    : sharding_(sharding), fault_(fault) {
+  if (fault_ != nullptr && fault_->sharding != nullptr) fault_->sharding(sharding_);
+  auto chain = std::make_shared<nn::Sequential>();
+  int64_t width = sharding_.width;
+  for (const auto& block : sharding_.blocks) {
+    blocks_.push_back(std::make_shared<Block>(block, width, sharding_.dtype));
+    chain->push_back(blocks_.back());
+    width = width_after(block, width);
+  }
+  model_ = std::move(chain);
+  if (world != nullptr) place(std::move(world));
+}
+
+void ShardedTraining::place(WorldPtr world) {
+  mesh_ = init_device_mesh(sharding_.mesh.shape(), sharding_.mesh.names(), std::move(world));
+  const auto options = options_of(sharding_);
+  std::vector<FSDPModule> within;
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (is_wrapped(sharding_, i)) within.push_back(fully_shard(*blocks_[i], *mesh_, options));
+  units_.push_back(fully_shard(*model_, *mesh_, options));
+  units_.insert(units_.end(), within.begin(), within.end());
+  for (size_t i = 1; sharding_.prefetch != 0 && i < units_.size(); ++i) {
+    units_[i - 1].set_modules_to_forward_prefetch({units_[i]});
+    units_[i].set_modules_to_backward_prefetch({units_[i - 1]});
+  }
+  units_[0].set_gradient_divide_factor(static_cast<double>(sharding_.factor));
+  if (fault_ != nullptr && fault_->placed != nullptr) fault_->placed(scene());
+}
+
+void ShardedTraining::init() {
+  manual_seed(sharding_.seed);
+  generator().device = sharding_.device;
+  std::optional<RandomScope> plain;
+  if (!mesh_) plain.emplace(simulated_);
+  nn::reset_parameters(*model_);
+  auto parameters = model_->parameters();
+  if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
+    parameters[as_size(k - 1)].set_requires_grad(false);
+  TrainOptions options;
+  options.optimizer = sharding_.optimizer;
+  optimizer_.emplace(parameters, options);
+}
+
+Batches ShardedTraining::batches() const {
+  const int64_t examples = sharding_.batch * sharding_.mesh.size();
+  Batches batches;
+  for (int64_t step = 0; step < sharding_.steps; ++step) {
+    auto& passes = batches.emplace_back();
+    for (int64_t pass = 0; pass < sharding_.passes; ++pass) {
+      const auto seed = sharding_.seed * 64 + static_cast<uint64_t>(step * 8 + pass);
+      const auto x = at::randn({examples, sharding_.width}, at::detail::createCPUGenerator(seed), at::kFloat)
+                         .to(sharding_.dtype);
+      passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, Placements(as_size(mesh_->mesh.ndim()), Shard{0})) : x);
+    }
+  }
+  return batches;
+}
+
+at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
+  auto input = x;
+  if (mesh_) units_[0].set_requires_gradient_sync(reduces);
+  if (fault_ != nullptr && fault_->input != nullptr) fault_->input(scene(), input);
+  const auto output = (*model_)(input);
+  auto loss = (output * output).mean();
+  if (fault_ != nullptr && fault_->before_backward != nullptr) fault_->before_backward(scene(), loss);
+  loss.backward();
+  if (fault_ != nullptr && fault_->after_backward != nullptr) fault_->after_backward(scene());
+  return loss.detach();
+}
+
+// What one device does at the end of a pass in which a mesh reduces. Units stand from the outermost to the one
+// that ran first.
+void ShardedTraining::deliver(std::vector<at::Tensor>& sums) const {
+  const at::NoGradGuard no_grad;
+  const auto parameters = model_->parameters();
+  std::vector<std::vector<size_t>> units(1);
+  size_t next = 0;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (is_wrapped(sharding_, i)) units.emplace_back();
+    auto& unit = is_wrapped(sharding_, i) ? units.back() : units.front();
+    for (size_t k = 0; k < blocks_[i]->parameters().size(); ++k) unit.push_back(next++);
+  }
+  std::reverse(units.begin() + 1, units.end());
+  for (const auto& unit : units) {
+    std::vector<at::Tensor> taken;
+    std::vector<size_t> of;
+    for (const size_t i : unit)
+      if (auto& gradient = parameters[i].mutable_grad(); gradient.defined()) {
+        taken.push_back(std::exchange(gradient, at::Tensor()));
+        of.push_back(i);
+      }
+    if (sharding_.factor != 1 && !taken.empty())
+      at::_foreach_div_(taken, static_cast<double>(sharding_.factor));
+    for (size_t k = 0; k < of.size(); ++k)
+      if (auto& sum = sums[of[k]]; sum.defined())
+        sum.add_(taken[k]);
+      else
+        sum = taken[k];
+  }
+}
+
+ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
+  std::optional<RandomScope> plain;
+  if (!mesh_) plain.emplace(simulated_);
+  Result result;
+  const auto parameters = model_->parameters();
+  for (step_ = 0; step_ < std::ssize(batches); ++step_) {
+    optim::zero_grad(parameters);
+    std::vector<at::Tensor> sums(parameters.size());
+    for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
+      const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
+      result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)], reduces));
+      if (!mesh_ && reduces) deliver(sums);
+    }
+    for (size_t i = 0; !mesh_ && i < sums.size(); ++i) parameters[i].mutable_grad() = sums[i];
+    if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));
+    optimizer_->step();
+    if (fault_ != nullptr && fault_->after_update != nullptr) fault_->after_update(scene());
+  }
+  return result;
+}
+
+std::string ShardedTraining::untidy() const {
+  for (const auto& handle : units_) {
+    const auto* buffer = handle.unit()->buffer();
+    if (buffer == nullptr) continue;
+    if (buffer->is_gathered()) return "parameters are gathered after a backward pass";
+    const auto& layout = buffer->layout();
+    const auto& groups = buffer->comm()->along[as_size(layout.mesh_dim())];
+    for (size_t r = 0; r < groups.size(); ++r) {
+      auto padding = at::ones_like(buffer->shards()[r], at::kBool);
+      for (size_t i = 0; i < layout.size(); ++i) {
+        const auto part = layout.in_shard(i, groups[r].place);
+        padding.narrow(0, part.start, part.end - part.start).fill_(false);
+      }
+      if (!buffer->shards()[r].masked_select(padding).isnan().all().item<bool>())
+        return concat("the padding of a buffer is written on rank ", groups[r].ranks[as_size(groups[r].place)]);
+    }
+  }
+  return "";
+}
+
+}  // namespace lockstep::suites

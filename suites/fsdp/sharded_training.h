@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Sharding in training: under fully_shard on its mesh, or the same modules on one device.
+#pragma once
+#include <optional>
+
+#include "oracle/random/random_simulation.h"
+#include "suites/fsdp/sharded_fault.h"
+#include "suites/train/optimizer.h"
+
+namespace lockstep::suites {
+
+using Batches = std::vector<std::vector<at::Tensor>>;  // [step][pass]: examples by features
+
+class ShardedTraining {
+ public:
+  // @param world of the mesh; null: one device
+  ShardedTraining(const Sharding& sharding, WorldPtr world, const ShardedFault* fault = nullptr);
+
+  // First values from the stream.
+  void init();
+  Batches batches() const;
+  // The gradients of a step are those of the mean of the squares of what the model gives, added up over its
+  // passes. On one device they are added up where fully_shard does: in a pass that reduces after it, unit by
+  // unit.
+  struct Result {
+    std::vector<at::Tensor> losses, norms;
+  };
+  Result run(const Batches& batches);
+
+  nn::Module& model() { return *model_; }
+  OptimizerState optimizer() const { return optimizer_->state(); }
+  // What must hold between steps, whatever the values: nothing is gathered, no padding was written. Empty: it
+  // does.
+  std::string untidy() const;
+
+ private:
+  void place(WorldPtr world);
+  void deliver(std::vector<at::Tensor>& sums) const;
+  at::Tensor backward(const at::Tensor& x, bool reduces);
+  ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
+
+  Sharding sharding_;  // with the fault's
+  const ShardedFault* fault_;
+  oracle::SimulatedSource simulated_;
+  std::optional<MeshInWorld> mesh_;
+  std::shared_ptr<nn::Module> model_;
+  std::vector<std::shared_ptr<nn::Module>> blocks_;
+  std::vector<FSDPModule> units_;
+  std::optional<Optimizer> optimizer_;
+  int64_t step_ = 0, pass_ = 0;
+};
+
+}  // namespace lockstep::suites

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/fsdp/sharding.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "engine/fsdp/planner.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "generators/space/random.h"
+
+namespace lockstep::suites {
+namespace {
+
+struct Number {
+  const char* name;
+  int64_t Sharding::*field;
+  int64_t least, most;
+};
+constexpr Number kNumbers[] = {
+    {"batch", &Sharding::batch, 1, 8},   {"clip", &Sharding::clip, 0, 1},
+    {"each", &Sharding::each, 0, 1},     {"factor", &Sharding::factor, 1, 64},
+    {"frozen", &Sharding::frozen, 0, 64}, {"gathered", &Sharding::gathered, 0, 1},
+    {"passes", &Sharding::passes, 1, 4}, {"prefetch", &Sharding::prefetch, 0, 1},
+    {"rows", &Sharding::rows, 0, 64},    {"steps", &Sharding::steps, 1, 5},
+    {"wrap", &Sharding::wrap, 0, 255},
+};
+
+int64_t number(std::string_view text, const std::string& what) {
+  int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  LOCKSTEP_CHECK(read.ec == std::errc() && read.ptr == text.data() + text.size(), "[fsdp] ", what, " '", text,
+                 "' is not a number");
+  return value;
+}
+
+std::vector<std::string> split(const std::string& text, char by) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == by)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+bool is_linear(const LayerSpec& layer) {
+  return layer.kind == 'L' || layer.kind == 'l';
+}
+
+LayerSpec parse_layer(const std::string& text) {
+  LOCKSTEP_CHECK(!text.empty() && std::string_view("LlnNtdr").find(text[0]) != std::string_view::npos,
+                 "[fsdp] no layer '", text, "'; there are: L7, l7, n, N, t, d, r");
+  LayerSpec layer{text[0], 0};
+  if (is_linear(layer)) layer.size = number(text.substr(1), "the features of a layer");
+  LOCKSTEP_CHECK(is_linear(layer) || text.size() == 1, "[fsdp] the layer '", text, "' has no size");
+  return layer;
+}
+
+void parse_model(Sharding& s, const std::string& text) {
+  auto parts = split(text, '-');
+  s.width = number(parts[0], "the width");
+  s.blocks.clear();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    auto& block = s.blocks.emplace_back();
+    for (const auto& layer : split(parts[i], '.')) block.push_back(parse_layer(layer));
+  }
+}
+
+// What is wrong with it; empty: nothing.
+std::string unfit(const Sharding& s) {
+  constexpr int64_t kMost = 64;
+  int64_t width = s.width, linears = 0, parameters = 0;
+  if (width < 1 || width > kMost) return "its width is from 1 to 64";
+  if (s.blocks.empty() || s.blocks.size() > 8) return "it has 1 to 8 blocks";
+  for (const auto& block : s.blocks) {
+    const int64_t came = width;
+    if (block.empty() || block.size() > 8) return "a block has 1 to 8 layers";
+    for (const auto& layer : block) {
+      if (layer.kind == 'r' && width != came) return "r stands where the block has the width that came into it";
+      parameters += (layer.kind == 'L' || layer.kind == 'N') + (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
+      if (!is_linear(layer)) continue;
+      ++linears;
+      width = layer.size;
+      if (width < 1 || width > kMost) return "features are from 1 to 64";
+    }
+  }
+  if (linears == 0) return "it has no linear layer";
+  return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
+}
+
+struct Text {
+  const char* name;
+  std::string (*get)(const Sharding&);
+  void (*set)(Sharding&, const std::string&);
+};
+const Text kTexts[] = {
+    {"dtype", [](const Sharding& s) { return dtype_name(s.dtype); },
+     [](Sharding& s, const std::string& text) {
+       s.dtype = parse_dtype(text);
+       LOCKSTEP_CHECK(c10::isFloatingType(s.dtype), "[fsdp] a model in ", text, " has no gradients");
+     }},
+    {"model", model_text, parse_model},
+    {"optimizer", [](const Sharding& s) { return std::string(name(s.optimizer)); },
+     [](Sharding& s, const std::string& text) { s.optimizer = parse_optimizer(text); }},
+    {"order", [](const Sharding& s) { return s.order; },
+     [](Sharding& s, const std::string& text) { s.order = fsdp::name(fsdp::parse_order(text)); }},
+};
+
+void set_option(Sharding& s, const std::string& name, const std::string& text) {
+  std::string names;
+  for (const auto& option : kTexts) {
+    if (name == option.name) return option.set(s, text);
+    names += concat(option.name, ", ");
+  }
+  for (const auto& option : kNumbers) {
+    names += concat(option.name, ", ");
+    if (name != option.name) continue;
+    s.*option.field = number(text, "the option " + name);
+    LOCKSTEP_CHECK(s.*option.field >= option.least && s.*option.field <= option.most, "[fsdp] the option ",
+                   name, " is from ", option.least, " to ", option.most, ", not ", text);
+    return;
+  }
+  throw Error(concat("[fsdp] no option '", name, "'; there are: ", names.substr(0, names.size() - 2)));
+}
+
+void check(const Sharding& s) {
+  const auto why = unfit(s);
+  LOCKSTEP_CHECK(why.empty(), "[fsdp] the model ", model_text(s), ": ", why);
+  LOCKSTEP_CHECK(s.mesh.size() <= 16, "[fsdp] ", s.mesh.size(), " ranks are too many for a case; use at most 16");
+  const auto& names = s.mesh.names();
+  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "fsdp") != names.end(), "[fsdp] the mesh ",
+                 to_string(s.mesh), " has no dimension fsdp");
+  for (const auto& dim : names)
+    LOCKSTEP_CHECK(dim == "fsdp" || dim == "dp" || dim == "dp_replicate", "[fsdp] the mesh dimension '", dim,
+                   "'; there are: fsdp, dp, dp_replicate");
+}
+
+// Collects those that fit and differ.
+class Shardings {
+ public:
+  explicit Shardings(const oracle::Case& c) : from_(sharding_of(c)), token_(oracle::to_token(c)) {}
+
+  template <class Change>
+  void add(const Change& change) {
+    auto s = from_;
+    change(s);
+    if (!unfit(s).empty()) return;
+    auto made = case_of(s);
+    if (oracle::to_token(made) != token_) all_.push_back(std::move(made));
+  }
+  const Sharding& from() const { return from_; }
+  std::vector<oracle::Case> take() { return std::move(all_); }
+
+ private:
+  Sharding from_;
+  std::string token_;
+  std::vector<oracle::Case> all_;
+};
+
+void drop_block(Sharding& s, size_t i) {
+  s.blocks.erase(s.blocks.begin() + static_cast<ptrdiff_t>(i));
+  const int64_t below = (int64_t{1} << i) - 1;
+  s.wrap = (s.wrap & below) | ((s.wrap >> 1) & ~below);
+}
+
+void fewer_ranks(Shardings& all) {
+  const auto& mesh = all.from().mesh;
+  for (int64_t d = 0; d < mesh.ndim(); ++d) {
+    if (mesh.ndim() > 1 && mesh.names()[as_size(d)] != "fsdp")
+      all.add([&](Sharding& s) {
+        auto shape = mesh.shape();
+        auto names = mesh.names();
+        shape.erase(shape.begin() + d);
+        names.erase(names.begin() + d);
+        s.mesh = DeviceMesh(shape, names);
+      });
+    for (int64_t n = 1; n < mesh.size(d); ++n)
+      all.add([&](Sharding& s) {
+        auto shape = mesh.shape();
+        shape[as_size(d)] = n;
+        s.mesh = DeviceMesh(shape, mesh.names());
+      });
+  }
+}
+
+void smaller_models(Shardings& all) {
+  const auto& from = all.from();
+  for (size_t i = 0; i < from.blocks.size(); ++i) {
+    all.add([&](Sharding& s) { drop_block(s, i); });
+    for (size_t k = 0; k < from.blocks[i].size(); ++k) {
+      all.add([&](Sharding& s) { s.blocks[i].erase(s.blocks[i].begin() + static_cast<ptrdiff_t>(k)); });
+      for (const int64_t n : {int64_t{1}, int64_t{2}, from.blocks[i][k].size / 2, from.blocks[i][k].size - 1})
+        if (n >= 1 && n < from.blocks[i][k].size) all.add([&](Sharding& s) { s.blocks[i][k].size = n; });
+    }
+  }
+  for (const int64_t n : {int64_t{1}, from.width / 2, from.width - 1})
+    if (n >= 1 && n < from.width) all.add([&](Sharding& s) { s.width = n; });
+}
+
+using generators::Random;
+
+BlockSpec any_block(Random& draw, int64_t& width) {
+  BlockSpec block;
+  const int64_t came = width;
+  const auto linear = [&](int64_t size) {
+    block.push_back({draw.chance(33) ? 'l' : 'L', size});
+    width = size;
+  };
+  if (draw.chance(25)) block.push_back({draw.chance(50) ? 'n' : 'N'});
+  linear(draw.between(1, 14));
+  if (draw.chance(50)) block.push_back({'t'});
+  if (draw.chance(20)) block.push_back({'d'});
+  if (draw.chance(50)) linear(draw.chance(50) ? came : draw.between(1, 12));
+  if (width == came && draw.chance(67)) block.push_back({'r'});
+  return block;
+}
+
+DeviceMesh any_mesh(Random& draw) {
+  const int64_t n = draw.between(1, 6);
+  if (draw.chance(75)) return DeviceMesh({n}, {"fsdp"});
+  const auto* other = draw.chance(50) ? "dp" : "dp_replicate";
+  if (draw.chance(16)) return DeviceMesh({2, 2, 2}, {"dp_replicate", "dp", "fsdp"});
+  return draw.chance(25) ? DeviceMesh({n, 2}, {"fsdp", other}) : DeviceMesh({2, n}, {other, "fsdp"});
+}
+
+}  // namespace
+
+std::string model_text(const Sharding& s) {
+  std::string text = std::to_string(s.width);
+  for (const auto& block : s.blocks) {
+    std::string layers;
+    for (const auto& layer : block)
+      layers += concat(layers.empty() ? "" : ".", layer.kind, is_linear(layer) ? std::to_string(layer.size) : "");
+    text += "-" + layers;
+  }
+  return text;
+}
+
+Sharding sharding_of(const oracle::Case& c) {
+  LOCKSTEP_CHECK(c.program.inputs.empty() && c.program.calls.empty(),
+                 "[fsdp] the token has a program, and a case of this suite has a mesh, a seed and options");
+  Sharding s;
+  s.mesh = c.mesh;
+  s.seed = c.program.seed;
+  s.device = c.device;
+  s.numerics = c.numerics;
+  for (const auto& [name, text] : c.options) set_option(s, name, text);
+  check(s);
+  return s;
+}
+
+oracle::Case case_of(const Sharding& s) {
+  oracle::Case c;
+  c.suite = "fsdp";
+  c.mesh = s.mesh;
+  c.program.seed = s.seed;
+  c.device = s.device;
+  c.numerics = s.numerics;
+  const Sharding usual;
+  for (const auto& option : kNumbers)
+    if (s.*option.field != usual.*option.field) c.options[option.name] = std::to_string(s.*option.field);
+  for (const auto& option : kTexts)
+    if (const auto text = option.get(s); text != option.get(usual)) c.options[option.name] = text;
+  return c;
+}
+
+Sharding any_sharding(uint64_t run_seed, int64_t index) {
+  Random draw = Random(run_seed).split("fsdp").split(static_cast<uint64_t>(index));
+  Sharding s;
+  s.mesh = any_mesh(draw);
+  s.width = draw.between(1, 12);
+  s.blocks.clear();
+  int64_t width = s.width;
+  for (int64_t n = draw.between(1, 3); n > 0; --n) s.blocks.push_back(any_block(draw, width));
+  s.wrap = draw.between(0, (int64_t{1} << s.blocks.size()) - 1);
+  s.gathered = draw.chance(25);
+  s.prefetch = draw.chance(25);
+  s.rows = draw.chance(33) ? draw.between(1, 4) : 0;
+  s.frozen = draw.chance(16) ? draw.between(1, 8) : 0;
+  s.order = fsdp::name(static_cast<fsdp::Order>(draw.between(0, 3)));
+  s.steps = draw.weighted<int64_t>({{5, 1}, {3, 2}, {1, 3}});
+  s.passes = draw.chance(25) ? draw.between(2, 3) : 1;
+  s.each = s.passes > 1 && draw.chance(50);
+  s.factor = draw.chance(25) ? s.mesh.size() : 1;
+  s.clip = draw.chance(33);
+  s.batch = draw.between(1, 3);
+  s.optimizer = static_cast<OptimizerKind>(draw.between(0, 2));
+  if (!unfit(s).empty()) s.frozen = 0;
+  s.dtype = draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
+  s.seed = run_seed;
+  return s;
+}
+
+std::vector<oracle::Case> simpler_shardings(const oracle::Case& c) {
+  Shardings all(c);
+  const Sharding usual;
+  fewer_ranks(all);
+  smaller_models(all);
+  for (const auto& option : kNumbers)
+    for (const int64_t n : {usual.*option.field, option.least, all.from().*option.field - 1})
+      if (n >= option.least && n < all.from().*option.field)
+        all.add([&](Sharding& s) { s.*option.field = n; });
+  all.add([](Sharding& s) { s.optimizer = OptimizerKind::kSgd; });
+  all.add([](Sharding& s) { s.dtype = at::kFloat; });
+  all.add([](Sharding& s) { s.order = "default"; });
+  all.add([](Sharding& s) { s.seed = 0; });
+  all.add([](Sharding& s) { s.device = {1, 256}; });
+  return all.take();
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cases of the suite `fsdp`: small models under fully_shard, as a Case, which is an empty Program. Its mesh
+// trains, its seed and device are the stream's, and its options say what is trained and how it is sharded.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "oracle/program/program.h"
+#include "suites/train/train.h"
+
+namespace lockstep::suites {
+
+// L, l: linear of so many features with a bias, without; n: RMSNorm; N: LayerNorm; t: tanh; d: dropout; r: adds
+// what came into the block.
+struct LayerSpec {
+  char kind = 't';
+  int64_t size = 0;  // of L and l
+  bool operator==(const LayerSpec&) const = default;
+};
+using BlockSpec = std::vector<LayerSpec>;
+
+struct Sharding {
+  int64_t width = 6;  // features of an example
+  std::vector<BlockSpec> blocks = {{{'L', 6}}};
+  int64_t wrap = 0;      // bit i: block i is fully_sharded by itself; the rest is by the root
+  int64_t gathered = 0;  // 1: not cut again after forward
+  int64_t prefetch = 0;  // 1: every unit prefetches the next one, forward and backward
+  int64_t rows = 0;      // of matrices, that stay in one block; 0: blocks of one element
+  int64_t frozen = 0;    // k: the k-th parameter requires no gradient
+  std::string order = "default";
+  int64_t steps = 1, passes = 1;  // backward passes of a step
+  int64_t each = 0;               // 1: every pass reduces; 0: the last one does
+  int64_t factor = 1;             // by which gradients are divided
+  int64_t clip = 0;               // 1: gradients are clipped to a norm of 0.5
+  int64_t batch = 2;              // examples of a rank in a pass
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+
+  DeviceMesh mesh;  // dimensions of kMeshDims but tp
+  uint64_t seed = 0;
+  DeviceModel device;
+  Lane numerics = Lane::kExact;
+};
+
+// "6-L7.t.l6-n.r": the width, then blocks.
+std::string model_text(const Sharding& sharding);
+
+// Throws Error for a Case that is none: one with a Program, an option that does not exist or has no such
+// value, a model whose widths do not fit.
+Sharding sharding_of(const oracle::Case& c);
+// @post sharding_of(result) is `sharding`
+oracle::Case case_of(const Sharding& sharding);
+
+// A pure function of both.
+Sharding any_sharding(uint64_t run_seed, int64_t index);
+// Smaller ones, the boldest first. Each is of smaller size in some respect and greater in none.
+std::vector<oracle::Case> simpler_shardings(const oracle::Case& c);
+
+}  // namespace lockstep::suites

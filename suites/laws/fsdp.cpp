@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law: steps of modules under fully_shard, in any wrapping and schedule, are what one device computes:
+// parameters, gradients, moments, losses and norms, in bits or with proof. sharding.h says what a case is.
+#include <ATen/ATen.h>
+
+#include "engine/tensor/timeline_log.h"
+#include "oracle/judge/check.h"
+#include "oracle/plain/recording.h"
+#include "suites/core/engine_threw.h"
+#include "suites/core/judge.h"
+#include "suites/engines/counting_world.h"
+#include "suites/fsdp/sharded_training.h"
+#include "suites/laws/laws.h"
+
+namespace lockstep::suites {
+namespace {
+
+// Tensors of one device, and of the mesh.
+struct Pairs {
+  std::vector<at::Tensor> plain, placed;
+  std::string unlike;  // what only one of them has
+
+  void add(const std::string& what, const at::Tensor& a, const at::Tensor& b) {
+    if (a.defined() != b.defined() && unlike.empty())
+      unlike = concat(what, " is there on ", a.defined() ? "one device" : "the mesh", " alone");
+    if (!a.defined() || !b.defined()) return;
+    plain.push_back(a);
+    placed.push_back(b);
+  }
+  void add(const std::string& what, const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)
+      add(concat(what, " ", i), i < a.size() ? a[i] : at::Tensor(), i < b.size() ? b[i] : at::Tensor());
+  }
+};
+
+void add_state(Pairs& pairs, ShardedTraining& plain, ShardedTraining& mesh) {
+  const auto of_plain = plain.model().named_parameters(), of_mesh = mesh.model().named_parameters();
+  for (size_t i = 0; i < of_plain.size(); ++i) {
+    pairs.add(of_plain[i].first, of_plain[i].second, of_mesh[i].second);
+    pairs.add("the gradient of " + of_plain[i].first, of_plain[i].second.grad(), of_mesh[i].second.grad());
+  }
+  const auto a = plain.optimizer(), b = mesh.optimizer();
+  for (size_t k = 0; k < a.moments.size(); ++k) pairs.add("moment of parameter", a.moments[k], b.moments[k]);
+}
+
+std::vector<oracle::Start> starts_of(const Pairs& pairs) {
+  std::vector<oracle::Start> starts;
+  for (size_t i = 0; i < pairs.plain.size(); ++i)
+    starts.push_back({pairs.plain[i], std::make_shared<const Spec>(spec(pairs.placed[i])), {}});
+  return starts;
+}
+
+std::vector<oracle::Final> finals_of(const Pairs& pairs) {
+  std::vector<oracle::Final> finals;
+  for (size_t i = 0; i < pairs.plain.size(); ++i) finals.push_back({pairs.plain[i], record(pairs.placed[i])});
+  return finals;
+}
+
+std::string pattern_at(const Timeline& timeline, size_t entry) {
+  std::vector<Placements> placements;
+  if (entry < timeline.size())
+    for (const auto& r : timeline[entry].inputs)
+      if (r.spec) placements.push_back(r.spec->placements());
+  return placements.empty() ? "-" : placement_pattern(placements);
+}
+
+Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
+  const auto fails = [&](const std::string& verdict, const std::string& op, const std::string& pattern,
+                         const std::string& text) {
+    return failed("fsdp", verdict, op, pattern, dtype_name(sharding.dtype), text);
+  };
+  const ForkRng keep;
+  Traffic traffic;
+  ShardedTraining plain(sharding, nullptr);
+  plain.init();
+  const auto begin = generator().state;
+  const auto world = counting(local_world(sharding.mesh.size()), traffic);
+  const auto made = in_engine([&] { return std::make_unique<ShardedTraining>(sharding, world, fault); });
+  auto& mesh = *made;
+  in_engine([&] { mesh.init(); });
+  const auto whole = plain.batches(), placed = in_engine([&] { return mesh.batches(); });
+  Pairs starts;
+  add_state(starts, plain, mesh);
+  for (size_t step = 0; step < whole.size(); ++step) starts.add("batch", whole[step], placed[step]);
+  const auto start_records = starts_of(starts);
+
+  oracle::Recording recording;
+  ShardedTraining::Result expected, actual;
+  generator().state = begin;
+  {
+    const oracle::RecordingScope recorder(recording);
+    expected = plain.run(whole);
+    recorder.check();
+  }
+  const auto random_after = generator().state;
+  generator().state = begin;
+  Timeline timeline;
+  {
+    const TimelineScope log(timeline);
+    actual = in_engine([&] { return mesh.run(placed); });
+  }
+  if (generator().state != random_after)
+    return fails("different", "", "-", "the random stream ends elsewhere than on one device");
+  if (const auto why = mesh.untidy(); !why.empty()) return fails("untidy", "", "-", why);
+
+  Pairs finals;
+  add_state(finals, plain, mesh);
+  finals.add("loss", expected.losses, actual.losses);
+  finals.add("norm", expected.norms, actual.norms);
+  if (!finals.unlike.empty()) return fails("different", "", "-", finals.unlike);
+  const auto judgement =
+      oracle::check(recording, timeline, start_records, finals_of(finals), sharding.numerics);
+  if (judgement.mismatch)
+    return fails(dashboard::name(dashboard::Verdict::kDifferent), judgement.mismatch->op,
+                 pattern_at(timeline, judgement.mismatch->entry), oracle::describe(judgement));
+  auto passed = passed_with(judgement);
+  passed.bytes_moved = traffic.bytes;
+  return passed;
+}
+
+}  // namespace
+
+oracle::Case fsdp_case(uint64_t run_seed, int64_t index) {
+  return case_of(any_sharding(run_seed, index));
+}
+
+void check_fsdp(const oracle::Case& c) {
+  sharding_of(c);
+}
+
+std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c) {
+  return simpler_shardings(c);
+}
+
+// A training is no Program that an engine under test could run.
+Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine) {
+  const auto sharding = sharding_of(c);
+  try {
+    return judge(sharding, engine.sharded_fault());
+  } catch (const EngineThrew& e) {
+    return failed("fsdp", "exception", e.op, "-", dtype_name(sharding.dtype), e.what());
+  }
+}
+
+}  // namespace lockstep::suites
