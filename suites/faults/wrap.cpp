@@ -50,7 +50,14 @@ class Arrivals {
   const Arrived& pieces() const { return pieces_; }
 
  private:
-  bool is_flat() const { return std::string_view(asked_.op) == name(StepKind::kExchange); }
+  // A place is named several times, as by a general exchange and by fully_shard's reduction.
+  bool is_flat() const {
+    if (std::string_view(asked_.op) == name(StepKind::kExchange)) return true;
+    for (const auto& part : asked_.parts)
+      for (size_t k = 1; k < part.received.size(); ++k)
+        if (part.received[k].place == part.received[k - 1].place) return true;
+    return false;
+  }
 
   Received of(size_t i, size_t place) const {
     Received from;

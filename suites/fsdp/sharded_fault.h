@@ -17,6 +17,7 @@ struct ShardedScene {
 
 // Null functions change nothing.
 struct ShardedFault {
+  WorldPtr (*world)(WorldPtr world) = nullptr;  // around that of the mesh
   void (*sharding)(Sharding& sharding) = nullptr;
   void (*placed)(const ShardedScene& scene) = nullptr;  // before the first step
   void (*input)(const ShardedScene& scene, at::Tensor& x) = nullptr;

@@ -64,9 +64,8 @@ int64_t width_after(const BlockSpec& block, int64_t width) {
 
 // Blocks of so many rows of a matrix, as block-wise optimizers ask for them.
 FullyShardOptions options_of(const Sharding& s) {
-  FullyShardOptions options{.mesh_dim = "fsdp",
-                            .reshard_after_forward = s.gathered == 0,
-                            .order = fsdp::parse_order(s.order)};
+  FullyShardOptions options{
+      .mesh_dim = "fsdp", .reshard_after_forward = s.gathered == 0, .order = fsdp::parse_order(s.order)};
   if (s.rows > 0)
     options.orig_param_policy = [rows = s.rows](std::string_view, const at::Tensor& parameter) {
       return parameter.dim() == 2 ? rows * parameter.size(1) : int64_t{1};
@@ -133,7 +132,8 @@ Batches ShardedTraining::batches() const {
       const auto seed = sharding_.seed * 64 + static_cast<uint64_t>(step * 8 + pass);
       const auto x = at::randn({examples, sharding_.width}, at::detail::createCPUGenerator(seed), at::kFloat)
                          .to(sharding_.dtype);
-      passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, Placements(as_size(mesh_->mesh.ndim()), Shard{0})) : x);
+      passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, Placements(as_size(mesh_->mesh.ndim()), Shard{0}))
+                             : x);
     }
   }
   return batches;
@@ -151,8 +151,8 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
   return loss.detach();
 }
 
-// What one device does at the end of a pass in which a mesh reduces. Units stand from the outermost to the one
-// that ran first.
+// What one device does at the end of a pass in which a mesh reduces. Units stand from the outermost to the
+// one that ran first.
 void ShardedTraining::deliver(std::vector<at::Tensor>& sums) const {
   const at::NoGradGuard no_grad;
   const auto parameters = model_->parameters();
@@ -203,22 +203,31 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   return result;
 }
 
-std::string ShardedTraining::untidy() const {
+std::string ShardedTraining::untidy(const Sharding& asked) const {
   for (const auto& handle : units_) {
     const auto* buffer = handle.unit()->buffer();
-    if (buffer == nullptr) continue;
-    if (buffer->is_gathered()) return "parameters are gathered after a backward pass";
-    const auto& layout = buffer->layout();
-    const auto& groups = buffer->comm()->along[as_size(layout.mesh_dim())];
-    for (size_t r = 0; r < groups.size(); ++r) {
-      auto padding = at::ones_like(buffer->shards()[r], at::kBool);
-      for (size_t i = 0; i < layout.size(); ++i) {
-        const auto part = layout.in_shard(i, groups[r].place);
-        padding.narrow(0, part.start, part.end - part.start).fill_(false);
-      }
-      if (!buffer->shards()[r].masked_select(padding).isnan().all().item<bool>())
-        return concat("the padding of a buffer is written on rank ", groups[r].ranks[as_size(groups[r].place)]);
+    if (auto why = buffer == nullptr ? "" : untidy(asked, *buffer); !why.empty()) return why;
+  }
+  return "";
+}
+
+std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const {
+  if (buffer.is_gathered()) return "parameters are gathered after a step";
+  const auto& layout = buffer.layout();
+  const auto& groups = buffer.comm()->along[as_size(layout.mesh_dim())];
+  for (size_t r = 0; r < groups.size(); ++r) {
+    auto padding = at::ones_like(buffer.shards()[r], at::kBool);
+    for (size_t i = 0; i < layout.size(); ++i) {
+      const auto& shape = layout.whole(i)->shape();
+      const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
+      const auto part = layout.in_tensor(i, groups[r].place), shard = layout.in_shard(i, groups[r].place);
+      if (part.start % block != 0 || (part.end % block != 0 && part.end != layout.whole(i)->numel()))
+        return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i), " cut a block of ",
+                      block);
+      padding.narrow(0, shard.start, shard.end - shard.start).fill_(false);
     }
+    if (!buffer.shards()[r].masked_select(padding).isnan().all().item<bool>())
+      return concat("the padding of a buffer is written on rank ", groups[r].ranks[as_size(groups[r].place)]);
   }
   return "";
 }

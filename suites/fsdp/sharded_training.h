@@ -7,6 +7,10 @@
 #include "suites/fsdp/sharded_fault.h"
 #include "suites/train/optimizer.h"
 
+namespace lockstep::fsdp {
+class DBuffer;
+}
+
 namespace lockstep::suites {
 
 using Batches = std::vector<std::vector<at::Tensor>>;  // [step][pass]: examples by features
@@ -29,13 +33,14 @@ class ShardedTraining {
 
   nn::Module& model() { return *model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
-  // What must hold between steps, whatever the values: nothing is gathered, no padding was written. Empty: it
-  // does.
-  std::string untidy() const;
+  // What must hold between steps of what was asked for, whatever the values: nothing is gathered, no padding
+  // was written, no block is cut. Empty: it does.
+  std::string untidy(const Sharding& asked) const;
 
  private:
   void place(WorldPtr world);
   void deliver(std::vector<at::Tensor>& sums) const;
+  std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   at::Tensor backward(const at::Tensor& x, bool reduces);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
 

@@ -19,11 +19,11 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
-    {"batch", &Sharding::batch, 1, 8},   {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 1},     {"factor", &Sharding::factor, 1, 64},
+    {"batch", &Sharding::batch, 1, 8},    {"clip", &Sharding::clip, 0, 1},
+    {"each", &Sharding::each, 0, 1},      {"factor", &Sharding::factor, 1, 64},
     {"frozen", &Sharding::frozen, 0, 64}, {"gathered", &Sharding::gathered, 0, 1},
-    {"passes", &Sharding::passes, 1, 4}, {"prefetch", &Sharding::prefetch, 0, 1},
-    {"rows", &Sharding::rows, 0, 64},    {"steps", &Sharding::steps, 1, 5},
+    {"passes", &Sharding::passes, 1, 4},  {"prefetch", &Sharding::prefetch, 0, 1},
+    {"rows", &Sharding::rows, 0, 64},     {"steps", &Sharding::steps, 1, 5},
     {"wrap", &Sharding::wrap, 0, 255},
 };
 
@@ -78,8 +78,10 @@ std::string unfit(const Sharding& s) {
     const int64_t came = width;
     if (block.empty() || block.size() > 8) return "a block has 1 to 8 layers";
     for (const auto& layer : block) {
-      if (layer.kind == 'r' && width != came) return "r stands where the block has the width that came into it";
-      parameters += (layer.kind == 'L' || layer.kind == 'N') + (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
+      if (layer.kind == 'r' && width != came)
+        return "r stands where the block has the width that came into it";
+      parameters += (layer.kind == 'L' || layer.kind == 'N') +
+                    (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
       if (!is_linear(layer)) continue;
       ++linears;
       width = layer.size;
@@ -128,7 +130,8 @@ void set_option(Sharding& s, const std::string& name, const std::string& text) {
 void check(const Sharding& s) {
   const auto why = unfit(s);
   LOCKSTEP_CHECK(why.empty(), "[fsdp] the model ", model_text(s), ": ", why);
-  LOCKSTEP_CHECK(s.mesh.size() <= 16, "[fsdp] ", s.mesh.size(), " ranks are too many for a case; use at most 16");
+  LOCKSTEP_CHECK(s.mesh.size() <= 16, "[fsdp] ", s.mesh.size(),
+                 " ranks are too many for a case; use at most 16");
   const auto& names = s.mesh.names();
   LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "fsdp") != names.end(), "[fsdp] the mesh ",
                  to_string(s.mesh), " has no dimension fsdp");
@@ -232,7 +235,8 @@ std::string model_text(const Sharding& s) {
   for (const auto& block : s.blocks) {
     std::string layers;
     for (const auto& layer : block)
-      layers += concat(layers.empty() ? "" : ".", layer.kind, is_linear(layer) ? std::to_string(layer.size) : "");
+      layers +=
+          concat(layers.empty() ? "" : ".", layer.kind, is_linear(layer) ? std::to_string(layer.size) : "");
     text += "-" + layers;
   }
   return text;
@@ -288,7 +292,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.batch = draw.between(1, 3);
   s.optimizer = static_cast<OptimizerKind>(draw.between(0, 2));
   if (!unfit(s).empty()) s.frozen = 0;
-  s.dtype = draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
+  s.dtype =
+      draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
   s.seed = run_seed;
   return s;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of the suite `fsdp`: small models under fully_shard, as a Case, which is an empty Program. Its mesh
-// trains, its seed and device are the stream's, and its options say what is trained and how it is sharded.
+// The cases of the suite `fsdp`: small models under fully_shard, as a Case, which is an empty Program. Its
+// mesh trains, its seed and device are the stream's, and its options say what is trained and how it is
+// sharded.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace lockstep::suites {
 
-// L, l: linear of so many features with a bias, without; n: RMSNorm; N: LayerNorm; t: tanh; d: dropout; r: adds
-// what came into the block.
+// L, l: linear of so many features with a bias, without; n: RMSNorm; N: LayerNorm; t: tanh; d: dropout; r:
+// adds what came into the block.
 struct LayerSpec {
   char kind = 't';
   int64_t size = 0;  // of L and l

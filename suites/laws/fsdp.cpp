@@ -74,7 +74,9 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   ShardedTraining plain(sharding, nullptr);
   plain.init();
   const auto begin = generator().state;
-  const auto world = counting(local_world(sharding.mesh.size()), traffic);
+  auto world = local_world(sharding.mesh.size());
+  if (fault != nullptr && fault->world != nullptr) world = fault->world(std::move(world));
+  world = counting(std::move(world), traffic);
   const auto made = in_engine([&] { return std::make_unique<ShardedTraining>(sharding, world, fault); });
   auto& mesh = *made;
   in_engine([&] { mesh.init(); });
@@ -101,7 +103,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   }
   if (generator().state != random_after)
     return fails("different", "", "-", "the random stream ends elsewhere than on one device");
-  if (const auto why = mesh.untidy(); !why.empty()) return fails("untidy", "", "-", why);
+  if (const auto why = mesh.untidy(sharding); !why.empty()) return fails("untidy", "", "-", why);
 
   Pairs finals;
   add_state(finals, plain, mesh);

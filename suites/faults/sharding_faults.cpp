@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of fully_shard and of who uses it: what is lost, doubled, stale or misplaced between the parts of a
+// parameter and the whole of it.
+#include <ATen/ATen.h>
+
+#include "engine/fsdp/unit.h"
+#include "engine/optim/optimizer.h"
+#include "engine/stream/random_source.h"
+#include "engine/values/as_size.h"
+#include "suites/engines/lockstep_engine.h"
+#include "suites/faults/tables.h"
+#include "suites/fsdp/sharded_fault.h"
+
+namespace lockstep::suites::plant {
+namespace {
+
+class Missharded : public LockstepEngine {
+ public:
+  explicit Missharded(ShardedFault fault) : fault_(fault) {}
+  const ShardedFault* sharded_fault() const override { return &fault_; }
+
+ private:
+  ShardedFault fault_;
+};
+Plant with_sharding(ShardedFault fault) {
+  return [=] { return std::make_unique<Missharded>(fault); };
+}
+
+// ---- what ranks receive ----
+
+bool alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes();
+}
+
+void last_lost(Arrived& all, const Groups&) {
+  for (auto& pieces : all)
+    if (pieces.size() > 1) pieces.back() = at::zeros_like(pieces.back());
+}
+void turned_around(Arrived& all, const Groups&) {
+  for (auto& pieces : all)
+    if (alike(pieces.front(), pieces.back())) std::reverse(pieces.begin(), pieces.end());
+}
+void first_two_swapped(Arrived& all, const Groups&) {
+  for (auto& pieces : all)
+    if (pieces.size() > 1 && alike(pieces[0], pieces[1])) std::swap(pieces[0], pieces[1]);
+}
+void one_rank_keeps_its_own(Arrived& all, const Groups& groups) {
+  auto& pieces = all.back();
+  const auto own = pieces[as_size(groups.back().place)];
+  for (auto& piece : pieces)
+    if (alike(piece, own)) piece = own;
+}
+
+template <void (*spoil)(Arrived&, const Groups&)>
+WorldPtr gathers_so(WorldPtr world) {
+  return spoilt_world(std::move(world), {.gathered = spoil});
+}
+template <void (*spoil)(Arrived&, const Groups&)>
+WorldPtr scatters_so(WorldPtr world) {
+  return spoilt_world(std::move(world), {.exchanged = spoil});
+}
+
+// ---- what is planted beside the timeline: the memory of ranks ----
+
+void scale(const at::Tensor& dtensor, size_t rank, double by) {
+  at::Tensor(local_tensors(dtensor)[rank % local_tensors(dtensor).size()]).mul_(by);
+}
+
+// The first gradient whose first rank holds some of it.
+at::Tensor first_gradient(const ShardedScene& scene) {
+  for (const auto& parameter : scene.model.parameters())
+    if (const auto& gradient = parameter.grad(); gradient.defined() && local_tensors(gradient)[0].numel() > 0)
+      return gradient;
+  return {};
+}
+
+void gradient_lost(const ShardedScene& scene) {
+  if (const auto gradient = first_gradient(scene); gradient.defined()) scale(gradient, 0, 0);
+}
+void gradient_doubled(const ShardedScene& scene) {
+  if (const auto gradient = first_gradient(scene); gradient.defined()) scale(gradient, 0, 2);
+}
+void gradients_swapped(const ShardedScene& scene) {
+  const auto parameters = scene.model.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    for (size_t k = i + 1; k < parameters.size(); ++k) {
+      auto &a = parameters[i].mutable_grad(), &b = parameters[k].mutable_grad();
+      if (a.defined() && b.defined() && spec(a) == spec(b)) return std::swap(a, b);
+    }
+}
+
+// What a fault keeps from one moment of a training to another.
+struct Kept {
+  std::vector<at::Tensor> gradients;
+  std::vector<PerRank<at::Tensor>> values;
+};
+Kept& kept(const ShardedScene& scene) {
+  if (scene.model.attached<Kept>() == nullptr) scene.model.attach(std::make_shared<Kept>());
+  return *scene.model.attached<Kept>();
+}
+
+void keep_gradients(const ShardedScene& scene) {
+  auto& gradients = kept(scene).gradients;
+  gradients.clear();
+  for (const auto& parameter : scene.model.parameters()) gradients.push_back(parameter.grad());
+}
+void restore_gradients(const ShardedScene& scene, at::Tensor&) {
+  const auto parameters = scene.model.parameters();
+  if (scene.pass > 0 || scene.step == 0) return;
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = kept(scene).gradients[i];
+}
+
+void keep_values(const ShardedScene& scene, at::Tensor&) {
+  auto& values = kept(scene).values;
+  values.clear();
+  for (const auto& local : local_tensors(scene.model.parameters().front())) values.push_back({local.clone()});
+}
+// The first parameter has those of the step before.
+void restore_values(const ShardedScene& scene) {
+  const auto& locals = local_tensors(scene.model.parameters().front());
+  for (size_t r = 0; r < locals.size(); ++r) at::Tensor(locals[r]).copy_(kept(scene).values[r][0]);
+}
+
+void shard_drifts(const ShardedScene& scene) {
+  const auto parameter = scene.model.parameters().front();
+  const auto& locals = local_tensors(parameter);
+  for (auto last = locals.rbegin(); last != locals.rend(); ++last)
+    if (last->numel() > 0) return static_cast<void>(at::Tensor(*last).add_(1));
+}
+
+void padding_written(const ShardedScene& scene) {
+  for (const auto& handle : scene.units)
+    if (const auto* buffer = handle.unit()->buffer())
+      for (const auto& shard : buffer->shards()) at::Tensor(shard).nan_to_num_(0.0);
+}
+
+// ---- examples ----
+
+using Locals = PerRank<at::Tensor>;
+template <void (*change)(Locals& locals)>
+void other_examples(const ShardedScene&, at::Tensor& x) {
+  Locals locals;
+  for (const auto& local : local_tensors(x)) locals.push_back(local.clone());
+  change(locals);
+  x = from_local(locals, device_mesh(x), placements(x), x.sizes().vec());
+}
+void sample_skipped(Locals& locals) {
+  locals.back()[0].zero_();
+}
+void sample_doubled(Locals& locals) {
+  locals.back()[0].copy_(locals.front()[0]);
+}
+void of_next_rank(Locals& locals) {
+  std::rotate(locals.begin(), locals.begin() + 1, locals.end());
+}
+
+// ---- what is asked for ----
+
+void never_syncs(const ShardedScene& scene, at::Tensor&) {
+  auto root = scene.units.front();
+  root.set_requires_gradient_sync(false);
+}
+void divides_by_one(Sharding& s) {
+  s.factor = 1;
+}
+void divides_the_loss(const ShardedScene& scene, at::Tensor& loss) {
+  loss = loss / static_cast<double>(scene.sharding.mesh.size());
+}
+void reduces_each_pass(Sharding& s) {
+  s.each = 1;
+}
+void nothing_frozen(Sharding& s) {
+  s.frozen = 0;
+}
+void no_blocks(Sharding& s) {
+  s.rows = 0;
+}
+void clips_units(const ShardedScene& scene) {
+  if (scene.pass + 1 < scene.sharding.passes) return;
+  for (const auto& unit : scene.units) optim::clip_grad_norm_(unit.unit()->module().parameters(), 0.5);
+}
+void clips_nothing(Sharding& s) {
+  s.clip = 0;
+}
+void stays_gathered(const ShardedScene& scene) {
+  auto last = scene.units.back();
+  last.unshard();
+}
+void draws_early(const ShardedScene&, at::Tensor&) {
+  generator().state.offset += 4;
+}
+
+// ---- in which cases ----
+
+int64_t option(const oracle::Case& c, const char* name, int64_t usual = 0) {
+  const auto found = c.options.find(name);
+  return found == c.options.end() ? usual : std::stoll(found->second);
+}
+template <const auto& name>
+bool has(const oracle::Case& c) {
+  return option(c, name) > 0;
+}
+constexpr char kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows", kClip[] = "clip";
+
+bool waits_for_last(const oracle::Case& c) {
+  return option(c, "passes", 1) > 1 && option(c, "each") == 0;
+}
+bool steps_on(const oracle::Case& c) {
+  return option(c, "steps", 1) > 1;
+}
+bool drops(const oracle::Case& c) {
+  const auto found = c.options.find("model");
+  return found != c.options.end() && found->second.find('d') != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<Fault> sharding_faults() {
+  return {
+      {116, "term-of-shard-lost", "K1", "the last rank's terms are missing where gradients are reduced",
+       "fsdp", 20, 0, many_ranks, with_sharding({.world = scatters_so<last_lost>})},
+      {117, "fold-turned-around", "K6", "gradients are added up from the last rank to the first", "fsdp", 60,
+       0, many_ranks, with_sharding({.world = scatters_so<turned_around>})},
+      {118, "shards-swapped", "K6", "the first two shards change places where they are gathered", "fsdp", 20,
+       0, many_ranks, with_sharding({.world = gathers_so<first_two_swapped>})},
+      {119, "own-shard-everywhere", "K14", "one rank gathers its own shard from everybody", "fsdp", 20, 0,
+       many_ranks, with_sharding({.world = gathers_so<one_rank_keeps_its_own>})},
+      {120, "update-lost", "K11", "a parameter has the values of the step before", "fsdp", 20, 0, any,
+       with_sharding({.input = keep_values, .after_update = restore_values})},
+      {121, "never-reduces", "K1", "no pass reduces its gradients", "fsdp", 20, 0, any,
+       with_sharding({.before_backward = never_syncs})},
+      {122, "reduces-each-pass", "K3", "every pass reduces, though only the last one should", "fsdp", 100, 0,
+       waits_for_last, with_sharding({.sharding = reduces_each_pass})},
+      {123, "divisor-ignored", "K1", "gradients are not divided by the factor that is set", "fsdp", 60, 0,
+       has<kFactor>, with_sharding({.sharding = divides_by_one})},
+      {124, "divided-before-fold", "K3", "the loss is divided, not the gradients once they are added up",
+       "fsdp", 60, 0, has<kFactor>,
+       with_sharding({.sharding = divides_by_one, .before_backward = divides_the_loss})},
+      {125, "frozen-trains", "K10", "a parameter that is frozen has a gradient", "fsdp", 100, 0, has<kFrozen>,
+       with_sharding({.sharding = nothing_frozen})},
+      {126, "gradient-of-shard-lost", "K1", "one rank's part of a gradient is zero", "fsdp", 20, 0, any,
+       with_sharding({.after_backward = gradient_lost})},
+      {127, "gradient-of-shard-doubled", "K1", "one rank's part of a gradient is doubled", "fsdp", 20, 0, any,
+       with_sharding({.after_backward = gradient_doubled})},
+      {128, "gradients-swapped", "K10", "two parameters that lie alike have each other's gradients", "fsdp",
+       200, 0, any, with_sharding({.after_backward = gradients_swapped})},
+      {129, "gradient-kept", "K11", "the gradients of the step before are still there", "fsdp", 60, 0,
+       steps_on, with_sharding({.before_backward = restore_gradients, .after_update = keep_gradients})},
+      {130, "sample-skipped", "K9", "an example of the last rank is zeros", "fsdp", 20, 0, any,
+       with_sharding({.input = other_examples<sample_skipped>})},
+      {131, "sample-doubled", "K9", "the last rank has an example of the first one", "fsdp", 20, 0,
+       many_ranks, with_sharding({.input = other_examples<sample_doubled>})},
+      {132, "examples-of-next-rank", "K2", "each rank has the examples of the next one", "fsdp", 20, 0,
+       many_ranks, with_sharding({.input = other_examples<of_next_rank>})},
+      {133, "shard-drifts", "K14", "one rank's part of a parameter is another than its update gave", "fsdp",
+       20, 0, any, with_sharding({.after_update = shard_drifts})},
+      {134, "padding-written", "K7", "what lies between parameters is written", "fsdp", 20, 0, any,
+       with_sharding({.after_update = padding_written})},
+      {135, "stays-gathered", "K4", "a unit is not cut again", "fsdp", 20, 0, any,
+       with_sharding({.after_update = stays_gathered})},
+      {136, "blocks-cut", "K7", "ranks cut blocks that are to stay whole", "fsdp", 200, 0, has<kRows>,
+       with_sharding({.sharding = no_blocks})},
+      {137, "clipped-by-unit", "K3", "each unit is clipped by its own norm", "fsdp", 60, 0, has<kClip>,
+       with_sharding({.sharding = clips_nothing, .after_backward = clips_units})},
+      {138, "mask-of-later", "K12", "dropout draws from further on in the stream", "fsdp", 200, 0, drops,
+       with_sharding({.input = draws_early})},
+  };
+}
+
+}  // namespace lockstep::suites::plant
