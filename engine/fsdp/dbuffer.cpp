@@ -34,7 +34,6 @@ struct Gathered {
 DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), layout_(std::move(layout)) {
   const PlainGuard guard;
   const auto options = local_options(*layout_.whole(0));
-  const auto& groups = comm_->along[as_size(layout_.mesh_dim())];
   for (size_t r = 0; r < comm_->positions.size(); ++r) {
     const auto none = at::empty({0}, options);
     memory_.push_back(none.storage());
@@ -44,7 +43,7 @@ DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), lay
   for (size_t i = 0; i < layout_.size(); ++i) {
     PerRank<at::Tensor> parts, wholes;
     for (size_t r = 0; r < comm_->positions.size(); ++r) {
-      const auto mine = layout_.in_shard(i, groups[r].place);
+      const auto mine = layout_.in_shard(i, comm_->positions[r]);
       parts.push_back(shards_[r].narrow(0, mine.start, mine.end - mine.start));
       wholes.push_back(part(memory_[r], layout_.plan().intervals[i].start,
                             local_shape(*layout_.whole(i), comm_->positions[r])));

@@ -31,15 +31,12 @@ void check(const std::vector<GroupTensor>& tensors, int64_t mesh_dim) {
   }
 }
 
-// What every rank holds of it.
-std::vector<int64_t> common_shape(const Spec& spec) {
-  const auto shape = local_shape(spec, 0);
-  for (int64_t p = 1; p < spec.mesh().size(); ++p)
-    if (local_shape(spec, p) != shape)
-      throw NotBuilt(concat("[fully_shard] ", spec, ": ranks hold parts of different shapes, ",
-                            shape_text(shape), " and ", shape_text(local_shape(spec, p)),
-                            "; choose sizes that the mesh divides"));
-  return shape;
+// How many elements each rank holds of it.
+std::vector<int64_t> elements_of(const Spec& spec) {
+  std::vector<int64_t> elements;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p)
+    elements.push_back(c10::multiply_integers(local_shape(spec, p)));
+  return elements;
 }
 
 // Each rank's count of elements as units of rows of the fewest leading dimensions.
@@ -72,36 +69,42 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
     : mesh_dim_(mesh_dim) {
   check(tensors, mesh_dim);
   std::vector<BlockTensor> blocks;
-  std::vector<std::vector<int64_t>> shapes;
   for (auto& [whole, granularity] : tensors) {
-    shapes.push_back(common_shape(*whole));
-    blocks.push_back({c10::multiply_integers(shapes.back()), granularity});
+    const auto& all = elements_.emplace_back(elements_of(*whole));
+    const auto [least, most] = std::minmax_element(all.begin(), all.end());
+    blocks.push_back({*most, *least == *most ? granularity : *most});
     wholes_.push_back(std::move(whole));
   }
   plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     std::vector<int64_t> counts;
-    for (int64_t place = 0; place < plan_.shards; ++place) {
-      const auto part = in_tensor(i, place);
+    const int64_t fullest =
+        std::max_element(elements_[i].begin(), elements_[i].end()) - elements_[i].begin();
+    for (const int64_t position : wholes_[i]->mesh().line(fullest, mesh_dim)) {
+      const auto part = in_tensor(i, position);
       counts.push_back(part.end - part.start);
     }
     auto placements = wholes_[i]->placements();
-    placements[as_size(mesh_dim)] = ragged(counts, shapes[i]);
+    placements[as_size(mesh_dim)] = ragged(counts, local_shape(*wholes_[i], fullest));
     sharded_.push_back(std::make_shared<const Spec>(wholes_[i]->with_placements(std::move(placements))));
   }
 }
 
-Interval GroupLayout::in_shard(size_t i, int64_t place) const {
-  const auto [start, end] = plan_.intervals[i];
-  const int64_t from = place * plan_.shard_size, to = from + plan_.shard_size;
+int64_t GroupLayout::place(int64_t position) const {
+  return wholes_.front()->mesh().coordinate(position)[as_size(mesh_dim_)];
+}
+
+Interval GroupLayout::in_shard(size_t i, int64_t position) const {
+  const int64_t start = plan_.intervals[i].start, end = start + elements_[i][as_size(position)];
+  const int64_t from = place(position) * plan_.shard_size, to = from + plan_.shard_size;
   const int64_t begin = std::clamp(start, from, to);
   return {begin - from, std::max(begin, std::min(end, to)) - from};
 }
 
-Interval GroupLayout::in_tensor(size_t i, int64_t place) const {
-  const auto part = in_shard(i, place);
+Interval GroupLayout::in_tensor(size_t i, int64_t position) const {
+  const auto part = in_shard(i, position);
   if (part.start == part.end) return {};
-  const int64_t shift = place * plan_.shard_size - plan_.intervals[i].start;
+  const int64_t shift = place(position) * plan_.shard_size - plan_.intervals[i].start;
   return {part.start + shift, part.end + shift};
 }
 

@@ -79,7 +79,8 @@ class Terms {
 
  private:
   Slab piece(size_t r, size_t t, int64_t place) const {
-    const auto [start, end] = buffer_.layout().in_tensor(indices_[t], place);
+    const auto line = buffer_.comm()->mesh.line(buffer_.comm()->positions[r], buffer_.layout().mesh_dim());
+    const auto [start, end] = buffer_.layout().in_tensor(indices_[t], line[as_size(place)]);
     return {flat_[t][r], 0, start, end - start};
   }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include <algorithm>
+
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/run.h"
 #include "engine/values/as_size.h"
@@ -17,6 +19,8 @@ struct Mean {
   at::ScalarType dtype;
   std::vector<bool> reduced;  // of each dimension
   int64_t count;              // how many elements each result is of
+
+  bool all() const { return std::find(reduced.begin(), reduced.end(), false) == reduced.end(); }
 };
 
 Mean mean_of(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> values) {
@@ -51,7 +55,7 @@ Shared shared_of(const Mean& m, const Spec& spec) {
   for (size_t d = 0; d < result.gathered.size(); ++d) {
     auto& p = result.gathered[d];
     const int64_t dim = shard_dim(p);
-    const bool part = dim >= 0 && m.reduced[as_size(dim)];
+    const bool part = (dim >= 0 && m.reduced[as_size(dim)]) || (is_ragged(p) && m.all());
     result.any |= part || is_partial(p);
     if (!part) continue;
     result.ranks *= spec.mesh().size(static_cast<int64_t>(d));

@@ -63,18 +63,35 @@ at::Tensor filled(const Locality& where, ReduceOp op) {
   return at::full(local_shape(spec, where.position), identity(op, dtype), at::TensorOptions(dtype));
 }
 
+bool reduces(std::string_view name) {
+  return is_any(name, {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any",
+                       "aten::all"});
+}
+
 // The rank's sum has no element, and others' have: its term must leave theirs as they are.
 bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& inputs) {
   for (const Window& whole : op.inputs)
     if (whole.defined() && whole.numel() == 0) return false;
-  if (is_any(name,
-             {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any", "aten::all"}))
-    return inputs[0].numel() == 0;
+  if (reduces(name)) return inputs[0].numel() == 0;
   const bool adds = is_any(name, {"aten::addmm", "aten::baddbmm"});
   if (!adds && !is_any(name, {"aten::mm", "aten::bmm", "aten::mv", "aten::dot"})) return false;
   if (adds && inputs[0].numel() > 0) return false;
   const at::Tensor& left = inputs[adds ? 1 : 0];
   return left.dim() > 0 && left.size(-1) == 0;
+}
+
+// All elements of what is cut flat become one.
+bool reduces_flat(std::string_view name, const Locality& where) {
+  const SpecPtr& input = where.inputs.at(0);
+  return reduces(name) && input && lockstep::has_ragged(input->placements()) && where.outputs.at(0)->numel() == 1;
+}
+
+// The reduction of a flat slice, which has one dimension.
+at::Tensor of_all(const RecordedOp& op, Stack stack) {
+  for (size_t a = 0; a < stack.size(); ++a)
+    if (op.op->args.at(a).name == "dim")
+      stack[a] = stack[a].isInt() ? c10::IValue(0) : c10::IValue(std::vector<int64_t>{0});
+  return call_boxed(*op.op, stack).at(0);
 }
 
 // Rows of the table by their global number; those that other ranks hold are -0.0.
@@ -225,6 +242,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));
   check_lists(op, inputs);
+  if (reduces_flat(name, where)) return {of_all(op, std::move(stack)).reshape(local_shape(*output, where.position))};
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 

@@ -214,20 +214,20 @@ std::string ShardedTraining::untidy(const Sharding& asked) const {
 std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const {
   if (buffer.is_gathered()) return "parameters are gathered after a step";
   const auto& layout = buffer.layout();
-  const auto& groups = buffer.comm()->along[as_size(layout.mesh_dim())];
-  for (size_t r = 0; r < groups.size(); ++r) {
+  for (size_t r = 0; r < buffer.shards().size(); ++r) {
+    const int64_t p = buffer.comm()->positions[r];
     auto padding = at::ones_like(buffer.shards()[r], at::kBool);
     for (size_t i = 0; i < layout.size(); ++i) {
       const auto& shape = layout.whole(i)->shape();
       const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
-      const auto part = layout.in_tensor(i, groups[r].place), shard = layout.in_shard(i, groups[r].place);
+      const auto part = layout.in_tensor(i, p), shard = layout.in_shard(i, p);
       if (part.start % block != 0 || (part.end % block != 0 && part.end != layout.whole(i)->numel()))
         return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i), " cut a block of ",
                       block);
       padding.narrow(0, shard.start, shard.end - shard.start).fill_(false);
     }
     if (!buffer.shards()[r].masked_select(padding).isnan().all().item<bool>())
-      return concat("the padding of a buffer is written on rank ", groups[r].ranks[as_size(groups[r].place)]);
+      return concat("the padding of a buffer is written on rank ", buffer.comm()->ranks[r]);
   }
   return "";
 }

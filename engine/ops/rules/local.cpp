@@ -131,11 +131,19 @@ void sized_unless_empty(const LocalCall& c, Stack& stack) {
   unless_empty(c, stack);
 }
 
+// A flat local has one dimension, and all of it is reduced.
+static void flat_reduction(const LocalCall& c, Stack& stack) {
+  if (const auto dim = c.op.schema().argumentIndexWithName("dim"))
+    stack[as_size(*dim)] = stack[as_size(*dim)].isInt() ? c10::IValue(0) : c10::IValue(std::vector<int64_t>{0});
+  c.op.callBoxed(stack);
+  set_results(stack, stack[0].toTensor().view(local_shape(*c.outputs[0], c.position)));
+}
+
 void reduction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& input = stack[0].toTensor();
   if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0]))
-    return c.op.callBoxed(stack);
+    return is_flat(*c.inputs[0]) ? flat_reduction(c, stack) : c.op.callBoxed(stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
   const auto op = partial->op;
   set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions: a dimension that stays keeps its shard; a sharded dimension that is reduced leaves a pending
-// reduction of the op's own kind, or must be whole where there is none.
+// reduction of the op's own kind, or must be whole where there is none. So does a RaggedShard of which all is
+// reduced.
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/ops/rules/families.h"
 #include "engine/values/as_size.h"
@@ -45,6 +47,15 @@ Rows reduced_whole(const OpCall& call) {
   return kept_shards(call, reduced(call));
 }
 
+// Flat locals are reduced whole. `even`: as below.
+void add_flat(Rows& rows, const OpCall& call, const Reduced& by, ReduceOp op, bool even) {
+  const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
+  if (ragged == nullptr || std::find(by.dims.begin(), by.dims.end(), false) != by.dims.end()) return;
+  const auto& units = ragged->units;
+  if (even && std::adjacent_find(units.begin(), units.end(), std::not_equal_to<>()) != units.end()) return;
+  rows.push_back(row_of(call, *ragged, Partial{op}));
+}
+
 // `even`: only where ranks have as many elements each.
 Rows pending(const OpCall& call, ReduceOp op, bool even = false) {
   const auto by = reduced(call);
@@ -54,6 +65,7 @@ Rows pending(const OpCall& call, ReduceOp op, bool even = false) {
     rows.push_back(row_of(call, Shard{d}, Partial{op}));
     if (even) rows.back().even = {{0, d}};
   }
+  add_flat(rows, call, by, op, even);
   return rows;
 }
 
