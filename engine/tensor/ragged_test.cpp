@@ -142,6 +142,38 @@ TEST_F(RaggedTest, OtherOpsRedistribute) {
 
 // Where blocks would not be whole rows once another mesh dimension cuts too, the RaggedShard goes. Catches: a
 // choice of rows that no Spec allows.
+// Catches: a gather before a reduction of all elements, a rank without blocks that gives a number, a mean of
+// means, a reduction of some dimensions taken for one of all.
+TEST_F(RaggedTest, AReductionOfAllElementsPends) {
+  const std::vector<int64_t> kBoth{0, 1};
+  const auto value = ramp({6, 4});
+  const auto x = place(value, Shard{1}, kRagged);
+  const auto check = [&](const at::Tensor& result, const at::Tensor& expected, const char* placements_of) {
+    EXPECT_EQ(to_string(placements(result)), placements_of);
+    EXPECT_TRUE(full_tensor(result).equal(expected)) << full_tensor(result) << expected;
+  };
+  Timeline timeline;
+  {
+    const TimelineScope log(timeline);
+    check(x.sum(), value.sum(), "[P,P]");
+    check(x.sum(kBoth, true), value.sum(kBoth, true), "[P,P]");
+    check(x.amax(), value.amax(), "[Pmax,Pmax]");
+    check(x.amin({0, -1}, true), value.amin({0, -1}, true), "[Pmin,Pmin]");
+    check(x.ne(100).all(), value.ne(100).all(), "[Pmin,Pmin]");
+    check(x.eq(16).any(), value.eq(16).any(), "[Pmax,Pmax]");
+    check(x.mean(), value.mean(), "[R,R]");
+    check(x.mean(kBoth, true), value.mean(kBoth, true), "[R,R]");
+  }
+  for (const auto& entry : timeline)
+    EXPECT_TRUE(entry.op != "lockstep::redistribute" || entry.inputs[0].spec->numel() == 1) << "gathers";
+  const auto one = distribute_tensor(ramp({6}), mesh_, {kR, kRagged});
+  EXPECT_EQ(to_string(placements(one.prod(0))), "[R,Pprod]");
+  EXPECT_TRUE(full_tensor(one.prod(0, true)).equal(ramp({6}).prod(0, true)));
+  // Of some dimensions: gathered.
+  EXPECT_TRUE(full_tensor(x.sum(1)).equal(value.sum(1)));
+  EXPECT_TRUE(full_tensor(x.sum(0)).equal(value.sum(0)));
+}
+
 TEST_F(RaggedTest, ChoicesThatWouldCutABlockAreNotMade) {
   const auto a = ramp({6, 4});
   const auto ragged = place(a, kR, RaggedShard{{0}, {1, 1, 4}}), rows = place(a, Shard{0}, kR);

@@ -37,6 +37,11 @@ constexpr Row kRows[] = {
     {"dp:2", OptimizerKind::kFusedAdamW},
     {"dp:2,tp:2", OptimizerKind::kAdamW, at::kBFloat16},
     {"tp:2", OptimizerKind::kSgd, at::kHalf},
+    {"fsdp:2"},
+    {"fsdp:3"},
+    {"fsdp:2,tp:2"},
+    {"dp_replicate:2,fsdp:2", OptimizerKind::kFusedAdamW},
+    {"fsdp:4", OptimizerKind::kSgd, at::kBFloat16},
 };
 
 struct Judged {

@@ -62,13 +62,21 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
                      "kv_heads, heads, hidden, mlp, vocabulary"));
 }
 
+// Ranks that have examples of their own.
+int64_t data_ranks(const DeviceMesh& mesh) {
+  int64_t ranks = 1;
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (mesh.names()[static_cast<size_t>(d)] != "tp") ranks *= mesh.size(d);
+  return ranks;
+}
+
 // Small enough for seconds; "odd" divides by neither 4 nor 8.
 TrainOptions default_on(const DeviceMesh& mesh) {
   TrainOptions options;
   options.preset = mesh.size() == 3 ? "odd" : "tiny";
   options.sizes = llama_preset(options.preset);
   options.steps = 3;
-  options.batch = 2;
+  options.batch = std::max<int64_t>(2, data_ranks(mesh));
   options.sequence = 8;
   options.mesh = mesh;
   return options;
