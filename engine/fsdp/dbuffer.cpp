@@ -93,6 +93,15 @@ Work DBuffer::gather() {
   });
 }
 
+bool DBuffer::holds(const at::Tensor& tensor) const {
+  const auto* impl = dtensor_impl(tensor);
+  if (impl == nullptr || impl->comm() != comm_) return false;
+  const auto& locals = impl->locals();
+  for (size_t r = 0; r < std::min(locals.size(), memory_.size()); ++r)
+    if (locals[r].has_storage() && locals[r].storage().is_alias_of(memory_[r])) return true;
+  return false;
+}
+
 void DBuffer::release() {
   for (auto& memory : memory_) {
     memory.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(nullptr, memory.device()));

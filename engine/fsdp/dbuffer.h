@@ -34,6 +34,8 @@ class DBuffer {
   // Gives the memory back.
   void release();
   bool is_gathered() const { return gathered_; }
+  // Whether a DTensor has memory of what is gathered.
+  bool holds(const at::Tensor& tensor) const;
 
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;

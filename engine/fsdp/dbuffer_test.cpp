@@ -18,9 +18,10 @@ struct Setting {
   const char *mesh, *whole;  // placements of every tensor of two dimensions; others are replicated
   int64_t mesh_dim;
 };
-constexpr Setting kSettings[] = {{"1", "[R]", 0},      {"2", "[R]", 0},      {"3", "[R]", 0},
-                                 {"5", "[R]", 0},      {"8", "[R]", 0},      {"2x3", "[R,R]", 1},
-                                 {"2x2", "[R,S0]", 0}, {"2x2", "[S1,R]", 1},  {"2x4", "[R,S0]", 0}, {"2x2x2", "[R,R,S0]", 1}};
+constexpr Setting kSettings[] = {{"1", "[R]", 0},         {"2", "[R]", 0},      {"3", "[R]", 0},
+                                 {"5", "[R]", 0},         {"8", "[R]", 0},      {"2x3", "[R,R]", 1},
+                                 {"2x2", "[R,S0]", 0},    {"2x2", "[S1,R]", 1}, {"2x4", "[R,S0]", 0},
+                                 {"2x2x2", "[R,R,S0]", 1}};
 
 const std::vector<std::vector<int64_t>> kShapes = {{6, 10}, {4}, {1}, {0}, {12, 2}, {30}};
 

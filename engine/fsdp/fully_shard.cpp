@@ -16,16 +16,36 @@ namespace {
 using fsdp::Unit;
 using fsdp::UnitParameter;
 
-// Kept with a module; the hooks and handles share it.
-struct Sharded {
-  std::shared_ptr<Unit> unit;
+// What a parameter was before it was cut, without its memory: another that is the same is shared with it.
+struct Original {
+  c10::weak_intrusive_ptr<c10::TensorImpl> impl;
+  std::string path;
 };
 
-std::vector<std::shared_ptr<Unit>> units_within(nn::Module& module) {
-  std::vector<std::shared_ptr<Unit>> units;
+// Kept with a module.
+struct Sharded {
+  Sharded(std::shared_ptr<Unit> u, std::vector<Original> o) : unit(std::move(u)), originals(std::move(o)) {}
+  ~Sharded() { unit->module_is_gone(); }
+  Sharded(const Sharded&) = delete;
+  Sharded& operator=(const Sharded&) = delete;
+
+  std::shared_ptr<Unit> unit;
+  std::vector<Original> originals;
+};
+
+void check_not_shared(const Sharded& a, const Sharded& b) {
+  for (const auto& [impl, path] : a.originals)
+    for (const auto& [other, other_path] : b.originals)
+      LOCKSTEP_CHECK(impl != other, "[fully_shard] the parameters '", path, "' and '", other_path,
+                     "' of two modules ",
+                     "that are sharded by themselves are one; shard them with a module that has both");
+}
+
+std::vector<const Sharded*> sharded_within(nn::Module& module) {
+  std::vector<const Sharded*> all;
   for (const auto& [path, below] : module.named_modules())
-    if (const auto* sharded = below->attached<Sharded>()) units.push_back(sharded->unit);
-  return units;
+    if (const auto* sharded = below->attached<Sharded>()) all.push_back(sharded);
+  return all;
 }
 
 bool same(const at::Tensor& a, const at::Tensor& b) {
@@ -96,11 +116,10 @@ UnitParameter unit_parameter(const fsdp::DBuffer& buffer, size_t i, Found&& foun
   return {std::move(found.paths), std::move(sharded), buffer.whole(i)};
 }
 
-std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh,
+std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std::vector<Found> found,
                                 const FullyShardOptions& options) {
   const int64_t mesh_dim =
       options.mesh_dim.empty() ? mesh.mesh.ndim() - 1 : mesh.mesh.dim_index(options.mesh_dim);
-  auto found = own_parameters(module, options.ignored_params);
   if (found.empty()) return std::make_shared<Unit>(module, nullptr, std::vector<UnitParameter>());
   std::vector<fsdp::GroupTensor> tensors;
   for (const auto& parameter : found)
@@ -113,15 +132,44 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh,
   return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
 }
 
+// Plain ones, those that modules share once.
+void distribute_buffers(nn::Module& module, const MeshInWorld& mesh) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> done;
+  for (const auto& [path, buffer] : module.named_buffers()) {
+    if (is_dtensor(buffer)) continue;
+    const auto known =
+        std::find_if(done.begin(), done.end(), [&b = buffer](auto& d) { return same(d.first, b); });
+    if (known != done.end()) {
+      module.set_buffer(path, known->second);
+      continue;
+    }
+    nn::distribute_buffer(module, path, mesh, Placements(as_size(mesh.mesh.ndim()), Replicate{}));
+    done.emplace_back(buffer, module.buffer(path));
+  }
+}
+
+// All units of the model in one lane: this one, then those of the modules within, the last ones first.
+void join(Unit& unit, const std::vector<const Sharded*>& within) {
+  std::vector<std::shared_ptr<fsdp::Lane>> lanes;
+  for (const auto* sharded : within)
+    if (std::find(lanes.begin(), lanes.end(), sharded->unit->lane) == lanes.end())
+      lanes.push_back(sharded->unit->lane);
+  for (auto lane = lanes.rbegin(); lane != lanes.rend(); ++lane)
+    for (auto* each : (*lane)->units) {
+      unit.lane->units.push_back(each);
+      each->lane = unit.lane;
+    }
+}
+
 template <class Set>
 void each_unit(const std::shared_ptr<Unit>& unit, bool recurse, Set&& set) {
   if (!recurse) return set(unit->settings);
-  for (const auto& each : units_within(unit->module())) set(each->settings);
+  for (const auto* each : sharded_within(unit->module())) set(each->unit->settings);
 }
 
-std::vector<Unit*> units_of(const std::vector<FSDPModule>& modules) {
-  std::vector<Unit*> units;
-  for (const auto& module : modules) units.push_back(module.unit().get());
+std::vector<std::weak_ptr<Unit>> units_of(const std::vector<FSDPModule>& modules) {
+  std::vector<std::weak_ptr<Unit>> units;
+  for (const auto& module : modules) units.push_back(module.unit());
   return units;
 }
 
@@ -159,18 +207,25 @@ fsdp::BufferPlan FSDPModule::plan() const {
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options) {
   LOCKSTEP_CHECK(module.attached<Sharded>() == nullptr, "[fully_shard] this module is sharded already");
   LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
-  const auto within = units_within(module);
-  const auto unit = make_unit(module, mesh, options);
+  const auto within = sharded_within(module);
+  auto found = own_parameters(module, options.ignored_params);
+  std::vector<Original> originals;
+  for (const auto& parameter : found)
+    originals.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.value.getIntrusivePtr()),
+                         parameter.paths.front()});
+  const auto unit = make_unit(module, mesh, std::move(found), options);
   unit->settings.reshard_after_forward = options.reshard_after_forward;
-  for (const auto& [path, buffer] : module.named_buffers())
-    if (!is_dtensor(buffer))
-      nn::distribute_buffer(module, path, mesh, Placements(as_size(mesh.mesh.ndim()), Replicate{}));
-  for (const auto& below : within) below->lane = unit->lane;
-  module.attach(std::make_shared<Sharded>(Sharded{unit}));
-  module.register_forward_pre_hook(
-      [u = unit.get()](nn::Module&, nn::Tensors& inputs) { u->before_forward(inputs); });
-  module.register_forward_hook(
-      [u = unit.get()](nn::Module&, const nn::Tensors&, at::Tensor& output) { u->after_forward(output); });
+  const auto sharded = std::make_shared<Sharded>(unit, std::move(originals));
+  for (size_t i = 0; i < within.size(); ++i) {
+    check_not_shared(*sharded, *within[i]);
+    for (size_t k = 0; k < i; ++k) check_not_shared(*within[i], *within[k]);
+  }
+  distribute_buffers(module, mesh);
+  join(*unit, within);
+  module.attach(sharded);
+  module.call_around([unit = unit.get()](nn::Tensors inputs, const nn::Module::Forward& forward) {
+    return unit->call(std::move(inputs), forward);
+  });
   return FSDPModule(unit);
 }
 

@@ -42,7 +42,8 @@ class FSDPModule {
   void unshard();
   void reshard();
   // false: gradients stay whole terms on each rank, and are added up there, until a backward pass with true
-  // (accumulation without communication). Of this module and those within it that are sharded, or it alone.
+  // (accumulation without communication); zero_grad does not see them. Of this module and those within it
+  // that are sharded, or it alone.
   void set_requires_gradient_sync(bool requires_sync, bool recurse = true);
   void set_reshard_after_forward(bool reshard, bool recurse = true);
   void set_reshard_after_backward(bool reshard, bool recurse = true);
@@ -64,10 +65,17 @@ class FSDPModule {
 // Cuts the parameters of a module that are not those of a module within it that is sharded already: call it
 // for these first, then for the root. Plain parameters and buffers become DTensors, parameters without values
 // shards without values (reset_parameters); those placed by parallelize_module must be whole along mesh_dim.
-// The module's parameters are the cut ones, but while it runs; optimizers take these, and their gradients are
-// cut alike: they come at the end of a backward pass, from the outermost module to the one that ran first.
-// Law: a step has the bits of the same modules whose parameters are redistributed to Replicate before each
-// use, one by one. Throws Error for parameters of several dtypes or meshes.
+//
+// The module's parameters are the cut ones, but within its calls: optimizers take these, whose gradients are
+// cut alike, and come at the end of a backward pass (no hook on them is called), from the outermost module to
+// the one that ran first. Law: a step has the bits of the same modules whose parameters are redistributed to
+// Replicate once for each call; of an input that is used outside of the module too, the module's own
+// gradients are added up first.
+//
+// Throws Error for parameters of several dtypes or meshes, and for one that two modules share which are
+// sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
+// parameter; a backward pass, where a parameter has been written since the forward. lockstep::checkpoint
+// takes parameters as inputs alone, and so no module that is sharded.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
 
 }  // namespace lockstep

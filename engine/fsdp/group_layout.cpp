@@ -78,8 +78,7 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
   plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     std::vector<int64_t> counts;
-    const int64_t fullest =
-        std::max_element(elements_[i].begin(), elements_[i].end()) - elements_[i].begin();
+    const int64_t fullest = std::max_element(elements_[i].begin(), elements_[i].end()) - elements_[i].begin();
     for (const int64_t position : wholes_[i]->mesh().line(fullest, mesh_dim)) {
       const auto part = in_tensor(i, position);
       counts.push_back(part.end - part.start);

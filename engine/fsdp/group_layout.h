@@ -15,9 +15,9 @@ struct GroupTensor {
 
 class GroupLayout {
  public:
-  // Every tensor starts at a multiple of 64 bytes, and shards are such. A tensor of which another mesh dimension
-  // leaves ranks parts of different shapes is one block. Throws Error where tensors are of several meshes or
-  // dtypes, or not whole along `mesh_dim`.
+  // Every tensor starts at a multiple of 64 bytes, and shards are such. A tensor of which another mesh
+  // dimension leaves ranks parts of different shapes is one block. Throws Error where tensors are of several
+  // meshes or dtypes, or not whole along `mesh_dim`.
   GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault);
 
   size_t size() const { return wholes_.size(); }
@@ -27,8 +27,8 @@ class GroupLayout {
   const SpecPtr& whole(size_t i) const { return wholes_[i]; }
   // The same, cut by a RaggedShard along mesh_dim, of the fewest leading dimensions that tell it.
   const SpecPtr& sharded(size_t i) const { return sharded_[i]; }
-  // Of tensor i the elements in the shard of the rank at this mesh position, counted within the shard: start =
-  // end for none.
+  // Of tensor i the elements in the shard of the rank at this mesh position, counted within the shard: start
+  // = end for none.
   Interval in_shard(size_t i, int64_t position) const;
   // The same elements, counted within what the others leave to the rank of the tensor.
   Interval in_tensor(size_t i, int64_t position) const;

@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
+
 #include "engine/nn/boundary.h"
 #include "engine/values/error.h"
 
@@ -18,14 +20,71 @@ void add(at::Tensor& sum, const at::Tensor& term) {
     sum = term;
 }
 
+// What a call is given at its boundary is not to be written: the history of the caller's tensor would not
+// know.
+class Unwritten {
+ public:
+  explicit Unwritten(const nn::Tensors& inputs) : inputs_(inputs) {
+    for (const auto& t : inputs_) versions_.push_back(version(t));
+  }
+  void check() const {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      LOCKSTEP_CHECK(version(inputs_[i]) == versions_[i],
+                     "[fully_shard] a module has written in place to its input ", i,
+                     ", of which a gradient passes; let it write to a copy");
+  }
+
+ private:
+  static int64_t version(const at::Tensor& t) {
+    return t.defined() && t.requires_grad() ? static_cast<int64_t>(t._version()) : 0;
+  }
+  const nn::Tensors inputs_;
+  std::vector<int64_t> versions_;
+};
+
 }  // namespace
 
+// ---- the lane ----
+
+void Lane::enter_pass() {
+  passes();
+  const auto id = torch::autograd::get_current_graph_task_id();
+  if (!passes_.empty() && passes_.back().id == id) return;
+  const auto runs = std::make_shared<int>();  // as long as libtorch has the callback
+  passes_.push_back({id, runs});
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [self = shared_from_this(), runs] { self->finish_pass(); });
+}
+
+size_t Lane::passes() {
+  const auto before = passes_.size();
+  while (!passes_.empty() && passes_.back().runs.expired()) passes_.pop_back();
+  if (passes_.empty() && before > 0)
+    for (auto* unit : units) unit->forget_pass();
+  return passes_.size();
+}
+
+// A pass within another leaves it to that one.
+void Lane::finish_pass() {
+  passes_.pop_back();
+  if (!passes_.empty()) return;
+  for (auto* unit : units) unit->collect();
+  if (reducing != nullptr) reducing->wait_for_reduction();
+  for (auto* unit : units) unit->hand_over();
+  for (auto* unit : units) unit->close();
+}
+
+// ---- a unit ----
+
 Unit::Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters)
-    : module_(module), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
+    : module_(&module), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
+  lane->units = {this};
   show(&UnitParameter::sharded);
 }
 
 Unit::~Unit() {
+  std::erase(lane->units, this);
+  if (lane->reducing == this) lane->reducing = nullptr;
   try {
     if (gathering_) gathering_->wait();
     if (reducing_) reducing_->work.wait();
@@ -33,105 +92,180 @@ Unit::~Unit() {
   }
 }
 
+nn::Module& Unit::module() const {
+  LOCKSTEP_CHECK(module_ != nullptr, "[fully_shard] the module of this handle has been destroyed");
+  return *module_;
+}
+
 void Unit::show(at::Tensor UnitParameter::*which) {
+  shown_ = which;
+  if (module_ == nullptr) return;
   for (const auto& parameter : parameters_)
-    for (const auto& path : parameter.paths) module_.set_parameter(path, parameter.*which);
+    for (const auto& path : parameter.paths) module_->set_parameter(path, parameter.*which);
 }
 
 // Nobody has put another tensor there.
-void Unit::check_shown(at::Tensor UnitParameter::*which) const {
+void Unit::check_shown() const {
+  if (module_ == nullptr) return;
   for (const auto& parameter : parameters_)
     for (const auto& path : parameter.paths)
       LOCKSTEP_CHECK(
-          module_.parameter(path).is_same(parameter.*which), "[fully_shard] the parameter '", path,
+          module_->parameter(path).is_same(parameter.*shown_), "[fully_shard] the parameter '", path,
           "' has been replaced by another tensor, which the buffer does not hold; write its values "
           "with copy_");
 }
 
-bool Unit::is_stale() const {
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    if (static_cast<int64_t>(parameters_[i].sharded._version()) != versions_[i]) return true;
-  return false;
+void Unit::check_not_written() const {
+  if (shown_ != &UnitParameter::whole) return;
+  const auto now = versions(&UnitParameter::whole);
+  for (size_t i = 0; i < now.size(); ++i)
+    LOCKSTEP_CHECK(
+        now[i] == whole_[i], "[fully_shard] the parameter '", parameters_[i].paths.front(),
+        "' was written while it was gathered, which its parts do not see; write it while it is cut");
 }
 
-void Unit::begin_unshard() {
-  if (buffer_ == nullptr) return;
-  if ((buffer_->is_gathered() || gathering_) && is_stale()) reshard();
-  if (buffer_->is_gathered() || gathering_) return;
-  check_shown(&UnitParameter::sharded);
-  versions_.clear();
+// Gradients come through calls of the module, or they are there since a pass that did not sync.
+void Unit::check_gradients() const {
+  if (has_unsynced_ || lane->passes() > 0) return;
   for (const auto& parameter : parameters_)
-    versions_.push_back(static_cast<int64_t>(parameter.sharded._version()));
+    LOCKSTEP_CHECK(!parameter.whole.grad().defined(),
+                   "[fully_shard] a gradient has come to the gathered parameter '", parameter.paths.front(),
+                   "' outside of a call of its module, so that nobody reduced it; use ",
+                   "parameters in the module's forward alone");
+}
+
+Unit::Versions Unit::versions(at::Tensor UnitParameter::*which) const {
+  Versions versions;
+  for (const auto& parameter : parameters_)
+    versions.push_back(static_cast<int64_t>((parameter.*which)._version()));
+  return versions;
+}
+
+void Unit::begin_gather() {
+  if (buffer_ == nullptr) return;
+  if ((buffer_->is_gathered() || gathering_) && versions(&UnitParameter::sharded) != gathered_) release();
+  if (buffer_->is_gathered() || gathering_) return;
+  gathered_ = versions(&UnitParameter::sharded);
   gathering_.emplace(buffer_->gather());
 }
 
-void Unit::unshard() {
-  begin_unshard();
+void Unit::land() {
   if (!gathering_) return;
   gathering_->wait();
   gathering_.reset();
+}
+
+void Unit::gather() {
+  begin_gather();
+  land();
   for (const auto& parameter : parameters_)  // frozen meanwhile, or no more
     if (parameter.whole.requires_grad() != parameter.sharded.requires_grad())
       parameter.whole.set_requires_grad(parameter.sharded.requires_grad());
+}
+
+void Unit::release() {
+  land();
+  if (buffer_ != nullptr && buffer_->is_gathered()) buffer_->release();
+}
+
+void Unit::unshard() {
+  check_gradients();
+  check_shown();
+  check_not_written();
+  gather();
+  by_hand_ = true;
+  whole_ = versions(&UnitParameter::whole);
   show(&UnitParameter::whole);
 }
 
 void Unit::reshard() {
-  if (buffer_ == nullptr) return;
-  if (gathering_) {
-    gathering_->wait();
-    gathering_.reset();
+  check_gradients();
+  check_shown();
+  check_not_written();
+  by_hand_ = false;
+  if (calls_ == 0) show(&UnitParameter::sharded);
+  if (calls_ == 0 && !is_open_) release();
+}
+
+at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
+  const auto self = shared_from_this();
+  check_gradients();
+  check_shown();
+  gather();
+  struct Call {
+    explicit Call(Unit& u) : unit(u) {
+      if (unit.calls_++ == 0) unit.whole_ = unit.versions(&UnitParameter::whole);
+      ++unit.lane->calls;
+      unit.show(&UnitParameter::whole);
+    }
+    ~Call() {
+      --unit.lane->calls;
+      if (--unit.calls_ > 0) return;
+      if (unit.settings.reshard_after_forward) unit.by_hand_ = false;
+      if (!unit.by_hand_) unit.show(&UnitParameter::sharded);
+    }
+    Unit& unit;
+  };
+  at::Tensor output;
+  {
+    const Call within(*this);
+    for (const auto& next : settings.forward_prefetch)
+      if (const auto unit = next.lock()) unit->begin_gather();
+    inputs = nn::at_boundary(std::move(inputs), [self](nn::Tensors&) { self->after_backward(); });
+    const Unwritten given(inputs);
+    output = forward(std::move(inputs));
+    given.check();
+    check_shown();
+    check_not_written();
   }
-  if (!buffer_->is_gathered()) return;
-  show(&UnitParameter::sharded);
-  buffer_->release();
+  if (settings.reshard_after_forward && calls_ == 0 && !is_open_ && buffer_ != nullptr) {
+    LOCKSTEP_CHECK(!buffer_->holds(output),
+                   "[fully_shard] a module returns a parameter of its own, or a view of ",
+                   "one, which is cut again when it returns; let it return a copy");
+    release();
+  }
+  if (lane->calls == 0)
+    for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
+  return nn::at_boundary(
+      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); })[0];
 }
 
-void Unit::before_forward(nn::Tensors& inputs) {
-  unshard();
-  for (const auto& next : settings.forward_prefetch) next->begin_unshard();
-  inputs = nn::at_boundary(std::move(inputs), [this](nn::Tensors&) { after_backward(); });
-}
-
-void Unit::after_forward(at::Tensor& output) {
-  if (settings.reshard_after_forward) reshard();
-  output = nn::at_boundary({output}, [this](nn::Tensors&) { before_backward(); })[0];
-}
-
-void Unit::before_backward() {
-  const auto pass = torch::autograd::get_current_graph_task_id();
-  const auto before = std::exchange(backward_pass_, pass);
-  if (before != pass && before != -1) forget_failed_pass();
-  unshard();
-  for (const auto& next : settings.backward_prefetch) next->begin_unshard();
-  if (before != pass)
-    torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
-}
-
-// One that threw, so that nobody finished it.
-void Unit::forget_failed_pass() {
-  if (reducing_) wait_for_reduction();
-  reduced_.clear();
-  if (!settings.requires_gradient_sync) return;  // what was added up before it is kept
-  for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
+void Unit::before_backward(const Versions& of_forward) {
+  lane->enter_pass();
+  const auto now = versions(&UnitParameter::sharded);
+  for (size_t i = 0; i < now.size(); ++i)
+    LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", parameters_[i].paths.front(),
+                   "' was written between a forward and its backward pass; write it after both");
+  gather();
+  is_open_ = true;
+  syncs_ = settings.requires_gradient_sync;
+  for (const auto& next : settings.backward_prefetch)
+    if (const auto unit = next.lock()) unit->begin_gather();
 }
 
 void Unit::after_backward() {
+  lane->enter_pass();
+  if (lane->passes() > 1) return;
+  collect();
+  is_open_ = false;
+  if (settings.reshard_after_backward && calls_ == 0) release();
+}
+
+void Unit::collect() {
   if (buffer_ == nullptr) return;
   std::vector<at::Tensor> gradients;
   bool any = false;
   for (const auto& parameter : parameters_) {
-    auto& gradient = parameter.whole.mutable_grad();
-    gradients.push_back(settings.requires_gradient_sync ? std::exchange(gradient, at::Tensor())
-                                                        : at::Tensor());
-    any |= gradients.back().defined();
+    any |= parameter.whole.grad().defined();
+    gradients.push_back(settings.requires_gradient_sync
+                            ? std::exchange(parameter.whole.mutable_grad(), at::Tensor())
+                            : at::Tensor());
   }
-  if (any) {
-    if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
-    reducing_.emplace(reduce(*buffer_, gradients));
-    lane->reducing = this;
-  }
-  if (settings.reshard_after_backward) reshard();
+  has_unsynced_ = any && !settings.requires_gradient_sync;
+  if (!any || has_unsynced_) return;
+  if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
+  reducing_.emplace(reduce(*buffer_, gradients));
+  lane->reducing = this;
 }
 
 // A module that is called twice reduces twice.
@@ -146,10 +280,7 @@ void Unit::wait_for_reduction() {
     if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(reduced_[i], gradient);
 }
 
-void Unit::finish_backward() {
-  backward_pass_ = -1;
-  after_backward();
-  if (reducing_) wait_for_reduction();
+void Unit::hand_over() {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   for (const auto& gradient : reduced_)
@@ -159,8 +290,21 @@ void Unit::finish_backward() {
   for (size_t i = 0; i < reduced_.size(); ++i)
     if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
   reduced_.clear();
-  for (auto* next : settings.backward_prefetch)
-    if (next->backward_pass_ == -1 && next->gathering_) next->reshard();  // this pass had no use for it
+}
+
+void Unit::close() {
+  is_open_ = false;
+  land();  // prefetched, and not needed
+  if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
+}
+
+void Unit::forget_pass() {
+  if (reducing_) wait_for_reduction();
+  reduced_.clear();
+  is_open_ = false;
+  if (!syncs_) return;  // what was added up before it is kept
+  has_unsynced_ = false;
+  for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
 }
 
 }  // namespace lockstep::fsdp

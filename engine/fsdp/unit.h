@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unit: the parameters that one call of fully_shard has put into a DBuffer, and when they are gathered, cut,
-// and their gradients reduced.
+// and their gradients reduced. Lane: the units of one model, and what they do together.
 #pragma once
 #include <optional>
 
@@ -16,62 +16,97 @@ struct UnitParameter {
 
 class Unit;
 
-// The units of one model, of which one at a time reduces: what they wait for in turn.
-struct Lane {
-  Unit* reducing = nullptr;
+class Lane : public std::enable_shared_from_this<Lane> {
+ public:
+  std::vector<Unit*> units;  // outermost first, then from the one that runs last to the one that runs first
+  Unit* reducing = nullptr;  // whose reduction is on its way: one at a time
+  int64_t calls = 0;         // of their modules, that have not returned
+
+  // The current backward pass reaches the model: at its end, every unit hands over what it has.
+  void enter_pass();
+  // How many passes run, one within another.
+  size_t passes();
+
+ private:
+  void finish_pass();
+
+  struct Pass {
+    int64_t id;
+    std::weak_ptr<int> runs;  // expired: it has ended, and failed
+  };
+  std::vector<Pass> passes_;
 };
 
 struct UnitSettings {
   bool reshard_after_forward = true, reshard_after_backward = true;
   bool requires_gradient_sync = true;
   double gradient_divide_factor = 1;
-  std::vector<Unit*> forward_prefetch, backward_prefetch;
+  std::vector<std::weak_ptr<Unit>> forward_prefetch, backward_prefetch;
 };
 
-class Unit {
+class Unit : public std::enable_shared_from_this<Unit> {
  public:
   // @param buffer null: the module has no parameters of its own. They are those of the buffer, in its order.
   Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters);
-
   // Waits for what has begun and nobody waited for.
   ~Unit();
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
 
-  nn::Module& module() const { return module_; }
+  // Throws Error if it has been destroyed.
+  nn::Module& module() const;
+  void module_is_gone() { module_ = nullptr; }
   const DBuffer* buffer() const { return buffer_.get(); }
 
-  // Law: the module's parameters are then whole and have the values of the shards, also where these were
-  // written while they were whole.
+  // By hand: the module's parameters are whole from here to there, and have the values of the shards, also
+  // where these have been written since. Throws Error if they were written while they were whole.
   void unshard();
-  void begin_unshard();
   void reshard();
+  // Around each call of the module, in which they are whole.
+  at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
 
-  // Around a call of the module.
-  void before_forward(nn::Tensors& inputs);
-  void after_forward(at::Tensor& output);
-
-  // Waits for the reduction that this unit has begun.
+  // Begins to gather, and waits for it.
+  void begin_gather();
+  void land();
+  // Begins to reduce the gradients that have come, where this pass does; waits for it; gives them to the
+  // parameters.
+  void collect();
   void wait_for_reduction();
+  void hand_over();
+  // After a pass: cut, if it is to be. After one that failed: nothing of it is left.
+  void close();
+  void forget_pass();
 
   UnitSettings settings;
   std::shared_ptr<Lane> lane = std::make_shared<Lane>();
 
  private:
-  void before_backward();
-  void after_backward();
-  void finish_backward();
-  void forget_failed_pass();
-  void show(at::Tensor UnitParameter::*which);
-  void check_shown(at::Tensor UnitParameter::*which) const;
-  bool is_stale() const;
+  using Versions = std::vector<int64_t>;
 
-  nn::Module& module_;
+  void gather();
+  void release();
+  void before_backward(const Versions& of_forward);
+  void after_backward();
+  void show(at::Tensor UnitParameter::*which);
+  void check_shown() const;
+  void check_not_written() const;
+  void check_gradients() const;
+  Versions versions(at::Tensor UnitParameter::*which) const;
+
+  nn::Module* module_;
   const std::unique_ptr<DBuffer> buffer_;
   std::vector<UnitParameter> parameters_;
-  std::vector<int64_t> versions_;     // of the shards when they were gathered
+  at::Tensor UnitParameter::*shown_ = &UnitParameter::sharded;
+  Versions gathered_;                 // of the shards when they were gathered
+  Versions whole_;                    // of what was gathered, when it was shown
   std::optional<Work> gathering_;     // begun
   std::optional<Reducing> reducing_;  // begun
   std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet
-  int64_t backward_pass_ = -1;        // in which finish_backward will be called
+  int64_t calls_ = 0;                 // that have not returned
+  bool by_hand_ = false;              // whole until reshard
+  bool is_open_ = false;              // between its output and its inputs in a backward pass
+  bool syncs_ = true;                 // in this backward pass
+  bool has_unsynced_ = false;         // whole gradients of passes that did not sync
 };
 
 }  // namespace lockstep::fsdp

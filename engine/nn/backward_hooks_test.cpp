@@ -172,6 +172,52 @@ TEST(BackwardHooks, AddNoOperatorOnDTensors) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_EQ(with[i].op, without[i].op);
 }
 
+// torch's boundary is around forward hooks; a parallel plan's redistribute the output there.
+TEST(BackwardHooks, AreAroundForwardHooks) {
+  Affine module;
+  module.register_forward_hook([](Module&, const Tensors&, at::Tensor& output) { output = output * 10; });
+  at::Tensor seen;
+  module.register_full_backward_pre_hook([&](Module&, at::Tensor& grad) { seen = grad; });
+  module(input()).sum().backward();
+  EXPECT_TRUE(same_bits(seen, at::ones({3})));
+}
+
+// Catches: hooks looked up when they are called, not when the module was.
+TEST(BackwardHooks, AreThoseOfTheTimeOfTheCall) {
+  Affine module;
+  int early = 0, late = 0;
+  const auto first = module.register_full_backward_pre_hook([&](Module&, at::Tensor&) { ++early; });
+  const auto output = module(input());
+  module.remove_hook(first);
+  module.register_full_backward_pre_hook([&](Module&, at::Tensor&) { ++late; });
+  output.sum().backward();
+  EXPECT_EQ(early, 1);
+  EXPECT_EQ(late, 0);
+}
+
+// Catches: a list that changes while it is walked.
+TEST(BackwardHooks, MayTakeThemselvesAway) {
+  Affine module;
+  int calls = 0;
+  int64_t pre = 0, forward = 0;
+  pre = module.register_full_backward_pre_hook([&](Module& m, at::Tensor&) { ++calls, m.remove_hook(pre); });
+  module.register_full_backward_pre_hook([&](Module&, at::Tensor&) { ++calls; });
+  forward =
+      module.register_forward_hook([&](Module& m, const Tensors&, at::Tensor&) { m.remove_hook(forward); });
+  module(input()).sum().backward();
+  module(input()).sum().backward();
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(BackwardHooks, MistakesAreErrors) {
+  auto module = std::make_unique<Affine>();
+  module->register_full_backward_hook([](Module&, Tensors& grads, const at::Tensor&) { grads.clear(); });
+  EXPECT_THROW((*module)(input()).sum().backward(), std::exception);
+  const auto output = (*module)(input());
+  module.reset();
+  EXPECT_THROW(output.sum().backward(), std::exception);
+}
+
 // A block that is computed again has its hooks once, on the way back.
 TEST(BackwardHooks, OnceUnderRecompute) {
   Affine module;

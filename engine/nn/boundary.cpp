@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include "engine/values/error.h"
+
 namespace lockstep::nn {
 namespace {
 
@@ -17,6 +19,7 @@ struct Boundary : torch::autograd::Node {
     variable_list all(count);
     for (size_t k = 0; k < places.size(); ++k) all[places[k]] = std::move(gradients[k]);
     arrived(all);
+    LOCKSTEP_CHECK(all.size() == count, "[nn] a backward hook left ", all.size(), " gradients of ", count);
     for (size_t k = 0; k < places.size(); ++k) gradients[k] = std::move(all[places[k]]);
     return std::move(gradients);
   }

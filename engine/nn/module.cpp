@@ -41,28 +41,64 @@ at::Tensor Module::call(Tensors inputs) {
     for (const auto& [name, tensor] : *own)
       LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
                      " has no values yet; call reset_parameters, or materialize, before the model");
-  for (const auto& [number, hook] : pre_hooks_) hook(*this, inputs);
-  const bool looks_back = !backward_pre_hooks_.empty() || !backward_hooks_.empty();
-  auto output = looks_back ? forward_between_backward_hooks(inputs) : forward(inputs);
-  for (const auto& [number, hook] : hooks_) hook(*this, inputs, output);
-  return output;
+  return call_within(around_.size(), std::move(inputs));
 }
 
-at::Tensor Module::forward_between_backward_hooks(Tensors inputs) {
-  const auto grad_output = std::make_shared<at::Tensor>();  // of this call
-  const auto call_hooks = [this, grad_output](Tensors& gradients) {
-    for (const auto& [number, hook] : backward_hooks_) hook(*this, gradients, *grad_output);
-    *grad_output = at::Tensor();
-  };
+at::Tensor Module::call_within(size_t around, Tensors inputs) {
+  if (around == 0) return call_with_hooks(std::move(inputs));
+  return around_[around - 1](std::move(inputs),
+                             [=, this](Tensors given) { return call_within(around - 1, std::move(given)); });
+}
+
+namespace {
+
+// The full backward hooks of one call, as they were then.
+struct BackwardHooks {
+  std::weak_ptr<Module*> module;
+  std::vector<std::pair<int64_t, Module::BackwardPreHook>> before;
+  std::vector<std::pair<int64_t, Module::BackwardHook>> after;
+  at::Tensor grad_output;
+
+  Module& alive() const {
+    const auto still = module.lock();
+    LOCKSTEP_CHECK(still != nullptr,
+                   "[nn] a module with backward hooks was destroyed before its backward pass");
+    return **still;
+  }
+  void on_output(at::Tensor& gradient) {
+    for (const auto& [number, hook] : before) hook(alive(), gradient);
+    grad_output = gradient;
+  }
+  void on_inputs(Tensors& gradients) {
+    if (!grad_output.defined()) return;  // a pass that came to the inputs by another way
+    for (const auto& [number, hook] : after) hook(alive(), gradients, grad_output);
+    grad_output = at::Tensor();
+  }
+};
+
+}  // namespace
+
+at::Tensor Module::call_with_hooks(Tensors inputs) {
+  const auto pre_hooks = pre_hooks_;  // hooks may take hooks away, and add some
+  for (const auto& [number, hook] : pre_hooks) hook(*this, inputs);
+  std::shared_ptr<BackwardHooks> backward;
   const size_t count = inputs.size();
-  const bool none_passes = std::none_of(inputs.begin(), inputs.end(),
-                                        [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
-  auto output = forward(at_boundary(std::move(inputs), call_hooks));
-  return at_boundary({output}, [this, call_hooks, grad_output, none_passes, count](Tensors& arrived) {
-    for (const auto& [number, hook] : backward_pre_hooks_) hook(*this, arrived[0]);
-    *grad_output = arrived[0];
+  bool none_passes = true;
+  if (!backward_pre_hooks_.empty() || !backward_hooks_.empty()) {
+    backward = std::make_shared<BackwardHooks>(
+        BackwardHooks{alive_, backward_pre_hooks_, backward_hooks_, at::Tensor()});
+    for (const auto& t : inputs) none_passes &= !t.defined() || !t.requires_grad();
+    inputs =
+        at_boundary(std::move(inputs), [backward](Tensors& gradients) { backward->on_inputs(gradients); });
+  }
+  auto output = forward(inputs);
+  const auto hooks = hooks_;
+  for (const auto& [number, hook] : hooks) hook(*this, inputs, output);
+  if (backward == nullptr) return output;
+  return at_boundary({output}, [backward, none_passes, count](Tensors& gradients) {
+    backward->on_output(gradients[0]);
     Tensors none(count);
-    if (none_passes) call_hooks(none);
+    if (none_passes) backward->on_inputs(none);
   })[0];
 }
 

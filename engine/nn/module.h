@@ -36,6 +36,9 @@ class Module {
   // Sees the gradients of the inputs of a call, undefined where none came, and may replace them.
   using BackwardHook =
       std::function<void(Module& module, Tensors& grad_inputs, const at::Tensor& grad_output)>;
+  // A call of the module, hooks included, on these inputs; and what stands around it.
+  using Forward = std::function<at::Tensor(Tensors inputs)>;
+  using Around = std::function<at::Tensor(Tensors inputs, const Forward& forward)>;
 
   virtual ~Module() = default;
   Module() = default;
@@ -52,12 +55,17 @@ class Module {
   // Return a number by which remove_hook takes the hook away again.
   int64_t register_forward_pre_hook(PreHook hook);
   int64_t register_forward_hook(Hook hook);
-  // Called once in a backward pass for each call of the module: pre-hooks when the gradient of its output has
-  // come, hooks when those of its inputs have; where no input requires one, right after the pre-hooks, with
-  // none. A call whose output nobody uses has none of them. Inputs and output are not to be written in place.
+  // Called once in a backward pass for each call of the module, those that were there when it was called:
+  // pre-hooks when the gradient of its output has come, hooks when those of its inputs have; where no input
+  // requires one, right after the pre-hooks, with none. Not called where nothing came to the output. The
+  // output is that after forward hooks, inputs are those after pre-hooks, and neither is to be written in
+  // place. A gradient to which several uses of an input within the call contribute is their sum before any
+  // other's.
   int64_t register_full_backward_pre_hook(BackwardPreHook hook);
   int64_t register_full_backward_hook(BackwardHook hook);
   void remove_hook(int64_t number);
+  // Each call goes through `around`, which calls `forward` once; the last one set is the outermost.
+  void call_around(Around around) { around_.push_back(std::move(around)); }
 
   // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
   Named<at::Tensor> named_parameters() const;
@@ -112,7 +120,8 @@ class Module {
   Named<at::Tensor> all_of(Named<at::Tensor> Module::*own) const;
   template <class T>
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
-  at::Tensor forward_between_backward_hooks(Tensors inputs);
+  at::Tensor call_within(size_t around, Tensors inputs);
+  at::Tensor call_with_hooks(Tensors inputs);
 
   Named<at::Tensor> parameters_, buffers_;
   Named<MakeBuffer> buffer_makers_;
@@ -121,7 +130,9 @@ class Module {
   std::vector<std::pair<int64_t, Hook>> hooks_;
   std::vector<std::pair<int64_t, BackwardPreHook>> backward_pre_hooks_;
   std::vector<std::pair<int64_t, BackwardHook>> backward_hooks_;
+  std::vector<Around> around_;
   std::map<std::type_index, std::shared_ptr<void>> attached_;
+  std::shared_ptr<Module*> alive_ = std::make_shared<Module*>(this);  // for backward passes that come later
   int64_t next_hook_ = 0;
   bool training_ = true;
 };

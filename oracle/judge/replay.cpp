@@ -64,8 +64,8 @@ at::Tensor filled(const Locality& where, ReduceOp op) {
 }
 
 bool reduces(std::string_view name) {
-  return is_any(name, {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any",
-                       "aten::all"});
+  return is_any(
+      name, {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any", "aten::all"});
 }
 
 // The rank's sum has no element, and others' have: its term must leave theirs as they are.
@@ -83,7 +83,8 @@ bool sums_nothing(std::string_view name, const RecordedOp& op, const Tensors& in
 // All elements of what is cut flat become one.
 bool reduces_flat(std::string_view name, const Locality& where) {
   const SpecPtr& input = where.inputs.at(0);
-  return reduces(name) && input && lockstep::has_ragged(input->placements()) && where.outputs.at(0)->numel() == 1;
+  return reduces(name) && input && lockstep::has_ragged(input->placements()) &&
+         where.outputs.at(0)->numel() == 1;
 }
 
 // The reduction of a flat slice, which has one dimension.
@@ -242,7 +243,8 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));
   check_lists(op, inputs);
-  if (reduces_flat(name, where)) return {of_all(op, std::move(stack)).reshape(local_shape(*output, where.position))};
+  if (reduces_flat(name, where))
+    return {of_all(op, std::move(stack)).reshape(local_shape(*output, where.position))};
   return collect(effects, call_boxed(*op.op, stack), inputs);
 }
 

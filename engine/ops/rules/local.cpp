@@ -134,7 +134,8 @@ void sized_unless_empty(const LocalCall& c, Stack& stack) {
 // A flat local has one dimension, and all of it is reduced.
 static void flat_reduction(const LocalCall& c, Stack& stack) {
   if (const auto dim = c.op.schema().argumentIndexWithName("dim"))
-    stack[as_size(*dim)] = stack[as_size(*dim)].isInt() ? c10::IValue(0) : c10::IValue(std::vector<int64_t>{0});
+    stack[as_size(*dim)] =
+        stack[as_size(*dim)].isInt() ? c10::IValue(0) : c10::IValue(std::vector<int64_t>{0});
   c.op.callBoxed(stack);
   set_results(stack, stack[0].toTensor().view(local_shape(*c.outputs[0], c.position)));
 }

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// When units are gathered and cut: calls within calls, passes within passes, passes that fail; and what would
+// be wrong in silence is an error.
+#include "engine/fsdp/testing.h"
+
+namespace lockstep {
+namespace {
+
+// Catches: a second call that finds nothing gathered, whose gradient is lost, or that waits for the first.
+TEST(FullyShard, AModuleMayBeCalledTwice) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  const auto run = [&](Net& model) {
+    const auto x = (*model.first)(batch(mesh, 1));
+    return loss_of((*model.each[0])((*model.each[1])((*model.each[0])(x))));
+  };
+  for (auto* model : {&net, &reference}) run(*model).backward();
+  for (const auto* path : {"blocks.0.a.weight", "blocks.1.b.weight", "blocks.0.norm.weight"})
+    EXPECT_TRUE(at::allclose(full_tensor(net.parameter(path).grad()),
+                             full_tensor(reference.parameter(path).grad()), 1e-4, 1e-5))
+        << path;
+  EXPECT_FALSE(net.parameter("last.weight").grad().defined());  // unused
+}
+
+// Catches: values of the step before, where parameters are written while they are gathered.
+TEST(FullyShard, ReadsWhatWasWrittenMeanwhile) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh, {.reshard_after_forward = false});
+  replicate(reference, mesh);
+  const auto cut = net.parameters();
+  const at::NoGradGuard no_grad;
+  for (uint64_t round = 0; round < 3; ++round) {
+    const auto x = batch(mesh, round);
+    EXPECT_TRUE(same(full_tensor(net(x)), full_tensor(reference(x))));
+    EXPECT_TRUE(is_cut(net)) << "what is gathered is shown";
+    for (const auto& parameters : {cut, reference.parameters()})
+      for (auto parameter : parameters) parameter.mul_(0.5);
+  }
+}
+
+TEST(FullyShard, UnshardAndReshardByHand) {
+  const auto mesh = init_device_mesh({3});
+  Net net;
+  auto root = shard(net, mesh);
+  const auto cut = net.parameter("first.weight");
+  EXPECT_EQ(to_string(placements(cut)).substr(0, 2), "[G");
+  root.unshard();
+  EXPECT_EQ(to_string(placements(net.parameter("first.weight"))), "[R]");
+  EXPECT_TRUE(same(full_tensor(net.parameter("first.weight").detach()), full_tensor(cut.detach())));
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor(cut).fill_(2);
+  }
+  root.unshard();  // again, since it was written
+  EXPECT_TRUE(full_tensor(net.parameter("first.weight").detach()).eq(2).all().item<bool>());
+  root.reshard();
+  EXPECT_TRUE(net.parameter("first.weight").is_same(cut));
+}
+
+void expect_same_gradient(const nn::Module& a, const nn::Module& b, const char* path) {
+  ASSERT_TRUE(a.parameter(path).grad().defined()) << path;
+  EXPECT_TRUE(
+      at::allclose(full_tensor(a.parameter(path).grad()), full_tensor(b.parameter(path).grad()), 1e-4, 1e-5))
+      << path;
+}
+
+// next step.
+TEST(FullyShard, AUnitThatThePassLeavesOutHandsOverToo) {
+  const auto mesh = init_device_mesh({3});
+  Net net, reference;
+  auto root = shard(net, mesh);
+  replicate(reference, mesh);
+  const auto pass = [&](Net& model, bool all) {
+    const auto x = (*model.each[0])((*model.first)(batch(mesh, 1)));
+    loss_of(all ? (*model.each[1])(x) : x).backward();
+  };
+  for (const bool syncs : {false, true}) {
+    root.set_requires_gradient_sync(syncs);
+    for (auto* model : {&net, &reference}) pass(*model, !syncs);
+  }
+  for (const auto* path : {"blocks.1.a.weight", "blocks.0.b.weight"})
+    expect_same_gradient(net, reference, path);
+}
+
+// Catches: a pass within a pass that is taken for the end of the outer one, or for one that failed.
+TEST(FullyShard, APassWithinAPassTakesNothing) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  for (auto* model : {&net, &reference}) {
+    const auto x = (*model->first)(batch(mesh, 1));
+    const auto hidden = (*model->each[0])(x);
+    hidden.register_hook([model, other = x.detach()](const at::Tensor&) {
+      const at::AutoGradMode on(true);
+      const auto leaf = other.detach().requires_grad_();
+      torch::autograd::grad({loss_of((*model->each[1])(leaf))}, {leaf});
+      return at::Tensor();
+    });
+    loss_of((*model->each[1])(hidden)).backward();
+  }
+  for (const auto* path : {"blocks.1.a.weight", "blocks.1.norm.weight", "blocks.0.b.weight"})
+    expect_same_gradient(net, reference, path);
+}
+
+// Catches: a forward within a backward pass that takes the parameters from under it.
+TEST(FullyShard, AForwardWithinABackwardPass) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  for (auto* model : {&net, &reference}) {
+    const auto output = (*model)(batch(mesh, 1));
+    output.register_hook([model, &mesh](const at::Tensor&) {
+      const at::NoGradGuard no_grad;
+      (*model)(batch(mesh, 2));
+      return at::Tensor();
+    });
+    loss_of(output).backward();
+  }
+  expect_same_parameters(net, reference);
+}
+
+// Catches: a graph that is walked twice without its parameters.
+TEST(FullyShard, AGraphMayBeWalkedTwice) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  for (auto* model : {&net, &reference}) {
+    const auto loss = loss_of((*model)(batch(mesh, 1)));
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
+  }
+  expect_same_parameters(net, reference);
+}
+
+// Prefetched, never used, and then written.
+TEST(FullyShard, APrefetchThatNobodyNeedsIsWaitedFor) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  std::vector<FSDPModule> blocks;
+  for (const auto& block : net.each) blocks.push_back(fully_shard(*block, mesh));
+  fully_shard(net, mesh);
+  init(net);
+  blocks[0].set_modules_to_forward_prefetch({blocks[1]});
+  const at::NoGradGuard no_grad;
+  const auto x = (*net.first)(batch(mesh, 1));
+  (*net.each[0])(x);
+  for (auto parameter : net.parameters()) parameter.mul_(2);
+  EXPECT_NO_THROW((*net.each[1])(x));
+}
+
+// Frozen, and trained again, while it is gathered.
+TEST(FullyShard, RequiresGradIsAskedAtEachCall) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  shard(net, mesh, {.reshard_after_forward = false});
+  {
+    const at::NoGradGuard no_grad;
+    net(batch(mesh, 1));
+  }
+  for (auto parameter : net.parameters()) parameter.set_requires_grad(false);
+  EXPECT_FALSE(net(batch(mesh, 1)).requires_grad());
+  for (auto parameter : net.parameters()) parameter.set_requires_grad(true);
+  EXPECT_TRUE(net(batch(mesh, 1)).requires_grad());
+}
+
+// The graph outlives the module, as torch's does.
+TEST(FullyShard, ABackwardPassMayOutliveTheModule) {
+  const auto mesh = init_device_mesh({2});
+  auto net = std::make_unique<Net>();
+  auto root = shard(*net, mesh);
+  const auto x = parameter(batch(mesh, 1));
+  const auto parameters = net->parameters();
+  const auto loss = loss_of((*net)(x));
+  net.reset();
+  loss.backward();
+  EXPECT_TRUE(x.grad().defined());
+  EXPECT_TRUE(parameters[0].grad().defined());
+  EXPECT_THROW(root.set_requires_gradient_sync(false), Error);
+}
+
+// Catches: parameters of the pass that failed, or its gradients, in the next one.
+TEST(FullyShard, GoesOnAfterAPassThatFailed) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  const auto output = net(batch(mesh, 1));
+  const auto hidden = output * 2;
+  hidden.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("a hook fails"); });
+  EXPECT_THROW(loss_of(hidden).backward(), std::exception);
+  net.zero_grad();
+  {
+    const at::NoGradGuard no_grad;
+    for (auto* model : {&net, &reference})
+      for (auto& p : model->parameters()) p.mul_(0.5);
+  }
+  for (auto* model : {&net, &reference}) loss_of((*model)(batch(mesh, 2))).backward();
+  expect_same_parameters(net, reference);
+}
+
+TEST(FullyShard, ErrorsSayWhatToDo) {
+  const auto mesh = init_device_mesh({2}), other = init_device_mesh({2});
+  Net net;
+  shard(net, mesh);
+  EXPECT_NE(error_of([&] { fully_shard(net, mesh); }).find("sharded already"), std::string::npos);
+  net.set_parameter("first.weight",
+                    lockstep::parameter(distribute_tensor(values({6, 5}, 1), mesh, {Replicate{}})));
+  EXPECT_NE(error_of([&] { net(batch(mesh, 1)); }).find("'first.weight' has been replaced"),
+            std::string::npos);
+  Net placed;
+  nn::distribute_module(placed, other, {});
+  EXPECT_NE(error_of([&] { fully_shard(placed, mesh); }).find("on a mesh"), std::string::npos);
+  Net cut;
+  nn::distribute_module(cut, mesh, {{"first.weight", {Shard{0}}}});
+  EXPECT_NE(error_of([&] { fully_shard(cut, mesh); }).find("whole along"), std::string::npos);
+  Net tied;
+  tied.each[1]->set_parameter("a.weight", tied.each[0]->parameter("a.weight"));
+  for (const auto& block : tied.each) fully_shard(*block, mesh);
+  EXPECT_NE(error_of([&] { fully_shard(tied, mesh); }).find("are one"), std::string::npos);
+  Net blocks;
+  EXPECT_NE(error_of([&] {
+              fully_shard(blocks, mesh, {.orig_param_policy = [](auto, auto&) { return int64_t{0}; }});
+            }).find("at least 1"),
+            std::string::npos);
+}
+
+// A module whose forward is a function.
+struct Function : nn::Module {
+  explicit Function(std::function<at::Tensor(Function&, const at::Tensor&)> f) : function(std::move(f)) {
+    add_parameter("weight", {3, 3}, at::kFloat);
+  }
+  at::Tensor forward(const Tensors& in) override { return function(*this, in.at(0)); }
+  std::function<at::Tensor(Function&, const at::Tensor&)> function;
+};
+
+// What would be lost or wrong in silence.
+TEST(FullyShard, MistakesAreErrors) {
+  const auto mesh = init_device_mesh({2});
+  const auto x = distribute_tensor(values({4, 3}, 1), mesh, {Shard{0}});
+  const auto message = [&](auto function, auto then) {
+    Function module(function);
+    auto handle = fully_shard(module, mesh);
+    nn::reset_parameters(module);
+    return error_of([&] { then(module, handle); });
+  };
+  const auto product = [](Function& m, const at::Tensor& in) { return at::mm(in, m.parameter("weight")); };
+  const auto call = [&](Function& m, FSDPModule&) { m(parameter(x)); };
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(message([](Function& m, const at::Tensor&) { return m.parameter("weight").t(); }, call),
+       "returns a parameter of its own");
+  says(message(
+           [&](Function& m, const at::Tensor& in) {
+             at::Tensor(m.parameter("weight").detach()).mul_(2);
+             return product(m, in);
+           },
+           call),
+       "'weight' was written while it was gathered");
+  says(message([&](Function& m, const at::Tensor& in) { return product(m, at::Tensor(in).mul_(2)); },
+               [&](Function& m, FSDPModule&) { m(parameter(x) * 1); }),
+       "written in place to its input 0");
+  says(message(product,
+               [&](Function& m, FSDPModule&) {
+                 const auto loss = loss_of(m(x));
+                 const at::NoGradGuard no_grad;
+                 at::Tensor(m.parameter("weight")).mul_(2);
+                 loss.backward();
+               }),
+       "between a forward and its backward pass");
+  says(message(product,
+               [&](Function& m, FSDPModule& handle) {
+                 handle.unshard();
+                 loss_of(product(m, x)).backward();
+                 handle.reshard();
+               }),
+       "outside of a call of its module");
+  says(message(
+           product,
+           [&](Function& m, FSDPModule& handle) {
+             handle.unshard();
+             m.set_parameter("weight", parameter(distribute_tensor(values({3, 3}, 1), mesh, {Replicate{}})));
+             handle.reshard();
+           }),
+       "has been replaced");
+}
+
+}  // namespace
+}  // namespace lockstep
