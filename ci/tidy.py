@@ -54,11 +54,11 @@ suites/engines: engine/values engine/lane engine/layout engine/world engine/stre
 suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
     engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference
     dashboard/store suites/core
+suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
+    oracle/program oracle/random generators/space suites/train
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random generators/program
     generators/random suites/core suites/engines suites/train suites/fsdp
-suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
-    oracle/program oracle/random generators/space suites/train
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge generators/space generators/cases generators/shrink

@@ -44,10 +44,10 @@ Held held(bool reshard_after_forward) {
   return held;
 }
 
-// Parts of parameters; forward, one layer gathered, which all ranks share; backward, besides parts of gradients
-// one layer gathered and, of it and of the one behind it, whose reduction is on its way, a term for each rank.
-// Catches: a layer that stays gathered, a copy of what is gathered for each rank, gradients of more layers that
-// wait.
+// Parts of parameters; forward, one layer gathered, which all ranks share; backward, besides parts of
+// gradients one layer gathered and, of it and of the one behind it, whose reduction is on its way, a term for
+// each rank. Catches: a layer that stays gathered, a copy of what is gathered for each rank, gradients of
+// more layers that wait.
 TEST(Memory, IsPartsAndTheLayersAtWork) {
   const auto resharded = held(true);
   EXPECT_GE(resharded.before, kLayers * kGroup);

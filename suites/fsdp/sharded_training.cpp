@@ -7,8 +7,10 @@
 
 #include "engine/fsdp/unit.h"
 #include "engine/nn/layers.h"
+#include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "suites/train/llama.h"
 
 namespace lockstep::suites {
 namespace {
@@ -62,6 +64,24 @@ int64_t width_after(const BlockSpec& block, int64_t width) {
   return width;
 }
 
+// Along tp, matrices by rows and columns in turn, and every other vector.
+std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, const DeviceMesh& mesh) {
+  std::vector<nn::ParameterPlacement> table;
+  size_t i = 0;
+  for (const auto& [path, value] : model.named_parameters()) {
+    Placements placements(as_size(mesh.ndim()), Replicate{});
+    const auto turn = static_cast<int64_t>(i++ % 2);
+    if (value.dim() == 2 || turn == 0)
+      placements[as_size(mesh.dim_index("tp"))] = Shard{value.dim() == 2 ? turn : 0};
+    table.push_back({path, std::move(placements)});
+  }
+  return table;
+}
+
+bool has_tp(const DeviceMesh& mesh) {
+  return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
+}
+
 // Blocks of so many rows of a matrix, as block-wise optimizers ask for them.
 FullyShardOptions options_of(const Sharding& s) {
   FullyShardOptions options{
@@ -95,6 +115,7 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
 
 void ShardedTraining::place(WorldPtr world) {
   mesh_ = init_device_mesh(sharding_.mesh.shape(), sharding_.mesh.names(), std::move(world));
+  if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
   const auto options = options_of(sharding_);
   std::vector<FSDPModule> within;
   for (size_t i = 0; i < blocks_.size(); ++i)
@@ -124,7 +145,8 @@ void ShardedTraining::init() {
 }
 
 Batches ShardedTraining::batches() const {
-  const int64_t examples = sharding_.batch * sharding_.mesh.size();
+  const int64_t tp = has_tp(sharding_.mesh) ? sharding_.mesh.size(sharding_.mesh.dim_index("tp")) : 1;
+  const int64_t examples = sharding_.batch * sharding_.mesh.size() / tp;
   Batches batches;
   for (int64_t step = 0; step < sharding_.steps; ++step) {
     auto& passes = batches.emplace_back();
@@ -132,8 +154,7 @@ Batches ShardedTraining::batches() const {
       const auto seed = sharding_.seed * 64 + static_cast<uint64_t>(step * 8 + pass);
       const auto x = at::randn({examples, sharding_.width}, at::detail::createCPUGenerator(seed), at::kFloat)
                          .to(sharding_.dtype);
-      passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, Placements(as_size(mesh_->mesh.ndim()), Shard{0}))
-                             : x);
+      passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, batch_placements(mesh_->mesh)) : x);
     }
   }
   return batches;
@@ -221,7 +242,8 @@ std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& 
       const auto& shape = layout.whole(i)->shape();
       const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
       const auto part = layout.in_tensor(i, p), shard = layout.in_shard(i, p);
-      if (part.start % block != 0 || (part.end % block != 0 && part.end != layout.whole(i)->numel()))
+      const int64_t here = local_tensors(buffer.whole(i))[r].numel();
+      if (part.start % block != 0 || (part.end % block != 0 && part.end != here))
         return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i), " cut a block of ",
                       block);
       padding.narrow(0, shard.start, shard.end - shard.start).fill_(false);

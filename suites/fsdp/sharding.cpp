@@ -136,8 +136,8 @@ void check(const Sharding& s) {
   LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "fsdp") != names.end(), "[fsdp] the mesh ",
                  to_string(s.mesh), " has no dimension fsdp");
   for (const auto& dim : names)
-    LOCKSTEP_CHECK(dim == "fsdp" || dim == "dp" || dim == "dp_replicate", "[fsdp] the mesh dimension '", dim,
-                   "'; there are: fsdp, dp, dp_replicate");
+    LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
+                   "[fsdp] the mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
 }
 
 // Collects those that fit and differ.
@@ -222,9 +222,10 @@ BlockSpec any_block(Random& draw, int64_t& width) {
 
 DeviceMesh any_mesh(Random& draw) {
   const int64_t n = draw.between(1, 6);
-  if (draw.chance(75)) return DeviceMesh({n}, {"fsdp"});
-  const auto* other = draw.chance(50) ? "dp" : "dp_replicate";
-  if (draw.chance(16)) return DeviceMesh({2, 2, 2}, {"dp_replicate", "dp", "fsdp"});
+  if (draw.chance(60)) return DeviceMesh({n}, {"fsdp"});
+  const auto* other = draw.pick({"dp", "dp_replicate", "tp", "tp"});
+  if (draw.chance(20))
+    return DeviceMesh({2, 2, 2}, {other == std::string_view("tp") ? "dp" : "dp_replicate", "fsdp", "tp"});
   return draw.chance(25) ? DeviceMesh({n, 2}, {"fsdp", other}) : DeviceMesh({2, n}, {other, "fsdp"});
 }
 

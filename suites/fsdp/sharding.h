@@ -37,7 +37,7 @@ struct Sharding {
   OptimizerKind optimizer = OptimizerKind::kSgd;
   c10::ScalarType dtype = c10::ScalarType::Float;
 
-  DeviceMesh mesh;  // dimensions of kMeshDims but tp
+  DeviceMesh mesh;  // dimensions of kMeshDims
   uint64_t seed = 0;
   DeviceModel device;
   Lane numerics = Lane::kExact;

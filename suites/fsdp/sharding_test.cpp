@@ -52,7 +52,7 @@ TEST(Sharding, EachOptionIsDrawn) {
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);
   EXPECT_EQ(drawn["order"].size(), 3u);
-  for (const auto* name : {"fsdp", "dp", "dp_replicate"}) EXPECT_GT(meshes[name], 20) << name;
+  for (const auto* name : {"fsdp", "dp", "dp_replicate", "tp"}) EXPECT_GT(meshes[name], 20) << name;
   EXPECT_GE(meshes["ranks"], 8);
 }
 
@@ -101,7 +101,7 @@ TEST(Sharding, WhatIsNoCaseSaysWhy) {
   says(error_of({{"order", "up"}}), "write default");
   says(error_of({{"frozen", "1"}, {"model", "4-l3"}}), "only parameter");
   says(error_of({}, "dp:2"), "no dimension fsdp");
-  says(error_of({}, "fsdp:2,tp:2"), "'tp'");
+  says(error_of({}, "fsdp:2,pp:2"), "'pp'");
   says(error_of({}, "fsdp:17"), "too many");
 }
 

@@ -79,7 +79,7 @@ TEST(TrainCase, RefusesWhatIsNoTraining) {
   };
   refuses("2x2", {});
   refuses("pp:2", {});
-  refuses("dp:4", {});
+  refuses("dp:4", {{"batch", "2"}});
   refuses("tp:2", {{"heads", "0"}});
   refuses("tp:2", {{"hidden", "17"}});
   refuses("tp:2", {{"hidden", "1048576"}});
