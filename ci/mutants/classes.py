@@ -5,6 +5,7 @@
 CLASSES = {
     "engine/context/": "dispatch",
     "engine/lane/": "lane",
+    "engine/fsdp/": "fully sharded",
     "engine/layout/": "placements",
     "engine/layout/layout": "rare shapes",
     "engine/move/": "world and move",

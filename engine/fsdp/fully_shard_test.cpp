@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fully_shard against the same modules whose parameters are replicated (data parallel), and against one
 // device that adds up the ranks' batches: bit by bit.
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
 #include "engine/fsdp/testing.h"
 #include "engine/optim/optimizer.h"
 
@@ -37,6 +40,32 @@ TEST(FullyShard, TrainsAsReplicatedParametersDo) {
       update.step();
       reference_update.step();
     }
+    EXPECT_TRUE(is_cut(net));
+  }
+}
+
+// Optimizers of libtorch know nothing of parts. Catches: a step that gathers, or moves what it writes.
+TEST(FullyShard, StockOptimizersStepOnTheParts) {
+  const auto mesh = init_device_mesh({3});
+  const auto train = [&](Net& net, bool adam) {
+    std::unique_ptr<torch::optim::Optimizer> update;
+    if (adam)
+      update = std::make_unique<torch::optim::AdamW>(net.parameters(), torch::optim::AdamWOptions(0.01));
+    else
+      update = std::make_unique<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    for (uint64_t step = 0; step < 3; ++step) {
+      update->zero_grad();
+      loss_of(net(batch(mesh, step))).backward();
+      update->step();
+    }
+  };
+  for (const bool adam : {true, false}) {
+    Net net, reference;
+    shard(net, mesh);
+    replicate(reference, mesh);
+    train(net, adam);
+    train(reference, adam);
+    expect_same_parameters(net, reference);
     EXPECT_TRUE(is_cut(net));
   }
 }
