@@ -33,9 +33,9 @@ struct Sharded {
   std::vector<Original> originals;
 };
 
-void check_not_shared(const Sharded& a, const Sharded& b) {
-  for (const auto& [impl, path] : a.originals)
-    for (const auto& [other, other_path] : b.originals)
+void check_not_shared(const std::vector<Original>& a, const std::vector<Original>& b) {
+  for (const auto& [impl, path] : a)
+    for (const auto& [other, other_path] : b)
       LOCKSTEP_CHECK(impl != other, "[fully_shard] the parameters '", path, "' and '", other_path,
                      "' of two modules ",
                      "that are sharded by themselves are one; shard them with a module that has both");
@@ -213,13 +213,14 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   for (const auto& parameter : found)
     originals.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.value.getIntrusivePtr()),
                          parameter.paths.front()});
+  for (size_t i = 0; i < within.size(); ++i) {
+    LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0, "[fully_shard] within a backward pass of a module within");
+    check_not_shared(originals, within[i]->originals);
+    for (size_t k = 0; k < i; ++k) check_not_shared(within[i]->originals, within[k]->originals);
+  }
   const auto unit = make_unit(module, mesh, std::move(found), options);
   unit->settings.reshard_after_forward = options.reshard_after_forward;
   const auto sharded = std::make_shared<Sharded>(unit, std::move(originals));
-  for (size_t i = 0; i < within.size(); ++i) {
-    check_not_shared(*sharded, *within[i]);
-    for (size_t k = 0; k < i; ++k) check_not_shared(*within[i], *within[k]);
-  }
   distribute_buffers(module, mesh);
   join(*unit, within);
   module.attach(sharded);

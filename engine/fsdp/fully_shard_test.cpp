@@ -159,6 +159,24 @@ TEST(FullyShard, FrozenSharedAndIgnoredParameters) {
   expect_same_parameters(net, reference);
 }
 
+// Catches: another mesh dimension, a buffer that stays plain.
+TEST(FullyShard, TheLastMeshDimensionCutsUnlessNamed) {
+  const auto mesh = init_device_mesh({2, 3}, {"dp", "fsdp"});
+  struct WithBuffer : nn::Module {
+    WithBuffer() {
+      add_parameter("weight", {6}, at::kFloat);
+      add_buffer("mask", [](at::Device device) { return at::ones({6}, at::TensorOptions().device(device)); });
+    }
+    at::Tensor forward(const Tensors& in) override { return in.at(0) * parameter("weight") * buffer("mask"); }
+  };
+  WithBuffer last, first;
+  fully_shard(last, mesh);
+  fully_shard(first, mesh, {.mesh_dim = "dp"});
+  EXPECT_EQ(to_string(placements(last.parameter("weight"))), "[R,G:1/0/0]");
+  EXPECT_EQ(to_string(placements(first.parameter("weight"))), "[G:1/0,R]");
+  EXPECT_EQ(to_string(placements(last.buffer("mask"))), "[R,R]");
+}
+
 // Blocks that no rank cuts, as asked for by parameter.
 TEST(FullyShard, KeepsBlocksWhole) {
   const auto mesh = init_device_mesh({3});

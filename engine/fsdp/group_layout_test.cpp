@@ -104,6 +104,13 @@ std::string error_of(F&& f) {
   return "";
 }
 
+TEST(GroupLayout, TensorsLieInTheOrderAskedFor) {
+  const DeviceMesh mesh({2});
+  const std::vector<GroupTensor> tensors{{whole(mesh, "[R]", {4}), 1}, {whole(mesh, "[R]", {64}), 1}};
+  EXPECT_EQ(GroupLayout(tensors, 0).plan().intervals[0].start, 0);
+  EXPECT_EQ(GroupLayout(tensors, 0, Order::kShape).plan().intervals[1].start, 0);
+}
+
 // Catches: a cut that only some of the tp ranks have.
 TEST(GroupLayout, WhatAnotherDimensionCutsUnevenlyIsOneBlock) {
   const DeviceMesh mesh({2, 2}, {"fsdp", "tp"});

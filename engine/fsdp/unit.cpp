@@ -36,7 +36,8 @@ class Unwritten {
 
  private:
   static int64_t version(const at::Tensor& t) {
-    return t.defined() && t.requires_grad() ? static_cast<int64_t>(t._version()) : 0;
+    const bool passes = at::GradMode::is_enabled() && t.defined() && t.requires_grad();
+    return passes ? static_cast<int64_t>(t._version()) : 0;
   }
   const nn::Tensors inputs_;
   std::vector<int64_t> versions_;
@@ -66,12 +67,18 @@ size_t Lane::passes() {
 
 // A pass within another leaves it to that one.
 void Lane::finish_pass() {
+  passes();  // one within this one may have failed, and been caught
   passes_.pop_back();
   if (!passes_.empty()) return;
-  for (auto* unit : units) unit->collect();
-  if (reducing != nullptr) reducing->wait_for_reduction();
-  for (auto* unit : units) unit->hand_over();
-  for (auto* unit : units) unit->close();
+  try {
+    for (auto* unit : units) unit->collect();
+    if (reducing != nullptr) reducing->wait_for_reduction();
+    for (auto* unit : units) unit->hand_over();
+    for (auto* unit : units) unit->close();
+  } catch (...) {
+    for (auto* unit : units) unit->forget_pass();
+    throw;
+  }
 }
 
 // ---- a unit ----
@@ -184,13 +191,14 @@ void Unit::reshard() {
   check_not_written();
   by_hand_ = false;
   if (calls_ == 0) show(&UnitParameter::sharded);
-  if (calls_ == 0 && !is_open_) release();
+  if (calls_ == 0 && open_ == 0) release();
 }
 
 at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   const auto self = shared_from_this();
   check_gradients();
   check_shown();
+  check_not_written();
   gather();
   struct Call {
     explicit Call(Unit& u) : unit(u) {
@@ -218,7 +226,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     check_shown();
     check_not_written();
   }
-  if (settings.reshard_after_forward && calls_ == 0 && !is_open_ && buffer_ != nullptr) {
+  if (settings.reshard_after_forward && calls_ == 0 && open_ == 0 && buffer_ != nullptr) {
     LOCKSTEP_CHECK(!buffer_->holds(output),
                    "[fully_shard] a module returns a parameter of its own, or a view of ",
                    "one, which is cut again when it returns; let it return a copy");
@@ -231,24 +239,26 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
 }
 
 void Unit::before_backward(const Versions& of_forward) {
+  LOCKSTEP_CHECK(!at::GradMode::is_enabled() || calls_ > 0, "[fully_shard] gradients with a history of their own "
+                 "(create_graph) would need the parameters after this pass, and they are cut by then; use modules ",
+                 "that are not sharded, or stay within a call of the outermost one");
   lane->enter_pass();
   const auto now = versions(&UnitParameter::sharded);
   for (size_t i = 0; i < now.size(); ++i)
     LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", parameters_[i].paths.front(),
                    "' was written between a forward and its backward pass; write it after both");
   gather();
-  is_open_ = true;
-  syncs_ = settings.requires_gradient_sync;
+  ++open_;
   for (const auto& next : settings.backward_prefetch)
     if (const auto unit = next.lock()) unit->begin_gather();
 }
 
 void Unit::after_backward() {
   lane->enter_pass();
-  if (lane->passes() > 1) return;
+  if (open_ > 0) --open_;
+  if (lane->passes() > 1 || open_ > 0) return;
   collect();
-  is_open_ = false;
-  if (settings.reshard_after_backward && calls_ == 0) release();
+  if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
 }
 
 void Unit::collect() {
@@ -268,7 +278,6 @@ void Unit::collect() {
   lane->reducing = this;
 }
 
-// A module that is called twice reduces twice.
 void Unit::wait_for_reduction() {
   lane->reducing = nullptr;
   auto reducing = std::move(*reducing_);
@@ -293,7 +302,7 @@ void Unit::hand_over() {
 }
 
 void Unit::close() {
-  is_open_ = false;
+  open_ = 0;
   land();  // prefetched, and not needed
   if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
 }
@@ -301,8 +310,7 @@ void Unit::close() {
 void Unit::forget_pass() {
   if (reducing_) wait_for_reduction();
   reduced_.clear();
-  is_open_ = false;
-  if (!syncs_) return;  // what was added up before it is kept
+  open_ = 0;
   has_unsynced_ = false;
   for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
 }

@@ -57,6 +57,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   nn::Module& module() const;
   void module_is_gone() { module_ = nullptr; }
   const DBuffer* buffer() const { return buffer_.get(); }
+  bool is_gathering() const { return gathering_.has_value(); }
 
   // By hand: the module's parameters are whole from here to there, and have the values of the shards, also
   // where these have been written since. Throws Error if they were written while they were whole.
@@ -104,8 +105,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet
   int64_t calls_ = 0;                 // that have not returned
   bool by_hand_ = false;              // whole until reshard
-  bool is_open_ = false;              // between its output and its inputs in a backward pass
-  bool syncs_ = true;                 // in this backward pass
+  int64_t open_ = 0;                  // calls whose output a backward pass has reached, and not their inputs
   bool has_unsynced_ = false;         // whole gradients of passes that did not sync
 };
 

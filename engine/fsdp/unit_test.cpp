@@ -2,6 +2,7 @@
 // When units are gathered and cut: calls within calls, passes within passes, passes that fail; and what would
 // be wrong in silence is an error.
 #include "engine/fsdp/testing.h"
+#include "engine/fsdp/unit.h"
 
 namespace lockstep {
 namespace {
@@ -100,6 +101,16 @@ TEST(FullyShard, APassWithinAPassTakesNothing) {
       torch::autograd::grad({loss_of((*model->each[1])(leaf))}, {leaf});
       return at::Tensor();
     });
+    // It hands nothing over: the outer one does, at its end. One that fails, and is caught, ends itself alone.
+    x.register_hook([model, &net, other = x.detach()](const at::Tensor&) {
+      EXPECT_TRUE(model != &net || !net.parameter("blocks.1.a.weight").grad().defined());
+      const at::AutoGradMode on(true);
+      const auto leaf = other.detach().requires_grad_();
+      const auto inner = (*model->each[0])(leaf);
+      inner.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("fails within"); });
+      EXPECT_THROW(torch::autograd::grad({loss_of(inner)}, {leaf}), std::exception);
+      return at::Tensor();
+    });
     loss_of((*model->each[1])(hidden)).backward();
   }
   for (const auto* path : {"blocks.1.a.weight", "blocks.1.norm.weight", "blocks.0.b.weight"})
@@ -113,13 +124,17 @@ TEST(FullyShard, AForwardWithinABackwardPass) {
   shard(net, mesh);
   replicate(reference, mesh);
   for (auto* model : {&net, &reference}) {
-    const auto output = (*model)(batch(mesh, 1));
-    output.register_hook([model, &mesh](const at::Tensor&) {
-      const at::NoGradGuard no_grad;
-      (*model)(batch(mesh, 2));
-      return at::Tensor();
-    });
-    loss_of(output).backward();
+    const auto number = model->each[1]->a->register_forward_hook(
+        [model, &mesh](nn::Module&, const Tensors&, at::Tensor& inside) {
+          inside.register_hook([model, &mesh](const at::Tensor&) {
+            const at::NoGradGuard no_grad;
+            (*model->each[1])((*model->first)(batch(mesh, 2)));
+            return at::Tensor();
+          });
+        });
+    const auto loss = loss_of((*model)(batch(mesh, 1)));
+    model->each[1]->a->remove_hook(number);
+    loss.backward();
   }
   expect_same_parameters(net, reference);
 }
@@ -136,6 +151,78 @@ TEST(FullyShard, AGraphMayBeWalkedTwice) {
     loss.backward();
   }
   expect_same_parameters(net, reference);
+}
+
+// When units are gathered, begin to be, and reduce. Catches: settings that change nothing.
+TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  std::vector<FSDPModule> blocks;
+  for (const auto& block : net.each) blocks.push_back(fully_shard(*block, mesh));
+  auto root = fully_shard(net, mesh);
+  init(net);
+  const auto gathered = [&](size_t i) { return blocks[i].unit()->buffer()->is_gathered(); };
+  std::vector<bool> seen;  // block 1 begun in block 0's forward, and block 0 in block 1's backward
+  net.each[0]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor&) {
+    seen.push_back(blocks[1].unit()->is_gathering());
+  });
+  net.each[1]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
+    inside.register_hook([&](const at::Tensor&) {
+      seen.push_back(blocks[0].unit()->is_gathering());
+      return at::Tensor();
+    });
+  });
+  const auto pass = [&] {
+    seen.clear();
+    const auto hidden = (*net.each[0])((*net.first)(batch(mesh, 1)));
+    hidden.register_hook([&](const at::Tensor&) {
+      EXPECT_EQ(gathered(1), !blocks[1].unit()->settings.reshard_after_backward);
+      EXPECT_EQ(blocks[1].unit()->lane->reducing, blocks[1].unit().get()) << "reduces while others go on";
+      return at::Tensor();
+    });
+    const auto loss = loss_of((*net.each[1])(hidden));
+    for (const size_t i : {0, 1}) EXPECT_EQ(gathered(i), !blocks[i].unit()->settings.reshard_after_forward);
+    loss.backward();
+    for (const size_t i : {0, 1}) EXPECT_EQ(gathered(i), !blocks[i].unit()->settings.reshard_after_backward);
+  };
+  pass();
+  EXPECT_EQ(seen, (std::vector<bool>{false, false}));
+  blocks[0].set_modules_to_forward_prefetch({blocks[1]});
+  blocks[1].set_modules_to_backward_prefetch({blocks[0]});
+  pass();
+  EXPECT_EQ(seen, (std::vector<bool>{true, true}));
+  root.set_reshard_after_forward(false, /*recurse=*/false);
+  EXPECT_TRUE(blocks[0].unit()->settings.reshard_after_forward);
+  root.set_reshard_after_forward(false);
+  pass();
+  root.set_reshard_after_backward(false);
+  pass();
+  blocks[0].reshard();
+  EXPECT_FALSE(gathered(0));
+  blocks[0].unshard();
+  EXPECT_TRUE(gathered(0));
+}
+
+// A module that calls itself; by hand, around a backward pass.
+TEST(FullyShard, AModuleMayCallItself) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  auto root = shard(net, mesh);
+  replicate(reference, mesh);
+  for (auto* model : {&net, &reference}) {
+    int depth = 0;
+    auto& block = *model->each[0];
+    const auto number = block.a->register_forward_hook([&](nn::Module&, const Tensors& in, at::Tensor& output) {
+      if (depth++ == 0) output = output + (*block.a)(block(in[0]));
+    });
+    const auto loss = loss_of((*model)(parameter(batch(mesh, 1))));
+    block.a->remove_hook(number);
+    if (model == &net) root.unshard();
+    loss.backward();
+  }
+  EXPECT_FALSE(is_cut(net)) << "unshard holds until reshard";
+  root.reshard();
+  for (const auto& [path, parameter] : net.named_parameters()) expect_same_gradient(net, reference, path.c_str());
 }
 
 // Prefetched, never used, and then written.
@@ -190,11 +277,15 @@ TEST(FullyShard, GoesOnAfterAPassThatFailed) {
   Net net, reference;
   shard(net, mesh);
   replicate(reference, mesh);
-  const auto output = net(batch(mesh, 1));
-  const auto hidden = output * 2;
-  hidden.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("a hook fails"); });
-  EXPECT_THROW(loss_of(hidden).backward(), std::exception);
-  net.zero_grad();
+  for (const bool early : {true, false}) {  // before any unit has reduced, and after one has
+    const auto hidden = (*net.each[0])((*net.first)(batch(mesh, 1)));
+    const auto output = (*net.each[1])(hidden) * 2;
+    (early ? output : hidden).register_hook([](const at::Tensor&) -> at::Tensor {
+      throw std::runtime_error("a hook fails");
+    });
+    EXPECT_THROW(loss_of(output).backward(), std::exception);
+    net.zero_grad();
+  }
   {
     const at::NoGradGuard no_grad;
     for (auto* model : {&net, &reference})
@@ -274,6 +365,16 @@ TEST(FullyShard, MistakesAreErrors) {
                  loss.backward();
                }),
        "between a forward and its backward pass");
+  says(message(product,
+               [&](Function& m, FSDPModule& handle) {
+                 handle.unshard();
+                 at::Tensor(m.parameter("weight").detach()).mul_(2);
+                 m(x);
+               }),
+       "was written while it was gathered");
+  says(message(product,
+               [&](Function& m, FSDPModule&) { loss_of(m(x)).backward({}, true, /*create_graph=*/true); }),
+       "create_graph");
   says(message(product,
                [&](Function& m, FSDPModule& handle) {
                  handle.unshard();

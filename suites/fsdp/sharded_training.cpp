@@ -165,9 +165,11 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
   if (mesh_) units_[0].set_requires_gradient_sync(reduces);
   if (fault_ != nullptr && fault_->input != nullptr) fault_->input(scene(), input);
   const auto output = (*model_)(input);
+  note_gathered("after a forward", sharding_.gathered != 0);
   auto loss = (output * output).mean();
   if (fault_ != nullptr && fault_->before_backward != nullptr) fault_->before_backward(scene(), loss);
   loss.backward();
+  note_gathered("after a backward pass", false);
   if (fault_ != nullptr && fault_->after_backward != nullptr) fault_->after_backward(scene());
   return loss.detach();
 }
@@ -224,7 +226,40 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   return result;
 }
 
+void ShardedTraining::note_gathered(const char* when, bool expected) {
+  for (const auto& handle : units_)
+    if (const auto* buffer = handle.unit()->buffer();
+        buffer != nullptr && buffer->is_gathered() != expected && unlike_.empty())
+      unlike_ = concat("a unit is ", expected ? "cut " : "gathered ", when);
+}
+
+namespace {
+
+// Whether tensors lie as asked for: as given, or the largest block or tensor first.
+bool in_order(const Sharding& asked, const fsdp::GroupLayout& layout) {
+  const auto order = fsdp::parse_order(asked.order);
+  if (order == fsdp::Order::kBest || has_tp(asked.mesh)) return true;
+  std::vector<std::pair<int64_t, size_t>> by;
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const auto& shape = layout.whole(i)->shape();
+    const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
+    const int64_t elements = layout.whole(i)->numel();
+    by.emplace_back(order == fsdp::Order::kBlock ? -block : order == fsdp::Order::kShape ? -elements : 0, i);
+  }
+  std::sort(by.begin(), by.end());
+  int64_t from = 0;
+  for (const auto& [key, i] : by) {
+    const auto& interval = layout.plan().intervals[i];
+    if (interval.start < from) return false;
+    from = interval.end;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::string ShardedTraining::untidy(const Sharding& asked) const {
+  if (!unlike_.empty()) return unlike_;
   for (const auto& handle : units_) {
     const auto* buffer = handle.unit()->buffer();
     if (auto why = buffer == nullptr ? "" : untidy(asked, *buffer); !why.empty()) return why;
@@ -235,6 +270,7 @@ std::string ShardedTraining::untidy(const Sharding& asked) const {
 std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const {
   if (buffer.is_gathered()) return "parameters are gathered after a step";
   const auto& layout = buffer.layout();
+  if (!in_order(asked, layout)) return concat("tensors do not lie in the order ", asked.order);
   for (size_t r = 0; r < buffer.shards().size(); ++r) {
     const int64_t p = buffer.comm()->positions[r];
     auto padding = at::ones_like(buffer.shards()[r], at::kBool);

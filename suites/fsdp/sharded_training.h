@@ -33,14 +33,16 @@ class ShardedTraining {
 
   nn::Module& model() { return *model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
-  // What must hold between steps of what was asked for, whatever the values: nothing is gathered, no padding
-  // was written, no block is cut. Empty: it does.
+  // What must hold of what was asked for, whatever the values: between forward and backward units are gathered
+  // or cut, and after it cut; tensors lie in the order asked for; no padding was written, no block is cut.
+  // Empty: it does.
   std::string untidy(const Sharding& asked) const;
 
  private:
   void place(WorldPtr world);
   void deliver(std::vector<at::Tensor>& sums) const;
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
+  void note_gathered(const char* when, bool expected);
   at::Tensor backward(const at::Tensor& x, bool reduces);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
 
@@ -53,6 +55,7 @@ class ShardedTraining {
   std::vector<FSDPModule> units_;
   std::optional<Optimizer> optimizer_;
   int64_t step_ = 0, pass_ = 0;
+  std::string unlike_;  // where units were not gathered, or were, as asked for: the first time
 };
 
 }  // namespace lockstep::suites
