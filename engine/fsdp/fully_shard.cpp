@@ -214,7 +214,8 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
     originals.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.value.getIntrusivePtr()),
                          parameter.paths.front()});
   for (size_t i = 0; i < within.size(); ++i) {
-    LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0, "[fully_shard] within a backward pass of a module within");
+    LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0,
+                   "[fully_shard] within a backward pass of a module within");
     check_not_shared(originals, within[i]->originals);
     for (size_t k = 0; k < i; ++k) check_not_shared(within[i]->originals, within[k]->originals);
   }

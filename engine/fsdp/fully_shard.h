@@ -68,15 +68,16 @@ class FSDPModule {
 //
 // The module's parameters are the cut ones, but within its calls: optimizers take these, whose gradients are
 // cut alike, and come at the end of a backward pass (no hook on them is called), from the outermost module to
-// the one that ran first; a pass that throws takes along what passes before it had added up without sync. Law:
-// a step has the bits of the same modules whose parameters are redistributed to Replicate once for each call,
-// and whose gradients are reduced along mesh_dim first; of an input that is used outside of the module too,
-// the module's own gradients are added up first.
+// the one that ran first; a pass that throws takes along what passes before it had added up without sync.
+// Law: a step has the bits of the same modules whose parameters are redistributed to Replicate once for each
+// call, and whose gradients are reduced along mesh_dim first; of an input that is used outside of the module
+// too, the module's own gradients are added up first.
 //
 // Throws Error for parameters of several dtypes or meshes, and for one that two modules share which are
 // sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
 // parameter; a backward pass, where a parameter has been written since the forward, and with create_graph.
-// What the module computes is not to be differentiated but through its output. lockstep::checkpoint takes parameters as inputs alone, and so no module that is sharded.
+// What the module computes is not to be differentiated but through its output. lockstep::checkpoint takes
+// parameters as inputs alone, and so no module that is sharded.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
 
 }  // namespace lockstep

@@ -52,7 +52,8 @@ TEST(FullyShard, StockOptimizersStepOnTheParts) {
     if (adam)
       update = std::make_unique<torch::optim::AdamW>(net.parameters(), torch::optim::AdamWOptions(0.01));
     else
-      update = std::make_unique<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+      update =
+          std::make_unique<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
     for (uint64_t step = 0; step < 3; ++step) {
       update->zero_grad();
       loss_of(net(batch(mesh, step))).backward();

@@ -239,9 +239,11 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
 }
 
 void Unit::before_backward(const Versions& of_forward) {
-  LOCKSTEP_CHECK(!at::GradMode::is_enabled() || calls_ > 0, "[fully_shard] gradients with a history of their own "
-                 "(create_graph) would need the parameters after this pass, and they are cut by then; use modules ",
-                 "that are not sharded, or stay within a call of the outermost one");
+  LOCKSTEP_CHECK(
+      !at::GradMode::is_enabled() || calls_ > 0,
+      "[fully_shard] gradients with a history of their own "
+      "(create_graph) would need the parameters after this pass, and they are cut by then; use modules ",
+      "that are not sharded, or stay within a call of the outermost one");
   lane->enter_pass();
   const auto now = versions(&UnitParameter::sharded);
   for (size_t i = 0; i < now.size(); ++i)

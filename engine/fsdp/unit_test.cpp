@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When units are gathered and cut: calls within calls, passes within passes, passes that fail; and what would
 // be wrong in silence is an error.
-#include "engine/fsdp/testing.h"
 #include "engine/fsdp/unit.h"
+#include "engine/fsdp/testing.h"
 
 namespace lockstep {
 namespace {
@@ -101,13 +101,15 @@ TEST(FullyShard, APassWithinAPassTakesNothing) {
       torch::autograd::grad({loss_of((*model->each[1])(leaf))}, {leaf});
       return at::Tensor();
     });
-    // It hands nothing over: the outer one does, at its end. One that fails, and is caught, ends itself alone.
+    // It hands nothing over: the outer one does, at its end. One that fails, and is caught, ends itself
+    // alone.
     x.register_hook([model, &net, other = x.detach()](const at::Tensor&) {
       EXPECT_TRUE(model != &net || !net.parameter("blocks.1.a.weight").grad().defined());
       const at::AutoGradMode on(true);
       const auto leaf = other.detach().requires_grad_();
-      const auto inner = (*model->each[0])(leaf);
-      inner.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("fails within"); });
+      const auto inside = leaf * 1;
+      inside.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("fails within"); });
+      const auto inner = (*model->each[0])(inside);
       EXPECT_THROW(torch::autograd::grad({loss_of(inner)}, {leaf}), std::exception);
       return at::Tensor();
     });
@@ -163,9 +165,8 @@ TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
   init(net);
   const auto gathered = [&](size_t i) { return blocks[i].unit()->buffer()->is_gathered(); };
   std::vector<bool> seen;  // block 1 begun in block 0's forward, and block 0 in block 1's backward
-  net.each[0]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor&) {
-    seen.push_back(blocks[1].unit()->is_gathering());
-  });
+  net.each[0]->a->register_forward_hook(
+      [&](nn::Module&, const Tensors&, at::Tensor&) { seen.push_back(blocks[1].unit()->is_gathering()); });
   net.each[1]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
     inside.register_hook([&](const at::Tensor&) {
       seen.push_back(blocks[0].unit()->is_gathering());
@@ -212,17 +213,21 @@ TEST(FullyShard, AModuleMayCallItself) {
   for (auto* model : {&net, &reference}) {
     int depth = 0;
     auto& block = *model->each[0];
-    const auto number = block.a->register_forward_hook([&](nn::Module&, const Tensors& in, at::Tensor& output) {
-      if (depth++ == 0) output = output + (*block.a)(block(in[0]));
-    });
+    const auto number =
+        block.a->register_forward_hook([&](nn::Module&, const Tensors& in, at::Tensor& output) {
+          if (depth++ == 0) output = output + (*block.a)(block(in[0]));
+        });
     const auto loss = loss_of((*model)(parameter(batch(mesh, 1))));
     block.a->remove_hook(number);
     if (model == &net) root.unshard();
     loss.backward();
   }
   EXPECT_FALSE(is_cut(net)) << "unshard holds until reshard";
+  EXPECT_TRUE(same(full_tensor(net.parameter("first.weight").detach()),
+                   full_tensor(reference.parameter("first.weight").detach())));
   root.reshard();
-  for (const auto& [path, parameter] : net.named_parameters()) expect_same_gradient(net, reference, path.c_str());
+  for (const auto& [path, parameter] : net.named_parameters())
+    expect_same_gradient(net, reference, path.c_str());
 }
 
 // Prefetched, never used, and then written.
@@ -234,11 +239,21 @@ TEST(FullyShard, APrefetchThatNobodyNeedsIsWaitedFor) {
   fully_shard(net, mesh);
   init(net);
   blocks[0].set_modules_to_forward_prefetch({blocks[1]});
-  const at::NoGradGuard no_grad;
-  const auto x = (*net.first)(batch(mesh, 1));
-  (*net.each[0])(x);
-  for (auto parameter : net.parameters()) parameter.mul_(2);
-  EXPECT_NO_THROW((*net.each[1])(x));
+  blocks[1].set_modules_to_backward_prefetch({blocks[0]});
+  const auto write = [&] {
+    const at::NoGradGuard no_grad;
+    for (auto parameter : net.parameters()) parameter.mul_(2);
+  };
+  const auto x = (*net.first)(batch(mesh, 1)).detach();
+  {
+    const at::NoGradGuard no_grad;
+    (*net.each[0])(x);
+  }
+  write();
+  loss_of((*net.each[1])(x)).backward();
+  EXPECT_FALSE(blocks[0].unit()->is_gathering());
+  write();
+  EXPECT_NO_THROW((*net.each[0])(x));
 }
 
 // Frozen, and trained again, while it is gathered.
@@ -279,7 +294,7 @@ TEST(FullyShard, GoesOnAfterAPassThatFailed) {
   replicate(reference, mesh);
   for (const bool early : {true, false}) {  // before any unit has reduced, and after one has
     const auto hidden = (*net.each[0])((*net.first)(batch(mesh, 1)));
-    const auto output = (*net.each[1])(hidden) * 2;
+    const auto output = (*net.each[1])(hidden)*2;
     (early ? output : hidden).register_hook([](const at::Tensor&) -> at::Tensor {
       throw std::runtime_error("a hook fails");
     });

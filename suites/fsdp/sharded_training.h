@@ -33,9 +33,9 @@ class ShardedTraining {
 
   nn::Module& model() { return *model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
-  // What must hold of what was asked for, whatever the values: between forward and backward units are gathered
-  // or cut, and after it cut; tensors lie in the order asked for; no padding was written, no block is cut.
-  // Empty: it does.
+  // What must hold of what was asked for, whatever the values: between forward and backward units are
+  // gathered or cut, and after it cut; tensors lie in the order asked for; no padding was written, no block
+  // is cut. Empty: it does.
   std::string untidy(const Sharding& asked) const;
 
  private:

@@ -225,7 +225,8 @@ DeviceMesh any_mesh(Random& draw) {
   if (draw.chance(60)) return DeviceMesh({n}, {"fsdp"});
   const auto* other = draw.pick({"dp", "dp_replicate", "tp", "tp"});
   if (draw.chance(20))
-    return DeviceMesh({2, draw.between(1, 2), draw.between(1, 3)}, {other == std::string_view("tp") ? "dp" : "dp_replicate", "fsdp", "tp"});
+    return DeviceMesh({2, draw.between(1, 2), draw.between(1, 3)},
+                      {other == std::string_view("tp") ? "dp" : "dp_replicate", "fsdp", "tp"});
   const int64_t m = draw.between(1, n > 4 ? 2 : 3);
   return draw.chance(33) ? DeviceMesh({n, m}, {"fsdp", other}) : DeviceMesh({m, n}, {other, "fsdp"});
 }
