@@ -3,6 +3,7 @@
 // be wrong in silence is an error.
 #include "engine/fsdp/unit.h"
 #include "engine/fsdp/testing.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
@@ -240,6 +241,7 @@ TEST(FullyShard, APrefetchThatNobodyNeedsIsWaitedFor) {
   init(net);
   blocks[0].set_modules_to_forward_prefetch({blocks[1]});
   blocks[1].set_modules_to_backward_prefetch({blocks[0]});
+  checks_in_flight = true;  // what is sent is looked at
   const auto write = [&] {
     const at::NoGradGuard no_grad;
     for (auto parameter : net.parameters()) parameter.mul_(2);
@@ -254,6 +256,7 @@ TEST(FullyShard, APrefetchThatNobodyNeedsIsWaitedFor) {
   EXPECT_FALSE(blocks[0].unit()->is_gathering());
   write();
   EXPECT_NO_THROW((*net.each[0])(x));
+  checks_in_flight = false;
 }
 
 // Frozen, and trained again, while it is gathered.
