@@ -17,8 +17,13 @@ void Places::begin(const Window& window, SpecPtr spec) {
   places_[window.id()] = {{window, std::move(spec), By::kProgram}};
 }
 
+// Once: of small values that are alike, as zeros are, each move is of every one of them.
 void Places::add(const Window& window, SpecPtr spec, By by) {
-  places_[window.id()].push_back({window, std::move(spec), by});
+  auto& places = places_[window.id()];
+  const bool known = std::any_of(places.begin(), places.end(), [&](const Place& p) {
+    return p.by == by && *p.spec == *spec && same_elements(p.window, window);
+  });
+  if (!known) places.push_back({window, std::move(spec), by});
 }
 
 std::vector<SpecPtr> Places::of(const Window& window) const {
