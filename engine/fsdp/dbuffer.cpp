@@ -80,7 +80,8 @@ Work DBuffer::gather() {
   const auto all = std::make_shared<Gathered>(groups, shards_, layout_.plan().shards);
   std::vector<LogResult> logs;
   for (size_t i = 0; i < layout_.size(); ++i)
-    logs.push_back(log_redistribution(*dtensor_impl(sharded_[i]), layout_.whole(i), {}));
+    logs.push_back(
+        log_redistribution(*dtensor_impl(sharded_[i]), layout_.whole(i), [] { return ReductionOrder(); }));
   auto work = all_gather(*comm_->world, groups, all->shards, all->gathering.forms(),
                          [all](size_t i, size_t k, const at::Tensor& piece) {
                            const PlainGuard plain;

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/layout/layout.h"
+#include "engine/tensor/testing.h"
 #include "engine/values/error.h"
 
 namespace lockstep::fsdp {
@@ -92,16 +93,6 @@ TEST(GroupLayout, NamesTheFewestDimensionsThatTellTheCut) {
   EXPECT_EQ(placed({7}, 1), "[G:1/0]");         // one line of 64 bytes holds all
   EXPECT_EQ(placed({0, 4}, 1), "[G:1/0]");
   EXPECT_EQ(placed({}, 1), "[G:1/0]");
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 TEST(GroupLayout, TensorsLieInTheOrderAskedFor) {

@@ -34,7 +34,10 @@ bool is_term(const Spec& grad, const Spec& whole, int64_t mesh_dim) {
 class Terms {
  public:
   explicit Terms(const DBuffer& buffer)
-      : buffer_(buffer), groups_(buffer.comm()->along[as_size(buffer.layout().mesh_dim())]) {}
+      : buffer_(buffer), groups_(buffer.comm()->along[as_size(buffer.layout().mesh_dim())]) {
+    for (const int64_t position : buffer.comm()->positions)
+      lines_.push_back(buffer.comm()->mesh.line(position, buffer.layout().mesh_dim()));
+  }
 
   void add(size_t i, const DTensorImpl& grad) {
     indices_.push_back(i);
@@ -79,13 +82,13 @@ class Terms {
 
  private:
   Slab piece(size_t r, size_t t, int64_t place) const {
-    const auto line = buffer_.comm()->mesh.line(buffer_.comm()->positions[r], buffer_.layout().mesh_dim());
-    const auto [start, end] = buffer_.layout().in_tensor(indices_[t], line[as_size(place)]);
+    const auto [start, end] = buffer_.layout().in_tensor(indices_[t], lines_[r][as_size(place)]);
     return {flat_[t][r], 0, start, end - start};
   }
 
   const DBuffer& buffer_;
   const Groups& groups_;
+  PerRank<std::vector<int64_t>> lines_;    // mesh positions by place
   std::vector<size_t> indices_;            // of the group's tensors
   std::vector<PerRank<at::Tensor>> flat_;  // [tensor][hosted rank]
   PerRank<std::vector<Fold>> folds_;       // [hosted rank][tensor]
@@ -150,7 +153,8 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
         all->pending[as_size(d)].push_back(all->terms.indices().size());
       }
     all->terms.add(i, grad);
-    all->logs.push_back(log_redistribution(grad, layout.sharded(i), fold_over(*grad.spec(), over)));
+    all->logs.push_back(
+        log_redistribution(grad, layout.sharded(i), [&] { return fold_over(*grad.spec(), over); }));
   }
   if (all->terms.indices().empty()) return {reduced, Work("reduce_scatter", [] {})};
   auto work = comm.world->exchange(all->terms.exchange());

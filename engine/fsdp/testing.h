@@ -9,6 +9,7 @@
 #include "engine/nn/layers.h"
 #include "engine/nn/parallel.h"
 #include "engine/random/random.h"
+#include "engine/tensor/testing.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
 
@@ -100,16 +101,6 @@ inline bool is_cut(const nn::Module& module) {
   for (const auto& [path, parameter] : module.named_parameters())
     if (to_string(placements(parameter)).find('G') == std::string::npos) return false;
   return true;
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace lockstep

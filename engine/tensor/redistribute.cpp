@@ -32,14 +32,15 @@ SpecPtr dense(const SpecPtr& spec) {
   return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), std::move(stride), spec->dtype()));
 }
 
-ReductionOrder order_of(const Route& by, const DTensorImpl& from) {
-  return by.order(from.comm()->world->library() != nullptr);
+LogResult log(const DTensorImpl& from, const SpecPtr& to, const Route& by, bool implicit) {
+  return log_redistribution(
+      from, to, [&] { return by.order(from.comm()->world->library() != nullptr); }, implicit);
 }
 
 // Logs a redistribution and wraps its result.
 at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
                  bool implicit) {
-  log_redistribution(from, to, order_of(by, from), implicit)(locals);
+  log(from, to, by, implicit)(locals);
   return make_dtensor(std::move(to), from.comm(), std::move(locals));
 }
 
@@ -65,8 +66,7 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
   const auto moving =
       std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm));
   const bool inference = c10::InferenceMode::is_enabled();
-  auto take = [moving, to, comm, inference,
-               logged = log_redistribution(from, to, order_of(by, from), false)] {
+  auto take = [moving, to, comm, inference, logged = log(from, to, by, false)] {
     const c10::InferenceMode as_begun(inference);
     const PlainGuard guard;
     const Asking asks(kName);
@@ -110,8 +110,8 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
 
 }  // namespace
 
-LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to, ReductionOrder order,
-                             bool implicit) {
+LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
+                             const std::function<ReductionOrder()>& order, bool implicit) {
   auto* timeline = from.comm()->context->timeline;
   if (timeline == nullptr) return [](const auto&) {};
   TimelineEntry entry;
@@ -121,7 +121,7 @@ LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to, Reducti
   entry.tensors_per_arg = {1};
   entry.inputs = {record(from.spec(), from.locals())};
   entry.aliases = {-1};
-  entry.order = std::move(order);
+  entry.order = order();
   timeline->push_back(std::move(entry));
   return [timeline, place = timeline->size() - 1, to, context = from.comm()->context](const auto& locals) {
     if (context->timeline == timeline && place < timeline->size())

@@ -8,10 +8,11 @@
 
 namespace lockstep {
 
-// Logs a redistribution, if anybody records; what it gives is written to the entry by the function returned.
+// Logs a redistribution, if anybody records: only then it is asked in which order it reduces. What it gives
+// is written to the entry by the function returned.
 using LogResult = std::function<void(const PerRank<at::Tensor>&)>;
-LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to, ReductionOrder order,
-                             bool implicit = false);
+LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
+                             const std::function<ReductionOrder()>& order, bool implicit = false);
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
 at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);

@@ -11,6 +11,7 @@
 #include "suites/engines/counting_world.h"
 #include "suites/fsdp/sharded_training.h"
 #include "suites/laws/laws.h"
+#include "suites/train/step_judgement.h"
 
 namespace lockstep::suites {
 namespace {
@@ -43,19 +44,6 @@ void add_state(Pairs& pairs, ShardedTraining& plain, ShardedTraining& mesh) {
   for (size_t k = 0; k < a.moments.size(); ++k) pairs.add("moment of parameter", a.moments[k], b.moments[k]);
 }
 
-std::vector<oracle::Start> starts_of(const Pairs& pairs) {
-  std::vector<oracle::Start> starts;
-  for (size_t i = 0; i < pairs.plain.size(); ++i)
-    starts.push_back({pairs.plain[i], std::make_shared<const Spec>(spec(pairs.placed[i])), {}});
-  return starts;
-}
-
-std::vector<oracle::Final> finals_of(const Pairs& pairs) {
-  std::vector<oracle::Final> finals;
-  for (size_t i = 0; i < pairs.plain.size(); ++i) finals.push_back({pairs.plain[i], record(pairs.placed[i])});
-  return finals;
-}
-
 std::string pattern_at(const Timeline& timeline, size_t entry) {
   std::vector<Placements> placements;
   if (entry < timeline.size())
@@ -84,7 +72,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   Pairs starts;
   add_state(starts, plain, mesh);
   for (size_t step = 0; step < whole.size(); ++step) starts.add("batch", whole[step], placed[step]);
-  const auto start_records = starts_of(starts);
+  const auto start_records = starts_of(starts.plain, starts.placed);
 
   oracle::Recording recording;
   ShardedTraining::Result expected, actual;
@@ -110,8 +98,8 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   finals.add("loss", expected.losses, actual.losses);
   finals.add("norm", expected.norms, actual.norms);
   if (!finals.unlike.empty()) return fails("different", "", "-", finals.unlike);
-  const auto judgement =
-      oracle::check(recording, timeline, start_records, finals_of(finals), sharding.numerics);
+  const auto judgement = oracle::check(recording, timeline, start_records,
+                                       finals_of(finals.plain, finals.placed), sharding.numerics);
   if (judgement.mismatch)
     return fails(dashboard::name(dashboard::Verdict::kDifferent), judgement.mismatch->op,
                  pattern_at(timeline, judgement.mismatch->entry), oracle::describe(judgement));

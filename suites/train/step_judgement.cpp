@@ -41,13 +41,6 @@ struct Pairs {
   }
 };
 
-std::vector<oracle::Start> starts_of(const Pairs& pairs) {
-  std::vector<oracle::Start> starts;
-  for (size_t i = 0; i < pairs.plain.size(); ++i)
-    starts.push_back({pairs.plain[i], std::make_shared<const Spec>(spec(pairs.distributed[i])), {}});
-  return starts;
-}
-
 StepJudgement mismatch_at(int64_t step, const oracle::Judgement& judgement, const Timeline& timeline) {
   const auto& mismatch = *judgement.mismatch;
   std::vector<Placements> placements;
@@ -59,14 +52,20 @@ StepJudgement mismatch_at(int64_t step, const oracle::Judgement& judgement, cons
   return {step, Verdict::kDifferent, oracle::describe(judgement), mismatch.op, placement_pattern(placements)};
 }
 
-std::vector<oracle::Final> finals_of(const Pairs& pairs) {
-  std::vector<oracle::Final> finals;
-  for (size_t i = 0; i < pairs.plain.size(); ++i)
-    finals.push_back({pairs.plain[i], record(pairs.distributed[i])});
-  return finals;
+}  // namespace
+
+std::vector<oracle::Start> starts_of(const nn::Tensors& plain, const nn::Tensors& placed) {
+  std::vector<oracle::Start> starts;
+  for (size_t i = 0; i < plain.size(); ++i)
+    starts.push_back({plain[i], std::make_shared<const Spec>(spec(placed[i])), {}});
+  return starts;
 }
 
-}  // namespace
+std::vector<oracle::Final> finals_of(const nn::Tensors& plain, const nn::Tensors& placed) {
+  std::vector<oracle::Final> finals;
+  for (size_t i = 0; i < plain.size(); ++i) finals.push_back({plain[i], record(placed[i])});
+  return finals;
+}
 
 StepJudgement judge_step(const TrainOptions& options, std::string_view text, const TrainState& before,
                          const TrainStep& measured) {
@@ -88,7 +87,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   starts.add_state(plain, mesh);
   starts.add(whole.tokens, placed.tokens);
   starts.add(whole.targets, placed.targets);
-  const auto start_records = starts_of(starts);
+  const auto start_records = starts_of(starts.plain, starts.distributed);
 
   oracle::Recording recording;
   Trainer::Result expected, actual;
@@ -115,8 +114,8 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   finals.add(expected.loss, actual.loss);
   finals.add(expected.norm, actual.norm);
   finals.add_state(plain, mesh);
-  const auto judgement =
-      oracle::check(recording, timeline, start_records, finals_of(finals), options.numerics);
+  const auto judgement = oracle::check(recording, timeline, start_records,
+                                       finals_of(finals.plain, finals.distributed), options.numerics);
   if (judgement.mismatch) return mismatch_at(measured.step, judgement, timeline);
   auto passed = passed_with(judgement);
   return {measured.step, passed.verdict, oracle::describe(judgement), "", "", std::move(passed.forgiven)};

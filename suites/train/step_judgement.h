@@ -8,11 +8,19 @@
 #include <vector>
 
 #include "dashboard/store/rows.h"
+#include "oracle/judge/check.h"
 #include "suites/train/train.h"
 
 namespace lockstep::suites {
 
 struct TrainState;
+
+// What a recording and a timeline begin with, and end with: one device's tensors, and the mesh's in the same
+// order.
+std::vector<oracle::Start> starts_of(const std::vector<at::Tensor>& plain,
+                                     const std::vector<at::Tensor>& placed);
+std::vector<oracle::Final> finals_of(const std::vector<at::Tensor>& plain,
+                                     const std::vector<at::Tensor>& placed);
 
 struct StepJudgement {
   int64_t step = 0;
