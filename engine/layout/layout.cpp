@@ -199,9 +199,13 @@ std::vector<int64_t> dense_stride(const Spec& spec, const std::vector<int64_t>& 
   const auto whole = is_dense(spec.shape(), spec.stride())
                          ? spec.stride()
                          : at::infer_dense_strides(spec.shape(), spec.stride());
-  // A local that is the whole tensor has its strides to the letter, those of dimensions of size 1 too: some
-  // kernels choose by them.
-  return shape == spec.shape() ? whole : at::infer_dense_strides(shape, whole);
+  // Some kernels choose by the strides of dimensions of one element too: a local that is the whole tensor has
+  // its strides to the letter, and a part has those of the dimensions in which the whole has one element.
+  if (shape == spec.shape()) return whole;
+  auto stride = at::infer_dense_strides(shape, whole);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (spec.shape()[d] == 1 && shape[d] == 1) stride[d] = whole[d];
+  return stride;
 }
 
 }  // namespace lockstep

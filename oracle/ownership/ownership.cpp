@@ -164,7 +164,11 @@ at::DimVector local_stride(at::IntArrayRef shape, at::IntArrayRef stride, at::In
     is_empty |= shape[d] == 0;
   }
   const at::DimVector whole = is_dense || is_empty ? at::DimVector(stride) : dense;
-  return local_shape == shape ? whole : at::DimVector(at::infer_dense_strides(local_shape, whole));
+  if (local_shape == shape) return whole;
+  at::DimVector result(at::infer_dense_strides(local_shape, whole));
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] == 1 && local_shape[d] == 1) result[d] = whole[d];
+  return result;
 }
 
 at::DimVector local_stride(const Share& share, at::IntArrayRef shape, at::IntArrayRef stride) {
