@@ -7,7 +7,7 @@
 
 #include "engine/move/gathering.h"
 #include "engine/tensor/plain_guard.h"
-#include "engine/tensor/redistribute.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/collectives.h"
@@ -33,22 +33,18 @@ struct Gathered {
 
 DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), layout_(std::move(layout)) {
   const PlainGuard guard;
-  const auto options = local_options(*layout_.whole(0));
+  const auto options = local_options(*layout_.sharded(0));
   for (size_t r = 0; r < comm_->positions.size(); ++r) {
-    const auto none = at::empty({0}, options);
-    memory_.push_back(none.storage());
+    memory_.push_back(at::empty({0}, options).storage());
     shards_.push_back(
         at::full({layout_.plan().shard_size}, std::numeric_limits<double>::quiet_NaN(), options));
   }
   for (size_t i = 0; i < layout_.size(); ++i) {
-    PerRank<at::Tensor> parts, wholes;
-    for (size_t r = 0; r < comm_->positions.size(); ++r) {
-      const auto mine = layout_.in_shard(i, comm_->positions[r]);
-      parts.push_back(shards_[r].narrow(0, mine.start, mine.end - mine.start));
+    PerRank<at::Tensor> wholes;
+    for (size_t r = 0; r < comm_->positions.size(); ++r)
       wholes.push_back(part(memory_[r], layout_.plan().intervals[i].start,
                             local_shape(*layout_.whole(i), comm_->positions[r])));
-    }
-    sharded_.push_back(make_dtensor(layout_.sharded(i), comm_, std::move(parts)));
+    sharded_.push_back(cut(i, shards_));
     wholes_.push_back(make_dtensor(layout_.whole(i), comm_, std::move(wholes)));
   }
 }
@@ -56,11 +52,45 @@ DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), lay
 // A view of memory that need not be there yet.
 at::Tensor DBuffer::part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const {
   auto view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(memory), shards_.front().key_set(),
-                                                       shards_.front().dtype());
+                                                       c10::scalarTypeToTypeMeta(layout_.gathered_dtype()));
   auto* impl = view.unsafeGetTensorImpl();
   impl->set_storage_offset(start);
   impl->set_sizes_contiguous(shape);
   return view;
+}
+
+// Tensor i as parts of these shards.
+at::Tensor DBuffer::cut(size_t i, const PerRank<at::Tensor>& shards) const {
+  PerRank<at::Tensor> parts;
+  for (size_t r = 0; r < shards.size(); ++r) {
+    const auto mine = layout_.in_shard(i, comm_->positions[r]);
+    parts.push_back(shards[r].narrow(0, mine.start, mine.end - mine.start));
+  }
+  return make_dtensor(in_dtype(layout_.sharded(i), shards.front().scalar_type()), comm_, std::move(parts));
+}
+
+PerRank<at::Tensor> DBuffer::cast() {
+  if (layout_.gathered_dtype() == layout_.dtype()) return shards_;
+  PerRank<at::Tensor> cast;
+  for (const auto& shard : shards_) cast.push_back(shard.to(layout_.gathered_dtype()));
+  return cast;
+}
+
+std::vector<LogResult> DBuffer::log_gather(const PerRank<at::Tensor>& sent) {
+  std::vector<LogResult> logs;
+  if (comm_->context->timeline == nullptr) return logs;
+  std::vector<at::Tensor> parts = sharded_;
+  if (layout_.gathered_dtype() != layout_.dtype()) {
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] = cut(i, sent);
+    std::vector<uint32_t> versions;
+    for (const auto& tensor : sharded_) versions.push_back(static_cast<uint32_t>(tensor._version()));
+    for (size_t i = 0; i < parts.size() && versions != cast_; ++i) log_cast(sharded_[i], parts[i]);
+    cast_ = std::move(versions);
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    logs.push_back(
+        log_redistribution(*dtensor_impl(parts[i]), layout_.whole(i), [] { return ReductionOrder(); }));
+  return logs;
 }
 
 void DBuffer::take(PerRank<at::Tensor> arrived) {
@@ -77,11 +107,8 @@ Work DBuffer::gather() {
   if (gathered_) throw Broken("[DBuffer] gathered twice");
   const PlainGuard guard;
   const auto& groups = comm_->along[as_size(layout_.mesh_dim())];
-  const auto all = std::make_shared<Gathered>(groups, shards_, layout_.plan().shards);
-  std::vector<LogResult> logs;
-  for (size_t i = 0; i < layout_.size(); ++i)
-    logs.push_back(
-        log_redistribution(*dtensor_impl(sharded_[i]), layout_.whole(i), [] { return ReductionOrder(); }));
+  const auto all = std::make_shared<Gathered>(groups, cast(), layout_.plan().shards);
+  auto logs = log_gather(all->shards);
   auto work = all_gather(*comm_->world, groups, all->shards, all->gathering.forms(),
                          [all](size_t i, size_t k, const at::Tensor& piece) {
                            const PlainGuard plain;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // DBuffer (veScale-FSDP, section 5): one memory for the tensors of a group. Cut, they are parts of every
 // rank's shard; gathered, parts of all shards one behind the other. So one all-gather of the shards gathers
-// all of them, and nothing is packed or copied out.
+// all of them, and nothing is packed or copied out. Gathered in another dtype (mixed precision) the shards
+// are cast first, in one pass over them.
 #pragma once
 #include <c10/core/Storage.h>
 
 #include "engine/fsdp/group_layout.h"
-#include "engine/tensor/dtensor_impl.h"
+#include "engine/tensor/redistribute.h"
 #include "engine/world/world.h"
 
 namespace lockstep::fsdp {
@@ -29,7 +30,8 @@ class DBuffer {
   const at::Tensor& whole(size_t i) const { return wholes_[i]; }
 
   // Begins to gather the shards. Law: then whole(i) has the bits of redistribute(sharded(i)) to its
-  // placements; each is logged as such. @pre not gathered
+  // placements; each is logged as such, and where the dtype is another, as a cast before that, which is
+  // logged once until one of the tensors is written. @pre not gathered
   Work gather();
   // Gives the memory back.
   void release();
@@ -39,6 +41,9 @@ class DBuffer {
 
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;
+  at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
+  PerRank<at::Tensor> cast();
+  std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);
   void take(PerRank<at::Tensor> arrived);
 
   const CommPtr comm_;
@@ -46,6 +51,7 @@ class DBuffer {
   PerRank<at::Tensor> shards_;
   PerRank<c10::Storage> memory_;  // of what is gathered; empty in between
   std::vector<at::Tensor> sharded_, wholes_;
+  std::vector<uint32_t> cast_;  // versions of what was cast last, as it is logged
   bool gathered_ = false;
 };
 

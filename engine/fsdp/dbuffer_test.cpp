@@ -49,30 +49,39 @@ void expect_same(const at::Tensor& actual, const at::Tensor& expected) {
 }
 
 struct Group {
-  Group(const Setting& s, c10::ScalarType dtype)
-      : setting(s), mesh(init_device_mesh(parse_mesh(s.mesh).shape())), wholes(specs(s, mesh.mesh, dtype)) {
+  Group(const Setting& s, c10::ScalarType dtype, c10::ScalarType gathered_dtype)
+      : setting(s),
+        mesh(init_device_mesh(parse_mesh(s.mesh).shape())),
+        wholes(specs(s, mesh.mesh, dtype)),
+        gathered(gathered_dtype) {
     std::vector<GroupTensor> tensors;
     for (const auto& whole : wholes) tensors.push_back({whole, 1});
-    buffer = std::make_unique<DBuffer>(mesh.comm, GroupLayout(tensors, s.mesh_dim));
+    buffer =
+        std::make_unique<DBuffer>(mesh.comm, GroupLayout(tensors, s.mesh_dim, Order::kDefault, gathered));
   }
   const Setting& setting;
   MeshInWorld mesh;
   std::vector<SpecPtr> wholes;
+  c10::ScalarType gathered;
   std::unique_ptr<DBuffer> buffer;
 };
 
 template <class F>
 void each_group(F&& f) {
   for (const auto& setting : kSettings)
-    for (const auto dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
-      SCOPED_TRACE(concat(setting.mesh, " ", setting.whole, " ", dtype_name(dtype)));
-      const Group group(setting, dtype);
+    for (const auto& [dtype, gathered] :
+         {std::pair(at::kFloat, at::kFloat), std::pair(at::kDouble, at::kDouble),
+          std::pair(at::kBFloat16, at::kBFloat16), std::pair(at::kFloat, at::kBFloat16),
+          std::pair(at::kHalf, at::kDouble)}) {
+      SCOPED_TRACE(
+          concat(setting.mesh, " ", setting.whole, " ", dtype_name(dtype), " ", dtype_name(gathered)));
+      const Group group(setting, dtype, gathered);
       f(group);
     }
 }
 
 // Catches: a tensor gathered from another place, a view of another size, a part taken for another rank's,
-// padding taken for values.
+// padding taken for values; a cast of values that were written since.
 TEST(DBuffer, GathersWhatRedistributeGathers) {
   each_group([](const Group& g) {
     auto& buffer = *g.buffer;
@@ -83,7 +92,8 @@ TEST(DBuffer, GathersWhatRedistributeGathers) {
                                      buffer.layout().sharded(i)->placements()));
       buffer.gather().wait();
       for (size_t i = 0; i < g.wholes.size(); ++i)
-        expect_same(buffer.whole(i), redistribute(buffer.sharded(i), g.wholes[i]->placements()));
+        expect_same(buffer.whole(i),
+                    redistribute(buffer.sharded(i).to(g.gathered), g.wholes[i]->placements()));
       buffer.release();
     }
   });
@@ -92,7 +102,7 @@ TEST(DBuffer, GathersWhatRedistributeGathers) {
 // No copy: a cut tensor is part of the shard, a gathered one of the one memory of its rank; and that is given
 // back.
 TEST(DBuffer, TensorsArePartsOfOneMemory) {
-  const Group g(kSettings[3], at::kFloat);
+  const Group g(kSettings[3], at::kFloat, at::kFloat);
   auto& buffer = *g.buffer;
   const auto& layout = buffer.layout();
   buffer.gather().wait();
@@ -131,7 +141,7 @@ TEST(DBuffer, PaddingStaysAsItWas) {
 
 // A term for each rank; those that the placements call replicas have the same one.
 at::Tensor gradient(const Group& g, size_t i, const Placements& placements, uint64_t seed) {
-  const auto dtype = g.wholes[i]->dtype();
+  const auto dtype = g.gathered;
   const Spec like(g.mesh.mesh, placements, kShapes[i], dtype);
   PerRank<at::Tensor> locals;
   for (int64_t p = 0; p < g.mesh.mesh.size(); ++p) {
@@ -190,13 +200,29 @@ TEST(Reduce, BringsWhatRedistributeBrings) {
 
 // Catches: an average or a maximum that is added up.
 TEST(Reduce, WhatPendsOtherwiseGoesItsOwnWay) {
-  const Group g(kSettings[2], at::kFloat);
+  const Group g(kSettings[2], at::kFloat, at::kFloat);
   for (const auto* text : {"[Pavg]", "[Pmax]", "[S0]", "[S1]"}) {
     std::vector<at::Tensor> gradients(kShapes.size());
     gradients[0] = gradient(g, 0, parse_placements(text), 3);
     expect_same(reduced(g, gradients)[0],
                 redistribute(gradients[0], g.buffer->layout().sharded(0)->placements()));
   }
+}
+
+// In 16 bits the terms of many elements add up to another number than in 64. Catches: terms that are added up
+// before they are cast, or in the dtype in which they came.
+TEST(Reduce, CastsTermsBeforeTheyAreAdded) {
+  const Group g(kSettings[4], at::kFloat, at::kBFloat16);
+  const auto terms = gradient(g, 0, parse_placements("[P]"), 5);
+  const auto cast = cast_terms(terms, at::kDouble);
+  EXPECT_EQ(to_string(spec(cast).placements()), "[P]");
+  auto sum = at::zeros(kShapes[0], at::kDouble);
+  for (const auto& term : local_tensors(terms)) sum += term.to(at::kDouble);
+  std::vector<at::Tensor> gradients(kShapes.size());
+  gradients[0] = cast;
+  const auto whole = full_tensor(reduced(g, gradients)[0]);
+  EXPECT_TRUE(same_bits(whole, sum)) << whole << "\n" << sum;
+  EXPECT_FALSE(same_bits(full_tensor(terms).to(at::kDouble), sum)) << "the dtype makes no difference";
 }
 
 }  // namespace

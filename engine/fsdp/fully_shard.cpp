@@ -94,6 +94,14 @@ SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
   return std::make_shared<const Spec>(mesh.mesh, all, value.sizes().vec(), value.scalar_type());
 }
 
+void check_policy(const MixedPrecisionPolicy& policy) {
+  for (const auto& [name, dtype] :
+       {std::pair("param_dtype", policy.param_dtype), std::pair("reduce_dtype", policy.reduce_dtype),
+        std::pair("output_dtype", policy.output_dtype)})
+    LOCKSTEP_CHECK(!dtype || c10::isFloatingType(*dtype), "[fully_shard] mp_policy's ", name, " is ", *dtype,
+                   ", in which there are no gradients; name a floating dtype");
+}
+
 int64_t granularity(const FullyShardOptions& options, const Found& parameter) {
   if (!options.orig_param_policy) return 1;
   const auto& path = parameter.paths.front();
@@ -124,8 +132,10 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
   std::vector<fsdp::GroupTensor> tensors;
   for (const auto& parameter : found)
     tensors.push_back({whole_spec(parameter, mesh), granularity(options, parameter)});
+  const bool is_floating = c10::isFloatingType(found.front().value.scalar_type());
   auto buffer = std::make_unique<fsdp::DBuffer>(
-      mesh.comm, fsdp::GroupLayout(std::move(tensors), mesh_dim, options.order));
+      mesh.comm, fsdp::GroupLayout(std::move(tensors), mesh_dim, options.order,
+                                   is_floating ? options.mp_policy.param_dtype : std::nullopt));
   std::vector<UnitParameter> parameters;
   for (size_t i = 0; i < found.size(); ++i)
     parameters.push_back(unit_parameter(*buffer, i, std::move(found[i]), mesh));
@@ -207,6 +217,7 @@ fsdp::BufferPlan FSDPModule::plan() const {
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options) {
   LOCKSTEP_CHECK(module.attached<Sharded>() == nullptr, "[fully_shard] this module is sharded already");
   LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
+  check_policy(options.mp_policy);
   const auto within = sharded_within(module);
   auto found = own_parameters(module, options.ignored_params);
   std::vector<Original> originals;
@@ -220,6 +231,7 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
     for (size_t k = 0; k < i; ++k) check_not_shared(within[i]->originals, within[k]->originals);
   }
   const auto unit = make_unit(module, mesh, std::move(found), options);
+  unit->settings.policy = options.mp_policy;
   unit->settings.reshard_after_forward = options.reshard_after_forward;
   const auto sharded = std::make_shared<Sharded>(unit, std::move(originals));
   distribute_buffers(module, mesh);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/fsdp/mixed_precision.h"
 #include "engine/fsdp/planner.h"
 #include "engine/nn/module.h"
 #include "engine/tensor/dtensor.h"
@@ -24,6 +25,8 @@ struct FullyShardOptions {
   std::string mesh_dim = {};
   // Cut again after forward, and gathered anew for backward.
   bool reshard_after_forward = true;
+  // Parameters stay in their dtype while they are cut, and so do the gradients that they are given.
+  MixedPrecisionPolicy mp_policy = {};
   // By path from the module, and parameter: of how many elements a block is that no rank cuts, as block-wise
   // optimizers need it; null: one.
   std::function<int64_t(std::string_view path, const at::Tensor& parameter)> orig_param_policy = {};
@@ -66,18 +69,21 @@ class FSDPModule {
 // for these first, then for the root. Plain parameters and buffers become DTensors, parameters without values
 // shards without values (reset_parameters); those placed by parallelize_module must be whole along mesh_dim.
 //
-// The module's parameters are the cut ones, but within its calls: optimizers take these, whose gradients are
+// The module's parameters are the cut ones, but within its calls, and while a backward pass is between its
+// output and its inputs: optimizers take these, whose gradients are
 // cut alike, and come at the end of a backward pass (no hook on them is called), from the outermost module to
 // the one that ran first; a pass that throws takes along what passes before it had added up without sync.
 // Law: a step has the bits of the same modules whose parameters are redistributed to Replicate once for each
 // call, and whose gradients are reduced along mesh_dim first; of an input that is used outside of the module
-// too, the module's own gradients are added up first.
+// too, the module's own gradients are added up first. Under mp_policy parameters are cast before they are
+// gathered, and inputs on the way in; each pass's gradients to reduce_dtype, as terms, before anything is
+// added to them, and the sum to the parameter's dtype after it is divided; outputs on the way out.
 //
 // Throws Error for parameters of several dtypes or meshes, and for one that two modules share which are
 // sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
 // parameter; a backward pass, where a parameter has been written since the forward, and with create_graph.
-// What the module computes is not to be differentiated but through its output. lockstep::checkpoint takes
-// parameters as inputs alone, and so no module that is sharded.
+// What the module computes is not to be differentiated but through its output. lockstep::checkpoint of a
+// module gathers anew for its second run, which keeps what it gathered for its gradients.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
 
 }  // namespace lockstep

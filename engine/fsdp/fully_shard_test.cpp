@@ -96,6 +96,100 @@ TEST(FullyShard, IsOneDeviceThatAddsUpTheRanksBatches) {
   }
 }
 
+// One device again, under a policy: in its dtypes, the ranks' batches one after the other.
+std::vector<at::Tensor> accumulate_under(const MixedPrecisionPolicy& policy, const Net& net,
+                                         const at::Tensor& x, int64_t ranks) {
+  const auto to = [](const at::Tensor& t, std::optional<at::ScalarType> dtype) {
+    return dtype ? t.to(*dtype) : t;
+  };
+  Net plain;
+  for (const auto& [path, parameter] : net.named_parameters())
+    plain.set_parameter(
+        path, to(full_tensor(parameter.detach()), policy.param_dtype).clone().requires_grad_(), true);
+  std::vector<at::Tensor> sums(plain.parameters().size());
+  for (int64_t r = 0; r < ranks; ++r) {
+    const auto output = plain(to(x.narrow(0, 2 * r, 2), policy.param_dtype));
+    loss_of(to(output, policy.output_dtype)).backward();
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const auto term = to(plain.parameters()[i].grad(), policy.reduce_dtype).clone();
+      sums[i] = sums[i].defined() ? sums[i] + term : term;
+    }
+    plain.zero_grad();
+  }
+  for (auto& sum : sums) sum = (sum / static_cast<double>(ranks)).to(at::kFloat);
+  return sums;
+}
+
+// Catches: parameters gathered as they are cut, terms added up in the dtype of the computation, a sum cast
+// before it is divided, gradients of another dtype than their parameters.
+TEST(FullyShard, ComputesAndReducesInDtypesOfThePolicy) {
+  const auto bf16 = at::kBFloat16, f16 = at::kHalf, f32 = at::kFloat, f64 = at::kDouble;
+  const MixedPrecisionPolicy policies[] = {{.param_dtype = bf16},
+                                           {.param_dtype = bf16, .reduce_dtype = f32},
+                                           {.param_dtype = bf16, .reduce_dtype = f32, .output_dtype = f32},
+                                           {.param_dtype = f64, .reduce_dtype = f32},
+                                           {.reduce_dtype = bf16, .output_dtype = f16}};
+  for (const int64_t ranks : {1, 3, 4})
+    for (const auto& policy : policies) {
+      SCOPED_TRACE(concat(ranks, " ranks, policy ", &policy - policies));
+      const auto mesh = init_device_mesh({ranks});
+      Net net;
+      auto of_block = policy;
+      of_block.output_dtype.reset();
+      for (const auto& block : net.each) fully_shard(*block, mesh, {.mp_policy = of_block});
+      auto root = fully_shard(net, mesh, {.mp_policy = policy});
+      init(net);
+      root.set_gradient_divide_factor(static_cast<double>(ranks));
+      const auto x = values({2 * ranks, 5}, 1);
+      const auto output = net(distribute_tensor(x, mesh, {Shard{0}}));
+      EXPECT_EQ(output.scalar_type(), policy.output_dtype.value_or(policy.param_dtype.value_or(f32)));
+      loss_of(output).backward();
+      const auto expected = accumulate_under(policy, net, x, ranks);
+      size_t i = 0;
+      for (const auto& [path, parameter] : net.named_parameters()) {
+        const auto& of_one = expected[i++];
+        EXPECT_EQ(parameter.scalar_type(), f32);
+        EXPECT_EQ(parameter.grad().scalar_type(), f32);
+        // In 16 bits rms_norm casts its weight, so that what comes back is cast too, and added up before
+        // that.
+        if (policy.param_dtype == bf16 && path.ends_with("norm.weight")) continue;
+        EXPECT_TRUE(same(full_tensor(parameter.grad()), of_one)) << path;
+      }
+    }
+}
+
+// Catches: a cast that nobody asked for, a policy that cannot be.
+TEST(FullyShard, CastsInputsUnlessToldNotTo) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  const MixedPrecisionPolicy policy{.param_dtype = at::kBFloat16, .cast_forward_inputs = false};
+  for (const auto& block : net.each) fully_shard(*block, mesh, {.mp_policy = policy});
+  fully_shard(net, mesh, {.mp_policy = policy});
+  init(net);
+  EXPECT_THROW(net(batch(mesh, 1)), std::exception);  // f32 by bf16
+  EXPECT_EQ(net(batch(mesh, 1).to(at::kBFloat16)).scalar_type(), at::kBFloat16);
+  Net other;
+  EXPECT_THROW(fully_shard(other, mesh, {.mp_policy = {.reduce_dtype = at::kInt}}), Error);
+}
+
+// Catches: terms of passes without sync added up in the dtype in which they come, or lost.
+TEST(FullyShard, AddsUpWithoutSyncInTheDtypeOfTheReduction) {
+  const auto mesh = init_device_mesh({1});
+  Net net;
+  const MixedPrecisionPolicy policy{.param_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
+  for (const auto& block : net.each) fully_shard(*block, mesh, {.mp_policy = policy});
+  auto root = fully_shard(net, mesh, {.mp_policy = policy});
+  init(net);
+  const auto x = values({6, 5}, 1);
+  for (int64_t pass = 0; pass < 3; ++pass) {
+    root.set_requires_gradient_sync(pass == 2);
+    loss_of(net(distribute_tensor(x.narrow(0, 2 * pass, 2), mesh, {Replicate{}}))).backward();
+  }
+  const auto expected = accumulate_under(policy, net, x, 3);  // and divides by 3
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(same(full_tensor(net.parameters()[i].grad() / 3), expected[i])) << i;
+}
+
 // Catches: a reduction in between, a term that the last one leaves out, gradients that stay.
 TEST(FullyShard, AddsUpWithoutSync) {
   const auto mesh = init_device_mesh({3});

@@ -58,16 +58,19 @@ RaggedShard ragged(const std::vector<int64_t>& counts, const std::vector<int64_t
   return made;
 }
 
-PlanOptions options(const Spec& first, int64_t mesh_dim, Order order) {
-  const int64_t align = kAlignment / static_cast<int64_t>(c10::elementSize(first.dtype()));
+PlanOptions options(const Spec& first, int64_t mesh_dim, Order order, c10::ScalarType gathered) {
+  const auto least = std::min(c10::elementSize(first.dtype()), c10::elementSize(gathered));
+  const int64_t align = kAlignment / static_cast<int64_t>(least);
   return {.shards = first.mesh().size(mesh_dim), .alignment = align, .start_align = align, .order = order};
 }
 
 }  // namespace
 
-GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order)
+GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order,
+                         std::optional<c10::ScalarType> gathered)
     : mesh_dim_(mesh_dim) {
   check(tensors, mesh_dim);
+  const auto gathered_dtype = gathered.value_or(tensors.front().whole->dtype());
   std::vector<BlockTensor> blocks;
   for (auto& [whole, granularity] : tensors) {
     const auto& all = elements_.emplace_back(elements_of(*whole));
@@ -75,7 +78,7 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
     blocks.push_back({*most, *least == *most ? granularity : *most});
     wholes_.push_back(std::move(whole));
   }
-  plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order));
+  plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order, gathered_dtype));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     std::vector<int64_t> counts;
     const int64_t fullest = std::max_element(elements_[i].begin(), elements_[i].end()) - elements_[i].begin();
@@ -86,6 +89,7 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
     auto placements = wholes_[i]->placements();
     placements[as_size(mesh_dim)] = ragged(counts, local_shape(*wholes_[i], fullest));
     sharded_.push_back(std::make_shared<const Spec>(wholes_[i]->with_placements(std::move(placements))));
+    wholes_[i] = in_dtype(wholes_[i], gathered_dtype);
   }
 }
 

@@ -2,6 +2,8 @@
 // GroupLayout: where the tensors of a group lie in one buffer that the ranks of a mesh dimension share, and
 // so what each of them is when it is cut: a RaggedShard.
 #pragma once
+#include <optional>
+
 #include "engine/fsdp/planner.h"
 #include "engine/values/spec.h"
 
@@ -15,17 +17,21 @@ struct GroupTensor {
 
 class GroupLayout {
  public:
-  // Every tensor starts at a multiple of 64 bytes, and shards are such. A tensor of which another mesh
-  // dimension leaves ranks parts of different shapes is one block. Throws Error where tensors are of several
-  // meshes or dtypes, or not whole along `mesh_dim`.
-  GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault);
+  // Every tensor starts at a multiple of 64 bytes, and shards are such, cut and gathered. A tensor of which
+  // another mesh dimension leaves ranks parts of different shapes is one block. Throws Error where tensors
+  // are of several meshes or dtypes, or not whole along `mesh_dim`.
+  // @param gathered the dtype in which they are gathered; empty: their own
+  GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault,
+              std::optional<c10::ScalarType> gathered = {});
 
   size_t size() const { return wholes_.size(); }
   int64_t mesh_dim() const { return mesh_dim_; }
-  c10::ScalarType dtype() const { return wholes_.front()->dtype(); }
+  c10::ScalarType dtype() const { return sharded_.front()->dtype(); }
+  c10::ScalarType gathered_dtype() const { return wholes_.front()->dtype(); }
   const BufferPlan& plan() const { return plan_; }
+  // In gathered_dtype().
   const SpecPtr& whole(size_t i) const { return wholes_[i]; }
-  // The same, cut by a RaggedShard along mesh_dim, of the fewest leading dimensions that tell it.
+  // The same in dtype(), cut by a RaggedShard along mesh_dim, of the fewest leading dimensions that tell it.
   const SpecPtr& sharded(size_t i) const { return sharded_[i]; }
   // Of tensor i the elements in the shard of the rank at this mesh position, counted within the shard: start
   // = end for none.

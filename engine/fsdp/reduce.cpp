@@ -5,6 +5,7 @@
 
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/collectives.h"
@@ -125,11 +126,22 @@ at::Tensor moved(const at::Tensor& grad, const Spec& target) {
 struct Reduction {
   explicit Reduction(const DBuffer& buffer) : terms(buffer) {}
   Terms terms;
+  std::vector<SpecPtr> targets;  // where each of the terms goes
   std::vector<LogResult> logs;
   std::vector<std::vector<size_t>> pending;  // by mesh dimension: which of the terms pend along it, too
 };
 
 }  // namespace
+
+at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype) {
+  const PlainGuard guard;
+  const auto& from = require_dtensor(gradient, "fully_shard");
+  PerRank<at::Tensor> locals;
+  for (const auto& local : from.locals()) locals.push_back(local.to(dtype));
+  auto cast = make_dtensor(in_dtype(from.spec(), dtype), from.comm(), std::move(locals));
+  log_cast(gradient, cast);
+  return cast;
+}
 
 Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
   const auto& layout = buffer.layout();
@@ -153,8 +165,9 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
         all->pending[as_size(d)].push_back(all->terms.indices().size());
       }
     all->terms.add(i, grad);
+    all->targets.push_back(in_dtype(layout.sharded(i), grad.spec()->dtype()));
     all->logs.push_back(
-        log_redistribution(grad, layout.sharded(i), [&] { return fold_over(*grad.spec(), over); }));
+        log_redistribution(grad, all->targets.back(), [&] { return fold_over(*grad.spec(), over); }));
   }
   if (all->terms.indices().empty()) return {reduced, Work("reduce_scatter", [] {})};
   auto work = comm.world->exchange(all->terms.exchange());
@@ -165,7 +178,7 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
             for (size_t t = 0; t < parts.size(); ++t) {
               const size_t i = all->terms.indices()[t];
               all->logs[t](parts[t]);
-              (*reduced)[i] = make_dtensor(buffer.layout().sharded(i), buffer.comm(), std::move(parts[t]));
+              (*reduced)[i] = make_dtensor(all->targets[t], buffer.comm(), std::move(parts[t]));
             }
           })};
 }

@@ -14,9 +14,14 @@ struct Reducing {
   Work work;
 };
 
-// Begins to bring gradients to where the group's tensors are cut. Law: each comes out as redistribute brings
-// it there, but for the order in which it is reduced over several mesh dimensions: over the buffer's first,
-// in rank order, then over the others, of which by then there is only a shard. Each is logged as such.
+// The same terms in another dtype, also of a sum that pends, which dispatch would make first, in the
+// gradient's own dtype.
+at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype);
+
+// Begins to bring gradients to where the group's tensors are cut, in the dtype that each has. Law: each comes
+// out as redistribute brings it there, but for the order in which it is reduced over several mesh dimensions:
+// over the buffer's first, in rank order, then over the others, of which by then there is only a shard. Each
+// is logged as such.
 // @pre gradients.size() is that of the group; they are of whole(i)'s shape
 Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients);
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "engine/nn/boundary.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/values/error.h"
 
 namespace lockstep::fsdp {
@@ -18,6 +19,10 @@ void add(at::Tensor& sum, const at::Tensor& term) {
     sum.add_(term);
   else
     sum = term;
+}
+
+at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
+  return dtype && tensor.is_floating_point() ? tensor.to(*dtype) : tensor;
 }
 
 // What a call is given at its boundary is not to be written: the history of the caller's tensor would not
@@ -48,7 +53,7 @@ class Unwritten {
 // ---- the lane ----
 
 void Lane::enter_pass() {
-  passes();
+  if (passes() > 0 && is_recomputing()) return;  // a part of that pass
   const auto id = torch::autograd::get_current_graph_task_id();
   if (!passes_.empty() && passes_.back().id == id) return;
   const auto runs = std::make_shared<int>();  // as long as libtorch has the callback
@@ -108,7 +113,18 @@ void Unit::show(at::Tensor UnitParameter::*which) {
   shown_ = which;
   if (module_ == nullptr) return;
   for (const auto& parameter : parameters_)
-    for (const auto& path : parameter.paths) module_->set_parameter(path, parameter.*which);
+    for (const auto& path : parameter.paths) module_->set_parameter(path, parameter.*which, true);
+}
+
+void Unit::show_whole() {
+  if (shown_ == &UnitParameter::whole) return;
+  whole_ = versions(&UnitParameter::whole);
+  show(&UnitParameter::whole);
+}
+
+// Unless somebody still needs them whole.
+void Unit::show_sharded() {
+  if (calls_ == 0 && open_ == 0 && !by_hand_) show(&UnitParameter::sharded);
 }
 
 // Nobody has put another tensor there.
@@ -181,8 +197,7 @@ void Unit::unshard() {
   check_not_written();
   gather();
   by_hand_ = true;
-  whole_ = versions(&UnitParameter::whole);
-  show(&UnitParameter::whole);
+  show_whole();
 }
 
 void Unit::reshard() {
@@ -190,7 +205,7 @@ void Unit::reshard() {
   check_shown();
   check_not_written();
   by_hand_ = false;
-  if (calls_ == 0) show(&UnitParameter::sharded);
+  show_sharded();
   if (calls_ == 0 && open_ == 0) release();
 }
 
@@ -202,15 +217,15 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   gather();
   struct Call {
     explicit Call(Unit& u) : unit(u) {
-      if (unit.calls_++ == 0) unit.whole_ = unit.versions(&UnitParameter::whole);
+      ++unit.calls_;
       ++unit.lane->calls;
-      unit.show(&UnitParameter::whole);
+      unit.show_whole();
     }
     ~Call() {
       --unit.lane->calls;
       if (--unit.calls_ > 0) return;
       if (unit.settings.reshard_after_forward) unit.by_hand_ = false;
-      if (!unit.by_hand_) unit.show(&UnitParameter::sharded);
+      unit.show_sharded();
     }
     Unit& unit;
   };
@@ -219,6 +234,8 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     const Call within(*this);
     for (const auto& next : settings.forward_prefetch)
       if (const auto unit = next.lock()) unit->begin_gather();
+    if (settings.policy.cast_forward_inputs)
+      for (auto& input : inputs) input = cast(input, settings.policy.param_dtype);
     inputs = nn::at_boundary(std::move(inputs), [self](nn::Tensors&) { self->after_backward(); });
     const Unwritten given(inputs);
     output = forward(std::move(inputs));
@@ -226,16 +243,18 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     check_shown();
     check_not_written();
   }
-  if (settings.reshard_after_forward && calls_ == 0 && open_ == 0 && buffer_ != nullptr) {
+  const bool is_needed = calls_ > 0 || open_ > 0 || is_recomputing();
+  if (settings.reshard_after_forward && !is_needed && buffer_ != nullptr) {
     LOCKSTEP_CHECK(!buffer_->holds(output),
                    "[fully_shard] a module returns a parameter of its own, or a view of ",
                    "one, which is cut again when it returns; let it return a copy");
     release();
   }
-  if (lane->calls == 0)
+  if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
-  return nn::at_boundary(
-      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); })[0];
+  const auto outer = nn::at_boundary(
+      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); });
+  return cast(outer[0], settings.policy.output_dtype);
 }
 
 void Unit::before_backward(const Versions& of_forward) {
@@ -251,6 +270,7 @@ void Unit::before_backward(const Versions& of_forward) {
                    "' was written between a forward and its backward pass; write it after both");
   gather();
   ++open_;
+  show_whole();
   for (const auto& next : settings.backward_prefetch)
     if (const auto unit = next.lock()) unit->begin_gather();
 }
@@ -258,20 +278,31 @@ void Unit::before_backward(const Versions& of_forward) {
 void Unit::after_backward() {
   lane->enter_pass();
   if (open_ > 0) --open_;
+  show_sharded();
   if (lane->passes() > 1 || open_ > 0) return;
   collect();
   if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
 }
 
+// What has come to a parameter, with what waits since passes before, in the dtype in which it is reduced.
+at::Tensor& Unit::gradient(size_t i) {
+  auto& came = parameters_[i].whole.mutable_grad();
+  const auto dtype = settings.policy.reduce_dtype.value_or(parameters_[i].whole.scalar_type());
+  if (dtype == parameters_[i].whole.scalar_type()) return came;
+  unsynced_.resize(parameters_.size());
+  if (came.defined()) add(unsynced_[i], cast_terms(std::exchange(came, at::Tensor()), dtype));
+  return unsynced_[i];
+}
+
 void Unit::collect() {
   if (buffer_ == nullptr) return;
+  const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   bool any = false;
-  for (const auto& parameter : parameters_) {
-    any |= parameter.whole.grad().defined();
-    gradients.push_back(settings.requires_gradient_sync
-                            ? std::exchange(parameter.whole.mutable_grad(), at::Tensor())
-                            : at::Tensor());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    auto& came = gradient(i);
+    any |= came.defined();
+    gradients.push_back(settings.requires_gradient_sync ? std::exchange(came, at::Tensor()) : at::Tensor());
   }
   has_unsynced_ = any && !settings.requires_gradient_sync;
   if (!any || has_unsynced_) return;
@@ -299,12 +330,14 @@ void Unit::hand_over() {
   if (settings.gradient_divide_factor != 1 && !gradients.empty())
     at::_foreach_div_(gradients, settings.gradient_divide_factor);
   for (size_t i = 0; i < reduced_.size(); ++i)
-    if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
+    if (auto& sharded = parameters_[i].sharded; reduced_[i].defined())
+      add(sharded.mutable_grad(), reduced_[i].to(sharded.scalar_type()));
   reduced_.clear();
 }
 
 void Unit::close() {
   open_ = 0;
+  show_sharded();
   land();  // prefetched, and not needed
   if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
 }
@@ -312,7 +345,9 @@ void Unit::close() {
 void Unit::forget_pass() {
   if (reducing_) wait_for_reduction();
   reduced_.clear();
+  unsynced_.clear();
   open_ = 0;
+  show_sharded();
   has_unsynced_ = false;
   for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
 }

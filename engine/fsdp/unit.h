@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 
+#include "engine/fsdp/mixed_precision.h"
 #include "engine/fsdp/reduce.h"
 #include "engine/nn/module.h"
 
@@ -38,6 +39,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 };
 
 struct UnitSettings {
+  MixedPrecisionPolicy policy;
   bool reshard_after_forward = true, reshard_after_backward = true;
   bool requires_gradient_sync = true;
   double gradient_divide_factor = 1;
@@ -86,9 +88,12 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   void gather();
   void release();
+  at::Tensor& gradient(size_t i);
   void before_backward(const Versions& of_forward);
   void after_backward();
   void show(at::Tensor UnitParameter::*which);
+  void show_whole();
+  void show_sharded();
   void check_shown() const;
   void check_not_written() const;
   void check_gradients() const;
@@ -103,6 +108,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::optional<Work> gathering_;     // begun
   std::optional<Reducing> reducing_;  // begun
   std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet
+  std::vector<at::Tensor> unsynced_;  // by parameter: what waits for a pass that syncs, in another dtype
   int64_t calls_ = 0;                 // that have not returned
   bool by_hand_ = false;              // whole until reshard
   int64_t open_ = 0;                  // calls whose output a backward pass has reached, and not their inputs

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "engine/stream/random_source.h"
@@ -20,10 +21,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
+thread_local int running_again = 0;
+
 struct Block : torch::CustomClassHolder {
-  Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o) : run(std::move(b)), options(o) {}
+  Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o, bool leaves)
+      : run(std::move(b)), options(o), has_leaves(leaves) {}
   std::function<Tensors(const Tensors&)> run;
   CheckpointOptions options;
+  bool has_leaves;  // to which gradients go beside those of its inputs
   Generator before = generator();
 };
 using BlockPtr = c10::intrusive_ptr<Block>;
@@ -58,8 +63,20 @@ Tensors run_again(const Block& block, const Tensors& inputs) {
   }
   const at::AutoGradMode with_history(true);
   Tensors results = block.run(inputs);
-  check_closed(results, inputs);
+  if (!block.has_leaves) check_closed(results, inputs);
   return results;
+}
+
+// The gradients of `inputs`; those of the leaves that the block has are added up there.
+Tensors gradients_of(const Block& block, const Tensors& roots, const Tensors& inputs, const Tensors& seeds) {
+  if (roots.empty()) return Tensors(inputs.size());
+  if (!block.has_leaves)
+    return torch::autograd::grad(roots, inputs, seeds, /*retain_graph=*/false, /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  torch::autograd::backward(roots, seeds);
+  Tensors gradients;
+  for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
+  return gradients;
 }
 
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
@@ -80,6 +97,10 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       inputs.push_back(saved.detach());
       if (saved.requires_grad()) wanted.push_back(inputs.back().requires_grad_(true));
     }
+    struct Again {
+      Again() { ++running_again; }
+      ~Again() { --running_again; }
+    } const again;
     const Tensors results = run_again(*block, inputs);
     Tensors roots, seeds;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -87,10 +108,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       roots.push_back(results[i]);
       seeds.push_back(arriving[i]);
     }
-    Tensors found(wanted.size());
-    if (!roots.empty())
-      found = torch::autograd::grad(roots, wanted, seeds, /*retain_graph=*/false, /*create_graph=*/false,
-                                    /*allow_unused=*/true);
+    const Tensors found = gradients_of(*block, roots, wanted, seeds);
     variable_list gradients;
     size_t next = 0;
     for (const at::Tensor& input : inputs)
@@ -104,7 +122,31 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
 
 Tensors checkpoint(std::function<Tensors(const Tensors&)> block, const Tensors& inputs,
                    CheckpointOptions options) {
-  return Checkpoint::apply(at::TensorList(inputs), c10::make_intrusive<Block>(std::move(block), options));
+  return Checkpoint::apply(at::TensorList(inputs),
+                           c10::make_intrusive<Block>(std::move(block), options, false));
+}
+
+void checkpoint(nn::Module& module, CheckpointOptions options) {
+  const auto around = [life = module.life(), options](Tensors inputs, const nn::Module::Forward& forward) {
+    if (!at::GradMode::is_enabled()) return forward(std::move(inputs));
+    auto block = [life, forward, count = static_cast<ptrdiff_t>(inputs.size())](const Tensors& of) {
+      LOCKSTEP_CHECK(
+          !life.expired(),
+          "[checkpoint] the module has been destroyed before its backward pass; let it live until then");
+      return Tensors{forward({of.begin(), of.begin() + count})};
+    };
+    const auto requires_grad = [](const at::Tensor& t) { return t.requires_grad(); };
+    const auto parameters = (*life.lock())->parameters();
+    if (std::any_of(parameters.begin(), parameters.end(), requires_grad))  // though no input does
+      inputs.push_back(at::Tensor(at::detail::empty_cpu({0}, at::kFloat)).requires_grad_());
+    return Checkpoint::apply(at::TensorList(inputs),
+                             c10::make_intrusive<Block>(std::move(block), options, true))[0];
+  };
+  module.call_around(around, /*outermost=*/true);
+}
+
+bool is_recomputing() {
+  return running_again > 0;
 }
 
 }  // namespace lockstep

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "engine/nn/module.h"
+
 namespace lockstep {
 
 struct CheckpointOptions {
@@ -20,5 +22,12 @@ struct CheckpointOptions {
 std::vector<at::Tensor> checkpoint(
     std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> block,
     const std::vector<at::Tensor>& inputs, CheckpointOptions options = {});
+
+// The same of every call of a module from now on, around whatever else stands around its calls (fully_shard,
+// before or after). Gradients go to its inputs and to its parameters. torch's checkpoint_wrapper.
+void checkpoint(nn::Module& module, CheckpointOptions options = {});
+
+// Whether a block runs again, or its gradients are on their way back.
+bool is_recomputing();
 
 }  // namespace lockstep

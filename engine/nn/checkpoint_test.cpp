@@ -8,6 +8,7 @@
 
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/testing.h"
+#include "engine/values/error.h"
 
 namespace lockstep {
 namespace {
@@ -71,6 +72,59 @@ TEST_F(CheckpointTest, SaysWhatItCannotDifferentiate) {
   const auto y = checkpoint([&](const Tensors& of) { return block(of); }, {x_, w_})[0];
   const auto twice = [&] { torch::autograd::grad({y.sum()}, {x_}, {}, true, /*create_graph=*/true); };
   EXPECT_NE(said(twice).find("no history of their own"), std::string::npos);
+}
+
+// y = dropout(x w), then tanh.
+struct Layer : nn::Module {
+  Layer() { add_parameter("weight", {4, 4}, at::kFloat); }
+  at::Tensor forward(const Tensors& in) override {
+    ++runs;
+    return std::get<0>(at::native_dropout(at::mm(in.at(0), parameter("weight")), 0.5, true)).tanh();
+  }
+  int runs = 0;
+};
+
+// Catches: a module whose parameters get no gradient, or none where no input requires one; gradients that
+// come twice; what stands around its calls and is left out of the second run.
+TEST_F(CheckpointTest, OfAModuleReachesItsParameters) {
+  for (const bool requires_grad : {true, false}) {
+    const auto gradients_of = [&](bool again, bool before) {
+      manual_seed(3);
+      Layer layer;
+      layer.set_parameter("weight", w_.detach().requires_grad_());
+      int around = 0;
+      const auto stand = [&around](Tensors in, const nn::Module::Forward& forward) {
+        ++around;
+        return forward(std::move(in));
+      };
+      if (again && before) checkpoint(layer);
+      layer.call_around(stand);
+      if (again && !before) checkpoint(layer);
+      const auto x = x_.detach().requires_grad_(requires_grad);
+      const auto y = layer(layer(x));
+      y.backward(at::ones_like(y));
+      EXPECT_EQ(layer.runs, again ? 4 : 2);
+      EXPECT_EQ(around, layer.runs);
+      Tensors all{full_tensor(y.detach()), full_tensor(layer.parameter("weight").grad())};
+      if (requires_grad) all.push_back(full_tensor(x.grad()));
+      return all;
+    };
+    const auto expected = gradients_of(false, false);
+    for (const bool before : {true, false}) {
+      const auto got = gradients_of(true, before);
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
+    }
+  }
+}
+
+// Catches: a second run of a module that is no more.
+TEST_F(CheckpointTest, OfAModuleThatIsGone) {
+  auto layer = std::make_unique<Layer>();
+  layer->set_parameter("weight", w_.detach().requires_grad_());
+  checkpoint(*layer);
+  const auto y = (*layer)(x_);
+  layer.reset();
+  EXPECT_THROW(y.backward(at::ones_like(y)), Error);
 }
 
 }  // namespace

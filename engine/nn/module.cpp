@@ -26,11 +26,11 @@ T& find_or_throw(Named<T>& entries, std::string_view name, const char* kind, std
   throw Error(concat("[nn] no ", kind, " '", path, "'; there are: ", names(entries)));
 }
 
-void replace(at::Tensor& slot, at::Tensor value, std::string_view path) {
-  LOCKSTEP_CHECK(
-      value.defined() && slot.sizes() == value.sizes() && slot.scalar_type() == value.scalar_type(), "[nn] '",
-      path, "' is ", slot.scalar_type(), slot.sizes(), "; it cannot become ",
-      value.defined() ? concat(value.scalar_type(), value.sizes()) : "undefined");
+void replace(at::Tensor& slot, at::Tensor value, std::string_view path, bool any_dtype = false) {
+  LOCKSTEP_CHECK(value.defined() && slot.sizes() == value.sizes() &&
+                     (any_dtype || slot.scalar_type() == value.scalar_type()),
+                 "[nn] '", path, "' is ", slot.scalar_type(), slot.sizes(), "; it cannot become ",
+                 value.defined() ? concat(value.scalar_type(), value.sizes()) : "undefined");
   slot = std::move(value);
 }
 
@@ -42,6 +42,11 @@ at::Tensor Module::call(Tensors inputs) {
       LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
                      " has no values yet; call reset_parameters, or materialize, before the model");
   return call_within(around_.size(), std::move(inputs));
+}
+
+void Module::call_around(Around around, bool outermost) {
+  around_.insert(around_.end() - (outermost ? 0 : outermost_), std::move(around));
+  if (outermost) ++outermost_;
 }
 
 at::Tensor Module::call_within(size_t around, Tensors inputs) {
@@ -177,8 +182,8 @@ const at::Tensor& Module::parameter(std::string_view path) const {
 const at::Tensor& Module::buffer(std::string_view path) const {
   return const_cast<Module*>(this)->at_path(&Module::buffers_, "buffer", path);
 }
-void Module::set_parameter(std::string_view path, at::Tensor value) {
-  replace(at_path(&Module::parameters_, "parameter", path), std::move(value), path);
+void Module::set_parameter(std::string_view path, at::Tensor value, bool any_dtype) {
+  replace(at_path(&Module::parameters_, "parameter", path), std::move(value), path, any_dtype);
 }
 void Module::set_buffer(std::string_view path, at::Tensor value) {
   replace(at_path(&Module::buffers_, "buffer", path), std::move(value), path);

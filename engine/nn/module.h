@@ -64,8 +64,11 @@ class Module {
   int64_t register_full_backward_pre_hook(BackwardPreHook hook);
   int64_t register_full_backward_hook(BackwardHook hook);
   void remove_hook(int64_t number);
-  // Each call goes through `around`, which calls `forward` once; the last one set is the outermost.
-  void call_around(Around around) { around_.push_back(std::move(around)); }
+  // Each call goes through `around`, which calls `forward` once; the last one set is the outermost, but for
+  // those that are to be `outermost` whenever they are set.
+  void call_around(Around around, bool outermost = false);
+  // Expired: the module has been destroyed.
+  std::weak_ptr<Module*> life() const { return alive_; }
 
   // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
   Named<at::Tensor> named_parameters() const;
@@ -79,8 +82,9 @@ class Module {
   const at::Tensor& parameter(std::string_view path) const;
   const at::Tensor& buffer(std::string_view path) const;
   Module& child(std::string_view path);
-  // Replaces the tensor itself; set_data would leave the old impl in place. Same shape and dtype, else Error.
-  void set_parameter(std::string_view path, at::Tensor value);
+  // Replaces the tensor itself; set_data would leave the old impl in place. Same shape and dtype, else Error;
+  // `any_dtype`: as for what stands in for a parameter under mixed precision.
+  void set_parameter(std::string_view path, at::Tensor value, bool any_dtype = false);
   void set_buffer(std::string_view path, at::Tensor value);
   // The first values of a buffer, computed anew as a plain tensor.
   at::Tensor make_buffer(std::string_view path, c10::Device device);
@@ -131,6 +135,7 @@ class Module {
   std::vector<std::pair<int64_t, BackwardPreHook>> backward_pre_hooks_;
   std::vector<std::pair<int64_t, BackwardHook>> backward_hooks_;
   std::vector<Around> around_;
+  ptrdiff_t outermost_ = 0;  // how many, at the end
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   std::shared_ptr<Module*> alive_ = std::make_shared<Module*>(this);  // for backward passes that come later
   int64_t next_hook_ = 0;

@@ -44,6 +44,20 @@ void log_read(const char* op, const at::Tensor& dtensor) {
   timeline->push_back(std::move(entry));
 }
 
+void log_cast(const at::Tensor& from, const at::Tensor& to) {
+  auto* timeline = dtensor_impl(from)->comm()->context->timeline;
+  if (timeline == nullptr) return;
+  const c10::IValue none;
+  TimelineEntry entry;
+  entry.op = "aten::_to_copy";
+  entry.args = {none, to.scalar_type(), none, none, none, false, none};
+  entry.tensors_per_arg = {1, -1, -1, -1, -1, -1, -1};
+  entry.inputs = {record(from)};
+  entry.outputs = {record(to)};
+  entry.aliases = {-1};
+  timeline->push_back(std::move(entry));
+}
+
 TimelineEntry begin_entry(const Dispatched& d) {
   TimelineEntry entry;
   entry.op = d.op.schema().name();

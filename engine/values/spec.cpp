@@ -219,6 +219,11 @@ Spec Spec::with_tensor(std::vector<int64_t> shape, std::vector<int64_t> stride, 
   return with(placements_, order_, std::move(shape), std::move(stride), dtype);
 }
 
+SpecPtr in_dtype(const SpecPtr& spec, c10::ScalarType dtype) {
+  if (spec->dtype() == dtype) return spec;
+  return std::make_shared<const Spec>(spec->with_tensor(spec->shape(), spec->stride(), dtype));
+}
+
 c10::TensorOptions local_options(const Spec& spec) {
   return c10::TensorOptions().dtype(spec.dtype()).device(spec.mesh().device_type());
 }

@@ -58,6 +58,9 @@ class Spec {
 
 using SpecPtr = std::shared_ptr<const Spec>;
 
+// The same of another dtype.
+SpecPtr in_dtype(const SpecPtr& spec, c10::ScalarType dtype);
+
 // Of a rank's part: on the mesh's device. The one place that says where local tensors are.
 c10::TensorOptions local_options(const Spec& spec);
 

@@ -256,6 +256,31 @@ TEST(Check, NothingIsExplainedWithoutItsBound) {
   expect_fault(i.judge({n, {}}), Condition::kRule, 0, "leave a reduction");
 }
 
+// Would catch: terms of a sum that may not be cast one by one, as mixed precision casts them; those of a
+// maximum, or of integers, that may.
+TEST(Check, TermsOfASumMayBeCast) {
+  const auto judge = [](ScalarType from, ScalarType to, const char* pending, bool moves) {
+    Case c =
+        make_case({input({5, 6}, 1)}, {pending}, {{"aten::to.dtype", {Ref{0}, to, false, false, None{}}, 1}});
+    c.program.inputs[0] = {from, {5, 6}, {}, {ValueKind::kNormal, 1, -9, 9, {}}, false};
+    HandEngine e(c);
+    const Held x = e.input(0);
+    Held y = e.op("aten::_to_copy", {x}, {to, {}, {}, {}, false, {}}, e.plain().values[1], pending,
+                  [to](const Locals& in) { return in[0].to(to); });
+    if (moves) y = e.redistribute(y, "[R]");
+    return e.judge({x, y});
+  };
+  for (const auto& [from, to] : {std::pair(ScalarType::Float, ScalarType::BFloat16),
+                                 std::pair(ScalarType::BFloat16, ScalarType::Double)}) {
+    const auto j = judge(from, to, "[P]", true);
+    EXPECT_TRUE(j.passed()) << describe(j);
+    EXPECT_FALSE(j.explained.empty());
+  }
+  const std::string refused = "no licence allows it to pass a reduction";
+  expect_fault(judge(ScalarType::Float, ScalarType::BFloat16, "[Pmax]", false), Condition::kRule, 0, refused);
+  expect_fault(judge(ScalarType::Float, ScalarType::Int, "[P]", false), Condition::kRule, 0, refused);
+}
+
 // Would catch: an overflow in one order that is called a difference, or passes unsaid; NaN that is called
 // one.
 TEST(Check, OverflowIsSaidAndNanIsNoDifference) {

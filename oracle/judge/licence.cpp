@@ -34,6 +34,10 @@ constexpr auto kLicences = std::to_array<Licence>({
      "roll select slice split split_with_sizes squeeze t _to_copy transpose unbind unsqueeze _unsafe_view "
      "view",
      "each element of the result is one of the input"},
+    {Operands::kAll, kLinear, Provided::kFloatingDtypes, "_to_copy",
+     "a sum of casts is the cast of the sum, but for rounding: in which dtype terms are added is the "
+     "caller's "
+     "to say"},
     {Operands::kAll, kElementwise, Provided::kSameDtype, "cat stack",
      "each element of the result is one of an input, and all pend alike"},
     {Operands::kFirst, kElementwise, Provided::kSameDtype, "index_select gather",
@@ -117,6 +121,14 @@ bool same_dtype(const OpInQuestion& q, const Row& row) {
   });
 }
 
+bool floating_dtypes(const OpInQuestion& q, const Row& row) {
+  return std::all_of(row.takes.begin(), row.takes.end(),
+                     [&](const auto& t) { return c10::isFloatingType(q.op.inputs[t.first].dtype); }) &&
+         std::all_of(row.leaves.begin(), row.leaves.end(), [&](const auto& leaves) {
+           return c10::isFloatingType(q.effects[leaves.first].window.dtype);
+         });
+}
+
 // alpha and beta, and the lists or scalars that stand for them.
 bool positive_factors(const RecordedOp& op) {
   for (size_t a = 0; a < op.args.size(); ++a)
@@ -145,6 +157,8 @@ bool is_provided(const Licence& l, const OpInQuestion& q, const Row& row, const 
       return true;
     case Provided::kSameDtype:
       return same_dtype(q, row);
+    case Provided::kFloatingDtypes:
+      return floating_dtypes(q, row);
     case Provided::kPositiveFactors:
       return same_dtype(q, row) && positive_factors(q.op);
     case Provided::kPositiveNumber:

@@ -51,6 +51,12 @@ void one_rank_keeps_its_own(Arrived& all, const Groups& groups) {
     if (alike(piece, own)) piece = own;
 }
 
+void terms_rounded(Arrived& all, const Groups&) {
+  for (auto& pieces : all)
+    for (auto& piece : pieces)
+      if (piece.is_floating_point()) piece = piece.to(at::kBFloat16).to(piece.scalar_type());
+}
+
 template <void (*spoil)(Arrived&, const Groups&)>
 WorldPtr gathers_so(WorldPtr world) {
   return spoilt_world(std::move(world), {.gathered = spoil});
@@ -182,6 +188,18 @@ void clips_units(const ShardedScene& scene) {
 void clips_nothing(Sharding& s) {
   s.clip = 0;
 }
+void reduces_as_computed(Sharding& s) {
+  s.policy.reduce_dtype.reset();
+}
+void computes_in_another_half(Sharding& s) {
+  s.policy.param_dtype = s.policy.param_dtype == at::kHalf ? at::kBFloat16 : at::kHalf;
+}
+void computes_as_cut(Sharding& s) {
+  s.policy.param_dtype.reset();
+}
+void output_as_computed(Sharding& s) {
+  s.policy.output_dtype.reset();
+}
 void stays_gathered(const ShardedScene& scene) {
   auto last = scene.units.back();
   last.unshard();
@@ -202,6 +220,28 @@ bool has(const oracle::Case& c) {
 }
 constexpr char kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows", kClip[] = "clip";
 
+std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
+  const auto found = c.options.find(name);
+  return found == c.options.end() ? usual : found->second;
+}
+std::string computed_in(const oracle::Case& c) {
+  return dtype(c, "param_dtype", dtype(c, "dtype", "f32"));
+}
+bool computes_in_half(const oracle::Case& c) {
+  return dtype(c, "param_dtype", "").ends_with("f16");
+}
+bool computes_in_another(const oracle::Case& c) {
+  return computed_in(c) != dtype(c, "dtype", "f32");
+}
+bool reduces_in_another(const oracle::Case& c) {
+  return many_ranks(c) && dtype(c, "reduce_dtype", computed_in(c)) != computed_in(c);
+}
+bool returns_another(const oracle::Case& c) {
+  return dtype(c, "output_dtype", computed_in(c)) != computed_in(c);
+}
+bool reduces_in_f32(const oracle::Case& c) {
+  return many_ranks(c) && computed_in(c) == "f32" && dtype(c, "reduce_dtype", "f32") == "f32";
+}
 bool waits_for_last(const oracle::Case& c) {
   return option(c, "passes", 1) > 1 && option(c, "each") == 0;
 }
@@ -264,6 +304,16 @@ std::vector<Fault> sharding_faults() {
        with_sharding({.sharding = clips_nothing, .after_backward = clips_units})},
       {138, "mask-of-later", "K12", "dropout draws from further on in the stream", "fsdp", 200, 0, drops,
        with_sharding({.input = draws_early})},
+      {139, "reduced-as-computed", "K3", "gradients are added up in the dtype in which they come", "fsdp",
+       100, 0, reduces_in_another, with_sharding({.sharding = reduces_as_computed})},
+      {140, "computed-in-another-half", "K10", "parameters are gathered in the other half of 16 bits", "fsdp",
+       100, 0, computes_in_half, with_sharding({.sharding = computes_in_another_half})},
+      {141, "computed-as-cut", "K10", "parameters are gathered in the dtype in which they are cut", "fsdp",
+       100, 0, computes_in_another, with_sharding({.sharding = computes_as_cut})},
+      {142, "output-as-computed", "K10", "the model's output stays in the dtype in which it is computed",
+       "fsdp", 100, 0, returns_another, with_sharding({.sharding = output_as_computed})},
+      {143, "terms-rounded", "K3", "the terms of a gradient in f32 are rounded to bf16 on their way", "fsdp",
+       100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
   };
 }
 

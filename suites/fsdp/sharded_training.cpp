@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/fsdp/unit.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/nn/layers.h"
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
@@ -97,6 +98,13 @@ bool is_wrapped(const Sharding& s, size_t block) {
   return (s.wrap >> block & 1) != 0;
 }
 
+// The root alone says in which dtype the model's output is.
+MixedPrecisionPolicy policy_of(const Sharding& s, bool is_root) {
+  auto policy = s.policy;
+  if (!is_root) policy.output_dtype.reset();
+  return policy;
+}
+
 }  // namespace
 
 ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const ShardedFault* fault)
@@ -110,16 +118,22 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
     width = width_after(block, width);
   }
   model_ = std::move(chain);
-  if (world != nullptr) place(std::move(world));
+  if (world == nullptr)
+    stay_plain();
+  else
+    place(std::move(world));
+  for (size_t i = 0; sharding_.recompute != 0 && i < blocks_.size(); ++i) checkpoint(*blocks_[i]);
 }
 
 void ShardedTraining::place(WorldPtr world) {
   mesh_ = init_device_mesh(sharding_.mesh.shape(), sharding_.mesh.names(), std::move(world));
   if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
-  const auto options = options_of(sharding_);
+  auto options = options_of(sharding_);
+  options.mp_policy = policy_of(sharding_, false);
   std::vector<FSDPModule> within;
   for (size_t i = 0; i < blocks_.size(); ++i)
     if (is_wrapped(sharding_, i)) within.push_back(fully_shard(*blocks_[i], *mesh_, options));
+  options.mp_policy = policy_of(sharding_, true);
   units_.push_back(fully_shard(*model_, *mesh_, options));
   units_.insert(units_.end(), within.begin(), within.end());
   for (size_t i = 1; sharding_.prefetch != 0 && i < units_.size(); ++i) {
@@ -174,35 +188,26 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
   return loss.detach();
 }
 
-// What one device does at the end of a pass in which a mesh reduces. Units stand from the outermost to the
-// one that ran first.
-void ShardedTraining::deliver(std::vector<at::Tensor>& sums) const {
-  const at::NoGradGuard no_grad;
-  const auto parameters = model_->parameters();
-  std::vector<std::vector<size_t>> units(1);
-  size_t next = 0;
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    if (is_wrapped(sharding_, i)) units.emplace_back();
-    auto& unit = is_wrapped(sharding_, i) ? units.back() : units.front();
-    for (size_t k = 0; k < blocks_[i]->parameters().size(); ++k) unit.push_back(next++);
-  }
-  std::reverse(units.begin() + 1, units.end());
-  for (const auto& unit : units) {
-    std::vector<at::Tensor> taken;
-    std::vector<size_t> of;
-    for (const size_t i : unit)
-      if (auto& gradient = parameters[i].mutable_grad(); gradient.defined()) {
-        taken.push_back(std::exchange(gradient, at::Tensor()));
-        of.push_back(i);
-      }
-    if (sharding_.factor != 1 && !taken.empty())
-      at::_foreach_div_(taken, static_cast<double>(sharding_.factor));
-    for (size_t k = 0; k < of.size(); ++k)
-      if (auto& sum = sums[of[k]]; sum.defined())
-        sum.add_(taken[k]);
-      else
-        sum = taken[k];
-  }
+// What is left of it on one device.
+void ShardedTraining::stay_plain() {
+  const auto own = [&](nn::Module& module, bool is_root) {
+    std::vector<std::string> paths;
+    for (const auto& [path, value] : module.named_parameters())
+      if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(path);
+    return std::make_unique<PlainUnit>(module, std::move(paths), policy_of(sharding_, is_root));
+  };
+  plain_.push_back(own(*model_, true));
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (is_wrapped(sharding_, i)) plain_.push_back(own(*blocks_[i], false));
+  for (size_t i = 1; sharding_.prefetch != 0 && i < plain_.size(); ++i) plain_[i - 1]->prefetch(*plain_[i]);
+  std::reverse(plain_.begin() + 1, plain_.end());  // from the outermost to the one that ran first
+}
+
+void ShardedTraining::end_plain_pass(bool reduces) {
+  for (const auto& unit : plain_) unit->collect();
+  for (size_t i = 0; reduces && i < plain_.size(); ++i)
+    plain_[i]->deliver(static_cast<double>(sharding_.factor));
+  for (const auto& unit : plain_) unit->close();
 }
 
 ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
@@ -212,15 +217,15 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   const auto parameters = model_->parameters();
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {
     optim::zero_grad(parameters);
-    std::vector<at::Tensor> sums(parameters.size());
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
       const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
       result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)], reduces));
-      if (!mesh_ && reduces) deliver(sums);
+      if (!mesh_) end_plain_pass(reduces);
     }
-    for (size_t i = 0; !mesh_ && i < sums.size(); ++i) parameters[i].mutable_grad() = sums[i];
+    for (const auto& unit : plain_) unit->hand_in();
     if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));
     optimizer_->step();
+    for (const auto& unit : plain_) unit->updated();
     if (fault_ != nullptr && fault_->after_update != nullptr) fault_->after_update(scene());
   }
   return result;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "oracle/random/random_simulation.h"
+#include "suites/fsdp/plain_unit.h"
 #include "suites/fsdp/sharded_fault.h"
 #include "suites/train/optimizer.h"
 
@@ -24,8 +25,7 @@ class ShardedTraining {
   void init();
   Batches batches() const;
   // The gradients of a step are those of the mean of the squares of what the model gives, added up over its
-  // passes. On one device they are added up where fully_shard does: in a pass that reduces after it, unit by
-  // unit.
+  // passes. On one device they are added up where fully_shard does: after a pass that reduces, unit by unit.
   struct Result {
     std::vector<at::Tensor> losses, norms;
   };
@@ -40,7 +40,8 @@ class ShardedTraining {
 
  private:
   void place(WorldPtr world);
-  void deliver(std::vector<at::Tensor>& sums) const;
+  void stay_plain();
+  void end_plain_pass(bool reduces);
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool expected);
   at::Tensor backward(const at::Tensor& x, bool reduces);
@@ -53,6 +54,7 @@ class ShardedTraining {
   std::shared_ptr<nn::Module> model_;
   std::vector<std::shared_ptr<nn::Module>> blocks_;
   std::vector<FSDPModule> units_;
+  std::vector<std::unique_ptr<PlainUnit>> plain_;
   std::optional<Optimizer> optimizer_;
   int64_t step_ = 0, pass_ = 0;
   std::string unlike_;  // where units were not gathered, or were, as asked for: the first time

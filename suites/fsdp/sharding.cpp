@@ -19,12 +19,12 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
-    {"batch", &Sharding::batch, 1, 8},    {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 1},      {"factor", &Sharding::factor, 1, 64},
-    {"frozen", &Sharding::frozen, 0, 64}, {"gathered", &Sharding::gathered, 0, 1},
-    {"passes", &Sharding::passes, 1, 4},  {"prefetch", &Sharding::prefetch, 0, 1},
-    {"rows", &Sharding::rows, 0, 64},     {"steps", &Sharding::steps, 1, 5},
-    {"wrap", &Sharding::wrap, 0, 255},
+    {"batch", &Sharding::batch, 1, 8},         {"clip", &Sharding::clip, 0, 1},
+    {"each", &Sharding::each, 0, 1},           {"factor", &Sharding::factor, 1, 64},
+    {"frozen", &Sharding::frozen, 0, 64},      {"gathered", &Sharding::gathered, 0, 1},
+    {"passes", &Sharding::passes, 1, 4},       {"prefetch", &Sharding::prefetch, 0, 1},
+    {"recompute", &Sharding::recompute, 0, 1}, {"rows", &Sharding::rows, 0, 64},
+    {"steps", &Sharding::steps, 1, 5},         {"wrap", &Sharding::wrap, 0, 255},
 };
 
 int64_t number(std::string_view text, const std::string& what) {
@@ -92,6 +92,19 @@ std::string unfit(const Sharding& s) {
   return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
 }
 
+using DtypeOfPolicy = std::optional<c10::ScalarType> MixedPrecisionPolicy::*;
+
+template <DtypeOfPolicy which>
+std::string get_dtype(const Sharding& s) {
+  return s.policy.*which ? dtype_name(*(s.policy.*which)) : "none";
+}
+template <DtypeOfPolicy which>
+void set_dtype(Sharding& s, const std::string& text) {
+  const auto dtype = parse_dtype(text);
+  LOCKSTEP_CHECK(c10::isFloatingType(dtype), "[fsdp] nothing is trained in ", text);
+  s.policy.*which = dtype;
+}
+
 struct Text {
   const char* name;
   std::string (*get)(const Sharding&);
@@ -108,6 +121,12 @@ const Text kTexts[] = {
      [](Sharding& s, const std::string& text) { s.optimizer = parse_optimizer(text); }},
     {"order", [](const Sharding& s) { return s.order; },
      [](Sharding& s, const std::string& text) { s.order = fsdp::name(fsdp::parse_order(text)); }},
+    {"output_dtype", get_dtype<&MixedPrecisionPolicy::output_dtype>,
+     set_dtype<&MixedPrecisionPolicy::output_dtype>},
+    {"param_dtype", get_dtype<&MixedPrecisionPolicy::param_dtype>,
+     set_dtype<&MixedPrecisionPolicy::param_dtype>},
+    {"reduce_dtype", get_dtype<&MixedPrecisionPolicy::reduce_dtype>,
+     set_dtype<&MixedPrecisionPolicy::reduce_dtype>},
 };
 
 void set_option(Sharding& s, const std::string& name, const std::string& text) {
@@ -231,6 +250,18 @@ DeviceMesh any_mesh(Random& draw) {
   return draw.chance(33) ? DeviceMesh({n, m}, {"fsdp", other}) : DeviceMesh({m, n}, {other, "fsdp"});
 }
 
+MixedPrecisionPolicy any_policy(Random& draw) {
+  const auto any = [&](int none, int half, int full) {
+    return draw.weighted<std::optional<c10::ScalarType>>(
+        {{none, std::nullopt}, {half, at::kBFloat16}, {1, at::kHalf}, {full, at::kFloat}, {1, at::kDouble}});
+  };
+  MixedPrecisionPolicy policy;
+  policy.param_dtype = any(1, 4, 1);
+  policy.reduce_dtype = any(3, 1, 4);
+  policy.output_dtype = any(4, 1, 2);
+  return policy;
+}
+
 }  // namespace
 
 std::string model_text(const Sharding& s) {
@@ -298,6 +329,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.dtype =
       draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
   s.seed = run_seed;
+  if (draw.chance(33)) s.policy = any_policy(draw);
+  s.recompute = draw.chance(20);
   return s;
 }
 
@@ -312,6 +345,9 @@ std::vector<oracle::Case> simpler_shardings(const oracle::Case& c) {
         all.add([&](Sharding& s) { s.*option.field = n; });
   all.add([](Sharding& s) { s.optimizer = OptimizerKind::kSgd; });
   all.add([](Sharding& s) { s.dtype = at::kFloat; });
+  for (const auto which : {&MixedPrecisionPolicy::param_dtype, &MixedPrecisionPolicy::reduce_dtype,
+                           &MixedPrecisionPolicy::output_dtype})
+    all.add([&](Sharding& s) { (s.policy.*which).reset(); });
   all.add([](Sharding& s) { s.order = "default"; });
   all.add([](Sharding& s) { s.seed = 0; });
   all.add([](Sharding& s) { s.device = {1, 256}; });

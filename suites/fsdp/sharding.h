@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/fsdp/mixed_precision.h"
 #include "oracle/program/program.h"
 #include "suites/train/train.h"
 
@@ -23,11 +24,12 @@ using BlockSpec = std::vector<LayerSpec>;
 struct Sharding {
   int64_t width = 6;  // features of an example
   std::vector<BlockSpec> blocks = {{{'L', 6}}};
-  int64_t wrap = 0;      // bit i: block i is fully_sharded by itself; the rest is by the root
-  int64_t gathered = 0;  // 1: not cut again after forward
-  int64_t prefetch = 0;  // 1: every unit prefetches the next one, forward and backward
-  int64_t rows = 0;      // of matrices, that stay in one block; 0: blocks of one element
-  int64_t frozen = 0;    // k: the k-th parameter requires no gradient
+  int64_t wrap = 0;       // bit i: block i is fully_sharded by itself; the rest is by the root
+  int64_t gathered = 0;   // 1: not cut again after forward
+  int64_t prefetch = 0;   // 1: every unit prefetches the next one, forward and backward
+  int64_t recompute = 0;  // 1: every block runs again on the way back
+  int64_t rows = 0;       // of matrices, that stay in one block; 0: blocks of one element
+  int64_t frozen = 0;     // k: the k-th parameter requires no gradient
   std::string order = "default";
   int64_t steps = 1, passes = 1;  // backward passes of a step
   int64_t each = 0;               // 1: every pass reduces; 0: the last one does
@@ -36,6 +38,7 @@ struct Sharding {
   int64_t batch = 2;              // examples of a rank in a pass
   OptimizerKind optimizer = OptimizerKind::kSgd;
   c10::ScalarType dtype = c10::ScalarType::Float;
+  MixedPrecisionPolicy policy;  // of the root; the others' outputs stay as they are
 
   DeviceMesh mesh;  // dimensions of kMeshDims
   uint64_t seed = 0;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/fsdp/plain_unit.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/nn/boundary.h"
+
+namespace lockstep::suites {
+namespace {
+
+at::Tensor in_dtype(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
+  return dtype ? tensor.to(*dtype) : tensor;
+}
+
+void add_to(at::Tensor& sum, at::Tensor term) {
+  if (sum.defined())
+    sum.add_(term);
+  else
+    sum = std::move(term);
+}
+
+}  // namespace
+
+PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy)
+    : module_(module),
+      paths_(std::move(paths)),
+      policy_(policy),
+      parameters_(paths_.size()),
+      whole_(paths_.size()),
+      sums_(paths_.size()),
+      gradients_(paths_.size()) {
+  module.call_around([this](nn::Tensors inputs, const nn::Module::Forward& forward) {
+    return call(std::move(inputs), forward);
+  });
+}
+
+// If one was written since: all of them, in order.
+void PlainUnit::cast() {
+  if (is_open_ || !std::exchange(is_stale_, false)) return;
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    parameters_[i] = module_.parameter(paths_[i]);
+    whole_[i] = in_dtype(parameters_[i], policy_.param_dtype);
+    if (!whole_[i].is_same(parameters_[i])) whole_[i].set_requires_grad(parameters_[i].requires_grad());
+  }
+}
+
+at::Tensor PlainUnit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
+  cast();
+  if (next_ != nullptr) next_->cast();
+  is_open_ = true;
+  show(whole_);
+  for (auto& input : inputs) input = in_dtype(input, policy_.param_dtype);
+  const auto output = forward(nn::at_boundary(std::move(inputs), [this](nn::Tensors&) { collect(); }));
+  return in_dtype(output, policy_.output_dtype);
+}
+
+void PlainUnit::show(const std::vector<at::Tensor>& which) {
+  for (size_t i = 0; i < paths_.size(); ++i) module_.set_parameter(paths_[i], which[i], true);
+}
+
+void PlainUnit::close() {
+  is_open_ = false;
+  show(parameters_);
+}
+
+bool PlainUnit::converts(size_t i) const {
+  return policy_.reduce_dtype.value_or(whole_[i].scalar_type()) != whole_[i].scalar_type();
+}
+
+void PlainUnit::collect() {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < paths_.size(); ++i)
+    if (auto& came = whole_[i].mutable_grad(); came.defined() && converts(i))
+      add_to(sums_[i], std::exchange(came, at::Tensor()).to(*policy_.reduce_dtype));
+}
+
+void PlainUnit::deliver(double divided_by) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> taken, defined;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    auto& sum = converts(i) ? sums_[i] : whole_[i].mutable_grad();
+    taken.push_back(std::exchange(sum, at::Tensor()));
+    if (taken.back().defined()) defined.push_back(taken.back());
+  }
+  if (divided_by != 1 && !defined.empty()) at::_foreach_div_(defined, divided_by);
+  for (size_t i = 0; i < paths_.size(); ++i)
+    if (taken[i].defined()) add_to(gradients_[i], taken[i].to(parameters_[i].scalar_type()));
+}
+
+void PlainUnit::hand_in() {
+  for (size_t i = 0; i < paths_.size(); ++i)
+    parameters_[i].mutable_grad() = std::exchange(gradients_[i], at::Tensor());
+}
+
+void PlainUnit::updated() {
+  const auto has_gradient = [](const at::Tensor& t) { return t.grad().defined(); };
+  is_stale_ |= std::any_of(parameters_.begin(), parameters_.end(), has_gradient);
+}
+
+}  // namespace lockstep::suites
