@@ -114,7 +114,7 @@ void add_init(CLI::App& app, Chosen& chosen) {
   flags.command = chosen.command_line;
   init_app.add_option("model", flags.model, "Model: llama")->required();
   init_app.add_option("--preset", flags.preset, "tiny (default), odd or 8b");
-  init_app.add_option("--mesh", flags.mesh, "For example tp:8 or dp:2,tp:4")->required();
+  init_app.add_option("--mesh", flags.mesh, "For example tp:8, dp:2,tp:4 or fsdp:4")->required();
   init_app.add_option(
       "--policies", flags.policies,
       "Beside the single device's: indexed, per-rank-seeds, offset-based (default: all), or none");

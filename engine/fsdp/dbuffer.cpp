@@ -15,19 +15,34 @@
 namespace lockstep::fsdp {
 namespace {
 
-// An all-gather of shards, and what it refers to.
+// An all-gather of equal parts, and what it refers to.
 struct Gathered {
-  Gathered(const Groups& groups, PerRank<at::Tensor> sent, int64_t places)
-      : shards(std::move(sent)), gathering(groups, shards, [this, places](size_t i) {
-          const int64_t size = shards[i].numel();
+  Gathered(Groups meeting, PerRank<at::Tensor> sent)
+      : groups(std::move(meeting)), shards(std::move(sent)), gathering(groups, shards, [this](size_t i) {
+          const int64_t size = shards[i].numel(), places = std::ssize(groups[i].ranks);
           auto whole = at::empty({places * size}, shards[i].options());
           Buffers pieces;
           for (int64_t k = 0; k < places; ++k) pieces.emplace_back(whole, 0, k * size, size);
           return Whole{std::move(whole), std::move(pieces)};
         }) {}
+  const Groups groups;
   const PerRank<at::Tensor> shards;
   Gathering gathering;
 };
+
+at::Tensor poisoned(int64_t size, const at::TensorOptions& options) {
+  return at::full({size}, std::numeric_limits<double>::quiet_NaN(), options);
+}
+
+// Of each group the ranks that stand beside one another, as many as `among`.
+Groups neighbours(const Groups& groups, int64_t among) {
+  Groups near;
+  for (const auto& [ranks, place] : groups) {
+    const auto first = ranks.begin() + place / among * among;
+    near.push_back({{first, first + among}, place % among});
+  }
+  return near;
+}
 
 }  // namespace
 
@@ -36,8 +51,7 @@ DBuffer::DBuffer(CommPtr comm, GroupLayout layout) : comm_(std::move(comm)), lay
   const auto options = local_options(*layout_.sharded(0));
   for (size_t r = 0; r < comm_->positions.size(); ++r) {
     memory_.push_back(at::empty({0}, options).storage());
-    shards_.push_back(
-        at::full({layout_.plan().shard_size}, std::numeric_limits<double>::quiet_NaN(), options));
+    shards_.push_back(poisoned(layout_.plan().shard_size, options));
   }
   for (size_t i = 0; i < layout_.size(); ++i) {
     PerRank<at::Tensor> wholes;
@@ -69,23 +83,39 @@ at::Tensor DBuffer::cut(size_t i, const PerRank<at::Tensor>& shards) const {
   return make_dtensor(in_dtype(layout_.sharded(i), shards.front().scalar_type()), comm_, std::move(parts));
 }
 
-PerRank<at::Tensor> DBuffer::cast() {
+// Tensor by tensor, as one device does: at the end of its vectors the stock kernel makes other NaNs of f16.
+PerRank<at::Tensor> DBuffer::cast() const {
   if (layout_.gathered_dtype() == layout_.dtype()) return shards_;
   PerRank<at::Tensor> cast;
-  for (const auto& shard : shards_) cast.push_back(shard.to(layout_.gathered_dtype()));
+  for (size_t r = 0; r < shards_.size(); ++r) {
+    cast.push_back(poisoned(layout_.plan().shard_size, shards_[r].options().dtype(layout_.gathered_dtype())));
+    for (size_t i = 0; i < layout_.size(); ++i) {
+      const auto mine = layout_.in_shard(i, comm_->positions[r]);
+      const auto part = [&mine](const at::Tensor& t) {
+        return t.narrow(0, mine.start, mine.end - mine.start);
+      };
+      part(cast[r]).copy_(part(shards_[r]));
+    }
+  }
   return cast;
 }
 
 std::vector<LogResult> DBuffer::log_gather(const PerRank<at::Tensor>& sent) {
   std::vector<LogResult> logs;
-  if (comm_->context->timeline == nullptr) return logs;
+  const auto* log = comm_->context->timeline;
+  if (log == nullptr) return logs;
   std::vector<at::Tensor> parts = sharded_;
+  const bool anew =
+      sent.front().numel() == layout_.plan().shard_size;  // else from neighbours, what was cast before
   if (layout_.gathered_dtype() != layout_.dtype()) {
-    for (size_t i = 0; i < parts.size(); ++i) parts[i] = cut(i, sent);
+    const auto shards = anew ? sent : cast();
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] = cut(i, shards);
     std::vector<uint32_t> versions;
     for (const auto& tensor : sharded_) versions.push_back(static_cast<uint32_t>(tensor._version()));
-    for (size_t i = 0; i < parts.size() && versions != cast_; ++i) log_cast(sharded_[i], parts[i]);
+    const bool is_new = versions != cast_ || log != cast_in_ || log->empty();
+    for (size_t i = 0; i < parts.size() && is_new; ++i) log_cast(sharded_[i], parts[i]);
     cast_ = std::move(versions);
+    cast_in_ = log;
   }
   for (size_t i = 0; i < parts.size(); ++i)
     logs.push_back(
@@ -107,9 +137,11 @@ Work DBuffer::gather() {
   if (gathered_) throw Broken("[DBuffer] gathered twice");
   const PlainGuard guard;
   const auto& groups = comm_->along[as_size(layout_.mesh_dim())];
-  const auto all = std::make_shared<Gathered>(groups, cast(), layout_.plan().shards);
+  auto near = kept_.empty() ? groups : neighbours(groups, among_);
+  const auto all =
+      std::make_shared<Gathered>(std::move(near), kept_.empty() ? cast() : std::exchange(kept_, {}));
   auto logs = log_gather(all->shards);
-  auto work = all_gather(*comm_->world, groups, all->shards, all->gathering.forms(),
+  auto work = all_gather(*comm_->world, all->groups, all->shards, all->gathering.forms(),
                          [all](size_t i, size_t k, const at::Tensor& piece) {
                            const PlainGuard plain;
                            all->gathering.arrive(i, k, piece);
@@ -130,7 +162,21 @@ bool DBuffer::holds(const at::Tensor& tensor) const {
   return false;
 }
 
-void DBuffer::release() {
+// What a rank keeps is its part among its neighbours.
+void DBuffer::keep(int64_t among) {
+  const PlainGuard guard;
+  among_ = among;
+  const int64_t size = layout_.plan().shards * layout_.plan().shard_size / among;
+  for (size_t r = 0; r < memory_.size(); ++r) {
+    const int64_t place = comm_->along[as_size(layout_.mesh_dim())][r].place % among;
+    kept_.push_back(part(memory_[r], place * size, {size}).clone());
+  }
+}
+
+void DBuffer::release(int64_t among) {
+  kept_.clear();
+  if (!gathered_) return;
+  if (among > 0) keep(among);
   for (auto& memory : memory_) {
     memory.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(nullptr, memory.device()));
     memory.unsafeGetStorageImpl()->set_nbytes(size_t{0});

@@ -30,11 +30,12 @@ class DBuffer {
   const at::Tensor& whole(size_t i) const { return wholes_[i]; }
 
   // Begins to gather the shards. Law: then whole(i) has the bits of redistribute(sharded(i)) to its
-  // placements; each is logged as such, and where the dtype is another, as a cast before that, which is
-  // logged once until one of the tensors is written. @pre not gathered
+  // placements; each is logged as such, and where the dtype is another, as a cast before that, which each
+  // log has once until one of the tensors is written. @pre not gathered
   Work gather();
-  // Gives the memory back.
-  void release();
+  // Gives the memory back: all of it, or all but what as many neighbours along the mesh dimension have
+  // together, each an equal part, from whom the next gather is then. @pre `among` divides the shards
+  void release(int64_t among = 0);
   bool is_gathered() const { return gathered_; }
   // Whether a DTensor has memory of what is gathered.
   bool holds(const at::Tensor& tensor) const;
@@ -42,16 +43,20 @@ class DBuffer {
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;
   at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
-  PerRank<at::Tensor> cast();
+  PerRank<at::Tensor> cast() const;
   std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);
+  void keep(int64_t among);
   void take(PerRank<at::Tensor> arrived);
 
   const CommPtr comm_;
   const GroupLayout layout_;
   PerRank<at::Tensor> shards_;
   PerRank<c10::Storage> memory_;  // of what is gathered; empty in between
+  PerRank<at::Tensor> kept_;      // parts of what was gathered; empty: none
+  int64_t among_ = 0;             // as many neighbours as have all of it together
   std::vector<at::Tensor> sharded_, wholes_;
-  std::vector<uint32_t> cast_;  // versions of what was cast last, as it is logged
+  std::vector<uint32_t> cast_;         // versions of what was cast last, as it is logged
+  const Timeline* cast_in_ = nullptr;  // in which log
   bool gathered_ = false;
 };
 

@@ -123,6 +123,38 @@ TEST(DBuffer, TensorsArePartsOfOneMemory) {
   EXPECT_EQ(local_tensors(buffer.whole(0))[1].storage().nbytes(), 0u);
 }
 
+// Catches: parts of another rank, parts of shards where those of what was gathered are asked for, parts that
+// stay after the next gather.
+TEST(DBuffer, WhatNeighboursKeepIsGatheredFromThem) {
+  each_group([](const Group& g) {
+    auto& buffer = *g.buffer;
+    const int64_t ranks = g.mesh.mesh.size(g.setting.mesh_dim);
+    for (int64_t among = 2; among < ranks; ++among) {
+      if (ranks % among != 0) continue;
+      std::vector<at::Tensor> before;
+      for (size_t i = 0; i < g.wholes.size(); ++i)
+        at::Tensor(buffer.sharded(i))
+            .copy_(distribute_tensor(values(kShapes[i], g.wholes[i]->dtype(), 10 * i), g.mesh,
+                                     buffer.layout().sharded(i)->placements()));
+      buffer.gather().wait();
+      for (size_t i = 0; i < g.wholes.size(); ++i) before.push_back(buffer.whole(i).clone());
+      buffer.release(among);
+      EXPECT_EQ(local_tensors(buffer.whole(0))[0].storage().nbytes(), 0u);
+      for (size_t i = 0; i < g.wholes.size(); ++i) at::Tensor(buffer.sharded(i)).zero_();
+      buffer.gather().wait();
+      for (size_t i = 0; i < g.wholes.size(); ++i) expect_same(buffer.whole(i), before[i]);
+      buffer.release();
+      buffer.gather().wait();
+      EXPECT_TRUE(full_tensor(buffer.whole(0)).eq(0).all().item<bool>());
+      buffer.release(among);
+      buffer.release();
+      buffer.gather().wait();
+      EXPECT_TRUE(full_tensor(buffer.whole(0)).eq(0).all().item<bool>());
+      buffer.release();
+    }
+  });
+}
+
 // Catches: padding written by whoever writes tensors.
 TEST(DBuffer, PaddingStaysAsItWas) {
   each_group([](const Group& g) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/fsdp/unit.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -94,6 +95,17 @@ SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
   return std::make_shared<const Spec>(mesh.mesh, all, value.sizes().vec(), value.scalar_type());
 }
 
+void check_reshard(const ReshardAfterForward& reshard, int64_t ranks) {
+  if (!reshard.among) return;
+  LOCKSTEP_CHECK(*reshard.among > 1 && *reshard.among < ranks && ranks % *reshard.among == 0,
+                 "[fully_shard] reshard_after_forward among ", *reshard.among, " of ", ranks,
+                 " ranks; name a divisor of these between 1 and all, or true or false");
+}
+
+int64_t sharding_dim(const FullyShardOptions& options, const DeviceMesh& mesh) {
+  return options.mesh_dim.empty() ? mesh.ndim() - 1 : mesh.dim_index(options.mesh_dim);
+}
+
 void check_policy(const MixedPrecisionPolicy& policy) {
   for (const auto& [name, dtype] :
        {std::pair("param_dtype", policy.param_dtype), std::pair("reduce_dtype", policy.reduce_dtype),
@@ -126,15 +138,13 @@ UnitParameter unit_parameter(const fsdp::DBuffer& buffer, size_t i, Found&& foun
 
 std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std::vector<Found> found,
                                 const FullyShardOptions& options) {
-  const int64_t mesh_dim =
-      options.mesh_dim.empty() ? mesh.mesh.ndim() - 1 : mesh.mesh.dim_index(options.mesh_dim);
   if (found.empty()) return std::make_shared<Unit>(module, nullptr, std::vector<UnitParameter>());
   std::vector<fsdp::GroupTensor> tensors;
   for (const auto& parameter : found)
     tensors.push_back({whole_spec(parameter, mesh), granularity(options, parameter)});
   const bool is_floating = c10::isFloatingType(found.front().value.scalar_type());
   auto buffer = std::make_unique<fsdp::DBuffer>(
-      mesh.comm, fsdp::GroupLayout(std::move(tensors), mesh_dim, options.order,
+      mesh.comm, fsdp::GroupLayout(std::move(tensors), sharding_dim(options, mesh.mesh), options.order,
                                    is_floating ? options.mp_policy.param_dtype : std::nullopt));
   std::vector<UnitParameter> parameters;
   for (size_t i = 0; i < found.size(); ++i)
@@ -218,6 +228,7 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   LOCKSTEP_CHECK(module.attached<Sharded>() == nullptr, "[fully_shard] this module is sharded already");
   LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
   check_policy(options.mp_policy);
+  check_reshard(options.reshard_after_forward, mesh.mesh.size(sharding_dim(options, mesh.mesh)));
   const auto within = sharded_within(module);
   auto found = own_parameters(module, options.ignored_params);
   std::vector<Original> originals;
@@ -232,11 +243,14 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   }
   const auto unit = make_unit(module, mesh, std::move(found), options);
   unit->settings.policy = options.mp_policy;
-  unit->settings.reshard_after_forward = options.reshard_after_forward;
+  unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
+  unit->settings.reshard_among = options.reshard_after_forward.among.value_or(0);
   const auto sharded = std::make_shared<Sharded>(unit, std::move(originals));
   distribute_buffers(module, mesh);
   join(*unit, within);
   module.attach(sharded);
+  module.attach(
+      std::make_shared<BeforeSecondRun>(BeforeSecondRun{[unit = unit.get()] { unit->lane->enter_pass(); }}));
   module.call_around([unit = unit.get()](nn::Tensors inputs, const nn::Module::Forward& forward) {
     return unit->call(std::move(inputs), forward);
   });

@@ -19,12 +19,21 @@ namespace fsdp {
 class Unit;
 }
 
+// Whether a module's parameters are cut again after its forward, and gathered anew for its backward: to each
+// rank's part of all, or, by a number, to its part among as many neighbours along the mesh dimension, who
+// gather from one another then (more memory, and a shorter way).
+struct ReshardAfterForward {
+  ReshardAfterForward(bool on) : reshards(on) {}
+  ReshardAfterForward(int to) : reshards(true), among(to) {}
+  bool reshards;
+  std::optional<int64_t> among = {};
+};
+
 struct FullyShardOptions {
   // Name of the mesh dimension that cuts parameters; empty: the last. Along the others they stay as they are,
   // whole (then gradients are added up along these, too, as in HSDP) or cut by a plan of parallelize_module.
   std::string mesh_dim = {};
-  // Cut again after forward, and gathered anew for backward.
-  bool reshard_after_forward = true;
+  ReshardAfterForward reshard_after_forward = true;
   // Parameters stay in their dtype while they are cut, and so do the gradients that they are given.
   MixedPrecisionPolicy mp_policy = {};
   // By path from the module, and parameter: of how many elements a block is that no rank cuts, as block-wise
@@ -79,8 +88,9 @@ class FSDPModule {
 // gathered, and inputs on the way in; each pass's gradients to reduce_dtype, as terms, before anything is
 // added to them, and the sum to the parameter's dtype after it is divided; outputs on the way out.
 //
-// Throws Error for parameters of several dtypes or meshes, and for one that two modules share which are
-// sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
+// Throws Error for parameters of several dtypes or meshes, for a number of ranks to reshard among that does
+// not divide those of mesh_dim or is none or all of them, and for a parameter that two modules share which
+// are sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
 // parameter; a backward pass, where a parameter has been written since the forward, and with create_graph.
 // What the module computes is not to be differentiated but through its output. lockstep::checkpoint of a
 // module gathers anew for its second run, which keeps what it gathered for its gradients.

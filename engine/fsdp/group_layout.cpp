@@ -5,6 +5,7 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/layout/layout.h"
 #include "engine/values/as_size.h"
@@ -39,23 +40,44 @@ std::vector<int64_t> elements_of(const Spec& spec) {
   return elements;
 }
 
-// Each rank's count of elements as units of rows of the fewest leading dimensions.
-RaggedShard ragged(const std::vector<int64_t>& counts, const std::vector<int64_t>& shape) {
-  int64_t row = c10::multiply_integers(shape);
-  if (row == 0) {  // nothing to hold, which the first rank does
-    std::vector<int64_t> units(counts.size(), 0);
-    units.front() = 1;
-    return {{}, units};
+// What the other mesh dimensions leave to the ranks along this one, at one coordinate, and each one's count
+// of its elements.
+struct Line {
+  std::vector<int64_t> shape, counts;
+
+  int64_t row(size_t leading) const {
+    return c10::multiply_integers(shape.begin() + static_cast<ptrdiff_t>(leading), shape.end());
   }
-  RaggedShard made;
-  const auto is_whole = [&row](int64_t count) { return count % row == 0; };
-  for (const int64_t size : shape) {
-    if (std::all_of(counts.begin(), counts.end(), is_whole)) break;
-    made.dims.push_back(std::ssize(made.dims));
-    row /= size;
+  bool has_whole_rows(size_t leading) const {
+    const int64_t n = row(leading);
+    return n == 0 || std::all_of(counts.begin(), counts.end(), [n](int64_t count) { return count % n == 0; });
   }
-  for (const int64_t count : counts) made.units.push_back(count / row);
+};
+
+// Each rank's count as units of rows of the fewest leading dimensions. Where there is nothing to hold, the
+// first one holds it.
+RaggedShard ragged(const std::vector<Line>& lines) {
+  RaggedShard made{{}, {}, std::ssize(lines)};
+  const auto fits = [&](const Line& line) { return line.has_whole_rows(made.dims.size()); };
+  while (!std::all_of(lines.begin(), lines.end(), fits)) made.dims.push_back(std::ssize(made.dims));
+  for (const auto& line : lines) {
+    const int64_t n = line.row(made.dims.size());
+    const bool empty = c10::multiply_integers(line.shape) == 0;
+    for (size_t k = 0; k < line.counts.size(); ++k)
+      made.units.push_back(empty ? (k == 0 ? 1 : 0) : line.counts[k] / n);
+  }
   return made;
+}
+
+// Whether blocks of so many elements begin at the same places on all ranks: rows are of one length.
+bool has_one_row(const Spec& spec) {
+  std::set<std::vector<int64_t>> rows;
+  for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+    auto shape = local_shape(spec, p);
+    if (!shape.empty()) shape.erase(shape.begin());
+    rows.insert(std::move(shape));
+  }
+  return rows.size() == 1;
 }
 
 PlanOptions options(const Spec& first, int64_t mesh_dim, Order order, c10::ScalarType gathered) {
@@ -74,20 +96,24 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
   std::vector<BlockTensor> blocks;
   for (auto& [whole, granularity] : tensors) {
     const auto& all = elements_.emplace_back(elements_of(*whole));
-    const auto [least, most] = std::minmax_element(all.begin(), all.end());
-    blocks.push_back({*most, *least == *most ? granularity : *most});
+    const int64_t most = *std::max_element(all.begin(), all.end());
+    blocks.push_back({most, granularity == 1 || has_one_row(*whole) ? granularity : most});
     wholes_.push_back(std::move(whole));
   }
   plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order, gathered_dtype));
   for (size_t i = 0; i < wholes_.size(); ++i) {
-    std::vector<int64_t> counts;
-    const int64_t fullest = std::max_element(elements_[i].begin(), elements_[i].end()) - elements_[i].begin();
-    for (const int64_t position : wholes_[i]->mesh().line(fullest, mesh_dim)) {
-      const auto part = in_tensor(i, position);
-      counts.push_back(part.end - part.start);
+    const auto& mesh = wholes_[i]->mesh();
+    std::vector<Line> lines;  // by coordinate of the others, row-major
+    for (int64_t first = 0; first < mesh.size(); ++first) {
+      if (place(first) != 0) continue;
+      auto& line = lines.emplace_back(local_shape(*wholes_[i], first), std::vector<int64_t>());
+      for (const int64_t position : mesh.line(first, mesh_dim)) {
+        const auto part = in_tensor(i, position);
+        line.counts.push_back(part.end - part.start);
+      }
     }
     auto placements = wholes_[i]->placements();
-    placements[as_size(mesh_dim)] = ragged(counts, local_shape(*wholes_[i], fullest));
+    placements[as_size(mesh_dim)] = ragged(lines);
     sharded_.push_back(std::make_shared<const Spec>(wholes_[i]->with_placements(std::move(placements))));
     wholes_[i] = in_dtype(wholes_[i], gathered_dtype);
   }

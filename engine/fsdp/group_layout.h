@@ -18,7 +18,8 @@ struct GroupTensor {
 class GroupLayout {
  public:
   // Every tensor starts at a multiple of 64 bytes, and shards are such, cut and gathered. A tensor of which
-  // another mesh dimension leaves ranks parts of different shapes is one block. Throws Error where tensors
+  // another mesh dimension leaves ranks rows of different lengths is one block, unless blocks are of one
+  // element. Throws Error where tensors
   // are of several meshes or dtypes, or not whole along `mesh_dim`.
   // @param gathered the dtype in which they are gathered; empty: their own
   GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault,

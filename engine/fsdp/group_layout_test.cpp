@@ -70,9 +70,9 @@ TEST(GroupLayout, AShardHoldsWhatItsRaggedShardSays) {
     std::vector<int64_t> granularity;
     const int64_t even = below(2) == 0 ? 1 : 2;  // some that tp cuts unevenly
     for (int64_t n = 1 + below(4); n > 0; --n) {
-      const int64_t rows = even * (1 + below(9)), columns = 2 * (1 + below(7));
+      const int64_t rows = even * (1 + below(9)), columns = 2 * (1 + below(7)) - (below(5) == 0 ? 1 : 0);
       const int64_t cut = to_string(parse_placements(placements)).find("S1") != std::string::npos ? 2 : 1;
-      granularity.push_back(below(2) == 0 ? 1 : columns / cut * (1 + below(4)));
+      granularity.push_back(below(2) == 0 ? 1 : (columns + cut - 1) / cut * (1 + below(4)));
       tensors.push_back({whole(mesh, placements, {rows, columns}, dtype), granularity.back()});
     }
     SCOPED_TRACE(concat("round ", round, ", mesh ", mesh_text));
@@ -102,14 +102,20 @@ TEST(GroupLayout, TensorsLieInTheOrderAskedFor) {
   EXPECT_EQ(GroupLayout(tensors, 0, Order::kShape).plan().intervals[1].start, 0);
 }
 
-// Catches: a cut that only some of the tp ranks have.
-TEST(GroupLayout, WhatAnotherDimensionCutsUnevenlyIsOneBlock) {
+// Where another dimension cuts unevenly, ranks along it have units of their own, in blocks of rows too.
+// Catches: a cut that only some of the tp ranks have, a block that others cut.
+TEST(GroupLayout, UnitsFollowWhatAnotherDimensionCutsUnevenly) {
   const DeviceMesh mesh({2, 2}, {"fsdp", "tp"});
-  const GroupLayout layout({{whole(mesh, "[R,S0]", {5, 3}), 1}, {whole(mesh, "[R,S0]", {4, 3}), 1}}, 0);
-  EXPECT_EQ(to_string(layout.sharded(0)->placements()), "[G:1/0,S0]");
-  EXPECT_EQ(layout.in_tensor(0, 0), (Interval{0, 9}));
-  EXPECT_EQ(layout.in_tensor(0, 1), (Interval{0, 6}));
-  EXPECT_EQ(layout.in_tensor(0, 2), (Interval{}));
+  const GroupLayout layout({{whole(mesh, "[R,S0]", {21, 3}), 1}, {whole(mesh, "[R,S0]", {21, 16}), 16}}, 0);
+  EXPECT_EQ(to_string(layout.sharded(0)->placements()), "[G:1/0,S0]");  // 33 and 30 elements
+  EXPECT_EQ(to_string(layout.sharded(1)->placements()), "[G0:4/7|2/3,S0]");
+  EXPECT_EQ(layout.in_tensor(1, 1), (Interval{0, 64}));
+  EXPECT_EQ(layout.in_tensor(1, 2), (Interval{64, 176}));
+  EXPECT_EQ(layout.in_tensor(1, 3), (Interval{64, 160}));
+  // Rows of 3 elements are rows of no other rank's 2.
+  const GroupLayout columns({{whole(mesh, "[R,S1]", {40, 5}), 3}}, 0);
+  EXPECT_EQ(to_string(columns.sharded(0)->placements()), "[G:1/0,S1]");
+  check(GroupLayout({{whole(mesh, "[R,S1]", {40, 5}), 1}}, 0), {1});
 }
 
 TEST(GroupLayout, SaysWhatDoesNotGoTogether) {

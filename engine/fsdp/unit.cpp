@@ -56,10 +56,20 @@ void Lane::enter_pass() {
   if (passes() > 0 && is_recomputing()) return;  // a part of that pass
   const auto id = torch::autograd::get_current_graph_task_id();
   if (!passes_.empty() && passes_.back().id == id) return;
-  const auto runs = std::make_shared<int>();  // as long as libtorch has the callback
+  // As long as libtorch has the callback; then what a pass that failed has left is tidied.
+  const auto runs = std::shared_ptr<void>(nullptr, [lane = weak_from_this()](void*) {
+    if (const auto self = lane.lock()) self->tidy();
+  });
   passes_.push_back({id, runs});
   torch::autograd::Engine::get_default_engine().queue_callback(
       [self = shared_from_this(), runs] { self->finish_pass(); });
+}
+
+void Lane::tidy() {
+  try {
+    passes();
+  } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
+  }
 }
 
 size_t Lane::passes() {
@@ -166,7 +176,7 @@ Unit::Versions Unit::versions(at::Tensor UnitParameter::*which) const {
 
 void Unit::begin_gather() {
   if (buffer_ == nullptr) return;
-  if ((buffer_->is_gathered() || gathering_) && versions(&UnitParameter::sharded) != gathered_) release();
+  if (versions(&UnitParameter::sharded) != gathered_) release();
   if (buffer_->is_gathered() || gathering_) return;
   gathered_ = versions(&UnitParameter::sharded);
   gathering_.emplace(buffer_->gather());
@@ -186,9 +196,9 @@ void Unit::gather() {
       parameter.whole.set_requires_grad(parameter.sharded.requires_grad());
 }
 
-void Unit::release() {
+void Unit::release(int64_t among) {
   land();
-  if (buffer_ != nullptr && buffer_->is_gathered()) buffer_->release();
+  if (buffer_ != nullptr) buffer_->release(among);
 }
 
 void Unit::unshard() {
@@ -232,8 +242,9 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   at::Tensor output;
   {
     const Call within(*this);
-    for (const auto& next : settings.forward_prefetch)
-      if (const auto unit = next.lock()) unit->begin_gather();
+    if (!is_recomputing())  // on the way back the next one is behind
+      for (const auto& next : settings.forward_prefetch)
+        if (const auto unit = next.lock()) unit->begin_gather();
     if (settings.policy.cast_forward_inputs)
       for (auto& input : inputs) input = cast(input, settings.policy.param_dtype);
     inputs = nn::at_boundary(std::move(inputs), [self](nn::Tensors&) { self->after_backward(); });
@@ -243,12 +254,13 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     check_shown();
     check_not_written();
   }
-  const bool is_needed = calls_ > 0 || open_ > 0 || is_recomputing();
+  const bool goes_back = is_recomputing() && at::GradMode::is_enabled() && output.requires_grad();
+  const bool is_needed = calls_ > 0 || open_ > 0 || goes_back;
   if (settings.reshard_after_forward && !is_needed && buffer_ != nullptr) {
     LOCKSTEP_CHECK(!buffer_->holds(output),
                    "[fully_shard] a module returns a parameter of its own, or a view of ",
                    "one, which is cut again when it returns; let it return a copy");
-    release();
+    release(settings.reshard_among);
   }
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now

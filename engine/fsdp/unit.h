@@ -30,10 +30,11 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
  private:
   void finish_pass();
+  void tidy();
 
   struct Pass {
     int64_t id;
-    std::weak_ptr<int> runs;  // expired: it has ended, and failed
+    std::weak_ptr<void> runs;  // expired: it has ended, and failed
   };
   std::vector<Pass> passes_;
 };
@@ -41,6 +42,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 struct UnitSettings {
   MixedPrecisionPolicy policy;
   bool reshard_after_forward = true, reshard_after_backward = true;
+  int64_t reshard_among =
+      0;  // how many ranks keep all of it together after forward; 0: all, their parts alone
   bool requires_gradient_sync = true;
   double gradient_divide_factor = 1;
   std::vector<std::weak_ptr<Unit>> forward_prefetch, backward_prefetch;
@@ -87,7 +90,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   using Versions = std::vector<int64_t>;
 
   void gather();
-  void release();
+  void release(int64_t among = 0);
   at::Tensor& gradient(size_t i);
   void before_backward(const Versions& of_forward);
   void after_backward();

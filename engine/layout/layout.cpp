@@ -55,11 +55,11 @@ std::vector<int64_t> lengths(const std::vector<IndexList>& lists) {
   return result;
 }
 
-// Of a box, the elements that the rank's units give it.
-Interval share(const std::vector<IndexList>& box, const RaggedShard& ragged, int64_t rank) {
-  const int64_t block = c10::multiply_integers(lengths(box)) / block_count(ragged);
-  const auto first = ragged.units.begin() + rank;
-  return {block * std::accumulate(ragged.units.begin(), first, int64_t{0}), block * *first};
+// Of a box, the elements that the units of a rank, in this list, give it.
+Interval share(const std::vector<IndexList>& box, const RaggedShard& ragged, int64_t list, int64_t rank) {
+  const int64_t block = c10::multiply_integers(lengths(box)) / block_count(ragged, list);
+  const auto first = ragged.units.begin() + list * (std::ssize(ragged.units) / ragged.lists);
+  return {block * std::accumulate(first, first + rank, int64_t{0}), block * first[rank]};
 }
 
 // Cuts an interval of a box, counted row-major, into boxes: the rest of its first row, whole rows, the
@@ -179,7 +179,8 @@ Owned owned_by(const Spec& spec, int64_t position) {
   const int64_t last = ragged_dim(spec.placements());
   if (last < 0) return lists;
   const auto& ragged = std::get<RaggedShard>(spec.placements()[static_cast<size_t>(last)]);
-  const auto flat = share(lists, ragged, coordinate[static_cast<size_t>(last)]);
+  const auto flat =
+      share(lists, ragged, list_at(ragged, mesh, last, position), coordinate[static_cast<size_t>(last)]);
   return {std::move(lists), flat};
 }
 

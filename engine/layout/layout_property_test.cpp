@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "engine/layout/layout.h"
@@ -43,21 +44,40 @@ Spec any_spec() {
   return Spec(DeviceMesh(mesh), placements, shape, contiguous_strides(shape), c10::kFloat, order);
 }
 
-// The same with a RaggedShard on one mesh dimension, of units that divide the rows of every rank.
+// Units whose sum divides the rows.
+std::vector<int64_t> any_units(int64_t rows, int64_t ranks) {
+  std::vector<int64_t> sums, units(static_cast<size_t>(ranks), 0);
+  for (int64_t sum = 1; sum <= 20; ++sum)
+    if (rows % sum == 0) sums.push_back(sum);
+  for (auto left = *rc::gen::elementOf(sums); left > 0; --left) ++units[*inRange<size_t>(0, units.size())];
+  return units;
+}
+
+// The same with a RaggedShard on one mesh dimension, of one list of units, or one for each coordinate of the
+// others.
 Spec any_ragged_spec() {
   auto spec = any_spec();
   auto placements = spec.placements();
   const auto dim = *inRange<int64_t>(0, spec.mesh().ndim()), leading = *inRange<int64_t>(0, spec.ndim() + 1);
   auto& placed = placements[static_cast<size_t>(dim)];
   placed = Replicate{};
-  const auto rows =
-      common_rows(placements, spec.order(), spec.mesh(), spec.shape(), static_cast<size_t>(leading));
-  std::vector<int64_t> sums, units(static_cast<size_t>(spec.mesh().size(dim)), 0), dims;
-  for (int64_t sum = 1; sum <= 20; ++sum)
-    if (rows % sum == 0) sums.push_back(sum);
-  for (auto left = *rc::gen::elementOf(sums); left > 0; --left) ++units[*inRange<size_t>(0, units.size())];
-  for (int64_t d = 0; d < leading; ++d) dims.push_back(d);
-  placed = RaggedShard{dims, units};
+  const auto& mesh = spec.mesh();
+  RaggedShard ragged{{}, {}, 0};
+  for (int64_t d = 0; d < leading; ++d) ragged.dims.push_back(d);
+  std::map<int64_t, std::vector<int64_t>> lists;  // by the first position of those that have the same rows
+  const auto add = [&](int64_t rows, int64_t first) {
+    auto& units = lists[first];
+    if (units.empty()) units = any_units(rows, mesh.size(dim));
+    ragged.units.insert(ragged.units.end(), units.begin(), units.end());
+    ++ragged.lists;
+  };
+  const bool one = *rc::gen::arbitrary<bool>();
+  if (one) add(common_rows(placements, spec.order(), mesh, spec.shape(), ragged.dims.size()), 0);
+  for (int64_t p = 0; p < mesh.size() && !one; ++p)
+    if (mesh.coordinate(p)[static_cast<size_t>(dim)] == 0)
+      add(rows_at(placements, spec.order(), mesh, spec.shape(), ragged.dims.size(), p),
+          first_of_box(placements, mesh, p));
+  placed = ragged;
   return spec.with_placements(placements, spec.order());
 }
 

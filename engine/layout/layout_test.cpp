@@ -128,7 +128,7 @@ TEST(LayoutTest, RaggedPartsAreDisjointAndCoverExhaustively) {
           bool whole = true;
           for (int64_t p = 0; p < mesh.size(); ++p) {
             const auto box = local_shape(Spec(mesh, placed(Replicate{}), shape, c10::kFloat), p);
-            const auto& [dims, units] = std::get<RaggedShard>(ragged);
+            const auto& [dims, units, lists] = std::get<RaggedShard>(ragged);
             const int64_t rows = dims.empty() ? 1 : dims.size() == 1 ? box[0] : box[0] * box[1];
             whole = whole && rows % ((units[0] + units[1]) / std::gcd(units[0], units[1])) == 0;
           }

@@ -132,7 +132,7 @@ class Planner {
         is_innermost(*now_, changed[0])) {
       const int64_t d = changed[0];
       const auto& after = next->placements()[as_size(d)];
-      if (*next == *with(d, after, now_->order())) {
+      if (!is_ragged(after) && *next == *with(d, after, now_->order())) {
         if (is_replicate(after)) return step(StepKind::kAllGather, d, next, bytes);
         if (std::holds_alternative<Shard>(after) && is_innermost(*next, d))
           return step(StepKind::kAllToAll, d, next, bytes);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/custom_class.h>
 
@@ -27,6 +28,7 @@ struct Block : torch::CustomClassHolder {
   Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o, bool leaves)
       : run(std::move(b)), options(o), has_leaves(leaves) {}
   std::function<Tensors(const Tensors&)> run;
+  std::function<void()> before_second_run = [] {};
   CheckpointOptions options;
   bool has_leaves;  // to which gradients go beside those of its inputs
   Generator before = generator();
@@ -92,6 +94,12 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
                    "[checkpoint] gradients that pass a checkpoint have no history ",
                    "of their own: run the block without one, or backward without create_graph");
     const auto block = c10::static_intrusive_pointer_cast<Block>(ctx->saved_data["block"].toCapsule());
+    LOCKSTEP_CHECK(!block->has_leaves || torch::autograd::Engine::get_default_engine().is_checkpoint_valid(),
+                   "[checkpoint] a pass for some tensors alone (autograd::grad, or backward with inputs) "
+                   "would add to the ",
+                   "gradients of a checkpointed module's parameters; use backward(), or the module without a "
+                   "checkpoint");
+    block->before_second_run();
     Tensors inputs, wanted;
     for (const at::Tensor& saved : ctx->get_saved_variables()) {
       inputs.push_back(saved.detach());
@@ -126,21 +134,74 @@ Tensors checkpoint(std::function<Tensors(const Tensors&)> block, const Tensors& 
                            c10::make_intrusive<Block>(std::move(block), options, false));
 }
 
+namespace {
+
+using Life = std::weak_ptr<nn::Module*>;
+
+// One call of a module, to run twice.
+class Call {
+ public:
+  Call(const Life& life, nn::Module::Forward forward, const Tensors& inputs)
+      : life_(life), forward_(std::move(forward)) {
+    for (const auto& input : inputs) defined_.push_back(input.defined());
+    for (const auto& [path, parameter] : (*life.lock())->named_parameters())
+      parameters_.push_back({path, parameter, static_cast<int64_t>(parameter._version())});
+  }
+
+  // Of its inputs those that are there; and one that requires a gradient if a parameter does, though no input
+  // may.
+  Tensors operands(const Tensors& inputs) const {
+    Tensors there;
+    for (const auto& input : inputs)
+      if (input.defined()) there.push_back(input);
+    const auto requires_grad = [](const auto& p) { return p.tensor.requires_grad(); };
+    if (std::any_of(parameters_.begin(), parameters_.end(), requires_grad))
+      there.push_back(at::Tensor(at::detail::empty_cpu({0}, at::kFloat)).requires_grad_());
+    return there;
+  }
+
+  Tensors run(const Tensors& operands) const {
+    Tensors inputs;
+    size_t next = 0;
+    for (const bool defined : defined_) inputs.push_back(defined ? operands.at(next++) : at::Tensor());
+    return {forward_(std::move(inputs))};
+  }
+
+  void before_second_run() const {
+    const auto module = life_.lock();
+    LOCKSTEP_CHECK(
+        module != nullptr,
+        "[checkpoint] the module has been destroyed before its backward pass; let it live until then");
+    for (const auto& p : parameters_)
+      LOCKSTEP_CHECK(static_cast<int64_t>(p.tensor._version()) == p.version, "[checkpoint] the parameter '",
+                     p.path, "' was written between a forward and its backward pass; write it after both");
+    for (const auto& [path, below] : (*module)->named_modules())
+      if (const auto* before = below->attached<BeforeSecondRun>()) before->call();
+  }
+
+ private:
+  struct Parameter {
+    std::string path;
+    at::Tensor tensor;
+    int64_t version;
+  };
+  const Life life_;
+  const nn::Module::Forward forward_;
+  std::vector<bool> defined_;  // inputs
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace
+
 void checkpoint(nn::Module& module, CheckpointOptions options) {
   const auto around = [life = module.life(), options](Tensors inputs, const nn::Module::Forward& forward) {
     if (!at::GradMode::is_enabled()) return forward(std::move(inputs));
-    auto block = [life, forward, count = static_cast<ptrdiff_t>(inputs.size())](const Tensors& of) {
-      LOCKSTEP_CHECK(
-          !life.expired(),
-          "[checkpoint] the module has been destroyed before its backward pass; let it live until then");
-      return Tensors{forward({of.begin(), of.begin() + count})};
-    };
-    const auto requires_grad = [](const at::Tensor& t) { return t.requires_grad(); };
-    const auto parameters = (*life.lock())->parameters();
-    if (std::any_of(parameters.begin(), parameters.end(), requires_grad))  // though no input does
-      inputs.push_back(at::Tensor(at::detail::empty_cpu({0}, at::kFloat)).requires_grad_());
-    return Checkpoint::apply(at::TensorList(inputs),
-                             c10::make_intrusive<Block>(std::move(block), options, true))[0];
+    const auto call = std::make_shared<const Call>(life, forward, inputs);
+    const auto run = [call](const Tensors& operands) { return call->run(operands); };
+    const auto block = c10::make_intrusive<Block>(run, options, /*leaves=*/true);
+    block->before_second_run = [call] { call->before_second_run(); };
+    const auto operands = call->operands(inputs);
+    return Checkpoint::apply(at::TensorList(operands), block)[0];
   };
   module.call_around(around, /*outermost=*/true);
 }

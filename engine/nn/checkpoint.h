@@ -24,8 +24,16 @@ std::vector<at::Tensor> checkpoint(
     const std::vector<at::Tensor>& inputs, CheckpointOptions options = {});
 
 // The same of every call of a module from now on, around whatever else stands around its calls (fully_shard,
-// before or after). Gradients go to its inputs and to its parameters. torch's checkpoint_wrapper.
+// before or after). Gradients go to its inputs and to its parameters, so that a pass must be one that adds up
+// gradients everywhere, backward(): autograd::grad, or backward with inputs, is an Error, as in torch; so is
+// a parameter that has been written since the first run. torch's checkpoint_wrapper.
 void checkpoint(nn::Module& module, CheckpointOptions options = {});
+
+// Attached to a module: called in each pass that reaches its checkpoint, or that of a module that it is
+// within, before that runs again.
+struct BeforeSecondRun {
+  std::function<void()> call;
+};
 
 // Whether a block runs again, or its gradients are on their way back.
 bool is_recomputing();

@@ -117,6 +117,22 @@ TEST_F(CheckpointTest, OfAModuleReachesItsParameters) {
   }
 }
 
+// Catches: an input that is not there, taken for one that is.
+TEST_F(CheckpointTest, OfAModuleTakesUndefinedInputs) {
+  struct Masked : nn::Module {
+    at::Tensor forward(const Tensors& in) override {
+      EXPECT_EQ(in.size(), 3u);
+      EXPECT_FALSE(in[1].defined());
+      return in[0] * in[2];
+    }
+  } masked;
+  checkpoint(masked);
+  const auto x = x_.detach().requires_grad_();
+  const auto y = masked(x, at::Tensor(), x_.detach());
+  y.backward(at::ones_like(y));
+  EXPECT_TRUE(full_tensor(x.grad()).equal(full_tensor(x_.detach())));
+}
+
 // Catches: a second run of a module that is no more.
 TEST_F(CheckpointTest, OfAModuleThatIsGone) {
   auto layer = std::make_unique<Layer>();

@@ -18,7 +18,8 @@ at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh
   const auto shards = value.is_meta()
                           ? lockstep::empty(value.sizes().vec(), mesh, placements, value.scalar_type())
                           : distribute_tensor(value.detach(), mesh, placements);
-  return lockstep::parameter(shards);
+  auto placed = lockstep::parameter(shards);
+  return placed.set_requires_grad(value.requires_grad());
 }
 
 // The placements of the first pattern that matches; marks the pattern as used.

@@ -46,10 +46,13 @@ class Chooser {
     if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
   }
 
-  // In the order in which mesh dimensions apply. False if along some mesh dimension nothing is legal.
+  // In the order in which mesh dimensions apply, but where units of a RaggedShard differ by what the others
+  // leave, after these. False if along some mesh dimension nothing is legal.
   bool choose(const std::vector<int64_t>& order) {
     order_ = order;
-    for (const int64_t d : order) {
+    auto turns = order;
+    std::stable_partition(turns.begin(), turns.end(), [this](int64_t d) { return !has_lists(d); });
+    for (const int64_t d : turns) {
       call_.mesh_size = mesh_->size(d);
       call_.current.clear();
       call_.current.reserve(operands_.specs.size());
@@ -84,6 +87,13 @@ class Chooser {
   }
 
  private:
+  bool has_lists(int64_t d) const {
+    return std::any_of(operands_.specs.begin(), operands_.specs.end(), [d](const auto& spec) {
+      const auto* ragged =
+          spec == nullptr ? nullptr : std::get_if<RaggedShard>(&spec->placements()[as_size(d)]);
+      return ragged != nullptr && ragged->lists > 1;
+    });
+  }
   bool present(size_t i) const { return operands_.specs[i] != nullptr; }
 
   bool legal(const Row& row, int64_t d) const {
@@ -120,8 +130,7 @@ class Chooser {
     if (ragged != 1) return ragged == 0;
     auto placements = chosen(side, tensor);
     placements[as_size(d)] = placement;
-    const auto& blocks = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
-    return common_rows(placements, order_, *mesh_, shape, blocks.dims.size()) % block_count(blocks) == 0;
+    return blocks_fit(placements, order_, *mesh_, shape);
   }
 
   bool divides(const Row& row, int64_t d) const {

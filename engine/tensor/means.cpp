@@ -8,6 +8,7 @@
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/run.h"
 #include "engine/values/as_size.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -61,6 +62,9 @@ Shared shared_of(const Mean& m, const Spec& spec) {
     result.ranks *= spec.mesh().size(static_cast<int64_t>(d));
     p = Replicate{};
   }
+  // Units that follow what others cut fit nowhere where that is whole.
+  if (!blocks_fit(result.gathered, spec.order(), spec.mesh(), spec.shape()))
+    result.gathered[as_size(ragged_dim(result.gathered))] = Replicate{};
   return result;
 }
 

@@ -54,6 +54,52 @@ TEST_F(RaggedTest, LocalsAreFlatSlicesOfWhatTheOtherPlacementsLeave) {
   EXPECT_EQ(x.sizes(), value.sizes());
 }
 
+// Beside an uneven Shard each of its coordinates has units of its own. Catches: one list for all, a move or
+// an op that loses the others' units, a gather where locals meet.
+TEST_F(RaggedTest, UnitsMayDifferByCoordinateOfTheOthers) {
+  const auto value = ramp({7, 4});  // 4 and 3 rows
+  const Placement lists = RaggedShard{{0}, {2, 1, 1, 0, 1, 2}, 2};
+  const auto x = place(value, Shard{0}, lists);
+  EXPECT_EQ(to_string(placements(x)), "[S0,G0:2/1/1|0/1/2]");
+  EXPECT_TRUE(to_local(x)[1].equal(value.narrow(0, 2, 1).reshape({4})));
+  EXPECT_EQ(to_local(x)[3].numel(), 0);
+  EXPECT_TRUE(to_local(x)[5].equal(value.narrow(0, 5, 2).reshape({8})));
+  Timeline timeline;
+  {
+    const TimelineScope log(timeline);
+    const auto y = x * 2 + x;
+    EXPECT_EQ(placements(y), placements(x));
+    EXPECT_TRUE(timeline.size() == 2) << "it moved";
+    EXPECT_TRUE(full_tensor(y).equal(value * 3));
+    EXPECT_TRUE(full_tensor(x.sum()).equal(value.sum()));
+    EXPECT_EQ(to_string(placements(x.sum())), "[P,P]");
+  }
+  const Placement rows = RaggedShard{{0}, {3, 0, 4}}, elements = RaggedShard{{0, 1}, {1, 1, 2, 3, 0, 0}, 2};
+  for (const auto& to : {Placements{kR, kR}, Placements{kR, rows}, Placements{Shard{1}, rows},
+                         Placements{Shard{0}, elements}}) {
+    const auto there = redistribute(x, to);
+    EXPECT_TRUE(full_tensor(there).equal(value)) << to_string(to);
+    EXPECT_TRUE(full_tensor(redistribute(there, {Shard{0}, lists})).equal(value));
+  }
+  const auto terms =
+      from_local(std::vector<at::Tensor>(6, at::ones({7, 4})), mesh_, {kR, Partial{}}, {{7, 4}});
+  EXPECT_TRUE(full_tensor(redistribute(terms, {Shard{0}, lists})).equal(at::full({7, 4}, 3)));
+  const auto error = error_of([&] { place(value, Shard{0}, kRagged); });
+  EXPECT_NE(error.find("list of units for each coordinate"), std::string::npos) << error;
+  EXPECT_NE(error_of([&] {
+              place(value, Shard{0}, RaggedShard{{0}, {4, 0, 0, 2, 0, 0}, 2});
+            }).find("no error"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              place(value, Shard{0}, RaggedShard{{0}, {1, 1, 2, 1, 1, 0}, 2});
+            }).find("each list of units"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              place(value, Shard{0}, RaggedShard{{0}, {1, 1, 2, 1, 1, 2, 1, 1, 2}, 3});
+            }).find("3 lists"),
+            std::string::npos);
+}
+
 // Catches: locals of another length accepted, replicas not compared, the global shape guessed from flat
 // locals.
 TEST_F(RaggedTest, FromLocalChecksFlatLocals) {

@@ -50,6 +50,7 @@ void log_cast(const at::Tensor& from, const at::Tensor& to) {
   const c10::IValue none;
   TimelineEntry entry;
   entry.op = "aten::_to_copy";
+  entry.implicit = true;
   entry.args = {none, to.scalar_type(), none, none, none, false, none};
   entry.tensors_per_arg = {1, -1, -1, -1, -1, -1, -1};
   entry.inputs = {record(from)};

@@ -29,7 +29,13 @@ struct Printer {
   std::string operator()(const Shard& s) const { return concat("S", s.dim); }
   std::string operator()(const InterleavedShard& s) const { return concat("I", s.dim, "x", s.parts); }
   std::string operator()(const RaggedShard& s) const {
-    return "G" + join(s.dims, '.') + ":" + join(s.units, '/');
+    auto text = concat("G", join(s.dims, '.'), ":");
+    const auto ranks = std::ssize(s.units) / s.lists;
+    for (int64_t k = 0; k < s.lists; ++k) {
+      const auto first = s.units.begin() + k * ranks;
+      text += (k > 0 ? "|" : "") + join(std::vector<int64_t>(first, first + ranks), '/');
+    }
+    return text;
   }
   std::string operator()(const Partial& p) const { return entry(p.op).text; }
 };
@@ -51,9 +57,18 @@ Placement parse_ragged(std::string_view text) {
   const auto halves = split(text.substr(1), ':');
   if (halves.size() != 2) refuse(text);
   auto dims = halves[0].empty() ? std::make_optional<std::vector<int64_t>>() : parse_integers(halves[0], '.');
-  auto units = parse_integers(halves[1], '/');
-  if (!dims || !units) refuse(text);
-  return RaggedShard{std::move(*dims), std::move(*units)};
+  if (!dims) refuse(text);
+  RaggedShard ragged{std::move(*dims), {}, 0};
+  for (const auto& list : split(halves[1], '|')) {
+    const auto units = parse_integers(list, '/');
+    if (!units) refuse(text);
+    LOCKSTEP_CHECK(
+        std::ssize(ragged.units) == std::ssize(*units) * ragged.lists, "[placement] '", text,
+        "' has lists of units of several lengths; each has a unit for each rank, as in G0:2/1|1/1");
+    ++ragged.lists;
+    ragged.units.insert(ragged.units.end(), units->begin(), units->end());
+  }
+  return ragged;
 }
 
 }  // namespace

@@ -15,13 +15,14 @@ const Placements kEach = {Replicate{},
                           InterleavedShard{1, 3},
                           RaggedShard{{0, 1}, {0, 1, 5, 2}},
                           RaggedShard{{}, {0, 1}},
+                          RaggedShard{{0}, {64, 65, 64, 64}, 2},
                           Partial{},
                           Partial{ReduceOp::kAvg},
                           Partial{ReduceOp::kMin},
                           Partial{ReduceOp::kMax},
                           Partial{ReduceOp::kProduct}};
-const std::vector<std::string> kTexts = {"R", "S0",   "S3",   "I1x3", "G0.1:0/1/5/2", "G:0/1",
-                                         "P", "Pavg", "Pmin", "Pmax", "Pprod"};
+const std::vector<std::string> kTexts = {
+    "R", "S0", "S3", "I1x3", "G0.1:0/1/5/2", "G:0/1", "G0:64/65|64/64", "P", "Pavg", "Pmin", "Pmax", "Pprod"};
 
 // Would catch: a form printed otherwise than the documentation says, so that tokens of other versions fail to
 // parse.
@@ -38,9 +39,11 @@ TEST(Placement, ParseInvertsPrint) {
 
 // Would catch: a parser that takes a prefix of the text, or lets numbers overflow.
 TEST(Placement, MalformedTextIsAnErrorThatQuotesIt) {
-  for (const auto* text : {"",   "r",   "S",    "S 0",    "S0x",   "S+1",  "S99999999999999999999",
-                           "I0", "I0x", "I0x0", "I0x3x3", "P2",    "Psum", "G",
-                           "G0", "G0:", "G:",   "G0:1/",  "G0.:1", "Pmaxx"}) {
+  for (const auto* text :
+       {"",      "r",        "S",       "S 0",    "S0x",   "S+1",   "S99999999999999999999",
+        "I0",    "I0x",      "I0x0",    "I0x3x3", "P2",    "Psum",  "G",
+        "G0",    "G0:",      "G:",      "G0:1/",  "G0.:1", "Pmaxx", "G0:1|",
+        "G0:|1", "G0:1/2|1", "G0:1|2/1"}) {
     try {
       parse_placement(text);
       ADD_FAILURE() << "parsed " << text;

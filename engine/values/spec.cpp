@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <ostream>
+#include <span>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -42,23 +43,45 @@ int64_t normalised_dim(int64_t dim, int64_t ndim, const Placement& p) {
   return dim < 0 ? dim + ndim : dim;
 }
 
-void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, int64_t ranks) {
-  const Placement shown = ragged;
+// Divides the units of a list by their greatest common divisor.
+void normalise_list(std::span<int64_t> units, const Placement& shown) {
   int64_t divisor = 0, sum = 0;
-  for (size_t i = 0; i < ragged.dims.size(); ++i) {
-    ragged.dims[i] = normalised_dim(ragged.dims[i], static_cast<int64_t>(shape.size()), shown);
-    LOCKSTEP_CHECK(ragged.dims[i] == static_cast<int64_t>(i), "[spec] ", shown,
-                   " must name the leading dimensions 0, 1, … in order");
-  }
-  LOCKSTEP_CHECK(static_cast<int64_t>(ragged.units.size()) == ranks, "[spec] ", shown, " has ",
-                 ragged.units.size(), " units; its mesh dimension has ", ranks, " ranks");
-  for (const auto unit : ragged.units) {
+  for (const auto unit : units) {
     LOCKSTEP_CHECK(unit >= 0, "[spec] ", shown, " has a negative unit");
     LOCKSTEP_CHECK(!__builtin_add_overflow(sum, unit, &sum), "[spec] ", shown, " has too many units");
     divisor = std::gcd(divisor, unit);
   }
   LOCKSTEP_CHECK(divisor > 0, "[spec] ", shown, " has no units; at least one rank must hold a block");
-  for (auto& unit : ragged.units) unit /= divisor;
+  for (auto& unit : units) unit /= divisor;
+}
+
+// Lists that are alike are one.
+void normalise_ragged(RaggedShard& ragged, const std::vector<int64_t>& shape, const DeviceMesh& mesh,
+                      int64_t mesh_dim) {
+  const Placement shown = ragged;
+  const auto ranks = mesh.size(mesh_dim), others = mesh.size() / ranks;
+  for (size_t i = 0; i < ragged.dims.size(); ++i) {
+    ragged.dims[i] = normalised_dim(ragged.dims[i], static_cast<int64_t>(shape.size()), shown);
+    LOCKSTEP_CHECK(ragged.dims[i] == static_cast<int64_t>(i), "[spec] ", shown,
+                   " must name the leading dimensions 0, 1, … in order");
+  }
+  LOCKSTEP_CHECK(ragged.lists == 1 || ragged.lists == others, "[spec] ", shown, " has ", ragged.lists,
+                 " lists of units; give one, or one for each of the ", others,
+                 " coordinates of the other mesh dimensions");
+  LOCKSTEP_CHECK(std::ssize(ragged.units) == ranks * ragged.lists, "[spec] ", shown, " has ",
+                 std::ssize(ragged.units) / ragged.lists, " units; its mesh dimension has ", ranks, " ranks");
+  const auto list = [&](int64_t k) {
+    return std::span(ragged.units).subspan(static_cast<size_t>(k * ranks), static_cast<size_t>(ranks));
+  };
+  bool alike = true;
+  for (int64_t k = 0; k < ragged.lists; ++k) {
+    normalise_list(list(k), shown);
+    alike = alike && std::equal(list(0).begin(), list(0).end(), list(k).begin());
+  }
+  if (alike) {
+    ragged.lists = 1;
+    ragged.units.resize(static_cast<size_t>(ranks));
+  }
 }
 
 // Every rank's rows are a whole number of blocks.
@@ -67,11 +90,17 @@ void check_blocks(const Placements& placements, const std::vector<int64_t>& orde
   const int64_t dim = ragged_dim(placements);
   if (dim < 0) return;
   const auto& ragged = std::get<RaggedShard>(placements[static_cast<size_t>(dim)]);
-  const int64_t rows = common_rows(placements, order, mesh, shape, ragged.dims.size());
-  LOCKSTEP_CHECK(rows % block_count(ragged) == 0, "[spec] ", placements, " cuts the rows of ",
-                 shape_text(shape), " into ", block_count(ragged),
-                 " blocks that are not equal; the sum of the units must divide ", rows,
-                 ", the greatest number that divides the rows of every rank");
+  if (blocks_fit(placements, order, mesh, shape)) return;
+  LOCKSTEP_CHECK(
+      ragged.lists == 1, "[spec] ", placements, " cuts the rows of ", shape_text(shape),
+      " into blocks that are not equal, or ranks with the same rows by different units; the sum of ",
+      "each list of units must divide the rows that the other placements leave at its coordinate, and "
+      "lists differ only along mesh dimensions that shard");
+  throw Error(concat("[spec] ", placements, " cuts the rows of ", shape_text(shape), " into ",
+                     block_count(ragged), " blocks that are not equal; the sum of the units must divide ",
+                     common_rows(placements, order, mesh, shape, ragged.dims.size()),
+                     ", the greatest number that divides the rows of every rank; where these differ, give a "
+                     "list of units for each coordinate of the other mesh dimensions, as in G0:2/1|1/1"));
 }
 
 void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector<int64_t>& shape) {
@@ -83,8 +112,7 @@ void normalise(Placements& placements, const DeviceMesh& mesh, const std::vector
     auto& p = placements[d];
     LOCKSTEP_CHECK(parts(p) >= 1, "[spec] ", p, " has ", parts(p), " parts; at least 1");
     if (is_shard(p)) p = with_dim(p, normalised_dim(shard_dim(p), ndim, p));
-    if (auto* s = std::get_if<RaggedShard>(&p))
-      normalise_ragged(*s, shape, mesh.size(static_cast<int64_t>(d)));
+    if (auto* s = std::get_if<RaggedShard>(&p)) normalise_ragged(*s, shape, mesh, static_cast<int64_t>(d));
   }
 }
 

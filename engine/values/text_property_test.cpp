@@ -22,9 +22,12 @@ Placement any_placement() {
       return InterleavedShard{dim, parts};
     case 3:
       return Partial{static_cast<ReduceOp>(*inRange(0, 5))};
-    default:
-      return RaggedShard{
-          {0}, *rc::gen::nonEmpty(rc::gen::container<std::vector<int64_t>>(inRange<int64_t>(0, 1000)))};
+    default: {
+      RaggedShard ragged{{0}, {}, *inRange<int64_t>(1, 4)};
+      for (auto n = *inRange<int64_t>(1, 6) * ragged.lists; n > 0; --n)
+        ragged.units.push_back(*inRange<int64_t>(0, 1000));
+      return ragged;
+    }
   }
 }
 

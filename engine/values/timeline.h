@@ -33,8 +33,10 @@ struct TensorRecord {
 };
 
 struct TimelineEntry {
-  std::string op;         // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
-  bool implicit = false;  // a redistribution that the engine inserted
+  std::string op;  // "aten::mm", "aten::sum.dim_IntList", "lockstep::redistribute"
+  // What nobody asked dispatch for: a redistribution that the engine inserted, a cast of the terms of a
+  // gradient before they are added up.
+  bool implicit = false;
   // The op's arguments on global tensors, in schema order; each tensor is replaced by None, each tensor list
   // by an empty list of as many Nones; tensors are listed, flattened in the same order, in `inputs`. A plain
   // tensor of one element (a wrapped number) is a constant: it stays in `args` and is not listed.

@@ -54,6 +54,7 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
       names.insert(std::string("partial-") + name(partial->op));
     if (std::holds_alternative<InterleavedShard>(p)) names.insert("interleaved");
     if (is_ragged(p)) names.insert("ragged");
+    if (is_ragged(p) && std::get<RaggedShard>(p).lists > 1) names.insert("ragged-lists");
     if (!distributes(p)) continue;
     if (is_shard(p) && !cut.insert(shard_dim(p)).second) names.insert("nested-shard");
     if (shape == nullptr) continue;
@@ -218,7 +219,7 @@ const std::vector<std::string>& all_labels() {
       "local-map local-map-in-place local-map-list local-map-terms mesh-1d mesh-2d mesh-3d "
       "mesh-flat mesh-sub mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer "
       "optimizer-steps other-order out partial-avg partial-max partial-min partial-product "
-      "partial-sum pending-mean placed-factory plain-input ragged random redistribute reuse "
+      "partial-sum pending-mean placed-factory plain-input ragged ragged-lists random redistribute reuse "
       "several-leaves size-0 size-1 special-values strided u8 unequal-mesh uneven view "
       "words-edges words-equal words-ones words-zeros",
       ' ');

@@ -104,7 +104,7 @@ Case world_of_one(const Case& c) {
   made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1));
   oracle::each_target(made, [](Target& target) {
     for (auto& p : target.placements)
-      if (auto* ragged = std::get_if<RaggedShard>(&p)) ragged->units = {1};
+      if (auto* ragged = std::get_if<RaggedShard>(&p)) *ragged = {ragged->dims, {1}};
   });
   return made;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <numeric>
 #include <set>
 
 #include "engine/values/ragged.h"
@@ -29,12 +30,24 @@ int64_t placement_cost(const Placement& p) {
   if (std::holds_alternative<Shard>(p)) return 1;
   if (is_partial(p, ReduceOp::kSum)) return 2;
   if (const auto* ragged = std::get_if<RaggedShard>(&p))
-    return 4 + std::ssize(ragged->dims) + block_count(*ragged);
+    return 4 + std::ssize(ragged->dims) + ragged->lists +
+           std::accumulate(ragged->units.begin(), ragged->units.end(), int64_t{0});
   return is_partial(p) ? 3 : 4;
+}
+
+// The first list of units for all.
+void unite_lists(RaggedShard& ragged) {
+  ragged.units.resize(ragged.units.size() / static_cast<size_t>(ragged.lists));
+  ragged.lists = 1;
+}
+void unite_lists(Target& target) {
+  for (auto& p : target.placements)
+    if (auto* ragged = std::get_if<RaggedShard>(&p)) unite_lists(*ragged);
 }
 
 // A mesh dimension of n ranks where there were more: the last one takes the units of those that go.
 void shorten_units(Target& target, size_t dim, int64_t n) {
+  unite_lists(target);
   auto* ragged = std::get_if<RaggedShard>(&target.placements[dim]);
   if (ragged == nullptr) return;
   for (; std::ssize(ragged->units) > n; ragged->units.pop_back())
@@ -46,13 +59,14 @@ std::vector<Placement> simpler_ragged(const Placement& p) {
   const auto* ragged = std::get_if<RaggedShard>(&p);
   if (ragged == nullptr) return {};
   std::vector<Placement> list{Shard{0}};
-  for (size_t r = 0; r < ragged->units.size(); ++r) {
+  if (ragged->lists > 1) unite_lists(std::get<RaggedShard>(list.emplace_back(*ragged)));
+  for (size_t r = 0; r < ragged->units.size() && ragged->lists == 1; ++r) {
     auto& one = std::get<RaggedShard>(list.emplace_back(*ragged));
     std::fill(one.units.begin(), one.units.end(), 0);
     one.units[r] = 1;
   }
-  list.emplace_back(RaggedShard{ragged->dims, std::vector<int64_t>(ragged->units.size(), 1)});
-  list.emplace_back(RaggedShard{{0}, ragged->units});
+  list.emplace_back(RaggedShard{ragged->dims, std::vector<int64_t>(ragged->units.size(), 1), ragged->lists});
+  list.emplace_back(RaggedShard{{0}, ragged->units, ragged->lists});
   return list;
 }
 
@@ -70,6 +84,7 @@ int64_t value_cost(ValueKind kind) {
 }
 
 void drop_dim(Target& target, size_t dim) {
+  unite_lists(target);
   target.placements.erase(target.placements.begin() + static_cast<ptrdiff_t>(dim));
   const auto gone = static_cast<int64_t>(dim);
   std::erase(target.order, gone);

@@ -23,7 +23,8 @@ int64_t least_held(const Target& target, const DeviceMesh& mesh, Shape shape) {
   const auto d = ragged_dim(target.placements);
   if (d < 0) return numel(shape);
   const auto& ragged = std::get<RaggedShard>(target.placements[static_cast<size_t>(d)]);
-  return numel(shape) / block_count(ragged) * *std::min_element(ragged.units.begin(), ragged.units.end());
+  const auto who = ragged.units.end() - std::ssize(ragged.units) / ragged.lists;  // theirs is the last list
+  return numel(shape) / block_count(ragged, ragged.lists - 1) * *std::min_element(who, ragged.units.end());
 }
 
 // How it can lack what is needed.

@@ -2,6 +2,7 @@
 #include "generators/space/placements.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -48,15 +49,11 @@ std::vector<int64_t> leading(int64_t count) {
   return dims;
 }
 
-// As many units as divide the rows that the other placements leave to each rank, given out to the ranks by
-// chance: often alike, often one for each before the rest, often none for some.
-RaggedShard draw_ragged(Random& random, const Target& others, const DeviceMesh& mesh, const Shape& shape,
-                        int64_t ranks) {
-  const auto ndim = std::ssize(shape);
-  const auto dims = random.chance(5) ? 0 : random.between(std::min<int64_t>(1, ndim), ndim);
-  const auto rows = common_rows(others.placements, others.order, mesh, shape, static_cast<size_t>(dims));
+// As many units as divide the rows, given out to the ranks by chance: often alike, often one for each before
+// the rest, often none for some.
+std::vector<int64_t> draw_units(Random& random, int64_t rows, int64_t ranks) {
   std::vector<int64_t> units(static_cast<size_t>(ranks), 1);
-  if (rows % ranks == 0 && random.chance(25)) return {leading(dims), units};
+  if (rows % ranks == 0 && random.chance(25)) return units;
   const bool each = random.chance(40);
   std::vector<int64_t> sums;
   for (int64_t sum = 1; sum <= 24; ++sum)
@@ -66,7 +63,36 @@ RaggedShard draw_ragged(Random& random, const Target& others, const DeviceMesh& 
   const auto given = std::accumulate(units.begin(), units.end(), int64_t{0});
   for (int64_t left = random.pick(sums) - given; left > 0; --left)
     ++units[static_cast<size_t>(random.below(ranks))];
-  return {leading(dims), units};
+  return units;
+}
+
+// Units that divide the rows that the other placements leave to each rank; sometimes, where they leave ranks
+// different rows, a list for each coordinate of theirs.
+RaggedShard draw_ragged(Random& random, const Target& others, const DeviceMesh& mesh, const Shape& shape,
+                        int64_t mesh_dim) {
+  const auto ndim = std::ssize(shape);
+  const auto dims = random.chance(5) ? 0 : random.between(std::min<int64_t>(1, ndim), ndim);
+  const auto rows = [&](int64_t position) {
+    return rows_at(others.placements, others.order, mesh, shape, static_cast<size_t>(dims), position);
+  };
+  std::set<int64_t> found;
+  for (int64_t p = 0; p < mesh.size(); ++p) found.insert(rows(p));
+  const auto ranks = mesh.size(mesh_dim);
+  if (found.size() == 1 || !random.chance(50)) {
+    const auto common = common_rows(others.placements, others.order, mesh, shape, static_cast<size_t>(dims));
+    return {leading(dims), draw_units(random, common, ranks)};
+  }
+  RaggedShard ragged{leading(dims), {}, 0};
+  std::map<int64_t, std::vector<int64_t>> lists;  // by the first position of those that have the same rows
+  for (int64_t p = 0; p < mesh.size(); ++p) {
+    if (mesh.coordinate(p)[static_cast<size_t>(mesh_dim)] != 0) continue;
+    const auto first = first_of_box(others.placements, mesh, p);
+    auto& units = lists[first];
+    if (first == p) units = draw_units(random, rows(p), ranks);
+    ragged.units.insert(ragged.units.end(), units.begin(), units.end());
+    ++ragged.lists;
+  }
+  return ragged;
 }
 
 }  // namespace
@@ -134,7 +160,7 @@ Target with_ragged(Random& random, Target others, const DeviceMesh& mesh, const 
   auto& p = others.placements[static_cast<size_t>(mesh_dim)];
   p = Replicate{};
   others.order = random.pick(orders_of(others.placements));
-  p = draw_ragged(random, others, mesh, shape, mesh.size(mesh_dim));
+  p = draw_ragged(random, others, mesh, shape, mesh_dim);
   return others;
 }
 

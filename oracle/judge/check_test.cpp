@@ -257,9 +257,9 @@ TEST(Check, NothingIsExplainedWithoutItsBound) {
 }
 
 // Would catch: terms of a sum that may not be cast one by one, as mixed precision casts them; those of a
-// maximum, or of integers, that may.
+// maximum, or of integers, that may, and a sum that pends where a Program casts it.
 TEST(Check, TermsOfASumMayBeCast) {
-  const auto judge = [](ScalarType from, ScalarType to, const char* pending, bool moves) {
+  const auto judge = [](ScalarType from, ScalarType to, const char* pending, bool moves, bool said = true) {
     Case c =
         make_case({input({5, 6}, 1)}, {pending}, {{"aten::to.dtype", {Ref{0}, to, false, false, None{}}, 1}});
     c.program.inputs[0] = {from, {5, 6}, {}, {ValueKind::kNormal, 1, -9, 9, {}}, false};
@@ -267,6 +267,7 @@ TEST(Check, TermsOfASumMayBeCast) {
     const Held x = e.input(0);
     Held y = e.op("aten::_to_copy", {x}, {to, {}, {}, {}, false, {}}, e.plain().values[1], pending,
                   [to](const Locals& in) { return in[0].to(to); });
+    e.timeline.back().implicit = said;
     if (moves) y = e.redistribute(y, "[R]");
     return e.judge({x, y});
   };
@@ -279,6 +280,8 @@ TEST(Check, TermsOfASumMayBeCast) {
   const std::string refused = "no licence allows it to pass a reduction";
   expect_fault(judge(ScalarType::Float, ScalarType::BFloat16, "[Pmax]", false), Condition::kRule, 0, refused);
   expect_fault(judge(ScalarType::Float, ScalarType::Int, "[P]", false), Condition::kRule, 0, refused);
+  expect_fault(judge(ScalarType::Float, ScalarType::BFloat16, "[P]", false, false), Condition::kRule, 0,
+               refused);
 }
 
 // Would catch: an overflow in one order that is called a difference, or passes unsaid; NaN that is called

@@ -300,7 +300,7 @@ class Search {
       if (is_partial(p)) list.push_back(p);
       if (const auto* ragged = std::get_if<RaggedShard>(&p); ragged != nullptr && !alone)
         for (int64_t k = 0; k <= spec.ndim(); ++k)
-          list.emplace_back(RaggedShard{first_dims(k), ragged->units});
+          list.emplace_back(RaggedShard{first_dims(k), ragged->units, ragged->lists});
       for (int64_t k = 0; is_scattered(p) && k < spec.ndim() && !alone; ++k) list.push_back(with_dim(p, k));
     }
     return list;

@@ -34,7 +34,7 @@ constexpr auto kLicences = std::to_array<Licence>({
      "roll select slice split split_with_sizes squeeze t _to_copy transpose unbind unsqueeze _unsafe_view "
      "view",
      "each element of the result is one of the input"},
-    {Operands::kAll, kLinear, Provided::kFloatingDtypes, "_to_copy",
+    {Operands::kAll, kLinear, Provided::kCastOfTerms, "_to_copy",
      "a sum of casts is the cast of the sum, but for rounding: in which dtype terms are added is the "
      "caller's "
      "to say"},
@@ -157,8 +157,8 @@ bool is_provided(const Licence& l, const OpInQuestion& q, const Row& row, const 
       return true;
     case Provided::kSameDtype:
       return same_dtype(q, row);
-    case Provided::kFloatingDtypes:
-      return floating_dtypes(q, row);
+    case Provided::kCastOfTerms:
+      return q.entry.implicit && floating_dtypes(q, row);
     case Provided::kPositiveFactors:
       return same_dtype(q, row) && positive_factors(q.op);
     case Provided::kPositiveNumber:

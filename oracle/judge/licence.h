@@ -22,7 +22,7 @@ enum class Operands {
 enum class Provided {
   kNothing,
   kSameDtype,        // terms are added in the dtype in which the whole is
-  kFloatingDtypes,   // or in another that the op asks for, to which each term is rounded
+  kCastOfTerms,      // or in another floating one, where the engine says that it casts terms before their sum
   kPositiveFactors,  // and alpha and beta are positive numbers: -0.0, which adds nothing, stays so
   kPositiveNumber,   // and the other operand is a positive number, by which no quotient is rounded down
 };

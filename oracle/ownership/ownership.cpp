@@ -35,16 +35,34 @@ const RaggedShard* ragged_of(const Spec& spec, int64_t* mesh_dim = nullptr) {
   return nullptr;
 }
 
+// The units by which a rank's share is cut: those of its coordinate along the other mesh dimensions, the last
+// of which runs fastest, if they differ by it.
+std::vector<int64_t> units_of(const RaggedShard& ragged, const DeviceMesh& mesh, int64_t mesh_dim,
+                              int64_t position) {
+  const auto ranks = as_size(mesh.size(mesh_dim));
+  if (ragged.units.size() == ranks) return ragged.units;
+  size_t others = 0, stride = 1;
+  const auto at = mesh.coordinate(position);
+  for (int64_t d = mesh.ndim() - 1; d >= 0; --d) {
+    if (d == mesh_dim) continue;
+    others += stride * as_size(at[as_size(d)]);
+    stride *= as_size(mesh.size(d));
+  }
+  std::vector<int64_t> units;
+  for (size_t r = 0; r < ranks; ++r) units.push_back(ragged.units.at(others * ranks + r));
+  return units;
+}
+
 // Of `elements`, cut into as many equal blocks as there are units, those of one rank: ranks take their blocks
 // in order.
-Run blocks_of(const RaggedShard& ragged, int64_t elements, int64_t rank) {
+Run blocks_of(const std::vector<int64_t>& units, int64_t elements, int64_t rank) {
   int64_t all = 0, before = 0;
-  for (size_t r = 0; r < ragged.units.size(); ++r) {
-    all += ragged.units[r];
-    if (static_cast<int64_t>(r) < rank) before += ragged.units[r];
+  for (size_t r = 0; r < units.size(); ++r) {
+    all += units[r];
+    if (static_cast<int64_t>(r) < rank) before += units[r];
   }
   const int64_t block = elements / all;
-  return {before * block, (before + ragged.units[as_size(rank)]) * block};
+  return {before * block, (before + units[as_size(rank)]) * block};
 }
 
 std::optional<Disagreement> misfit(const std::vector<at::Tensor>& locals, const Spec& spec) {
@@ -148,7 +166,8 @@ Share owned(const Spec& spec, int64_t position) {
   int64_t mesh_dim = 0, elements = 1;
   for (const auto& list : lists) elements *= std::ssize(list);
   if (const auto* ragged = ragged_of(spec, &mesh_dim))
-    share.run = blocks_of(*ragged, elements, coordinate[as_size(mesh_dim)]);
+    share.run = blocks_of(units_of(*ragged, spec.mesh(), mesh_dim, position), elements,
+                          coordinate[as_size(mesh_dim)]);
   return share;
 }
 

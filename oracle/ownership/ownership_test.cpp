@@ -82,6 +82,20 @@ TEST(Ownership, RaggedKnownAnswers) {
   EXPECT_EQ(numbers("2", "[G0:3/1]", 0, 2, 0), (Indices{}));
 }
 
+// Would catch: the list of another coordinate, lists counted with the last mesh dimension first.
+TEST(Ownership, ListsOfUnitsKnownAnswers) {
+  EXPECT_EQ(numbers("2x2", "[S0,G0:1/1|1/0]", 3, 2, 1), (Indices{2, 3}));
+  EXPECT_EQ(numbers("2x2", "[S0,G0:1/1|1/0]", 3, 2, 2), (Indices{4, 5}));
+  EXPECT_EQ(numbers("2x2", "[S0,G0:1/1|1/0]", 3, 2, 3), (Indices{}));
+  EXPECT_EQ(numbers("2x2", "[G0:1/1|1/0,S0]", 3, 2, 2), (Indices{2, 3}));
+  const auto* text = "[S0,G0.1:1/3|2/0|0/2|1/0,S1]";  // 3x3 in boxes of 2x2, 2x1, 1x2 and 1x1
+  EXPECT_EQ(numbers("2x2x2", text, 3, 3, 0), (Indices{0}));
+  EXPECT_EQ(numbers("2x2x2", text, 3, 3, 2), (Indices{1, 3, 4}));
+  EXPECT_EQ(numbers("2x2x2", text, 3, 3, 1), (Indices{2, 5}));
+  EXPECT_EQ(numbers("2x2x2", text, 3, 3, 6), (Indices{6, 7}));
+  EXPECT_EQ(numbers("2x2x2", text, 3, 3, 5), (Indices{8}));
+}
+
 const std::vector<std::pair<std::string, std::vector<std::string>>> kPlacements = {
     {"1", {"[R]", "[S0]", "[I1x2]"}},
     {"3", {"[R]", "[S0]", "[S1]", "[S2]", "[I0x2]", "[I2x4]", "[G0:0/0/1]", "[G0.1.2:1/0/0]"}},
@@ -132,7 +146,7 @@ TEST(Ownership, SlicesAreFresh) {
 TEST(Ownership, RaggedSharesOfUnequalSize) {
   const std::vector<int64_t> shape = {4, 6, 2};
   for (const auto* placements : {"[G0:1/3,R]", "[G0.1:5/1,S2]", "[S1,G0.1.2:1/0/3]", "[I1x2,G0:1/0/1]",
-                                 "[S0,G0.1:3/1/2]", "[S0,G0.1:3/1/2]@1.0"}) {
+                                 "[S0,G0.1:3/1/2]", "[S0,G0.1:3/1/2]@1.0", "[I0x3,G0:1/1/0|1/0/0]"}) {
     auto global = count(shape);
     for (const bool transposed : {false, true}) {
       if (transposed) global = global.permute({2, 0, 1}).contiguous().permute({1, 2, 0});

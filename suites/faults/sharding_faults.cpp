@@ -57,6 +57,13 @@ void terms_rounded(Arrived& all, const Groups&) {
       if (piece.is_floating_point()) piece = piece.to(at::kBFloat16).to(piece.scalar_type());
 }
 
+// Those are neighbours: in the cases of the fault all ranks are at least four.
+void of_few_swapped(Arrived& all, const Groups& groups) {
+  for (size_t r = 0; r < all.size(); ++r)
+    if (groups[r].ranks.size() <= 3 && alike(all[r].front(), all[r].back()))
+      std::swap(all[r].front(), all[r].back());
+}
+
 template <void (*spoil)(Arrived&, const Groups&)>
 WorldPtr gathers_so(WorldPtr world) {
   return spoilt_world(std::move(world), {.gathered = spoil});
@@ -218,7 +225,8 @@ template <const auto& name>
 bool has(const oracle::Case& c) {
   return option(c, name) > 0;
 }
-constexpr char kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows", kClip[] = "clip";
+constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
+               kClip[] = "clip";
 
 std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
   const auto found = c.options.find(name);
@@ -314,6 +322,8 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, returns_another, with_sharding({.sharding = output_as_computed})},
       {143, "terms-rounded", "K3", "the terms of a gradient in f32 are rounded to bf16 on their way", "fsdp",
        100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
+      {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
+       "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
   };
 }
 

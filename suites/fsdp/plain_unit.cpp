@@ -11,7 +11,7 @@ namespace lockstep::suites {
 namespace {
 
 at::Tensor in_dtype(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
-  return dtype ? tensor.to(*dtype) : tensor;
+  return dtype && tensor.is_floating_point() ? tensor.to(*dtype) : tensor;
 }
 
 void add_to(at::Tensor& sum, at::Tensor term) {

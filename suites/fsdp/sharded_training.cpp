@@ -87,6 +87,7 @@ bool has_tp(const DeviceMesh& mesh) {
 FullyShardOptions options_of(const Sharding& s) {
   FullyShardOptions options{
       .mesh_dim = "fsdp", .reshard_after_forward = s.gathered == 0, .order = fsdp::parse_order(s.order)};
+  if (s.among > 0) options.reshard_after_forward = static_cast<int>(s.among);
   if (s.rows > 0)
     options.orig_param_policy = [rows = s.rows](std::string_view, const at::Tensor& parameter) {
       return parameter.dim() == 2 ? rows * parameter.size(1) : int64_t{1};

@@ -19,12 +19,13 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
-    {"batch", &Sharding::batch, 1, 8},         {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 1},           {"factor", &Sharding::factor, 1, 64},
-    {"frozen", &Sharding::frozen, 0, 64},      {"gathered", &Sharding::gathered, 0, 1},
-    {"passes", &Sharding::passes, 1, 4},       {"prefetch", &Sharding::prefetch, 0, 1},
-    {"recompute", &Sharding::recompute, 0, 1}, {"rows", &Sharding::rows, 0, 64},
-    {"steps", &Sharding::steps, 1, 5},         {"wrap", &Sharding::wrap, 0, 255},
+    {"among", &Sharding::among, 0, 8},       {"batch", &Sharding::batch, 1, 8},
+    {"clip", &Sharding::clip, 0, 1},         {"each", &Sharding::each, 0, 1},
+    {"factor", &Sharding::factor, 1, 64},    {"frozen", &Sharding::frozen, 0, 64},
+    {"gathered", &Sharding::gathered, 0, 1}, {"passes", &Sharding::passes, 1, 4},
+    {"prefetch", &Sharding::prefetch, 0, 1}, {"recompute", &Sharding::recompute, 0, 1},
+    {"rows", &Sharding::rows, 0, 64},        {"steps", &Sharding::steps, 1, 5},
+    {"wrap", &Sharding::wrap, 0, 255},
 };
 
 int64_t number(std::string_view text, const std::string& what) {
@@ -92,6 +93,15 @@ std::string unfit(const Sharding& s) {
   return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
 }
 
+// Among how many ranks parameters can be cut after forward.
+std::vector<int64_t> smaller_groups(const DeviceMesh& mesh) {
+  const int64_t ranks = mesh.size(mesh.dim_index("fsdp"));
+  std::vector<int64_t> all;
+  for (int64_t n = 2; n < ranks; ++n)
+    if (ranks % n == 0) all.push_back(n);
+  return all;
+}
+
 using DtypeOfPolicy = std::optional<c10::ScalarType> MixedPrecisionPolicy::*;
 
 template <DtypeOfPolicy which>
@@ -154,6 +164,11 @@ void check(const Sharding& s) {
   const auto& names = s.mesh.names();
   LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "fsdp") != names.end(), "[fsdp] the mesh ",
                  to_string(s.mesh), " has no dimension fsdp");
+  const auto groups = smaller_groups(s.mesh);
+  LOCKSTEP_CHECK(
+      s.among == 0 || (s.gathered == 0 && std::find(groups.begin(), groups.end(), s.among) != groups.end()),
+      "[fsdp] among:", s.among, " is a divisor of the ranks along fsdp between 1 and all, ",
+      "where parameters are cut after forward");
   for (const auto& dim : names)
     LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
                    "[fsdp] the mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
@@ -168,6 +183,8 @@ class Shardings {
   void add(const Change& change) {
     auto s = from_;
     change(s);
+    const auto groups = smaller_groups(s.mesh);
+    if (std::find(groups.begin(), groups.end(), s.among) == groups.end()) s.among = 0;
     if (!unfit(s).empty()) return;
     auto made = case_of(s);
     if (oracle::to_token(made) != token_) all_.push_back(std::move(made));
@@ -331,6 +348,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.seed = run_seed;
   if (draw.chance(33)) s.policy = any_policy(draw);
   s.recompute = draw.chance(20);
+  if (const auto groups = smaller_groups(s.mesh); !groups.empty() && s.gathered == 0 && draw.chance(50))
+    s.among = groups[static_cast<size_t>(draw.below(std::ssize(groups)))];
   return s;
 }
 

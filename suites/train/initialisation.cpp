@@ -21,6 +21,7 @@
 #include "oracle/ownership/ownership.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/train/memory.h"
+#include "suites/train/train.h"
 
 namespace lockstep::suites {
 namespace {
@@ -83,7 +84,7 @@ void conclude_moments(Walk& walk) {
 bool is_first_holder(const Spec& spec, int64_t position) {
   const auto coordinate = spec.mesh().coordinate(position);
   for (size_t d = 0; d < coordinate.size(); ++d)
-    if (!is_shard(spec.placements()[d]) && coordinate[d] > 0) return false;
+    if (!distributes(spec.placements()[d]) && coordinate[d] > 0) return false;
   return true;
 }
 
@@ -92,7 +93,7 @@ using Parts = std::map<std::string, std::vector<Digest>>;
 
 void add_parameter(Walk& walk, const Spec& placed, const PerRank<at::Tensor>& locals,
                    const at::Tensor& whole) {
-  const bool cut = std::any_of(placed.placements().begin(), placed.placements().end(), is_shard);
+  const bool cut = std::any_of(placed.placements().begin(), placed.placements().end(), distributes);
   std::set<Digest> pieces;
   for (size_t p = 0; p < locals.size(); ++p) {
     const auto position = static_cast<int64_t>(p);
@@ -256,7 +257,8 @@ bool InitReport::passed() const {
 
 InitReport initialise(const InitOptions& options, const InitObserver& observer) {
   for (const auto& dim : options.mesh.names())
-    LOCKSTEP_CHECK(dim == "tp" || dim == "dp", "[init] mesh dimension '", dim, "'; there are: tp, dp");
+    LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
+                   "[init] mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
   InitReport report;
   Parts parts;
   options.team.in_world(options.mesh.size(), [&](const WorldPtr& world) {

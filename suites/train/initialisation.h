@@ -62,9 +62,10 @@ struct InitObserver {
 };
 
 // Law: under the single device's policy each rank holds its part of what one device draws, which the oracle
-// simulates, whatever the mesh. Holds at no time more than one module's parameters twice over, or one rank's.
-// Throws Error for an unknown preset, or a mesh dimension other than tp and dp. All of a team call it; where
-// others lead, the report says nothing.
+// simulates, whatever the mesh. Holds at no time more than one module's parameters twice over, or one rank's;
+// along fsdp, where shards have their memory from the start, all of them too, for each policy. Throws Error
+// for an unknown preset, or a mesh dimension that is none of kMeshDims. All of a team call it; where others
+// lead, the report says nothing.
 InitReport initialise(const InitOptions& options, const InitObserver& observer = {});
 
 std::string markdown_table(const InitReport& report);

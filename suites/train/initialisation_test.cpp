@@ -32,7 +32,8 @@ int64_t model_elements(const char* preset) {
 // replica or not at all; on even and uneven cuts, alone and beside data parallelism, in every floating dtype.
 TEST(Initialisation, ShardsHoldTheSingleDevicesValues) {
   for (const char* preset : {"tiny", "odd"})
-    for (const char* mesh : {"tp:1", "tp:8", "dp:2,tp:3", "dp:2"})
+    for (const char* mesh :
+         {"tp:1", "tp:8", "dp:2,tp:3", "dp:2", "fsdp:3", "dp_replicate:2,fsdp:2", "fsdp:2,tp:3"})
       for (const auto dtype : {at::kFloat, at::kBFloat16}) {
         SCOPED_TRACE(std::string(preset) + " on " + mesh);
         auto options = options_for(preset, mesh, {});

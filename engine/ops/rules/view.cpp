@@ -28,12 +28,13 @@ void add_flat_rows(Rows& rows, const OpCall& call) {
   const int64_t of_input = rows_of(from, ragged->dims.size());
   std::vector<size_t> others;
   const auto add = [&](size_t k) {
-    rows.push_back(row_of(call, *ragged, RaggedShard{up_to(static_cast<int64_t>(k)), ragged->units}));
+    rows.push_back(
+        row_of(call, *ragged, RaggedShard{up_to(static_cast<int64_t>(k)), ragged->units, ragged->lists}));
   };
   for (size_t k = 0; k <= to.size(); ++k)
     if (rows_of(to, k) == of_input)
       add(k);
-    else if (rows_of(to, k) % block_count(*ragged) == 0)
+    else if (ragged->lists == 1 && rows_of(to, k) % block_count(*ragged) == 0)
       others.push_back(k);
   std::for_each(others.begin(), others.end(), add);
 }
