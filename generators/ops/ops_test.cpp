@@ -34,7 +34,7 @@ TEST(Ops, table_is_of_distinct_overloads) {
 void expect_makes(std::span<const OpTemplate> templates) {
   for (const auto& op : templates) {
     int64_t made = 0, present = 0;
-    constexpr int64_t kTries = 24;
+    constexpr int64_t kTries = 96;
     for (uint64_t i = 0; i < kTries; ++i) {
       Random random = Random(7).split(op.op).split(i);
       auto settings = draw_settings(random, {.integer_lane = 0});
