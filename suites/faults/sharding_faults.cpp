@@ -207,6 +207,16 @@ void computes_as_cut(Sharding& s) {
 void output_as_computed(Sharding& s) {
   s.policy.output_dtype.reset();
 }
+void shards_larger(fsdp::BufferPlan& plan) {
+  plan.shard_size += plan.shard_size;
+}
+void last_begins_later(fsdp::BufferPlan& plan) {
+  ++plan.intervals.back().start;
+  ++plan.intervals.back().end;
+}
+void first_two_places_swapped(fsdp::BufferPlan& plan) {
+  if (plan.intervals.size() > 1) std::swap(plan.intervals[0], plan.intervals[1]);
+}
 void stays_gathered(const ShardedScene& scene) {
   auto last = scene.units.back();
   last.unshard();
@@ -324,6 +334,12 @@ std::vector<Fault> sharding_faults() {
        100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
       {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
+      {145, "shards-too-large", "K7", "shards of twice the least size are planned", "planner", 60, 0, any,
+       with_sharding({.plan = shards_larger})},
+      {146, "starts-too-late", "K7", "the last tensor of a group begins an element later", "planner", 100, 0,
+       any, with_sharding({.plan = last_begins_later})},
+      {147, "places-swapped", "K10", "the first two tensors of a group have each other's places", "planner",
+       60, 0, any, with_sharding({.plan = first_two_places_swapped})},
   };
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mistake planted in a training of the suite `fsdp`, on its mesh alone: what a user of fully_shard does
-// wrong, or what it would do wrong itself.
+// A mistake planted in a training of the suite `fsdp`, on its mesh alone, or in a plan of the suite
+// `planner`: what a user of fully_shard does wrong, or what it would do wrong itself.
 #pragma once
 #include "engine/fsdp/fully_shard.h"
 #include "suites/fsdp/sharding.h"
@@ -17,7 +17,8 @@ struct ShardedScene {
 
 // Null functions change nothing.
 struct ShardedFault {
-  WorldPtr (*world)(WorldPtr world) = nullptr;  // around that of the mesh
+  WorldPtr (*world)(WorldPtr world) = nullptr;     // around that of the mesh
+  void (*plan)(fsdp::BufferPlan& plan) = nullptr;  // of the suite `planner`
   void (*sharding)(Sharding& sharding) = nullptr;
   void (*placed)(const ShardedScene& scene) = nullptr;  // before the first step
   void (*input)(const ShardedScene& scene, at::Tensor& x) = nullptr;

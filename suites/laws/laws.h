@@ -30,6 +30,11 @@ Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine);
 void check_fsdp(const oracle::Case& c);
 std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c);
 
+oracle::Case planner_case(uint64_t run_seed, int64_t index);
+Outcome judge_planner(const oracle::Case& c, EngineUnderTest& engine);
+void check_planner(const oracle::Case& c);
+std::vector<oracle::Case> simpler_planner(const oracle::Case& c);
+
 int64_t golden_cases();
 oracle::Case golden_case(uint64_t run_seed, int64_t index);
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);
