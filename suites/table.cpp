@@ -71,6 +71,10 @@ const std::vector<Suite>& table() {
       {"fsdp",
        "steps of modules under fully_shard, in any wrapping and schedule, are what one device computes", 8,
        kEndless, false, fsdp_case, judge_fsdp, Flag::kTraining, check_fsdp, simpler_fsdp},
+      {"dbuffer",
+       "the buffer of a group gathers what each rank is to hold and reduces what pends, in its declared "
+       "order",
+       8, kEndless, false, dbuffer_case, judge_dbuffer, Flag::kTraining, check_dbuffer, simpler_dbuffer},
       {"planner",
        "shards that are planned for a group of tensors cut no block, and are the least in their order", 8,
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},

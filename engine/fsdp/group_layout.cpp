@@ -97,7 +97,8 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
   for (auto& [whole, granularity] : tensors) {
     const auto& all = elements_.emplace_back(elements_of(*whole));
     const int64_t most = *std::max_element(all.begin(), all.end());
-    blocks.push_back({most, granularity == 1 || has_one_row(*whole) ? granularity : most});
+    blocks.push_back(
+        {most, granularity == 1 || has_one_row(*whole) ? granularity : std::max<int64_t>(most, 1)});
     wholes_.push_back(std::move(whole));
   }
   plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order, gathered_dtype));

@@ -334,12 +334,24 @@ std::vector<Fault> sharding_faults() {
        100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
       {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
+  };
+}
+
+std::vector<Fault> buffer_faults() {
+  return {
       {145, "shards-too-large", "K7", "shards of twice the least size are planned", "planner", 60, 0, any,
        with_sharding({.plan = shards_larger})},
       {146, "starts-too-late", "K7", "the last tensor of a group begins an element later", "planner", 100, 0,
        any, with_sharding({.plan = last_begins_later})},
       {147, "places-swapped", "K10", "the first two tensors of a group have each other's places", "planner",
        60, 0, any, with_sharding({.plan = first_two_places_swapped})},
+      {148, "term-of-buffer-lost", "K1", "the last rank's terms are missing where a buffer is reduced",
+       "dbuffer", 20, 0, many_ranks, with_sharding({.world = scatters_so<last_lost>})},
+      {149, "buffer-turned-around", "K6",
+       "the terms of a buffer are added up from the last rank to the first", "dbuffer", 60, 0, many_ranks,
+       with_sharding({.world = scatters_so<turned_around>})},
+      {150, "own-part-everywhere", "K14", "one rank gathers its own part of a buffer from everybody",
+       "dbuffer", 20, 0, many_ranks, with_sharding({.world = gathers_so<one_rank_keeps_its_own>})},
   };
 }
 

@@ -30,6 +30,11 @@ Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine);
 void check_fsdp(const oracle::Case& c);
 std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c);
 
+oracle::Case dbuffer_case(uint64_t run_seed, int64_t index);
+Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine);
+void check_dbuffer(const oracle::Case& c);
+std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c);
+
 oracle::Case planner_case(uint64_t run_seed, int64_t index);
 Outcome judge_planner(const oracle::Case& c, EngineUnderTest& engine);
 void check_planner(const oracle::Case& c);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law: a DBuffer gathers what each rank is to hold, and reduces what pends to where it is cut, in its
+// declared order, bit for bit; its tensors are parts of its memory, and nothing else is written. grouping.h
+// says what a case is.
+#include <ATen/ATen.h>
+
+#include "engine/fsdp/reduce.h"
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "oracle/ownership/compare.h"
+#include "oracle/ownership/ownership.h"
+#include "suites/core/engine_threw.h"
+#include "suites/core/judge.h"
+#include "suites/engines/counting_world.h"
+#include "suites/fsdp/grouping.h"
+#include "suites/fsdp/sharded_fault.h"
+#include "suites/laws/laws.h"
+
+namespace lockstep::suites {
+namespace {
+
+at::Tensor values(at::IntArrayRef shape, c10::ScalarType dtype, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::kFloat).to(dtype);
+}
+
+class Buffered {
+ public:
+  Buffered(const Grouping& g, WorldPtr world)
+      : g_(g), mesh_(init_device_mesh(g.mesh.shape(), g.mesh.names(), std::move(world))) {
+    std::vector<fsdp::GroupTensor> tensors;
+    for (size_t i = 0; i < g.shapes.size(); ++i) {
+      const auto& shape = g.shapes[i];
+      const int64_t row = shape.size() >= 2 ? c10::multiply_integers(shape.begin() + 1, shape.end()) : 1;
+      tensors.push_back({std::make_shared<const Spec>(mesh_.mesh, g.placements_of(i), shape, g.dtype),
+                         g.rows > 0 && shape.size() >= 2 ? std::max<int64_t>(g.rows * row, 1) : 1});
+      plain_.push_back(values(shape, g.dtype, g.seed * 16 + i));
+    }
+    buffer_.emplace(mesh_.comm, fsdp::GroupLayout(std::move(tensors), g.dim, g.order, g.gathered));
+  }
+
+  // Empty: the law holds.
+  std::string wrong() {
+    for (size_t i = 0; i < plain_.size(); ++i) write(i, plain_[i]);
+    if (auto why = wrong_memory(); !why.empty()) return why;
+    if (auto why = wrong_gather("", plain_); !why.empty()) return why;
+    if (auto why = wrong_again(); !why.empty()) return why;
+    if (auto why = wrong_reduction(); !why.empty()) return why;
+    return wrong_padding();
+  }
+
+ private:
+  const fsdp::GroupLayout& layout() const { return buffer_->layout(); }
+
+  void write(size_t i, const at::Tensor& value) {
+    const auto& locals = local_tensors(buffer_->sharded(i));
+    for (size_t r = 0; r < locals.size(); ++r)
+      at::Tensor(locals[r]).copy_(oracle::slice(value, *layout().sharded(i), static_cast<int64_t>(r)));
+  }
+
+  std::string compared(const char* what, size_t i, const Spec& spec, const std::vector<at::Tensor>& locals,
+                       const at::Tensor& value) const {
+    for (size_t r = 0; r < locals.size(); ++r) {
+      const auto difference = oracle::compare(oracle::slice(value, spec, static_cast<int64_t>(r)), locals[r]);
+      if (!difference.equal())
+        return concat(what, "tensor ", i, ", ", spec, ", on rank ", r, ": ",
+                      oracle::describe(difference, spec.dtype()));
+    }
+    return "";
+  }
+
+  std::string wrong_memory() const {
+    const auto size =
+        static_cast<int64_t>(std::min(c10::elementSize(g_.dtype), c10::elementSize(g_.gathered)));
+    for (size_t i = 0; i < plain_.size(); ++i) {
+      if (layout().plan().intervals[i].start * size % 64 != 0)
+        return concat("tensor ", i, " does not start at a multiple of 64 bytes");
+      for (size_t r = 0; r < buffer_->shards().size(); ++r)
+        if (!local_tensors(buffer_->sharded(i))[r].is_alias_of(buffer_->shards()[r]))
+          return concat("tensor ", i, " is no part of the shard of rank ", r);
+    }
+    return "";
+  }
+
+  std::string wrong_gather(const char* what, const std::vector<at::Tensor>& expected) {
+    buffer_->gather().wait();
+    for (size_t i = 0; i < plain_.size(); ++i)
+      if (auto why = compared(what, i, *layout().whole(i), local_tensors(buffer_->whole(i)),
+                              expected[i].to(g_.gathered));
+          !why.empty())
+        return why;
+    return "";
+  }
+
+  // From neighbours, though the shards are others by then; then from these.
+  std::string wrong_again() {
+    buffer_->release(g_.among);
+    std::vector<at::Tensor> others;
+    for (size_t i = 0; i < plain_.size(); ++i) write(i, others.emplace_back(at::ones_like(plain_[i])));
+    if (auto why = wrong_gather("again, ", g_.among > 0 ? plain_ : others); !why.empty()) return why;
+    buffer_->release();
+    if (auto why = wrong_gather("anew, ", others); !why.empty()) return why;
+    buffer_->release();
+    return "";
+  }
+
+  // A term for each rank; those that the placements call replicas have the same one.
+  at::Tensor gradient(size_t i, const Spec& spec) const {
+    PerRank<at::Tensor> terms;
+    for (int64_t p = 0; p < spec.mesh().size(); ++p) {
+      auto at = spec.mesh().coordinate(p);
+      for (size_t d = 0; d < at.size(); ++d)
+        if (is_replicate(spec.placements()[d])) at[d] = 0;
+      const auto seed = g_.seed * 16 + i + 1009 * static_cast<uint64_t>(spec.mesh().position(at) + 1);
+      terms.push_back(values(oracle::local_shape(spec, p), g_.gathered, seed));
+    }
+    return from_local(terms, mesh_, spec.placements(), g_.shapes[i]);
+  }
+
+  std::string wrong_reduction() {
+    std::vector<at::Tensor> gradients, expected;
+    for (size_t i = 0; i < plain_.size(); ++i) {
+      auto placements = g_.placements_of(i);
+      std::vector<int64_t> over{g_.dim};
+      placements[as_size(g_.dim)] = Partial{};
+      for (int64_t d = 0; d < g_.mesh.ndim(); ++d) {
+        if (d == g_.dim || (g_.pends >> d & 1) == 0 || !is_replicate(placements[as_size(d)])) continue;
+        placements[as_size(d)] = Partial{};
+        over.push_back(d);
+      }
+      const Spec spec(mesh_.mesh, placements, g_.shapes[i], g_.gathered);
+      gradients.push_back(gradient(i, spec));
+      expected.push_back(oracle::assemble(local_tensors(gradients[i]), spec, fold_over(spec, over)).global);
+    }
+    auto reducing = fsdp::reduce(*buffer_, gradients);
+    reducing.work.wait();
+    for (size_t i = 0; i < plain_.size(); ++i) {
+      const auto& reduced = (*reducing.gradients)[i];
+      if (auto why = compared("the gradient of ", i, spec(reduced), local_tensors(reduced), expected[i]);
+          !why.empty())
+        return why;
+    }
+    return "";
+  }
+
+  std::string wrong_padding() const {
+    for (size_t r = 0; r < buffer_->shards().size(); ++r) {
+      auto padding = at::ones_like(buffer_->shards()[r], at::kBool);
+      for (size_t i = 0; i < plain_.size(); ++i) {
+        const auto mine = layout().in_shard(i, static_cast<int64_t>(r));
+        padding.narrow(0, mine.start, mine.end - mine.start).fill_(false);
+      }
+      if (!buffer_->shards()[r].masked_select(padding).isnan().all().item<bool>())
+        return concat("the padding of rank ", r, " is written");
+    }
+    return "";
+  }
+
+  const Grouping g_;
+  const MeshInWorld mesh_;
+  std::vector<at::Tensor> plain_;
+  std::optional<fsdp::DBuffer> buffer_;
+};
+
+}  // namespace
+
+oracle::Case dbuffer_case(uint64_t run_seed, int64_t index) {
+  return case_of(any_grouping(run_seed, index));
+}
+
+void check_dbuffer(const oracle::Case& c) {
+  grouping_of(c);
+}
+
+std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c) {
+  return simpler_groupings(c);
+}
+
+// A buffer is no Program that an engine under test could run.
+Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
+  const auto grouping = grouping_of(c);
+  Traffic traffic;
+  auto world = local_world(grouping.mesh.size());
+  if (const auto* fault = engine.sharded_fault(); fault != nullptr && fault->world != nullptr)
+    world = fault->world(std::move(world));
+  world = counting(std::move(world), traffic);
+  try {
+    const auto why = in_engine([&] { return Buffered(grouping, world).wrong(); });
+    if (!why.empty()) return failed("dbuffer", "different", "", "-", dtype_name(grouping.gathered), why);
+    Passed passed;
+    passed.bytes_moved = traffic.bytes;
+    return passed;
+  } catch (const EngineThrew& e) {
+    return failed("dbuffer", "exception", e.op, "-", dtype_name(grouping.gathered), e.what());
+  }
+}
+
+}  // namespace lockstep::suites
