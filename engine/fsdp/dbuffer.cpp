@@ -73,13 +73,16 @@ at::Tensor DBuffer::part(const c10::Storage& memory, int64_t start, at::IntArray
   return view;
 }
 
+// What is tensor i's in a shard of hosted rank r.
+at::Tensor DBuffer::in_shard(size_t i, size_t r, const at::Tensor& shard) const {
+  const auto mine = layout_.in_shard(i, comm_->positions[r]);
+  return shard.narrow(0, mine.start, mine.end - mine.start);
+}
+
 // Tensor i as parts of these shards.
 at::Tensor DBuffer::cut(size_t i, const PerRank<at::Tensor>& shards) const {
   PerRank<at::Tensor> parts;
-  for (size_t r = 0; r < shards.size(); ++r) {
-    const auto mine = layout_.in_shard(i, comm_->positions[r]);
-    parts.push_back(shards[r].narrow(0, mine.start, mine.end - mine.start));
-  }
+  for (size_t r = 0; r < shards.size(); ++r) parts.push_back(in_shard(i, r, shards[r]));
   return make_dtensor(in_dtype(layout_.sharded(i), shards.front().scalar_type()), comm_, std::move(parts));
 }
 
@@ -89,13 +92,7 @@ PerRank<at::Tensor> DBuffer::cast() const {
   PerRank<at::Tensor> cast;
   for (size_t r = 0; r < shards_.size(); ++r) {
     cast.push_back(poisoned(layout_.plan().shard_size, shards_[r].options().dtype(layout_.gathered_dtype())));
-    for (size_t i = 0; i < layout_.size(); ++i) {
-      const auto mine = layout_.in_shard(i, comm_->positions[r]);
-      const auto part = [&mine](const at::Tensor& t) {
-        return t.narrow(0, mine.start, mine.end - mine.start);
-      };
-      part(cast[r]).copy_(part(shards_[r]));
-    }
+    for (size_t i = 0; i < layout_.size(); ++i) in_shard(i, r, cast[r]).copy_(in_shard(i, r, shards_[r]));
   }
   return cast;
 }

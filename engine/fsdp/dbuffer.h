@@ -42,6 +42,7 @@ class DBuffer {
 
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;
+  at::Tensor in_shard(size_t i, size_t r, const at::Tensor& shard) const;
   at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
   PerRank<at::Tensor> cast() const;
   std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);

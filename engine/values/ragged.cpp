@@ -85,6 +85,7 @@ bool blocks_fit(const Placements& placements, const std::vector<int64_t>& order,
   for (int64_t position = 0; position < mesh.size(); ++position) {
     const auto rows = rows_at(placements, order, mesh, shape, ragged.dims.size(), position);
     if (rows % block_count(ragged, list_at(ragged, mesh, dim, position)) != 0) return false;
+    if (ragged.lists == 1) continue;
     const auto first = units(first_of_box(placements, mesh, position));
     if (!std::equal(first, first + mesh.size(dim), units(position))) return false;
   }

@@ -35,9 +35,7 @@ constexpr auto kLicences = std::to_array<Licence>({
      "view",
      "each element of the result is one of the input"},
     {Operands::kAll, kLinear, Provided::kCastOfTerms, "_to_copy",
-     "a sum of casts is the cast of the sum, but for rounding: in which dtype terms are added is the "
-     "caller's "
-     "to say"},
+     "a sum of casts is the cast of the sum, but for rounding: its dtype is the caller's to say"},
     {Operands::kAll, kElementwise, Provided::kSameDtype, "cat stack",
      "each element of the result is one of an input, and all pend alike"},
     {Operands::kFirst, kElementwise, Provided::kSameDtype, "index_select gather",

@@ -11,6 +11,7 @@
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "suites/fsdp/padding.h"
 #include "suites/train/llama.h"
 
 namespace lockstep::suites {
@@ -279,21 +280,17 @@ std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& 
   if (!in_order(asked, layout)) return concat("tensors do not lie in the order ", asked.order);
   for (size_t r = 0; r < buffer.shards().size(); ++r) {
     const int64_t p = buffer.comm()->positions[r];
-    auto padding = at::ones_like(buffer.shards()[r], at::kBool);
     for (size_t i = 0; i < layout.size(); ++i) {
       const auto& shape = layout.whole(i)->shape();
       const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
-      const auto part = layout.in_tensor(i, p), shard = layout.in_shard(i, p);
+      const auto part = layout.in_tensor(i, p);
       const int64_t here = local_tensors(buffer.whole(i))[r].numel();
       if (part.start % block != 0 || (part.end % block != 0 && part.end != here))
         return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i), " cut a block of ",
                       block);
-      padding.narrow(0, shard.start, shard.end - shard.start).fill_(false);
     }
-    if (!buffer.shards()[r].masked_select(padding).isnan().all().item<bool>())
-      return concat("the padding of a buffer is written on rank ", buffer.comm()->ranks[r]);
   }
-  return "";
+  return written_padding(buffer);
 }
 
 }  // namespace lockstep::suites

@@ -13,6 +13,7 @@
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
 #include "suites/fsdp/grouping.h"
+#include "suites/fsdp/padding.h"
 #include "suites/fsdp/sharded_fault.h"
 #include "suites/laws/laws.h"
 
@@ -45,7 +46,7 @@ class Buffered {
     if (auto why = wrong_gather("", plain_); !why.empty()) return why;
     if (auto why = wrong_again(); !why.empty()) return why;
     if (auto why = wrong_reduction(); !why.empty()) return why;
-    return wrong_padding();
+    return written_padding(*buffer_);
   }
 
  private:
@@ -138,19 +139,6 @@ class Buffered {
       if (auto why = compared("the gradient of ", i, spec(reduced), local_tensors(reduced), expected[i]);
           !why.empty())
         return why;
-    }
-    return "";
-  }
-
-  std::string wrong_padding() const {
-    for (size_t r = 0; r < buffer_->shards().size(); ++r) {
-      auto padding = at::ones_like(buffer_->shards()[r], at::kBool);
-      for (size_t i = 0; i < plain_.size(); ++i) {
-        const auto mine = layout().in_shard(i, static_cast<int64_t>(r));
-        padding.narrow(0, mine.start, mine.end - mine.start).fill_(false);
-      }
-      if (!buffer_->shards()[r].masked_select(padding).isnan().all().item<bool>())
-        return concat("the padding of rank ", r, " is written");
     }
     return "";
   }

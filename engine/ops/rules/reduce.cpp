@@ -52,8 +52,8 @@ void add_flat(Rows& rows, const OpCall& call, const Reduced& by, ReduceOp op, bo
   const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
   if (ragged == nullptr || std::find(by.dims.begin(), by.dims.end(), false) != by.dims.end()) return;
   const auto& units = ragged->units;
-  if (even && ragged->lists > 1) return;
-  if (even && std::adjacent_find(units.begin(), units.end(), std::not_equal_to<>()) != units.end()) return;
+  const bool alike = std::adjacent_find(units.begin(), units.end(), std::not_equal_to<>()) == units.end();
+  if (even && (ragged->lists > 1 || !alike)) return;
   rows.push_back(row_of(call, *ragged, Partial{op}));
 }
 
