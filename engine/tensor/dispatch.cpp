@@ -35,6 +35,18 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
     mark_if_autograds(op, call.tensors, stack);
 }
 
+// False: the op runs by its rows; what is composed redistributes where no program asks for it.
+bool run_shared(const Dispatched& d, Stack& stack) {
+  const auto kind = d.resolved.entry->of_shared;
+  auto& context = *current_context();
+  if (kind == OfShared::kRows || context.explicit_redistribution) return false;
+  const Arguments args(d.op.schema(), {d.args.data(), d.args.size()});
+  if (kind == OfShared::kNorms) return run_norms(args, stack);
+  if (!(kind == OfShared::kMean ? run_mean(args, stack) : run_norm(args, stack))) return false;
+  ++context.counters.redistributions;
+  return true;
+}
+
 // @pre the context is in use, and the arguments, which `call` was parsed from, are the last of the stack
 void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call, Stack& stack) {
   const size_t n = op.schema().arguments().size();
@@ -49,7 +61,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   if (resolved.zeros != Zeros::kOrdinary)
     if (auto given = of_zeros(resolved, call, d.args)) return torch::jit::push(stack, *std::move(given));
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
-  if (resolved.entry->divides_sums && run_mean(op, d.args, stack)) return;
+  if (run_shared(d, stack)) return;
   find_decision(d);
   place_inputs(d);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;

@@ -10,9 +10,13 @@ namespace lockstep {
 // allows that, and the op can.
 Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
 
-// means.cpp. A mean of what ranks share, as the sum of their sums, divided once; false: nothing is shared, or
-// a redistribution would be implicit where that is forbidden.
-bool run_mean(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args, torch::jit::Stack& stack);
+// A reduction of what ranks share, composed of what they add up and of what comes once after that; false:
+// nothing is shared, or what is shared is fewer bytes. means.cpp: the sum, divided.
+bool run_mean(const Arguments& args, torch::jit::Stack& stack);
+// norms.cpp. The sum of powers and its root, or the greatest or least magnitude; and a list of norms, one by
+// one.
+bool run_norm(const Arguments& args, torch::jit::Stack& stack);
+bool run_norms(const Arguments& args, torch::jit::Stack& stack);
 
 // place.cpp. Throws Refused where the op writes to what a redistribution still sends.
 void check_writes(const Dispatched& d);

@@ -40,6 +40,8 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kOut, "", "the engine runs out= variants as the functional op and a copy"},
     {Forgiven::kMean, "",
      "the engine adds what ranks share of a mean and divides once, as the stock kernel divides its sum"},
+    {Forgiven::kNorm, "",
+     "the engine adds powers, or compares magnitudes, of what ranks share of a norm and takes the root once"},
 });
 
 bool has_row(Forgiven kind, std::string_view op) {
@@ -50,7 +52,7 @@ bool has_row(Forgiven kind, std::string_view op) {
 }  // namespace
 
 const char* name(Forgiven kind) {
-  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out", "mean"};
+  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out", "mean", "norm"};
   return kNames.at(static_cast<size_t>(kind));
 }
 
@@ -107,14 +109,23 @@ bool is_known_zero(const RecordedOp& op) {
          std::all_of(op.results.begin(), op.results.end(), std::mem_fn(&Window::zeros));
 }
 
+static bool is_first_of_norm(std::string_view norm, std::string_view part) {
+  static constexpr std::array kFirst = {"aten::_to_copy", "aten::abs", "aten::ne", "aten::pow"};
+  const bool of_one = stem(norm) == "aten::norm" || stem(norm) == "aten::linalg_vector_norm";
+  const bool first = std::find(kFirst.begin(), kFirst.end(), stem(part)) != kFirst.end();
+  return (of_one || stem(norm) == "aten::_foreach_norm") &&
+         (first || (!of_one && stem(part) == "aten::linalg_vector_norm"));
+}
+
 static bool is_out_variant(const Operator& op) {
   return !op.args.empty() && op.args.back().written && !is_in_place(op.name);
 }
 
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
-  const bool is_sum = stem(mine) == "aten::mean" && stem(its) == "aten::sum";  // of its functional op in turn
-  return is_out_variant(*op.op) && mine != its && (stem(mine) == stem(its) || is_sum);
+  // Or it is the first part of its functional op in turn.
+  const bool part = (stem(mine) == "aten::mean" && stem(its) == "aten::sum") || is_first_of_norm(mine, its);
+  return is_out_variant(*op.op) && mine != its && (stem(mine) == stem(its) || part);
 }
 
 bool fills_nothing(const RecordedOp& op) {
@@ -124,6 +135,10 @@ bool fills_nothing(const RecordedOp& op) {
 
 bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry) {
   return stem(op.op->name) == "aten::mean" && op.written.empty() && stem(entry.op) == "aten::sum";
+}
+
+bool is_part_of_norm(const RecordedOp& op, const TimelineEntry& entry) {
+  return op.written.empty() && is_first_of_norm(op.op->name, entry.op);
 }
 
 }  // namespace lockstep::oracle

@@ -19,8 +19,9 @@ enum class Forgiven {
   kVacuous,  // its results have no elements
   kOut,      // an out= variant runs as the functional op and a copy
   kMean,     // a mean runs as the sum and one division
+  kNorm,     // a norm runs as the sum of powers and one root, and a list of norms one by one
 };
-const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out", "mean"
+const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out", "mean", "norm"
 
 inline constexpr const char* kClone = "aten::clone";
 
@@ -55,5 +56,7 @@ bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
 bool fills_nothing(const RecordedOp& op);
 // The engine's entry may be the sum that the plain run's mean divides.
 bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry);
+// It may be the first part of the plain run's norm, or a norm of its list.
+bool is_part_of_norm(const RecordedOp& op, const TimelineEntry& entry);
 
 }  // namespace lockstep::oracle

@@ -281,9 +281,10 @@ at::Tensor assembled(const Window& window, const Rendition& rendition, const Spe
   return assemble(locals, spec).global;
 }
 
-bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype) {
+bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype, double terms) {
   if (!c10::isFloatingType(dtype) || !a.is_floating_point()) return at::equal(a, b);
-  const double units = 4 * 2 * std::max(unit_roundoff(dtype), unit_roundoff(a.scalar_type()));
+  const double units = 4 * 2 * std::max(unit_roundoff(dtype), unit_roundoff(a.scalar_type())) +
+                       2 * terms * unit_roundoff(dtype);
   return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, 0, /*equal_nan=*/true);
 }
 
@@ -306,15 +307,19 @@ static std::optional<Explanation> check_replay(const OpInQuestion& q, const Tens
   return explanation;
 }
 
-// Of the copy into an out: where that lies in memory chooses another loop of a kernel than its functional op
-// takes.
-static std::optional<Explanation> check_out(const OpInQuestion& q, const Recording& recording) {
-  const at::Tensor value = recording.read(q.op.inputs.at(1)), given = recording.read(q.effects.at(0).window);
-  const at::Tensor copied = at::empty_strided(given.sizes(), given.strides(), given.options()).copy_(value);
-  if (same_bits(copied, given)) return std::nullopt;
-  if (!are_near(copied, given, value.scalar_type()))
-    report_mismatch(Condition::kOp, "out is not what the functional op gives");
-  return explain(Why::kLocalKernel, copied, given);
+// What another op gave by loops of its own: an out, by where it lies in memory; a norm, by the order of its
+// sum.
+static std::optional<Explanation> check_loop(const OpInQuestion& q, const Recording& recording) {
+  Tensors recorded;
+  for (const Window& w : q.op.inputs) recorded.push_back(recording.read(w));
+  const auto dtype = recorded.back().scalar_type();
+  const at::Tensor given = recording.read(q.effects.at(0).window);
+  const at::Tensor mine = apply(q.op, q.effects, fresh_where_written(q.op, std::move(recorded))).at(0);
+  if (same_bits(mine, given)) return std::nullopt;
+  if (!are_near(mine, given, dtype, *q.op.terms_of_loop))
+    report_mismatch(Condition::kOp,
+                    "the result of the op of which this is the last part is not what its parts give");
+  return explain(Why::kLocalKernel, mine, given);
 }
 
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow) {
@@ -343,8 +348,8 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
 
   const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
   std::optional<Explanation> explanation;
-  if (q.op.of_out)
-    explanation = check_out(q, recording);
+  if (q.op.terms_of_loop)
+    explanation = check_loop(q, recording);
   else if (reads_plain_values(q))
     explanation = check_replay(q, whole, values, recording);
   std::vector<size_t> wanted;

@@ -53,8 +53,9 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b);
 // survives may depend on where the vector body of a kernel ends.
 at::Tensor same_value(const at::Tensor& a, const at::Tensor& b);
 // Whether they differ by no more than what two loops of one kernel that computes in `dtype` round otherwise:
-// four units of the last place (of theirs, where that is coarser), another NaN, or the sign of a zero.
-bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype);
+// four units of the last place (of theirs, where that is coarser), another NaN, or the sign of a zero; and a
+// unit for each of so many terms of one sign that the loops add.
+bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype, double terms = 0);
 // What the op may write to must not be the oracle's own value, and inputs that are one memory must stay one.
 Tensors fresh_where_written(const RecordedOp& op, Tensors inputs);
 // What `actual` is that is not `plain`, which is what it should be in another order. Where one is finite and

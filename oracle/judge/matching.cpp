@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <optional>
 
 #include "engine/values/error.h"
@@ -171,7 +172,7 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
     copy.inputs = {out, parts[0].results[k]};
     copy.results = {op.results[k]};
     copy.written = {0};
-    copy.of_out = true;
+    copy.terms_of_loop = 0;
     parts.push_back(std::move(copy));
   }
   return parts;
@@ -198,6 +199,50 @@ std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& re
     parts.push_back(
         made_of("aten::_to_copy", parts[1].results[0], {result.dtype, {}, {}, {}, false, {}}, recording));
   parts.back().results = op.results;
+  return parts;
+}
+
+static std::vector<RecordedOp> as_list_of_norms(const RecordedOp& op, const Recording& recording) {
+  std::vector<RecordedOp> norms;
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    norms.push_back(made_of("aten::linalg_vector_norm", op.inputs[k],
+                            {op.args.at(1), {}, false, op.args.at(2)}, recording));
+    norms.back().results = {op.results[k]};
+  }
+  return norms;
+}
+
+std::vector<RecordedOp> as_parts_of_norm(const RecordedOp& op, const Recording& recording) {
+  if (op.op->name == "aten::_foreach_norm.Scalar") return as_list_of_norms(op, recording);
+  const Window &self = op.inputs.at(0), &result = op.results.at(0);
+  const double order = op.args.at(1).isNone() ? 2 : op.args[1].toScalar().toDouble();
+  std::vector<int64_t> over;
+  bool keeps = false;
+  for (size_t a = 2; a < op.args.size(); ++a) {
+    if (op.op->args[a].name == "dim" && !op.args[a].isNone()) over = op.args[a].toIntVector();
+    if (op.op->args[a].name == "keepdim") keeps = op.args[a].toBool();
+  }
+  const auto dtype = at::isReducedFloatingType(result.dtype) ? at::kFloat : result.dtype;
+  std::vector<RecordedOp> parts;
+  const auto add = [&](const char* name, std::vector<c10::IValue> constants) {
+    const Window& last = parts.empty() ? self : parts.back().results[0];
+    parts.push_back(made_of(name, last, std::move(constants), recording));
+  };
+  if (self.dtype != dtype) add("aten::_to_copy", {dtype, {}, {}, {}, false, {}});
+  const bool is_root = order != 0 && order != 1 && std::isfinite(order);
+  if (order == 0) add("aten::ne.Scalar", {0});
+  if (order != 0 && order != 2) add("aten::abs", {});
+  if (is_root) add("aten::pow.Tensor_Scalar", {order});
+  if (std::isfinite(order))
+    add("aten::sum.dim_IntList", {over, keeps, dtype});
+  else
+    add(order > 0 ? "aten::amax" : "aten::amin", {over, keeps});
+  if (order == 2) add("aten::sqrt", {});
+  if (is_root && order != 2) add("aten::pow.Tensor_Scalar", {1 / order});
+  if (result.dtype != dtype) add("aten::_to_copy", {result.dtype, {}, {}, {}, false, {}});
+  parts.back().results = op.results;
+  parts.back().terms_of_loop =
+      static_cast<double>(self.numel()) * std::max(1.0, is_root ? 1 / std::abs(order) : 1.0);
   return parts;
 }
 

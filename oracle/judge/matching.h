@@ -30,5 +30,9 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
 // A mean as the engine runs it where ranks share what is reduced: the sum, divided once; of a short dtype in
 // float, then rounded, as the stock kernel does.
 std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording);
+// A vector norm as the engine runs it there, by its definition: |x| to the power of its order, added up, and
+// the root; the greatest or least |x| for the orders inf and -inf, how many are not zero for 0. A list of
+// norms is one after the other.
+std::vector<RecordedOp> as_parts_of_norm(const RecordedOp& op, const Recording& recording);
 
 }  // namespace lockstep::oracle

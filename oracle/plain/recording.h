@@ -66,8 +66,10 @@ struct RecordedOp {
   std::vector<Window> results;            // returned tensors, flattened
   std::vector<size_t> written;            // inputs that the op writes to
   std::optional<uint64_t> random_offset;  // of the stream before a random op
-  bool inner = false;            // of a composite op or a backward pass, whose tensors nobody else may hold
-  bool of_out = false;           // it copies what an out variant wrote by itself
+  bool inner = false;  // of a composite op or a backward pass, whose tensors nobody else may hold
+  // Its result is the recorded one of another op, whose loops over so many terms may round otherwise: the
+  // copy of an out variant, the root of a norm.
+  std::optional<double> terms_of_loop;
   SpecPtr placed = nullptr;      // of a factory that does not draw: where the Program says that it lies
   std::optional<Target> target;  // of a redistribution that the Program asks for: to the plain run a copy
 };

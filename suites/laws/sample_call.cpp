@@ -87,8 +87,9 @@ bool leaves_in_place(const TimelineEntry& entry, const OpEntry& known, const Row
 
 // A mean that pends is for who asks for that row; by default sums are added first.
 bool is_on_request(const OpEntry& known, const Row& row) {
-  return known.divides_sums && std::any_of(row.outputs.begin(), row.outputs.end(),
-                                           [](auto& p) { return is_partial(p, ReduceOp::kAvg); });
+  return known.of_shared == OfShared::kMean &&
+         std::any_of(row.outputs.begin(), row.outputs.end(),
+                     [](auto& p) { return is_partial(p, ReduceOp::kAvg); });
 }
 
 }  // namespace

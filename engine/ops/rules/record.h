@@ -42,6 +42,10 @@ using Draw = std::vector<PerRank<at::Tensor>> (*)(const RandomOp&);
 // for contiguous and fills the wrong elements otherwise: as the functional op's result does.
 enum class OutMemory { kAny, kContiguous, kAsInput };
 
+// A reduction of which ranks share what one result is of: by its rows, or composed of what the ranks add up,
+// and of the rest, which comes once after that. Norms: a list of them.
+enum class OfShared { kRows, kMean, kNorm, kNorms };
+
 // Fields that an op does not name say: only the all-Replicate row, a new tensor, the stock op on the locals,
 // libtorch's own meta kernel (or, where it has none, the op run once on zeros).
 struct OpEntry {
@@ -57,7 +61,7 @@ struct OpEntry {
   bool returns_input = false;                   // the very tensor, which is what the op returns on one device
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
-  bool divides_sums = false;   // a mean: where its rows would leave it pending, ranks' sums are added first
+  OfShared of_shared = OfShared::kRows;
   bool may_write_own = false;  // in place in a backward pass it writes what autograd has just made
 };
 

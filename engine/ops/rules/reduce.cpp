@@ -144,7 +144,7 @@ Records reduction_ops() {
   // clang-format off
   return {
       {.name = "sum", .rows = rules::sum, .run = local::reduction},
-      {.name = "mean", .rows = mean, .run = local::reduction, .divides_sums = true},
+      {.name = "mean", .rows = mean, .run = local::reduction, .of_shared = OfShared::kMean},
       {.name = "prod", .rows = prod, .run = local::reduction, .infer = of_prod},
       {.name = "amax", .rows = amax, .run = local::reduction},
       {.name = "amin", .rows = amin, .run = local::reduction},
@@ -156,9 +156,9 @@ Records reduction_ops() {
       {.name = "var", .rows = reduced_whole, .infer = of_variance},
       {.name = "var_mean", .rows = reduced_whole, .infer = of_variance_and_mean},
       {.name = "std", .rows = reduced_whole, .infer = of_variance},
-      {.name = "linalg_vector_norm", .rows = reduced_whole},
-      {.name = "norm", .rows = reduced_whole},
-      {.name = "_foreach_norm"},
+      {.name = "linalg_vector_norm", .rows = reduced_whole, .of_shared = OfShared::kNorm},
+      {.name = "norm", .rows = reduced_whole, .of_shared = OfShared::kNorm},
+      {.name = "_foreach_norm", .of_shared = OfShared::kNorms},
       {.name = "max", .rows = reduced_whole, .infer = of_extremum},
       {.name = "min", .rows = reduced_whole, .infer = of_extremum},
       {.name = "_local_scalar_dense", .kind = OpKind::kScalar},

@@ -71,7 +71,7 @@ static OpEntry with_rows(const std::string& name, RowsOf rows) {
   auto entry = stock != nullptr ? *stock : OpEntry{};
   entry.name = name;
   entry.rows = std::move(rows);
-  entry.divides_sums = false;  // the rows may leave it pending
+  entry.of_shared = OfShared::kRows;  // these may leave it pending
   return entry;
 }
 
