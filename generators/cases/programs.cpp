@@ -7,6 +7,7 @@
 #include "generators/cases/swarm.h"
 #include "generators/ops/makers.h"
 #include "generators/program/trial.h"
+#include "generators/space/meshes.h"
 #include "oracle/program/schema.h"
 
 namespace lockstep::generators {
@@ -213,6 +214,25 @@ Case overlap_case(Random random) {
   return finished(b, "overlap");
 }
 
+// Ops on tensors that lie in the same blocks, redistributions from these and to them, a backward pass and a
+// step of an optimizer.
+Case ragged_case(Random random) {
+  auto settings = draw_settings(random, {.backward = 45, .max_numel = 240});
+  while (settings.mesh.size() == 1) settings.mesh = draw_mesh(random, 8);
+  settings.placements |= kRagged;
+  settings.families = kUnary | kBinary | kScalars | kTernary | kInPlace | kLists | kReductions | kRandomOps |
+                      kCopies | (random.chance(30) ? kViews : 0u);
+  const auto shape = draw_shape(random, settings.mesh, random.between(1, 3), settings.max_numel, 1);
+  auto others = draw_target(random, settings.mesh, shape, c10::ScalarType::Float,
+                            settings.placements & ~kRagged & ~(random.chance(80) ? kPartials : 0u));
+  settings.alike = {shape, with_ragged(random, std::move(others), settings.mesh, shape,
+                                       random.below(settings.mesh.ndim()))};
+  Builder b(random, settings);
+  add_ops(b, b.random().between(1, 4), true);
+  if (settings.backward && b.backward()) after_backward(b);
+  return finished(b, "ragged");
+}
+
 // 1 to 12 ops with reuse, views, in-place and list ops, redistributions, random ops, backward, optimizer
 // steps.
 Case program_case(Random random, const Profile& profile) {
@@ -258,6 +278,7 @@ constexpr SuiteCases kSuites[] = {
      6},
     {"metamorphic",
      [](Random random, uint64_t) { return program_case(random, {.backward = 55, .exact_terms = true}); }},
+    {"ragged", [](Random random, uint64_t) { return ragged_case(random); }},
     {"cache", [](Random random, uint64_t) { return cache_case(random); }},
     {"edges", [](Random random, uint64_t) { return edge_case(random); }},
     {"faults", [](Random random, uint64_t) { return program_case(random, {.backward = 55}); }},

@@ -128,6 +128,9 @@ Ref Builder::operand(const Want& want) {
 }
 
 Shape Builder::free_shape(const Want& want) {
+  if (settings_.alike && std::ssize(settings_.alike->first) >= want.min_dims &&
+      std::ssize(settings_.alike->first) <= want.max_dims)
+    return settings_.alike->first;
   const auto fewest = std::min(std::max(want.min_dims, settings_.cut + 1), want.max_dims);
   const auto ndim = fewest == want.max_dims
                         ? fewest
@@ -192,6 +195,8 @@ c10::ScalarType Builder::fresh_dtype(const Want& want) {
 
 // Often beside the last value whose placement is known: ranks then have what they need of both.
 Target Builder::fresh_target(const Input& input, uint32_t kinds) {
+  if (settings_.alike)
+    return beside(settings_.alike->second, settings_.alike->first, input.shape, input.dtype, kinds);
   const auto last = std::find_if(values_.rbegin(), values_.rend(),
                                  [](const Value& v) { return v.placement.has_value() && v.trial.defined(); });
   if (last != values_.rend() && random_.chance(35))

@@ -64,8 +64,8 @@ at::Tensor filled(const Locality& where, ReduceOp op) {
 }
 
 bool reduces(std::string_view name) {
-  return is_any(
-      name, {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::any", "aten::all"});
+  return is_any(name, {"aten::sum", "aten::mean", "aten::prod", "aten::amax", "aten::amin", "aten::max",
+                       "aten::min", "aten::any", "aten::all"});
 }
 
 // The rank's sum has no element, and others' have: its term must leave theirs as they are.
@@ -85,6 +85,43 @@ bool reduces_flat(std::string_view name, const Locality& where) {
   const SpecPtr& input = where.inputs.at(0);
   return reduces(name) && input && lockstep::has_ragged(input->placements()) &&
          where.outputs.at(0)->numel() == 1;
+}
+
+// Of one tensor, whose flat slice has whole rows: what each row gives lies as the row does.
+bool reduces_rows(std::string_view name, const Locality& where) {
+  const SpecPtr &input = where.inputs.at(0), &output = where.outputs.at(0);
+  const bool is_one = reduces(name) ||
+                      is_any(name, {"aten::argmax", "aten::argmin", "aten::logsumexp", "aten::var",
+                                    "aten::var_mean", "aten::std", "aten::linalg_vector_norm", "aten::norm"});
+  return is_one && where.inputs.size() == 1 && input && output && lockstep::has_ragged(input->placements()) &&
+         lockstep::has_ragged(output->placements());
+}
+
+// The rows of a flat slice are its first dimension, instead of the first few of the whole.
+Stack in_rows(const RecordedOp& op, Stack stack, const Locality& where) {
+  const auto& placements = where.inputs[0]->placements();
+  const auto together =
+      std::ssize(std::get<RaggedShard>(placements[as_size(lockstep::ragged_dim(placements))]).dims);
+  std::vector<int64_t> shape;
+  int64_t results = 1;
+  const Share from = owned(*where.inputs[0], where.position), to = owned(*where.outputs[0], where.position);
+  for (int64_t d = together; d < std::ssize(from.lists); ++d)
+    shape.push_back(std::ssize(from.lists[as_size(d)]));
+  for (int64_t d = together; d < std::ssize(to.lists); ++d) results *= std::ssize(to.lists[as_size(d)]);
+  shape.insert(shape.begin(), results == 0 ? 0 : (to.run->end - to.run->begin) / results);
+  for (size_t a = 0; a < stack.size(); ++a) {
+    if (stack[a].isTensor()) stack[a] = stack[a].toTensor().reshape(shape);
+    if (op.op->args.at(a).name != "dim") continue;
+    const auto later = [&](int64_t d) { return d < 0 ? d : d - together + 1; };
+    if (stack[a].isInt()) {
+      stack[a] = later(stack[a].toInt());
+    } else {
+      std::vector<int64_t> dims;
+      for (const int64_t d : stack[a].toIntVector()) dims.push_back(later(d));
+      stack[a] = dims;
+    }
+  }
+  return stack;
 }
 
 // The reduction of a flat slice, which has one dimension.
@@ -243,6 +280,13 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));
   check_lists(op, inputs);
+  if (reduces_rows(name, where)) {
+    stack = in_rows(op, std::move(stack), where);
+    Tensors results = call_boxed(*op.op, stack);
+    for (size_t r = 0; r < results.size(); ++r)
+      results[r] = results[r].reshape(local_shape(*where.outputs[r], where.position));
+    return collect(effects, results, inputs);
+  }
   if (reduces_flat(name, where))
     return {of_all(op, std::move(stack)).reshape(local_shape(*output, where.position))};
   return collect(effects, call_boxed(*op.op, stack), inputs);

@@ -9,6 +9,7 @@ namespace lockstep::suites {
 
 Outcome judge_layout(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_redistribute(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_ragged(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_overlap(const oracle::Case& c, EngineUnderTest& engine);
 oracle::Case rules_case(uint64_t run_seed, int64_t index);
 Outcome judge_rules(const oracle::Case& c, EngineUnderTest& engine);

@@ -10,6 +10,7 @@
 #include "engine/ops/rules/families.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep::local {
 namespace {
@@ -131,6 +132,36 @@ void sized_unless_empty(const LocalCall& c, Stack& stack) {
   unless_empty(c, stack);
 }
 
+// The shape of a flat local with its rows as first dimension; how many there are of no elements the result
+// knows.
+static std::vector<int64_t> shape_of_rows(const LocalCall& c, size_t leading) {
+  const auto input = owned_by(*c.inputs[0], c.position), output = owned_by(*c.outputs[0], c.position);
+  int64_t per_row = 1;
+  for (size_t d = leading; d < output.lists.size(); ++d) per_row *= length(output.lists[d]);
+  std::vector<int64_t> shape{per_row == 0 ? 0 : output.flat->length / per_row};
+  for (size_t d = leading; d < input.lists.size(); ++d) shape.push_back(length(input.lists[d]));
+  return shape;
+}
+
+void within_rows(const LocalCall& c, Stack& stack) {
+  if (!flat_output(c)) return c.op.callBoxed(stack);
+  const auto& placements = c.inputs[0]->placements();
+  const auto& ragged = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
+  const auto shift = [&](int64_t dim) { return dim < 0 ? dim : dim - std::ssize(ragged.dims) + 1; };
+  stack[0] = stack[0].toTensor().view(shape_of_rows(c, ragged.dims.size()));
+  auto& dim = stack[c.call.args.position("dim")];
+  if (dim.isInt()) {
+    dim = shift(dim.toInt());
+  } else {
+    auto dims = dim.toIntVector();
+    std::transform(dims.begin(), dims.end(), dims.begin(), shift);
+    dim = std::move(dims);
+  }
+  c.op.callBoxed(stack);
+  for (size_t j = 0; j < c.outputs.size(); ++j)
+    stack[j] = stack[j].toTensor().reshape(local_shape(*c.outputs[j], c.position));
+}
+
 // A flat local has one dimension, and all of it is reduced.
 static void flat_reduction(const LocalCall& c, Stack& stack) {
   if (const auto dim = c.op.schema().argumentIndexWithName("dim"))
@@ -144,7 +175,7 @@ void reduction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& input = stack[0].toTensor();
   if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0]))
-    return is_flat(*c.inputs[0]) ? flat_reduction(c, stack) : c.op.callBoxed(stack);
+    return is_flat(*c.inputs[0]) && !flat_output(c) ? flat_reduction(c, stack) : within_rows(c, stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
   const auto op = partial->op;
   set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));

@@ -36,8 +36,18 @@ Reduced reduced(const OpCall& call) {
   return result;
 }
 
+// Blocks are whole rows, the indices of the first dimensions: what is reduced within rows leaves these where
+// they are.
+void add_blocks(Rows& rows, const OpCall& call, const Reduced& by) {
+  const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
+  if (ragged == nullptr || ragged->dims.empty()) return;
+  const auto of_rows = by.dims.begin() + std::ssize(ragged->dims);
+  if (std::find(by.dims.begin(), of_rows, true) == of_rows) rows.push_back(row_of(call, *ragged, *ragged));
+}
+
 Rows kept_shards(const OpCall& call, const Reduced& by) {
   Rows rows;
+  add_blocks(rows, call, by);
   for (int64_t d = 0; d < call.inputs[0].ndim(); ++d)
     if (!by.dims[as_size(d)]) rows.push_back(row_of(call, Shard{d}, Shard{by.output_dim(d)}));
   return rows;
@@ -104,6 +114,14 @@ Rows amin(const OpCall& call) {
   return extremum(call, ReduceOp::kMin);
 }
 
+// Of all elements; along a dimension they say where the extremum stands, too.
+Rows max(const OpCall& call) {
+  return call.args.find("dim") == nullptr ? amax(call) : reduced_whole(call);
+}
+Rows min(const OpCall& call) {
+  return call.args.find("dim") == nullptr ? amin(call) : reduced_whole(call);
+}
+
 Rows any(const OpCall& call) {
   return pending(call, ReduceOp::kMax);
 }
@@ -150,17 +168,18 @@ Records reduction_ops() {
       {.name = "amin", .rows = amin, .run = local::reduction},
       {.name = "any", .rows = rules::any, .run = local::reduction},
       {.name = "all", .rows = rules::all, .run = local::reduction},
-      {.name = "argmax", .rows = reduced_whole},
-      {.name = "argmin", .rows = reduced_whole},
-      {.name = "logsumexp", .rows = reduced_whole},
-      {.name = "var", .rows = reduced_whole, .infer = of_variance},
-      {.name = "var_mean", .rows = reduced_whole, .infer = of_variance_and_mean},
-      {.name = "std", .rows = reduced_whole, .infer = of_variance},
-      {.name = "linalg_vector_norm", .rows = reduced_whole, .of_shared = OfShared::kNorm},
-      {.name = "norm", .rows = reduced_whole, .of_shared = OfShared::kNorm},
+      {.name = "argmax", .rows = reduced_whole, .run = local::within_rows},
+      {.name = "argmin", .rows = reduced_whole, .run = local::within_rows},
+      {.name = "logsumexp", .rows = reduced_whole, .run = local::within_rows},
+      {.name = "var", .rows = reduced_whole, .run = local::within_rows, .infer = of_variance},
+      {.name = "var_mean", .rows = reduced_whole, .run = local::within_rows, .infer = of_variance_and_mean},
+      {.name = "std", .rows = reduced_whole, .run = local::within_rows, .infer = of_variance},
+      {.name = "linalg_vector_norm", .rows = reduced_whole, .run = local::within_rows, .of_shared = OfShared::kNorm},
+      {.name = "norm", .rows = reduced_whole, .run = local::within_rows, .of_shared = OfShared::kNorm},
+      {.name = "_foreach_max"},
       {.name = "_foreach_norm", .of_shared = OfShared::kNorms},
-      {.name = "max", .rows = reduced_whole, .infer = of_extremum},
-      {.name = "min", .rows = reduced_whole, .infer = of_extremum},
+      {.name = "max", .rows = rules::max, .run = local::reduction, .infer = of_extremum},
+      {.name = "min", .rows = rules::min, .run = local::reduction, .infer = of_extremum},
       {.name = "_local_scalar_dense", .kind = OpKind::kScalar},
       {.name = "equal", .kind = OpKind::kScalar},
       {.name = "is_nonzero", .kind = OpKind::kScalar},
