@@ -31,9 +31,10 @@ at::Tensor reduced(const at::Tensor& x, double order, at::IntArrayRef dims, bool
   return at::sum(at::pow(base, order), dims, keepdim, x.scalar_type());
 }
 
+// Without a root what ranks have pends.
 at::Tensor rooted(const at::Tensor& sum, double order) {
-  if (order == 2) return at::sqrt(sum);
-  return order == 0 || order == 1 || std::isinf(order) ? sum : at::pow(sum, 1 / order);
+  if (order == 0 || order == 1 || std::isinf(order)) return sum;
+  return order == 2 ? at::sqrt(without_terms(sum)) : at::pow(without_terms(sum), 1 / order);
 }
 
 // Where ranks share what is reduced, unless they are more than it has elements: then these are fewer bytes
@@ -43,7 +44,7 @@ bool adds_up(const Reduction& norm) {
   if (self.numel() == 0 || !at::isFloatingType(self.scalar_type())) return false;
   if (at::promoteTypes(self.scalar_type(), norm.dtype) != norm.dtype) return false;
   const auto shared = shared_of(norm);
-  return shared.parts && norm.count >= shared.ranks;
+  return shared.ranks > 1 && norm.count >= shared.ranks;
 }
 
 Reduction of_all(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
@@ -62,7 +63,7 @@ bool run_norm(const Arguments& args, torch::jit::Stack& stack) {
   // As the stock kernel does: short dtypes in float, and rounded once.
   const auto x = without_terms(norm.self).to(at::toOpMathType(norm.dtype));
   const auto sum = reduced(x, order, norm.dims.value_or(std::vector<int64_t>{}), norm.keepdim);
-  stack.emplace_back(rooted(without_terms(sum), order).to(norm.dtype));
+  stack.emplace_back(rooted(sum, order).to(norm.dtype));
   return true;
 }
 

@@ -214,6 +214,19 @@ Case overlap_case(Random random) {
   return finished(b, "overlap");
 }
 
+// One redistribution, from blocks or to them.
+void add_move(Builder& b) {
+  const auto& [shape, blocks] = *b.settings().alike;
+  const bool to_blocks = b.random().chance(40);
+  auto other =
+      draw_target(b.random(), b.settings().mesh, shape, c10::ScalarType::Float, b.settings().placements);
+  const auto from = to_blocks ? other : blocks, to = to_blocks ? blocks : other;
+  const Ref x = b.fresh({.dtypes = kFloats, .shape = shape, .placement = from});
+  b.redistribute(x, to);
+  if (b.calls() == 0)
+    b.redistribute(x, replicated(b.settings().mesh));  // for which the integer lane has room
+}
+
 // Ops on tensors that lie in the same blocks, redistributions from these and to them, a backward pass and a
 // step of an optimizer.
 Case ragged_case(Random random) {
@@ -227,8 +240,13 @@ Case ragged_case(Random random) {
                             settings.placements & ~kRagged & ~(random.chance(80) ? kPartials : 0u));
   settings.alike = {shape, with_ragged(random, std::move(others), settings.mesh, shape,
                                        random.below(settings.mesh.ndim()))};
+  const bool alone = random.chance(25);
+  settings.backward = settings.backward && !alone;
   Builder b(random, settings);
-  add_ops(b, b.random().between(1, 4), true);
+  if (alone)
+    add_move(b);
+  else
+    add_ops(b, b.random().between(1, 4), true);
   if (settings.backward && b.backward()) after_backward(b);
   return finished(b, "ragged");
 }

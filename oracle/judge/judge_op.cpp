@@ -14,6 +14,7 @@
 #include "oracle/judge/licence.h"
 #include "oracle/judge/rank_runs.h"
 #include "oracle/judge/rule_question.h"
+#include "oracle/ownership/dtypes.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/ownership/share.h"
 
@@ -285,7 +286,11 @@ bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype, d
   if (!c10::isFloatingType(dtype) || !a.is_floating_point()) return at::equal(a, b);
   const double units = 4 * 2 * std::max(unit_roundoff(dtype), unit_roundoff(a.scalar_type())) +
                        2 * terms * unit_roundoff(dtype);
-  return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, 0, /*equal_nan=*/true);
+  // Below the normal numbers a unit has one size.
+  const double least =
+      with_float(a.scalar_type(), []<class T>() -> double { return std::numeric_limits<T>::denorm_min(); });
+  return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, units / unit_roundoff(dtype) * least,
+                      /*equal_nan=*/true);
 }
 
 // What is replayed must not stand in for the plain run, as the formula of a dropout, or a ZeroTensor read as

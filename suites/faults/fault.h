@@ -16,7 +16,7 @@ namespace lockstep::suites {
 struct Fault {
   int64_t number;  // of its case in the suite; never given to another
   const char* name;
-  const char* klass;  // K1 … K15, see README.md
+  const char* klass;  // K1 … K16, see README.md
   const char* what;   // one sentence: what is done wrong
   const char* suite;  // whose cases find it
   int64_t cases;      // found within so many

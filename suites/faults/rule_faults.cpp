@@ -80,6 +80,25 @@ Rows shards_of_shards(const OpCall& call, Rows rows) {
   return of_shards(call, std::move(rows), true);
 }
 
+bool cuts_blocks(const Row& row) {
+  return !row.inputs.empty() && is_ragged(row.inputs[0]);
+}
+Rows without_blocks(const OpCall&, Rows rows) {
+  std::erase_if(rows, cuts_blocks);
+  return rows;
+}
+Rows blocks_added(const OpCall&, Rows rows) {
+  for (auto& row : rows)
+    if (cuts_blocks(row) && is_partial(row.outputs[0])) row.outputs[0] = Partial{ReduceOp::kSum};
+  return rows;
+}
+// One row more: what an op makes of each rank's blocks is a term of a sum.
+Rows of_blocks_added(const OpCall& call, Rows rows) {
+  const bool all = call.args.find("dim") == nullptr || call.integers("dim").empty();
+  if (all && is_ragged(call.current[0])) rows.push_back({{Partial{ReduceOp::kSum}}, {call.current[0]}});
+  return rows;
+}
+
 bool sums(const oracle::Case& c) {
   return has_backward(c) || mentions("sum")(c);
 }
@@ -124,6 +143,12 @@ std::vector<Fault> rule_faults() {
       {37, "norm-gradient-not-reduced", "K10", "the gain's gradient of a sharded batch is not reduced",
        "gradient", 3000, 3, on_ranks(mentions("layer_norm")),
        with_rows("aten::native_layer_norm_backward", not_reduced)},
+      {151, "blocks-gathered", "K16", "blocks are made whole for a sum", "ragged", 300, 3,
+       on_ranks(mentions("sum")), with_rows("aten::sum", without_blocks)},
+      {152, "maxima-of-blocks-added", "K1", "the greatest elements of blocks are added", "ragged", 1000, 3,
+       on_ranks(calls("aten::max")), with_rows("aten::max", blocks_added)},
+      {153, "norms-of-blocks-added", "K1", "the norms of blocks are added", "ragged", 1000, 3,
+       on_ranks(calls("aten::linalg_vector_norm")), with_rows("aten::linalg_vector_norm", of_blocks_added)},
   };
 }
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: ops on tensors that lie in the same blocks (RaggedShard) give the oracle's bits, and no block is
 // gathered for an op that looks at each element alone, reduces all of them, or stays within rows.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
 #include "generators/ops/ops.h"
+#include "oracle/ownership/ownership.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "suites/core/facts.h"
@@ -77,8 +81,9 @@ bool needs_no_other(const TimelineEntry& entry, const RaggedShard& blocks, int64
   }
   if (!is_elementwise(name) || entry.outputs.empty()) return false;
   const auto& shape = entry.outputs[0].spec->shape();
+  const bool is_list = entry.op.starts_with("aten::_foreach_");  // whose elements meet as they are
   const auto meets = [&](const TensorRecord& t) {
-    return !t.spec || t.spec->numel() == 1 || t.spec->shape() == shape;
+    return !t.spec || (t.spec->numel() == 1 && !(is_list && t.spec->ndim() > 1)) || t.spec->shape() == shape;
   };
   // What is written stays where it lies.
   const auto elsewhere = [&](const TensorRecord& t) {
@@ -90,20 +95,110 @@ bool needs_no_other(const TimelineEntry& entry, const RaggedShard& blocks, int64
          !(writes && std::any_of(entry.outputs.begin(), entry.outputs.end(), elsewhere));
 }
 
-// The mesh dimension along which an implicit redistribution makes blocks whole; -1: none. Of fewer elements
-// than ranks share them, they are fewer bytes than what ranks would add up.
-int64_t gathered_along(const TimelineEntry& entry) {
-  if (entry.op != kRedistribute || !entry.implicit) return -1;
+// The mesh dimension along which an implicit redistribution takes a tensor out of its blocks, and changes
+// nothing else; -1: none. Of fewer elements than ranks share them, they are fewer bytes than what ranks would
+// add up.
+int64_t leaves_along(const TimelineEntry& entry) {
+  if (!entry.implicit) return -1;
   const Spec &from = *entry.inputs.at(0).spec, &to = *entry.outputs.at(0).spec;
   const auto d = ragged_dim(from.placements());
   if (d < 0 || from.mesh().size(d) == 1 || from.numel() < from.mesh().size()) return -1;
-  return is_replicate(to.placements()[static_cast<size_t>(d)]) ? d : -1;
+  for (int64_t other = 0; other < from.mesh().ndim(); ++other) {
+    const auto at = static_cast<size_t>(other);
+    if ((from.placements()[at] == to.placements()[at]) == (other == d)) return -1;
+  }
+  return d;
 }
 
-bool reads(const TimelineEntry& entry, const TensorRecord& value) {
-  return std::any_of(entry.inputs.begin(), entry.inputs.end(), [&](const TensorRecord& t) {
-    return t.spec && *t.spec == *value.spec && t.digests == value.digests;
+bool same(const TensorRecord& a, const TensorRecord& b) {
+  return a.spec && *a.spec == *b.spec && a.digests == b.digests;
+}
+
+using Moves = std::span<const TimelineEntry>;  // before the op that reads what they give
+
+// Whether all that the op reads lay in these blocks, and numbers on every rank.
+bool lay_alike(const TimelineEntry& user, Moves moves, const Placement& blocks, int64_t mesh_dim) {
+  std::set<const TimelineEntry*> seen;
+  return std::all_of(user.inputs.begin(), user.inputs.end(), [&](const TensorRecord& input) {
+    if (!input.spec) return true;
+    const auto move = std::find_if(moves.begin(), moves.end(), [&](auto& m) {
+      return m.implicit && !seen.contains(&m) && same(input, m.outputs.at(0));
+    });
+    if (move != moves.end()) seen.insert(&*move);
+    const Spec& lay = move == moves.end() ? *input.spec : *move->inputs.at(0).spec;
+    const auto& p = lay.placements()[static_cast<size_t>(mesh_dim)];
+    return lay.numel() == 1 ? is_replicate(p) : p == blocks;
   });
+}
+
+// What moves for an op though it needs no more than each rank has; null: nothing. Where tensors lie in
+// several ways some have to move, but nobody needs them whole.
+const TimelineEntry* moved_for_nothing(const TimelineEntry& user, Moves moves) {
+  for (const auto& move : moves) {
+    const auto d = leaves_along(move);
+    if (d < 0) continue;
+    const auto at = static_cast<size_t>(d);
+    const auto& blocks = move.inputs[0].spec->placements()[at];
+    const bool whole = is_replicate(move.outputs[0].spec->placements()[at]);
+    const bool read = std::any_of(user.inputs.begin(), user.inputs.end(),
+                                  [&](const TensorRecord& input) { return same(input, move.outputs[0]); });
+    if (read && needs_no_other(user, std::get<RaggedShard>(blocks), d) &&
+        (whole || lay_alike(user, moves, blocks, d)))
+      return &move;
+  }
+  return nullptr;
+}
+
+// A gradient goes back to where its tensor lay: that move cannot be told from one for the op behind it.
+bool sends_gradients_elsewhere(const oracle::Case& c) {
+  const auto has = [&](auto&& is) { return std::any_of(c.program.calls.begin(), c.program.calls.end(), is); };
+  return has([](const oracle::Call& call) { return call.op == kRedistribute; }) &&
+         has([](const oracle::Call& call) { return oracle::runs_backward(call.op); });
+}
+
+// Of each rank, which elements it holds.
+std::vector<std::vector<bool>> held_by(const Spec& spec) {
+  std::vector<std::vector<bool>> all;
+  const auto numbers = at::arange(spec.numel(), at::kLong).view(spec.shape());
+  for (const auto& local : oracle::slices(numbers, spec)) {
+    const auto mine = local.contiguous();
+    all.emplace_back(static_cast<size_t>(spec.numel()), false);
+    for (int64_t i = 0; i < mine.numel(); ++i)
+      all.back()[static_cast<size_t>(mine.const_data_ptr<int64_t>()[i])] = true;
+  }
+  return all;
+}
+
+// The fewest bytes that a redistribution can move: each rank receives what it is to hold and does not. Of
+// what pends where blocks are to be, and changes nowhere else, it receives each of the other ranks' terms.
+// nullopt: of other sums.
+std::optional<int64_t> fewest_bytes(const Spec& from, const Spec& to) {
+  int64_t terms = 1, changed = 0;
+  for (int64_t d = 0; d < from.mesh().ndim(); ++d) {
+    const auto &before = from.placements()[static_cast<size_t>(d)],
+               &after = to.placements()[static_cast<size_t>(d)];
+    if (before == after) continue;
+    ++changed;
+    if (is_partial(after) || (is_partial(before) && !is_ragged(after))) return std::nullopt;
+    if (is_partial(before)) terms = from.mesh().size(d);
+  }
+  if (terms > 1 && (changed > 1 || from.order() != to.order())) return std::nullopt;
+  const auto before = held_by(from), after = held_by(to);
+  int64_t elements = 0;
+  for (size_t rank = 0; rank < before.size(); ++rank)
+    for (size_t e = 0; e < before[rank].size(); ++e)
+      if (after[rank][e]) elements += terms > 1 ? terms - 1 : before[rank][e] ? 0 : 1;
+  return elements * static_cast<int64_t>(c10::elementSize(from.dtype()));
+}
+
+// A program of one redistribution moves no more.
+std::string too_many_bytes(const oracle::Case& c, const EngineResult& run) {
+  if (c.program.inputs.size() != 1 || c.program.calls.size() != 1 || c.program.calls[0].op != kRedistribute)
+    return "";
+  const Spec &from = *run.values.at(0).spec, &to = *run.values.at(1).spec;
+  const auto fewest = fewest_bytes(from, to);
+  if (!fewest || run.bytes_moved == *fewest) return "";
+  return concat(from, " to ", to.placements(), " moves ", run.bytes_moved, " bytes, where ", *fewest, " do");
 }
 
 }  // namespace
@@ -112,17 +207,23 @@ Outcome judge_ragged(const oracle::Case& c, EngineUnderTest& engine) {
   auto outcome = judge_against_oracle(c, engine, Allowed::kExplained);
   if (!std::holds_alternative<Passed>(outcome) || !engine.profile().has(Flag::kTimeline)) return outcome;
   if (std::get<Passed>(outcome).refusal) return outcome;
-  const auto timeline = engine.run(c, true).timeline;
-  for (auto entry = timeline.begin(); entry != timeline.end(); ++entry) {
-    const auto d = gathered_along(*entry);
-    if (d < 0) continue;
-    const auto& spec = *entry->inputs[0].spec;
-    const auto& blocks = std::get<RaggedShard>(spec.placements()[static_cast<size_t>(d)]);
-    const auto user = std::find_if(entry, timeline.end(), [](auto& e) { return e.op != kRedistribute; });
-    if (user == timeline.end() || !reads(*user, entry->outputs[0]) || !needs_no_other(*user, blocks, d))
-      continue;
-    return failed("ragged", "gathered", user->op, placement_pattern(c), dtype_name(spec.dtype()),
-                  concat(user->op, " needs no more of ", spec, " than each rank has, and it is gathered"));
+  const auto run = engine.run(c, true);
+  if (const auto text = too_many_bytes(c, run); !text.empty())
+    return failed("ragged", "bytes", std::string(kRedistribute), placement_pattern(c),
+                  dtype_name(run.values[0].spec->dtype()), text);
+  if (sends_gradients_elsewhere(c)) return outcome;
+  const auto is_move = [](const TimelineEntry& e) { return e.op == kRedistribute; };
+  const auto& timeline = run.timeline;
+  for (auto first = timeline.begin(); first != timeline.end();) {
+    const auto user = std::find_if_not(first, timeline.end(), is_move);
+    if (user == timeline.end()) break;
+    if (const auto* move = moved_for_nothing(*user, Moves(first, user))) {
+      const Spec &from = *move->inputs[0].spec, &to = *move->outputs[0].spec;
+      return failed("ragged", "moved", user->op, placement_pattern(c), dtype_name(from.dtype()),
+                    concat(user->op, " needs no more of ", from, " than each rank has, and it moves to ",
+                           to.placements()));
+    }
+    first = user + 1;
   }
   return outcome;
 }

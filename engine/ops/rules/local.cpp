@@ -57,10 +57,13 @@ at::Tensor beyond_table(const LocalCall& c, const at::Tensor& indices) {
 }  // namespace
 
 void stock(const LocalCall& c, Stack& stack) {
-  // A flat local has no dimensions to put in another memory order.
-  if (flat_output(c))
-    if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
-      stack[as_size(*format)] = c10::IValue();
+  if (!flat_output(c)) return c.op.callBoxed(stack);
+  // It has no dimensions to put in another memory order.
+  if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
+    stack[as_size(*format)] = c10::IValue();
+  // What meets a flat local has no more dimensions than that: it is one element.
+  for (auto& value : stack)
+    if (value.isTensor() && value.toTensor().dim() > 1) value = value.toTensor().flatten();
   c.op.callBoxed(stack);
 }
 

@@ -44,8 +44,10 @@ Rows scaled(const OpCall& call) {
   return rows;
 }
 
-bool is_one_element(const TensorMeta& meta) {
-  return meta.ndim() == 0 || meta.shape == std::vector<int64_t>{1};
+bool is_one_element(const OpCall& call, const TensorMeta& meta) {
+  // Elements of a list meet as they are.
+  if (meta.ndim() > 1 && call.name.starts_with("aten::_foreach_")) return false;
+  return std::all_of(meta.shape.begin(), meta.shape.end(), [](int64_t n) { return n == 1; });
 }
 
 // Every DTensor of the output's shape cut by `ragged`; nullopt if another tensor cannot meet a flat local. A
@@ -57,7 +59,7 @@ std::optional<Row> ragged_row(const OpCall& call, const Placement& ragged) {
     if (!call.inputs[i].defined) continue;
     if (call.inputs[i].shape == shape && !call.inputs[i].plain)
       row.inputs[i] = ragged;
-    else if (!is_one_element(call.inputs[i]))
+    else if (!is_one_element(call, call.inputs[i]))
       return std::nullopt;
   }
   return row;
