@@ -32,7 +32,8 @@ using suites::TrainStep;
 
 struct Flags {
   TrainOptions train;
-  std::string data, mesh, dtype = "f32", optimizer = "adamw", policy = "single-device", numerics = "exact";
+  std::string data, mesh, dtype = "f32", param_dtype, reduce_dtype, optimizer = "adamw",
+                          policy = "single-device", numerics = "exact";
   std::string device, db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
   int64_t jobs = 0, ranks = 0, hang = 600;
@@ -69,6 +70,8 @@ TrainOptions options_of(const Flags& flags) {
   auto options = flags.train;
   options.numerics = parse_lane(flags.numerics);
   options.dtype = parse_dtype(flags.dtype);
+  if (!flags.param_dtype.empty()) options.precision.param_dtype = parse_dtype(flags.param_dtype);
+  if (!flags.reduce_dtype.empty()) options.precision.reduce_dtype = parse_dtype(flags.reduce_dtype);
   options.optimizer = suites::parse_optimizer(flags.optimizer);
   if (!flags.device.empty()) options.device = parse_device_model(flags.device);
   return options;
@@ -215,6 +218,10 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");
+  app.add_option("--param-dtype", flags.param_dtype,
+                 "fully_shard's MixedPrecisionPolicy: of gathered parameters (default --dtype)");
+  app.add_option("--reduce-dtype", flags.reduce_dtype,
+                 "Likewise: in which gradients are added up (default --param-dtype)");
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
   app.add_option("--numerics", flags.numerics, "exact (default) or fast");
   add_world(app, flags.world, flags.ranks);

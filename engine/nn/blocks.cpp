@@ -39,7 +39,7 @@ AttentionCore::AttentionCore(const AttentionOptions& options)
 at::Tensor AttentionCore::forward(const Tensors& inputs) {
   const auto &q = inputs.at(0), &k = inputs.at(1), &v = inputs.at(2);
   const int64_t n = q.size(2);
-  const auto mask = buffer("mask").narrow(0, 0, n).narrow(1, 0, n);
+  const auto mask = buffer("mask").narrow(0, 0, n).narrow(1, 0, n).to(q.scalar_type());
   const auto scores = at::matmul(q * scale_, k.transpose(2, 3)) + mask;
   return at::matmul(scores.softmax(-1), v);
 }
@@ -62,7 +62,10 @@ Attention::Attention(const AttentionOptions& options) : options_(options) {
 
 at::Tensor Attention::rotate(const at::Tensor& heads) const {
   const int64_t n = heads.size(2), size = heads.size(3), rotary = buffer("cos").size(1);
-  const auto cos = buffer("cos").narrow(0, 0, n), sin = buffer("sin").narrow(0, 0, n);
+  const auto of_positions = [&](const char* name) {
+    return buffer(name).narrow(0, 0, n).to(heads.scalar_type());
+  };
+  const auto cos = of_positions("cos"), sin = of_positions("sin");
   const auto x = rotary == size ? heads : heads.narrow(-1, 0, rotary);
   const auto rotated = x * cos + rotate_half(x) * sin;
   return rotary == size ? rotated : at::cat({rotated, heads.narrow(-1, rotary, size - rotary)}, -1);

@@ -186,6 +186,46 @@ TEST_F(RaggedTest, OtherOpsRedistribute) {
       << error_of([&] { x.sum(0); });
 }
 
+// A reduction within rows leaves blocks where they are, whatever op and whatever cuts the rows. Catches: a
+// gather, rows of another length, a dimension counted from the first of the rows that lie flattened, a rank
+// without blocks.
+TEST_F(RaggedTest, AReductionWithinRowsStays) {
+  const auto value = ramp({6, 2, 4});
+  const std::vector<std::function<at::Tensor(const at::Tensor&, int64_t)>> ops = {
+      [](auto& t, int64_t d) { return t.sum(d); },
+      [](auto& t, int64_t d) { return t.mean(d, true); },
+      [](auto& t, int64_t d) { return t.amax(d); },
+      [](auto& t, int64_t d) { return t.prod(d); },
+      [](auto& t, int64_t d) { return t.argmin(d); },
+      [](auto& t, int64_t d) { return t.ne(3).any(d); },
+      [](auto& t, int64_t d) { return t.var(at::IntArrayRef{d}); },
+      [](auto& t, int64_t d) { return at::norm(t, 2, at::IntArrayRef{d}); },
+      [](auto& t, int64_t d) { return t.logsumexp(d); },
+      [](auto& t, int64_t d) { return std::get<1>(t.max(d)); },
+      [](auto& t, int64_t d) { return std::get<0>(t.max(d, true)); }};
+  const Placement kRowsOfTwo = RaggedShard{{0, 1}, {5, 0, 7}};
+  for (const auto& [a, b, dims] : std::vector<std::tuple<Placement, Placement, std::vector<int64_t>>>{
+           {kR, kRagged, {1, 2, -1, -2}}, {Shard{1}, kRagged, {2, -1}}, {kR, kRowsOfTwo, {2, -1}}})
+    for (const int64_t d : dims)
+      for (size_t op = 0; op < ops.size(); ++op) {
+        const auto y = ops[op](place(value, a, b), d);
+        EXPECT_EQ(placements(y)[1], b) << op << " over " << d;
+        EXPECT_TRUE(full_tensor(y).equal(ops[op](value, d))) << op << " over " << d;
+      }
+}
+
+// Catches: a gather where a number has more dimensions than a flat local.
+TEST_F(RaggedTest, NumbersOfAnyShapeMeetBlocks) {
+  const auto value = ramp({6, 4}), one = at::full({1, 1}, 3.0);
+  const auto x = place(value, kR, kRagged), y = place(one, kR, kR);
+  for (const auto& [got, wanted] : {std::pair(x * y, value * one),
+                                    {y - x, one - value},
+                                    {at::where(x > y, x, y), at::where(value > one, value, one)}}) {
+    EXPECT_EQ(placements(got)[1], kRagged);
+    EXPECT_TRUE(full_tensor(got).equal(wanted));
+  }
+}
+
 // Where blocks would not be whole rows once another mesh dimension cuts too, the RaggedShard goes. Catches: a
 // choice of rows that no Spec allows.
 // Catches: a gather before a reduction of all elements, a rank without blocks that gives a number, a mean of
@@ -204,6 +244,8 @@ TEST_F(RaggedTest, AReductionOfAllElementsPends) {
     check(x.sum(), value.sum(), "[P,P]");
     check(x.sum(kBoth, true), value.sum(kBoth, true), "[P,P]");
     check(x.amax(), value.amax(), "[Pmax,Pmax]");
+    check(x.max(), value.max(), "[Pmax,Pmax]");
+    check(x.min(), value.min(), "[Pmin,Pmin]");
     check(x.amin({0, -1}, true), value.amin({0, -1}, true), "[Pmin,Pmin]");
     check(x.ne(100).all(), value.ne(100).all(), "[Pmin,Pmin]");
     check(x.eq(16).any(), value.eq(16).any(), "[Pmax,Pmax]");

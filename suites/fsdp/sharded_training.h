@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "oracle/random/random_simulation.h"
-#include "suites/fsdp/plain_unit.h"
 #include "suites/fsdp/sharded_fault.h"
 #include "suites/train/optimizer.h"
+#include "suites/train/plain_unit.h"
 
 namespace lockstep::fsdp {
 class DBuffer;

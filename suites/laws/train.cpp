@@ -23,8 +23,9 @@ struct Row {
   const char* mesh;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   c10::ScalarType dtype = at::kFloat;
+  MixedPrecisionPolicy precision = {};
 };
-constexpr Row kRows[] = {
+const Row kRows[] = {
     {"tp:1"},
     {"tp:2"},
     {"dp:2,tp:2"},
@@ -42,6 +43,9 @@ constexpr Row kRows[] = {
     {"fsdp:2,tp:2"},
     {"dp_replicate:2,fsdp:2", OptimizerKind::kFusedAdamW},
     {"fsdp:4", OptimizerKind::kSgd, at::kBFloat16},
+    {"fsdp:3", OptimizerKind::kAdamW, at::kFloat, {at::kBFloat16, at::kFloat}},
+    {"dp_replicate:2,fsdp:2", OptimizerKind::kFusedAdamW, at::kFloat, {at::kHalf}},
+    {"fsdp:2,tp:2", OptimizerKind::kAdamW, at::kFloat, {at::kBFloat16, at::kFloat}},
 };
 
 struct Judged {
@@ -127,6 +131,8 @@ oracle::Case train_case(uint64_t run_seed, int64_t index) {
   c.program.seed = run_seed;
   if (row.optimizer != OptimizerKind::kAdamW) c.options["optimizer"] = name(row.optimizer);
   if (row.dtype != at::kFloat) c.options["dtype"] = dtype_name(row.dtype);
+  if (row.precision.param_dtype) c.options["param_dtype"] = dtype_name(*row.precision.param_dtype);
+  if (row.precision.reduce_dtype) c.options["reduce_dtype"] = dtype_name(*row.precision.reduce_dtype);
   return c;
 }
 

@@ -46,6 +46,14 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
     options.dropout = number<double>(name, text);
     return;
   }
+  if (name == "param_dtype") {
+    options.precision.param_dtype = parse_dtype(text);
+    return;
+  }
+  if (name == "reduce_dtype") {
+    options.precision.reduce_dtype = parse_dtype(text);
+    return;
+  }
   if (name == "dtype") {
     options.dtype = parse_dtype(text);
     LOCKSTEP_CHECK(c10::isFloatingType(options.dtype), "[train] a model in ", text,
@@ -57,9 +65,10 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
       size.of(options) = number<int64_t>(name, text);
       return;
     }
-  throw Error(concat("[train] no option '", name,
-                     "' of a training; there are: optimizer, dropout, dtype, steps, layers, batch, sequence, "
-                     "kv_heads, heads, hidden, mlp, vocabulary"));
+  throw Error(
+      concat("[train] no option '", name,
+             "' of a training; there are: optimizer, dropout, dtype, param_dtype, reduce_dtype, steps, "
+             "layers, batch, sequence, kv_heads, heads, hidden, mlp, vocabulary"));
 }
 
 // Ranks that have examples of their own.
@@ -183,6 +192,8 @@ oracle::Case case_of(const TrainOptions& options) {
   if (mine.optimizer != usual.optimizer) c.options["optimizer"] = name(mine.optimizer);
   if (mine.dropout != usual.dropout) c.options["dropout"] = oracle::double_text(mine.dropout);
   if (mine.dtype != usual.dtype) c.options["dtype"] = dtype_name(mine.dtype);
+  if (mine.precision.param_dtype) c.options["param_dtype"] = dtype_name(*mine.precision.param_dtype);
+  if (mine.precision.reduce_dtype) c.options["reduce_dtype"] = dtype_name(*mine.precision.reduce_dtype);
   for (const auto& size : kSizes)
     if (size.of(mine) != size.of(usual)) c.options[size.name] = std::to_string(size.of(mine));
   return c;
@@ -204,6 +215,8 @@ std::vector<oracle::Case> simpler_trainings(const oracle::Case& c) {
       all.add([&](TrainOptions& o) { o.optimizer = kind; });
   all.add([](TrainOptions& o) { o.dropout = 0; });
   all.add([](TrainOptions& o) { o.dtype = at::kFloat; });
+  all.add([](TrainOptions& o) { o.precision = {}; });
+  all.add([](TrainOptions& o) { o.precision.reduce_dtype = {}; });
   all.add([](TrainOptions& o) { o.seed = 0; });
   all.add([](TrainOptions& o) { o.device = {1, 256}; });
   return all.take();

@@ -30,11 +30,17 @@ std::string run_name(const TrainOptions& run) {
   return concat(to_string(*run.mesh), " ", name(policy), agrees ? "" : concat(" ", name(varied)));
 }
 
+static std::string in_dtype(const char* what, std::optional<c10::ScalarType> dtype) {
+  return dtype ? concat(what, dtype_name(*dtype)) : "";
+}
+
 dashboard::Curve curve_row(const TrainOptions& run, const std::string& lane) {
   const auto [policy, varied] = policy_of(run);
   return {.name = run_name(run),
           .model = concat(run.model, " ", run.preset, " ", run.batch, "x", run.sequence,
                           run.optimizer == OptimizerKind::kAdamW ? "" : concat(", ", name(run.optimizer)),
+                          in_dtype(", parameters in ", run.precision.param_dtype),
+                          in_dtype(", sums in ", run.precision.reduce_dtype),
                           policy == RandomPolicy::kIndexed ? ", indexed numbers" : ""),
           .variant = name(varied),
           .mesh = run.mesh ? to_string(*run.mesh) : "",

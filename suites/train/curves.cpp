@@ -225,7 +225,7 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
   }
   for (auto& curve : report.curves)
     compare_with_reference(curve, report.reference_of(curve), loss_scalar_type(options.train));
-  report.gates = judge(report.curves, options.train.dtype);
+  report.gates = judge(report.curves, compute_dtype(options.train));
   return report;
 }
 

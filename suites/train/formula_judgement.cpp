@@ -211,6 +211,7 @@ FormulaJudgement judge_formulas(const TrainOptions& options, std::string_view te
   const ForkRng keep;
   auto narrow = options;
   narrow.mesh.reset();
+  narrow.precision = {};
   auto wide = narrow;
   wide.dtype = at::kDouble;
   if (narrow.dtype != at::kDouble)

@@ -116,15 +116,17 @@ Placements batch_placements(const DeviceMesh& mesh) {
   return result;
 }
 
-void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh) {
+void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
+                       const MixedPrecisionPolicy& precision) {
   const bool tp = has_dim(mesh.mesh, "tp"), fsdp = has_dim(mesh.mesh, "fsdp");
   if (tp)
     nn::parallelize_module(model, mesh, "tp", llama_plan(options, mesh.mesh.size(mesh.mesh.dim_index("tp"))));
   else if (!fsdp)
     nn::distribute_module(model, mesh, {});
   if (!fsdp) return;
-  for (const auto& layer : model.each_) fully_shard(*layer, mesh, {.mesh_dim = "fsdp"});
-  fully_shard(model, mesh, {.mesh_dim = "fsdp"});
+  const FullyShardOptions cut{.mesh_dim = "fsdp", .mp_policy = precision};
+  for (const auto& layer : model.each_) fully_shard(*layer, mesh, cut);
+  fully_shard(model, mesh, cut);
 }
 
 }  // namespace lockstep::suites

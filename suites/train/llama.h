@@ -2,6 +2,7 @@
 // The LLaMA-3 architecture (RMSNorm, rotary embedding, grouped-query attention, SwiGLU) with dropout, and its
 // parallel plan. The model is the same code on plain and on distributed tensors.
 #pragma once
+#include "engine/fsdp/mixed_precision.h"
 #include "engine/nn/blocks.h"
 #include "engine/nn/parallel.h"
 #include "suites/train/llama_options.h"
@@ -31,7 +32,8 @@ class Llama : public nn::Module {
   at::Tensor forward(const nn::Tensors& inputs) override;
 
  private:
-  friend void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh);
+  friend void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
+                                const MixedPrecisionPolicy& precision);
 
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Dropout> dropout_;
@@ -49,7 +51,8 @@ std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& options, int64_t ra
 
 // Distributes a model over the mesh dimension "tp", if there is one, and cuts its parameters over "fsdp", if
 // there is one: fully_shard of each layer, then of the rest. Over the others parameters are replicated.
-void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh);
+void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
+                       const MixedPrecisionPolicy& precision = {});
 
 // Tokens and targets: cut along all mesh dimensions but "tp", over which they are the same.
 Placements batch_placements(const DeviceMesh& mesh);

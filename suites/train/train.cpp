@@ -44,6 +44,12 @@ void check_mesh(const TrainOptions& o) {
                    "dp:2,tp:2 or fsdp:4");
     if (name != "tp") parts *= o.mesh->shape()[d];
   }
+  const auto& names = o.mesh->names();
+  LOCKSTEP_CHECK((!o.precision.param_dtype && !o.precision.reduce_dtype) ||
+                     std::find(names.begin(), names.end(), "fsdp") != names.end(),
+                 "[train] --param-dtype and --reduce-dtype are fully_shard's, and the mesh ",
+                 to_string(*o.mesh),
+                 " has no dimension fsdp; write for example fsdp:2, or choose the model's --dtype");
   LOCKSTEP_CHECK(o.world || o.mesh->size() <= kMostRanks, "[train] the mesh ", to_string(*o.mesh), " has ",
                  o.mesh->size(), " ranks, and one process hosts them all; use at most ", kMostRanks);
   LOCKSTEP_CHECK(o.batch % parts == 0, "[train] the mesh ", to_string(*o.mesh), " cuts a batch into ", parts,
@@ -125,11 +131,18 @@ void check_options(const TrainOptions& o) {
                  " is not a finite number of at least 0; write for example 1e-3");
   LOCKSTEP_CHECK(c10::isFloatingType(o.dtype), "[train] dtype ", dtype_name(o.dtype),
                  "; choose f64, f32, bf16 or f16");
+  for (const auto& dtype : {o.precision.param_dtype, o.precision.reduce_dtype})
+    LOCKSTEP_CHECK(!dtype || c10::isFloatingType(*dtype), "[train] parameters and gradients in ",
+                   dtype_name(*dtype), "; choose f64, f32, bf16 or f16");
   if (o.mesh) check_mesh(o);
 }
 
+c10::ScalarType compute_dtype(const TrainOptions& options) {
+  return options.precision.param_dtype.value_or(options.dtype);
+}
+
 std::string loss_dtype(const TrainOptions& options) {
-  return options.dtype == c10::ScalarType::Double ? "f64" : "f32";
+  return compute_dtype(options) == c10::ScalarType::Double ? "f64" : "f32";
 }
 
 bool finite(const TrainStep& step) {

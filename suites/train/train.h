@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/fsdp/mixed_precision.h"
 #include "engine/lane/numerics.h"
 #include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
@@ -43,6 +44,8 @@ struct TrainOptions {
   double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   c10::ScalarType dtype = c10::ScalarType::Float;
+  // Of fully_shard, along the mesh's dimension fsdp; one device casts at the same places.
+  MixedPrecisionPolicy precision = {};
   uint64_t seed = 0;
   DeviceModel device;
   // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream;
@@ -103,6 +106,8 @@ std::vector<TrainStep> train(const Team& team, const TrainOptions& options, std:
 
 // Throws what train would throw for these options, before anything runs.
 void check_options(const TrainOptions& options);
+// In which the model computes.
+c10::ScalarType compute_dtype(const TrainOptions& options);
 // Of the model that is trained.
 LlamaOptions model_options(const TrainOptions& options);
 

@@ -39,9 +39,25 @@ void write(at::Tensor parameter, const at::Tensor& value) {
 Trainer::Trainer(const TrainOptions& options)
     : options_(with_fault(options)), model_(model_options(options_)) {
   if (options_.fault && options_.fault->model) options_.fault->model(model_);
-  if (!options_.mesh) return;
+  if (!options_.mesh) {
+    stay_plain();
+    return;
+  }
   mesh_ = init_device_mesh(options_.mesh->shape(), options_.mesh->names(), options_.world);
-  parallelize_llama(model_, model_options(options_), *mesh_);
+  parallelize_llama(model_, model_options(options_), *mesh_, options_.precision);
+}
+
+void Trainer::stay_plain() {
+  if (!options_.precision.param_dtype && !options_.precision.reduce_dtype) return;
+  const auto add = [&](nn::Module& module, const std::function<bool(std::string_view)>& is_own) {
+    std::vector<std::string> paths;
+    for (const auto& [path, value] : module.named_parameters())
+      if (is_own(path)) paths.push_back(path);
+    units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), options_.precision));
+  };
+  add(model_, [](std::string_view path) { return !path.starts_with("layers."); });
+  for (int64_t i = model_options(options_).layers; i-- > 0;)
+    add(model_.child(concat("layers.", i)), [](std::string_view) { return true; });
 }
 
 void Trainer::seed_stream(uint64_t part) const {
@@ -125,9 +141,14 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optim::zero_grad(model_.parameters());
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();
+  for (const auto& unit : units_) unit->collect();
+  for (const auto& unit : units_) unit->deliver(1);
+  for (const auto& unit : units_) unit->close();
+  for (const auto& unit : units_) unit->hand_in();
   const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
   if (options_.fault && options_.fault->update) options_.fault->update(model_.parameters(), *optimizer_);
   optimizer_->step();
+  for (const auto& unit : units_) unit->updated();
   return {loss.detach(), norm};
 }
 

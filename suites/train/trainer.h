@@ -9,6 +9,7 @@
 #include "oracle/random/random_simulation.h"
 #include "suites/train/llama.h"
 #include "suites/train/optimizer.h"
+#include "suites/train/plain_unit.h"
 #include "suites/train/text.h"
 #include "suites/train/train.h"
 
@@ -52,6 +53,7 @@ class Trainer {
   at::Tensor placed_like(const at::Tensor& value, const at::Tensor& parameter) const;
   void seed_stream(uint64_t part) const;
   void make_optimizer();
+  void stay_plain();
 
   // Of one device: draws for `policy` while the scope that is returned lives; nothing on a mesh. A baseline
   // has no one device of its own, so its reference draws the stock stream.
@@ -62,6 +64,8 @@ class Trainer {
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   Llama model_;
+  std::vector<std::unique_ptr<PlainUnit>>
+      units_;  // of one device: the root, then from the last layer to the first
   std::optional<Optimizer> optimizer_;
 };
 

@@ -148,6 +148,7 @@ static std::vector<int64_t> shape_of_rows(const LocalCall& c, size_t leading) {
 
 void within_rows(const LocalCall& c, Stack& stack) {
   if (!flat_output(c)) return c.op.callBoxed(stack);
+  if (c10::multiply_integers(local_shape(*c.outputs[0], c.position)) == 0) return unless_empty(c, stack);
   const auto& placements = c.inputs[0]->placements();
   const auto& ragged = std::get<RaggedShard>(placements[as_size(ragged_dim(placements))]);
   const auto shift = [&](int64_t dim) { return dim < 0 ? dim : dim - std::ssize(ragged.dims) + 1; };

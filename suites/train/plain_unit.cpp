@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suites/fsdp/plain_unit.h"
+#include "suites/train/plain_unit.h"
 
 #include <ATen/ATen.h>
 
