@@ -241,9 +241,9 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
         << c.max_ulp << " | " << distance_of(c.max_abs) << " | " << c.max_norm_ulp << " | "
         << distance_of(c.max_norm_abs) << " |\n";
   out << "\nSteps and the first difference are of the bits of loss and gradient norm together.\n";
-  if (!single_device_limit(options.train.dtype))
-    out << "\nNo limit is known for a model in " << dtype_name(options.train.dtype) << ": veScale's "
-        << text_of(kSingleDeviceLimit)
+  if (!single_device_limit(compute_dtype(options.train)))
+    out << "\nNo limit is known for what is computed in " << dtype_name(compute_dtype(options.train))
+        << ": veScale's " << text_of(kSingleDeviceLimit)
         << " is of single precision. Judged are the explanations, and that the baselines are farther at "
            "all.\n";
   if (!report.indexed_reference.empty())

@@ -312,9 +312,28 @@ TEST(Curves, HalfPrecisionHasNoKnownLimit) {
     far.judgements[0].verdict = dashboard::Verdict::kExplained;
     CurvesOptions options{.train = quick(), .meshes = {}};
     options.train.dtype = dtype;
-    const auto note = markdown_table(options, {.curves = {far}}).find("No limit is known for a model in ");
+    const auto note =
+        markdown_table(options, {.curves = {far}}).find("No limit is known for what is computed in ");
     EXPECT_EQ(note == std::string::npos, limited);
   }
+}
+
+// Catches: a cast that one device leaves out, or makes elsewhere, or of a tensor that stays as it is; a
+// policy that nobody follows.
+TEST(Train, UnderAPolicyAWorldOfOneIsTheReference) {
+  const auto text = read_text("", 16);
+  const auto without = train(quick(), text);
+  for (const MixedPrecisionPolicy policy :
+       {MixedPrecisionPolicy{at::kBFloat16, at::kFloat}, {at::kHalf}, {std::nullopt, at::kBFloat16}})
+    for (const auto optimizer : kOptimizers) {
+      auto plain = quick(), one = quick("fsdp:1");
+      plain.precision = one.precision = policy;
+      plain.optimizer = one.optimizer = optimizer;
+      const auto expected = train(plain, text), got = train(one, text);
+      ASSERT_EQ(expected.size(), got.size());
+      EXPECT_EQ(expected.back().chain, got.back().chain);
+      EXPECT_NE(expected.back().chain, without.back().chain);
+    }
 }
 
 // Catches: options that fail in the middle of a run, or without a remedy.
@@ -345,6 +364,12 @@ TEST(Train, RefusesOptionsThatDoNotFit) {
     refuses(o);
   }
   refuses(quick("tp:2000"));
+  o = quick("tp:2");
+  o.precision.param_dtype = at::kBFloat16;  // whose casts nobody makes
+  refuses(o);
+  o = quick("fsdp:2");
+  o.precision.reduce_dtype = at::kLong;
+  refuses(o);
   o = quick();
   o.preset = "8b";
   try {
