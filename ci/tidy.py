@@ -61,9 +61,9 @@ suites/faults: engine/values engine/context engine/layout engine/world engine/op
     generators/random suites/core suites/engines suites/train suites/fsdp
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
-    oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/cases
-    generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp engine/tensor
-    engine/fsdp
+    oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/ops
+    generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
+    engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/nn engine/optim
     oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program dashboard/store suites/core

@@ -46,7 +46,10 @@ class Planner {
 
   Route plan() {
     check();
-    for (int64_t d = 0; d < now_->mesh().ndim(); ++d) reduce(d);
+    // What is cut on the way first: then the others add up parts. Flat locals are not cut again.
+    reduce_to([](const Placement& p) { return std::holds_alternative<Shard>(p); });
+    reduce_to(is_ragged);
+    reduce_to([](const Placement&) { return true; });
     move();
     for (int64_t d = 0; d < now_->mesh().ndim(); ++d) make_partial(d);
     return std::move(route_);
@@ -74,8 +77,12 @@ class Planner {
     return std::make_shared<const Spec>(now_->with_placements(std::move(placements), std::move(order)));
   }
 
+  void reduce_to(bool (*wanted)(const Placement& target)) {
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
+      if (is_partial(now(d)) && now(d) != target(d) && wanted(target(d))) reduce(d);
+  }
+
   void reduce(int64_t d) {
-    if (!is_partial(now(d)) || now(d) == target(d)) return;
     const int64_t m = now_->mesh().size(d), terms = held_by_all(*now_) * element_size(*now_);
     if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_)) {
       // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so

@@ -198,6 +198,16 @@ TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
   EXPECT_EQ(plan({r, Partial{}}, {r, g}), Kinds{StepKind::kReduceScatter});
   EXPECT_EQ(plan({Shard{1}, Partial{}}, {Shard{1}, g}), Kinds{StepKind::kReduceScatter});
   EXPECT_EQ(plan({Partial{}, Partial{}}, {g, r}), (Kinds{StepKind::kReduceScatter, StepKind::kAllReduce}));
+  // Parts are added up, not wholes: whichever mesh dimension they are cut along.
+  for (const Placement& cut : {g, Placement(Shard{0})}) {
+    EXPECT_EQ(plan({Partial{}, Partial{}}, {r, cut}),
+              (Kinds{StepKind::kReduceScatter, StepKind::kAllReduce}));
+    EXPECT_EQ(
+        route(spec_of({2, 2}, {Partial{}, Partial{}}, {4, 6}), spec_of({2, 2}, {r, cut}, {4, 6})).bytes(),
+        (2 * 24 + 2 * 24) * 4);
+  }
+  EXPECT_EQ(plan({Partial{}, Partial{}}, {g, Shard{1}}),
+            (Kinds{StepKind::kReduceScatter, StepKind::kReduceScatter}));
   EXPECT_EQ(plan({Partial{}, Partial{}}, {g, Partial{}}), Kinds{StepKind::kReduceScatter});
   EXPECT_EQ(plan({Shard{1}, Partial{}}, {r, g}), (Kinds{StepKind::kAllReduce, StepKind::kExchange}));
   EXPECT_EQ(route(spec_of({2, 2}, {r, Partial{}}, {4, 6}), spec_of({2, 2}, {r, g}, {4, 6})).bytes(),

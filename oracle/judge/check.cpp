@@ -332,10 +332,8 @@ class Checker {
     }
     if (fills_nothing(op) || (!at_end() && is_out_of(op, entry())))
       return expand(Forgiven::kOut, op, as_functional(op, recording_));
-    if (!at_end() && is_sum_of(op, entry()))
-      return expand(Forgiven::kMean, op, as_divided_sum(op, recording_));
-    if (!at_end() && is_part_of_norm(op, entry()))
-      return expand(Forgiven::kNorm, op, as_parts_of_norm(op, recording_));
+    if (const auto kind = at_end() ? std::nullopt : composed(op, entry()))
+      return expand(*kind, op, as_parts(op, recording_));
     if (skippable) return skip(op);
     report_mismatch(Condition::kSequence, "the plain run does ", op.op->name,
                     at_end() ? " next, and the engine nothing" : " here");

@@ -109,6 +109,10 @@ bool is_known_zero(const RecordedOp& op) {
          std::all_of(op.results.begin(), op.results.end(), std::mem_fn(&Window::zeros));
 }
 
+static bool is_first_of_mean(std::string_view mean, std::string_view part) {
+  return stem(mean) == "aten::mean" && stem(part) == "aten::sum";
+}
+
 static bool is_first_of_norm(std::string_view norm, std::string_view part) {
   static constexpr std::array kFirst = {"aten::_to_copy", "aten::abs", "aten::ne", "aten::pow"};
   const bool of_one = stem(norm) == "aten::norm" || stem(norm) == "aten::linalg_vector_norm";
@@ -124,7 +128,7 @@ static bool is_out_variant(const Operator& op) {
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
   // Or it is the first part of its functional op in turn.
-  const bool part = (stem(mine) == "aten::mean" && stem(its) == "aten::sum") || is_first_of_norm(mine, its);
+  const bool part = is_first_of_mean(mine, its) || is_first_of_norm(mine, its);
   return is_out_variant(*op.op) && mine != its && (stem(mine) == stem(its) || part);
 }
 
@@ -133,12 +137,10 @@ bool fills_nothing(const RecordedOp& op) {
   return is_out_variant(*op.op) && std::all_of(op.results.begin(), op.results.end(), has_none);
 }
 
-bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry) {
-  return stem(op.op->name) == "aten::mean" && op.written.empty() && stem(entry.op) == "aten::sum";
-}
-
-bool is_part_of_norm(const RecordedOp& op, const TimelineEntry& entry) {
-  return op.written.empty() && is_first_of_norm(op.op->name, entry.op);
+std::optional<Forgiven> composed(const RecordedOp& op, const TimelineEntry& entry) {
+  if (!op.written.empty()) return std::nullopt;
+  if (is_first_of_mean(op.op->name, entry.op)) return Forgiven::kMean;
+  return is_first_of_norm(op.op->name, entry.op) ? std::optional(Forgiven::kNorm) : std::nullopt;
 }
 
 }  // namespace lockstep::oracle

@@ -54,9 +54,8 @@ bool is_known_zero(const RecordedOp& op);
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry);
 // An out= variant whose results have no elements: its functional op is passed over.
 bool fills_nothing(const RecordedOp& op);
-// The engine's entry may be the sum that the plain run's mean divides.
-bool is_sum_of(const RecordedOp& op, const TimelineEntry& entry);
-// It may be the first part of the plain run's norm, or a norm of its list.
-bool is_part_of_norm(const RecordedOp& op, const TimelineEntry& entry);
+// As what the engine may run the plain run's op of which its entry may be the first part: the sum that a mean
+// divides; of a norm, or of a list of norms.
+std::optional<Forgiven> composed(const RecordedOp& op, const TimelineEntry& entry);
 
 }  // namespace lockstep::oracle

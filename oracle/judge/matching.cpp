@@ -178,7 +178,7 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
   return parts;
 }
 
-std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording) {
+static std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording) {
   const Window &self = op.inputs.at(0), &result = op.results.at(0);
   const bool is_short = at::isReducedFloatingType(result.dtype);
   const bool named = op.args.size() > 2;  // self, dim, keepdim, dtype; or self, dtype
@@ -212,8 +212,7 @@ static std::vector<RecordedOp> as_list_of_norms(const RecordedOp& op, const Reco
   return norms;
 }
 
-std::vector<RecordedOp> as_parts_of_norm(const RecordedOp& op, const Recording& recording) {
-  if (op.op->name == "aten::_foreach_norm.Scalar") return as_list_of_norms(op, recording);
+static std::vector<RecordedOp> as_root_of_sum(const RecordedOp& op, const Recording& recording) {
   const Window &self = op.inputs.at(0), &result = op.results.at(0);
   const double order = op.args.at(1).isNone() ? 2 : op.args[1].toScalar().toDouble();
   std::vector<int64_t> over;
@@ -244,6 +243,12 @@ std::vector<RecordedOp> as_parts_of_norm(const RecordedOp& op, const Recording& 
   parts.back().terms_of_loop =
       static_cast<double>(self.numel()) * std::max(1.0, is_root ? 1 / std::abs(order) : 1.0);
   return parts;
+}
+
+std::vector<RecordedOp> as_parts(const RecordedOp& op, const Recording& recording) {
+  if (stem(op.op->name) == "aten::mean") return as_divided_sum(op, recording);
+  return op.op->name == "aten::_foreach_norm.Scalar" ? as_list_of_norms(op, recording)
+                                                     : as_root_of_sum(op, recording);
 }
 
 }  // namespace lockstep::oracle

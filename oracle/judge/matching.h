@@ -27,12 +27,10 @@ std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
 // none.
 std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& recording);
 
-// A mean as the engine runs it where ranks share what is reduced: the sum, divided once; of a short dtype in
-// float, then rounded, as the stock kernel does.
-std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Recording& recording);
-// A vector norm as the engine runs it there, by its definition: |x| to the power of its order, added up, and
-// the root; the greatest or least |x| for the orders inf and -inf, how many are not zero for 0. A list of
-// norms is one after the other.
-std::vector<RecordedOp> as_parts_of_norm(const RecordedOp& op, const Recording& recording);
+// An op as the engine composes it where ranks share what is reduced. A mean: the sum, divided once; of a
+// short dtype in float, then rounded, as the stock kernel does. A vector norm, by its definition: |x| to the
+// power of its order, added up, and the root; the greatest or least |x| for the orders inf and -inf, how many
+// are not zero for 0. A list of norms is one after the other.
+std::vector<RecordedOp> as_parts(const RecordedOp& op, const Recording& recording);
 
 }  // namespace lockstep::oracle
