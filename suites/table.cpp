@@ -42,9 +42,7 @@ const std::vector<Suite>& table() {
        "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
        kEndless, false, generated<"redistribute">, judge_redistribute},
       {"ragged",
-       "ops on tensors that lie in the same blocks give the oracle's bits, and gather none of them where "
-       "each element, "
-       "or each row, is looked at alone",
+       "ops on tensors that lie in the same blocks give the oracle's bits, and nothing moves that need not",
        8, kEndless, false, generated<"ragged">, judge_ragged},
       {"overlap",
        "redistributions begun and waited for late, in another order or never give the bits of those that "

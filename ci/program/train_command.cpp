@@ -219,7 +219,8 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");
   app.add_option("--param-dtype", flags.param_dtype,
-                 "fully_shard's MixedPrecisionPolicy: of gathered parameters (default --dtype)");
+                 "fully_shard's MixedPrecisionPolicy, of meshes with fsdp and of one device: of gathered "
+                 "parameters (default --dtype)");
   app.add_option("--reduce-dtype", flags.reduce_dtype,
                  "Likewise: in which gradients are added up (default --param-dtype)");
   app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");

@@ -38,13 +38,10 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
 // False: the op runs by its rows; what is composed redistributes where no program asks for it.
 bool run_shared(const Dispatched& d, Stack& stack) {
   const auto kind = d.resolved.entry->of_shared;
-  auto& context = *current_context();
-  if (kind == OfShared::kRows || context.explicit_redistribution) return false;
+  if (kind == OfShared::kRows || current_context()->explicit_redistribution) return false;
   const Arguments args(d.op.schema(), {d.args.data(), d.args.size()});
-  if (kind == OfShared::kNorms) return run_norms(args, stack);
-  if (!(kind == OfShared::kMean ? run_mean(args, stack) : run_norm(args, stack))) return false;
-  ++context.counters.redistributions;
-  return true;
+  if (kind == OfShared::kMean) return run_mean(args, stack);
+  return kind == OfShared::kNorm ? run_norm(args, stack) : run_norms(args, stack);
 }
 
 // @pre the context is in use, and the arguments, which `call` was parsed from, are the last of the stack

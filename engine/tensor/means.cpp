@@ -15,6 +15,7 @@ bool run_mean(const Arguments& args, torch::jit::Stack& stack) {
   if (!(shared.parts || shared.terms) || !at::isFloatingType(m.dtype)) return false;
   // Fewer elements for each result than ranks that share them are fewer bytes than the sums of these ranks.
   const bool gather = m.count < shared.ranks;
+  if (gather) ++current_context()->counters.redistributions;
   const auto self =
       gather ? move_to(m.self, shared.gathered, dtensor_impl(m.self)->spec()->order(), true) : m.self;
   // As the stock kernel does: short dtypes in float, and rounded once.

@@ -42,7 +42,8 @@ at::Tensor rooted(const at::Tensor& sum, double order) {
 bool adds_up(const Reduction& norm) {
   const auto& self = norm.self;
   if (self.numel() == 0 || !at::isFloatingType(self.scalar_type())) return false;
-  if (at::promoteTypes(self.scalar_type(), norm.dtype) != norm.dtype) return false;
+  if (!at::isFloatingType(norm.dtype) || at::promoteTypes(self.scalar_type(), norm.dtype) != norm.dtype)
+    return false;
   const auto shared = shared_of(norm);
   return shared.ranks > 1 && norm.count >= shared.ranks;
 }
@@ -70,12 +71,14 @@ bool run_norm(const Arguments& args, torch::jit::Stack& stack) {
 bool run_norms(const Arguments& args, torch::jit::Stack& stack) {
   const auto tensors = args["self"].toTensorVector();
   const auto dtype = args["dtype"].toOptional<at::ScalarType>();
-  if (!std::all_of(tensors.begin(), tensors.end(), is_dtensor)) return false;  // which is refused
-  if (std::none_of(tensors.begin(), tensors.end(), [&](auto& t) { return adds_up(of_all(t, dtype)); }))
-    return false;
+  const auto shared = [&](const at::Tensor& t) { return adds_up(of_all(t, dtype)); };
+  // What the list op refuses it is to refuse; its out variant runs as it is.
+  if (args.find("out") != nullptr || args["ord"].isBool()) return false;
+  if (!std::all_of(tensors.begin(), tensors.end(), is_dtensor)) return false;
+  if (std::none_of(tensors.begin(), tensors.end(), shared)) return false;
   std::vector<at::Tensor> norms;
   for (const auto& t : tensors)
-    norms.push_back(at::linalg_vector_norm(t, order_of(args), std::nullopt, false, dtype));
+    norms.push_back(at::linalg_vector_norm(t, args["ord"].toScalar(), std::nullopt, false, dtype));
   stack.emplace_back(std::move(norms));
   return true;
 }

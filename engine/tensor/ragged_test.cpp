@@ -226,8 +226,6 @@ TEST_F(RaggedTest, NumbersOfAnyShapeMeetBlocks) {
   }
 }
 
-// Where blocks would not be whole rows once another mesh dimension cuts too, the RaggedShard goes. Catches: a
-// choice of rows that no Spec allows.
 // Catches: a gather before a reduction of all elements, a rank without blocks that gives a number, a mean of
 // means, a reduction of some dimensions taken for one of all.
 TEST_F(RaggedTest, AReductionOfAllElementsPends) {
@@ -262,6 +260,8 @@ TEST_F(RaggedTest, AReductionOfAllElementsPends) {
   EXPECT_TRUE(full_tensor(x.sum(0)).equal(value.sum(0)));
 }
 
+// Where blocks would not be whole rows once another mesh dimension cuts too, the RaggedShard goes. Catches: a
+// choice of rows that no Spec allows.
 TEST_F(RaggedTest, ChoicesThatWouldCutABlockAreNotMade) {
   const auto a = ramp({6, 4});
   const auto ragged = place(a, kR, RaggedShard{{0}, {1, 1, 4}}), rows = place(a, Shard{0}, kR);

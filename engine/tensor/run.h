@@ -10,8 +10,8 @@ namespace lockstep {
 // allows that, and the op can.
 Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
 
-// A reduction of what ranks share, composed of what they add up and of what comes once after that; false:
-// nothing is shared, or what is shared is fewer bytes. means.cpp: the sum, divided.
+// A reduction of what ranks share, composed of what they add up and of what comes once after that; false: it
+// runs by its rows. means.cpp: the sum, divided.
 bool run_mean(const Arguments& args, torch::jit::Stack& stack);
 // norms.cpp. The sum of powers and its root, or the greatest or least magnitude; and a list of norms, one by
 // one.

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
-#include <string_view>
 
 #include "engine/ops/rules/row.h"
 
@@ -30,7 +29,7 @@ struct Shared {
 };
 Shared shared_of(const Reduction& reduction);
 
-// Where nothing pends any longer, by a redistribution that no program asks for.
+// Where nothing pends any longer, by a redistribution that no program asks for, and is counted.
 at::Tensor without_terms(const at::Tensor& t);
 
 }  // namespace lockstep

@@ -137,10 +137,22 @@ bool fills_nothing(const RecordedOp& op) {
   return is_out_variant(*op.op) && std::all_of(op.results.begin(), op.results.end(), has_none);
 }
 
+// Whether several ranks have a part each, or a term, of what it reads. One rank runs the stock op.
+static bool reads_shared(const TimelineEntry& entry) {
+  const Spec& spec = *entry.inputs.at(0).spec;
+  for (int64_t d = 0; d < spec.mesh().ndim(); ++d)
+    if (spec.mesh().size(d) > 1 && !is_replicate(spec.placements()[static_cast<size_t>(d)])) return true;
+  return false;
+}
+
 std::optional<Forgiven> composed(const RecordedOp& op, const TimelineEntry& entry) {
-  if (!op.written.empty()) return std::nullopt;
-  if (is_first_of_mean(op.op->name, entry.op)) return Forgiven::kMean;
-  return is_first_of_norm(op.op->name, entry.op) ? std::optional(Forgiven::kNorm) : std::nullopt;
+  const std::string_view name = op.op->name;
+  if (!op.written.empty() || entry.inputs.empty()) return std::nullopt;
+  if (is_first_of_mean(name, entry.op)) return Forgiven::kMean;
+  // Of a list each norm is asked by itself.
+  if (is_first_of_norm(name, entry.op) && (stem(name) == "aten::_foreach_norm" || reads_shared(entry)))
+    return Forgiven::kNorm;
+  return std::nullopt;
 }
 
 }  // namespace lockstep::oracle

@@ -289,8 +289,8 @@ bool are_near(const at::Tensor& a, const at::Tensor& b, c10::ScalarType dtype, d
   // Below the normal numbers a unit has one size.
   const double least =
       with_float(a.scalar_type(), []<class T>() -> double { return std::numeric_limits<T>::denorm_min(); });
-  return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, units / unit_roundoff(dtype) * least,
-                      /*equal_nan=*/true);
+  const double fixed = terms == 0 ? 0 : units / unit_roundoff(dtype) * least;
+  return at::allclose(a.to(at::kDouble), b.to(at::kDouble), units, fixed, /*equal_nan=*/true);
 }
 
 // What is replayed must not stand in for the plain run, as the formula of a dropout, or a ZeroTensor read as

@@ -228,11 +228,11 @@ static std::vector<RecordedOp> as_root_of_sum(const RecordedOp& op, const Record
     parts.push_back(made_of(name, last, std::move(constants), recording));
   };
   if (self.dtype != dtype) add("aten::_to_copy", {dtype, {}, {}, {}, false, {}});
-  const bool is_root = order != 0 && order != 1 && std::isfinite(order);
+  const bool is_root = order != 0 && order != 1 && !std::isinf(order);
   if (order == 0) add("aten::ne.Scalar", {0});
   if (order != 0 && order != 2) add("aten::abs", {});
   if (is_root) add("aten::pow.Tensor_Scalar", {order});
-  if (std::isfinite(order))
+  if (!std::isinf(order))
     add("aten::sum.dim_IntList", {over, keeps, dtype});
   else
     add(order > 0 ? "aten::amax" : "aten::amin", {over, keeps});
@@ -240,8 +240,12 @@ static std::vector<RecordedOp> as_root_of_sum(const RecordedOp& op, const Record
   if (is_root && order != 2) add("aten::pow.Tensor_Scalar", {1 / order});
   if (result.dtype != dtype) add("aten::_to_copy", {result.dtype, {}, {}, {}, false, {}});
   parts.back().results = op.results;
-  parts.back().terms_of_loop =
-      static_cast<double>(self.numel()) * std::max(1.0, is_root ? 1 / std::abs(order) : 1.0);
+  // Of how many terms of one sign each result is, which the stock kernel adds in another order; a root of a
+  // small order spreads what they round.
+  const auto terms =
+      static_cast<double>(self.numel()) / static_cast<double>(std::max<int64_t>(1, result.numel()));
+  const double spread = is_root && std::abs(order) < 1 ? std::min(64.0, 1 / std::abs(order)) : 1;
+  parts.back().terms_of_loop = order == 0 || std::isinf(order) ? 0 : terms * spread;
   return parts;
 }
 

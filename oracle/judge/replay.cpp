@@ -272,18 +272,15 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (sums_nothing(name, op, inputs)) return {filled(where, partial->op)};
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
-  const bool is_flat = output && lockstep::has_ragged(output->placements());
-  // A flat slice is in no memory format, and of one dimension, as is then what each of its elements meets.
-  const bool has_lists = std::any_of(op.op->args.begin(), op.op->args.end(),
-                                     [](const ArgInfo& a) { return a.kind == ArgKind::kTensorList; });
-  if (is_flat && !has_lists)
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (op.inputs[i].defined() && op.inputs[i].numel() == 1)
-        inputs[i] = inputs[i].dim() > 1 ? inputs[i].flatten() : inputs[i];
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
-  if (is_flat)
-    for (size_t a = 0; a < stack.size(); ++a)
-      if (op.op->args.at(a).name == "memory_format") stack[a] = c10::IValue();
+  // A flat slice is in no memory format, and of one dimension, as is then a number that its elements meet.
+  const bool is_flat = output && lockstep::has_ragged(output->placements());
+  for (size_t a = 0; is_flat && a < stack.size(); ++a) {
+    if (op.op->args.at(a).name == "memory_format") stack[a] = c10::IValue();
+    const bool is_number =
+        stack[a].isTensor() && stack[a].toTensor().defined() && stack[a].toTensor().numel() <= 1;
+    if (is_number && stack[a].toTensor().dim() > 1) stack[a] = stack[a].toTensor().flatten();
+  }
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));

@@ -140,15 +140,15 @@ std::vector<Fault> rule_faults() {
       {36, "embedding-gradient-not-reduced", "K10", "the weight's gradient of a sharded batch is not reduced",
        "gradient", 3000, 3, on_ranks(mentions("embedding")),
        with_rows("aten::embedding_dense_backward", not_reduced)},
-      {37, "norm-gradient-not-reduced", "K10", "the gain's gradient of a sharded batch is not reduced",
-       "gradient", 3000, 3, on_ranks(mentions("layer_norm")),
-       with_rows("aten::native_layer_norm_backward", not_reduced)},
       {151, "blocks-gathered", "K16", "blocks are made whole for a sum", "ragged", 1500, 3, on_ranks(sums),
        with_rows("aten::sum", without_blocks)},
       {152, "maxima-of-blocks-added", "K1", "the greatest elements of blocks are added", "ragged", 1000, 3,
        on_ranks(calls("aten::max")), with_rows("aten::max", blocks_added)},
       {153, "norms-of-blocks-added", "K1", "the norms of blocks are added", "ragged", 1000, 3,
        on_ranks(calls("aten::linalg_vector_norm")), with_rows("aten::linalg_vector_norm", of_blocks_added)},
+      {37, "norm-gradient-not-reduced", "K10", "the gain's gradient of a sharded batch is not reduced",
+       "gradient", 3000, 3, on_ranks(mentions("layer_norm")),
+       with_rows("aten::native_layer_norm_backward", not_reduced)},
   };
 }
 

@@ -59,20 +59,23 @@ std::optional<std::vector<bool>> reduced_by(const TimelineEntry& entry, const st
   for (size_t a = 0; a < args.size(); ++a)
     if (args[a].name == "dim" && !entry.args[a].isNone())
       dims = entry.args[a].isInt() ? Shape{entry.args[a].toInt()} : entry.args[a].toIntVector();
-  std::vector<bool> reduced(static_cast<size_t>(ndim), dims.empty());
+  const bool has_none = entry.op.ends_with(".dims") && !entry.args.at(1).isNone();  // any and all of none
+  std::vector<bool> reduced(static_cast<size_t>(ndim), dims.empty() && !has_none);
   for (const int64_t d : dims) reduced.at(static_cast<size_t>(d < 0 ? d + ndim : d)) = true;
   return reduced;
 }
 
-// Of all elements, what ranks make of their parts and then add up, multiply or compare; the last along a
-// dimension say where they stand, too.
+// Of all elements, what ranks make of their parts and then add up, multiply or compare, and norms, whose root
+// comes after that; max and min along a dimension say where it stands, too.
 bool is_folded(const TimelineEntry& entry, const std::string& name) {
-  static const std::set<std::string> kFolded = {"sum", "prod", "amax", "amin", "max", "min", "any", "all"};
+  static const std::set<std::string> kFolded = {
+      "sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "norm", "linalg_vector_norm"};
   return kFolded.contains(name) && entry.outputs.size() == 1;
 }
 
 // Whether the op needs no more of what lies in these blocks along this mesh dimension than each rank has.
 bool needs_no_other(const TimelineEntry& entry, const RaggedShard& blocks, int64_t mesh_dim) {
+  if (entry.op == "aten::_foreach_norm.Scalar") return true;
   const auto name = plain_name(entry.op);
   if (const auto reduced = reduced_by(entry, name)) {
     const auto begin = reduced->begin(), behind_rows = begin + std::ssize(blocks.dims);
@@ -102,12 +105,14 @@ int64_t leaves_along(const TimelineEntry& entry) {
   if (!entry.implicit) return -1;
   const Spec &from = *entry.inputs.at(0).spec, &to = *entry.outputs.at(0).spec;
   const auto d = ragged_dim(from.placements());
-  if (d < 0 || from.mesh().size(d) == 1 || from.numel() < from.mesh().size()) return -1;
+  if (d < 0 || from.mesh().size(d) == 1) return -1;
+  int64_t ranks = 1;
   for (int64_t other = 0; other < from.mesh().ndim(); ++other) {
     const auto at = static_cast<size_t>(other);
+    if (distributes(from.placements()[at])) ranks *= from.mesh().size(other);
     if ((from.placements()[at] == to.placements()[at]) == (other == d)) return -1;
   }
-  return d;
+  return from.numel() < ranks ? -1 : d;
 }
 
 bool same(const TensorRecord& a, const TensorRecord& b) {

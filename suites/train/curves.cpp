@@ -225,7 +225,7 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
   }
   for (auto& curve : report.curves)
     compare_with_reference(curve, report.reference_of(curve), loss_scalar_type(options.train));
-  report.gates = judge(report.curves, compute_dtype(options.train));
+  report.gates = judge(report.curves, coarsest_dtype(options.train));
   return report;
 }
 
@@ -241,8 +241,8 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
         << c.max_ulp << " | " << distance_of(c.max_abs) << " | " << c.max_norm_ulp << " | "
         << distance_of(c.max_norm_abs) << " |\n";
   out << "\nSteps and the first difference are of the bits of loss and gradient norm together.\n";
-  if (!single_device_limit(compute_dtype(options.train)))
-    out << "\nNo limit is known for what is computed in " << dtype_name(compute_dtype(options.train))
+  if (!single_device_limit(coarsest_dtype(options.train)))
+    out << "\nNo limit is known for what is computed in " << dtype_name(coarsest_dtype(options.train))
         << ": veScale's " << text_of(kSingleDeviceLimit)
         << " is of single precision. Judged are the explanations, and that the baselines are farther at "
            "all.\n";

@@ -141,6 +141,13 @@ c10::ScalarType compute_dtype(const TrainOptions& options) {
   return options.precision.param_dtype.value_or(options.dtype);
 }
 
+c10::ScalarType coarsest_dtype(const TrainOptions& o) {
+  auto coarsest = o.dtype;
+  for (const auto& dtype : {o.precision.param_dtype, o.precision.reduce_dtype})
+    if (dtype && c10::elementSize(*dtype) < c10::elementSize(coarsest)) coarsest = *dtype;
+  return coarsest;
+}
+
 std::string loss_dtype(const TrainOptions& options) {
   return compute_dtype(options) == c10::ScalarType::Double ? "f64" : "f32";
 }

@@ -106,8 +106,9 @@ std::vector<TrainStep> train(const Team& team, const TrainOptions& options, std:
 
 // Throws what train would throw for these options, before anything runs.
 void check_options(const TrainOptions& options);
-// In which the model computes.
+// In which the model computes; and the one of least precision of its, and of what gradients are added up in.
 c10::ScalarType compute_dtype(const TrainOptions& options);
+c10::ScalarType coarsest_dtype(const TrainOptions& options);
 // Of the model that is trained.
 LlamaOptions model_options(const TrainOptions& options);
 

@@ -61,9 +61,10 @@ void stock(const LocalCall& c, Stack& stack) {
   // It has no dimensions to put in another memory order.
   if (const auto format = c.op.schema().argumentIndexWithName("memory_format"))
     stack[as_size(*format)] = c10::IValue();
-  // What meets a flat local has no more dimensions than that: it is one element.
+  // Of one element, what meets a flat local has no more dimensions than that.
   for (auto& value : stack)
-    if (value.isTensor() && value.toTensor().dim() > 1) value = value.toTensor().flatten();
+    if (value.isTensor() && value.toTensor().dim() > 1 && value.toTensor().numel() <= 1)
+      value = value.toTensor().flatten();
   c.op.callBoxed(stack);
 }
 

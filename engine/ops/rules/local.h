@@ -35,7 +35,6 @@ void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice:
 void unless_empty(const LocalCall& c,
                   torch::jit::Stack& stack);  // results of nothing: not asked of the kernel
 void sized_unless_empty(const LocalCall& c, torch::jit::Stack& stack);
-void within_rows(const LocalCall& c, torch::jit::Stack& stack);  // a flat local has the rows of its blocks
 void within_rows(const LocalCall& c, torch::jit::Stack& stack);  // of a flat local: the rows of its blocks
 void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
 void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0

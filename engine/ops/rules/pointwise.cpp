@@ -45,8 +45,9 @@ Rows scaled(const OpCall& call) {
 }
 
 bool is_one_element(const OpCall& call, const TensorMeta& meta) {
-  // Elements of a list meet as they are.
-  if (meta.ndim() > 1 && call.name.starts_with("aten::_foreach_")) return false;
+  // Elements of lists meet as they are.
+  if (meta.ndim() > 1 && (call.name.starts_with("aten::_foreach_") || call.name.starts_with("aten::_fused_")))
+    return false;
   return std::all_of(meta.shape.begin(), meta.shape.end(), [](int64_t n) { return n == 1; });
 }
 

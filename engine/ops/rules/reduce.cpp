@@ -13,7 +13,8 @@
 namespace lockstep::rules {
 namespace {
 
-// The reduced dimensions (absent, None or empty: all), and whether they stay as size 1.
+// The reduced dimensions (absent, None or empty: all; of any.dims and all.dims, where they are empty, none),
+// and whether they stay as size 1.
 struct Reduced {
   std::vector<bool> dims;
   bool keepdim = false;
@@ -29,7 +30,7 @@ Reduced reduced(const OpCall& call) {
   Reduced result{std::vector<bool>(as_size(ndim), true), call.outputs[0].ndim() == ndim && ndim > 0};
   const bool named = call.args.find("dim") != nullptr;
   const auto dims = named ? call.integers("dim") : std::vector<int64_t>{};
-  if (dims.empty()) return result;
+  if (dims.empty() && (call.overload != "dims" || call.args["dim"].isNone())) return result;
   result.dims.assign(as_size(ndim), false);
   for (const int64_t d : dims)
     if (ndim > 0) result.dims[as_size(wrap_dim(d, ndim))] = true;
