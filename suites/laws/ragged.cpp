@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law: ops on tensors that lie in the same blocks (RaggedShard) give the oracle's bits, and no block is
-// gathered for an op that looks at each element alone, reduces all of them, or stays within rows.
+// Law: ops on tensors that lie in the same blocks (RaggedShard) give the oracle's bits, and none of these
+// moves for an op that looks at each element alone, folds all of them, or stays within rows; a redistribution
+// from blocks or to them moves no more bytes than it must.
 #include <ATen/ATen.h>
 
 #include <algorithm>

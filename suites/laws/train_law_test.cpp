@@ -56,8 +56,11 @@ TEST(TrainCase, TokensAreTrainings) {
   for (int64_t i = 0; i < train_cases(); ++i) {
     const auto c = train_case(1, i);
     EXPECT_EQ(case_of(training_of(c)), c);
-    EXPECT_EQ(c.options.contains("optimizer"), (i >= 6 && i <= 11 && i != 10) || i >= 15);
+    EXPECT_EQ(c.options.contains("optimizer"),
+              (i >= 6 && i <= 11 && i != 10) || i == 15 || i == 16 || i == 18);
     EXPECT_EQ(c.options.contains("dtype"), i == 10 || i == 11 || i == 16);
+    EXPECT_EQ(c.options.contains("param_dtype"), i >= 17);
+    EXPECT_EQ(c.options.contains("reduce_dtype"), i == 17 || i == 19);
   }
   auto options = tiny("dp:2,tp:2", OptimizerKind::kSgd);
   options.dropout = 0.25;
