@@ -39,11 +39,11 @@ struct InterleavedShard {
 
 // The leading dimensions `dims`, flattened, are cut into sum(units) equal blocks; rank r holds units[r] of
 // them, after those of the ranks before it, as a tensor of one dimension. Without `dims` there is one block,
-// and one rank holds all. Applied last among the placements: it cuts what they leave to a rank (veScale-FSDP,
-// section 4). Where that differs by coordinate of the other mesh dimensions (257 rows over two ranks are 129
-// and 128), units may too: then `units` has a list for each such coordinate, row-major, one behind another
-// (in text joined by |, as in G0:64/65|64/64).
-// Compare units of a list divided by their gcd.
+// and one rank holds all. Applied last among the placements, wherever it stands: it cuts what they leave to a
+// rank (veScale-FSDP, section 4; left of a Shard of its dimension the paper calls it StridedRaggedShard).
+// Where that differs by coordinate of the other mesh dimensions (257 rows over two ranks are 129 and 128),
+// units may too: then `units` has a list for each such coordinate, row-major, one behind another (in text
+// joined by |, as in G0:64/65|64/64). Compare units of a list divided by their gcd.
 struct RaggedShard {
   std::vector<int64_t> dims;
   std::vector<int64_t> units;

@@ -39,7 +39,7 @@ bool is_elementwise(const std::string& name) {
     std::set<std::string> all;
     using namespace generators;
     for (const auto& known : op_templates())
-      if (known.family & (kUnary | kBinary | kScalars | kCompare | kTernary))
+      if (known.family & (kUnary | kBinary | kScalars | kCompare | kTernary | kCopies | kRandomOps))
         all.insert(plain_name(known.op));
     return all;
   }();
@@ -175,25 +175,27 @@ std::vector<std::vector<bool>> held_by(const Spec& spec) {
   return all;
 }
 
-// The fewest bytes that a redistribution can move: each rank receives what it is to hold and does not. Of
-// what pends where blocks are to be, and changes nowhere else, it receives each of the other ranks' terms.
-// nullopt: of other sums.
+// The fewest bytes that a redistribution can move: each rank receives what it is to hold and does not. Where
+// terms pend, and one mesh dimension of them is to be cut in blocks, it receives the others' terms of its
+// blocks, along each of these dimensions. nullopt: of other sums, and of sums that move, too.
 std::optional<int64_t> fewest_bytes(const Spec& from, const Spec& to) {
-  int64_t terms = 1, changed = 0;
+  int64_t terms = 0, cuts = 0, moves = from.order() == to.order() ? 0 : 1;
   for (int64_t d = 0; d < from.mesh().ndim(); ++d) {
     const auto &before = from.placements()[static_cast<size_t>(d)],
                &after = to.placements()[static_cast<size_t>(d)];
     if (before == after) continue;
-    ++changed;
-    if (is_partial(after) || (is_partial(before) && !is_ragged(after))) return std::nullopt;
-    if (is_partial(before)) terms = from.mesh().size(d);
+    if (is_partial(after) || (is_partial(before) && is_shard(after))) return std::nullopt;
+    cuts += is_partial(before) && is_ragged(after) ? 1 : 0;
+    terms += is_partial(before) ? from.mesh().size(d) - 1 : 0;
+    moves += is_partial(before) ? 0 : 1;
   }
-  if (terms > 1 && (changed > 1 || from.order() != to.order())) return std::nullopt;
+  const bool sums = terms > 0;
+  if (sums && (cuts != 1 || moves > 0)) return std::nullopt;
   const auto before = held_by(from), after = held_by(to);
   int64_t elements = 0;
   for (size_t rank = 0; rank < before.size(); ++rank)
     for (size_t e = 0; e < before[rank].size(); ++e)
-      if (after[rank][e]) elements += terms > 1 ? terms - 1 : before[rank][e] ? 0 : 1;
+      if (after[rank][e]) elements += sums ? terms : before[rank][e] ? 0 : 1;
   return elements * static_cast<int64_t>(c10::elementSize(from.dtype()));
 }
 
