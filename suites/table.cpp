@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of suites. To add one: a law in laws/, a line here.
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "engine/values/error.h"
 #include "generators/cases/programs.h"
+#include "oracle/plain/evaluate.h"
 #include "suites/core/facts.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/judge.h"
@@ -119,6 +124,12 @@ Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest&
     return suite.judge(c, engine);
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
+  } catch (const c10::AcceleratorError& e) {
+    // Nothing runs on the device any more: as a crash on the CPU does, it takes the process along.
+    std::fprintf(stderr, "%s\n", e.what_without_backtrace());
+    std::abort();
+  } catch (const oracle::NoKernel& e) {
+    return not_judged("no kernel of the device", e.what());
   } catch (const NotBuilt& e) {
     return GaveUp{*refusal_of(e, c), e.what()};
   } catch (const std::exception& e) {

@@ -19,11 +19,13 @@ struct Chosen {
   std::string command_line;  // as typed
   std::function<int()> action{};
   std::optional<Lane> lane{};  // that it runs in
+  bool on_cuda = false;        // of its Cases: on a CUDA device
   bool json = false;
 };
 
 // A command and its flags, which live as long as the parser; where it is chosen, `run` is what it does. Flags
-// may have `json`, and lane(): in which lane they run, after what must be checked before it is entered.
+// may have `json`, lane(): in which lane they run, after what must be checked before it is entered, and
+// on_cuda().
 template <class Flags>
 std::pair<CLI::App&, Flags&> add_command(CLI::App& app, Chosen& chosen, const char* name, const char* help,
                                          int (*run)(const Flags&)) {
@@ -33,6 +35,7 @@ std::pair<CLI::App&, Flags&> add_command(CLI::App& app, Chosen& chosen, const ch
     if (!command->get_subcommands().empty()) return;
     if constexpr (requires { flags->json; }) chosen.json = flags->json;
     if constexpr (requires { flags->lane(); }) chosen.lane = flags->lane();
+    if constexpr (requires { flags->on_cuda(); }) chosen.on_cuda = flags->on_cuda();
     chosen.action = [flags, run] { return run(*flags); };
   });
   return {*command, *flags};
@@ -69,6 +72,9 @@ struct Ended : std::runtime_error {
 
 // "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
 Lane parse_lane(const std::string& text);
+// Throws Error where Cases cannot be on this device in this lane and World.
+void check_device(const std::string& command, const std::string& device, Lane lane, const std::string& world,
+                  const std::string& engine, const std::string& fault);
 // --world and --ranks.
 void add_world(CLI::App& app, std::string& world, int64_t& ranks);
 // --hang of what runs in one World to its end.

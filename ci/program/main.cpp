@@ -11,6 +11,7 @@
 #include "ci/output/output.h"
 #include "ci/program/commands.h"
 #include "dashboard/store/store.h"
+#include "engine/lane/cuda.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "engine/world/board.h"
@@ -66,6 +67,9 @@ int run_chosen(const Chosen& chosen, char** argv) {
                                      refused + " is not bitwise the op on the slice; use --numerics fast"},
                       chosen.json);
   }
+  if (chosen.on_cuda)
+    if (const auto why_not = enter_cuda(); !why_not.empty())
+      return end_with({kSkipped, "--device cuda: nothing was run: " + why_not}, chosen.json);
   return chosen.action();
 }
 

@@ -37,14 +37,19 @@ namespace {
 
 struct Flags {
   std::string token, bucket, db = "lockstep.db", fault, engine = "lockstep", numerics, log_hashes, reduce,
-                             world = "local", chaos;
+                             world = "local", chaos, device;
   int64_t ranks = 0;
   double hang = 120;
   bool json = false, alone = false, fallback = false;
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
     if (!numerics.empty()) return parse_lane(numerics);
+    if (!device.empty()) return on_cuda() ? Lane::kFast : Lane::kExact;
     return token.empty() ? Lane::kExact : oracle::parse_token(token).numerics;
+  }
+  bool on_cuda() const {
+    if (!device.empty()) return device == "cuda";
+    return !token.empty() && oracle::parse_token(token).mesh.device_type() == c10::kCUDA;
   }
 };
 
@@ -173,6 +178,12 @@ oracle::Case case_of(const Flags& flags) {
   LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
+  LOCKSTEP_CHECK(c.mesh.device_type() == c10::kCPU || flags.on_cuda(), "[replay] the case is on ",
+                 c10::Device(c.mesh.device_type()), "; add --device cuda");
+  const std::string device = flags.on_cuda() ? "cuda" : "cpu";
+  check_device("replay", flags.device.empty() ? device : flags.device, lane, flags.world, flags.engine,
+               flags.fault);
+  c.mesh = c.mesh.on(parse_device_type(device));
   suites::find_suite(c.suite);
   check_world("replay", flags.world, flags.ranks, flags.engine, flags.fault, {c.suite});
   LOCKSTEP_CHECK(flags.chaos.empty() || flags.world == "gloo",
@@ -191,9 +202,11 @@ oracle::Case case_of(const Flags& flags) {
 
 suites::EnginePtr engine_of(const Flags& flags) {
   if (!flags.fault.empty()) return suites::find_fault(flags.fault).plant();
-  return suites::make_engine(
-      flags.engine,
-      {.world = flags.world, .ranks = flags.ranks, .chaos = flags.chaos, .seconds = flags.hang});
+  return suites::make_engine(flags.engine, {.world = flags.world,
+                                            .device = flags.on_cuda() ? c10::kCUDA : c10::kCPU,
+                                            .ranks = flags.ranks,
+                                            .chaos = flags.chaos,
+                                            .seconds = flags.hang});
 }
 
 [[noreturn]] void work(const Flags& flags, const oracle::Case& c) {
@@ -259,6 +272,7 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   replay_app.add_option("--log-hashes", flags.log_hashes,
                         "Write the digests of every op on every rank (JSONL) for curves import --hashes");
   replay_app.add_option("--numerics", flags.numerics, "exact or fast (default: what the token says)");
+  replay_app.add_option("--device", flags.device, "cpu or cuda (default: what the token says)");
   replay_app.add_option("--reduce", flags.reduce,
                         "rank-order, or library: as Gloo reduces (default: what the token says)");
   replay_app.add_flag("--fallback-replicate", flags.fallback,

@@ -36,7 +36,7 @@ using Json = nlohmann::json;
 
 struct RunFlags {
   RunOptions options;
-  std::string shard, numerics = "exact", reduce = "rank-order", report = "lockstep-report.html", baseline;
+  std::string shard, numerics, reduce = "rank-order", report = "lockstep-report.html", baseline;
   std::vector<std::string> required;
   bool json = false;
   bool each_fault = false;  // the suite `faults` was asked for by its name
@@ -49,8 +49,13 @@ struct RunFlags {
       LOCKSTEP_CHECK(!options.fallback || suites::find_suite(name).check == nullptr, "[run] the suite ", name,
                      " has no Programs, so no ops that could run whole; leave out --fallback-replicate");
     if (options.library) check_library("run", options.world, options.engine, options.suites);
-    return parse_lane(numerics);
+    const Lane lane = numerics.empty() ? (on_cuda() ? Lane::kFast : Lane::kExact) : parse_lane(numerics);
+    check_device("run", options.device, lane, options.world, options.engine, options.fault);
+    LOCKSTEP_CHECK(!options.library || !on_cuda(),
+                   "[run] --reduce library is Gloo's, in the host's memory; leave out --device");
+    return lane;
   }
+  bool on_cuda() const { return options.device == "cuda"; }
 };
 
 // A bar with rate and time left on a terminal, a plain line now and then elsewhere; on the standard error.
@@ -158,7 +163,8 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
   if (codes.empty()) codes.insert(kAllEqual);
   return {{"run", s.run},
           {"seed", std::to_string(s.seed)},
-          {"numerics", flags.numerics},
+          {"numerics", flags.lane() == Lane::kExact ? "exact" : "fast"},
+          {"device", flags.options.device},
           {"planned", s.planned},
           {"cases", s.cases},
           {"seconds", s.seconds},
@@ -354,6 +360,19 @@ Lane parse_lane(const std::string& text) {
   throw Error(concat("[run] --numerics ", text, ": write exact or fast"));
 }
 
+void check_device(const std::string& command, const std::string& device, Lane lane, const std::string& world,
+                  const std::string& engine, const std::string& fault) {
+  LOCKSTEP_CHECK(device == "cpu" || device == "cuda", "[", command, "] --device ", device,
+                 ": write cpu or cuda");
+  if (device == "cpu") return;
+  LOCKSTEP_CHECK(lane == Lane::kFast, "[", command,
+                 "] the exact lane is of the CPU's kernels; on a CUDA device use --numerics fast");
+  LOCKSTEP_CHECK(
+      world == "local" && engine == "lockstep" && fault.empty(), "[", command,
+      "] --device cuda is of Lockstep's own engine in the local world; leave out --world, --engine "
+      "and --fault");
+}
+
 std::optional<int> take_part(const std::string& world, int64_t ranks, double seconds) {
   const bool others = suites::joins(world, ranks) && suites::follows();
   return others ? std::optional(suites::follow(seconds)) : std::nullopt;
@@ -457,7 +476,10 @@ void add_run(CLI::App& app, Chosen& chosen) {
   run_app.add_option("--least-rate", o.least_rate,
                      "Cases a second and core; a run that is slower ends with 4 if nothing else is wrong");
   run_app.add_option("--shard", flags.shard, "i/n: run the i-th of n equal parts of the sequence");
-  run_app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  run_app.add_option("--numerics", flags.numerics, "exact (default on the CPU) or fast (on a CUDA device)");
+  run_app.add_option(
+      "--device", o.device,
+      "cpu (default) or cuda: one CUDA device has the tensors of all ranks and of the single device");
   add_world(run_app, o.world, o.ranks);
   run_app.add_option("--chaos", o.chaos,
                      "What happens to a process of --world gloo in each case: "

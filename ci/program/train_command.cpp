@@ -32,15 +32,16 @@ using suites::TrainStep;
 
 struct Flags {
   TrainOptions train;
-  std::string data, mesh, dtype = "f32", param_dtype, reduce_dtype, optimizer = "adamw",
-                          policy = "single-device", numerics = "exact";
-  std::string device, db = "lockstep.db", report, log_hashes;
+  std::string data, mesh, dtype = "f32", param_dtype, reduce_dtype, optimizer = "adamw";
+  std::string policy = "single-device", numerics, device = "cpu", device_model;
+  std::string db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
   int64_t jobs = 0, ranks = 0, hang = 600;
   std::string command, world = "local";
   // What must hold before another lane, or another process, begins.
   void check(const char* name) const {
     check_world(name, world, ranks);
+    check_device(name, device, chosen_lane(), world, "lockstep", "");
     if (world == "local") return;
     LOCKSTEP_CHECK(!mesh.empty(), "[", name, "] --world ", world,
                    " without --mesh: one device has no ranks; write for example --mesh tp:2");
@@ -49,9 +50,17 @@ struct Flags {
     LOCKSTEP_CHECK(jobs < 2 || world != "gloo", "[", name, "] --jobs ", jobs,
                    ": the processes of --world gloo train one after the other; leave out --jobs");
   }
+  bool on_cuda() const { return device == "cuda"; }
+  Lane chosen_lane() const {
+    return numerics.empty() ? (on_cuda() ? Lane::kFast : Lane::kExact) : parse_lane(numerics);
+  }
+  // As the store has it.
+  std::string numerics_text() const {
+    return concat(chosen_lane() == Lane::kExact ? "exact" : "fast", on_cuda() ? " --device cuda" : "");
+  }
   Lane lane() const {
     check("train");
-    return parse_lane(numerics);
+    return chosen_lane();
   }
 };
 struct CurvesFlags : Flags {
@@ -61,19 +70,22 @@ struct CurvesFlags : Flags {
     LOCKSTEP_CHECK(!mesh.empty(),
                    "[curves] --mesh is required: the meshes to compare with one device; write for example "
                    "--mesh tp:1,tp:2,tp:4,tp:8");
+    LOCKSTEP_CHECK(!on_cuda() || jobs < 2, "[curves] --jobs ", jobs,
+                   ": curves on a CUDA device are trained one after the other; leave out --jobs");
     check("curves");
-    return parse_lane(numerics);
+    return chosen_lane();
   }
 };
 
 TrainOptions options_of(const Flags& flags) {
   auto options = flags.train;
-  options.numerics = parse_lane(flags.numerics);
+  options.numerics = flags.chosen_lane();
+  options.on = parse_device_type(flags.device);
   options.dtype = parse_dtype(flags.dtype);
   if (!flags.param_dtype.empty()) options.precision.param_dtype = parse_dtype(flags.param_dtype);
   if (!flags.reduce_dtype.empty()) options.precision.reduce_dtype = parse_dtype(flags.reduce_dtype);
   options.optimizer = suites::parse_optimizer(flags.optimizer);
-  if (!flags.device.empty()) options.device = parse_device_model(flags.device);
+  if (!flags.device_model.empty()) options.device = parse_device_model(flags.device_model);
   return options;
 }
 
@@ -89,7 +101,7 @@ void print_step(const char* name, const TrainStep& s) {
 
 int train(const Flags& flags) {
   auto options = options_of(flags);
-  if (!flags.mesh.empty()) options.mesh = parse_mesh(flags.mesh);
+  if (!flags.mesh.empty()) options.mesh = parse_mesh(flags.mesh).on(options.on);
   options.init = options.drop = parse_random_policy(flags.policy);
   suites::check_options(options);
   const auto text = text_of(flags, options);
@@ -105,13 +117,13 @@ int train(const Flags& flags) {
     observer.on_timeline = [&](int64_t step, const Timeline& timeline) { hashes->write(step, timeline); };
   }
   auto store = dashboard::Store::open_writer(flags.db);
-  dashboard::Recorder recorder(store, suites::run_without_plan(flags.command, flags.numerics, options.seed),
-                               "train");
+  dashboard::Recorder recorder(
+      store, suites::run_without_plan(flags.command, flags.numerics_text(), options.seed), "train");
   std::printf("seed %lu\n", options.seed);
   std::fflush(stdout);
   observer.on_step = [&](const TrainStep& step) {
     print_step("train", step);
-    suites::record_step(options, flags.numerics, step, std::nullopt, recorder);
+    suites::record_step(options, flags.numerics_text(), step, std::nullopt, recorder);
   };
   observer.goes_on = suites::finite;
   const auto last = suites::train(team, options, text, observer).back();
@@ -128,7 +140,7 @@ int train(const Flags& flags) {
 }
 
 // "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name is not one that stands within the one before.
-std::vector<DeviceMesh> parse_meshes(const std::string& text) {
+std::vector<DeviceMesh> parse_meshes(const std::string& text, c10::DeviceType device) {
   std::vector<std::string> meshes;
   auto outer = kMeshDims.end();
   std::string part;
@@ -140,7 +152,7 @@ std::vector<DeviceMesh> parse_meshes(const std::string& text) {
     meshes.back() += (meshes.back().empty() ? "" : ",") + part;
   }
   std::vector<DeviceMesh> parsed;
-  for (const auto& mesh : meshes) parsed.push_back(parse_mesh(mesh));
+  for (const auto& mesh : meshes) parsed.push_back(parse_mesh(mesh).on(device));
   LOCKSTEP_CHECK(!parsed.empty(), "[curves] --mesh names no mesh; write for example tp:1,tp:2,dp:2,tp:2");
   return parsed;
 }
@@ -148,10 +160,12 @@ std::vector<DeviceMesh> parse_meshes(const std::string& text) {
 int curves(const CurvesFlags& flags) {
   suites::CurvesOptions options;
   options.train = options_of(flags);
-  options.meshes = parse_meshes(flags.mesh);
+  options.meshes = parse_meshes(flags.mesh, options.train.on);
   options.baselines = !flags.no_baselines;
   options.team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
-  options.jobs = options.team.in_turn ? 1 : flags.jobs > 0 ? flags.jobs : suites::processors();
+  options.jobs = options.team.in_turn || flags.on_cuda() ? 1
+                 : flags.jobs > 0                        ? flags.jobs
+                                                         : suites::processors();
   for (const auto& mesh : options.meshes) {
     auto one = options.train;
     one.mesh = mesh;
@@ -161,7 +175,7 @@ int curves(const CurvesFlags& flags) {
   if (!options.team.leads) return suites::curves(options, text), kAllEqual;
   dashboard::check_output(flags.report, flags.db, "--report");
   auto store = dashboard::Store::open_writer(flags.db);
-  const auto run = suites::run_without_plan(flags.command, flags.numerics, flags.train.seed);
+  const auto run = suites::run_without_plan(flags.command, flags.numerics_text(), flags.train.seed);
   dashboard::Recorder recorder(store, run, "curves");
   std::printf("seed %lu\n", options.train.seed);
   std::fflush(stdout);
@@ -169,11 +183,11 @@ int curves(const CurvesFlags& flags) {
   observer.on_step = [&](const TrainOptions& one, const TrainStep& step) {
     if (step.step % 50 == 0 || step.step == 1 || step.step == options.train.steps)
       print_step(suites::run_name(one).c_str(), step);
-    suites::record_step(one, flags.numerics, step, std::nullopt, recorder);
+    suites::record_step(one, flags.numerics_text(), step, std::nullopt, recorder);
   };
   observer.on_judgement = [&](const TrainOptions& one, const TrainStep& step,
                               const suites::StepJudgement& judgement) {
-    suites::record_step(one, flags.numerics, step, judgement.verdict, recorder);
+    suites::record_step(one, flags.numerics_text(), step, judgement.verdict, recorder);
   };
   std::map<std::string, suites::HashLog> hashes;  // a file for each curve, named like it
   if (!flags.log_hashes.empty()) {
@@ -223,8 +237,12 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
                  "parameters (default --dtype)");
   app.add_option("--reduce-dtype", flags.reduce_dtype,
                  "Likewise: in which gradients are added up (default --param-dtype)");
-  app.add_option("--device-model", flags.device, "Multiprocessors x threads of each (default 132x2048)");
-  app.add_option("--numerics", flags.numerics, "exact (default) or fast");
+  app.add_option(
+      "--device", flags.device,
+      "cpu (default) or cuda: one CUDA device has the tensors of all ranks and of the single device");
+  app.add_option("--device-model", flags.device_model,
+                 "Multiprocessors x threads of each (default 132x2048)");
+  app.add_option("--numerics", flags.numerics, "exact (default on the CPU) or fast (on a CUDA device)");
   add_world(app, flags.world, flags.ranks);
   add_hang(app, flags.hang);
   app.add_option("--db", flags.db, "Database (default lockstep.db)");

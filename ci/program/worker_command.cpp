@@ -9,6 +9,7 @@ void add_worker(CLI::App& app, Chosen& chosen) {
   app.add_subcommand("worker", "One process of lockstep run")->group("")->callback([&chosen] {
     const auto job = std::make_shared<suites::CaseJob>(suites::read_job(suites::join_pool()));
     chosen.lane = job->options.lane;
+    chosen.on_cuda = job->options.device == "cuda";
     chosen.action = [job]() -> int { suites::work_on(*job); };
   });
 }

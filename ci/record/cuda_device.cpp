@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA device, found at run time: nothing here needs CUDA to compile, link or start. libtorch_cuda
-// registers its kernels when it is loaded; the CUDA runtime and driver tell what device it is.
+// The CUDA runtime and driver, which are loaded with libtorch_cuda, tell what device this is.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <dlfcn.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 
 #include "ci/record/record.h"
+#include "engine/lane/cuda.h"
 #include "engine/values/error.h"
 
 namespace lockstep::record {
@@ -89,14 +89,9 @@ suites::StockDevice stock_device(int64_t index, const DeviceModel& model) {
 }  // namespace
 
 FoundDevice find_cuda_device(int64_t index) {
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
-    return {
-        {},
-        concat(dlerror(), "; install all of torch 2.11.0 and set LOCKSTEP_LIBTORCH, see golden/README.md")};
-  if (!torch::cuda::is_available()) return {{}, "libtorch finds no CUDA device or no driver"};
+  if (const auto why_not = load_cuda(); !why_not.empty()) return {{}, why_not};
   if (index < 0 || index >= torch::cuda::device_count())
     return {{}, concat("--device ", index, ": there are ", int{torch::cuda::device_count()})};
-  at::globalContext().lazyInitDevice(at::kCUDA);
   Device device;
   device.name = device_name(index);
   const DeviceModel model{attribute(kProcessors, index), attribute(kThreadsOfProcessor, index)};

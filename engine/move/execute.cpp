@@ -12,6 +12,7 @@
 #include "engine/values/as_size.h"
 #include "engine/world/bits.h"
 #include "engine/world/collectives.h"
+#include "engine/world/fold.h"
 #include "engine/world/library.h"
 #include "engine/world/share.h"
 
@@ -100,8 +101,8 @@ Library* library_of(const Step& step, const Comm& comm) {
 // as with libtorch's division they do in a bfloat16.
 void divide(Locals& sums, const Step& step) {
   if (reduction(step) != ReduceOp::kAvg) return;
-  const auto n = static_cast<double>(step.from->mesh().size(step.mesh_dim));
-  for (auto& sum : sums) sum = at::where(sum.ne(sum), sum, sum.div(n));
+  for (auto& sum : sums)
+    sum = at::where(sum.ne(sum), sum, divided(sum, step.from->mesh().size(step.mesh_dim)));
 }
 
 ReduceOp without_division(ReduceOp op) {

@@ -53,10 +53,11 @@ TensorMeta meta_of(const at::Tensor& tensor) {
           .offset = tensor.storage_offset()};
 }
 
-std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, Infer infer, Stack args) {
+std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, c10::DeviceType device, Infer infer,
+                                      Stack args) {
   std::vector<TensorMeta> outputs;
   if (infer != nullptr)
-    if (const auto results = infer(Arguments(op.schema(), args))) {
+    if (const auto results = infer(Arguments(op.schema(), args, device))) {
       for (const auto& t : *results) outputs.push_back(meta_of(t));
       return outputs;
     }

@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-// @param infer the record's, or null. @param args the op's arguments with global tensors replaced by meta
-// tensors. @post one entry for each
-// result, lists flattened; undefined ones included. Throws what the op throws on a bad call (shapes that do
-// not match).
-std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, Infer infer, torch::jit::Stack args);
+// @param device where the op runs. @param infer the record's, or null. @param args the op's arguments with
+// global tensors replaced by meta tensors. @post one entry for each result, lists flattened; undefined ones
+// included. Throws what the op throws on a bad call (shapes that do not match).
+std::vector<TensorMeta> infer_outputs(const c10::OperatorHandle& op, c10::DeviceType device, Infer infer,
+                                      torch::jit::Stack args);
 
 TensorMeta meta_of(const at::Tensor& tensor);
 

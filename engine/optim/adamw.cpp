@@ -50,7 +50,12 @@ void AdamW::step_foreach(const std::vector<size_t>& active) {
 void AdamW::step_fused(const std::vector<size_t>& active) {
   const auto& o = options_;
   Tensors steps;
-  for (const auto i : active) steps.push_back(c10::scalar_to_tensor(static_cast<double>(state_.steps[i])));
+  for (const auto i : active) {
+    const auto step = static_cast<double>(state_.steps[i]);
+    const auto device = parameters_[i].device();  // a CUDA kernel reads it there, in 32 bits
+    steps.push_back(device.is_cpu() ? c10::scalar_to_tensor(step)
+                                    : at::full({}, step, at::TensorOptions(at::kFloat).device(device)));
+  }
   at::_fused_adamw_(pick(parameters_, active), gradients(parameters_, active), pick(state_.exp_avg, active),
                     pick(state_.exp_avg_sq, active), /*max_exp_avg_sqs=*/Tensors(), steps, o.lr, o.beta1,
                     o.beta2, o.weight_decay, o.eps, /*amsgrad=*/false, /*maximize=*/false);

@@ -24,7 +24,7 @@ std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   // What the record says of results holds for the very op, not for its foreach variants.
   const auto& entry = *d.resolved.entry;
   const auto infer = d.op.schema().name() == entry.name ? entry.infer : nullptr;
-  return infer_outputs(d.op, infer, on_meta(d.resolved, d.args, d.call));
+  return infer_outputs(d.op, d.call.comm->mesh.device_type(), infer, on_meta(d.resolved, d.args, d.call));
 }
 
 std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move) {

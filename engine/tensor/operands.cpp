@@ -213,7 +213,8 @@ std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::I
 torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call) {
   auto stack = with_tensors(resolved, args, [&](size_t i) {
     const auto& meta = call.operands.metas[i];
-    if (meta.plain && meta.ndim() == 0) return call.tensors[i];
+    // A number stays where it counts as one beside a tensor of another device.
+    if (meta.plain && meta.ndim() == 0 && !call.tensors[i].is_cuda()) return call.tensors[i];
     return at::empty_strided(meta.shape, meta.stride,
                              at::TensorOptions().dtype(meta.dtype).device(at::kMeta));
   });

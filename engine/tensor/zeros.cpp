@@ -6,6 +6,7 @@
 
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
@@ -14,7 +15,8 @@ at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& com
   const auto shape = at::infer_size(a.sizes(), b.sizes());
   const auto zeros = [&] {
     const PlainGuard guard;
-    return replicated(at::zeros(shape, at::result_type(a, b)), comm);
+    const auto options = at::TensorOptions(at::result_type(a, b)).device(comm->world->device());
+    return replicated(at::zeros(shape, options), comm);
   }();
   mark_zeros(zeros);
   return zeros;

@@ -54,12 +54,6 @@ std::string_view name_of(c10::DeviceType type) {
   throw Error(concat("[mesh] no mesh is on a ", c10::DeviceTypeName(type, true), "; ", kTheTypes));
 }
 
-c10::DeviceType parse_device_type(std::string_view text) {
-  for (const auto& [type, name] : kDeviceTypes)
-    if (text == name) return type;
-  throw Error(concat("[mesh] '", text, "' is not a device of a mesh; ", kTheTypes));
-}
-
 // Sizes, with names or without. `whole` is for the error.
 DeviceMesh parse_grid(std::string_view text, std::string_view whole) {
   constexpr auto kForms = "' is not a mesh; write sizes, 2x4, or named sizes, dp:2,tp:4";
@@ -190,6 +184,12 @@ std::string to_string(const DeviceMesh& mesh) {
 
 std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
   return out << to_string(mesh);
+}
+
+c10::DeviceType parse_device_type(std::string_view text) {
+  for (const auto& [type, name] : kDeviceTypes)
+    if (text == name) return type;
+  throw Error(concat("[mesh] '", text, "' is not a device of a mesh; ", kTheTypes));
 }
 
 DeviceMesh parse_mesh(std::string_view text) {

@@ -62,5 +62,6 @@ class DeviceMesh {
 std::string to_string(const DeviceMesh& mesh);  // "2x4" or "dp:2,tp:4", "2x4@cuda"
 std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh);
 DeviceMesh parse_mesh(std::string_view text);
+c10::DeviceType parse_device_type(std::string_view text);  // "cpu", "cuda" or "meta"
 
 }  // namespace lockstep

@@ -19,8 +19,11 @@ at::Tensor with_nans_of(const at::Tensor& a, const at::Tensor& b, at::Tensor val
   if (!value.is_floating_point()) return value;
   // In the host's memory one read tells whether there is any; a device is not waited for.
   if (value.is_cpu() && !std::isnan(value.sum().item<double>())) return value;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   if (value.scalar_type() == at::kBFloat16)
-    value = at::where(value.ne(value), std::numeric_limits<double>::quiet_NaN(), value);
+    value = at::where(value.ne(value), kNan, value);
+  else if (!value.is_cpu())  // as x86 makes it
+    value = at::where(value.ne(value), -kNan, value);
   return at::where(a.ne(a), a, at::where(b.ne(b), b, value));
 }
 
@@ -68,7 +71,14 @@ void Fold::add(const at::Tensor& term) {
 
 at::Tensor Fold::result() const {
   if (op_ != ReduceOp::kAvg) return value_;
-  return with_nans_of(value_, value_, value_.div(static_cast<double>(terms_)));
+  return with_nans_of(value_, value_, divided(value_, terms_));
+}
+
+at::Tensor divided(const at::Tensor& value, int64_t n) {
+  if (!value.is_cuda()) return value.div(static_cast<double>(n));
+  const bool is_short = at::isReducedFloatingType(value.scalar_type());
+  const at::Tensor wide = is_short ? value.to(at::kFloat) : value;
+  return wide.div(at::full({}, n, wide.options())).to(value.scalar_type());
 }
 
 }  // namespace lockstep

@@ -21,4 +21,7 @@ class Fold {
   int64_t terms_ = 0;
 };
 
+// value / n, rounded once, on every device: a CUDA kernel multiplies by the reciprocal of a number.
+at::Tensor divided(const at::Tensor& value, int64_t n);
+
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // LocalWorld: every rank in this thread. Parcels are paired when an exchange begins and copied when it is
 // waited for, so that nothing can be read before by luck.
 #include <ATen/ATen.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <set>
@@ -186,6 +187,9 @@ class LocalWorld final : public World {
 
 WorldPtr local_world(int64_t n, c10::Device device) {
   LOCKSTEP_CHECK(n >= 1, "[local_world] a world needs at least one rank, not ", n);
+  // As its tensors say: libtorch compares devices with their numbers.
+  if (device.is_cuda() && !device.has_index())
+    device = c10::impl::getDeviceGuardImpl(device.type())->getDevice();
   return std::make_shared<LocalWorld>(n, device);
 }
 

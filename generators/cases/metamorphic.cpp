@@ -61,7 +61,8 @@ bool is_legal(const Case& c, const std::vector<std::vector<int64_t>>& shapes) {
 Case with_ranks(const Case& c, std::vector<int64_t> ranks) {
   Case made = c;
   made.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>{},
-                         std::move(ranks));
+                         std::move(ranks))
+                  .on(c.mesh.device_type());
   return made;
 }
 
@@ -78,7 +79,7 @@ std::optional<Case> refactor_mesh(const Case& c, const std::vector<std::vector<i
       shape[dim] = n / a;
       shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), a);
       Case made = c;
-      made.mesh = DeviceMesh(shape, {}, c.mesh.ranks());
+      made.mesh = DeviceMesh(shape, {}, c.mesh.ranks()).on(c.mesh.device_type());
       oracle::each_target(made, [&](Target& target) { cut(target, dim); });
       if (is_legal(made, shapes)) return made;
     }
@@ -101,7 +102,7 @@ Case ranks_of_larger_world(const Case& c, Random random) {
 
 Case world_of_one(const Case& c) {
   Case made = c;
-  made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1));
+  made.mesh = DeviceMesh(std::vector<int64_t>(c.mesh.shape().size(), 1)).on(c.mesh.device_type());
   oracle::each_target(made, [](Target& target) {
     for (auto& p : target.placements)
       if (auto* ragged = std::get_if<RaggedShard>(&p)) *ragged = {ragged->dims, {1}};

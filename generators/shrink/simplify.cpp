@@ -235,7 +235,7 @@ std::vector<Case> simpler_meshes(const Case& c) {
     add_changed(c, list, [&](Case& made) {
       auto rest = shape;
       rest.erase(rest.begin() + static_cast<ptrdiff_t>(d));
-      made.mesh = DeviceMesh(rest);
+      made.mesh = DeviceMesh(rest).on(c.mesh.device_type());
       for (auto* target : targets_of(made)) drop_dim(*target, d);
       for (auto& call : made.program.calls) drop_kept(call, d);
     });
@@ -244,10 +244,11 @@ std::vector<Case> simpler_meshes(const Case& c) {
       add_changed(c, list, [&](Case& made) {
         auto resized = shape;
         resized[d] = n;
-        made.mesh = DeviceMesh(resized);
+        made.mesh = DeviceMesh(resized).on(c.mesh.device_type());
         for (auto* target : targets_of(made)) shorten_units(*target, d, n);
       });
-  if (c.mesh.has_names()) add_changed(c, list, [&](Case& made) { made.mesh = DeviceMesh(shape); });
+  if (c.mesh.has_names())
+    add_changed(c, list, [&](Case& made) { made.mesh = DeviceMesh(shape).on(c.mesh.device_type()); });
   return list;
 }
 

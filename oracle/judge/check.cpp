@@ -70,7 +70,7 @@ class Checker {
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
     for (int64_t t = 0; t < plan->terms; ++t)
-      terms.push_back(at::empty_strided(window.shape, window.stride, s.plain.options().requires_grad(false)));
+      terms.push_back(at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)));
     for (size_t p = 0; p < s.locals.size(); ++p)
       paste(s.locals[p].detach(), *plan, static_cast<int64_t>(p), terms[static_cast<size_t>(plan->term[p])]);
     const bool is_plain = plan->partial_dims.empty() && same_bits(terms[0], recording_.read(window));

@@ -63,6 +63,7 @@ RecordedOp made_of(const char* name, const Window& input, std::vector<c10::IValu
                    const Recording& recording) {
   RecordedOp op;
   op.op = &find_operator(name);
+  op.device = recording.device;
   op.inputs = {input};
   op.args = std::move(constants);
   op.args.insert(op.args.begin(), c10::IValue());
@@ -167,6 +168,7 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
     parts[0].results[k] = recording.window(values[k]);
     RecordedOp copy;
     copy.op = &find_operator("aten::copy_");
+    copy.device = recording.device;
     copy.args = {c10::IValue(), c10::IValue(), false};
     copy.tensors_per_arg = {1, 1, -1};
     copy.inputs = {out, parts[0].results[k]};

@@ -9,6 +9,7 @@
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
 #include "oracle/ownership/reduce.h"
+#include "oracle/plain/device_call.h"
 #include "oracle/plain/float64_call.h"
 
 namespace lockstep::oracle {
@@ -45,6 +46,11 @@ Tensors dropped(const RecordedOp& op, const Tensors& inputs) {
   if (op.args.at(2).isBool() && !op.args[2].toBool()) return {inputs[0].clone(), mask};
   if (op.args.at(1).toDouble() == 1) return {at::zeros_like(inputs[0]), mask};
   return {drop(inputs.at(0), mask, op.args.at(1).toDouble()), mask};
+}
+
+// What asks for no kernel's bits asks the CPU's, where it has one.
+c10::Device device_of_float64(const RecordedOp& op) {
+  return op.op->on_cuda_alone ? op.device : c10::Device(at::kCPU);
 }
 
 // ---- one rank ----
@@ -125,11 +131,11 @@ Stack in_rows(const RecordedOp& op, Stack stack, const Locality& where) {
 }
 
 // The reduction of a flat slice, which has one dimension.
-at::Tensor of_all(const RecordedOp& op, Stack stack) {
+at::Tensor of_all(const RecordedOp& op, Stack stack, c10::Device device) {
   for (size_t a = 0; a < stack.size(); ++a)
     if (op.op->args.at(a).name == "dim")
       stack[a] = stack[a].isInt() ? c10::IValue(0) : c10::IValue(std::vector<int64_t>{0});
-  return call_boxed(*op.op, stack).at(0);
+  return call_on(device, *op.op, stack).at(0);
 }
 
 // Rows of the table by their global number; those that other ranks hold are -0.0.
@@ -211,13 +217,13 @@ Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors 
   if (names_its_input(op)) return collect(effects, inputs, inputs);
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
-  return collect(effects, call_boxed(*op.op, stack), inputs);
+  return collect(effects, call_on(op.device, *op.op, stack), inputs);
 }
 
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
   Stack stack = in_float64(*op.op, stack_of(*op.op, op.args, op.tensors_per_arg, inputs));
-  return collect(effects, call_boxed(*op.op, stack), inputs);
+  return collect(effects, call_on(device_of_float64(op), *op.op, stack), inputs);
 }
 
 Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
@@ -284,17 +290,18 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
   if (std::find(kSizesAtOne.begin(), kSizesAtOne.end(), name) != kSizesAtOne.end())
     stack.at(1) = local_shape(*output, where.position);
   if (where.float64) stack = in_float64(*op.op, std::move(stack));
+  const c10::Device device = where.float64 ? device_of_float64(op) : op.device;
   check_lists(op, inputs);
   if (reduces_rows(name, where)) {
     stack = in_rows(op, std::move(stack), where);
-    Tensors results = call_boxed(*op.op, stack);
+    Tensors results = call_on(device, *op.op, stack);
     for (size_t r = 0; r < results.size(); ++r)
       results[r] = results[r].reshape(local_shape(*where.outputs[r], where.position));
     return collect(effects, results, inputs);
   }
   if (reduces_flat(name, where))
-    return {of_all(op, std::move(stack)).reshape(local_shape(*output, where.position))};
-  return collect(effects, call_boxed(*op.op, stack), inputs);
+    return {of_all(op, std::move(stack), device).reshape(local_shape(*output, where.position))};
+  return collect(effects, call_on(device, *op.op, stack), inputs);
 }
 
 }  // namespace lockstep::oracle

@@ -11,6 +11,7 @@
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "oracle/ownership/dtypes.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/share.h"
 
 namespace lockstep::oracle {
@@ -155,7 +156,7 @@ Difference compare(const at::Tensor& expected, const at::Tensor& actual, int64_t
   d.elements = expected.numel();
   if (d.elements == 0) return d;
   const at::NoGradGuard no_grad;
-  const auto e = expected.contiguous(), a = actual.contiguous();
+  const auto e = in_host(expected).contiguous(), a = in_host(actual).contiguous();
   if (std::memcmp(e.const_data_ptr(), a.const_data_ptr(), e.nbytes()) != 0) walk(d, e, a, ulp_limit);
   return d;
 }

@@ -10,6 +10,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/ownership/slicing.h"
 
@@ -121,6 +122,12 @@ std::vector<at::Tensor> fold_groups(std::vector<at::Tensor> locals, const Spec& 
   return locals;
 }
 
+std::vector<at::Tensor> all_in_host(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> here;
+  for (const at::Tensor& t : tensors) here.push_back(in_host(t));
+  return here;
+}
+
 Assembly assembled(const std::vector<at::Tensor>& values, const Spec& spec) {
   const at::NoGradGuard no_grad;
   const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
@@ -194,7 +201,8 @@ at::DimVector local_stride(const Share& share, at::IntArrayRef shape, at::IntArr
   return share.run ? at::DimVector{1} : local_stride(shape, stride, share.shape());
 }
 
-at::Tensor slice(const at::Tensor& global, const Spec& spec, int64_t position) {
+at::Tensor slice(const at::Tensor& whole, const Spec& spec, int64_t position) {
+  const at::Tensor global = in_host(whole);
   LOCKSTEP_CHECK(global.sizes().vec() == spec.shape(), "[slice] a global tensor of shape ",
                  shape_text(global.sizes().vec()), " for ", spec);
   const at::NoGradGuard no_grad;
@@ -227,14 +235,14 @@ Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
   const auto plan = slicing_of(spec);
   return assembled(
-      fold_groups(locals, spec, plan->partial_dims,
+      fold_groups(all_in_host(locals), spec, plan->partial_dims,
                   [&](const auto& terms, int64_t) { return fold_terms(terms, plan->ops, plan->sizes); }),
       spec);
 }
 
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
-  return assembled(reduce(locals, spec, order), spec);
+  return assembled(reduce(all_in_host(locals), spec, order), spec);
 }
 
 }  // namespace lockstep::oracle

@@ -77,6 +77,9 @@ void move_sized(const at::Tensor& global, const Share& share, const at::Tensor& 
 template <bool kOut>
 void move_all(const at::Tensor& global, const Share& share, const at::Tensor& local) {
   if (local.numel() == 0) return;
+  if (!global.is_cpu() || !local.is_cpu())
+    throw Broken(concat("[share] elements are moved in the host's memory, not between ", global.device(),
+                        " and ", local.device()));
   switch (global.element_size()) {
     case 1:
       return move_sized<kOut, 1>(global, share, local);

@@ -8,6 +8,7 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/ownership/slicing.h"
@@ -103,6 +104,13 @@ Tensors terms_of(const Tensors& locals, const Spec& spec) {
   return terms;
 }
 
+// Values cross in the host's memory, and are on the device of the mesh on both sides.
+Tensors on_device_of(const Spec& spec, const Tensors& here) {
+  Tensors there;
+  for (const at::Tensor& t : here) there.push_back(on_mesh(spec.mesh(), t));
+  return there;
+}
+
 // Of a dense copy, as every redistribution makes: it lies as the value does.
 SpecPtr lying_as(const at::Tensor& value, const DeviceMesh& mesh, const Target& target) {
   const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
@@ -116,7 +124,7 @@ Tensors leave(const at::Tensor& whole, const Sides& sides) {
   const Spec& placed = *sides.value;
   const auto spec = std::make_shared<const Spec>(
       of_parts(*lying_as(whole, placed.mesh(), {placed.placements(), placed.order()}), sides.kept));
-  Tensors locals = slices_of(terms_of_whole(whole, *spec), *spec);
+  Tensors locals = on_device_of(*spec, slices_of(terms_of_whole(in_host(whole), *spec), *spec));
   if (sides.recording != nullptr)
     sides.recording->add_crossing({.op = "lockstep::to_local",
                                    .back = nullptr,
@@ -135,7 +143,10 @@ at::Tensor come_back(const Tensors& locals, const Sides& sides) {
                    sides.kept.empty() ? kLocalMap : kMeshMap, "] position ", p, " makes ", locals[p].sizes(),
                    ", but ", to_string(spec), " holds ", at::IntArrayRef(plan->shapes[p]),
                    " there; place the result as the op makes it");
-  const at::Tensor whole = fold_terms(terms_of(locals, spec), plan->ops, plan->sizes);
+  Tensors here;
+  for (const at::Tensor& local : locals) here.push_back(in_host(local));
+  const at::Tensor whole =
+      on_device_of(spec, {fold_terms(terms_of(here, spec), plan->ops, plan->sizes)}).at(0);
   if (sides.recording != nullptr)
     sides.recording->add_crossing({.op = "",
                                    .back = sides.value,
@@ -161,7 +172,10 @@ struct ToLocal : torch::autograd::Function<ToLocal> {
     variable_list all = grads;
     const SlicingPtr plan = slicing_of(of_parts(*sides->value, sides->kept));
     for (size_t p = 0; p < all.size(); ++p)
-      if (!all[p].defined()) all[p] = at::zeros(plan->shapes[p], at::TensorOptions(sides->value->dtype()));
+      if (!all[p].defined())
+        all[p] =
+            at::zeros(plan->shapes[p],
+                      at::TensorOptions(sides->value->dtype()).device(sides->value->mesh().device_type()));
     return {FromLocal::apply(at::TensorList(all), sides), at::Tensor()};
   }
 };
@@ -249,7 +263,8 @@ at::Tensor number_of(std::string_view op, const Tensors& of, Recording* recordin
 
 // What lies so lies on the flattened mesh as along each dimension of this one.
 void check_flat(const Spec& spec) {
-  const Spec flat(DeviceMesh({spec.mesh().size()}), {spec.placements().at(0)}, spec.shape(), spec.dtype());
+  const Spec flat(DeviceMesh({spec.mesh().size()}).on(spec.mesh().device_type()), {spec.placements().at(0)},
+                  spec.shape(), spec.dtype());
   for (int64_t p = 0; p < spec.mesh().size(); ++p)
     LOCKSTEP_CHECK(owned(spec, p) == owned(flat, p), "[", kMeshMap, "] position ", p,
                    " holds another part of ", to_string(spec), " than of the same on the flattened mesh, ",

@@ -12,8 +12,10 @@
 
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/plain/crossings.h"
 #include "oracle/plain/float64_call.h"
+#include "oracle/plain/hosted_source.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "oracle/program/values.h"
@@ -271,6 +273,13 @@ Tensors global_inputs(const Case& c) {
   return inputs;
 }
 
+// The single device is of the mesh's type.
+Tensors inputs_on_device(const Case& c) {
+  Tensors inputs = global_inputs(c);
+  for (at::Tensor& t : inputs) t = on_mesh(c.mesh, t);
+  return inputs;
+}
+
 // ---- float64 ----
 
 bool is_float(const at::Tensor& t) {
@@ -340,15 +349,18 @@ Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
 
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
-  const Stream stream(c, random);
-  return Interpreter(c.program, global_inputs(c), on_one_device(c.mesh)).run(call_plain);
+  HostedSource hosted(random);
+  const Stream stream(c, hosted);
+  return Interpreter(c.program, inputs_on_device(c), on_one_device(c.mesh)).run(call_plain);
 }
 
-PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
+static PlainRun recorded(const Case& c, RandomSource& random) {
   pin_attention();
-  const Stream stream(c, random);
+  HostedSource hosted(random);
+  const Stream stream(c, hosted);
   PlainRun result;
-  const Tensors inputs = global_inputs(c);
+  result.recording.device = c.mesh.device_type();
+  const Tensors inputs = inputs_on_device(c);
   // Aliases, since a call may change the shape of the tensor that it is given.
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
   const Placing placing = on_one_device(c.mesh, &result.recording);
@@ -366,6 +378,17 @@ PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   recorder.check();
   result.random_after = generator().state;
   return result;
+}
+
+PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
+  if (c.mesh.device_type() == c10::kCPU) return recorded(c, random);
+  try {
+    return recorded(c, random);
+  } catch (const c10::AcceleratorError&) {
+    throw;  // the device itself failed
+  } catch (const c10::Error& e) {
+    throw NoKernel(concat("[evaluate] the single device refuses it: ", e.what_without_backtrace()));
+  }
 }
 
 Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, const Float64Run& how) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/stream/random_source.h"
+#include "engine/values/error.h"
 #include "oracle/plain/recompute.h"
 #include "oracle/plain/recording.h"
 #include "oracle/program/statements.h"
@@ -45,7 +46,13 @@ at::Tensor run_mapped(const LocalMap& map, const std::vector<at::Tensor>& locals
 // Throws Error if a call yields another number of tensors than the Program says; else what libtorch throws.
 std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs, const Placing& placing);
 
-// The plain answer: run on the global inputs, random ops drawing from `random` with the Program's seed.
+// The single device has no kernel for an op of the Program: there is no plain answer.
+struct NoKernel : Error {
+  using Error::Error;
+};
+
+// The plain answer: run on the global inputs, on the device of the mesh, random ops drawing from `random`
+// with the Program's seed. Values stay on the device.
 std::vector<at::Tensor> evaluate(const Case& c, RandomSource& random);
 
 // The same, recorded.
@@ -55,10 +62,11 @@ struct PlainRun {
   Recording recording;
   RandomState random_after;
 };
+// Throws NoKernel where a CUDA device refuses what libtorch's CPU takes; of the CPU what libtorch throws.
 PlainRun evaluate_recorded(const Case& c, RandomSource& random);
 
-// The same in float64: floating inputs and dtype arguments are double; random ops draw what they drew in the
-// plain run, whose values give the dtypes. For showing what a value ought to be.
+// The same in float64, in the host's memory: floating inputs and dtype arguments are double; random ops draw
+// what they drew in the plain run, whose values give the dtypes. For showing what a value ought to be.
 struct Float64Run {
   std::function<void(std::vector<at::Tensor>& inputs)> change = nullptr;  // of the inputs, before it begins
   Recording* recording = nullptr;                                         // of its ops

@@ -26,7 +26,7 @@ bool is_silent(const Operator& op) {
 struct Frame {
   const Operator* op = nullptr;
   int backward = -1;  // of a node: of which backward pass
-  bool counted = false;
+  bool counted = false, decomposes = false;
   bool is_in_place = false;  // see adds_zeros_in_place
   RecordedOp entry;
 };
@@ -114,6 +114,7 @@ void lose_signs_of_zeros(const at::Tensor& tensor) {
 RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args, Recording& recording) {
   RecordedOp entry;
   entry.op = &op;
+  entry.device = recording.device;
   size_t count = args.size();
   // A view that names its strides too. reshape takes one or the other by the strides of its input, which a
   // redistribution may change.
@@ -153,7 +154,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
     frame.backward = torch::autograd::get_current_graph_task_id();
   if (frame.op != nullptr) {
     const Operator& op = *frame.op;
-    frame.counted = !is_silent(op) && ((state.blocked == 0 && !op.composite) || is_saved_copy(state, op));
+    frame.decomposes = op.decomposes(state.recording->device);
+    frame.counted = !is_silent(op) && ((state.blocked == 0 && !frame.decomposes) || is_saved_copy(state, op));
     attempt(state, [&] {
       if (!frame.counted) return;
       frame.is_in_place = adds_zeros_in_place(state, op, fn.inputs());
@@ -161,7 +163,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
     });
     frame.entry.inner = !state.frames.empty() || torch::autograd::get_current_node() != nullptr;
     if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
-    if (!op.composite) ++state.blocked;
+    if (!frame.decomposes) ++state.blocked;
   }
   state.frames.push_back(std::move(frame));
   return nullptr;
@@ -180,7 +182,7 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   Frame frame = std::move(state.frames.back());
   state.frames.pop_back();
   if (frame.op == nullptr) return;
-  if (!frame.op->composite) --state.blocked;
+  if (!frame.decomposes) --state.blocked;
   if (frame.is_in_place) attempt(state, [&] { lose_signs_of_zeros(fn.outputs().at(0).toTensor()); });
   if (frame.counted) attempt(state, [&] { end_entry(fn, std::move(frame.entry), *state.recording); });
 }
@@ -222,13 +224,35 @@ Window Recording::window(const at::Tensor& tensor) const {
   return w;
 }
 
+// The bytes of a storage, in new memory of the host.
+static c10::Storage copied(const c10::Storage& storage) {
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  const at::Tensor copy = at::detail::empty_cpu({bytes}, c10::ScalarType::Byte);
+  if (bytes == 0) return copy.storage();
+  if (storage.device().is_cpu()) {
+    std::memcpy(copy.mutable_data_ptr(), storage.data(), storage.nbytes());
+    return copy.storage();
+  }
+  const at::DisableRecordFunctionGuard unseen;
+  const auto there = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA), caffe2::TypeMeta::Make<uint8_t>());
+  there.unsafeGetTensorImpl()->set_sizes_contiguous({bytes});
+  copy.copy_(there);
+  return copy.storage();
+}
+
 at::Tensor Recording::read(const Window& window) const {
   if (!window.defined()) return {};
-  const auto frozen = frozen_.empty() ? frozen_.end() : frozen_.find({window.id(), window.epoch});
-  const c10::Storage& storage = frozen == frozen_.end() ? window.storage : frozen->second;
   if (window.zeros())
     return at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)).zero_();
-  return tensor_in(storage, window);
+  const Moment then{window.id(), window.epoch};
+  const auto frozen = frozen_.empty() ? frozen_.end() : frozen_.find(then);
+  if (frozen != frozen_.end()) return tensor_in(frozen->second, window);
+  if (window.storage.device().is_cpu()) return tensor_in(window.storage, window);
+  const auto found = brought_.find(then);
+  return tensor_in(
+      found != brought_.end() ? found->second : brought_.emplace(then, copied(window.storage)).first->second,
+      window);
 }
 
 int64_t Recording::holds(const c10::Storage& storage) const {
@@ -245,10 +269,7 @@ int64_t Recording::holds(const c10::Storage& storage) const {
 
 void Recording::freeze(const c10::Storage& storage) {
   int64_t& epoch = epochs_[storage.unsafeGetStorageImpl()];
-  const auto bytes = static_cast<int64_t>(storage.nbytes());
-  const at::Tensor copy = at::detail::empty_cpu({bytes}, c10::ScalarType::Byte);
-  if (bytes > 0) std::memcpy(copy.mutable_data_ptr(), storage.data(), storage.nbytes());
-  frozen_.emplace(Moment{storage.unsafeGetStorageImpl(), epoch}, copy.storage());
+  frozen_.emplace(Moment{storage.unsafeGetStorageImpl(), epoch}, copied(storage));
   ++epoch;
 }
 
@@ -260,6 +281,7 @@ void Recording::add_redistribution(const at::Tensor& from, const at::Tensor& to,
   op.inputs = {window(from)};
   op.results = {window(to)};
   op.target = target;
+  op.device = device;
   ops.push_back(std::move(op));
 }
 

@@ -70,8 +70,9 @@ struct RecordedOp {
   // Its result is the recorded one of another op, whose loops over so many terms may round otherwise: the
   // copy of an out variant, the root of a norm.
   std::optional<double> terms_of_loop;
-  SpecPtr placed = nullptr;      // of a factory that does not draw: where the Program says that it lies
-  std::optional<Target> target;  // of a redistribution that the Program asks for: to the plain run a copy
+  c10::Device device = c10::kCPU;  // whose kernel it was
+  SpecPtr placed = nullptr;        // of a factory that does not draw: where the Program says that it lies
+  std::optional<Target> target;    // of a redistribution that the Program asks for: to the plain run a copy
 };
 
 // Values that left the tensors on a mesh, and are plain from there on; or plain ones that became such a
@@ -88,6 +89,8 @@ struct Crossing {
 
 class Recording {
  public:
+  c10::Device device =
+      c10::kCPU;  // where the plain run has its tensors; what is read of them is in the host's memory
   std::vector<RecordedOp> ops;
   std::vector<Crossing> crossings;
   std::function<void(const RecordedOp&)> done;  // called after each op, before it stands in `ops`
@@ -108,6 +111,7 @@ class Recording {
  private:
   std::unordered_map<const c10::StorageImpl*, int64_t> epochs_;
   std::unordered_map<Moment, c10::Storage, MomentHash> frozen_;
+  mutable std::unordered_map<Moment, c10::Storage, MomentHash> brought_;  // from a device, what has been read
 };
 
 // While alive, the plain ops of this thread are recorded, nested ones only within ops that decompose above

@@ -61,6 +61,11 @@ Operator make_operator(const c10::OperatorHandle& handle) {
   // Some have a decomposition and a kernel; on a CPU the kernel runs.
   op.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
                  !handle.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  op.on_cuda = handle.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+  op.on_cuda_alone =
+      op.on_cuda && !op.composite && !handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+      !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+      !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   for (const auto& a : op.args) op.writes |= a.written;
   for (const auto tag : handle.getTags()) op.random |= tag == at::Tag::nondeterministic_seeded;
   op.returns = static_cast<int64_t>(schema.returns().size());

@@ -40,13 +40,17 @@ struct Operator {
   c10::OperatorHandle handle;
   std::string name;  // "aten::sum.dim_IntList"
   std::vector<ArgInfo> args;
-  bool composite = false;     // CompositeImplicitAutograd: decomposes above the kernels
-  bool writes = false;        // some argument is written
-  bool random = false;        // tagged nondeterministic_seeded
-  int64_t returns = 0;        // as the schema declares them
-  bool returns_list = false;  // Tensor[]: as many values as elements
+  bool composite = false;      // CompositeImplicitAutograd: decomposes above the kernels, on the CPU
+  bool on_cuda = false;        // but there has a kernel
+  bool on_cuda_alone = false;  // and has none on the CPU, nor is it composed of others
+  bool writes = false;         // some argument is written
+  bool random = false;         // tagged nondeterministic_seeded
+  int64_t returns = 0;         // as the schema declares them
+  bool returns_list = false;   // Tensor[]: as many values as elements
 
   bool returns_tensors = false;
+
+  bool decomposes(c10::Device device) const { return composite && !(device.is_cuda() && on_cuda); }
 };
 
 // Throws Error if libtorch has no such operator; the message lists the overloads if only the overload is

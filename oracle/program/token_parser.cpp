@@ -111,7 +111,8 @@ class Parser {
       std::vector<int64_t> ranks = dotted();
       if (std::ssize(ranks) != c.mesh.size()) fail("ranks must be as many as the mesh has");
       c.mesh = DeviceMesh(c.mesh.shape(), c.mesh.has_names() ? c.mesh.names() : std::vector<std::string>(),
-                          std::move(ranks));
+                          std::move(ranks))
+                   .on(c.mesh.device_type());
     }
     begin(";seed=");
     c.program.seed = number<uint64_t>();

@@ -10,6 +10,7 @@
 #include "engine/values/refused.h"
 #include "oracle/judge/check.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/statements.h"
@@ -272,7 +273,7 @@ dashboard::Verdict class_of(oracle::Why why) {
 bool same_numbers(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   bool same = a.size() == b.size();
   for (size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].defined() == b[i].defined() && (!a[i].defined() || at::equal(a[i], b[i]));
+    same = a[i].defined() == b[i].defined() && (!a[i].defined() || at::equal(oracle::in_host(a[i]), b[i]));
   return same;
 }
 
@@ -424,6 +425,8 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
     got = engine.run(c, true);
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
+  } catch (const c10::AcceleratorError&) {
+    throw;  // no verdict: nothing runs on the device any more
   } catch (const std::exception& e) {
     if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, allowed, *refusal, e.what());
     return failed(c.suite, "exception", who_throws(e.what()), placement_pattern(c), "", e.what());

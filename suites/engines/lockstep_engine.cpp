@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
 #include "engine/world/library.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/options.h"
 #include "oracle/program/values.h"
@@ -17,6 +18,16 @@
 
 namespace lockstep::suites {
 namespace {
+
+// Where the mesh has its tensors, as the engine is given them.
+std::vector<oracle::InputTensors> on_device_of(const DeviceMesh& mesh,
+                                               std::vector<oracle::InputTensors> inputs) {
+  for (auto& [global, locals] : inputs) {
+    global = oracle::on_mesh(mesh, global);
+    for (auto& local : locals) local = oracle::on_mesh(mesh, local);
+  }
+  return inputs;
+}
 
 // A whole tensor is cut by the engine; the terms of a Partial are given to it rank by rank.
 at::Tensor placed(const MeshInWorld& mesh, const oracle::InputTensors& input, const oracle::Target& target) {
@@ -182,6 +193,15 @@ const EngineProfile& own_profile() {
   return profile;
 }
 
+const EngineProfile& device_profile() {
+  static const EngineProfile profile = [] {
+    auto there = own_profile();
+    there.flags &= ~static_cast<unsigned>(Flag::kFaults);
+    return there;
+  }();
+  return profile;
+}
+
 const EngineProfile& world_profile() {
   static const EngineProfile profile = [] {
     auto there = own_profile();
@@ -193,7 +213,7 @@ const EngineProfile& world_profile() {
 
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                                     bool want_timeline) {
-  auto world = local_world(least_world(c.mesh));
+  auto world = local_world(least_world(c.mesh), c.mesh.device_type());
   if (is_by_library(c)) world = reducing_by_gloo(std::move(world));
   Traffic traffic;
   return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline, traffic,
@@ -201,8 +221,9 @@ EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<ora
 }
 
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
-                    const std::vector<oracle::InputTensors>& given, bool want_timeline, Traffic& traffic,
+                    const std::vector<oracle::InputTensors>& made, bool want_timeline, Traffic& traffic,
                     const LockstepEngine::Spoil& spoil, const Remade& remade) {
+  const auto given = on_device_of(c.mesh, made);
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
   generator() = {{c.program.seed, 0, c.words}, c.device};

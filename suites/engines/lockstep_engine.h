@@ -14,6 +14,8 @@ namespace lockstep::suites {
 
 // Of Lockstep's own engine, on whatever World.
 const EngineProfile& own_profile();
+// Its own profile where Cases are on a CUDA device: faults are planted on the CPU.
+const EngineProfile& device_profile();
 // Its own profile where ranks are in other threads or processes: what must be in this one it lacks.
 const EngineProfile& world_profile();
 
@@ -37,6 +39,13 @@ class LockstepEngine : public EngineUnderTest {
   Decorate decorate_;
   Spoil spoil_;
   Remade remade_;
+};
+
+// The same for Cases whose mesh is on a CUDA device.
+class DeviceEngine : public LockstepEngine {
+ public:
+  using LockstepEngine::LockstepEngine;
+  const EngineProfile& profile() const override { return device_profile(); }
 };
 
 // Runs the Program on these inputs in this thread, on the ranks of the Case's mesh that `world` hosts.

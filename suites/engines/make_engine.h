@@ -13,6 +13,7 @@ namespace lockstep::suites {
 
 struct EngineOptions {
   std::string world = "local";                  // of "lockstep": one of worlds()
+  c10::DeviceType device = c10::kCPU;           // of "lockstep" in the local World: where Cases are
   int64_t ranks = 0;                            // processes of the world "gloo"; 0: nobody said
   std::string chaos{};                          // and what happens to one of them (faults/chaos.h)
   double seconds = 120;                         // of an engine in another process: for one answer

@@ -194,7 +194,7 @@ std::vector<oracle::Case> simpler_groupings(const oracle::Case& c) {
       add([&](Grouping& g) {
         auto shape = g.mesh.shape();
         shape.erase(shape.begin() + d);
-        g.mesh = DeviceMesh(shape);
+        g.mesh = DeviceMesh(shape).on(from.mesh.device_type());
         g.placements.erase(g.placements.begin() + d);
         if (d < g.dim) --g.dim;
         g.pends = 0;
@@ -203,7 +203,7 @@ std::vector<oracle::Case> simpler_groupings(const oracle::Case& c) {
       add([&](Grouping& g) {
         auto shape = g.mesh.shape();
         shape[as_size(d)] = n;
-        g.mesh = DeviceMesh(shape);
+        g.mesh = DeviceMesh(shape).on(from.mesh.device_type());
       });
     add([&](Grouping& g) { g.placements[as_size(d)] = Replicate{}; });
   }

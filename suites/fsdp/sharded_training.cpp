@@ -11,6 +11,7 @@
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/in_host.h"
 #include "suites/fsdp/padding.h"
 #include "suites/train/llama.h"
 
@@ -128,7 +129,8 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
 }
 
 void ShardedTraining::place(WorldPtr world) {
-  mesh_ = init_device_mesh(sharding_.mesh.shape(), sharding_.mesh.names(), std::move(world));
+  mesh_ = init_device_mesh(sharding_.mesh.device_type(), sharding_.mesh.shape(), sharding_.mesh.names(),
+                           std::move(world));
   if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
   auto options = options_of(sharding_);
   options.mp_policy = policy_of(sharding_, false);
@@ -150,8 +152,8 @@ void ShardedTraining::init() {
   manual_seed(sharding_.seed);
   generator().device = sharding_.device;
   std::optional<RandomScope> plain;
-  if (!mesh_) plain.emplace(simulated_);
-  nn::reset_parameters(*model_);
+  if (!mesh_) plain.emplace(hosted_);
+  nn::reset_parameters(*model_, sharding_.mesh.device_type());
   auto parameters = model_->parameters();
   if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
     parameters[as_size(k - 1)].set_requires_grad(false);
@@ -168,8 +170,10 @@ Batches ShardedTraining::batches() const {
     auto& passes = batches.emplace_back();
     for (int64_t pass = 0; pass < sharding_.passes; ++pass) {
       const auto seed = sharding_.seed * 64 + static_cast<uint64_t>(step * 8 + pass);
-      const auto x = at::randn({examples, sharding_.width}, at::detail::createCPUGenerator(seed), at::kFloat)
-                         .to(sharding_.dtype);
+      const auto x = oracle::on_mesh(
+          sharding_.mesh,
+          at::randn({examples, sharding_.width}, at::detail::createCPUGenerator(seed), at::kFloat)
+              .to(sharding_.dtype));
       passes.push_back(mesh_ ? distribute_tensor(x, *mesh_, batch_placements(mesh_->mesh)) : x);
     }
   }
@@ -214,7 +218,7 @@ void ShardedTraining::end_plain_pass(bool reduces) {
 
 ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   std::optional<RandomScope> plain;
-  if (!mesh_) plain.emplace(simulated_);
+  if (!mesh_) plain.emplace(hosted_);
   Result result;
   const auto parameters = model_->parameters();
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "oracle/plain/hosted_source.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/fsdp/sharded_fault.h"
 #include "suites/train/optimizer.h"
@@ -50,6 +51,7 @@ class ShardedTraining {
   Sharding sharding_;  // with the fault's
   const ShardedFault* fault_;
   oracle::SimulatedSource simulated_;
+  oracle::HostedSource hosted_{simulated_};
   std::optional<MeshInWorld> mesh_;
   std::shared_ptr<nn::Module> model_;
   std::vector<std::shared_ptr<nn::Module>> blocks_;

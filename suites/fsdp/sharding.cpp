@@ -213,13 +213,13 @@ void fewer_ranks(Shardings& all) {
         auto names = mesh.names();
         shape.erase(shape.begin() + d);
         names.erase(names.begin() + d);
-        s.mesh = DeviceMesh(shape, names);
+        s.mesh = DeviceMesh(shape, names).on(mesh.device_type());
       });
     for (int64_t n = 1; n < mesh.size(d); ++n)
       all.add([&](Sharding& s) {
         auto shape = mesh.shape();
         shape[as_size(d)] = n;
-        s.mesh = DeviceMesh(shape, mesh.names());
+        s.mesh = DeviceMesh(shape, mesh.names()).on(mesh.device_type());
       });
   }
 }

@@ -14,9 +14,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeptCase, token, suite, bucket, origin, since
 namespace lockstep::suites {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunOptions, suites, seed, cases, seconds, jobs, shard, shards, lane,
-                                   library, fallback, db, required, fault, engine, world, ranks, chaos,
-                                   resume, hang_seconds, corpus, replay_kept, fail_fast, least_rate, commit,
-                                   command)
+                                   library, fallback, db, required, fault, engine, world, device, ranks,
+                                   chaos, resume, hang_seconds, corpus, replay_kept, fail_fast, least_rate,
+                                   commit, command)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CaseJob, options, run, chosen, kept, recorded)
 
 // CBOR: a path or a command line need not be UTF-8.

@@ -88,7 +88,9 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
   const auto* k = kept(planned);
   auto c =
       k != nullptr ? oracle::parse_token(k->token) : planned.suite->generate(options_.seed, planned.index);
-  c.numerics = options_.lane;  // a kept case of another lane is judged in that of this run
+  // A kept case of another lane or device is judged in that of this run.
+  c.numerics = options_.lane;
+  c.mesh = c.mesh.on(parse_device_type(options_.device));
   if (options_.library && planned.suite->check == nullptr) make_by_library(c);
   if (options_.fallback && planned.suite->check == nullptr) oracle::allow_fallback(c);
   if (options_.library && c.suite == "redistribute" && planned.index % kLargeEach == kLargeEach - 1)
@@ -105,11 +107,13 @@ void CaseWorker::begin(int worker) {
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
   });
-  engine_ = options_.fault.empty() ? make_engine(options_.engine, {.world = options_.world,
-                                                                   .ranks = options_.ranks,
-                                                                   .chaos = options_.chaos,
-                                                                   .seconds = options_.hang_seconds})
-                                   : find_fault(options_.fault).plant();
+  engine_ = options_.fault.empty()
+                ? make_engine(options_.engine, {.world = options_.world,
+                                                .device = parse_device_type(options_.device),
+                                                .ranks = options_.ranks,
+                                                .chaos = options_.chaos,
+                                                .seconds = options_.hang_seconds})
+                : find_fault(options_.fault).plant();
 }
 
 void CaseWorker::run(int64_t number) {

@@ -28,6 +28,7 @@ struct RunOptions {
   std::string fault;                        // plants this fault in the engine
   std::string engine = "lockstep";          // by name, or its command (engines/make_engine.h)
   std::string world = "local";              // of "lockstep": which World hosts the ranks of each case
+  std::string device = "cpu";               // or "cuda": where the tensors of each Case are
   int64_t ranks = 0;                        // processes of the world "gloo"; 0: nobody said
   std::string chaos;                        // what happens to one of them (faults/chaos.h)
   bool resume = false;

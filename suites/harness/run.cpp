@@ -262,8 +262,10 @@ RunSummary conclude(const RunOptions& options, const RunPlan& plan, const Prepar
 
 RunPlan plan(const RunOptions& options) {
   RunPlan p;
-  p.engine = profile_of(options.engine,
-                        {.world = options.world, .ranks = options.ranks, .seconds = options.hang_seconds});
+  p.engine = profile_of(options.engine, {.world = options.world,
+                                         .device = parse_device_type(options.device),
+                                         .ranks = options.ranks,
+                                         .seconds = options.hang_seconds});
   const auto choose = [&](const Suite& s) { (p.engine.has(s.needs) ? p.chosen : p.left_out).push_back(&s); };
   if (options.suites.empty())
     for (const auto& s : suites()) choose(s);

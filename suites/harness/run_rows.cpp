@@ -90,6 +90,7 @@ template <class AnyOptions, class F>
 void each_asked(AnyOptions& o, const F& f) {
   f("engine", o.engine);
   f("world", o.world);
+  f("device", o.device);
   f("ranks", o.ranks);
   f("suites", o.suites);
   f("cases", o.cases);
@@ -151,7 +152,7 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
 
 std::string numerics_of(const RunOptions& o) {
   return concat(o.lane == Lane::kExact ? "exact" : "fast", o.library ? " --reduce library" : "",
-                o.fallback ? " --fallback-replicate" : "");
+                o.fallback ? " --fallback-replicate" : "", o.device == "cpu" ? "" : " --device " + o.device);
 }
 
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {

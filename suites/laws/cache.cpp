@@ -11,7 +11,7 @@ namespace {
 oracle::Case on_another_mesh(oracle::Case c) {
   auto shape = c.mesh.shape();
   shape.push_back(1);
-  c.mesh = DeviceMesh(shape);
+  c.mesh = DeviceMesh(shape).on(c.mesh.device_type());
   oracle::each_target(c, [](oracle::Target& target) {
     if (!target.order.empty()) target.order.push_back(std::ssize(target.placements));
     target.placements.push_back(Replicate{});

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "generators/cases/programs.h"
+#include "oracle/ownership/in_host.h"
 #include "suites/core/facts.h"
 #include "suites/core/judge.h"
 #include "suites/laws/laws.h"
@@ -30,7 +31,7 @@ class OneBitOff : public EngineUnderTest {
     for (auto v = result.values.rbegin(); v != result.values.rend(); ++v)
       for (auto& local : v->locals)
         if (local.numel() > 0 && local.scalar_type() != at::kBool) {
-          local = local.clone(at::MemoryFormat::Contiguous);
+          local = oracle::in_host(local).clone(at::MemoryFormat::Contiguous);
           static_cast<char*>(local.data_ptr())[0] ^= 1;
           return true;
         }

@@ -8,6 +8,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
@@ -27,7 +28,8 @@ at::Tensor values(at::IntArrayRef shape, c10::ScalarType dtype, uint64_t seed) {
 class Buffered {
  public:
   Buffered(const Grouping& g, WorldPtr world)
-      : g_(g), mesh_(init_device_mesh(g.mesh.shape(), g.mesh.names(), std::move(world))) {
+      : g_(g),
+        mesh_(init_device_mesh(g.mesh.device_type(), g.mesh.shape(), g.mesh.names(), std::move(world))) {
     std::vector<fsdp::GroupTensor> tensors;
     for (size_t i = 0; i < g.shapes.size(); ++i) {
       const auto& shape = g.shapes[i];
@@ -112,7 +114,7 @@ class Buffered {
       for (size_t d = 0; d < at.size(); ++d)
         if (is_replicate(spec.placements()[d])) at[d] = 0;
       const auto seed = g_.seed * 16 + i + 1009 * static_cast<uint64_t>(spec.mesh().position(at) + 1);
-      terms.push_back(values(oracle::local_shape(spec, p), g_.gathered, seed));
+      terms.push_back(oracle::on_mesh(mesh_.mesh, values(oracle::local_shape(spec, p), g_.gathered, seed)));
     }
     return from_local(terms, mesh_, spec.placements(), g_.shapes[i]);
   }
@@ -167,7 +169,7 @@ std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c) {
 Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
   const auto grouping = grouping_of(c);
   Traffic traffic;
-  auto world = local_world(grouping.mesh.size());
+  auto world = local_world(grouping.mesh.size(), grouping.mesh.device_type());
   if (const auto* fault = engine.sharded_fault(); fault != nullptr && fault->world != nullptr)
     world = fault->world(std::move(world));
   world = counting(std::move(world), traffic);

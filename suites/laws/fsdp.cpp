@@ -62,7 +62,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   ShardedTraining plain(sharding, nullptr);
   plain.init();
   const auto begin = generator().state;
-  auto world = local_world(sharding.mesh.size());
+  auto world = local_world(sharding.mesh.size(), sharding.mesh.device_type());
   if (fault != nullptr && fault->world != nullptr) world = fault->world(std::move(world));
   world = counting(std::move(world), traffic);
   const auto made = in_engine([&] { return std::make_unique<ShardedTraining>(sharding, world, fault); });
@@ -75,6 +75,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   const auto start_records = starts_of(starts.plain, starts.placed);
 
   oracle::Recording recording;
+  recording.device = sharding.mesh.device_type();
   ShardedTraining::Result expected, actual;
   generator().state = begin;
   {

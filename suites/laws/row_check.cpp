@@ -9,6 +9,7 @@
 #include "oracle/judge/check.h"
 #include "oracle/judge/families.h"
 #include "oracle/ownership/compare.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/recording.h"
 #include "oracle/program/values.h"
@@ -104,8 +105,10 @@ std::vector<Placement> RowCheck::candidates(size_t input) const {
 // they were made of.
 RowCheck::Plain RowCheck::plain(const Placements& inputs) const {
   Plain result;
+  result.recording.device = case_.mesh.device_type();
   for (size_t i = 0; i < sources_.size(); ++i)
-    result.inputs.push_back(oracle::make_global(placed(i, inputs[i]), sources_[i]));
+    result.inputs.push_back(
+        oracle::on_mesh(case_.mesh, oracle::make_global(placed(i, inputs[i]), sources_[i])));
   auto stack = stack_of(result.inputs);
   const oracle::RecordingScope recorder(result.recording);
   result.answers = oracle::call_boxed(op_, stack);
@@ -118,7 +121,9 @@ RowCheck::Held RowCheck::place(const Row& row, const Plain& whole) const {
   Held held;
   for (size_t i = 0; i < sources_.size(); ++i) {
     const auto one = placed(i, row.inputs[i]);
-    held.locals.push_back(oracle::make_locals(one, sources_[i]));
+    auto& locals = held.locals.emplace_back();
+    for (const auto& local : oracle::make_locals(one, sources_[i]))
+      locals.push_back(oracle::on_mesh(case_.mesh, local));
     held.in.push_back(std::make_shared<const Spec>(oracle::spec_of(one, sources_[i])));
   }
   for (size_t k = 0; k < whole.answers.size(); ++k) {

@@ -95,7 +95,7 @@ bool is_on_request(const OpEntry& known, const Row& row) {
 }  // namespace
 
 oracle::Case on_one_device(oracle::Case c) {
-  c.mesh = DeviceMesh({1});
+  c.mesh = DeviceMesh({1}).on(c.mesh.device_type());
   oracle::each_target(c, [](oracle::Target& target) { target = {{Replicate{}}, {}}; });
   return c;
 }

@@ -78,7 +78,7 @@ void add_step(const TrainOptions& options, const StepJudgement& step, Judged& ju
 Judged judge_sharding(const TrainOptions& options, const std::string& text) {
   Traffic traffic;
   auto counted = options;
-  counted.world = counting(local_world(options.mesh->size()), traffic);
+  counted.world = counting(local_world(options.mesh->size(), options.on), traffic);
   Judged judged;
   std::exception_ptr broken;
   TrainObserver observer;
@@ -103,8 +103,10 @@ Judged judge_sharding(const TrainOptions& options, const std::string& text) {
   return judged;
 }
 
-// The second law. What is found is of no placement.
-void judge_formulas(const TrainOptions& options, const std::string& text, Judged& judged) {
+// The second law, of the model, wherever the first one was asked. What is found is of no placement.
+void judge_formulas(TrainOptions options, const std::string& text, Judged& judged) {
+  options.on = c10::kCPU;
+  options.mesh = options.mesh->on(c10::kCPU);
   auto& note = judged.passed.note;
   try {
     auto formulas = judge_formulas(options, text);

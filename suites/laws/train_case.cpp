@@ -88,6 +88,7 @@ TrainOptions default_on(const DeviceMesh& mesh) {
   options.batch = std::max<int64_t>(2, data_ranks(mesh));
   options.sequence = 8;
   options.mesh = mesh;
+  options.on = mesh.device_type();
   return options;
 }
 
@@ -149,7 +150,7 @@ void smallest(TrainOptions& o) {
 void fewer_ranks(Trainings& all) {
   const auto& mesh = *all.from().mesh;
   const auto put = [&](const std::vector<int64_t>& shape, const std::vector<std::string>& names) {
-    all.add([&](TrainOptions& o) { o.mesh = DeviceMesh(shape, names); });
+    all.add([&](TrainOptions& o) { o.mesh = DeviceMesh(shape, names).on(mesh.device_type()); });
   };
   for (size_t d = 0; d < mesh.shape().size() && mesh.ndim() > 1; ++d) {
     auto shape = mesh.shape();

@@ -90,6 +90,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   const auto start_records = starts_of(starts.plain, starts.distributed);
 
   oracle::Recording recording;
+  recording.device = options.on;
   Trainer::Result expected, actual;
   {
     const oracle::RecordingScope recorder(recording);

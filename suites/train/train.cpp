@@ -173,7 +173,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                  " bytes; one example needs ", options.sequence);
   if (options.mesh) keep_heap_whole(options.mesh->size());
   if (!decided(options.world, observer.begins())) return {};
-  PeakMemory memory;
+  PeakMemory memory(options.on);
   Trainer trainer(options);
   observed(observer, 0, [&] { trainer.init(); });
   std::vector<TrainStep> steps;

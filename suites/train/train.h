@@ -48,6 +48,7 @@ struct TrainOptions {
   MixedPrecisionPolicy precision = {};
   uint64_t seed = 0;
   DeviceModel device;
+  c10::DeviceType on = c10::kCPU;  // where parameters and batches are; that of the mesh, if there is one
   // None: the reference, plain libtorch whose random operators are the oracle's simulation of the one stream;
   // under the indexed policy they are the indexed numbers of whole tensors.
   // Else dimensions of kMeshDims.

@@ -5,6 +5,7 @@
 
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "suites/train/team.h"
 #include "suites/train/train_fault.h"
@@ -20,7 +21,7 @@ TrainOptions with_fault(TrainOptions options) {
 // A copy of the global value, put together by the oracle from every rank's local; none where others lead.
 at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::string& disagreement) {
   if (!tensor.defined()) return tensor;
-  if (!is_dtensor(tensor)) return tensor.detach().clone();
+  if (!is_dtensor(tensor)) return oracle::moved(tensor, c10::kCPU);
   const auto locals = gathered(tensor);
   if (std::ssize(locals) != spec(tensor).mesh().size()) return {};
   const auto assembly = oracle::assemble(locals, spec(tensor));
@@ -43,7 +44,7 @@ Trainer::Trainer(const TrainOptions& options)
     stay_plain();
     return;
   }
-  mesh_ = init_device_mesh(options_.mesh->shape(), options_.mesh->names(), options_.world);
+  mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), options_.world);
   parallelize_llama(model_, model_options(options_), *mesh_, options_.precision);
 }
 
@@ -68,7 +69,7 @@ void Trainer::seed_stream(uint64_t part) const {
 std::optional<RandomScope> Trainer::plain_draws(RandomPolicy policy) {
   if (mesh_) return std::nullopt;
   if (policy == RandomPolicy::kIndexed) return std::optional<RandomScope>(std::in_place, indexed_);
-  return std::optional<RandomScope>(std::in_place, simulated_);
+  return std::optional<RandomScope>(std::in_place, hosted_);
 }
 
 void Trainer::make_optimizer() {
@@ -79,13 +80,13 @@ void Trainer::init() {
   seed_stream(0);
   const RandomPolicyScope policy(options_.init);
   const auto plain = plain_draws(options_.init);
-  nn::reset_parameters(model_);
+  nn::reset_parameters(model_, options_.on);
   make_optimizer();
   seed_stream(1);
 }
 
 void Trainer::load(const TrainState& state) {
-  nn::make_buffers(model_);
+  nn::make_buffers(model_, options_.on);
   OptimizerState optimizer{std::vector<nn::Tensors>(state.optimizer.moments.size()), state.optimizer.steps};
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
@@ -118,12 +119,14 @@ TrainState Trainer::state() const {
 }
 
 at::Tensor Trainer::placed(const at::Tensor& tensor) const {
-  return mesh_ ? distribute_tensor(tensor, *mesh_, batch_placements(mesh_->mesh)) : tensor;
+  const auto there = tensor.to(options_.on);
+  return mesh_ ? distribute_tensor(there, *mesh_, batch_placements(mesh_->mesh)) : there;
 }
 
 at::Tensor Trainer::placed_like(const at::Tensor& value, const at::Tensor& parameter) const {
   if (!value.defined()) return value;
-  return mesh_ ? distribute_tensor(value, *mesh_, placements(parameter)) : value.clone();
+  if (mesh_) return distribute_tensor(value.to(options_.on), *mesh_, placements(parameter));
+  return options_.on == c10::kCPU ? value.clone() : oracle::moved(value, options_.on);
 }
 
 Batch Trainer::batch(std::string_view text, int64_t step) const {

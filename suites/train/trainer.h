@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/stream/random_source.h"
+#include "oracle/plain/hosted_source.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/train/llama.h"
 #include "suites/train/optimizer.h"
@@ -61,6 +62,7 @@ class Trainer {
 
   const TrainOptions options_;  // with the fault's
   oracle::SimulatedSource simulated_;
+  oracle::HostedSource hosted_{simulated_};
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   Llama model_;

@@ -78,12 +78,13 @@ Rows convolution_backward(const OpCall& call) {
 
 // --- results ---
 
-// Of the last dimensions, that are normalised over.
+// Of the last dimensions, that are normalised over. CUDA's kernels keep those of 16 bits in 32.
 at::Tensor statistics(const at::Tensor& input, const Arguments& args) {
   auto shape = input.sizes().vec();
   for (size_t i = shape.size() - args.integers("normalized_shape").size(); i < shape.size(); ++i)
     shape[i] = 1;
-  return sized(input, shape);
+  const bool is_wide = args.device() == c10::kCUDA && at::isReducedFloatingType(input.scalar_type());
+  return is_wide ? at::empty(shape, input.options().dtype(at::kFloat)) : sized(input, shape);
 }
 
 Metas of_layer_norm(const Arguments& args) {
@@ -101,6 +102,13 @@ Metas of_layer_norm_backward(const Arguments& args) {
   return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
            mask[1] && weight.defined() ? sized(weight, weight.sizes()) : at::Tensor(),
            mask[2] && bias.defined() ? sized(bias, bias.sizes()) : at::Tensor()}};
+}
+
+Metas of_rms_norm_backward(const Arguments& args) {
+  const auto input = args.tensor("input"), weight = args.tensor("weight");
+  const auto mask = args["output_mask"].toBoolList();
+  return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
+           mask[1] && weight.defined() ? sized(weight, weight.sizes()) : at::Tensor()}};
 }
 
 // Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
@@ -164,7 +172,7 @@ Records norm_ops() {
       {.name = "native_layer_norm", .rows = layer_norm, .infer = of_layer_norm},
       {.name = "native_layer_norm_backward", .rows = layer_norm_backward, .infer = of_layer_norm_backward},
       {.name = "_fused_rms_norm", .rows = rms_norm, .infer = of_rms_norm},
-      {.name = "_fused_rms_norm_backward", .rows = rms_norm_backward},
+      {.name = "_fused_rms_norm_backward", .rows = rms_norm_backward, .infer = of_rms_norm_backward},
       {.name = "nll_loss_forward", .rows = nll_loss},
       {.name = "nll_loss_backward", .rows = nll_loss_backward},
       {.name = "linalg_qr"},

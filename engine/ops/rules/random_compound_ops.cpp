@@ -111,7 +111,9 @@ RandomResults multinomial_op(const RandomOp& r) {
   const auto call = multinomial_call(dense_like(weights), weights.dtype, samples, replacement);
   auto results = draw(call, r.outputs[0]->with_tensor(call.shape, call.stride, call.dtype), r.comm);
   for (size_t rank = 0; rank < results.size(); ++rank)
-    results[rank] = drawing().multinomial(r.placed[0][rank], results[rank], samples, replacement);
+    results[rank] = drawing()
+                        .multinomial(r.placed[0][rank].cpu(), results[rank].cpu(), samples, replacement)
+                        .to(results[rank].device());
   return {std::move(results)};
 }
 

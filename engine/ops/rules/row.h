@@ -51,8 +51,12 @@ struct TensorMeta {
 class Arguments {
  public:
   Arguments() = default;
-  Arguments(const c10::FunctionSchema& schema, std::span<const c10::IValue> values)
-      : schema_(&schema), values_(values) {}
+  Arguments(const c10::FunctionSchema& schema, std::span<const c10::IValue> values,
+            c10::DeviceType device = c10::kCPU)
+      : schema_(&schema), values_(values), device_(device) {}
+
+  // Whose kernel runs, which may give results of other dtypes than the CPU's.
+  c10::DeviceType device() const { return device_; }
 
   // Null: this overload has no such argument.
   const c10::IValue* find(std::string_view name) const;
@@ -66,6 +70,7 @@ class Arguments {
  private:
   const c10::FunctionSchema* schema_ = nullptr;
   std::span<const c10::IValue> values_;
+  c10::DeviceType device_ = c10::kCPU;
 };
 
 struct OpCall {
