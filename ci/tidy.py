@@ -50,12 +50,12 @@ dashboard/serve: dashboard/pages
 suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/program oracle/plain oracle/random
     oracle/judge dashboard/store
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
-    oracle/program oracle/plain dashboard/store suites/core
+    oracle/ownership oracle/program oracle/plain dashboard/store suites/core
 suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
     engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference
     dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
-    oracle/program oracle/random generators/space suites/train
+    oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/train
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random generators/program
     generators/random suites/core suites/engines suites/train suites/fsdp
@@ -86,7 +86,7 @@ ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rule
     dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden suites/train suites/laws
     suites/harness suites/bench
     ci/curves ci/gate ci/output
-ci/record: engine/values engine/random suites/golden
+ci/record: engine/values engine/lane engine/random suites/golden
 """
 LAYERS = {folder: rooms.split() for folder, rooms in re.findall(r"^(\S+):(.*(?:\n .*)*)", TABLE, re.M)}
 

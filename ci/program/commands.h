@@ -70,8 +70,9 @@ struct Ended : std::runtime_error {
   int code;
 };
 
-// "exact" or "fast"; throws NotBuilt for "invariant", Error for the rest.
-Lane parse_lane(const std::string& text);
+// "exact" or "fast"; of nothing said the latter on the device "cuda", else the former. Throws NotBuilt for
+// "invariant", Error for the rest.
+Lane parse_lane(const std::string& text, const std::string& device = "cpu");
 // Throws Error where Cases cannot be on this device in this lane and World.
 void check_device(const std::string& command, const std::string& device, Lane lane, const std::string& world,
                   const std::string& engine, const std::string& fault);

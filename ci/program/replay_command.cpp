@@ -44,7 +44,7 @@ struct Flags {
   // The lane that was asked for, or that the token tells.
   Lane lane() const {
     if (!numerics.empty()) return parse_lane(numerics);
-    if (!device.empty()) return on_cuda() ? Lane::kFast : Lane::kExact;
+    if (on_cuda()) return Lane::kFast;
     return token.empty() ? Lane::kExact : oracle::parse_token(token).numerics;
   }
   bool on_cuda() const {
@@ -178,11 +178,13 @@ oracle::Case case_of(const Flags& flags) {
   LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
-  LOCKSTEP_CHECK(c.mesh.device_type() == c10::kCPU || flags.on_cuda(), "[replay] the case is on ",
-                 c10::Device(c.mesh.device_type()), "; add --device cuda");
-  const std::string device = flags.on_cuda() ? "cuda" : "cpu";
-  check_device("replay", flags.device.empty() ? device : flags.device, lane, flags.world, flags.engine,
-               flags.fault);
+  const auto on = c.mesh.device_type();
+  LOCKSTEP_CHECK(on != c10::kMeta,
+                 "[replay] nothing has values on meta; write the case's mesh without @meta");
+  LOCKSTEP_CHECK(on == c10::kCPU || flags.on_cuda() || !flags.device.empty(),
+                 "[replay] the case is on a CUDA device; add --device cuda");
+  const std::string device = !flags.device.empty() ? flags.device : flags.on_cuda() ? "cuda" : "cpu";
+  check_device("replay", device, lane, flags.world, flags.engine, flags.fault);
   c.mesh = c.mesh.on(parse_device_type(device));
   suites::find_suite(c.suite);
   check_world("replay", flags.world, flags.ranks, flags.engine, flags.fault, {c.suite});

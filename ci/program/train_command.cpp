@@ -51,9 +51,7 @@ struct Flags {
                    ": the processes of --world gloo train one after the other; leave out --jobs");
   }
   bool on_cuda() const { return device == "cuda"; }
-  Lane chosen_lane() const {
-    return numerics.empty() ? (on_cuda() ? Lane::kFast : Lane::kExact) : parse_lane(numerics);
-  }
+  Lane chosen_lane() const { return parse_lane(numerics, device); }
   // As the store has it.
   std::string numerics_text() const {
     return concat(chosen_lane() == Lane::kExact ? "exact" : "fast", on_cuda() ? " --device cuda" : "");

@@ -16,10 +16,11 @@ bool run_mean(const Arguments& args, torch::jit::Stack& stack) {
   // Fewer elements for each result than ranks that share them are fewer bytes than the sums of these ranks.
   const bool gather = m.count < shared.ranks;
   if (gather) ++current_context()->counters.redistributions;
-  const auto self =
-      gather ? move_to(m.self, shared.gathered, dtensor_impl(m.self)->spec()->order(), true) : m.self;
-  // As the stock kernel does: short dtypes in float, and rounded once.
+  auto self = gather ? move_to(m.self, shared.gathered, dtensor_impl(m.self)->spec()->order(), true) : m.self;
+  // As the stock kernel does: short dtypes in float, and rounded once; a CUDA kernel rounds what it reads,
+  // too.
   const auto wide = at::toOpMathType(m.dtype);
+  if (wide != m.dtype && self.is_cuda()) self = self.to(m.dtype);
   const bool named = args.find("dim") != nullptr;
   const auto sum =
       named ? at::sum(self, m.dims.value_or(std::vector<int64_t>{}), m.keepdim, wide) : at::sum(self, wide);

@@ -194,12 +194,18 @@ static std::vector<RecordedOp> as_divided_sum(const RecordedOp& op, const Record
     for (const int64_t d : op.args[1].toIntVector())
       if (!reduced.empty()) reduced[static_cast<size_t>(d < 0 ? d + std::ssize(reduced) : d)] = true;
   for (size_t d = 0; d < reduced.size(); ++d) count *= reduced[d] ? self.shape[d] : 1;
-  std::vector<RecordedOp> parts{
-      made_of(named ? "aten::sum.dim_IntList" : "aten::sum", self, std::move(over), recording)};
-  parts.push_back(made_of("aten::div.Scalar", parts[0].results[0], {count}, recording));
-  if (is_short)
-    parts.push_back(
-        made_of("aten::_to_copy", parts[1].results[0], {result.dtype, {}, {}, {}, false, {}}, recording));
+  std::vector<RecordedOp> parts;
+  const auto add = [&](const char* name, const Window& of, std::vector<c10::IValue> constants) {
+    parts.push_back(made_of(name, of, std::move(constants), recording));
+    return parts.back().results[0];
+  };
+  const std::vector<c10::IValue> to_short{result.dtype, {}, {}, {}, false, {}};
+  // A CUDA kernel rounds what it reads to the dtype that it is asked for.
+  const bool rounds = is_short && self.dtype != result.dtype && recording.device.is_cuda();
+  const Window read = rounds ? add("aten::_to_copy", self, to_short) : self;
+  const Window sum = add(named ? "aten::sum.dim_IntList" : "aten::sum", read, std::move(over));
+  const Window mean = add("aten::div.Scalar", sum, {count});
+  if (is_short) add("aten::_to_copy", mean, to_short);
   parts.back().results = op.results;
   return parts;
 }

@@ -41,8 +41,10 @@ class There {
   void bring_back(const at::Tensor& here) const {
     for (const auto& [one, copy] : copies_) {
       if (!one.is_same(here)) continue;
-      if (here.sizes() != copy.sizes()) one.resize_(copy.sizes());
-      one.copy_(copy);
+      if (here.sizes() != copy.sizes())
+        one.set_(moved(copy, one.device()));
+      else
+        one.copy_(copy);
     }
   }
 
@@ -53,14 +55,7 @@ class There {
 
 }  // namespace
 
-std::vector<at::Tensor> call_on(c10::Device device, const Operator& op, torch::jit::Stack& stack) {
-  const auto& returns = op.handle.schema().returns();
-  const bool is_view = !op.writes && !returns.empty() && returns[0].alias_info() != nullptr;
-  if (device.is_cpu() || is_view) {
-    for (c10::IValue& value : stack)
-      if (value.isDevice()) value = c10::Device(at::kCPU);
-    return call_boxed(op, stack);
-  }
+std::vector<at::Tensor> call_there(c10::Device device, const Operator& op, torch::jit::Stack& stack) {
   There there(device);
   torch::jit::Stack operands;
   std::vector<at::Tensor> written;
@@ -74,6 +69,15 @@ std::vector<at::Tensor> call_on(c10::Device device, const Operator& op, torch::j
     if (t.defined()) there.bring_back(t);
   for (at::Tensor& t : results) t = there.back(t);
   return results;
+}
+
+std::vector<at::Tensor> call_on(c10::Device device, const Operator& op, torch::jit::Stack& stack) {
+  const auto& returns = op.handle.schema().returns();
+  const bool is_view = !op.writes && !returns.empty() && returns[0].alias_info() != nullptr;
+  if (!device.is_cpu() && !is_view) return call_there(device, op, stack);
+  for (c10::IValue& value : stack)
+    if (value.isDevice()) value = c10::Device(at::kCPU);
+  return call_boxed(op, stack);
 }
 
 }  // namespace lockstep::oracle

@@ -12,4 +12,7 @@ namespace lockstep::oracle {
 // where it keeps them. A device among the arguments is this one.
 std::vector<at::Tensor> call_on(c10::Device device, const Operator& op, torch::jit::Stack& stack);
 
+// The same by copies of the operands, also where the device is the CPU. Not of views.
+std::vector<at::Tensor> call_there(c10::Device device, const Operator& op, torch::jit::Stack& stack);
+
 }  // namespace lockstep::oracle

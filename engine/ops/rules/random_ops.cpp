@@ -83,8 +83,10 @@ Metas of_dropout(const Arguments& args) {
   return {{at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))}};
 }
 Metas of_dropout_backward(const Arguments& args) {
+  const auto grad = args.tensor("grad_output");
+  if (args.device() == c10::kCUDA) return {{at::empty_like(grad, grad.suggest_memory_format())}};
   // It lies as both ask for; the factor makes a float of integers.
-  return {{at::mul(args.tensor("grad_output"), args.tensor("mask")).mul(0.5)}};
+  return {{at::mul(grad, args.tensor("mask")).mul(0.5)}};
 }
 
 Metas of_multinomial(const Arguments& args) {
