@@ -19,6 +19,7 @@
 #include "engine/values/as_size.h"
 #include "engine/world/collectives.h"
 #include "engine/world/comm.h"
+#include "engine/world/gloo_group.h"
 #include "engine/world/packing.h"
 #include "engine/world/testing_conformance.h"
 
@@ -321,6 +322,24 @@ TEST(C10dWorld, WordsComeInTheirOrder) {
     return std::string("heard what nobody said");
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
+}
+
+// Catches: a process that keeps all that it has ever sent.
+TEST(C10dWorld, WhatHasLeftIsLetGo) {
+  const int file = memfd_create("meeting", 0);
+  const auto said = in_children(2, [&](int64_t child) {
+    constexpr int kMessages = 50;
+    GlooGroup group({.file = concat("/proc/self/fd/", file)}, child, 2, std::chrono::minutes(1));
+    for (int i = 0; i < kMessages; ++i) {
+      group.send(1 - child, std::string(100'000, 'x'));
+      group.receive(1 - child);
+    }
+    for (int left = 200; left > 0 && group.unsent() > 0; --left)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    group.say("done", "");  // neither closes before the other has all
+    return std::to_string(group.unsent());
+  });
+  EXPECT_EQ(said, std::vector<std::string>(2, "0"));
 }
 
 const std::string kHuge(64 << 20, 'x');  // which no socket takes at once

@@ -33,8 +33,12 @@ constexpr int64_t kFrame = 4096, kInFrame = kFrame - static_cast<int64_t>(sizeof
 enum Tag : int { kMessage, kProbe };
 constexpr Milliseconds kForEver = std::chrono::hours(24 * 365), kProbes = std::chrono::seconds(1);
 
+// Not of libtorch's allocator: it is freed by another thread than has made it, and who counts what his thread
+// holds would count it wrong.
 at::Tensor bytes_of(int64_t size) {
-  return at::empty({size}, at::kByte);
+  auto* memory = new uint8_t[as_size(size)];
+  return at::from_blob(
+      memory, {size}, [memory](void*) { delete[] memory; }, at::kByte);
 }
 
 c10::intrusive_ptr<c10d::Store> store_at(const MeetingPoint& at, int64_t processes, Milliseconds patience) {
@@ -71,12 +75,13 @@ struct Sending {
 struct GlooGroup::Impl {
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::Backend> group;
-  std::mutex mutex;  // of all below, and of calls to the group that begin something
+  std::mutex mutex;                     // of all below, and of calls to the group that begin something
+  std::condition_variable_any changed;  // what is being sent
   std::deque<Sending> sending;
   std::vector<WorkPtr> receiving;  // by process
   std::vector<bool> gone;          // by process
   bool closed = false;
-  std::jthread watcher;
+  std::jthread watcher, sweeper;
 
   WorkPtr begin(int64_t to, Tag tag, const at::Tensor& bytes) {
     std::vector<at::Tensor> one{bytes};
@@ -84,6 +89,24 @@ struct GlooGroup::Impl {
   }
   void begin_send(int64_t to, const at::Tensor& bytes) {
     sending.push_back({to, begin(to, kMessage, bytes), bytes});
+    changed.notify_all();
+  }
+  // Lets go of what has left, one after the other: gloo does not say whether it has, but to who waits for it.
+  void sweep(const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    while (changed.wait(lock, stop, [&] { return !sending.empty(); }) && !stop.stop_requested()) {
+      const auto [to, work, bytes] = sending.front();
+      if (!gone[as_size(to)]) {
+        lock.unlock();
+        try {
+          work->wait(kForEver);
+        } catch (const std::exception&) {  // who should have had it is told by who waits for it
+        }
+        lock.lock();
+      }
+      sending.pop_front();
+      changed.notify_all();
+    }
   }
 
   // Who has a part of a message is not told by gloo that its sender is gone; who begins to send is. So this
@@ -104,7 +127,7 @@ struct GlooGroup::Impl {
     for (const auto& work : receiving)
       if (closed && work != nullptr) work->abort();
     for (const auto& one : sending)
-      if (gone[as_size(one.to)]) one.work->abort();
+      if (closed || gone[as_size(one.to)]) one.work->abort();
   }
   bool answers(size_t process) {
     try {
@@ -142,6 +165,7 @@ GlooGroup::GlooGroup(const MeetingPoint& at, int64_t process, int64_t processes,
     impl_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
         impl_->store, static_cast<int>(process), static_cast<int>(processes), std::move(options));
     impl_->watcher = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->watch(stop); });
+    impl_->sweeper = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->sweep(stop); });
   } catch (const c10::Error& e) {
     throw Error(concat("[gloo] process ", process, " of ", processes,
                        " does not meet the others: ", e.what_without_backtrace()));
@@ -183,23 +207,21 @@ at::Tensor GlooGroup::receive(int64_t from) {
   int64_t size = 0;
   std::memcpy(&size, frame.const_data_ptr(), sizeof size);
   const auto first = frame.narrow(0, sizeof size, std::min(size, kInFrame));
-  return size <= kInFrame ? first : at::cat({first, impl_->receive(from, size - kInFrame)});
+  if (size <= kInFrame) return first;
+  const auto rest = impl_->receive(from, size - kInFrame), whole = bytes_of(size);
+  whole.narrow(0, 0, kInFrame).copy_(first);
+  whole.narrow(0, kInFrame, size - kInFrame).copy_(rest);
+  return whole;
 }
 
 void GlooGroup::settle(Milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(impl_->mutex);
-  for (; !impl_->sending.empty(); impl_->sending.pop_front()) {
-    const auto [to, work, bytes] = impl_->sending.front();
-    if (impl_->gone[as_size(to)]) continue;
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    lock.unlock();
-    try {
-      work->wait(std::max(left, Milliseconds(1)));
-    } catch (const std::exception&) {  // who should have had it is told by who waits for it
-    }
-    lock.lock();
-  }
+  impl_->changed.wait_for(lock, patience, [&] { return impl_->sending.empty(); });
+}
+
+int64_t GlooGroup::unsent() const {
+  const std::lock_guard lock(impl_->mutex);
+  return std::ssize(impl_->sending);
 }
 
 void GlooGroup::forget(int64_t process) {

@@ -36,6 +36,8 @@ class GlooGroup {
   at::Tensor receive(int64_t from);
   // What was sent has left, or the process that it was for is gone, or the patience.
   void settle(std::chrono::milliseconds patience);
+  // How many pieces of messages have not left yet, and are kept.
+  int64_t unsent() const;
   // The process is gone: nobody waits for what was sent to it.
   void forget(int64_t process);
   void close();
