@@ -4,7 +4,7 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  hosted DB JSON | planner JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
+                  hosted DB JSON | planner JSON | fsdp JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -168,6 +168,10 @@ def measure_planner(path):
         for row in planner["rows"]]}}
 
 
+def measure_fsdp(path):
+    return {"fsdp": json.loads(pathlib.Path(path).read_text())}
+
+
 def measure_mutants(engine, judge):
     return {"mutants": {"engine": json.loads(pathlib.Path(engine).read_text()),
                         "judge": json.loads(pathlib.Path(judge).read_text())}}
@@ -316,6 +320,25 @@ def planner_section(numbers):
             + table(["8 to 1,024 ranks", "worst", "goal", "met"], goals) + "\n")
 
 
+def fsdp_section(numbers):
+    if "fsdp" not in numbers:
+        return ""
+    rows, goals = [], []
+    for row in numbers["fsdp"]["rows"]:
+        mesh, share = f"fsdp:{row['ranks']}", row["ours_bytes"] / row["theirs_bytes"]
+        rows.append([mesh, f"{row['ours_ms']:.0f} ms", f"{row['theirs_ms']:.0f} ms", f"{row['ratio']:.2f}",
+                     f"{row['ours_bytes'] / 1e6:.1f} MB", f"{row['theirs_bytes'] / 1e6:.1f} MB"])
+        goals += [[mesh + ", time", f"{row['ratio']:.2f}", "at most 1", "yes" if row["ratio"] <= 1 else "no"],
+                  [mesh + ", memory", f"{share:.2f}", "below 1", "yes" if share < 1 else "no"]]
+    turns = f"{numbers['fsdp']['rounds']} turns of {numbers['fsdp']['steps']} steps"
+    return ("A training step of `lockstep train llama --world gloo --numerics fast --dropout 0` and of the same model "
+            f"under PyTorch's FSDP2 over gloo, in {turns}: forward, backward, clipping and AdamW, a process a rank, one "
+            "thread each. Memory: the most bytes that tensors of one rank held at once, by Lockstep's counter and by "
+            "`FSDPMemTracker`.\n\n"
+            + table(["mesh", "Lockstep", "FSDP2", "ratio", "Lockstep's memory", "FSDP2's"], rows) + "\n"
+            + table(["of FSDP2", "ratio", "goal", "met"], goals) + "\n")
+
+
 def mutants_table(of, what):
     rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
              f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
@@ -356,7 +379,7 @@ def render(numbers):
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
             + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
-            + planner_section(numbers) + mutants_section(numbers))
+            + planner_section(numbers) + fsdp_section(numbers) + mutants_section(numbers))
 
 
 def replace_section(page, section):
@@ -369,7 +392,7 @@ def replace_section(page, section):
 
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
-         "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner,
+         "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner, "fsdp": measure_fsdp,
          "mutants": measure_mutants, "worlds": measure_worlds}
 
 

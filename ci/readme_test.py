@@ -206,6 +206,16 @@ class Numbers(unittest.TestCase):
         self.assertIn("| a | 2.00% | at most 2% | no |\n| b | 2.00% | at most 2% | yes |\n", text)
         self.assertIn("took 1.2 ms", text)
 
+    def test_of_fsdp(self):
+        """Catches: times in the place of bytes, a goal at its bound that is told wrong."""
+        row = {"ranks": 4, "ours_ms": 12.3, "theirs_ms": 12.4, "ratio": 1.0, "ours_bytes": 3e6, "theirs_bytes": 3e6}
+        path = self.path("fsdp.json")
+        pathlib.Path(path).write_text(json.dumps({"rounds": 5, "steps": 7, "rows": [row]}))
+        text = readme.render(self.measured() | readme.measure_fsdp(path))
+        self.assertIn("in 5 turns of 7 steps", text)
+        self.assertIn("| fsdp:4 | 12 ms | 12 ms | 1.00 | 3.0 MB | 3.0 MB |\n", text)
+        self.assertIn("| fsdp:4, time | 1.00 | at most 1 | yes |\n| fsdp:4, memory | 1.00 | below 1 | no |\n", text)
+
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()
