@@ -334,7 +334,7 @@ def fsdp_section(numbers):
     return ("A training step of `lockstep train llama --world gloo --numerics fast --dropout 0` and of the same model "
             f"under PyTorch's FSDP2 over gloo, in {turns}: forward, backward, clipping and AdamW, a process a rank, "
             "one thread each. Memory: the most bytes that tensors of one rank held at once, by Lockstep's counter and "
-            "by `FSDPMemTracker`.\n\n"
+            "by `FSDPMemTracker`; what either has on its way through gloo is not counted.\n\n"
             + table(["mesh", "Lockstep", "FSDP2", "ratio", "Lockstep's memory", "FSDP2's"], rows) + "\n"
             + table(["of FSDP2", "ratio", "goal", "met"], goals) + "\n")
 

@@ -91,7 +91,7 @@ void check_world(const std::string& command, const std::string& world, int64_t r
 // --reduce of both: whether the library reduces across ranks, and what it does not go with.
 bool parse_reduce(const std::string& command, const std::string& text);
 void check_library(const std::string& command, const std::string& world, const std::string& engine,
-                   const std::vector<std::string>& suites);
+                   const std::string& device, const std::vector<std::string>& suites);
 inline constexpr const char* kNotAvailable = " is not available in this version";
 
 }  // namespace lockstep::program

@@ -175,7 +175,7 @@ oracle::Case case_of(const Flags& flags) {
                  "[replay] give a token, or --bucket with a signature");
   auto c = oracle::parse_token(flags.bucket.empty() ? flags.token : token_of_bucket(flags));
   const Lane lane = flags.lane();
-  LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty(),
+  LOCKSTEP_CHECK(c.numerics == lane || !flags.numerics.empty() || flags.on_cuda(),
                  "[replay] the case is of the fast lane; add --numerics fast");
   c.numerics = lane;
   const auto on = c.mesh.device_type();
@@ -194,7 +194,7 @@ oracle::Case case_of(const Flags& flags) {
   if (!flags.reduce.empty()) c.options.erase("reduce");
   if (!flags.reduce.empty() && parse_reduce("replay", flags.reduce)) suites::make_by_library(c);
   if (flags.fallback) oracle::allow_fallback(c);
-  if (suites::is_by_library(c)) check_library("replay", flags.world, flags.engine, {c.suite});
+  if (suites::is_by_library(c)) check_library("replay", flags.world, flags.engine, device, {c.suite});
   if (!flags.fault.empty()) suites::find_fault(flags.fault);
   LOCKSTEP_CHECK(flags.fault.empty() || flags.engine == "lockstep", "[replay] no fault can be planted in ",
                  flags.engine, "; leave --engine or --fault out");
@@ -218,6 +218,8 @@ suites::EnginePtr engine_of(const Flags& flags) {
   work.run = [&](int64_t) {
     try {
       check_case(c);
+    } catch (const oracle::NoKernel& e) {
+      throw suites::WorkerExit{kNotMeasured, e.what()};
     } catch (const Error& e) {
       throw suites::WorkerExit{kUsage, e.what()};
     }

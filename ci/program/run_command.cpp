@@ -48,7 +48,7 @@ struct RunFlags {
     for (const auto& name : options.suites)
       LOCKSTEP_CHECK(!options.fallback || suites::find_suite(name).check == nullptr, "[run] the suite ", name,
                      " has no Programs, so no ops that could run whole; leave out --fallback-replicate");
-    if (options.library) check_library("run", options.world, options.engine, options.suites);
+    if (options.library) check_library("run", options.world, options.engine, options.device, options.suites);
     const Lane lane = parse_lane(numerics, options.device);
     check_device("run", options.device, lane, options.world, options.engine, options.fault);
     LOCKSTEP_CHECK(!options.library || !on_cuda(),

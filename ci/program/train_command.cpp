@@ -87,6 +87,13 @@ TrainOptions options_of(const Flags& flags) {
   return options;
 }
 
+DeviceMesh mesh_on(const std::string& text, c10::DeviceType device) {
+  const auto mesh = parse_mesh(text);
+  LOCKSTEP_CHECK(mesh.device_type() == c10::kCPU || mesh.device_type() == device, "[train] the mesh ", text,
+                 " is on another device than --device says; write it without @, and --device cuda");
+  return mesh.on(device);
+}
+
 std::string text_of(const Flags& flags, const TrainOptions& options) {
   return suites::read_text(flags.data, static_cast<size_t>(options.sequence) + 1);
 }
@@ -99,7 +106,7 @@ void print_step(const char* name, const TrainStep& s) {
 
 int train(const Flags& flags) {
   auto options = options_of(flags);
-  if (!flags.mesh.empty()) options.mesh = parse_mesh(flags.mesh).on(options.on);
+  if (!flags.mesh.empty()) options.mesh = mesh_on(flags.mesh, options.on);
   options.init = options.drop = parse_random_policy(flags.policy);
   suites::check_options(options);
   const auto text = text_of(flags, options);
@@ -150,7 +157,7 @@ std::vector<DeviceMesh> parse_meshes(const std::string& text, c10::DeviceType de
     meshes.back() += (meshes.back().empty() ? "" : ",") + part;
   }
   std::vector<DeviceMesh> parsed;
-  for (const auto& mesh : meshes) parsed.push_back(parse_mesh(mesh).on(device));
+  for (const auto& mesh : meshes) parsed.push_back(mesh_on(mesh, device));
   LOCKSTEP_CHECK(!parsed.empty(), "[curves] --mesh names no mesh; write for example tp:1,tp:2,dp:2,tp:2");
   return parsed;
 }

@@ -112,7 +112,9 @@ bool parse_reduce(const std::string& command, const std::string& text) {
 }
 
 void check_library(const std::string& command, const std::string& world, const std::string& engine,
-                   const std::vector<std::string>& suites) {
+                   const std::string& device, const std::vector<std::string>& suites) {
+  LOCKSTEP_CHECK(device != "cuda", "[", command,
+                 "] --reduce library is Gloo's, in the host's memory; leave out --device");
   LOCKSTEP_CHECK(world == "local" && engine == "lockstep", "[", command,
                  "] --reduce library is of Lockstep's own engine in the local world; leave out --world and "
                  "--engine");

@@ -16,7 +16,11 @@ std::string load_cuda() {
     return concat(dlerror(), "; install all of torch 2.11.0 and set LOCKSTEP_LIBTORCH, see golden/README.md");
   if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
     return "libtorch finds no CUDA device or no driver";
-  at::globalContext().lazyInitDevice(at::kCUDA);
+  try {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+  } catch (const c10::Error& e) {  // all of it is somebody else's
+    return e.what_without_backtrace();
+  }
   return "";
 }
 

@@ -96,7 +96,7 @@ struct GlooGroup::Impl {
     std::unique_lock lock(mutex);
     while (changed.wait(lock, stop, [&] { return !sending.empty(); }) && !stop.stop_requested()) {
       const auto [to, work, bytes] = sending.front();
-      if (!gone[as_size(to)]) {
+      if (!closed && !gone[as_size(to)]) {
         lock.unlock();
         try {
           work->wait(kForEver);

@@ -3,6 +3,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "engine/values/device_mesh.h"
 
 namespace lockstep::oracle {
@@ -13,7 +15,12 @@ at::Tensor moved(const at::Tensor& tensor, c10::Device device);
 // The tensor itself where it is there already, or is undefined.
 at::Tensor in_host(const at::Tensor& tensor);
 
-// Where the mesh has its tensors: the tensor itself on the CPU.
+std::vector<at::Tensor> in_host(const std::vector<at::Tensor>& tensors);
+
+// The tensor itself where it is there already.
+at::Tensor on_device(c10::Device device, const at::Tensor& tensor);
+// Where the mesh has its tensors.
 at::Tensor on_mesh(const DeviceMesh& mesh, const at::Tensor& tensor);
+std::vector<at::Tensor> on_mesh(const DeviceMesh& mesh, const std::vector<at::Tensor>& tensors);
 
 }  // namespace lockstep::oracle

@@ -122,12 +122,6 @@ std::vector<at::Tensor> fold_groups(std::vector<at::Tensor> locals, const Spec& 
   return locals;
 }
 
-std::vector<at::Tensor> all_in_host(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> here;
-  for (const at::Tensor& t : tensors) here.push_back(in_host(t));
-  return here;
-}
-
 Assembly assembled(const std::vector<at::Tensor>& values, const Spec& spec) {
   const at::NoGradGuard no_grad;
   const auto stride = local_stride(spec.shape(), spec.stride(), spec.shape());
@@ -235,14 +229,14 @@ Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
   const auto plan = slicing_of(spec);
   return assembled(
-      fold_groups(all_in_host(locals), spec, plan->partial_dims,
+      fold_groups(in_host(locals), spec, plan->partial_dims,
                   [&](const auto& terms, int64_t) { return fold_terms(terms, plan->ops, plan->sizes); }),
       spec);
 }
 
 Assembly assemble(const std::vector<at::Tensor>& locals, const Spec& spec, const ReductionOrder& order) {
   if (auto wrong = misfit(locals, spec)) return {at::Tensor(), std::move(wrong)};
-  return assembled(reduce(all_in_host(locals), spec, order), spec);
+  return assembled(reduce(in_host(locals), spec, order), spec);
 }
 
 }  // namespace lockstep::oracle

@@ -75,7 +75,8 @@ Spec of_parts(const Spec& placed, const std::vector<int64_t>& kept) {
 
 // ---- the two ways ----
 
-// What each rank holds of a value whose terms these are; of what does not pend there is one.
+// Values cross in the host's memory, and are on the device of the mesh on both sides. What each rank holds of
+// a value whose terms these are; of what does not pend there is one.
 Tensors slices_of(const Tensors& terms, const Spec& spec) {
   const SlicingPtr plan = slicing_of(spec);
   Tensors own, locals;
@@ -104,13 +105,6 @@ Tensors terms_of(const Tensors& locals, const Spec& spec) {
   return terms;
 }
 
-// Values cross in the host's memory, and are on the device of the mesh on both sides.
-Tensors on_device_of(const Spec& spec, const Tensors& here) {
-  Tensors there;
-  for (const at::Tensor& t : here) there.push_back(on_mesh(spec.mesh(), t));
-  return there;
-}
-
 // Of a dense copy, as every redistribution makes: it lies as the value does.
 SpecPtr lying_as(const at::Tensor& value, const DeviceMesh& mesh, const Target& target) {
   const auto stride = local_stride(value.sizes(), value.strides(), value.sizes());
@@ -124,7 +118,7 @@ Tensors leave(const at::Tensor& whole, const Sides& sides) {
   const Spec& placed = *sides.value;
   const auto spec = std::make_shared<const Spec>(
       of_parts(*lying_as(whole, placed.mesh(), {placed.placements(), placed.order()}), sides.kept));
-  Tensors locals = on_device_of(*spec, slices_of(terms_of_whole(in_host(whole), *spec), *spec));
+  Tensors locals = on_mesh(placed.mesh(), slices_of(terms_of_whole(in_host(whole), *spec), *spec));
   if (sides.recording != nullptr)
     sides.recording->add_crossing({.op = "lockstep::to_local",
                                    .back = nullptr,
@@ -143,10 +137,8 @@ at::Tensor come_back(const Tensors& locals, const Sides& sides) {
                    sides.kept.empty() ? kLocalMap : kMeshMap, "] position ", p, " makes ", locals[p].sizes(),
                    ", but ", to_string(spec), " holds ", at::IntArrayRef(plan->shapes[p]),
                    " there; place the result as the op makes it");
-  Tensors here;
-  for (const at::Tensor& local : locals) here.push_back(in_host(local));
   const at::Tensor whole =
-      on_device_of(spec, {fold_terms(terms_of(here, spec), plan->ops, plan->sizes)}).at(0);
+      on_mesh(spec.mesh(), fold_terms(terms_of(in_host(locals), spec), plan->ops, plan->sizes));
   if (sides.recording != nullptr)
     sides.recording->add_crossing({.op = "",
                                    .back = sides.value,

@@ -58,6 +58,14 @@ const std::pair<const char*, std::function<Stack()>> kCalls[] = {
            at::scalar_tensor(2.5),
        };
      }},
+    {"aten::sum",
+     [] {
+       return Stack{at::arange(9, at::kFloat).narrow(0, 1, 8), {}};
+     }},
+    {"aten::add_.Tensor",
+     [] {
+       return Stack{at::arange(9, at::kFloat).narrow(0, 3, 4), at::ones({4}), 1};
+     }},
     {"aten::add_.Tensor",
      [] {
        return Stack{x(), at::ones({3}), 2};

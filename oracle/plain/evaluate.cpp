@@ -40,6 +40,7 @@ Tensors values_of(const Tensors& values, const Arg& arg) {
 struct ToIValue {
   const Tensors& values;
   const ArgInfo& info;
+  c10::Device device;  // of the run, where a factory makes what it makes
 
   c10::IValue operator()(const None&) const { return {}; }
   c10::IValue operator()(const Ref& ref) const { return value_of(values, ref); }
@@ -65,7 +66,7 @@ struct ToIValue {
   c10::IValue operator()(const Target&) const {
     LOCKSTEP_CHECK(info.name == "device", "[evaluate] placements stand in lockstep::redistribute and as the ",
                    "device of a factory, not as ", info.name);
-    return {};
+    return device.is_cpu() ? c10::IValue() : c10::IValue(device);
   }
   template <class T>
   requires(std::is_same_v<T, double> || std::is_same_v<T, bool>) c10::IValue operator()(T value) const {
@@ -86,8 +87,8 @@ class Interpreter {
   // How calls to libtorch's ops run; the others are the Interpreter's own.
   using CallOp = std::function<Tensors(const Operator&, Stack&)>;
 
-  Interpreter(const Program& program, Tensors inputs, const Placing& placing)
-      : program_(program), placing_(placing), values_(std::move(inputs)) {
+  Interpreter(const Program& program, Tensors inputs, const Placing& placing, c10::Device device)
+      : program_(program), placing_(placing), device_(device), values_(std::move(inputs)) {
     LOCKSTEP_CHECK(values_.size() == program.inputs.size(), "[evaluate] the Program has ",
                    program.inputs.size(), " inputs, not ", values_.size());
     values_.reserve(static_cast<size_t>(program.value_count()));
@@ -149,7 +150,7 @@ class Interpreter {
                    " arguments, not ", call.args.size());
     stack_.clear();
     for (size_t i = 0; i < call.args.size(); ++i)
-      stack_.push_back(std::visit(ToIValue{values_, op.args[i]}, call.args[i]));
+      stack_.push_back(std::visit(ToIValue{values_, op.args[i], device_}, call.args[i]));
     return stack_;
   }
 
@@ -237,6 +238,7 @@ class Interpreter {
   const c10::AutoGradMode mode_{at::GradMode::is_enabled()};  // after the Program, as it was before
   const Program& program_;
   const Placing& placing_;
+  const c10::Device device_;
   Tensors values_;
   const Call* call_ = nullptr;
   Stack stack_;
@@ -275,9 +277,7 @@ Tensors global_inputs(const Case& c) {
 
 // The single device is of the mesh's type.
 Tensors inputs_on_device(const Case& c) {
-  Tensors inputs = global_inputs(c);
-  for (at::Tensor& t : inputs) t = on_mesh(c.mesh, t);
-  return inputs;
+  return on_mesh(c.mesh, global_inputs(c));
 }
 
 // ---- float64 ----
@@ -333,7 +333,7 @@ at::Tensor run_mapped(const LocalMap& map, const Tensors& locals) {
     if (auto* ref = std::get_if<Ref>(&arg)) ref->id = next++;
     if (auto* list = std::get_if<std::vector<Ref>>(&arg))
       for (Ref& ref : *list) ref.id = next++;
-    stack.push_back(std::visit(ToIValue{locals, op.args[i]}, arg));
+    stack.push_back(std::visit(ToIValue{locals, op.args[i], at::kCPU}, arg));
   }
   return call_boxed(op, stack).at(0);
 }
@@ -344,14 +344,15 @@ at::Tensor read_number(std::string_view op, const Tensors& of) {
 }
 
 Tensors run(const Program& program, Tensors inputs, const Placing& placing) {
-  return Interpreter(program, std::move(inputs), placing).run(call_boxed);
+  return Interpreter(program, std::move(inputs), placing, at::kCPU).run(call_boxed);
 }
 
 Tensors evaluate(const Case& c, RandomSource& random) {
   pin_attention();
   HostedSource hosted(random);
   const Stream stream(c, hosted);
-  return Interpreter(c.program, inputs_on_device(c), on_one_device(c.mesh)).run(call_plain);
+  return Interpreter(c.program, inputs_on_device(c), on_one_device(c.mesh), c.mesh.device_type())
+      .run(call_plain);
 }
 
 static PlainRun recorded(const Case& c, RandomSource& random) {
@@ -365,7 +366,7 @@ static PlainRun recorded(const Case& c, RandomSource& random) {
   for (const at::Tensor& t : inputs) result.inputs.push_back(t.detach());
   const Placing placing = on_one_device(c.mesh, &result.recording);
   const RecordingScope recorder(result.recording);
-  Interpreter interpreter(c.program, inputs, placing);
+  Interpreter interpreter(c.program, inputs, placing, result.recording.device);
   result.values = interpreter.run([&](const Operator& op, Stack& stack) {
     Tensors results = call_plain(op, stack);
     const Target* target = op.random ? nullptr : placed_by_factory(interpreter.call());
@@ -380,14 +381,23 @@ static PlainRun recorded(const Case& c, RandomSource& random) {
   return result;
 }
 
+// Whether the text is that of a CUDA kernel which takes less than the CPU's.
+static bool is_refusal_of_cuda(const std::string& text) {
+  return text.find("must be a scalar tensor and on CPU") != std::string::npos;  // randint_like.Tensor
+}
+
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   if (c.mesh.device_type() == c10::kCPU) return recorded(c, random);
+  const auto no_kernel = [](const c10::Error& e) {
+    return NoKernel(concat("[evaluate] the single device refuses it: ", e.what_without_backtrace()));
+  };
   try {
     return recorded(c, random);
-  } catch (const c10::AcceleratorError&) {
-    throw;  // the device itself failed
+  } catch (const c10::NotImplementedError& e) {
+    throw no_kernel(e);
   } catch (const c10::Error& e) {
-    throw NoKernel(concat("[evaluate] the single device refuses it: ", e.what_without_backtrace()));
+    if (is_refusal_of_cuda(e.what_without_backtrace())) throw no_kernel(e);
+    throw;
   }
 }
 
@@ -400,7 +410,7 @@ Tensors evaluate_f64(const Case& c, RandomSource& random, const Tensors& plain, 
   std::optional<RecordingScope> recorder;
   if (how.recording != nullptr) recorder.emplace(*how.recording);
   const Placing placing = on_one_device(c.mesh);
-  Interpreter interpreter(c.program, std::move(inputs), placing);
+  Interpreter interpreter(c.program, std::move(inputs), placing, at::kCPU);
   Tensors values = interpreter.run([&](const Operator& op, Stack& stack) {
     stack = in_float64(op, std::move(stack));
     return op.random ? random_call(op, stack, interpreter.values(), plain)

@@ -4,10 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <stdexcept>
 #include <vector>
 
 #include "engine/stream/random_source.h"
-#include "engine/values/error.h"
 #include "oracle/plain/recompute.h"
 #include "oracle/plain/recording.h"
 #include "oracle/program/statements.h"
@@ -47,8 +47,8 @@ at::Tensor run_mapped(const LocalMap& map, const std::vector<at::Tensor>& locals
 std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs, const Placing& placing);
 
 // The single device has no kernel for an op of the Program: there is no plain answer.
-struct NoKernel : Error {
-  using Error::Error;
+struct NoKernel : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // The plain answer: run on the global inputs, on the device of the mesh, random ops drawing from `random`

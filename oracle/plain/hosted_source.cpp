@@ -34,7 +34,7 @@ void HostedSource::integers(const at::Tensor& out, int64_t from, std::optional<i
 }
 
 at::Tensor HostedSource::bernoulli(const at::Tensor& self, const at::Tensor& p, Generator& now) {
-  return moved(source_.bernoulli(oracle::in_host(self), oracle::in_host(p), now), self.device());
+  return on_device(self.device(), source_.bernoulli(oracle::in_host(self), oracle::in_host(p), now));
 }
 
 void HostedSource::normal(const at::Tensor& out, const Parameter& mean, const Parameter& std,
@@ -44,7 +44,7 @@ void HostedSource::normal(const at::Tensor& out, const Parameter& mean, const Pa
 
 Dropped HostedSource::dropout(const at::Tensor& input, double p, Generator& now) {
   const auto dropped = source_.dropout(oracle::in_host(input), p, now);
-  return {moved(dropped.output, input.device()), moved(dropped.mask, input.device()), dropped.scale};
+  return {on_device(input.device(), dropped.output), on_device(input.device(), dropped.mask), dropped.scale};
 }
 
 at::Tensor HostedSource::rrelu(const at::Tensor& input, const at::Tensor& noise, double lower, double upper,
@@ -53,12 +53,13 @@ at::Tensor HostedSource::rrelu(const at::Tensor& input, const at::Tensor& noise,
   written(noise, [&](const at::Tensor& here) {
     output = source_.rrelu(oracle::in_host(input), here, lower, upper, now);
   });
-  return moved(output, input.device());
+  return on_device(input.device(), output);
 }
 
 at::Tensor HostedSource::multinomial(const at::Tensor& weights, int64_t samples, bool replacement,
                                      Generator& now) {
-  return moved(source_.multinomial(oracle::in_host(weights), samples, replacement, now), weights.device());
+  return on_device(weights.device(),
+                   source_.multinomial(oracle::in_host(weights), samples, replacement, now));
 }
 
 }  // namespace lockstep::oracle

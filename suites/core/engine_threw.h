@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What engine code threw, told apart from what the oracle throws beside it.
 #pragma once
+#include <c10/util/Exception.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -19,6 +21,8 @@ auto in_engine(F&& f) {
     return f();
   } catch (const EngineThrew&) {
     throw;
+  } catch (const c10::AcceleratorError&) {
+    throw;  // the device itself failed
   } catch (const Refused& e) {
     throw EngineThrew(e.op, e.what());
   } catch (const std::exception& e) {

@@ -3,6 +3,7 @@
 // planted faults wrap one; other engines come as processes that read Programs and write tensors.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include <memory>
 #include <stdexcept>
@@ -51,8 +52,10 @@ struct EngineFailure : std::runtime_error {
   std::string end;  // of kDied: "signal 11 (Segmentation fault)"
 };
 
-// Whether the engine answered nothing that can be read. It is a finding, whatever was asked.
+// Whether the engine answered nothing that can be read, or its device failed. It is a finding, whatever was
+// asked.
 inline bool is_lost(const std::exception& e) {
+  if (dynamic_cast<const c10::AcceleratorError*>(&e) != nullptr) return true;
   const auto* failure = dynamic_cast<const EngineFailure*>(&e);
   return failure != nullptr && failure->kind != EngineFailure::Kind::kError;
 }

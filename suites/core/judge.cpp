@@ -13,6 +13,8 @@
 #include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/before_call.h"
+#include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 #include "suites/core/bounded.h"
 #include "suites/core/by_library.h"
@@ -324,10 +326,34 @@ Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, c
   return passed;
 }
 
+// A shape that depends on values (nonzero) of values that differ: where they do so by proof nobody can tell
+// which shape is right; else what makes them differ is told.
+std::optional<Outcome> of_other_values(const oracle::Case& c, const Divergence& d,
+                                       const oracle::PlainRun& plain, const EngineResult& got,
+                                       EngineUnderTest& engine, Allowed allowed) {
+  const auto* call = call_of(c, d.value);
+  if (d.verdict != "shape" || call == nullptr || oracle::is_own(call->op) || !got.values[d.value].defined() ||
+      !oracle::find_operator(call->op).handle.hasTag(at::Tag::dynamic_output_shape))
+    return std::nullopt;
+  bool differs = false;
+  oracle::each_ref(*call, [&](const oracle::Ref& ref) {
+    const auto v = static_cast<size_t>(ref.id);
+    if (ref.id >= 0) differs = differs || compare_value(c, v, plain.values[v], got.values[v]);
+  });
+  if (!differs) return std::nullopt;
+  const auto number = static_cast<size_t>(call - c.program.calls.data());
+  auto before = judge_against_oracle(oracle::before_call(c, number), engine, allowed);
+  if (!std::holds_alternative<Passed>(before)) return before;
+  return not_judged("a shape of values that are explained", d.text);
+}
+
 Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                          EngineUnderTest& engine, Allowed allowed) {
   if (!got.has_timeline) return judged_by_bounds(c, plain, got, engine, allowed);
-  if (auto d = misplaced(c, plain.values, got, engine.profile())) return failure_at(c, *d, got);
+  if (auto d = misplaced(c, plain.values, got, engine.profile())) {
+    if (auto other = of_other_values(c, *d, plain, got, engine, allowed)) return *other;
+    return failure_at(c, *d, got);
+  }
   std::vector<TensorRecord> finals;
   for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);

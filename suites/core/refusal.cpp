@@ -8,17 +8,12 @@
 #include "engine/values/refused.h"
 #include "oracle/judge/due.h"
 #include "oracle/plain/evaluate.h"
+#include "oracle/program/before_call.h"
 #include "oracle/program/schema.h"
 #include "suites/core/facts.h"
 
 namespace lockstep::suites {
 namespace {
-
-oracle::Case before_call(const oracle::Case& c, size_t call) {
-  auto shorter = c;
-  shorter.program.calls.resize(call);
-  return shorter;
-}
 
 // What the engine holds before the call that it refuses, and the number of that call.
 struct Refusing {
@@ -29,7 +24,7 @@ std::optional<Refusing> find_call(const oracle::Case& c, EngineUnderTest& engine
   Refusing found;
   for (size_t k = 0; k <= c.program.calls.size(); ++k) {
     try {
-      found.held = engine.run(before_call(c, k), true);
+      found.held = engine.run(oracle::before_call(c, k), true);
       found.call = k;
     } catch (const std::exception& e) {
       if (is_lost(e)) throw;
@@ -76,7 +71,7 @@ std::vector<SpecPtr> placed(const oracle::Call& call, const oracle::RecordedOp& 
 
 // What the engine holds when it has refused the call: whoever catches the exception goes on with that.
 EngineResult after_refusal(const oracle::Case& c, size_t call, EngineUnderTest& engine) {
-  auto tried = before_call(c, call);
+  auto tried = oracle::before_call(c, call);
   tried.program.refused = c.program.calls[call];
   return engine.run(tried, true);
 }
@@ -116,8 +111,9 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
     return failed(
         c.suite, "refusal", call.op, placement_pattern(c), "",
         concat(call.op, " is refused, and need not be: results are copied to where its outs lie\n", text));
-  const auto before = oracle::evaluate_recorded(before_call(c, found->call), *engine.plain_source());
-  const auto with = oracle::evaluate_recorded(before_call(c, found->call + 1), *engine.plain_source());
+  const auto before = oracle::evaluate_recorded(oracle::before_call(c, found->call), *engine.plain_source());
+  const auto with =
+      oracle::evaluate_recorded(oracle::before_call(c, found->call + 1), *engine.plain_source());
   const auto* op = recorded(before.recording, with.recording, call.op);
   if (op == nullptr || found->held.values.size() != before.values.size()) return GaveUp{refusal, text};
   const auto due = oracle::refusal_due(*op, with.recording, placed(call, *op, found->held));
@@ -140,7 +136,7 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
   }
   const auto* begin = with.recording.ops.data() + before.recording.ops.size();
   if (!only_autograd(found->held, after, {begin, op})) return wrong("something was done for it before");
-  auto outcome = judge_run(before_call(c, found->call), before, after, engine, allowed);
+  auto outcome = judge_run(oracle::before_call(c, found->call), before, after, engine, allowed);
   auto* passed = std::get_if<Passed>(&outcome);
   if (passed == nullptr) return outcome;
   passed->refusal = {refusal.op, concat(kDue, refusal.reason)};

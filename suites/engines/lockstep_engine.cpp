@@ -24,7 +24,7 @@ std::vector<oracle::InputTensors> on_device_of(const DeviceMesh& mesh,
                                                std::vector<oracle::InputTensors> inputs) {
   for (auto& [global, locals] : inputs) {
     global = oracle::on_mesh(mesh, global);
-    for (auto& local : locals) local = oracle::on_mesh(mesh, local);
+    locals = oracle::on_mesh(mesh, locals);
   }
   return inputs;
 }

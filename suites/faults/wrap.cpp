@@ -10,6 +10,7 @@
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
 #include "engine/world/world.h"
+#include "oracle/program/before_call.h"
 #include "oracle/program/statements.h"
 #include "suites/core/by_library.h"
 #include "suites/engines/make_engine.h"
@@ -162,12 +163,6 @@ EngineResult with_values_of(EngineResult result, const Rewritten& other) {
   return result;
 }
 
-oracle::Case before_call(const oracle::Case& c, size_t call) {
-  auto shorter = c;
-  shorter.program.calls.resize(call);
-  return shorter;
-}
-
 std::vector<oracle::Ref> first_argument(const oracle::Call& call) {
   if (const auto* list = std::get_if<std::vector<oracle::Ref>>(&call.args.at(0))) return *list;
   return {std::get<oracle::Ref>(call.args[0])};
@@ -191,7 +186,7 @@ EngineResult run_moved(EngineUnderTest& engine, const oracle::Case& c, bool time
   size_t call = 0, entries = 0;
   try {
     for (; call < c.program.calls.size(); ++call)
-      entries = engine.run(before_call(c, call + 1), timeline).timeline.size();
+      entries = engine.run(oracle::before_call(c, call + 1), timeline).timeline.size();
   } catch (const Refused&) {
     const auto other = moved_for(c, call);
     auto result = engine.run(other.c, timeline);

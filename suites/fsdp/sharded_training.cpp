@@ -196,24 +196,16 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
 
 // What is left of it on one device.
 void ShardedTraining::stay_plain() {
-  const auto own = [&](nn::Module& module, bool is_root) {
+  const auto add = [&](nn::Module& module, bool is_root) {
     std::vector<std::string> paths;
     for (const auto& [path, value] : module.named_parameters())
       if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(path);
-    return std::make_unique<PlainUnit>(module, std::move(paths), policy_of(sharding_, is_root));
+    plain_.add(module, std::move(paths), policy_of(sharding_, is_root));
   };
-  plain_.push_back(own(*model_, true));
+  add(*model_, true);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    if (is_wrapped(sharding_, i)) plain_.push_back(own(*blocks_[i], false));
-  for (size_t i = 1; sharding_.prefetch != 0 && i < plain_.size(); ++i) plain_[i - 1]->prefetch(*plain_[i]);
-  std::reverse(plain_.begin() + 1, plain_.end());  // from the outermost to the one that ran first
-}
-
-void ShardedTraining::end_plain_pass(bool reduces) {
-  for (const auto& unit : plain_) unit->collect();
-  for (size_t i = 0; reduces && i < plain_.size(); ++i)
-    plain_[i]->deliver(static_cast<double>(sharding_.factor));
-  for (const auto& unit : plain_) unit->close();
+    if (is_wrapped(sharding_, i)) add(*blocks_[i], false);
+  if (sharding_.prefetch != 0) plain_.prefetch();
 }
 
 ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
@@ -226,12 +218,12 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
       const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
       result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)], reduces));
-      if (!mesh_) end_plain_pass(reduces);
+      plain_.end_pass(reduces ? std::optional(static_cast<double>(sharding_.factor)) : std::nullopt);
     }
-    for (const auto& unit : plain_) unit->hand_in();
+    plain_.hand_in();
     if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));
     optimizer_->step();
-    for (const auto& unit : plain_) unit->updated();
+    plain_.updated();
     if (fault_ != nullptr && fault_->after_update != nullptr) fault_->after_update(scene());
   }
   return result;

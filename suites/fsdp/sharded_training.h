@@ -42,7 +42,6 @@ class ShardedTraining {
  private:
   void place(WorldPtr world);
   void stay_plain();
-  void end_plain_pass(bool reduces);
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool expected);
   at::Tensor backward(const at::Tensor& x, bool reduces);
@@ -56,7 +55,7 @@ class ShardedTraining {
   std::shared_ptr<nn::Module> model_;
   std::vector<std::shared_ptr<nn::Module>> blocks_;
   std::vector<FSDPModule> units_;
-  std::vector<std::unique_ptr<PlainUnit>> plain_;
+  PlainUnits plain_;
   std::optional<Optimizer> optimizer_;
   int64_t step_ = 0, pass_ = 0;
   std::string unlike_;  // where units were not gathered, or were, as asked for: the first time

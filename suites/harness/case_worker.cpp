@@ -95,8 +95,10 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
   if (options_.fallback && planned.suite->check == nullptr) oracle::allow_fallback(c);
   if (options_.library && c.suite == "redistribute" && planned.index % kLargeEach == kLargeEach - 1)
     c = enlarged(std::move(c));
-  // Gloo reduces where one process hosts all ranks; elsewhere a kept case of its order is judged without.
-  if (options_.world != "local" || options_.engine != "lockstep") c.options.erase("reduce");
+  // Gloo reduces where one process hosts all ranks in the host's memory; elsewhere a kept case of its order
+  // is judged without.
+  if (options_.world != "local" || options_.engine != "lockstep" || options_.device != "cpu")
+    c.options.erase("reduce");
   return c;
 }
 

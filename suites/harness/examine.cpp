@@ -45,6 +45,8 @@ Outcome flaky(const oracle::Case& c, EngineUnderTest& engine, const Failed& fail
     const auto plain = oracle_repeats(c);
     if (!plain.empty()) return Flaky{"oracle", plain};
     text = first_disagreement(engine.run(c, false), engine.run(c, false));
+  } catch (const c10::AcceleratorError&) {
+    throw;
   } catch (const std::exception& e) {  // as a refusal does, which the failure kept from being told
     text = e.what();
   }

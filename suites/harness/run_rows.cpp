@@ -90,7 +90,6 @@ template <class AnyOptions, class F>
 void each_asked(AnyOptions& o, const F& f) {
   f("engine", o.engine);
   f("world", o.world);
-  f("device", o.device);
   f("ranks", o.ranks);
   f("suites", o.suites);
   f("cases", o.cases);

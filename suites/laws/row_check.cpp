@@ -121,9 +121,7 @@ RowCheck::Held RowCheck::place(const Row& row, const Plain& whole) const {
   Held held;
   for (size_t i = 0; i < sources_.size(); ++i) {
     const auto one = placed(i, row.inputs[i]);
-    auto& locals = held.locals.emplace_back();
-    for (const auto& local : oracle::make_locals(one, sources_[i]))
-      locals.push_back(oracle::on_mesh(case_.mesh, local));
+    held.locals.push_back(oracle::on_mesh(case_.mesh, oracle::make_locals(one, sources_[i])));
     held.in.push_back(std::make_shared<const Spec>(oracle::spec_of(one, sources_[i])));
   }
   for (size_t k = 0; k < whole.answers.size(); ++k) {

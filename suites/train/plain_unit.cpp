@@ -100,4 +100,26 @@ void PlainUnit::updated() {
   is_stale_ |= std::any_of(parameters_.begin(), parameters_.end(), has_gradient);
 }
 
+void PlainUnits::add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy) {
+  units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), policy));
+}
+
+void PlainUnits::prefetch() {
+  for (size_t i = 1; i < units_.size(); ++i) units_[i - 1]->prefetch(*units_[i]);
+}
+
+void PlainUnits::end_pass(std::optional<double> divided_by) {
+  each([](PlainUnit& unit) { unit.collect(); });
+  if (divided_by) each([&](PlainUnit& unit) { unit.deliver(*divided_by); });
+  each([](PlainUnit& unit) { unit.close(); });
+}
+
+void PlainUnits::hand_in() {
+  each([](PlainUnit& unit) { unit.hand_in(); });
+}
+
+void PlainUnits::updated() {
+  each([](PlainUnit& unit) { unit.updated(); });
+}
+
 }  // namespace lockstep::suites

@@ -4,6 +4,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,28 @@ class PlainUnit {
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
   std::vector<at::Tensor> gradients_;
+};
+
+// Those of one model.
+class PlainUnits {
+ public:
+  // In the order in which they are called: the outermost first.
+  void add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy);
+  // Each casts the parameters of the next.
+  void prefetch();
+  // After a backward pass. @param divided_by nothing: gradients are kept, and none is delivered
+  void end_pass(std::optional<double> divided_by);
+  void hand_in();
+  void updated();
+
+ private:
+  // From the outermost to the one that was called first, as gradients come.
+  template <class F>
+  void each(const F& f) {
+    for (size_t i = 0; i < units_.size(); ++i) f(*units_[i == 0 ? 0 : units_.size() - i]);
+  }
+
+  std::vector<std::unique_ptr<PlainUnit>> units_;
 };
 
 }  // namespace lockstep::suites

@@ -21,7 +21,7 @@ TrainOptions with_fault(TrainOptions options) {
 // A copy of the global value, put together by the oracle from every rank's local; none where others lead.
 at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::string& disagreement) {
   if (!tensor.defined()) return tensor;
-  if (!is_dtensor(tensor)) return oracle::moved(tensor, c10::kCPU);
+  if (!is_dtensor(tensor)) return tensor.is_cpu() ? tensor.detach().clone() : oracle::in_host(tensor);
   const auto locals = gathered(tensor);
   if (std::ssize(locals) != spec(tensor).mesh().size()) return {};
   const auto assembly = oracle::assemble(locals, spec(tensor));
@@ -54,10 +54,10 @@ void Trainer::stay_plain() {
     std::vector<std::string> paths;
     for (const auto& [path, value] : module.named_parameters())
       if (is_own(path)) paths.push_back(path);
-    units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), options_.precision));
+    units_.add(module, std::move(paths), options_.precision);
   };
   add(model_, [](std::string_view path) { return !path.starts_with("layers."); });
-  for (int64_t i = model_options(options_).layers; i-- > 0;)
+  for (int64_t i = 0; i < model_options(options_).layers; ++i)
     add(model_.child(concat("layers.", i)), [](std::string_view) { return true; });
 }
 
@@ -144,14 +144,12 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optim::zero_grad(model_.parameters());
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();
-  for (const auto& unit : units_) unit->collect();
-  for (const auto& unit : units_) unit->deliver(1);
-  for (const auto& unit : units_) unit->close();
-  for (const auto& unit : units_) unit->hand_in();
+  units_.end_pass(1);
+  units_.hand_in();
   const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
   if (options_.fault && options_.fault->update) options_.fault->update(model_.parameters(), *optimizer_);
   optimizer_->step();
-  for (const auto& unit : units_) unit->updated();
+  units_.updated();
   return {loss.detach(), norm};
 }
 

@@ -66,8 +66,7 @@ class Trainer {
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   Llama model_;
-  std::vector<std::unique_ptr<PlainUnit>>
-      units_;  // of one device: the root, then from the last layer to the first
+  PlainUnits units_;  // of one device
   std::optional<Optimizer> optimizer_;
 };
 
