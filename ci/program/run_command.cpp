@@ -48,11 +48,10 @@ struct RunFlags {
     for (const auto& name : options.suites)
       LOCKSTEP_CHECK(!options.fallback || suites::find_suite(name).check == nullptr, "[run] the suite ", name,
                      " has no Programs, so no ops that could run whole; leave out --fallback-replicate");
-    if (options.library) check_library("run", options.world, options.engine, options.device, options.suites);
+    if (parse_reduce("run", reduce))
+      check_library("run", options.world, options.engine, options.device, options.suites);
     const Lane lane = parse_lane(numerics, options.device);
     check_device("run", options.device, lane, options.world, options.engine, options.fault);
-    LOCKSTEP_CHECK(!options.library || !on_cuda(),
-                   "[run] --reduce library is Gloo's, in the host's memory; leave out --device");
     return lane;
   }
   bool on_cuda() const { return options.device == "cuda"; }
