@@ -25,6 +25,9 @@ expect() {
   fi
 }
 
+# The token of a text, signed: with a wrong checksum, the program says the right one.
+sign() { echo "$1#$("$lockstep" replay "$1#0" 2>&1 | grep -oE 'write #[0-9a-f]{8}' | cut -c8-)"; }
+
 # all_equal FILE [answered]: each token of FILE, a line of its own, is equal or explained; `answered`: and not by a refusal,
 # which may be due. One run judges them all, so that they share processes.
 all_equal() {
