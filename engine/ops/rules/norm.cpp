@@ -96,19 +96,23 @@ Metas of_rms_norm(const Arguments& args) {
   return {{sized(input, input.sizes()), statistics(input, args)}};
 }
 
-Metas of_layer_norm_backward(const Arguments& args) {
-  const auto input = args.tensor("input"), weight = args.tensor("weight"), bias = args.tensor("bias");
+// Those of its gradients that are asked for, each of the form of what it is the gradient of.
+Metas asked_for(const Arguments& args, std::initializer_list<const char*> names) {
   const auto mask = args["output_mask"].toBoolList();
-  return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
-           mask[1] && weight.defined() ? sized(weight, weight.sizes()) : at::Tensor(),
-           mask[2] && bias.defined() ? sized(bias, bias.sizes()) : at::Tensor()}};
+  std::vector<at::Tensor> gradients;
+  for (const auto* name : names) {
+    const auto of = args.tensor(name);
+    gradients.push_back(mask[gradients.size()] && of.defined() ? sized(of, of.sizes()) : at::Tensor());
+  }
+  return gradients;
+}
+
+Metas of_layer_norm_backward(const Arguments& args) {
+  return asked_for(args, {"input", "weight", "bias"});
 }
 
 Metas of_rms_norm_backward(const Arguments& args) {
-  const auto input = args.tensor("input"), weight = args.tensor("weight");
-  const auto mask = args["output_mask"].toBoolList();
-  return {{mask[0] ? sized(input, input.sizes()) : at::Tensor(),
-           mask[1] && weight.defined() ? sized(weight, weight.sizes()) : at::Tensor()}};
+  return asked_for(args, {"input", "weight"});
 }
 
 // Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
