@@ -14,7 +14,15 @@ def point(file, operator, number, start=0):
     return points.Point(file, 1, "f", operator, "", (Edit(start, start + 1, f"{SWITCH}{ORIGINAL}"),), str(number))
 
 
-class Switch(unittest.TestCase):
+class Censused(unittest.TestCase):
+    def have(self, **constants):
+        """Those of the census, until the test ends."""
+        for name, value in constants.items():
+            self.addCleanup(setattr, census, name, getattr(census, name))
+            setattr(census, name, value)
+
+
+class Switch(Censused):
     CODE = """// SPDX-License-Identifier: Apache-2.0
 #include "ci/mutants/switch.h"
 const bool before = lockstep_mutant(1);
@@ -33,7 +41,8 @@ int main() {
 
     def test_cases(self):
         # Catches: a place told under another case, or lost; a case that is left out and runs, or the reverse; a plan
-        # that is said to be further than the last case that ran.
+        # that is said to be further than the last case that ran; what a process makes once, and all its cases use,
+        # tried in one case alone.
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             (folder / "it.cpp").write_text(self.CODE)
@@ -49,9 +58,10 @@ int main() {
             of.read()
             self.assertEqual((of.run, of.cases), ({1, 2, 3, 4}, 4))
             self.assertEqual(dict(of.cases_of), {1: {-1}, 2: {0, 1, 2, 3}, 3: {1, 3}})
-            census.FIRST, first = 0, census.FIRST
-            self.addCleanup(setattr, census, "FIRST", first)
+            self.have(FIRST=0, FEW=2)
             self.assertEqual([of.wanted(n) for n in (1, 2, 3, 4)], [None, b"\1\1\1\1", b"\0\1\0\1", None])
+            census.FEW = 3
+            self.assertEqual(of.wanted(3), None)
             (folder / "cases").write_bytes(b"\0\1\0\0")
             (folder / "far").write_bytes(bytes(8))
             only = {"LOCKSTEP_MUTANT_CASES": str(folder / "cases"), "LOCKSTEP_MUTANT_FAR": str(folder / "far")}
@@ -59,7 +69,7 @@ int main() {
             self.assertEqual(int.from_bytes((folder / "far").read_bytes(), "little"), 2)
 
 
-class Campaign(unittest.TestCase):
+class Campaign(Censused):
     PROGRAM = """#!/usr/bin/env python3
 import os, signal, sqlite3, sys, time
 mutant = int(os.environ["LOCKSTEP_MUTANT"])
@@ -155,8 +165,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         for name, value in {"PLACES": text, **more}.items():
             os.environ[name] = value
             self.addCleanup(os.environ.pop, name)
-        first, census.FIRST = census.FIRST, 2
-        self.addCleanup(setattr, census, "FIRST", first)
+        self.have(FIRST=2, FEW=1)
 
     def test_places(self):
         # Catches: a mutant that is run where its place is not, that is not where it is, or that is found there.

@@ -4,6 +4,7 @@ the first of the plan: one that survives them all, with the verdicts they had wi
 import collections, pathlib, sqlite3
 
 FIRST = 1000  # cases of the plan that every mutant meets: what a first case makes, and all others use, shows there
+FEW = 10  # cases: what a process makes once and then keeps, like the table of rules, runs in as many as there are processes
 
 
 class Census:
@@ -31,9 +32,10 @@ class Census:
                 self.cases_of[number].add(case)
 
     def wanted(self, number):
-        """A byte for each case, 1: the mutant is tried in it. None: in all, for it was run outside of them too."""
+        """A byte for each case, 1: the mutant is tried in it. None: in all, for it was run outside of them too, or in so few that
+        it may have made what all others use."""
         of = self.cases_of.get(number, {-1})
-        if -1 in of:
+        if -1 in of or len(of) < FEW:
             return None
         return bytes(case < FIRST or case in of for case in range(self.cases))
 

@@ -146,8 +146,10 @@ class Chooser {
       const int64_t n = pieces(&Row::inputs, input, dim) * parts(row.inputs[input]);
       if (operands_.metas[input].shape[as_size(dim)] % n != 0) return false;
     }
-    for (const int64_t dim : row.even_outputs)
-      if (call_.outputs[0].shape[as_size(dim)] % pieces(&Row::outputs, 0, dim) != 0) return false;
+    for (const int64_t dim : row.even_outputs) {
+      const int64_t n = pieces(&Row::outputs, 0, dim) * parts(row.outputs[0]);
+      if (call_.outputs[0].shape[as_size(dim)] % n != 0) return false;
+    }
     return true;
   }
 

@@ -35,10 +35,9 @@ std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove ma
   return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
 }
 
-// What a composite op or a formula of autograd has made is seen by nobody else. Of what is written in a
-// backward pass only what some ops write is known to be such.
+// What a composite op or a formula of autograd has made is seen by nobody else.
 MayMove may_move(const Dispatched& d) {
-  const bool made_now = in_backward_pass() && d.resolved.entry->may_write_own && !d.call.tensors[0].is_view();
+  const bool made_now = in_backward_formula() && !d.call.tensors[0].is_view();
   const bool in_composite = d.call.comm->context->in_composite;
   const bool own = in_composite || made_now;
   return {.viewed = in_composite || in_backward_pass(),

@@ -43,14 +43,12 @@ std::string obstacle(const c10::OperatorHandle& op) {
 }  // namespace
 
 Resolved without_rule(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call) {
-  // The gradient of take, which is no op that a composite scope could be around, puts values into its zeros.
-  static const OpEntry kWholeTensors{.kind = OpKind::kWhole},
-      kWholeOwn{.kind = OpKind::kWhole, .may_write_own = true};
+  static const OpEntry kWholeTensors{.kind = OpKind::kWhole};
   auto& context = *call.comm->context;
   const bool allowed = context.fallback_replicate;
   if (!allowed || !obstacle(op).empty()) refuse_without_rule(op, call, allowed);
   auto whole = resolved;
-  whole.entry = op.schema().name() == "aten::put_" ? &kWholeOwn : &kWholeTensors;
+  whole.entry = &kWholeTensors;
   if (whole.variant != Variant::kOut) ++context.counters.fallbacks;  // an out variant calls the functional op
   return whole;
 }

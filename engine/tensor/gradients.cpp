@@ -115,6 +115,12 @@ bool in_backward_pass() {
   return torch::autograd::get_current_graph_task_id() != -1;
 }
 
+bool in_backward_formula() {
+  if (!in_backward_pass() || current_context()->node != BackwardNode::kFormula) return false;
+  const auto node = torch::autograd::get_current_node();
+  return dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get()) == nullptr;
+}
+
 bool made_by_autograd(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.layout() != at::kStrided) return false;
   const auto* own = dynamic_cast<const Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());

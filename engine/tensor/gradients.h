@@ -8,6 +8,9 @@
 namespace lockstep {
 
 bool in_backward_pass();
+// Whether what runs is a formula of libtorch's own, which writes to nothing but what it has just made. To add
+// to a leaf's gradient, which the user sees, is none.
+bool in_backward_formula();
 
 // Whether a plain tensor is one of those that autograd's formulas make from a gradient's options, which say
 // nothing of a mesh, or from such: the same on every rank, so that it stands for a replicated one. Known by

@@ -158,6 +158,21 @@ TEST_F(GradientsTest, GradientsOfLeavesAreDTensors) {
   EXPECT_TRUE(is_dtensor(x.grad()));
 }
 
+// Catches: what a hook writes, taken for a tensor that the formula has made, so that it moves and the hook's
+// own is not written, or lies elsewhere; a formula that is refused what it writes to its own.
+TEST_F(GradientsTest, AHookWritesToWhatLiesWhereItIs) {
+  const auto own = place(at::zeros({4, 3}), Shard{0}, kR);
+  const auto rows = place(at::zeros({4, 3}, at::kLong), kR, kR);
+  auto x = place(ramp({4, 3}), Shard{0}, kR).requires_grad_();
+  const auto y = x * 2;
+  y.register_hook([&](const at::Tensor& grad) { own.scatter_add_(0, rows, grad); });
+  const auto error = error_of([&] { y.sum().backward(); });
+  EXPECT_TRUE(says(error, {"aten::scatter_add_", "without moving a tensor that it writes to"})) << error;
+  EXPECT_EQ(placements(own)[0], Placement(Shard{0}));
+  const auto z = at::gather(x, 0, rows);
+  EXPECT_EQ(error_of([&] { z.sum().backward(); }), "");
+}
+
 // Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do
 // not.
 TEST_F(GradientsTest, WhatAutogradMadeIsKnownByWhereItWasMade) {

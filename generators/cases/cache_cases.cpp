@@ -118,6 +118,67 @@ bool view_as_a_composite_does(Builder& b) {
   return b.call("aten::view", {x, std::vector<int64_t>{2 * n, last}}, {b.magnitude(x), {}}, false);
 }
 
+// An optional tensor, and the very tensor as another optional argument: the operands are the same.
+bool optional_in_anothers_place(Builder& b) {
+  const auto& op = template_of(b.random().pick({"aten::native_layer_norm", "aten::clamp.Tensor"}));
+  if (!op.make(b, op)) return false;
+  const auto first = b.last();
+  const auto& infos = oracle::find_operator(first.call.op).args;
+  std::vector<size_t> places;
+  Arg given = None{};
+  for (size_t i = 0; i < first.call.args.size(); ++i) {
+    if (infos[i].kind != oracle::ArgKind::kTensor || !infos[i].optional) continue;
+    places.push_back(i);
+    if (std::holds_alternative<Ref>(first.call.args[i])) given = first.call.args[i];
+  }
+  if (places.size() < 2 || std::holds_alternative<None>(given)) return false;
+  b.random().shuffle(places);
+  for (size_t k = 0; k < 3; ++k) {
+    auto args = first.call.args;
+    for (const size_t i : places) args[i] = None{};
+    args[places[k % 2]] = given;
+    b.again(first, args);
+  }
+  return true;
+}
+
+// Only a positive factor passes what pends: zero times a negative one is the other zero.
+bool factor_of_another_sign(Builder& b) {
+  const auto& op = template_of(b.random().pick({"aten::mul.Scalar", "aten::div.Scalar"}));
+  auto target = replicated(b.settings().mesh);
+  target.placements[static_cast<size_t>(b.random().below(b.settings().mesh.ndim()))] =
+      Partial{b.random().pick({ReduceOp::kSum, ReduceOp::kAvg})};
+  const Ref x = b.fresh({.dtypes = kFloats});
+  if (!b.call("aten::zeros_like", {x}, {}, false)) return false;
+  const Ref pending = b.redistribute(b.results()[0], target);
+  const double factor = b.random().pick({2.0, 0.5, -2.0, -0.5});
+  for (const double sign : {1.0, -1.0, 1.0})
+    if (!emit(b, op, {pending, sign * factor}, {pending}, 2)) return false;
+  return true;
+}
+
+// A formula of autograd writes what it has just made, which may move for it; the same write of the Program's
+// own may not.
+bool write_as_autograd_does(Builder& b) {
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim());
+  if (mesh.size(d) == 1) return false;
+  const int64_t n = b.random().between(2, 4), rows = n - 1, columns = 2 * mesh.size(d);
+  auto cut = replicated(mesh);
+  cut.placements[static_cast<size_t>(d)] = Shard{1};
+  const Ref x = b.fresh({.dtypes = kFloats, .shape = Shape{n, columns}, .placement = replicated(mesh)});
+  const Ref index =
+      b.fresh({.dtypes = kI64, .shape = Shape{rows, columns}, .values = indices_below(n), .placement = cut});
+  if (!b.requires_grad(x) || !emit(b, template_of("aten::gather"), {x, int64_t{0}, index}, {x}) ||
+      !b.backward())
+    return false;
+  const auto dtype = bit_of(b.dtype(x));
+  const Ref own =
+      b.fresh({.dtypes = dtype, .shape = b.shape(x), .placement = replicated(mesh), .grad = false});
+  const Ref source = b.fresh({.dtypes = dtype, .shape = b.shape(index), .placement = cut, .grad = false});
+  return emit(b, template_of("aten::scatter_add_"), {own, int64_t{0}, index, source}, {own, source}, rows);
+}
+
 }  // namespace
 
 oracle::Case cache_case(Random random) {
@@ -126,8 +187,12 @@ oracle::Case cache_case(Random random) {
     auto settings = draw_settings(own, {});
     settings.families = kAllFamilies;
     Builder b(own, settings);
-    const auto kind = b.random().weighted<bool (*)(Builder&)>(
-        {{16, repeat}, {3, meet_in_all_forms}, {1, view_as_a_composite_does}});
+    const auto kind = b.random().weighted<bool (*)(Builder&)>({{15, repeat},
+                                                               {3, meet_in_all_forms},
+                                                               {1, view_as_a_composite_does},
+                                                               {1, write_as_autograd_does},
+                                                               {1, optional_in_anothers_place},
+                                                               {1, factor_of_another_sign}});
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));

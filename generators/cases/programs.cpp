@@ -58,7 +58,8 @@ void after_backward(Builder& b) {
   }
 }
 
-// The ops one after another; after each round some of their other overloads, in turns.
+// The ops one after another, views, whose rules have the most rows, several times; after each round some of
+// their other overloads, in turns.
 struct Rounds {
   std::vector<const OpTemplate*> often, seldom;
 
@@ -74,7 +75,10 @@ struct Rounds {
 Rounds rounds_of(uint32_t traits) {
   Rounds rounds;
   for (const auto& op : op_templates())
-    if ((op.traits & traits) == traits) (op.is_seldom() ? rounds.seldom : rounds.often).push_back(&op);
+    if ((op.traits & traits) == traits) {
+      auto& list = op.is_seldom() ? rounds.seldom : rounds.often;
+      list.insert(list.end(), op.family == kViews ? 3 : 1, &op);
+    }
   return rounds;
 }
 

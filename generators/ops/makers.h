@@ -98,7 +98,7 @@ bool slice(Builder& b, const OpTemplate& op);
 bool select(Builder& b, const OpTemplate& op);
 bool split(Builder& b, const OpTemplate& op);
 bool alias(Builder& b, const OpTemplate& op);
-bool own_strides(Builder& b, const OpTemplate& op);
+bool as_strided(Builder& b, const OpTemplate& op);
 bool diagonal(Builder& b, const OpTemplate& op);
 
 // ops/indexing.cpp

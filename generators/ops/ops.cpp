@@ -178,7 +178,7 @@ constexpr OpTemplate kLines[] = {
     {"alias detach positive", kViews, alias, kAllDtypes, kSame, kMoves},
     // On one device it is its operand itself, as nobody but torch.tensor asks for it.
     {"lift_fresh", kViews, alias, kAllDtypes, kSame, kNoHistory},
-    {"as_strided", kViews, own_strides, kAllDtypes, kSame, kMoves},
+    {"as_strided", kViews, as_strided, kAllDtypes, kSame, kMoves},
     {"diagonal", kViews, diagonal, kAllDtypes, kSame, kMoves},
     {"lockstep::detach", kViews, own_detach, kAllDtypes, kSame, kMoves},
     // By index, and joining.

@@ -159,11 +159,12 @@ bool slice(Builder& b, const OpTemplate& op) {
   x = b.unsharded(x, {dim});
   const auto n = b.tensor(x).size(dim), start = b.random().between(0, n);
   if (is(op, "aten::narrow")) return emit(b, op, {x, dim, start, b.random().between(0, n - start)}, {x});
-  const Arg end = b.random().chance(30) ? Arg(None{}) : Arg(b.random().between(start, n));
-  return emit(
-      b, op,
-      {x, dim, b.random().chance(20) ? start - n : start, end, b.random().pick<int64_t>({1, 1, 1, 2, 3})},
-      {x});
+  // By steps, most of all, from one end to the other: then pieces may keep theirs.
+  const auto step = b.random().pick<int64_t>({1, 1, 1, 2, 3});
+  const bool all = step != 1 && b.random().chance(60);
+  const auto first = all ? b.random().below(std::min<int64_t>(step, n + 1)) : start;
+  const Arg end = all || b.random().chance(30) ? Arg(None{}) : Arg(b.random().between(first, n));
+  return emit(b, op, {x, dim, b.random().chance(20) ? first - n : first, end, step}, {x});
 }
 
 bool select(Builder& b, const OpTemplate& op) {
@@ -189,9 +190,41 @@ bool split(Builder& b, const OpTemplate& op) {
 }
 
 // The view that changes nothing, as the derivative of a view that was written to makes it.
-bool own_strides(Builder& b, const OpTemplate& op) {
+namespace {
+
+// The tensor as it lies, its place in memory said or not.
+bool as_it_lies(Builder& b, const OpTemplate& op) {
   const Ref x = b.boxed(b.operand({.dtypes = op.dtypes}));
-  return emit(b, op, {x, b.shape(x), b.tensor(x).strides().vec()}, {x});
+  const Arg place = b.random().chance(40) ? Arg(b.tensor(x).storage_offset()) : Arg(None{});
+  return emit(b, op, {x, b.shape(x), b.tensor(x).strides().vec(), place}, {x});
+}
+
+// One element in every `step` of the memory of a whole tensor, as rows or in a row, from some place on; and
+// of that another one.
+bool window(Builder& b, const OpTemplate& op) {
+  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  x = b.unsharded(x, range(0, b.ndim(x)), true);
+  const int64_t times = b.random().between(1, 2);
+  for (int64_t done = 0; done < times; ++done) {
+    const at::Tensor t = b.tensor(x);
+    if (!t.is_non_overlapping_and_dense() || t.numel() < 2) return done > 0;
+    const auto step = b.random().between(1, 2), first = b.random().between(0, t.numel() - 1);
+    const auto length = b.random().between(1, (t.numel() - first + step - 1) / step);
+    const auto rows = length % 2 == 0 && b.random().chance(50) ? int64_t{2} : int64_t{1};
+    const Shape shape = rows == 2 ? Shape{rows, length / rows} : Shape{length};
+    const Shape strides = rows == 2 ? Shape{length / rows * step, step} : Shape{step};
+    const bool said = first > 0 || b.random().chance(50);
+    const Arg place = said ? Arg(t.storage_offset() + first) : Arg(None{});
+    if (!emit(b, op, {x, shape, strides, place}, {x})) return done > 0;
+    x = b.results()[0];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool as_strided(Builder& b, const OpTemplate& op) {
+  return b.random().chance(50) ? as_it_lies(b, op) : window(b, op);
 }
 
 bool diagonal(Builder& b, const OpTemplate& op) {

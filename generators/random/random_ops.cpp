@@ -67,9 +67,26 @@ int64_t draw_end(Random& random, ScalarType dtype) {
   }
 }
 
+// Up to here a floating dtype holds every integer.
+int64_t largest_exact(ScalarType dtype) {
+  const int digits = dtype == ScalarType::BFloat16 ? 8
+                     : dtype == ScalarType::Half   ? 11
+                     : dtype == ScalarType::Float  ? 24
+                                                   : 53;
+  return int64_t{1} << digits;
+}
+
+// Bounds that the dtype does not hold: stock takes the next ones within.
+std::pair<int64_t, Arg> draw_rounded_range(Random& random, ScalarType dtype) {
+  const int64_t exact = largest_exact(dtype);
+  const int64_t from = random.chance(50) ? exact + random.pick<int64_t>({1, 3}) : -exact - 1;
+  return {from, from + random.pick<int64_t>({3, 4, 5, 30, 31})};
+}
+
 // [from, to), or all that the dtype holds from somewhere on.
 std::pair<int64_t, Arg> draw_range(Random& random, ScalarType dtype) {
   const bool whole = c10::isIntegralType(dtype, true);
+  if (!whole && random.chance(25)) return draw_rounded_range(random, dtype);
   if (dtype == ScalarType::Bool) return {0, random.chance(50) ? Arg(int64_t{1}) : Arg(int64_t{2})};
   if (random.chance(25)) return {random.pick<int64_t>({0, 3}), None{}};
   if (dtype == ScalarType::Byte) return {3, int64_t{200}};

@@ -52,9 +52,13 @@ Target lacking(Random& random, Lack lack, const Target& others, int64_t d, const
   if (lack == Lack::kFlat) return with_ragged(random, others, mesh, shape, d);
   Target target = others;
   target.placements[static_cast<size_t>(d)] = Replicate{};
-  const Placement p = lack == Lack::kPends ? Placement(Partial{random.pick(reductions_of(dtype, kinds))})
-                                           : Placement(Shard{random.pick(needs.whole)});
-  return beside(std::move(target), p, static_cast<size_t>(d));
+  const auto lacks = [&]() -> Placement {
+    if (lack == Lack::kPends) return Partial{random.pick(reductions_of(dtype, kinds))};
+    const auto dim = random.pick(needs.whole);
+    if ((kinds & kInterleaved) && random.chance(25)) return InterleavedShard{dim, random.between(2, 3)};
+    return Shard{dim};
+  };
+  return beside(std::move(target), lacks(), static_cast<size_t>(d));
 }
 
 }  // namespace

@@ -234,10 +234,12 @@ class Search {
     return false;
   }
 
-  // Pieces that happen to begin where a step does, though they are not a whole number of steps each.
+  // Pieces that happen to begin where a step does, though they are not a whole number of steps each; and
+  // every other element of a flat local, which is contiguous.
   bool steps_by_chance() const {
     if (q_.op.op->name != "aten::slice.Tensor" || q_.op.args.at(4).toInt() == 1 || inputs_[0].spec == nullptr)
       return false;
+    if (has_ragged(inputs_[0].spec->placements())) return true;
     const SlicingPtr plan = slicing_of(*inputs_[0].spec);
     const bool even = std::all_of(plan->shapes.begin(), plan->shapes.end(),
                                   [&](const auto& shape) { return shape == plan->shapes[0]; });

@@ -80,6 +80,16 @@ bool is_out_variant(const std::string& op) {
   return !oracle::is_own(op) && !oracle::is_in_place(op) && oracle::find_operator(op).writes;
 }
 
+// What an op does that neither gives another name to a tensor nor writes one, nor a backward pass, it does to
+// tensors of its own, and these may move.
+bool has_its_own(const std::string& op) {
+  if (oracle::is_own(op)) return true;
+  const auto& schema = oracle::find_operator(op).handle.schema();
+  const auto names = [](const c10::Argument& arg) { return arg.alias_info() != nullptr; };
+  return std::none_of(schema.arguments().begin(), schema.arguments().end(), names) &&
+         std::none_of(schema.returns().begin(), schema.returns().end(), names);
+}
+
 }  // namespace
 
 // By placements, alone: each is judged due or cannot be told. A stale read is not judged.
@@ -106,11 +116,13 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
   const auto found = find_call(c, engine);
   if (!found || found->call >= c.program.calls.size()) return GaveUp{refusal, text};
   const auto& call = c.program.calls[found->call];
+  const auto needless = [&](const std::string& why) {
+    return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
+                  concat(call.op, " is refused, and need not be: ", why, "\n", text));
+  };
+  if (has_its_own(call.op)) return needless("what it views or writes is its own, and may move");
   if (call.op != refusal.op) return GaveUp{refusal, text};
-  if (is_out_variant(call.op))
-    return failed(
-        c.suite, "refusal", call.op, placement_pattern(c), "",
-        concat(call.op, " is refused, and need not be: results are copied to where its outs lie\n", text));
+  if (is_out_variant(call.op)) return needless("results are copied to where its outs lie");
   const auto before = oracle::evaluate_recorded(oracle::before_call(c, found->call), *engine.plain_source());
   const auto with =
       oracle::evaluate_recorded(oracle::before_call(c, found->call + 1), *engine.plain_source());
@@ -119,10 +131,7 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
   const auto due = oracle::refusal_due(*op, with.recording, placed(call, *op, found->held));
   if (due.answer == oracle::Due::Answer::kUnknown) return GaveUp{refusal, text};
   if (due.answer == oracle::Due::Answer::kNo)
-    return failed(
-        c.suite, "refusal", call.op, placement_pattern(c), "",
-        concat(call.op, " is refused, and need not be: nothing that it views or writes has to move under ",
-               due.placements, "\n", text));
+    return needless(concat("nothing that it views or writes has to move under ", due.placements));
   const auto wrong = [&](const std::string& what) {
     return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
                   concat(call.op, " is refused, as is due, and ", what, "\n", text));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/values/refused.h"
 #include "oracle/program/program.h"
 #include "suites/core/judge.h"
 #include "suites/engines/lockstep_engine.h"
@@ -20,6 +21,9 @@ constexpr const char* kInner =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x5x6]:normal(1)@[S1];v0=aten::view(x0,[120])#a93267a8";
 constexpr const char* kOuter =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::view(x0,[24])#137575d3";
+constexpr const char* kComposed =
+    "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[2x5x6]:normal(1)@[S1];x1=f32[6x3]:normal(1)@[R];"
+    "v0=aten::matmul(x0,x1)#2947d37c";
 constexpr const char* kWrites =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[P];v0=aten::exp_(x0)#2bee496d";
 
@@ -120,6 +124,24 @@ TEST(Refusal, IsAFailureWhereTheOpCouldRun) {
   EXPECT_EQ(failed->verdict, "refusal");
   EXPECT_NE(failed->explanation.find("f32[4x6]@[S0] -> f32[24]@[S0]"), std::string::npos)
       << failed->explanation;
+}
+
+// Catches: a view that a composite op takes of a tensor of its own, and that is refused in the composite's
+// name: given up, since the op of the Program and the one that is refused are not the same.
+TEST(Refusal, OfWhatACompositeViewsIsNeverDue) {
+  struct Strict : LockstepEngine {
+    EngineResult run(const oracle::Case& c, bool timeline) override {
+      if (!c.program.calls.empty() && c.program.calls[0].op == "aten::matmul")
+        throw Refused(Refusal::kView, "aten::view", "f32[2x5x6]@[S1]", "cannot run; ",
+                      "redistribute it first");
+      return LockstepEngine::run(c, timeline);
+    }
+  } engine;
+  const auto outcome = verdict(kComposed, engine);
+  const auto* failed = std::get_if<Failed>(&outcome);
+  ASSERT_NE(failed, nullptr) << explanation_of(outcome);
+  EXPECT_EQ(failed->verdict, "refusal");
+  EXPECT_NE(failed->explanation.find("its own"), std::string::npos) << failed->explanation;
 }
 
 // Catches: a judge that asks of placements which a run named that nobody judged.

@@ -231,7 +231,7 @@ Records index_ops() {
       {.name = "index_select", .rows = index_select, .infer = of_index_select},
       {.name = "gather", .rows = gather},
       {.name = "scatter", .rows = scatter},
-      {.name = "scatter_add", .rows = scatter, .may_write_own = true},
+      {.name = "scatter_add", .rows = scatter},
       {.name = "index_put", .rows = index_put},
       {.name = "cat", .rows = cat},
       {.name = "stack", .rows = stack},
@@ -243,17 +243,15 @@ Records index_ops() {
       {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
       {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
-      {.name = "index_add", .may_write_own = true},
       {.name = "sort", .rows = dim_whole},
       // A mask picks as many elements as it has ones.
       {.name = "index", .kind = OpKind::kWhole},
       {.name = "nonzero", .kind = OpKind::kWhole},
       {.name = "masked_select", .kind = OpKind::kWhole},
-      {.name = "_index_put_impl", .may_write_own = true},
   };
   // clang-format on
   add_alike(records, {.rows = dim_whole}, {"cumsum", "cumprod", "index_fill", "topk"});
-  add_alike(records, {}, {"diagonal_backward", "constant_pad_nd"});
+  add_alike(records, {}, {"_index_put_impl", "constant_pad_nd", "diagonal_backward", "index_add"});
   return records;
 }
 

@@ -82,13 +82,13 @@ std::optional<Row> ragged_number(const OpCall& call, size_t input) {
 Rows additive(const OpCall& call) {
   auto rows = pointwise(call);
   const auto& out = call.outputs[0];
-  // A broadcast or converted term, or a plain scalar, would be added once for each rank; a negative factor
-  // turns the identity -0.0 into +0.0.
+  // A broadcast or converted term would be added once for each rank; a negative factor turns the identity
+  // -0.0 into +0.0.
   for (const auto& input : call.inputs)
-    if (input.plain || input.dtype != out.dtype) return rows;
+    if (input.dtype != out.dtype) return rows;
   const auto* factor = call.args.find("alpha");
   const bool added = factor == nullptr || positive(*factor);
-  if (call.inputs.size() < 2 || out.dtype == c10::kBool || !added) return rows;
+  if (call.inputs.size() < 2 || !added) return rows;
   add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg}, call.inputs.size());
   return rows;
 }
@@ -97,7 +97,7 @@ Rows additive(const OpCall& call) {
 Rows copying(const OpCall& call) {
   auto rows = pointwise(call);
   for (const auto& input : call.inputs)
-    if (input.plain || input.dtype != call.outputs[0].dtype) return rows;
+    if (input.dtype != call.outputs[0].dtype) return rows;
   add_partials(rows, call, kEveryReduction, call.inputs.size());
   return rows;
 }

@@ -50,6 +50,12 @@ RandomResults native_dropout_op(const RandomOp& r) {
   return results;
 }
 
+// A parameter as it meets the numbers of a rank: one element may have more dimensions than a flat local.
+at::Tensor beside(const at::Tensor& numbers, const at::Tensor& parameter) {
+  return parameter.numel() == 1 && parameter.dim() > numbers.dim() ? parameter.view(at::IntArrayRef{})
+                                                                   : parameter;
+}
+
 RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
   const auto& out = *r.outputs[0];
   const auto call =
@@ -57,8 +63,10 @@ RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
   for (size_t rank = 0; rank < r.comm.positions.size(); ++rank)
     check_probabilities(r.placed[probabilities][rank]);
   auto numbers = draw(call, out, r.comm);
-  for (size_t rank = 0; rank < numbers.size(); ++rank)
-    numbers[rank] = drawing().bernoulli(numbers[rank], r.placed[probabilities][rank]).to(out.dtype());
+  for (size_t rank = 0; rank < numbers.size(); ++rank) {
+    const auto p = beside(numbers[rank], r.placed[probabilities][rank]);
+    numbers[rank] = drawing().bernoulli(numbers[rank], p).to(out.dtype());
+  }
   return {std::move(numbers)};
 }
 
@@ -76,8 +84,8 @@ RandomResults normal_of_tensors_op(const RandomOp& r) {
   auto numbers = draw(call, out, r.comm);
   for (size_t rank = 0; rank < numbers.size(); ++rank) {
     auto& z = numbers[rank];
-    if (std_given) z.mul_(r.placed[std_input][rank]);
-    z.add_(mean_given ? r.placed[0][rank] : at::full({}, r.args[0].toDouble(), z.options()));
+    if (std_given) z.mul_(beside(z, r.placed[std_input][rank]));
+    z.add_(mean_given ? beside(z, r.placed[0][rank]) : at::full({}, r.args[0].toDouble(), z.options()));
   }
   return {std::move(numbers)};
 }

@@ -62,7 +62,6 @@ struct OpEntry {
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
   OfShared of_shared = OfShared::kRows;
-  bool may_write_own = false;  // in place in a backward pass it writes what autograd has just made
 };
 
 }  // namespace lockstep

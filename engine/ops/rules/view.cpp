@@ -150,15 +150,15 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   }
 }
 
-// Of a shard that is no one run: in a dimension that stays; and the inverse, an interleaved dimension whose
-// pieces the split names.
+// Of a shard that is no one run: in a dimension that stays; in the outermost of several, where each run is
+// one of whole rows of both shapes; and the inverse, an interleaved dimension whose pieces the split names.
 void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, const Placement& current) {
-  if (group.in.size() != 1 || group.in[0] != shard_dim(current)) return;
-  if (group.out.size() == 1) {
-    rows.push_back(row_of(call, current, with_dim(current, group.out[0])));
-    return;
-  }
-  if (!std::holds_alternative<InterleavedShard>(current)) return;
+  if (group.in[0] != shard_dim(current)) return;
+  rows.push_back(row_of(call, current, with_dim(current, group.out[0])));
+  if (group.in.size() == 1 && group.out.size() == 1) return;
+  rows.back().even = {{0, group.in[0]}};
+  rows.back().even_outputs = {group.out[0]};
+  if (group.in.size() != 1) return;
   int64_t pieces = 1;
   for (const int64_t d : group.out) {
     if (pieces == parts(current)) {
