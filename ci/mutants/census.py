@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the run without a mutant says: whose places it ran, and in which cases. A mutant is then tried in those cases alone, and in
 the first of the plan: one that survives them all, with the verdicts they had without it, survives the plan."""
-import collections, pathlib, sqlite3
+import collections, os, pathlib, sqlite3
 
 FIRST = 1000  # cases of the plan that every mutant meets: what a first case makes, and all others use, shows there
-FEW = 10  # cases: what a process makes once and then keeps, like the table of rules, runs in as many as there are processes
+# Cases: what a process makes once and then keeps, like the table of rules, runs in as many as there are processes.
+FEW = 8 + 2 * (os.cpu_count() or 1)
 
 
 class Census:

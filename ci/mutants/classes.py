@@ -67,12 +67,15 @@ PLANS = {
     "engine/world/thread_world": THREAD,
 }
 
-# What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts. The
-# tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
+# What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, and what
+# replicas share of memory until a World brings one of them other bits, which none does that is right. The tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
 PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
+SHARED = "engine/engine_shared_storage_test"
 TESTED = {
     "kernels/philox": PHILOX,  # instructions that this machine does not choose
+    "engine/move/gathering": [SHARED],
+    "engine/move/replicas": [SHARED],
     "engine/tensor/print": ["engine/engine_dispatch_test"],
     "engine/values/exit_code": ["engine/values/values_exit_code_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],
@@ -80,6 +83,7 @@ TESTED = {
     "engine/values/spec": ["engine/values/values_spec_test"],
     "engine/world/": WORLDS,
     "engine/world/flight": ["engine/engine_flight_test"],
+    "engine/world/group_fold": [*WORLDS, SHARED],
 }
 
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:

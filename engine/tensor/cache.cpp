@@ -35,23 +35,20 @@ std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove ma
   return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
 }
 
-// What a composite op or a formula of autograd has made is seen by nobody else.
+// What a composite op or a formula of autograd has made is seen by nobody else; what is written through a
+// view of it is read under its own name.
 MayMove may_move(const Dispatched& d) {
-  const bool made_now = in_backward_formula() && !d.call.tensors[0].is_view();
   const bool in_composite = d.call.comm->context->in_composite;
-  const bool own = in_composite || made_now;
+  const bool may_write = d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved) &&
+                         !d.call.tensors[0].is_view();
   return {.viewed = in_composite || in_backward_pass(),
-          .written = own && d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved)};
-}
-
-bool same(const Spec& a, const Spec& b) {
-  return a == b && a.mesh().names() == b.mesh().names();
+          .written = may_write && (in_composite || in_backward_formula())};
 }
 
 }  // namespace
 
 bool SameEnds::operator()(const Ends& a, const Ends& b) const {
-  return same(*a.first, *b.first) && same(*a.second, *b.second);
+  return equal_and_named_alike(*a.first, *b.first) && equal_and_named_alike(*a.second, *b.second);
 }
 
 size_t HashOfEnds::operator()(const Ends& ends) const {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
@@ -98,18 +97,6 @@ void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }
 
-// Whether the op is composed of others, gives no tensor that it is called with another name and writes none:
-// what it views and writes is its own.
-bool keeps_to_itself(const c10::OperatorHandle& op) {
-  const auto& schema = op.schema();
-  const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
-  const auto is_named = [](const c10::Argument& arg) { return arg.alias_info() != nullptr; };
-  const auto& arguments = schema.arguments();
-  return has(c10::DispatchKey::CompositeImplicitAutograd) && !has(c10::DispatchKey::CPU) &&
-         !has(c10::DispatchKey::CUDA) && std::none_of(arguments.begin(), arguments.end(), is_named) &&
-         std::none_of(schema.returns().begin(), schema.returns().end(), is_named);
-}
-
 // Ops that view and write tensors of their own.
 void with_own(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const CompositeScope own;
@@ -154,64 +141,36 @@ void without_sparse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
-constexpr auto kWithFactories = std::to_array<std::string_view>(
-    {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
-     "feature_alpha_dropout_", "alpha_dropout_", "dropout_", "value_selecting_reduction_backward"});
-constexpr auto kWithOwnFactories = std::to_array<std::string_view>(
-    {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward"});
-
-// They read no values, of a DTensor or of any.
-constexpr auto kOfMetadata =
-    std::to_array<std::string_view>({"aten::is_same_size", "aten::_has_compatible_shallow_copy_type"});
-
-// By name, with the overload.
-using Kernels = std::map<std::string, torch::CppFunction (*)()>;
-
-template <auto kernel>
-torch::CppFunction boxed() {
-  return torch::CppFunction::makeFromBoxedFunction<kernel>();
-}
-
-// Of every composite op that does not decompose as it is.
-Kernels composite_kernels() {
-  Kernels kernels;
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const auto& name : dispatcher.getAllOpNames()) {
-    const auto op = dispatcher.findSchema(name);
-    if (op && name.getNamespace() == "aten" && keeps_to_itself(*op))
-      kernels[c10::toString(name)] = boxed<&with_own>;
-  }
-  const auto set = [&](std::string_view name, torch::CppFunction (*kernel)()) {
-    kernels[concat("aten::", name)] = kernel;
-  };
-  for (const auto name : kOfMetadata) kernels.erase(std::string(name));
-  for (const auto name : kWithFactories) set(name, boxed<&with_factories>);
-  for (const auto name : kWithOwnFactories) set(name, boxed<&with_own_factories>);
-  for (const auto& [name, remedy] : kSparse) kernels[std::string(name)] = boxed<&without_sparse>;
-  set(
-      "dropout", +[] { return torch::CppFunction(dropout); });
-  set(
-      "scaled_dot_product_attention", +[] { return torch::CppFunction(attention); });
-  return kernels;
-}
-
 // Above autograd, and below it, where in InferenceMode a composite arrives whole.
-void add_composites(torch::Library& m, const Kernels& kernels) {
-  for (const auto& [name, kernel] : kernels) m.impl(name.c_str(), kernel());
+void add_composites(torch::Library& m) {
+  m.impl("dropout", dropout);
+  m.impl("scaled_dot_product_attention", attention);
+  // No result of these is a view of what they are given. Of other composites some are, which no schema tells:
+  // einsum's, broadcast_tensors'.
+  for (const auto* name : {"cross_entropy_loss", "linear", "matmul", "prelu", "rms_norm"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own>());
+  for (const auto* name :
+       {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
+        "feature_alpha_dropout_", "alpha_dropout_", "dropout_", "value_selecting_reduction_backward"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
+  for (const auto* name : {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own_factories>());
+  for (const auto& [name, remedy] : kSparse)
+    m.impl(name.data(), torch::CppFunction::makeFromBoxedFunction<&without_sparse>());
 }
 
 }  // namespace
 
 void register_composites() {
   static torch::Library fake(torch::Library::IMPL, "aten", c10::DispatchKey::Fake, __FILE__, __LINE__);
-  const auto kernels = composite_kernels();
-  add_composites(fake, kernels);
-  for (const auto name : kOfMetadata) fake.impl(name.data(), torch::CppFunction::makeFallthrough());
+  add_composites(fake);
+  fake.impl("is_same_size", torch::CppFunction::makeFallthrough());
+  fake.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
   using c10::DispatchKey;
   static std::vector<torch::Library> of_devices;
   for (const auto key : {DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA, DispatchKey::AutogradMeta}) {
     auto& autograd = of_devices.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
-    add_composites(autograd, kernels);
+    add_composites(autograd);
     autograd.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
   }
 }

@@ -3,11 +3,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
+#include <c10/util/Type.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "engine/tensor/init.h"
 #include "engine/tensor/redistribute.h"
@@ -42,6 +44,9 @@ bool is_ours(const c10::IValue& value) {
       "a hook must return a DTensor");
 }
 
+// Of this thread, whatever Context an op enters.
+thread_local BackwardNode applied = BackwardNode::kNone;
+
 // While a node of the graph is applied to a gradient of a DTensor, and then while libtorch adds what it made
 // to the gradients of others, plain operators pass by the engine. libtorch puts a thread's keys back once a
 // node's gradients are delivered, and so ends both.
@@ -52,8 +57,10 @@ struct Applied : at::ObserverContext {
         gradients_(std::exchange(context_->gradients, std::move(gradients))),
         included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
     c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true);
+    applied = node;
   }
   ~Applied() override {
+    applied = BackwardNode::kDelivery;
     context_->node = in_backward_pass() ? BackwardNode::kDelivery : before_;
     context_->gradients = std::move(gradients_);
     if (!in_backward_pass()) c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, included_);
@@ -116,9 +123,10 @@ bool in_backward_pass() {
 }
 
 bool in_backward_formula() {
-  if (!in_backward_pass() || current_context()->node != BackwardNode::kFormula) return false;
+  if (applied != BackwardNode::kFormula) return false;
   const auto node = torch::autograd::get_current_node();
-  return dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get()) == nullptr;
+  const auto& type = *node;
+  return c10::demangle(typeid(type).name()).starts_with("torch::autograd::generated::");
 }
 
 bool made_by_autograd(const at::Tensor& tensor) {

@@ -8,8 +8,8 @@
 namespace lockstep {
 
 bool in_backward_pass();
-// Whether what runs is a formula of libtorch's own, which writes to nothing but what it has just made. To add
-// to a leaf's gradient, which the user sees, is none.
+// Whether what runs is a formula that libtorch's tools generated, which writes to nothing but what it has
+// just made: no node of the user's, and none that adds to a leaf's gradient.
 bool in_backward_formula();
 
 // Whether a plain tensor is one of those that autograd's formulas make from a gradient's options, which say

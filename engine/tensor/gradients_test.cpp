@@ -169,8 +169,10 @@ TEST_F(GradientsTest, AHookWritesToWhatLiesWhereItIs) {
   const auto error = error_of([&] { y.sum().backward(); });
   EXPECT_TRUE(says(error, {"aten::scatter_add_", "without moving a tensor that it writes to"})) << error;
   EXPECT_EQ(placements(own)[0], Placement(Shard{0}));
-  const auto z = at::gather(x, 0, rows);
-  EXPECT_EQ(error_of([&] { z.sum().backward(); }), "");
+  const auto cut = place(at::zeros({4, 3}, at::kLong), Shard{0}, kR), w = place(ramp({4, 3}), Shard{0}, kR);
+  auto whole = place(ramp({4, 3}), kR, kR).requires_grad_();
+  EXPECT_EQ(error_of([&] { (at::gather(whole, 0, cut) * w).sum().backward(); }), "");
+  EXPECT_TRUE(full_tensor(whole.grad()).narrow(0, 1, 3).eq(0).all().item<bool>());
 }
 
 // Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do

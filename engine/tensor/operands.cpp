@@ -223,11 +223,16 @@ torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> ar
   return stack;
 }
 
+bool equal_and_named_alike(const Spec& a, const Spec& b) {
+  return a == b && a.mesh().names() == b.mesh().names();
+}
+
 bool CacheKey::operator==(const CacheKey& other) const {
   if (words != other.words || specs.size() != other.specs.size()) return false;
   for (size_t i = 0; i < specs.size(); ++i) {
     if (specs[i] == other.specs[i]) continue;
-    if (specs[i] == nullptr || other.specs[i] == nullptr || !(*specs[i] == *other.specs[i])) return false;
+    if (specs[i] == nullptr || other.specs[i] == nullptr) return false;
+    if (!equal_and_named_alike(*specs[i], *other.specs[i])) return false;
   }
   return true;
 }

@@ -35,6 +35,9 @@ std::vector<c10::IValue> constants(const Resolved& resolved, at::ArrayRef<c10::I
 // The arguments with DTensors replaced by meta tensors.
 torch::jit::Stack on_meta(const Resolved& resolved, at::ArrayRef<c10::IValue> args, const ParsedCall& call);
 
+// Specs say what they are equal in without the names of the mesh's dimensions, which results have, too.
+bool equal_and_named_alike(const Spec& a, const Spec& b);
+
 // Everything that a decision depends on, as values: op, Specs, and every constant but floating-point ones, of
 // which rules read the sign alone. Equality decides; a hash only picks the bucket.
 struct CacheKey {

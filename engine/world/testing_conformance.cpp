@@ -90,6 +90,7 @@ class Conformance {
         if (has_reduction(op, dtype)) reduces(op, dtype);
     }
     waits_in_another_order();
+    receives_from_the_last();
     barrier(world_, groups_);
     tells_mismatches();
     return found_;
@@ -211,6 +212,26 @@ class Conformance {
                   at::full({2}, 10 * rank(i, k) + 1, at::kLong));
       expect_bits("the second of two all_gathers", i, k, into_second[i][as_size(k)].of,
                   at::full({2}, 10 * rank(i, k) + 2, at::kLong));
+      return at::Tensor();
+    });
+  }
+
+  // Whom it receives from, a rank may list in any order: in one order are the parcels of two ranks alone.
+  void receives_from_the_last() {
+    const auto number = [](int64_t from, int64_t to) { return at::full({2}, 100 * from + to, at::kLong); };
+    const auto sent = by_place([&](size_t i, int64_t k) { return number(rank(i), k); });
+    const auto into = by_place([](size_t, int64_t) { return at::zeros({2}, at::kLong); });
+    Exchange asked{.op = "exchange", .parts = {}, .arrived = {}};
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      Part part{.group = &groups_[i], .sent = {}, .received = {}};
+      for (int64_t k = 0; k < members(i); ++k) part.sent.push_back({k, sent[i][as_size(k)]});
+      for (int64_t k = members(i) - 1; k >= 0; --k) part.received.push_back({k, into[i][as_size(k)]});
+      asked.parts.push_back(std::move(part));
+    }
+    world_.exchange(std::move(asked)).wait();
+    by_place([&](size_t i, int64_t k) {
+      expect_bits("an exchange from the last", i, k, into[i][as_size(k)].of,
+                  number(rank(i, k), groups_[i].place));
       return at::Tensor();
     });
   }

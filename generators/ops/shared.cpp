@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/values/error.h"
 #include "generators/ops/makers.h"
 #include "oracle/program/values_elements.h"
 
@@ -40,7 +41,10 @@ Magnitude result_of(const Builder& b, Grow grow, const std::vector<Ref>& operand
 
 const OpTemplate& template_of(std::string_view op) {
   const auto table = op_templates();
-  return *std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const OpTemplate& t) { return op == t.op; });
+  LOCKSTEP_CHECK(found != table.end(), "[generators] no line of the tables is of ", op);
+  return *found;
 }
 
 Growth grown(const Builder& b, const OpTemplate& op, const std::vector<Ref>& operands, int64_t count) {

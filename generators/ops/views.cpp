@@ -189,10 +189,10 @@ bool split(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, b.random().between(is(op, "aten::chunk") ? 1 : (n + 3) / 4, n), dim}, {x});
 }
 
-// The view that changes nothing, as the derivative of a view that was written to makes it.
 namespace {
 
-// The tensor as it lies, its place in memory said or not.
+// The view that changes nothing, as the derivative of a view that was written to makes it: the tensor as it
+// lies, its place in memory said or not.
 bool as_it_lies(Builder& b, const OpTemplate& op) {
   const Ref x = b.boxed(b.operand({.dtypes = op.dtypes}));
   const Arg place = b.random().chance(40) ? Arg(b.tensor(x).storage_offset()) : Arg(None{});

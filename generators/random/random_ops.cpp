@@ -67,20 +67,20 @@ int64_t draw_end(Random& random, ScalarType dtype) {
   }
 }
 
-// Up to here a floating dtype holds every integer.
-int64_t largest_exact(ScalarType dtype) {
+// From here on a floating dtype holds one integer in eight.
+int64_t least_of_eights(ScalarType dtype) {
   const int digits = dtype == ScalarType::BFloat16 ? 8
                      : dtype == ScalarType::Half   ? 11
                      : dtype == ScalarType::Float  ? 24
                                                    : 53;
-  return int64_t{1} << digits;
+  return int64_t{4} << digits;
 }
 
-// Bounds that the dtype does not hold: stock takes the next ones within.
+// Bounds that the dtype does not hold: where the next integer is rounded beyond one, stock takes one within.
 std::pair<int64_t, Arg> draw_rounded_range(Random& random, ScalarType dtype) {
-  const int64_t exact = largest_exact(dtype);
-  const int64_t from = random.chance(50) ? exact + random.pick<int64_t>({1, 3}) : -exact - 1;
-  return {from, from + random.pick<int64_t>({3, 4, 5, 30, 31})};
+  const int64_t size = least_of_eights(dtype) + random.between(1, 15);
+  const int64_t from = random.chance(50) ? size : -size;
+  return {from, from + random.between(17, 40)};
 }
 
 // [from, to), or all that the dtype holds from somewhere on.

@@ -12,7 +12,7 @@ using oracle::Target;
 
 constexpr int64_t kSeveral = 2;  // elements of each rank
 
-// The fewest elements that a rank holds.
+// No more than a rank holds: those that are served last have the fewest, of whatever list.
 int64_t least_held(const Target& target, const DeviceMesh& mesh, Shape shape) {
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
     const auto& p = target.placements[static_cast<size_t>(d)];
@@ -23,8 +23,13 @@ int64_t least_held(const Target& target, const DeviceMesh& mesh, Shape shape) {
   const auto d = ragged_dim(target.placements);
   if (d < 0) return numel(shape);
   const auto& ragged = std::get<RaggedShard>(target.placements[static_cast<size_t>(d)]);
-  const auto who = ragged.units.end() - std::ssize(ragged.units) / ragged.lists;  // theirs is the last list
-  return numel(shape) / block_count(ragged, ragged.lists - 1) * *std::min_element(who, ragged.units.end());
+  const auto ranks = std::ssize(ragged.units) / ragged.lists;
+  int64_t least = numel(shape);
+  for (int64_t k = 0; k < ragged.lists; ++k) {
+    const auto who = ragged.units.begin() + k * ranks;
+    least = std::min(least, numel(shape) / block_count(ragged, k) * *std::min_element(who, who + ranks));
+  }
+  return least;
 }
 
 // How it can lack what is needed.

@@ -310,7 +310,8 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
     if (values[v].is_same(self)) dtype = plain[v].scalar_type();
   const bool drops = op.name == "aten::native_dropout" || op.name == "aten::dropout";
   if (drops) {
-    Stack ones = {at::ones_like(self.detach(), self.options().dtype(dtype))};
+    // Which element takes which word depends on how the tensor lies.
+    Stack ones = {at::empty_strided(self.sizes(), self.strides(), self.options().dtype(dtype)).fill_(1)};
     ones.insert(ones.end(), stack.begin() + 1, stack.end());
     Tensors kept = call_boxed(op, ones);
     kept[0] = self * wide(kept[0]);

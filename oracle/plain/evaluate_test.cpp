@@ -175,6 +175,19 @@ TEST(EvaluateF64, IsTheSameProgramInDouble) {
   EXPECT_LT(at::sum(plain[3]).item<int64_t>(), 24);
 }
 
+// Would catch: a mask drawn for a tensor that lies otherwise, whose elements take other words.
+TEST(EvaluateF64, DropsWhatThePlainRunDrops) {
+  const Case c = make_case({normal({13, 2, 5}, 1)},
+                           {{"aten::transpose.int", {Ref{0}, int64_t{0}, int64_t{1}}, 1},
+                            {"aten::slice.Tensor", {Ref{1}, int64_t{1}, int64_t{9}, None{}, int64_t{3}}, 1},
+                            {"aten::native_dropout", {Ref{2}, 0.5, true}, 2}});
+  SimulatedSource random;
+  const auto plain = evaluate(c, random);
+  const auto wide = evaluate_f64(c, random, plain);
+  ASSERT_FALSE(plain[2].is_non_overlapping_and_dense());
+  EXPECT_TRUE(same(wide[4], plain[4]));
+}
+
 // Would catch: a conversion that in double is its operand itself, and what is written to one of them in both;
 // one that is the operand in the plain run too, and no longer is.
 TEST(EvaluateF64, ConversionsAreTensorsOfTheirOwn) {

@@ -169,7 +169,8 @@ std::optional<Divergence> misplaced(const oracle::Case& c, size_t value, const a
         plain.defined() ? "undefined, but one device has a value" : "a value, but undefined on one device");
   if (!plain.defined()) return std::nullopt;
   const Spec& spec = *got.spec;
-  if (spec.mesh() != c.mesh) return other(c, value, "placement", "is on the mesh " + to_string(spec.mesh()));
+  if (spec.mesh() != c.mesh || spec.mesh().names() != c.mesh.names())
+    return other(c, value, "placement", "is on the mesh " + to_string(spec.mesh()));
   if (spec.shape() != plain.sizes().vec() || spec.dtype() != plain.scalar_type())
     return other(c, value, "shape",
                  concat(to_string(spec), ", but on one device ", dtype_name(plain.scalar_type()), "[",

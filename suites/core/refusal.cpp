@@ -7,6 +7,7 @@
 #include "engine/values/error.h"
 #include "engine/values/refused.h"
 #include "oracle/judge/due.h"
+#include "oracle/judge/judge_op.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/before_call.h"
 #include "oracle/program/schema.h"
@@ -80,14 +81,27 @@ bool is_out_variant(const std::string& op) {
   return !oracle::is_own(op) && !oracle::is_in_place(op) && oracle::find_operator(op).writes;
 }
 
-// What an op does that neither gives another name to a tensor nor writes one, nor a backward pass, it does to
-// tensors of its own, and these may move.
-bool has_its_own(const std::string& op) {
-  if (oracle::is_own(op)) return true;
+// Whether the schema says that the op gives another name to a tensor, or writes one. Not all that do say so.
+bool says_so(const std::string& op) {
+  if (oracle::is_own(op)) return false;
   const auto& schema = oracle::find_operator(op).handle.schema();
-  const auto names = [](const c10::Argument& arg) { return arg.alias_info() != nullptr; };
-  return std::none_of(schema.arguments().begin(), schema.arguments().end(), names) &&
-         std::none_of(schema.returns().begin(), schema.returns().end(), names);
+  const auto is_named = [](const c10::Argument& arg) { return arg.alias_info() != nullptr; };
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(), is_named) ||
+         std::any_of(schema.returns().begin(), schema.returns().end(), is_named);
+}
+
+// What a call does that neither gives another name to a tensor nor writes one, nor a backward pass, it does
+// to tensors of its own, and these may move. By what the plain run has before the call and behind it.
+bool has_its_own(const oracle::Call& call, const std::vector<at::Tensor>& before,
+                 const std::vector<at::Tensor>& behind) {
+  if (says_so(call.op)) return false;
+  for (size_t i = 0; i < behind.size(); ++i) {
+    if (!behind[i].defined()) continue;
+    if (i < before.size() && !oracle::same_bits(before[i], behind[i])) return false;
+    for (size_t k = 0; i >= before.size() && k < before.size(); ++k)
+      if (behind[k].defined() && behind[i].is_alias_of(behind[k])) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -120,12 +134,15 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
     return failed(c.suite, "refusal", call.op, placement_pattern(c), "",
                   concat(call.op, " is refused, and need not be: ", why, "\n", text));
   };
-  if (has_its_own(call.op)) return needless("what it views or writes is its own, and may move");
-  if (call.op != refusal.op) return GaveUp{refusal, text};
+  const bool within = call.op != refusal.op;
+  if (within && says_so(call.op)) return GaveUp{refusal, text};
   if (is_out_variant(call.op)) return needless("results are copied to where its outs lie");
   const auto before = oracle::evaluate_recorded(oracle::before_call(c, found->call), *engine.plain_source());
   const auto with =
       oracle::evaluate_recorded(oracle::before_call(c, found->call + 1), *engine.plain_source());
+  if (has_its_own(call, before.values, with.values))
+    return needless("what it views or writes is its own, and may move");
+  if (within) return GaveUp{refusal, text};
   const auto* op = recorded(before.recording, with.recording, call.op);
   if (op == nullptr || found->held.values.size() != before.values.size()) return GaveUp{refusal, text};
   const auto due = oracle::refusal_due(*op, with.recording, placed(call, *op, found->held));

@@ -148,14 +148,16 @@ void CaseWorker::run(int64_t number) {
 void CaseWorker::lost(const Lost& lost) {
   const auto p = planned(lost.number);
   Judged judged;
-  const auto c = case_of(p);
+  oracle::Case c;
+  c.suite = p.suite->name;
+  if (!lost.again) c = case_of(p);
   const auto f = lost_outcome(c, lost);
   judged.outcome = f;
   storing([&] {
     record(p, c, judged);
     recorder_->flush();  // it cannot be run again, should this worker die too
   });
-  if (lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
+  if (lost.again || lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,
                                   "--engine",   options_.engine, "--world", options_.world};

@@ -77,7 +77,8 @@ Outcome judge_and_repeat(const Suite& suite, const oracle::Case& c, EngineUnderT
 
 Failed lost_outcome(const oracle::Case& c, const Lost& lost) {
   auto f = failed(c.suite, lost.hung ? "hang" : lost.detail, "", placement_pattern(c), "",
-                  concat("the case took its process along: ", lost.detail));
+                  concat("the case took its process along: ", lost.detail,
+                         lost.again ? ", and once more where it was to be generated for this report" : ""));
   f.kind = lost.hung ? dashboard::Verdict::kHung : dashboard::Verdict::kCrashed;
   return f;
 }

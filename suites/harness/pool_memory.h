@@ -20,7 +20,8 @@ inline int64_t now_ns() {
 struct Loss {
   int64_t number = -1;
   bool hung = false;
-  int status = 0;  // of waitpid
+  int status = 0;      // of waitpid
+  bool taken = false;  // a worker has begun to tell of it
 };
 
 // Written by one worker each, so that a dead worker cannot leave a lock behind.
@@ -30,7 +31,7 @@ struct Slot {
   std::atomic<int64_t> done;
   std::atomic<bool> settled;  // the running case is recorded; if it was before, it is durable now
   std::atomic<bool> ended;    // the worker leaves by itself, with an exit code that it means
-  Loss loss;                  // of the worker before; the parent writes it while no worker is here
+  Loss loss;                  // until it is told; the parent writes it while no worker is here
   std::atomic<int> unsaved;   // how many are recorded and not yet durable
   int64_t unsaved_numbers[kMostUnsaved];
 };

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <utility>
 
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
@@ -30,9 +29,19 @@ struct Self {
 Self self;
 
 Lost told(const Loss& loss) {
-  const auto [number, hung, status] = loss;
-  if (hung) return {number, true, concat("no sign of life for ", self.memory->options.hang_seconds, " s")};
-  return {number, false, how_it_ended(status)};
+  const auto how = loss.hung ? concat("no sign of life for ", self.memory->options.hang_seconds, " s")
+                             : how_it_ended(loss.status);
+  return {loss.number, loss.hung, how, loss.taken};
+}
+
+// Of the case that the worker before took along, if it did. It stays in the slot until it is told.
+void tell_loss(const PoolWork& work) {
+  auto& loss = self.slot->loss;
+  if (loss.number < 0) return;
+  const auto lost = told(loss);
+  loss.taken = true;
+  work.lost(lost);
+  loss = {};
 }
 
 bool may_claim() {
@@ -63,11 +72,9 @@ void run_again(const PoolWork& work) {
 }
 
 void work_loop(const PoolWork& work) {
-  auto& slot = *self.slot;
   work.begin(static_cast<int>(self.slot - self.memory->slots()));
   // First, for the next loss takes its place.
-  const auto loss = std::exchange(slot.loss, {});
-  if (loss.number >= 0) work.lost(told(loss));
+  tell_loss(work);
   run_again(work);
   while (may_claim()) {
     const int64_t number = self.memory->next.fetch_add(1);

@@ -138,7 +138,7 @@ void Pool::reap(int index, int status) {
   ++result_.lost;
   int64_t* unsaved = slot.unsaved_numbers;
   slot.unsaved = static_cast<int>(std::remove(unsaved, unsaved + slot.unsaved, number) - unsaved);
-  slot.loss = {number, worker.killed_as_hung, status};
+  slot.loss = {.number = number, .hung = worker.killed_as_hung, .status = status};
   start(index);
 }
 

@@ -32,8 +32,8 @@ struct PoolResult {
 
 // Runs `command` (the path of a program first) as each worker, which must call join_pool, then work_in_pool.
 // A worker may not call it: throws Broken, so that a program that does not know of workers cannot multiply.
-// @post every claimed case was run to its end exactly once, or given to lost() exactly once. Workers die with
-// the parent.
+// @post every claimed case was run to its end exactly once, or given to lost() until that returned, exactly
+// once. Workers die with the parent.
 PoolResult run_pool(const PoolOptions& options, const std::vector<std::string>& command,
                     const std::string& job, const PoolListener& listener);
 
@@ -42,6 +42,7 @@ struct Lost {
   int64_t number = 0;
   bool hung = false;   // killed by the watchdog; otherwise the process died by itself or was killed
   std::string detail;  // "signal 11 (Segmentation fault)"
+  bool again = false;  // the process that was told of it before died of that
 };
 
 struct PoolWork {

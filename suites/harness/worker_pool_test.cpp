@@ -94,6 +94,10 @@ const std::map<std::string, Body> kBodies = {
            beat();
          }
      }},
+    {"cannot be told",
+     [](int64_t n) {
+       if (n == 3 || n == 4) kill(getpid(), SIGSEGV);
+     }},
     {"slow", [](int64_t) { usleep(200000); }},
     {"full disk",
      [](int64_t n) {
@@ -154,6 +158,7 @@ TEST(WorkerPool, DISABLED_Worker) {
                     },
                 .lost =
                     [&](const Lost& l) {
+                      if (job.starts_with("cannot be told") && !l.again) kill(getpid(), SIGSEGV);
                       ++ledger->lost[l.number];
                       ledger->hung += l.hung;
                     },
@@ -181,6 +186,17 @@ TEST(WorkerPool, EveryCaseOnceThoughSomeCrash) {
     }
     EXPECT_EQ(trial.ledger->lost[11], 1);
     EXPECT_EQ(trial.result.lost, 7);
+  }
+}
+
+// Catches: a case that takes along who is to tell of it too, so that nobody does, and the run is green
+// without it.
+TEST(WorkerPool, ALossIsToldThoughItTakesItsTellerAlong) {
+  for (const int jobs : {1, 2}) {
+    const Trial trial({jobs, 40, 0, 30}, "cannot be told");
+    EXPECT_EQ(trial.result.claimed, 40);
+    EXPECT_EQ(trial.result.lost, 2);
+    for (int n = 0; n < 40; ++n) EXPECT_EQ(trial.ledger->lost[n], n == 3 || n == 4 ? 1 : 0) << n;
   }
 }
 
