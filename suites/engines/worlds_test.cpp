@@ -41,9 +41,11 @@ TEST(Worlds, FaultsDoNotConform) {
   const auto lose = [](PerRank<Received>& all, const std::vector<Group>&) {
     all.back().back() = at::zeros_like(all.back().back());
   };
-  WorldFault swapped, crossed, lost, zeros, nans;
-  swapped.gathered = swap;
-  crossed.exchanged = swap;
+  WorldFault swapped, turned, crossed, lost, zeros, nans;
+  swapped.gathered = turned.exchanged = swap;
+  crossed.exchanged = [swap](PerRank<Received>& all, const std::vector<Group>& groups) {
+    if (all.front().front().is_floating_point()) swap(all, groups);  // terms of reductions
+  };
   lost.gathered = lose;
   zeros.sent = [](const at::Tensor& t) { return at::where(t.eq(0), at::zeros_like(t), t); };
   nans.sent = [](const at::Tensor& t) {
@@ -51,6 +53,7 @@ TEST(Worlds, FaultsDoNotConform) {
   };
   EXPECT_NE(conformance(swapped).find("all_gather"), std::string::npos);
   EXPECT_NE(conformance(crossed).find("reduce_scatter"), std::string::npos);
+  EXPECT_NE(conformance(turned).find("an exchange from the last"), std::string::npos);
   EXPECT_NE(conformance(lost).find("all_gather"), std::string::npos);
   EXPECT_NE(conformance(zeros), "");
   EXPECT_NE(conformance(nans), "");
