@@ -157,6 +157,7 @@ void CaseWorker::lost(const Lost& lost) {
     record(p, c, judged);
     recorder_->flush();  // it cannot be run again, should this worker die too
   });
+  settled(true);
   if (lost.again || lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,

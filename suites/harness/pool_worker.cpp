@@ -138,8 +138,12 @@ void work_in_pool(const PoolWork& work) {
 }
 
 void settled(bool saved) {
-  if (self.slot == nullptr || self.slot->running < 0) return;
+  if (self.slot == nullptr) return;
   auto& slot = *self.slot;
+  if (slot.running < 0) {
+    slot.loss = {};
+    return;
+  }
   if (!saved && self.again >= 0) return;  // it stays listed
   if (!saved) slot.unsaved_numbers[slot.unsaved] = slot.running;
   slot.unsaved = saved ? std::max(self.again, 0) : slot.unsaved + 1;

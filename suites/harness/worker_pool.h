@@ -62,9 +62,9 @@ std::string join_pool();
 
 // So many recorded cases may wait to become durable.
 inline constexpr int kMostUnsaved = 256;
-// In a worker: the running case is recorded; should the process die from here on, the case is not lost.
-// Unless it is `saved`, and with it all before it, the worker that takes the place runs it again, and it is
-// lost if it takes that one along before it is saved.
+// In a worker: the running case is recorded, or the lost one; should the process die from here on, the case
+// is not lost, nor told once more. Unless it is `saved`, and with it all before it, the worker that takes the
+// place runs it again, and it is lost if it takes that one along before it is saved.
 void settled(bool saved);
 // In a worker: no worker of the pool claims another case.
 void stop_pool();
