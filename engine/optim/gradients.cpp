@@ -68,8 +68,17 @@ at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm) {
   return norm;
 }
 
-void zero_grad(const Tensors& parameters) {
-  for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+void zero_grad(const Tensors& parameters, bool set_to_none) {
+  const at::NoGradGuard no_grad;
+  for (const auto& parameter : parameters) {
+    auto& gradient = parameter.mutable_grad();
+    if (set_to_none) {
+      gradient = at::Tensor();
+    } else if (gradient.defined()) {
+      if (gradient.grad_fn()) gradient.detach_();
+      gradient.zero_();
+    }
+  }
 }
 
 }  // namespace lockstep::optim

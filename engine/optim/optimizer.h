@@ -11,8 +11,8 @@ namespace lockstep::optim {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Drops the gradients.
-void zero_grad(const Tensors& parameters);
+// Drops the gradients, or fills them with zeros where they are.
+void zero_grad(const Tensors& parameters, bool set_to_none = true);
 
 struct AdamWOptions {
   double lr = 1e-3;
@@ -34,7 +34,7 @@ class AdamW {
   // Parameters without a gradient are left alone. Throws Error if a gradient is placed otherwise than its
   // parameter.
   void step();
-  void zero_grad() { optim::zero_grad(parameters_); }
+  void zero_grad(bool set_to_none = true) { optim::zero_grad(parameters_, set_to_none); }
   void set_lr(double lr) { options_.lr = lr; }
 
   const AdamWState& state() const { return state_; }
@@ -62,7 +62,7 @@ class Sgd {
   explicit Sgd(Tensors parameters, SgdOptions options = {});
   // As AdamW's.
   void step();
-  void zero_grad() { optim::zero_grad(parameters_); }
+  void zero_grad(bool set_to_none = true) { optim::zero_grad(parameters_, set_to_none); }
   void set_lr(double lr) { options_.lr = lr; }
 
   // One buffer for each parameter: undefined until its first step, as torch's, and for ever without momentum.

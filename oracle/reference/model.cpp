@@ -65,6 +65,7 @@ at::Tensor ReferenceModel::rms_norm(const at::Tensor& x, const std::string& modu
 }
 
 at::Tensor ReferenceModel::dropped(const at::Tensor& x) {
+  if (!is_training_) return x;
   const RandomScope scope(source_);
   return at::dropout(x, sizes_.dropout, /*train=*/true);
 }
@@ -119,6 +120,13 @@ at::Tensor ReferenceModel::loss(const at::Tensor& tokens, const at::Tensor& targ
   }
   const auto logits = linear(rms_norm(x, "norm"), "lm_head");
   return at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+}
+
+at::Tensor ReferenceModel::evaluate(const at::Tensor& tokens, const at::Tensor& targets) {
+  is_training_ = false;
+  const auto loss_then = loss(tokens, targets);
+  is_training_ = true;
+  return loss_then;
 }
 
 }  // namespace lockstep::oracle

@@ -36,6 +36,8 @@ class ReferenceModel {
   // The mean cross entropy of all tokens, in training. Dropout is drawn of the embedding, then in each layer
   // of what attention adds, and of what the MLP adds. @param tokens, targets [batch, sequence]
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets);
+  // The same in evaluation, where nothing is dropped or drawn.
+  at::Tensor evaluate(const at::Tensor& tokens, const at::Tensor& targets);
 
  private:
   void add(const std::string& name, std::vector<int64_t> shape);
@@ -49,6 +51,7 @@ class ReferenceModel {
 
   ModelSizes sizes_;
   c10::ScalarType dtype_;
+  bool is_training_ = true;
   SimulatedSource source_;
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   std::map<std::string, at::Tensor> by_name_;

@@ -68,6 +68,14 @@ void heads_dealt_out(Llama& model) {
   });
 }
 
+void drops_in_evaluation(Llama& model) {
+  for (const auto& [path, module] : model.named_modules())
+    if (path.ends_with("dropout"))
+      module->register_forward_hook([](nn::Module& dropout, const Tensors&, at::Tensor& output) {
+        if (!dropout.is_training()) output = at::dropout(output, TrainOptions{}.dropout, /*train=*/true);
+      });
+}
+
 // Before the first update: zero moments, as they would be, after one step.
 void steps_from_two(const Tensors& parameters, Optimizer& optimizer) {
   auto state = optimizer.state();
@@ -104,6 +112,8 @@ std::vector<Fault> training_faults() {
        1, 0, by_adamw, with_training({.update = steps_from_two})},
       {81, "decay-coupled", "K15", "AdamW's weight decay goes into the gradient, as Adam's", "train", 1, 0,
        by_adamw, with_training({.options = no_decay, .update = decay_in_gradient})},
+      {154, "drops-in-evaluation", "K15", "dropout drops in evaluation, too", "train", 1, 0, any,
+       with_training({.model = drops_in_evaluation})},
   };
 }
 

@@ -6,6 +6,7 @@
 #include "suites/train/train.h"
 
 #include "engine/values/error.h"
+#include "oracle/program/number_text.h"
 #include "suites/core/engine_threw.h"
 #include "suites/engines/counting_world.h"
 #include "suites/laws/laws.h"
@@ -24,6 +25,7 @@ struct Row {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   c10::ScalarType dtype = at::kFloat;
   MixedPrecisionPolicy precision = {};
+  bool keeps_gradients = false;  // zeros are written to them, and nothing decays: the update is of them alone
 };
 const Row kRows[] = {
     {"tp:1"},
@@ -46,6 +48,8 @@ const Row kRows[] = {
     {"fsdp:3", OptimizerKind::kAdamW, at::kFloat, {at::kBFloat16, at::kFloat}},
     {"dp_replicate:2,fsdp:2", OptimizerKind::kFusedAdamW, at::kFloat, {at::kHalf}},
     {"fsdp:2,tp:2", OptimizerKind::kAdamW, at::kFloat, {at::kBFloat16, at::kFloat}},
+    {"tp:2", OptimizerKind::kSgd, at::kFloat, {}, true},
+    {"fsdp:2", OptimizerKind::kSgd, at::kFloat, {at::kBFloat16, at::kFloat}, true},
 };
 
 struct Judged {
@@ -135,6 +139,10 @@ oracle::Case train_case(uint64_t run_seed, int64_t index) {
   if (row.dtype != at::kFloat) c.options["dtype"] = dtype_name(row.dtype);
   if (row.precision.param_dtype) c.options["param_dtype"] = dtype_name(*row.precision.param_dtype);
   if (row.precision.reduce_dtype) c.options["reduce_dtype"] = dtype_name(*row.precision.reduce_dtype);
+  if (row.keeps_gradients) {
+    c.options["set_to_none"] = "0";
+    c.options["weight_decay"] = oracle::double_text(0);
+  }
   return c;
 }
 

@@ -46,6 +46,15 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
     options.dropout = number<double>(name, text);
     return;
   }
+  if (name == "weight_decay") {
+    options.weight_decay = number<double>(name, text);
+    return;
+  }
+  if (name == "set_to_none") {
+    LOCKSTEP_CHECK(text == "0" || text == "1", "[train] set_to_none:", text, " of the token; write 0 or 1");
+    options.set_to_none = text == "1";
+    return;
+  }
   if (name == "param_dtype") {
     options.precision.param_dtype = parse_dtype(text);
     return;
@@ -65,10 +74,10 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
       size.of(options) = number<int64_t>(name, text);
       return;
     }
-  throw Error(
-      concat("[train] no option '", name,
-             "' of a training; there are: optimizer, dropout, dtype, param_dtype, reduce_dtype, steps, "
-             "layers, batch, sequence, kv_heads, heads, hidden, mlp, vocabulary"));
+  throw Error(concat("[train] no option '", name,
+                     "' of a training; there are: optimizer, dropout, weight_decay, set_to_none, dtype, "
+                     "param_dtype, reduce_dtype, steps, "
+                     "layers, batch, sequence, kv_heads, heads, hidden, mlp, vocabulary"));
 }
 
 // Ranks that have examples of their own.
@@ -192,6 +201,9 @@ oracle::Case case_of(const TrainOptions& options) {
   auto usual = default_on(c.mesh), mine = options;
   if (mine.optimizer != usual.optimizer) c.options["optimizer"] = name(mine.optimizer);
   if (mine.dropout != usual.dropout) c.options["dropout"] = oracle::double_text(mine.dropout);
+  if (mine.weight_decay != usual.weight_decay)
+    c.options["weight_decay"] = oracle::double_text(mine.weight_decay);
+  if (mine.set_to_none != usual.set_to_none) c.options["set_to_none"] = mine.set_to_none ? "1" : "0";
   if (mine.dtype != usual.dtype) c.options["dtype"] = dtype_name(mine.dtype);
   if (mine.precision.param_dtype) c.options["param_dtype"] = dtype_name(*mine.precision.param_dtype);
   if (mine.precision.reduce_dtype) c.options["reduce_dtype"] = dtype_name(*mine.precision.reduce_dtype);
@@ -215,6 +227,8 @@ std::vector<oracle::Case> simpler_trainings(const oracle::Case& c) {
     if (kind == OptimizerKind::kSgd || from.optimizer == OptimizerKind::kFusedAdamW)
       all.add([&](TrainOptions& o) { o.optimizer = kind; });
   all.add([](TrainOptions& o) { o.dropout = 0; });
+  all.add([](TrainOptions& o) { o.weight_decay = 0; });
+  all.add([](TrainOptions& o) { o.set_to_none = true; });
   all.add([](TrainOptions& o) { o.dtype = at::kFloat; });
   all.add([](TrainOptions& o) { o.precision = {}; });
   all.add([](TrainOptions& o) { o.precision.reduce_dtype = {}; });

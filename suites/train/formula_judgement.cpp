@@ -158,6 +158,7 @@ class Formulas {
     const auto result = in_engine([&] { return subject_.step(batch); });
     if (is_wide()) compare_gradients(when, batch, before, result);
     compare_update(step, when);
+    if (is_wide()) compare_evaluation(when, batch);
   }
 
   void compare_gradients(const std::string& when, const Batch& batch, const Generator& before,
@@ -179,6 +180,20 @@ class Formulas {
     compare_near("loss", when, {result.loss}, {loss.detach()}, n);
     compare_near("norm", when, {result.norm}, {norm}, n);
     compare_near("gradient", when, gradients_of(subject_.model().parameters()), gradients_of(leaves), n);
+  }
+
+  // With the subject's own parameters.
+  void compare_evaluation(const std::string& when, const Batch& batch) {
+    const at::NoGradGuard no_grad;
+    const auto parameters = values_of(subject_.model().named_parameters());
+    for (size_t i = 0; i < values_.size(); ++i) values_[i].copy_(parameters[i]);
+    const auto before = generator().state;
+    const auto loss = in_engine([&] { return subject_.evaluate(batch); });
+    if (generator().state != before)
+      differ("random stream",
+             concat(when, "an evaluation draws from it, to offset ", generator().state.offset));
+    compare_near("evaluation", when, {loss}, {reference_.evaluate(batch.tokens, batch.targets)},
+                 roundings(model_, options_.sequence, batch.tokens.numel()));
   }
 
   // Of the subject's own gradients.

@@ -92,7 +92,8 @@ void PlainUnit::deliver(double divided_by) {
 
 void PlainUnit::hand_in() {
   for (size_t i = 0; i < paths_.size(); ++i)
-    parameters_[i].mutable_grad() = std::exchange(gradients_[i], at::Tensor());
+    if (gradients_[i].defined())
+      add_to(parameters_[i].mutable_grad(), std::exchange(gradients_[i], at::Tensor()));
 }
 
 void PlainUnit::updated() {

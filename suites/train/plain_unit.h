@@ -30,7 +30,7 @@ class PlainUnit {
   void deliver(double divided_by);
   // After a pass, in which the module computes with casts, also where it runs again.
   void close();
-  // Gives the gradients to the parameters.
+  // Adds the gradients to those of the parameters.
   void hand_in();
   // These have been updated, where they have a gradient. (libtorch's fused optimizers move no version.)
   void updated();

@@ -92,9 +92,11 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   oracle::Recording recording;
   recording.device = options.on;
   Trainer::Result expected, actual;
+  at::Tensor expected_evaluation, actual_evaluation;
   {
     const oracle::RecordingScope recorder(recording);
     expected = in_engine([&] { return plain.step(whole); });
+    expected_evaluation = in_engine([&] { return plain.evaluate(whole); });
     recorder.check();
   }
   const auto random_after = generator().state;
@@ -103,6 +105,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   {
     const TimelineScope log(timeline);
     actual = in_engine([&] { return mesh.step(placed); });
+    actual_evaluation = in_engine([&] { return mesh.evaluate(placed); });
   }
   if (generator().state != random_after)
     return {measured.step, Verdict::kDifferent, "the random stream ends elsewhere than on one device"};
@@ -114,6 +117,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   Pairs finals;
   finals.add(expected.loss, actual.loss);
   finals.add(expected.norm, actual.norm);
+  finals.add(expected_evaluation, actual_evaluation);
   finals.add_state(plain, mesh);
   const auto judgement = oracle::check(recording, timeline, start_records,
                                        finals_of(finals.plain, finals.distributed), options.numerics);

@@ -43,6 +43,7 @@ struct TrainOptions {
   double dropout = 0.1;
   double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  bool set_to_none = true;  // gradients before a step; else zeros are written to them
   c10::ScalarType dtype = c10::ScalarType::Float;
   // Of fully_shard, along the mesh's dimension fsdp; one device casts at the same places.
   MixedPrecisionPolicy precision = {};

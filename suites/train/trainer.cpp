@@ -141,7 +141,7 @@ Batch Trainer::batch(std::string_view text, int64_t step) const {
 Trainer::Result Trainer::step(const Batch& batch) {
   const RandomPolicyScope policy(options_.drop);
   const auto plain = plain_draws(options_.drop);
-  optim::zero_grad(model_.parameters());
+  optim::zero_grad(model_.parameters(), options_.set_to_none);
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();
   units_.end_pass(1);
@@ -151,6 +151,15 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optimizer_->step();
   units_.updated();
   return {loss.detach(), norm};
+}
+
+at::Tensor Trainer::evaluate(const Batch& batch) {
+  const at::NoGradGuard no_grad;
+  model_.eval();
+  auto loss = model_(batch.tokens, batch.targets);
+  model_.train();
+  units_.end_pass(std::nullopt);
+  return loss;
 }
 
 }  // namespace lockstep::suites

@@ -45,6 +45,8 @@ class Trainer {
   };
   // Forward, backward, clipping, update.
   Result step(const Batch& batch);
+  // The loss in evaluation: nothing is dropped, nothing changes.
+  at::Tensor evaluate(const Batch& batch);
 
   const nn::Module& model() const { return model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
