@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kind of mistake a mutant is, by where it stands; and what of the tree no run of this machine can reach."""
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # The longest that a path begins with.
 CLASSES = {
@@ -51,7 +54,7 @@ SUITES = {"engine": ("--suite", "layout,redistribute,ops,rules,gradient,random,g
                      "ragged,train,fsdp,dbuffer,planner,golden,canary"), "judge": ()}
 
 # Nothing but what runs on a GPU calls these; kernels/device_work_property_test.cpp and device_check.cu look at them.
-NEEDS_A_GPU = ("kernels/device_",)
+NEEDS_A_GPU = ("kernels/device_", "engine/lane/cuda")
 
 # What the plan of a run is to be where the default one never goes.
 JUDGED = "redistribute,ops,gradient,random,program,metamorphic"
@@ -67,13 +70,22 @@ PLANS = {
     "engine/world/thread_world": THREAD,
 }
 
+
+def of_oracle(folder):
+    """The tests of a folder of the oracle."""
+    return sorted(f"oracle/oracle_{path.stem}" for path in (ROOT / "oracle" / folder).glob("*_test.cpp"))
+
+
 # What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, and what
 # replicas share of memory until a World brings one of them other bits, which none does that is right. The tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
 PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
+
 SHARED = "engine/engine_shared_storage_test"
 TESTED = {
+    **{f"oracle/{folder}/": of_oracle(folder) for folder in ("program", "random", "reference")},
     "kernels/philox": PHILOX,  # instructions that this machine does not choose
+    "engine/lane/numerics": ["engine/lane/lane_numerics_test"],
     "engine/move/gathering": [SHARED],
     "engine/move/replicas": [SHARED],
     "engine/tensor/print": ["engine/engine_dispatch_test"],
@@ -89,10 +101,9 @@ TESTED = {
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:
 # "folder/target" of tests, beside the planted faults and the canary of the run itself.
 ADVERSARIES = {"engine": [], "judge": [
+    *of_oracle("judge"), *of_oracle("ownership"), *of_oracle("plain"),
     *(f"suites/suites_{name}_test" for name in (
-        "adversaries", "edges", "judge", "bounded", "refusal", "training", "train_law", "faults")),
-    *(f"oracle/oracle_{name}_test" for name in (
-        "check", "bound", "order", "compare", "reduce", "ownership", "exact_sum", "mean", "outside"))]}
+        "edges", "judge", "refusal", "faults", "adversaries", "bounded", "training", "train_law"))]}
 
 
 def longest(table, path):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makers of ops that read and write by index, and of those that join tensors. Indices cross the borders of
 // shards.
+#include "engine/values/as_size.h"
 #include "generators/ops/makers.h"
 
 namespace lockstep::generators {
@@ -217,8 +218,20 @@ bool scatter(Builder& b, const OpTemplate& op) {
   return b.call(op.op, with_reduction({x, dim, index, source}), growth);
 }
 
+// A table whose rows each rank has in several pieces.
+Ref interleaved_table(Builder& b, const OpTemplate& op) {
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim()), parts = b.random().between(2, 3);
+  oracle::Target target{.placements = Placements(as_size(mesh.ndim()), Replicate{}), .order = {}};
+  target.placements[as_size(d)] = InterleavedShard{0, parts};
+  const Shape shape = {parts * mesh.size(d) * b.random().between(1, 2), b.random().between(1, 3)};
+  return b.fresh({.dtypes = op.dtypes, .shape = shape, .placement = target});
+}
+
 bool embedding(Builder& b, const OpTemplate& op) {
-  const Ref weight = b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2, .least = 1});
+  const bool cut = (b.settings().placements & kInterleaved) && !b.is_outside() && b.random().chance(35);
+  const Ref weight = cut ? interleaved_table(b, op)
+                         : b.operand({.dtypes = op.dtypes, .min_dims = 2, .max_dims = 2, .least = 1});
   const auto shape = draw_shape(b.random(), b.settings().mesh, b.random().between(1, 2), 24);
   const Ref index = indices(b, shape, b.tensor(weight).size(0));
   auto growth = reaching(b, weight, b.tensor(index).numel());

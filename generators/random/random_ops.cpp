@@ -182,8 +182,25 @@ void rrelu_with_noise(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, noise, 0.125, 0.75, true});
 }
 
+// Without the shares of the last category, and perhaps of the first: where rounding leaves none for a draw,
+// it falls on the last that has one.
+Ref without_ends(Draft& d, const Operand& x) {
+  Values ends = of_kind(ValueKind::kBits);
+  ends.bits.resize(static_cast<size_t>(x.shape.back()));
+  ends.bits.back() = 1;
+  ends.bits.front() = x.shape.back() > 2 && d.random().chance(30) ? 1 : 0;
+  const Target everywhere{.placements = Placements(x.target.placements.size(), Replicate{}), .order = {}};
+  const Ref none =
+      d.input({.dtype = ScalarType::Bool, .shape = {x.shape.back()}, .values = ends}, everywhere);
+  return d.call("aten::masked_fill.Scalar", {x.ref, none, int64_t{0}});
+}
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {
   const bool again = d.random().chance(50);
+  if (again && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(70)) {
+    const auto samples = d.random().pick<int64_t>({2, 2 * x.shape.back(), 40});
+    d.call(op.name, {without_ends(d, x), samples, again});
+    return;
+  }
   const auto samples = d.random().pick<int64_t>({1, 1, 2, x.shape.back()});
   d.call(op.name, {x.ref, again ? samples : std::min(samples, x.shape.back()), again});
 }

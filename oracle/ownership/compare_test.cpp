@@ -85,7 +85,8 @@ TEST(Compare, TheWorstDifferenceDecides) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-// Would catch: equal bytes of another shape or dtype passing, or strides taken for values.
+// Would catch: equal bytes of another shape or dtype passing, something where there is to be nothing, or
+// strides taken for values.
 TEST(Compare, ShapeAndDtypeCountStridesDoNot) {
   const auto x = at::arange(6, at::kFloat).reshape({2, 3});
   EXPECT_TRUE(compare(x, x.t().contiguous().t()).equal());
@@ -95,6 +96,7 @@ TEST(Compare, ShapeAndDtypeCountStridesDoNot) {
   EXPECT_EQ(compare(at::zeros({2}), at::zeros({2}, at::kInt)).bits, BitClass::kShape);
   EXPECT_EQ(compare(at::zeros({0}), at::zeros({0, 1})).bits, BitClass::kShape);
   EXPECT_EQ(compare(at::zeros({1}), at::Tensor()).bits, BitClass::kShape);
+  EXPECT_EQ(compare(at::Tensor(), at::zeros({1})).bits, BitClass::kShape);
   EXPECT_TRUE(compare(at::Tensor(), at::Tensor()).equal());
   EXPECT_TRUE(compare(at::zeros({0, 3}), at::zeros({0, 3})).equal());
   const auto transposed =
