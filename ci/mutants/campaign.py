@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the woven program once for each mutant, until its first finding, and keeps what came of it. What is kept for this tree
-and plan is not run again: a campaign that was cut goes on. A run without a mutant comes first, and says whose places each case
-runs: a mutant is tried in those cases, and survives without a run where there are none."""
+"""Looks for each mutant's first finding with the woven program, and keeps what came of it. What is kept for this tree and plan is
+not run again: a campaign that was cut goes on. A run without a mutant comes first, and says whose places each case runs, and what
+came of it. Then each is tried by itself in the first cases of the plan and by the tests that look at it; those that are left are
+tried all at once in the whole plan, and each of them by itself in the cases that came out otherwise, until none does: all that
+are left survive the plan."""
 import concurrent.futures, dataclasses, json, math, os, pathlib, shutil, signal, sqlite3, subprocess, time
 
 import classes
-from census import Census
+from census import MOST, Census
 
 TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   tree TEXT, plan TEXT, id TEXT, class TEXT, operator TEXT, file TEXT, line INTEGER, what TEXT,
@@ -18,7 +20,9 @@ TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   verdicts TEXT,      -- JSON: how many cases came out how
   PRIMARY KEY (tree, plan, id)) STRICT"""
 NOBODY = ""  # the id of the run without a mutant
-HANG = 120   # seconds without a sign of life
+FIRST = 1000  # cases of the plan that each is tried in by itself
+HANG = 120    # seconds without a sign of life
+HANG_OF_ALL = 20  # where many cases may hang
 NOT_MEASURED = 5  # the exit code of a run that measured too little
 # What verdicts were, to which `lockstep run` holds the default plan unless it is told not to.
 BASELINE = pathlib.Path(__file__).resolve().parent.parent.parent / "golden/baseline.db"
@@ -136,21 +140,22 @@ def fresh_folder(work):
     return work
 
 
-def run_plan(build, number, plan, jobs, options, work, environment, wanted):
-    """@param wanted None, or a byte for each case: 0 leaves it out  @returns (exit code, how many cases the plan was then at)"""
-    command = [build / "ci/program/lockstep", "run", "--fail-fast", "--no-corpus", "--jobs", str(jobs), "--db", "run.db",
-               "--report", "", "--hang", str(HANG), *plan.options, *options]
+def run_plan(build, numbers, plan, options, work, environment, cases=None):
+    """@param cases None: all of the plan  @returns the exit code, how many cases the plan was then at, what came of each"""
+    command = [build / "ci/program/lockstep", "run", "--no-corpus", "--db", "run.db", "--report", "", *plan.options, *options]
     fresh_folder(work)
-    far = work / "far"
+    far, verdicts = work / "far", work / "verdicts"
     far.write_bytes(bytes(8))
-    environment["LOCKSTEP_MUTANT_FAR"] = str(far)
-    if wanted is not None:
-        (work / "cases").write_bytes(wanted)
+    verdicts.write_bytes(bytes(MOST))
+    environment = {**environment, "LOCKSTEP_MUTANT": ",".join(map(str, numbers)), "LOCKSTEP_MUTANT_FAR": str(far),
+                   "LOCKSTEP_MUTANT_VERDICTS": str(verdicts)}
+    if cases is not None:
+        (work / "cases").write_bytes(bytes(n in cases for n in range(max(cases, default=0) + 1)).ljust(MOST, b"\0"))
         environment["LOCKSTEP_MUTANT_CASES"] = str(work / "cases")
     code = execute(command, environment, work, plan.patience)
     if code == 2 and not (work / "run.db").exists():
         raise SystemExit(f"mutate: {' '.join(map(str, command))} is not understood; see {work}/out.txt")
-    return code, int.from_bytes(far.read_bytes(), "little")
+    return code, int.from_bytes(far.read_bytes(), "little"), verdicts.read_bytes()
 
 
 def outcome(plan, code, red, work):
@@ -164,81 +169,85 @@ def outcome(plan, code, red, work):
     return row
 
 
-def try_one(build, point, number, plan, folder, tests=(), census=None):
-    """@param census None: it is tried in all cases  @returns its row, without tree"""
+def try_one(build, point, number, plan, folder, tests=(), census=None, cases=None):
+    """@param cases None: of the whole plan; else those of them that run its place, and if none of them comes out otherwise it may
+    survive  @returns its row, without tree; None: nothing was found in these cases, or by these tests"""
     work, began = folder / f"run-{number}", time.monotonic()
-    switch = {**os.environ, "LOCKSTEP_MUTANT": str(number), "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
-    own, tests = classes.plan_of(point), [*tests, *classes.tests_of(point)]
-    of_census = census is not None and not own
-    wanted = census.wanted(number) if of_census else None
-    if of_census and number not in census.run:  # the plan never goes there: the tests may
-        code, far, work = 0, 0, fresh_folder(work)
+    switch = {**os.environ, "LOCKSTEP_MUTANT_OPS": str(work / "ops.txt")}
+    alone = ["--fail-fast", "--jobs", "1", "--hang", str(HANG)]
+    own = classes.plan_of(point)
+    among = None if cases is None or own else census.among(number, cases) if number in census.run else set()
+    if among is not None and not among:
+        code, far = 0, 0
+        fresh_folder(work)
     else:
-        whole = plan.whole if wanted is None and not own else []
-        code, far = run_plan(build, number, plan, 1, [*(own or plan.suites), *whole], work, dict(switch), wanted)
-    if wanted is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
-        if census.has_other_verdicts(work / "run.db"):
-            return try_one(build, point, number, plan, folder, tests)
-        code = 0
-    red = noticed_by(build, tests, switch, work) if code == 0 else how_it_ended(code)
+        whole = plan.whole if among is None and not own else []
+        code, far, verdicts = run_plan(build, [number], plan, [*alone, *(own or plan.suites), *whole], work, switch, among)
+        if among is not None and code in (0, NOT_MEASURED):  # which a part of a plan is
+            if census.others(verdicts, among):
+                return try_one(build, point, number, plan, folder, tests)
+            code = 0
+    red = noticed_by(build, tests, {**switch, "LOCKSTEP_MUTANT": str(number)}, work) if code == 0 else how_it_ended(code)
     row = outcome(plan, code, red, work) | who(point)
     if row["found"] and far:
         row["cases"] = far
-    if not row["found"] and of_census and (wanted is not None or number not in census.run):
-        row["verdicts"] = None  # those of the run without it
     row["seconds"] = time.monotonic() - began
     if not row["found"] or row.get("suite"):
         shutil.rmtree(work)
-    return row
+    return row if row["found"] or among is None else None
 
 
 def try_nobody(build, last, plan, folder, jobs, tests=()):
     """The run without a mutant. @param last the highest number woven in  @returns its row, without tree"""
     census, work, began = Census(folder), folder / "run-0", time.monotonic()
     census.begin(last)
-    switch = {**os.environ, "LOCKSTEP_MUTANT": "0", "LOCKSTEP_MUTANT_PLACES": str(census.places)}
-    code, _ = run_plan(build, 0, plan, jobs, plan.suites, work, switch, None)
+    switch = {**os.environ, "LOCKSTEP_MUTANT_PLACES": str(census.places)}
+    options = ["--fail-fast", "--jobs", str(jobs), "--hang", str(HANG), *plan.suites]
+    code, _, verdicts = run_plan(build, [0], plan, options, work, switch)
+    census.verdicts_file.write_bytes(verdicts)
     red = noticed_by(build, tests, {**os.environ, "LOCKSTEP_MUTANT": "0"}, work) if code == 0 else how_it_ended(code)
-    row = outcome(plan, code, red, work) | {"seconds": time.monotonic() - began}
-    if (work / "run.db").exists():
-        shutil.move(work / "run.db", census.database)
-    return row
-
-
-def as_without(nobody, point):
-    """The row of a mutant that changes nothing: that of the run without one."""
-    kept = {k: nobody[k] for k in ("plan", "code", "found", "how", "cases", "verdicts")}
-    return kept | who(point) | {"seconds": 0.0}
-
-
-def try_all(build, mutants, plan, folder, jobs, tests=(), seconds=math.inf, census=None):
-    """Yields the rows as they come. @param mutants {number: Point}; none is begun after so many seconds"""
-    end = time.monotonic() + seconds
-
-    def in_time(*job):
-        return try_one(*job) if time.monotonic() < end else None
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(in_time, build, point, number, plan, folder, tests, census)
-                   for number, point in mutants.items()]
-        try:
-            for future in concurrent.futures.as_completed(waiting):
-                if (row := future.result()) is not None:
-                    yield row
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    return outcome(plan, code, red, work) | {"seconds": time.monotonic() - began}
 
 
 def nobodys(store, tree, plan):
     return store.execute("SELECT * FROM outcome WHERE tree = ? AND plan = ? AND id = ?", (tree, plan.name, NOBODY)).fetchone()
 
 
+def survivor(nobody, point, reached):
+    """The row of a mutant that changed nothing: that of the run without one."""
+    kept = {k: nobody[k] for k in ("plan", "code", "found", "how", "cases", "verdicts")}
+    return kept | who(point) | {"seconds": 0.0, "reached": "" if reached else None}
+
+
+def try_all(build, mutants, plan, folder, jobs, tests_of=lambda point: (), end=math.inf, census=None, cases=None):
+    """Yields (number, row or None) as they come. @param mutants {number: Point}; none is begun after `end`, by the clock"""
+    def in_time(number, point):
+        if time.monotonic() < end:
+            return number, try_one(build, point, number, plan, folder, tests_of(point), census, cases)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(in_time, number, point) for number, point in mutants.items()]
+        try:
+            for future in concurrent.futures.as_completed(waiting):
+                if future.result() is not None:
+                    yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def all_at_once(build, mutants, plan, folder, jobs, census):
+    """The cases of the plan that come out otherwise with all of these than with none."""
+    options = ["--jobs", str(jobs), "--hang", str(HANG_OF_ALL), *plan.suites]
+    _, _, verdicts = run_plan(build, list(mutants), plan, options, folder / "run-all", os.environ)
+    return census.others(verdicts)
+
+
 def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), seconds=math.inf):
     """@param build the folder of the woven build  @param last the highest number woven in
     @param mutants {number: Point}; those that the store knows are left out"""
-    of_plan = folder / plan.name.replace(", ", "-").replace(" ", "-")
+    of_plan, end = folder / plan.name.replace(", ", "-").replace(" ", "-"), time.monotonic() + seconds
     census, nobody = Census(of_plan), nobodys(store, tree, plan)
-    if nobody is None or not census.database.exists():
+    if nobody is None or not census.there():
         asked = sorted({*tests, *(test for point in mutants.values() for test in classes.tests_of(point))})
         row = try_nobody(build, last, plan, of_plan, jobs, asked)
         if row["found"]:
@@ -248,12 +257,26 @@ def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), se
         nobody = nobodys(store, tree, plan)
     census.read()
     left = {number: point for number, point in mutants.items() if point.id not in known(store, tree, plan)}
-    for number in [] if tests else [n for n, point in left.items() if n not in census.run
-                                    and not classes.plan_of(point) and not classes.tests_of(point)]:
-        put(store, {"tree": tree, **as_without(nobody, left.pop(number))})
-    say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done, or are where the plan never goes")
-    for at, row in enumerate(try_all(build, left, plan, of_plan, jobs, tests, seconds, census), 1):
-        if row["verdicts"] is None:
-            row |= {k: nobody[k] for k in ("cases", "verdicts")}
+    say(f"{len(mutants) - len(left)} of {len(mutants)} mutants are done")
+
+    def done(number, row):
         put(store, {"tree": tree, **row})
-        say(f"{at}/{len(left)} {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")
+        del left[number]
+        say(f"{len(left)} left; {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")
+
+    def try_left(cases, tests_of=lambda point: ()):
+        before = len(left)
+        for number, row in try_all(build, dict(left), plan, of_plan, jobs, tests_of, end, census, cases):
+            if row is not None:
+                done(number, row)
+        return len(left) < before
+
+    try_left(set(range(FIRST)), lambda point: [*tests, *classes.tests_of(point)])
+    while left and time.monotonic() < end:
+        cases = all_at_once(build, left, plan, of_plan, jobs, census)
+        say(f"all {len(left)} that are left, at once: {len(cases)} cases come out otherwise")
+        if not cases:
+            for number, point in list(left.items()):
+                done(number, survivor(nobody, point, number in census.run))
+        elif not try_left(cases):  # it takes several of them
+            try_left(None)

@@ -14,35 +14,31 @@ def point(file, operator, number, start=0):
     return points.Point(file, 1, "f", operator, "", (Edit(start, start + 1, f"{SWITCH}{ORIGINAL}"),), str(number))
 
 
-class Censused(unittest.TestCase):
-    def have(self, **constants):
-        """Those of the census, until the test ends."""
-        for name, value in constants.items():
-            self.addCleanup(setattr, census, name, getattr(census, name))
-            setattr(census, name, value)
-
-
-class Switch(Censused):
+class Switch(unittest.TestCase):
     CODE = """// SPDX-License-Identifier: Apache-2.0
 #include "ci/mutants/switch.h"
 const bool before = lockstep_mutant(1);
-void place(int number) { lockstep_mutant(number); }
+void place(int number) {
+  if (lockstep_mutant(number)) std::printf("[%d]", number);
+}
 int main() {
   for (long number = 0; number < 4; ++number) {
     if (!lockstep_case_begins(number)) continue;
     std::printf("%ld", number);
     place(2);
     if (number % 2 == 1) place(3);
+    lockstep_case_ended(number, 6);
   }
   lockstep_case_begins(-1);
   place(4);  // told by no line, as of a process that is no worker
+  if (lockstep_shrinks_nothing()) std::printf("!");
 }
 """
 
     def test_cases(self):
         # Catches: a place told under another case, or lost; a case that is left out and runs, or the reverse; a plan
-        # that is said to be further than the last case that ran; what a process makes once, and all its cases use,
-        # tried in one case alone.
+        # that is said to be further than the last case that ran; a verdict told of another case; one of several
+        # numbers that is not on, or one that is and was not asked for.
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             (folder / "it.cpp").write_text(self.CODE)
@@ -52,49 +48,71 @@ int main() {
             def run(**variables):
                 return subprocess.run([folder / "it"], env=variables, check=True, capture_output=True).stdout
             self.assertEqual(run(), b"0123")
+            self.assertEqual(run(LOCKSTEP_MUTANT="0"), b"0123")
+            self.assertEqual(run(LOCKSTEP_MUTANT="3"), b"01[3]23[3]")
+            self.assertEqual(run(LOCKSTEP_MUTANT="4,3"), b"01[3]23[3][4]!")
             of = census.Census(folder)
             of.begin(4)
             self.assertEqual(run(LOCKSTEP_MUTANT_PLACES=str(of.places)), b"0123")
             of.read()
-            self.assertEqual((of.run, of.cases), ({1, 2, 3, 4}, 4))
-            self.assertEqual(dict(of.cases_of), {1: {-1}, 2: {0, 1, 2, 3}, 3: {1, 3}})
-            self.have(FIRST=0, FEW=2)
-            self.assertEqual([of.wanted(n) for n in (1, 2, 3, 4)], [None, b"\1\1\1\1", b"\0\1\0\1", None])
-            census.FEW = 3
-            self.assertEqual(of.wanted(3), None)
+            self.assertEqual((of.run, dict(of.cases_of)), ({1, 2, 3, 4}, {1: {-1}, 2: {0, 1, 2, 3}, 3: {1, 3}}))
             (folder / "cases").write_bytes(b"\0\1\0\0")
             (folder / "far").write_bytes(bytes(8))
-            only = {"LOCKSTEP_MUTANT_CASES": str(folder / "cases"), "LOCKSTEP_MUTANT_FAR": str(folder / "far")}
+            (folder / "verdicts").write_bytes(bytes(4))
+            only = {f"LOCKSTEP_MUTANT_{name}": str(folder / name.lower()) for name in ("CASES", "FAR", "VERDICTS")}
             self.assertEqual(run(**only), b"1")
             self.assertEqual(int.from_bytes((folder / "far").read_bytes(), "little"), 2)
+            self.assertEqual((folder / "verdicts").read_bytes(), b"\0\7\0\0")
 
 
-class Campaign(Censused):
+class Few(unittest.TestCase):
+    def test_among(self):
+        # Catches: what a process makes once, and all its cases use, tried in those alone that made it; a case tried
+        # that does not run the place.
+        self.addCleanup(setattr, census, "FEW", census.FEW)
+        of = census.Census("nowhere")
+        of.cases_of = {1: {-1}, 2: {0, 1, 2, 3}, 3: {1, 3}}
+        census.FEW = 2
+        self.assertEqual([of.among(n, {1, 2}) for n in (1, 2, 3, 4)], [{1, 2}, {1, 2}, {1}, {1, 2}])
+        census.FEW = 3
+        self.assertEqual(of.among(3, {1, 2}), {1, 2})
+
+
+class Campaign(unittest.TestCase):
+    # Mutants 2 to 5 fail wherever they run. LATE: in which case those that are on change the verdict, and to what.
     PROGRAM = """#!/usr/bin/env python3
 import os, signal, sqlite3, sys, time
-mutant = int(os.environ["LOCKSTEP_MUTANT"])
+CASES = 6
+on = {int(n) for n in os.environ["LOCKSTEP_MUTANT"].split(",")}
 wanted = os.environ.get("LOCKSTEP_MUTANT_CASES")
-wanted = open(wanted, "rb").read() if wanted else bytes([1] * 6)
+wanted = open(wanted, "rb").read()[:CASES] if wanted else bytes([1] * CASES)
 cases = [n for n, byte in enumerate(wanted) if byte]
-open(os.environ["OUT"], "a").write(f"{mutant}:{''.join(map(str, cases))}\\n")
-if mutant == 0:
+open(os.environ["OUT"], "a").write(f"{'+'.join(map(str, sorted(on)))}:{''.join(map(str, cases))}\\n")
+if on == {0}:
     places = os.environ["LOCKSTEP_MUTANT_PLACES"]
     run, lines = os.environ.get("PLACES", "0 1 2 3 4 5/-1 1 2 3 4 5").split("/")
     run = bytes(int(str(n) in run.split()) for n in range(os.path.getsize(places)))
     open(places, "wb").write(run)
     open(places + ".cases", "w").write("0\\n5\\n" + lines.replace(",", "\\n") + "\\n")
+verdicts = {n: "equal" for n in cases}
+for late in os.environ.get("LATE", "").split():
+    who, case, verdict = late.split(":")
+    if {int(n) for n in who.split("+")} <= on and int(case) in verdicts: verdicts[int(case)] = verdict
 store = sqlite3.connect("run.db")
-store.executescript("CREATE TABLE verdict (name, failure); INSERT INTO verdict VALUES ('equal', 0), ('explained', 0);"
-                    "CREATE TABLE cases (id, suite, number, op, bucket, token, verdict, self_check, explanation)")
-other = {int(n) for n in os.environ.get("OTHER", "").split()}
-for n in cases:
-    store.execute("INSERT INTO cases VALUES (?, 's', ?, '', '', '', ?, 0, '')",
-                  (n, n, "explained" if mutant == 1 and n in other else "equal"))
+store.executescript("CREATE TABLE verdict (name, failure); INSERT INTO verdict VALUES ('equal', 0), ('explained', 0),"
+                    "('different', 1); CREATE TABLE failure (bucket, token, ops);"
+                    "CREATE TABLE cases (id, suite, op, bucket, token, verdict, self_check, explanation)")
+bytes_ = bytearray(os.path.getsize(os.environ["LOCKSTEP_MUTANT_VERDICTS"]))
+for n, verdict in verdicts.items():
+    store.execute("INSERT INTO cases VALUES (?, 's', '', '', '', ?, 0, '')", (n, verdict))
+    bytes_[n] = 1 + ["equal", "explained", "different"].index(verdict)
 store.commit()
+open(os.environ["LOCKSTEP_MUTANT_VERDICTS"], "wb").write(bytes_)
 open(os.environ["LOCKSTEP_MUTANT_FAR"], "wb").write((cases[-1] + 1).to_bytes(8, "little"))
-if mutant == 3: os.kill(os.getpid(), signal.SIGSEGV)
-if mutant == 4: time.sleep(60)
-sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
+if on == {3}: os.kill(os.getpid(), signal.SIGSEGV)
+if on == {4}: time.sleep(60)
+ends = 1 if "different" in verdicts.values() else {2: 1, 5: 8}.get(max(on), 0)
+sys.exit(ends or 5 * (len(cases) < CASES))
 """
 
     def setUp(self):
@@ -107,93 +125,119 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
         self.program.chmod(0o755)
         os.environ["OUT"] = str(self.folder / "out")
         self.mutants = {n: point("engine/ops/a.cpp", "x", n) for n in (1, 2, 3, 4, 5)}
+        self.have(FIRST=2)
         self.store = campaign.open_store(self.folder / "db")
 
     def run_all(self, tree_="t", mutants=None, tests=()):
         class Short(campaign.Plan):
             patience = 3
-        campaign.run(self.store, self.folder / "build", tree_, 5, mutants or self.mutants, Short(),
+        campaign.run(self.store, self.folder / "build", tree_, 9, mutants or self.mutants, Short(),
                      self.folder / "runs", 2, lambda text: None, tests)
         out = self.folder / "out"
         self.ran = sorted(out.read_text().split()) if out.exists() else []
         out.unlink(missing_ok=True)
-        return [int(line.split(":")[0]) for line in self.ran]
+        return [line.split(":")[0] for line in self.ran]
+
+    def have(self, **constants):
+        """Those of the campaign, until the test ends."""
+        for name, value in constants.items():
+            self.addCleanup(setattr, campaign, name, getattr(campaign, name))
+            setattr(campaign, name, value)
+
+    def rows(self, tree_="t"):
+        return report.rows_of(self.store, tree_)["default, seed 0"]
 
     def test_how(self):
         # Catches: a crash, a hang or a red without a finding that counts as survival, and the reverse.
-        self.assertEqual(self.run_all(), [0, 1, 2, 3, 4, 5])
-        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        self.assertEqual(self.run_all(), ["0", "1", "1", "2", "3", "4", "5"])
+        rows = self.rows()
         self.assertEqual([(rows[p.id]["found"], rows[p.id]["how"]) for p in self.mutants.values()],
                          [(0, ""), (1, "worse verdicts"), (1, "signal 11"), (1, "does not end"), (1, "self-check")])
 
-    def test_adversaries(self):
-        # Catches: a survivor of the run that a test notices, and is still called one; a test that is not asked.
+    def blind(self, text):
+        """@returns the name of a test that is this script"""
         test = self.folder / "build/x/blind_test"
         test.parent.mkdir()
-        test.write_text("#!/bin/sh\n[ $LOCKSTEP_MUTANT != 1 ]\n")
+        test.write_text(f"#!/bin/sh\n{text}\n")
         test.chmod(0o755)
+        return "x/blind_test"
+
+    def test_adversaries(self):
+        # Catches: a survivor of the run that a test notices, and is still called one; a test that is not asked.
         few = {n: self.mutants[n] for n in (1, 2)}
-        self.run_all(mutants=few, tests=["x/blind_test"])
-        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        self.run_all(mutants=few, tests=[self.blind("[ $LOCKSTEP_MUTANT != 1 ]")])
+        rows = self.rows()
         self.assertEqual([(rows[p.id]["found"], rows[p.id]["how"]) for p in few.values()],
                          [(1, "test blind_test"), (1, "worse verdicts")])
 
     def test_tested(self):
-        # Catches: what no plan runs and a test asks for, called a survivor unasked; a plan that is run for it in vain.
+        # Catches: what no plan runs and a test asks for, called a survivor unasked; a plan that is run for it in vain;
+        # a test of one function asked of another.
         self.places("1 3/-1 1 3")
-        test = self.folder / "build/x/text_test"
-        test.parent.mkdir()
-        test.write_text("#!/bin/sh\n[ $LOCKSTEP_MUTANT = 0 ] || [ $LOCKSTEP_MUTANT = 2 ]\n")
-        test.chmod(0o755)
-        tested, campaign.classes.TESTED = campaign.classes.TESTED, {"engine/ops/": ["x/text_test"]}
-        self.addCleanup(setattr, campaign.classes, "TESTED", tested)
-        self.assertEqual(self.run_all(), [0, 1, 3])
-        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        test = self.blind("[ $LOCKSTEP_MUTANT = 0 ] || [ $LOCKSTEP_MUTANT = 2 ]")
+        self.addCleanup(setattr, campaign.classes, "TESTED", campaign.classes.TESTED)
+        campaign.classes.TESTED = {"engine/ops/a.cpp:f": [test], "engine/ops/a.cpp:g": ["none"]}
+        self.assertEqual(self.run_all(), ["0", "1", "2", "3"])
+        rows = self.rows()
         self.assertEqual([rows[p.id]["how"] for p in self.mutants.values()],
-                         ["test text_test", "", "signal 11", "test text_test", "test text_test"])
+                         ["test blind_test", "", "signal 11", "test blind_test", "test blind_test"])
 
     def test_resume(self):
         # Catches: a campaign that begins anew, or that takes another tree's results for this one's.
         few = {n: self.mutants[n] for n in (1, 2)}
-        self.assertEqual(self.run_all(mutants=few), [0, 1, 2])
-        self.assertEqual(self.run_all(), [3, 4, 5])
+        self.assertEqual(self.run_all(mutants=few), ["0", "1", "1", "2"])
+        self.assertEqual(self.run_all(), ["3", "4", "5"])
         self.assertEqual(self.run_all(), [])
-        self.assertEqual(self.run_all("other", few), [0, 1, 2])
+        self.assertEqual(self.run_all("other", few), ["0", "1", "1", "2"])
 
     def places(self, text, **more):
         """@param text numbers that are run / lines of cases, comma between"""
         for name, value in {"PLACES": text, **more}.items():
             os.environ[name] = value
             self.addCleanup(os.environ.pop, name)
-        self.have(FIRST=2, FEW=1)
+        self.addCleanup(setattr, census, "FEW", census.FEW)
+        census.FEW = 1
 
     def test_places(self):
         # Catches: a mutant that is run where its place is not, that is not where it is, or that is found there.
         self.places("1 3 5/-1 1 3 5")
-        self.assertEqual(self.run_all(), [0, 1, 3, 5])
-        rows = report.rows_of(self.store, "t")["default, seed 0"]
+        self.assertEqual(self.run_all(), ["0", "1+2+4", "1", "3", "5"])
+        rows = self.rows()
         self.assertEqual([rows[p.id]["found"] for p in self.mutants.values()], [0, 0, 1, 0, 1])
+        self.assertEqual([rows[p.id]["reached"] for p in self.mutants.values()], ["", None, None, None, None])
         self.assertEqual(self.run_all(), [])
-        tested = {n: self.mutants[n] for n in (1, 2)}
-        self.assertEqual(self.run_all("other", tested, ["/bin/true"]), [0, 1])  # the second by the test alone
 
-    def test_cases(self):
-        # Catches: a case of a mutant that is left out; a part of the plan that counts as one that measured too little;
-        # a place that was run outside of every case, or by who tells no case, tried in a part; cases miscounted.
-        self.places("1 2 3 5/3 1 2,4 1 5,-1 5")
-        few = {n: self.mutants[n] for n in (1, 2, 3, 5)}
-        self.run_all(mutants=few)
-        self.assertEqual(self.ran, ["0:012345", "1:0134", "2:013", "3:012345", "5:012345"])
-        rows = report.rows_of(self.store, "t")["default, seed 0"]
-        self.assertEqual([(rows[p.id]["found"], rows[p.id]["cases"]) for p in few.values()],
-                         [(0, 6), (1, 4), (1, 6), (1, 6)])
+    def late(self, places, late, *numbers):
+        """What is run of these mutants, and what came of each: (how, cases)."""
+        self.places(places, LATE=late)
+        mutants = {n: point("engine/ops/a.cpp", "x", n) for n in numbers}
+        self.run_all(mutants=mutants)
+        rows = self.rows()
+        return self.ran, [(rows[p.id]["how"], rows[p.id]["cases"]) for p in mutants.values()]
+
+    def test_all_at_once(self):
+        # Catches: a mutant that is found late and survives, a survivor that is found with it; a case tried in vain,
+        # or left out; cases miscounted; a part of the plan that counts as one that measured too little.
+        ran, how = self.late("1 6 7/3 6,4 1 6 7", "6:4:different", 1, 6, 7)
+        self.assertEqual(ran, ["0:012345", "1+6+7:012345", "1+7:012345", "1:4", "6:4", "7:4"])
+        self.assertEqual(how, [("", 6), ("different", 5), ("", 6)])
+
+    def test_hidden(self):
+        # Catches: a mutant that another hides, which survives with it.
+        ran, how = self.late("6 7/3 6,4 6 7", "7:4:different 6:4:equal 6:3:different", 6, 7)
+        self.assertEqual(how, [("different", 4), ("different", 5)])
+
+    def test_several(self):
+        # Catches: a campaign that does not end where it takes two mutants to change a case.
+        ran, how = self.late("6 7/4 6 7", "6+7:4:different", 6, 7)
+        self.assertEqual(ran, ["0:012345", "6+7:012345", "6:012345", "6:4", "7:012345", "7:4"])
+        self.assertEqual(how, [("", 6), ("", 6)])
 
     def test_other_verdicts(self):
         # Catches: a mutant whose cases come out otherwise, and whose survival is that of the run without it.
-        self.places("1/3 1", OTHER="3")
-        self.run_all(mutants={1: self.mutants[1]})
-        self.assertEqual(self.ran, ["0:012345", "1:012345", "1:013"])
-        row = report.rows_of(self.store, "t")["default, seed 0"][self.mutants[1].id]
+        ran, how = self.late("1/3 1", "1:3:explained", 1)
+        self.assertEqual((ran, how), (["0:012345", "1:012345", "1:012345", "1:3"], [("", 6)]))
+        row = self.rows()[point("engine/ops/a.cpp", "x", 1).id]
         self.assertEqual((row["found"], json.loads(row["verdicts"])), (0, {"equal": 5, "explained": 1}))
 
     def test_usage(self):
@@ -205,7 +249,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
 
     def test_time(self):
         # Catches: a campaign that goes on when its time is over, or that keeps what it did not try.
-        campaign.run(self.store, self.folder / "build", "t", 5, self.mutants, campaign.Plan(), self.folder / "runs", 2,
+        campaign.run(self.store, self.folder / "build", "t", 9, self.mutants, campaign.Plan(), self.folder / "runs", 2,
                      lambda text: None, seconds=0)
         self.assertEqual(report.rows_of(self.store, "t"), {})
 
@@ -243,7 +287,7 @@ sys.exit({2: 1, 5: 8}.get(mutant, 5 * (len(cases) < 6)))
     def test_tried(self):
         # Catches: a column that is lost or moved on its way to the file and back; a survivor that comes back as found;
         # a survivor's other verdicts, of which one more explained would be a hole in the judge.
-        self.places("1/3 1", OTHER="3")
+        self.places("1/3 1", LATE="1:3:explained")
         self.run_all(mutants={n: self.mutants[n] for n in (1, 2)})
         rows, file = self.tried(), self.folder / "tried.txt"
         tried.write(file, rows)

@@ -77,7 +77,8 @@ def of_oracle(folder):
 
 
 # What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, and what
-# replicas share of memory until a World brings one of them other bits, which none does that is right. The tests that look at it, "folder/target"; a mutant there that the plan does not find, or never runs, is tried with them.
+# replicas share of memory, or read, until a World brings one of them other bits, which none does that is right. The tests that
+# look at it, "folder/target", by how a mutant's name begins; one that the plan does not find, or never runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
 PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
 
@@ -89,6 +90,7 @@ TESTED = {
     "engine/move/gathering": [SHARED],
     "engine/move/replicas": [SHARED],
     "engine/tensor/print": ["engine/engine_dispatch_test"],
+    **{f"engine/tensor/run.cpp:{read}": ["engine/engine_dispatch_test"] for read in ("agreed", "dispatch-scalar")},
     "engine/values/exit_code": ["engine/values/values_exit_code_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],
     "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
@@ -116,7 +118,7 @@ def class_of(point):
 
 def tests_of(point):
     """Beside those of its scope."""
-    start = longest(TESTED, point.file)
+    start = longest(TESTED, point.id)
     return TESTED[start] if start else []
 
 

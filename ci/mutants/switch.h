@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch of mutants that ci/mutate weaves into a copy of the tree: LOCKSTEP_MUTANT is the number of the
-// one that is on, none without it. Not part of any build but that one.
+// The switch of mutants that ci/mutate weaves into a copy of the tree: LOCKSTEP_MUTANT has the numbers of
+// those that are on, commas between; none without it. Not part of any build but that one.
 #pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -46,7 +46,9 @@
 #pragma GCC diagnostic ignored "-Warray-bounds"
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 
-inline int lockstep_chosen_mutant = 0;
+// Whether a number is on, and how many are.
+inline char lockstep_mutants_on[1 << 16];
+inline int lockstep_how_many_on = 0;
 
 // A file in memory; null where the variable is not set.
 struct LockstepBytes {
@@ -73,15 +75,25 @@ inline LockstepBytes lockstep_places;
 inline char* lockstep_here = nullptr;
 // A byte for each case of the plan: 0 where it is left out. All are run without it.
 inline LockstepBytes lockstep_wanted;
+// The same: what came of it, from 1; 0: it has not ended.
+inline LockstepBytes lockstep_verdicts;
 // Eight bytes: how far the plan is, the number of the case that began last, from 1.
 inline LockstepBytes lockstep_far;
 
 // Before any initialiser of a static variable: tables of rules are such.
 [[gnu::constructor(101)]] inline void lockstep_choose_mutant() {
-  const char* number = std::getenv("LOCKSTEP_MUTANT");
-  lockstep_chosen_mutant = number == nullptr ? 0 : std::atoi(number);
+  const char* numbers = std::getenv("LOCKSTEP_MUTANT");
+  while (numbers != nullptr && *numbers != 0) {
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(numbers, &end, 10);
+    if (end == numbers || number >= sizeof lockstep_mutants_on) std::abort();
+    lockstep_how_many_on += number != 0 && std::exchange(lockstep_mutants_on[number], 1) == 0;
+    numbers = *end == ',' ? end + 1 : end;
+  }
+  lockstep_mutants_on[0] = 0;
   lockstep_places.open("LOCKSTEP_MUTANT_PLACES");
   lockstep_wanted.open("LOCKSTEP_MUTANT_CASES");
+  lockstep_verdicts.open("LOCKSTEP_MUTANT_VERDICTS");
   lockstep_far.open("LOCKSTEP_MUTANT_FAR");
   if (lockstep_places.at != nullptr && lockstep_here == nullptr)
     lockstep_here = static_cast<char*>(std::calloc(static_cast<size_t>(lockstep_places.size), 1));
@@ -112,6 +124,16 @@ inline bool lockstep_case_begins(long number) {
   return wanted;
 }
 
+// And where its verdict is known.
+inline void lockstep_case_ended(long number, int verdict) {
+  if (lockstep_verdicts.at == nullptr) return;
+  if (number >= lockstep_verdicts.size) std::abort();
+  lockstep_verdicts.at[number] = static_cast<char>(verdict + 1);
+}
+
+// Where several are on, it is asked which cases fail, and what of: nothing is shrunk.
+inline bool lockstep_shrinks_nothing() { return lockstep_how_many_on > 1; }
+
 // The op that the engine dispatches; ci/mutate weaves in who sets it.
 inline thread_local const char* lockstep_running_op = "";
 
@@ -131,7 +153,7 @@ inline thread_local const char* lockstep_running_op = "";
 inline bool lockstep_mutant(int number) {
   if (lockstep_here != nullptr && number < lockstep_places.size)
     lockstep_places.at[number] = lockstep_here[number] = 1;
-  if (lockstep_chosen_mutant != number) return false;
+  if (lockstep_mutants_on[number] == 0) return false;
   lockstep_reached();
   return true;
 }

@@ -59,12 +59,15 @@ def write(file, content):
         file.write_bytes(content)
 
 
-# What tells the switch under which op a mutant is reached, and in which case: {path: [(text, what comes before it)]}
+# What tells the switch under which op a mutant is reached, in which case, and what came of it: {path: [(text, what comes before it)]}
 PROBES = {
     "engine/tensor/dispatch.cpp": [
         (b"++call.comm->context->counters.ops;", "lockstep_running_op = op.schema().name().c_str(); ")],
     "suites/harness/case_worker.cpp": [
         (b"const auto p = planned(number);", "if (!lockstep_case_begins(number)) return; "),
+        (b"settled(recorder_->saved());", "lockstep_case_ended(number, static_cast<int>(verdict_of(judged.outcome))); "),
+        (b"p.suite->self_check || ++shrunk_[f.bucket]", "lockstep_shrinks_nothing() || "),
+        (b"planned.suite->self_check || ++shrunk_[", "lockstep_shrinks_nothing() || "),
         (b"storing([&] { recorder_->flush(); });", "lockstep_case_begins(-1); ")]}
 
 
