@@ -18,7 +18,9 @@ TABLE = """CREATE TABLE IF NOT EXISTS outcome (
   reached TEXT,       -- ops under which the mutant's place was run, space between; NULL: under none
   named INTEGER,      -- whether the finding names one of them; NULL: it names no op
   verdicts TEXT,      -- JSON: how many cases came out how
-  PRIMARY KEY (tree, plan, id)) STRICT"""
+  PRIMARY KEY (tree, plan, id)) STRICT;
+-- Who was not found by itself, in the first cases and by the tests.
+CREATE TABLE IF NOT EXISTS begun (tree TEXT, plan TEXT, id TEXT, PRIMARY KEY (tree, plan, id)) STRICT"""
 NOBODY = ""  # the id of the run without a mutant
 FIRST = 1000  # cases of the plan that each is tried in by itself
 HANG = 120    # seconds without a sign of life
@@ -57,7 +59,7 @@ class Plan:
 def open_store(path):
     store = sqlite3.connect(path, timeout=60)
     store.row_factory = sqlite3.Row
-    store.execute(TABLE)
+    store.executescript(TABLE)
     return store
 
 
@@ -68,8 +70,8 @@ def put(store, row):
     store.commit()
 
 
-def known(store, tree, plan):
-    return {row["id"] for row in store.execute("SELECT id FROM outcome WHERE tree = ? AND plan = ?", (tree, plan.name))}
+def known(store, tree, plan, table="outcome"):
+    return {row["id"] for row in store.execute(f"SELECT id FROM {table} WHERE tree = ? AND plan = ?", (tree, plan.name))}
 
 
 def first_finding(db):
@@ -264,14 +266,25 @@ def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), se
         del left[number]
         say(f"{len(left)} left; {row['how'] or 'SURVIVED'} after {row['cases']}: {row['id']}: {row['what']}")
 
-    def try_left(cases, tests_of=lambda point: ()):
+    def begin():
+        begun = known(store, tree, plan, "begun")
+        some = {number: point for number, point in left.items() if point.id not in begun}
+        for number, row in try_all(build, some, plan, of_plan, jobs, lambda point: [*tests, *classes.tests_of(point)], end,
+                                   census, set(range(FIRST))):
+            if row is not None:
+                done(number, row)
+            else:
+                store.execute("INSERT INTO begun VALUES (?, ?, ?)", (tree, plan.name, some[number].id))
+                store.commit()
+
+    def try_left(cases):
         before = len(left)
-        for number, row in try_all(build, dict(left), plan, of_plan, jobs, tests_of, end, census, cases):
+        for number, row in try_all(build, dict(left), plan, of_plan, jobs, end=end, census=census, cases=cases):
             if row is not None:
                 done(number, row)
         return len(left) < before
 
-    try_left(set(range(FIRST)), lambda point: [*tests, *classes.tests_of(point)])
+    begin()
     while left and time.monotonic() < end:
         cases = all_at_once(build, left, plan, of_plan, jobs, census)
         say(f"all {len(left)} that are left, at once: {len(cases)} cases come out otherwise")

@@ -190,6 +190,15 @@ sys.exit(ends or 5 * (len(cases) < CASES))
         self.assertEqual(self.run_all(), [])
         self.assertEqual(self.run_all("other", few), ["0", "1", "1", "2"])
 
+    def test_begun(self):
+        # Catches: a campaign that was cut, and tries by itself who was tried so; one that takes them for tried out.
+        one = {1: self.mutants[1]}
+        self.run_all(mutants=one)
+        self.store.execute("DELETE FROM outcome WHERE id <> ''")
+        self.store.commit()
+        self.assertEqual(self.run_all(mutants=one), ["1"])
+        self.assertEqual(self.ran, ["1:012345"])
+
     def places(self, text, **more):
         """@param text numbers that are run / lines of cases, comma between"""
         for name, value in {"PLACES": text, **more}.items():

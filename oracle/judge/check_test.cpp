@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "engine/values/text.h"
 #include "oracle/judge/families.h"
@@ -282,6 +283,36 @@ TEST(Check, TermsOfASumMayBeCast) {
   expect_fault(judge(ScalarType::Float, ScalarType::Int, "[P]", false), Condition::kRule, 0, refused);
   expect_fault(judge(ScalarType::Float, ScalarType::BFloat16, "[P]", false, false), Condition::kRule, 0,
                refused);
+}
+
+// Would catch: a factor at which the sign of a zero term, or a NaN, is another than that of their sum; one of
+// the two factors that is not looked at.
+TEST(Check, FactorsOfTermsArePositive) {
+  const std::string refused = "no licence allows it to pass a reduction";
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto expect = [&](const Judgement& j, bool licensed) {
+    if (licensed)
+      EXPECT_TRUE(j.passed()) << describe(j);
+    else
+      expect_fault(j, Condition::kRule, 0, refused);
+  };
+  for (const double alpha : {1.0, 2.5, 0.0, -1.0, inf}) {
+    HandEngine e(make_case({input({5, 6}, 1), input({5, 6}, 2)}, {"[P]", "[P]"},
+                           {{"aten::add.Tensor", {Ref{0}, Ref{1}, alpha}, 1}}));
+    const Held x = e.input(0), y = e.input(1);
+    const Held z = e.op("aten::add.Tensor", {x, y}, {alpha}, e.plain().values[2], "[P]",
+                        [&](const Locals& in) { return at::add(in[0], in[1], alpha); });
+    expect(e.judge({x, y, z}), alpha > 0 && alpha < inf);
+  }
+  for (const double beta : {1.0, -1.0, 0.5})
+    for (const double alpha : {1.0, -1.0, 0.5}) {
+      HandEngine e(make_case({input({5, 6}, 3), input({5, 40}, 1), input({40, 6}, 2)}, {"[P]", "[S1]", "[S0]"},
+                             {{"aten::addmm", {Ref{0}, Ref{1}, Ref{2}, beta, alpha}, 1}}));
+      const Held b = e.input(0), x = e.input(1), w = e.input(2);
+      const Held z = e.op("aten::addmm", {b, x, w}, {beta, alpha}, e.plain().values[3], "[P]",
+                          [&](const Locals& in) { return at::addmm(in[0], in[1], in[2], beta, alpha); });
+      expect(e.judge({b, x, w, z}), beta > 0 && alpha > 0);
+    }
 }
 
 // Would catch: an overflow in one order that is called a difference, or passes unsaid; NaN that is called

@@ -204,6 +204,18 @@ TEST(EvaluateF64, ConversionsAreTensorsOfTheirOwn) {
   EXPECT_TRUE(wide[2].is_same(wide[0]));
 }
 
+// Would catch: numbers that are drawn in place, and in double are not there.
+TEST(EvaluateF64, DrawsInPlaceWhatThePlainRunDraws) {
+  const Case c = make_case({normal({4, 6}, 1)},
+                           {{"aten::select.int", {Ref{0}, int64_t{1}, int64_t{2}}, 1},
+                            {"aten::uniform_", {Ref{1}, 0.0, 1.0, None{}}, 1}});
+  SimulatedSource random;
+  const auto plain = evaluate(c, random);
+  const auto wide = evaluate_f64(c, random, plain);
+  EXPECT_TRUE(same(wide[0], plain[0].to(at::kDouble)));
+  EXPECT_TRUE(wide[2].is_same(wide[1]));
+}
+
 std::vector<std::string> recorded(const Case& c) {
   SimulatedSource random;
   std::vector<std::string> names;
