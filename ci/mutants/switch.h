@@ -132,7 +132,9 @@ inline void lockstep_case_ended(long number, int verdict) {
 }
 
 // Where several are on, it is asked which cases fail, and what of: nothing is shrunk.
-inline bool lockstep_shrinks_nothing() { return lockstep_how_many_on > 1; }
+inline bool lockstep_shrinks_nothing() {
+  return lockstep_how_many_on > 1;
+}
 
 // The op that the engine dispatches; ci/mutate weaves in who sets it.
 inline thread_local const char* lockstep_running_op = "";

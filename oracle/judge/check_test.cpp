@@ -306,7 +306,8 @@ TEST(Check, FactorsOfTermsArePositive) {
   }
   for (const double beta : {1.0, -1.0, 0.5})
     for (const double alpha : {1.0, -1.0, 0.5}) {
-      HandEngine e(make_case({input({5, 6}, 3), input({5, 40}, 1), input({40, 6}, 2)}, {"[P]", "[S1]", "[S0]"},
+      HandEngine e(make_case({input({5, 6}, 3), input({5, 40}, 1), input({40, 6}, 2)},
+                             {"[P]", "[S1]", "[S0]"},
                              {{"aten::addmm", {Ref{0}, Ref{1}, Ref{2}, beta, alpha}, 1}}));
       const Held b = e.input(0), x = e.input(1), w = e.input(2);
       const Held z = e.op("aten::addmm", {b, x, w}, {beta, alpha}, e.plain().values[3], "[P]",

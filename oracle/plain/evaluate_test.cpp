@@ -206,9 +206,8 @@ TEST(EvaluateF64, ConversionsAreTensorsOfTheirOwn) {
 
 // Would catch: numbers that are drawn in place, and in double are not there.
 TEST(EvaluateF64, DrawsInPlaceWhatThePlainRunDraws) {
-  const Case c = make_case({normal({4, 6}, 1)},
-                           {{"aten::select.int", {Ref{0}, int64_t{1}, int64_t{2}}, 1},
-                            {"aten::uniform_", {Ref{1}, 0.0, 1.0, None{}}, 1}});
+  const Case c = make_case({normal({4, 6}, 1)}, {{"aten::select.int", {Ref{0}, int64_t{1}, int64_t{2}}, 1},
+                                                 {"aten::uniform_", {Ref{1}, 0.0, 1.0, None{}}, 1}});
   SimulatedSource random;
   const auto plain = evaluate(c, random);
   const auto wide = evaluate_f64(c, random, plain);
