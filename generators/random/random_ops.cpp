@@ -196,7 +196,8 @@ Ref without_ends(Draft& d, const Operand& x) {
 }
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {
   const bool again = d.random().chance(50);
-  if (again && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(70)) {
+  const bool as_it_lies = !has_partial(x.target) && !has_ragged(x.target);
+  if (again && as_it_lies && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(70)) {
     const auto samples = d.random().pick<int64_t>({2, 2 * x.shape.back(), 40});
     d.call(op.name, {without_ends(d, x), samples, again});
     return;

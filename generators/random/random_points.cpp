@@ -61,12 +61,18 @@ std::optional<Seen> slice(Seen x, const Call& call) {
   return x;
 }
 
+// Where a mask says that all ranks hold: what pends is added up first, and blocks are not of its shape.
+std::optional<Seen> filled(Seen x) {
+  return has_partial(x.target) || has_ragged(x.target) ? std::nullopt : std::optional(std::move(x));
+}
+
 std::optional<Seen> result_of(const Call& call, const Known& known) {
   const auto* ref = call.args.empty() ? nullptr : std::get_if<Ref>(&call.args[0]);
   const auto found = ref ? known.find(ref->id) : known.end();
   if (found == known.end()) return std::nullopt;
   if (call.op == "aten::transpose.int") return transpose(found->second, call);
   if (call.op == "aten::slice.Tensor") return slice(found->second, call);
+  if (call.op == "aten::masked_fill.Scalar") return filled(found->second);
   return std::nullopt;
 }
 
