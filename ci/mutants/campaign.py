@@ -4,7 +4,7 @@ not run again: a campaign that was cut goes on. A run without a mutant comes fir
 came of it. Then each is tried by itself in the first cases of the plan and by the tests that look at it; those that are left are
 tried all at once in the whole plan, and each of them by itself in the cases that came out otherwise, until none does: all that
 are left survive the plan."""
-import concurrent.futures, dataclasses, json, math, os, pathlib, shutil, signal, sqlite3, subprocess, time
+import concurrent.futures, dataclasses, json, math, os, shutil, signal, sqlite3, subprocess, time
 
 import classes
 from census import MOST, Census
@@ -27,7 +27,7 @@ HANG = 120    # seconds without a sign of life
 HANG_OF_ALL = 20  # where many cases may hang
 NOT_MEASURED = 5  # the exit code of a run that measured too little
 # What verdicts were, to which `lockstep run` holds the default plan unless it is told not to.
-BASELINE = pathlib.Path(__file__).resolve().parent.parent.parent / "golden/baseline.db"
+BASELINE = classes.ROOT / "golden/baseline.db"
 
 
 @dataclasses.dataclass(frozen=True)

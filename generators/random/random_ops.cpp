@@ -189,9 +189,8 @@ Ref without_ends(Draft& d, const Operand& x) {
   ends.bits.resize(static_cast<size_t>(x.shape.back()));
   ends.bits.back() = 1;
   ends.bits.front() = x.shape.back() > 2 && d.random().chance(30) ? 1 : 0;
-  const Target everywhere{.placements = Placements(x.target.placements.size(), Replicate{}), .order = {}};
   const Ref none =
-      d.input({.dtype = ScalarType::Bool, .shape = {x.shape.back()}, .values = ends}, everywhere);
+      d.input({.dtype = ScalarType::Bool, .shape = {x.shape.back()}, .values = ends}, replicated(d.mesh()));
   return d.call("aten::masked_fill.Scalar", {x.ref, none, int64_t{0}});
 }
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {

@@ -149,10 +149,15 @@ class Formulas {
     }
   }
 
-  void compare_step(int64_t step) {
-    const auto when = concat("step ", step, ": ");
+  // The reference's are the subject's.
+  void take_parameters() {
     const auto parameters = values_of(subject_.model().named_parameters());
     for (size_t i = 0; i < values_.size(); ++i) values_[i].copy_(parameters[i]);
+  }
+
+  void compare_step(int64_t step) {
+    const auto when = concat("step ", step, ": ");
+    take_parameters();
     const auto batch = subject_.batch(text_, step);
     const auto before = generator();
     const auto result = in_engine([&] { return subject_.step(batch); });
@@ -182,11 +187,9 @@ class Formulas {
     compare_near("gradient", when, gradients_of(subject_.model().parameters()), gradients_of(leaves), n);
   }
 
-  // With the subject's own parameters.
   void compare_evaluation(const std::string& when, const Batch& batch) {
     const at::NoGradGuard no_grad;
-    const auto parameters = values_of(subject_.model().named_parameters());
-    for (size_t i = 0; i < values_.size(); ++i) values_[i].copy_(parameters[i]);
+    take_parameters();
     const auto before = generator().state;
     const auto loss = in_engine([&] { return subject_.evaluate(batch); });
     if (generator().state != before)
