@@ -228,7 +228,7 @@ class Numbers(unittest.TestCase):
                   "goals": [["all", False], ["one", True]]}
         numbers["mutants"] = {"engine": engine, "judge": {**engine, "woven": 8, "commits": ["e"], "lines": lines[1:]}}
         text = readme.render(numbers)
-        self.assertTrue(text.startswith(without + "`ci/mutate run`: mutants, one at a time"))
+        self.assertTrue(text.startswith(without + "`ci/mutate run`: mutants found, each by itself"))
         self.assertIn("0 of 587 slips in the sources of engine and kernels, tried on 0123456789ab, f.\n", text)
         self.assertIn("| rules | 40 | 39 | 98% | 1 | 2 | 32 | 1 | 19 of 20 |\n| none |", text)
         self.assertIn("| all | no |\n| one | yes |\n", text)
