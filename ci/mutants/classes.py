@@ -62,6 +62,7 @@ THREAD, GLOO = ([*world, "--suite", JUDGED] for world in (["--world", "thread"],
 LIBRARY = ["--reduce", "library", "--suite", "redistribute,ops,gradient,random,program"]
 PLANS = {
     "engine/layout/library_order": LIBRARY,
+    "engine/world/gloo_gang": LIBRARY,
     "engine/world/library": LIBRARY,
     "engine/world/board": THREAD,  # where ranks that share no thread meet, of threads as of processes
     "engine/world/c10d_world": GLOO,
@@ -76,28 +77,50 @@ def of_oracle(folder):
     return sorted(f"oracle/oracle_{path.stem}" for path in (ROOT / "oracle" / folder).glob("*_test.cpp"))
 
 
-# What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, and what
-# replicas share of memory, or read, until a World brings one of them other bits, which none does that is right. The tests that
-# look at it, "folder/target", by how a mutant's name begins; one that the plan does not find, or never runs, is tried with them.
+# What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, refusals
+# of calls that no device runs, and what replicas share of memory, or read, until a World brings one of them other bits, which
+# none does that is right; and what no Program can say: InferenceMode, rules that are registered, hooks that write, formulas of a
+# user's own, views by variable_data. The tests that look at it, "folder/target", by how a mutant's name begins; one that the plan
+# does not find, or never runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
 PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
-
-SHARED = "engine/engine_shared_storage_test"
+ASYNC, DISPATCH, GRADIENTS, SHARED, VIEWS = (
+    [f"engine/engine_{name}_test"] for name in ("async", "dispatch", "gradients", "shared_storage", "views"))
 TESTED = {
     **{f"oracle/{folder}/": of_oracle(folder) for folder in ("program", "random", "reference")},
     "kernels/philox": PHILOX,  # instructions that this machine does not choose
+    "engine/fsdp/fully_shard.cpp:fully_shard": ["engine/engine_fully_shard_test"],
     "engine/lane/numerics": ["engine/lane/lane_numerics_test"],
-    "engine/move/gathering": [SHARED],
-    "engine/move/replicas": [SHARED],
-    "engine/tensor/print": ["engine/engine_dispatch_test"],
-    **{f"engine/tensor/run.cpp:{read}": ["engine/engine_dispatch_test"] for read in ("agreed", "dispatch-scalar")},
+    "engine/layout/layout.cpp:shapes-dense-one": ["engine/engine_layout_test"],  # strides of what has no elements
+    "engine/move/gathering": SHARED,
+    "engine/move/replicas": SHARED,
+    "engine/ops/resolve.cpp:dispatch-overload": DISPATCH,
+    "engine/optim/gradients.cpp:with_gradient": ["engine/engine_distributed_test"],
+    "engine/random/integer_range": ["engine/engine_integer_range_test"],
+    "engine/random/random_policy": ["engine/engine_random_policy_test"],  # baselines, which nobody judges
+    "engine/stream/random_checks": ["oracle/oracle_scope_test"],
+    "engine/stream/random_source.cpp:draws_nothing": ["oracle/oracle_scope_test"],
+    "engine/tensor/arriving.cpp:transport": ASYNC,
+    "engine/tensor/cache.cpp:cache": DISPATCH,
+    "engine/tensor/dtensor_impl.cpp:aliases-detached": VIEWS,
+    "engine/tensor/fallback.cpp:refuse": ["engine/engine_fallback_test"],
+    **{f"engine/tensor/gradients.cpp:{of_users}": GRADIENTS for of_users in (
+        "autograd-foreign", "autograd-own-version", "autograd-version", "autograd-zeros", "transport-delivery",
+        "made_by_autograd")},
+    "engine/tensor/operands.cpp:cache-may-write": GRADIENTS,
+    "engine/tensor/operands.cpp:cache-strings": ["engine/engine_operands_test"],
+    "engine/tensor/out_variants.cpp:check_memory": ["engine/engine_out_variants_test"],
+    "engine/tensor/print": DISPATCH,
+    "engine/tensor/redistribute.cpp:transport-begun": ASYNC,
+    **{f"engine/tensor/run.cpp:{read}": DISPATCH for read in ("agreed", "dispatch-scalar")},
     "engine/values/exit_code": ["engine/values/values_exit_code_test"],
+    "engine/values/merge": ["engine/values/values_merge_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],
     "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
     "engine/values/spec": ["engine/values/values_spec_test"],
     "engine/world/": WORLDS,
     "engine/world/flight": ["engine/engine_flight_test"],
-    "engine/world/group_fold": [*WORLDS, SHARED],
+    "engine/world/group_fold": [*WORLDS, *SHARED],
 }
 
 # A judge that accepts more than it should leaves the right engine's run green. What else must then notice:

@@ -321,5 +321,18 @@ TEST(FullyShard, PrefetchChangesNoBit) {
 
 // Catches: what a unit has without sync, lost where the pass that syncs does not come by it, and found in the
 
+// Catches: a parameter of two modules that are sharded by themselves, of which each cuts and reduces its own.
+TEST(FullyShard, WhatTwoUnitsShareIsRefused) {
+  const auto mesh = init_device_mesh({2});
+  for (const bool both : {true, false}) {
+    Net net;
+    nn::reset_parameters(net);
+    net.set_parameter("blocks.1.a.weight", net.parameter("blocks.0.a.weight"));
+    fully_shard(*net.each[0], mesh);
+    if (both) fully_shard(*net.each[1], mesh);
+    EXPECT_THROW(fully_shard(net, mesh), Error) << both;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -235,6 +235,8 @@ TEST(Planner, BoundsAreReached) {
   EXPECT_EQ(least_shard_size({{8, 4}, {8, 4}}, {3, 1, 1, Order::kDefault}), 8);
   EXPECT_EQ(least_shard_size({{100, 7}}, {10, 8, 1, Order::kDefault}), 56);
   EXPECT_EQ(plan({{100, 7}}, {10, 8, 1, Order::kDefault}).shard_size, 56);
+  EXPECT_EQ(least_shard_size({{0, 5}}, {2, 8, 1, Order::kDefault}), 0);
+  EXPECT_EQ(least_shard_size({{1, 1}}, {8, 1, 1, Order::kDefault}), 1);
   std::mt19937 random(7);
   int64_t reached = 0;
   for (int i = 0; i < 5000; ++i) {

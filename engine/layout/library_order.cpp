@@ -74,8 +74,10 @@ std::vector<int64_t> chunks(const Step& step) {
     const Buffer buffer(step, local);
     if (buffer.elements() == 0) continue;
     const int64_t chunk = ring_chunk(buffer.elements(), size, ranks);
-    each_element(owned.lists, from.shape(),
-                 [&](int64_t global, int64_t index) { found[as_size(global)] = buffer.at(index) / chunk; });
+    for (const auto& piece : pieces(owned))
+      each_element(piece.lists, from.shape(), [&](int64_t global, int64_t index) {
+        found[as_size(global)] = buffer.at(piece.start + index) / chunk;
+      });
   }
   return found;
 }
@@ -106,7 +108,7 @@ bool reduced_by_library(const Spec& spec) {
   constexpr std::array kHas = {c10::ScalarType::Float,    c10::ScalarType::Double, c10::ScalarType::Half,
                                c10::ScalarType::BFloat16, c10::ScalarType::Char,   c10::ScalarType::Byte,
                                c10::ScalarType::Int,      c10::ScalarType::Long};
-  return !is_flat(spec) && std::find(kHas.begin(), kHas.end(), spec.dtype()) != kHas.end();
+  return std::find(kHas.begin(), kHas.end(), spec.dtype()) != kHas.end();
 }
 
 int64_t ring_chunk(int64_t elements, int64_t element_size, int64_t ranks) {

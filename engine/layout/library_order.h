@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Whether a library's collective reduces what pends in a tensor so placed: Gloo has no bool and no 16-bit
-// integers, and a flat local is no tensor that a collective scatters.
+// Whether a library's collective reduces what pends in a tensor of its dtype: Gloo has no bool and no 16-bit
+// integers.
 bool reduced_by_library(const Spec& spec);
 
 // How many elements of a buffer of so many make a chunk: they start at one rank. The last chunks may be

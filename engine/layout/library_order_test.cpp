@@ -50,6 +50,17 @@ TEST(LibraryOrder, SeveralDimensionsAreARingOfRings) {
             "over 0.1: [0:2]=sum:f32(ring (ring 3 1) (ring 2 0)); [2:]=sum:f32(ring (ring 0 2) (ring 1 3))");
 }
 
+// The second of two reductions is of runs that ranks hold of the blocks. Catches: places in the tensor taken
+// for those in such a run, and runs that the library is said to reduce and does not.
+TEST(LibraryOrder, ARunIsReducedByItsOwnPlaces) {
+  EXPECT_EQ(order_of("2x2", "[P,P]", "[R,G0:1/1]", {16}),
+            "over 0.1: [0:4]=sum:f32(ring (ring 3 2) (ring 1 0)); [4:8]=sum:f32(ring (ring 1 0) (ring 3 2)); "
+            "[8:12]=sum:f32(ring (ring 2 3) (ring 0 1)); [12:]=sum:f32(ring (ring 0 1) (ring 2 3))");
+  EXPECT_EQ(order_of("2x2", "[P,G0:1/1]", "[R,G0:1/1]", {16}),
+            "over 0: [0:4]=sum:f32(ring 1 0); [4:8]=sum:f32(ring 0 1); [8:12]=sum:f32(ring 1 0); "
+            "[12:]=sum:f32(ring 0 1)");
+}
+
 // Catches: an order of Gloo's declared for what it does not reduce.
 TEST(LibraryOrder, WhatGlooHasNotIsFolded) {
   EXPECT_EQ(order_of("3", "[Pmax]", "[R]", {8}, c10::kShort), "over 0: max:i16(fold 0 1 2)");

@@ -84,13 +84,11 @@ class Planner {
 
   void reduce(int64_t d) {
     const int64_t m = now_->mesh().size(d), terms = held_by_all(*now_) * element_size(*now_);
-    if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_)) {
-      // The scattered piece nests inside what already cuts its dimension; do it only if the target nests so
-      // too.
-      auto scattered = with(d, target(d), innermost(now_->order(), d));
-      if (nests_like_target(*scattered, d))
-        return step(StepKind::kReduceScatter, d, scattered, terms / m * (m - 1));
-    }
+    // The scattered piece nests inside what already cuts its dimension. Where the target nests otherwise it
+    // moves on from there, and both together are no more bytes than the whole on every rank.
+    if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_))
+      return step(StepKind::kReduceScatter, d, with(d, target(d), innermost(now_->order(), d)),
+                  terms / m * (m - 1));
     if (std::holds_alternative<RaggedShard>(target(d)) && !is_flat(*now_) && others_stay(d))
       return step(StepKind::kReduceScatter, d, with(d, target(d), now_->order()), terms / m * (m - 1));
     step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (m - 1));
@@ -104,19 +102,6 @@ class Planner {
       if (other != d && now(other) != target(other) && !reduced) return false;
     }
     return now_->order() == to_->order();
-  }
-
-  // The mesh dimensions that cut d's tensor dimension in `spec` keep, in the target, their relative order and
-  // come first among those that cut it.
-  bool nests_like_target(const Spec& spec, int64_t d) const {
-    const int64_t dim = shard_dim(spec.placements()[as_size(d)]);
-    const auto cutters = [dim](const Spec& s) {
-      std::vector<int64_t> dims;
-      for (const int64_t i : s.order())
-        if (shard_dim(s.placements()[as_size(i)]) == dim) dims.push_back(i);
-      return dims;
-    };
-    return cutters(spec) == cutters(*to_);
   }
 
   // Where the elements have to be before new Partials are made.

@@ -36,10 +36,16 @@ constexpr Facts kFacts[] = {
     {RandomKind::kMultinomialUniform, "multinomial", Values::kUniformWord},
 };
 
+static_assert(
+    [] {
+      for (size_t i = 0; i < std::size(kFacts); ++i)
+        if (kFacts[i].kind != static_cast<RandomKind>(i)) return false;
+      return kFacts[std::size(kFacts) - 1].kind == RandomKind::kMultinomialUniform;
+    }(),
+    "in the order of the kinds, all of them");
+
 const Facts& facts_of(RandomKind kind) {
-  for (const Facts& facts : kFacts)
-    if (facts.kind == kind) return facts;
-  throw Broken("an unknown random operator");
+  return kFacts[static_cast<size_t>(kind)];
 }
 
 // Nothing is drawn for randperm(0), in whatever dtype that counts.

@@ -206,10 +206,6 @@ void plan_permutation(const RandomCall& call, const DeviceModel& device, RandomG
 
 bool takes_two_words(const RandomCall& call) {
   switch (call.kind) {
-    case RandomKind::kDropoutMask:
-    case RandomKind::kBernoulliUniform:
-    case RandomKind::kMultinomialUniform:
-      return false;
     case RandomKind::kRandint:
       return static_cast<uint64_t>(call.high) - static_cast<uint64_t>(call.low) >= uint64_t{1} << 28;
     case RandomKind::kRandomBits:

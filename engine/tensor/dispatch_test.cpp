@@ -222,6 +222,9 @@ TEST_F(DispatchTest, HostReadsReduceFirst) {
   for (int i = 0; i < 6; ++i) locals.push_back(at::full({}, i, at::kFloat));
   auto torn = from_local(locals, mesh_, {kR, kR}, std::nullopt, std::nullopt, false);
   EXPECT_TRUE(says(error_of([&] { torn.item<float>(); }), {"rank", "diverged"}));
+  const auto two = from_local({at::zeros({}), at::ones({})}, init_device_mesh({2}), {kR}, std::nullopt,
+                              std::nullopt, false);
+  EXPECT_TRUE(says(error_of([&] { two.item<float>(); }), {"rank", "diverged"}));
 }
 
 // Catches: locals accepted although replicas differ or shapes do not add up.
@@ -354,6 +357,9 @@ TEST_F(DispatchTest, PrintsAndRefusesStorage) {
   std::ostringstream text;
   text << place(ramp({2, 3}), Shard{0}, kR);
   EXPECT_TRUE(says(text.str(), {"DTensor", "f32[2x3]@[S0,R]", "dp:2,tp:3", "-7"}));
+  std::ostringstream plain;
+  plain << ramp({2, 3});
+  EXPECT_TRUE(says(plain.str(), {"CPUFloatType"}));
   auto x = place(ramp({2, 3}), Shard{0}, kR);
   EXPECT_TRUE(says(error_of([&] { x.data_ptr(); }), {"full_tensor()"}));
   EXPECT_TRUE(says(error_of([&] { x.storage(); }), {"full_tensor()"}));

@@ -23,6 +23,32 @@ struct TwoParts : torch::autograd::Function<TwoParts> {
   }
 };
 
+// One that returns what it makes itself, or libtorch's zeros for its second output, as they are or written
+// to.
+struct Returns : torch::autograd::Function<Returns> {
+  enum What : int64_t { kOnes, kZeros, kScaled };
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                                                int64_t what) {
+    ctx->saved_data["what"] = what;
+    return {x * 2, x * 3};
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const auto what = ctx->saved_data["what"].toInt();
+    if (what == kOnes) return {at::ones({2, 3}), at::Tensor()};
+    return {what == kScaled ? grads[1].mul_(3) : grads[1], at::Tensor()};
+  }
+};
+
+struct MakesOnes : torch::autograd::FunctionPostHook {
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& made,
+                                            const torch::autograd::variable_list&) override {
+    auto other = made;
+    other[0] = at::ones({2, 3});
+    return other;
+  }
+};
+
 class GradientsTest : public testing::Test {
  protected:
   MeshInWorld mesh_ = init_device_mesh({2, 3}, {"dp", "tp"});
@@ -173,6 +199,13 @@ TEST_F(GradientsTest, AHookWritesToWhatLiesWhereItIs) {
   auto whole = place(ramp({4, 3}), kR, kR).requires_grad_();
   EXPECT_EQ(error_of([&] { (at::gather(whole, 0, cut) * w).sum().backward(); }), "");
   EXPECT_TRUE(full_tensor(whole.grad()).narrow(0, 1, 3).eq(0).all().item<bool>());
+  // What a formula may move, a hook may not, though both call the same op on the same Specs.
+  const auto mine = place(at::zeros({4, 3}), kR, kR), seen = mine.detach();
+  const auto z = place(ramp({4, 3}), Shard{0}, kR).requires_grad_() * w;
+  z.register_hook([&](const at::Tensor& grad) { mine.scatter_add_(0, cut, grad); });
+  error_of([&] { z.sum().backward(); });
+  EXPECT_EQ(placements(mine)[0], kR);
+  EXPECT_TRUE(full_tensor(mine).equal(full_tensor(seen)));
 }
 
 // Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do
@@ -198,6 +231,21 @@ TEST_F(GradientsTest, WhatAutogradMadeIsKnownByWhereItWasMade) {
   const auto parts = TwoParts::apply(x);
   parts[0].sum().backward();
   EXPECT_EQ(full_tensor(x.grad()).sum().item<float>(), 4 * 6 + 2 * 6);
+
+  // Ones that a user's formula makes; libtorch's zeros, which a formula may write to, and a hook may not.
+  const auto told = [&](Returns::What what, bool fills) {
+    const auto y = x * 1;
+    if (fills) y.register_hook([](const at::Tensor& grad) { return at::Tensor(grad).fill_(1); });
+    return error_of([&] { Returns::apply(y, int64_t{what})[0].sum().backward(); });
+  };
+  EXPECT_TRUE(says(told(Returns::kOnes, false), {"plain tensor of shape [2, 3]"}));
+  EXPECT_EQ(told(Returns::kZeros, false), "");
+  EXPECT_EQ(told(Returns::kScaled, false), "");
+  EXPECT_TRUE(says(told(Returns::kZeros, true), {"plain tensor of shape [2, 3]"}));
+  // What a node's hook makes of nothing, behind it.
+  const auto z = x * 2;
+  z.grad_fn()->add_post_hook(std::make_unique<MakesOnes>());
+  EXPECT_TRUE(says(error_of([&] { z.sum().backward(); }), {"plain tensor of shape [2, 3]"}));
 }
 
 // Catches: gradients that land in a copy of what autograd writes through.

@@ -122,7 +122,7 @@ void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
     for (const auto& element : value.toListRef()) add_words(words, element);
   } else {
     // The kind of a scalar decides dtypes, whether it is positive which Partials pass; its value nothing.
-    words.push_back(value.isDouble() ? (rules::positive(value) ? 7 : 10) : value.isComplexDouble() ? 8 : 9);
+    words.push_back(value.isDouble() ? (rules::positive(value) ? 7 : 10) : 9);
   }
 }
 

@@ -126,6 +126,20 @@ TEST_F(SharedStorage, OnlyReplicasOfOnePartAreShared) {
   EXPECT_TRUE(share(locals[2], locals[3]));
   EXPECT_FALSE(share(locals[0], locals[2]));
   EXPECT_TRUE(full_tensor(x).equal(value + 1));
+  const auto same = distribute_tensor(at::ones_like(value), two, {Shard{0}, Replicate{}}) + 1;
+  EXPECT_FALSE(share(local_tensors(same)[0], local_tensors(same)[2]));
+  // The replicas of each of three parts, on ranks that lie apart.
+  const auto three = init_device_mesh({2, 3});
+  const auto rows = at::arange(3 * 4096, at::kFloat).view({3 * 64, 64});
+  const auto parts = distribute_tensor(rows, three, {Replicate{}, Shard{0}}) + 1;
+  for (size_t part = 0; part < 3; ++part)
+    EXPECT_TRUE(share(local_tensors(parts)[part], local_tensors(parts)[part + 3]));
+}
+
+// Catches: a look at each other's bytes that costs more than it saves.
+TEST_F(SharedStorage, SmallReplicasStayApart) {
+  const auto small = distribute_tensor(at::ones({2048}), mesh, {Replicate{}}) + 1;  // 8 kB
+  EXPECT_FALSE(share(local_tensors(small)[0], local_tensors(small)[1]));
 }
 
 }  // namespace

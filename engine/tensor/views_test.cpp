@@ -53,5 +53,14 @@ TEST(ViewsTest, HaveTheElementsOfTheWholeOrAreRefused) {
   EXPECT_GT(count.refused, 10000);
 }
 
+// Catches: a detached tensor whose locals are copies, or whose place in its storage is lost.
+TEST(Views, WhatIsDetachedIsTheSameMemory) {
+  const auto x = distribute_tensor(at::arange(8, at::kFloat), init_device_mesh({2}), {Replicate{}});
+  const auto later = at::narrow(x, 0, 2, 4).variable_data();
+  EXPECT_TRUE(full_tensor(at::as_strided(later, {2}, {1}, 3)).equal(at::arange(3, 5, at::kFloat)));
+  later.add_(10);
+  EXPECT_TRUE(full_tensor(x).equal(at::tensor({0.f, 1.f, 12.f, 13.f, 14.f, 15.f, 6.f, 7.f})));
+}
+
 }  // namespace
 }  // namespace lockstep

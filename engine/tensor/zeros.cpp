@@ -11,12 +11,24 @@
 namespace lockstep {
 namespace {
 
+// They lie as the first of the two that has their shape and does not pend, and is zeros already.
 at::Tensor zeros_of(const at::Tensor& a, const at::Tensor& b, const CommPtr& comm) {
   const auto shape = at::infer_size(a.sizes(), b.sizes());
+  const auto dtype = at::result_type(a, b);
+  const auto leads = [&](const at::Tensor& t) {
+    return is_zeros(t) && t.sizes() == shape && !spec(t).has_partial();
+  };
+  const auto* lead = leads(a) ? &a : leads(b) ? &b : nullptr;
   const auto zeros = [&] {
     const PlainGuard guard;
-    const auto options = at::TensorOptions(at::result_type(a, b)).device(comm->world->device());
-    return replicated(at::zeros(shape, options), comm);
+    const auto options = at::TensorOptions(dtype).device(comm->world->device());
+    if (lead == nullptr) return replicated(at::zeros(shape, options), comm);
+    const auto& impl = *dtensor_impl(*lead);
+    PerRank<at::Tensor> locals;
+    for (const auto& local : impl.locals()) locals.push_back(at::zeros(local.sizes(), options));
+    auto strides = contiguous_strides(impl.spec()->shape());
+    auto lies = impl.spec()->with_tensor(impl.spec()->shape(), std::move(strides), dtype);
+    return make_dtensor(std::make_shared<const Spec>(std::move(lies)), comm, std::move(locals));
   }();
   mark_zeros(zeros);
   return zeros;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that libtorch knows to be zero: that of sgn is a ZeroTensor, which no DTensor can stand beside,
-// for libtorch's own kernels come before the engine. The engine's is a replicated DTensor of zeros that does
-// as a ZeroTensor does: what it times is zero, whatever the other's elements and sign, and so is what is
-// divided into it; what it is added to is a copy. In-place ops, which a ZeroTensor refuses, make it an
+// for libtorch's own kernels come before the engine. The engine's is a DTensor of zeros that does as a
+// ZeroTensor does: what it times is zero, whatever the other's elements and sign, and so is what is divided
+// into it; what it is added to is a copy. In-place ops, which a ZeroTensor refuses, make it an
 // ordinary one; views are such again.
 #pragma once
 #include "engine/tensor/operands.h"

@@ -411,5 +411,15 @@ TEST(C10dWorld, TellsWhatTheEnvironmentLacks) {
       << told("0");
 }
 
+// Catches: a size below zero taken for one.
+TEST(C10dWorld, AMessageOfNoSizeIsRefused) {
+  Packer packer;
+  packer.number(-8);
+  const auto bytes = std::move(packer).take();
+  const auto message = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(message.mutable_data_ptr(), bytes.data(), bytes.size());
+  EXPECT_THROW(Unpacker(message).text(), Broken);
+}
+
 }  // namespace
 }  // namespace lockstep

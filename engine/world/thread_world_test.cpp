@@ -141,5 +141,31 @@ TEST(ThreadWorld, RanksThatAskForDifferentThingsAreTold) {
                RankLost);
 }
 
+// Rank 1 has ended while it waited for rank 2. Catches: a blame that goes on past who has ended.
+TEST(ThreadWorld, WhoHasEndedIsNamedNotWhomItWaitedFor) {
+  Board board(3, {0, 1, 2}, Patience(100));
+  board.waits(1, 2);
+  board.end(1, "out of luck");
+  try {
+    board.meet(Meeting{{0, 1}, 1}, "all_gather", 0);
+    ADD_FAILURE() << "it met somebody";
+  } catch (const RankLost& e) {
+    EXPECT_TRUE(has(e.what(), "rank 0 waits for rank 1, which has ended")) << e.what();
+  }
+}
+
+// Catches: a buffer that is sent and filled at once, taken for one that is only filled.
+TEST(ThreadWorld, GathersInPlace) {
+  checks_in_flight = true;
+  run_on_threads(2, [](const WorldPtr& world) {
+    const Comm comm(DeviceMesh({2}), world);
+    const int64_t rank = world->hosted()[0];
+    const at::Tensor all = at::zeros({2, 3}), mine = all[rank].fill_(rank + 1);
+    all_gather(*world, comm.along[0], PerRank<at::Tensor>{mine}, PerRank<Buffers>{{all[0], all[1]}}).wait();
+    EXPECT_TRUE(all[0].eq(1).all().item<bool>() && all[1].eq(2).all().item<bool>());
+  });
+  checks_in_flight = false;
+}
+
 }  // namespace
 }  // namespace lockstep

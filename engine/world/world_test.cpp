@@ -135,5 +135,25 @@ TEST_F(InFlight, RanksThatAskForDifferentThingsAreTold) {
             std::string::npos);
 }
 
+// Catches: a parcel that nobody sends, looked for beyond what has come.
+TEST(WorldTest, WhoSendsNothingIsTold) {
+  const auto world = local_world(3);
+  const Comm comm{DeviceMesh({3}), world};
+  const Groups& g = comm.along[0];
+  const Exchange lost{
+      "exchange",
+      {{&g[0], {{2, at::zeros({3})}}, {}}, {&g[1], {}, {}}, {&g[2], {}, {{1, at::zeros({3})}}}},
+      nullptr};
+  EXPECT_NE(told([&] { world->exchange(lost).wait(); }), "");
+}
+
+// Catches: a write past libtorch, of which autograd does not know.
+TEST(CopyBits, IsAWrite) {
+  const auto into = at::zeros({3});
+  const auto before = into._version();
+  copy_bits(into, at::ones({3}));
+  EXPECT_GT(into._version(), before);
+}
+
 }  // namespace
 }  // namespace lockstep

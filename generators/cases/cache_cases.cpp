@@ -101,21 +101,27 @@ bool meet_in_all_forms(Builder& b) {
   return true;
 }
 
-// A product of more than two dimensions is composed of views that may move what they look at; the same view
-// of the Program's own may not.
-bool view_as_a_composite_does(Builder& b) {
+// A gradient is cut up by views that may move what they look at; the same view of the Program's own may not.
+bool view_as_a_gradient_does(Builder& b) {
   const auto& mesh = b.settings().mesh;
   const auto d = b.random().below(mesh.ndim());
   if (mesh.size(d) == 1) return false;
-  const int64_t n = 2 * mesh.size(d), last = b.random().between(2, 3);
-  auto target = replicated(mesh);
-  target.placements[static_cast<size_t>(d)] = Shard{1};
-  const Ref whole = b.fresh({.dtypes = kFloats, .shape = Shape{2, n, last}});
-  const Ref x = b.redistribute(whole, target);
-  const Ref y = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{last, 2}});
-  const auto& product = template_of("aten::matmul");
-  if (x == whole || !emit(b, product, {x, y}, {x, y}, last)) return false;
-  return b.call("aten::view", {x, std::vector<int64_t>{2 * n, last}}, {b.magnitude(x), {}}, false);
+  const int64_t n = mesh.size(d) * b.random().between(1, 2);
+  auto cut = replicated(mesh);
+  cut.placements[static_cast<size_t>(d)] = Shard{0};
+  const Ref x = b.fresh({.dtypes = kFloats, .shape = Shape{n}, .placement = replicated(mesh)});
+  const Ref y = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{n}, .placement = replicated(mesh)});
+  if (!b.requires_grad(x) || !b.requires_grad(y) ||
+      !emit(b, template_of("aten::cat"), {std::vector<Ref>{x, y}, int64_t{0}}, {x, y}) ||
+      !b.backward({.seeds = cut}))
+    return false;
+  const Ref seed = std::get<std::vector<Ref>>(b.last().call.args[1])[0];
+  b.let_be_refused();
+  const auto growth = Growth{b.magnitude(seed), {}};
+  return b.again({.call = {"aten::slice.Tensor", {seed, int64_t{0}, int64_t{0}, n, int64_t{1}}, 0},
+                  .growth = growth,
+                  .operands = {b.magnitude(seed)}},
+                 {seed, int64_t{0}, int64_t{0}, n, int64_t{1}});
 }
 
 // An optional tensor, and the very tensor as another optional argument: the operands are the same.
@@ -140,6 +146,37 @@ bool optional_in_anothers_place(Builder& b) {
     b.again(first, args);
   }
   return true;
+}
+
+// The same tensors in the same order, cut into lists elsewhere: what each list is then cut by differs.
+bool lists_cut_elsewhere(Builder& b) {
+  if (b.settings().integer_lane) return false;
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim());
+  if (mesh.size(d) == 1) return false;
+  auto cut = replicated(mesh);
+  cut.placements[static_cast<size_t>(d)] = Shard{0};
+  std::vector<Ref> x;
+  for (const bool whole : {false, false, true, false, false, true})
+    x.push_back(b.fresh({.dtypes = kF32,
+                         .shape = Shape{2 * mesh.size(d)},
+                         .placement = whole ? replicated(mesh) : cut,
+                         .grad = false}));
+  // Parameters, gradients, momentum buffers; weight decay, momentum, rate, dampening, nesterov, maximize,
+  // first.
+  const auto step = [&](size_t n, double momentum) {
+    const auto list = [&](size_t from) {
+      const auto end = std::min(from + n, x.size());
+      return std::vector<Ref>(x.begin() + static_cast<ptrdiff_t>(std::min(from, end)),
+                              x.begin() + static_cast<ptrdiff_t>(end));
+    };
+    const std::vector<Arg> args = {list(0), list(n), list(2 * n), 0.0,  momentum, 0.5,
+                                   0.0,     false,   false,       true, None{},   None{}};
+    return b.again({.call = {"aten::_fused_sgd_", args, 0}, .growth = {}, .operands = {}}, args);
+  };
+  if (!step(3, 0.0)) return false;
+  b.let_be_refused();
+  return step(2, -0.5);
 }
 
 // Only a positive factor passes what pends: zero times a negative one is the other zero.
@@ -190,10 +227,11 @@ oracle::Case cache_case(Random random) {
     Builder b(own, settings);
     const auto kind = b.random().weighted<bool (*)(Builder&)>({{15, repeat},
                                                                {3, meet_in_all_forms},
-                                                               {1, view_as_a_composite_does},
+                                                               {1, view_as_a_gradient_does},
                                                                {1, write_as_autograd_does},
                                                                {1, optional_in_anothers_place},
-                                                               {1, factor_of_another_sign}});
+                                                               {1, factor_of_another_sign},
+                                                               {1, lists_cut_elsewhere}});
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));

@@ -193,7 +193,8 @@ oracle::Case edge_case(Random random) {
                                              {1, join_locals},
                                              {1, map_terms},
                                              {1, write_locals},
-                                             {2, let_mean_pend}})(b);
+                                             {2, let_mean_pend},
+                                             {1, keep_order}})(b);
     if (whole) call_unruled(b);
     if (b.random().chance(40)) add_ops(b, 1, true);
   }

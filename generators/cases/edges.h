@@ -11,6 +11,9 @@ oracle::Ref fresh_outside(Builder& b, Want want);
 // A mean of what is cut, where the Program forbids what it does not say: it pends, until it is redistributed.
 void let_mean_pend(Builder& b);
 
+// Ops on what two mesh dimensions cut in an order of its own, where nothing may move: they keep it.
+void keep_order(Builder& b);
+
 // How the result and gradients of what every rank has whole lie where `in` distributes: as terms.
 oracle::Target pending_where_cut(const oracle::Target& in);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means that pend, in a stretch of a Program in which nothing moves but by its own redistributions.
+// Stretches of a Program in which nothing moves but by its own redistributions: means that pend, and orders
+// that are kept.
 #include <bit>
 
 #include "generators/cases/edges.h"
@@ -59,6 +60,20 @@ void let_mean_pend(Builder& b) {
     }
     if (b.random().chance(70)) b.redistribute(y);
   }
+  b.call(oracle::kSetExplicitRedistribution.data(), {false});
+}
+
+void keep_order(Builder& b) {
+  const auto& mesh = b.settings().mesh;
+  if (mesh.ndim() < 2) return let_mean_pend(b);
+  oracle::Target target{Placements(static_cast<size_t>(mesh.ndim()), Shard{0}), {}};
+  for (int64_t d = mesh.ndim(); d-- > 0;) target.order.push_back(d);
+  const Ref x = b.fresh(
+      {.dtypes = kFloats, .shape = Shape{b.random().between(1, 2) * mesh.size()}, .placement = target});
+  const Ref number = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .placement = replicated(mesh)});
+  if (!b.call(oracle::kSetExplicitRedistribution.data(), {true})) return;
+  const auto& op = template_of("aten::add.Tensor");
+  exactly(b, op, {x, number, int64_t{1}}, x, grown(b, op, {x, number}));
   b.call(oracle::kSetExplicitRedistribution.data(), {false});
 }
 

@@ -118,11 +118,26 @@ Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
     Builder b(own, settings);
     if (backward && op.in_place()) {
-      // An op on a leaf's copy: leaves themselves cannot be written.
-      const Ref leaf = b.fresh({.dtypes = op.dtypes & kFloats, .min_dims = 1, .least = 1});
+      // An op on a leaf's copy, since leaves themselves cannot be written, or on another view of its memory.
+      const bool viewed = b.random().chance(25);
+      const auto n = b.random().between(2, 2 * settings.mesh.size());
+      const Ref leaf = b.fresh({.dtypes = op.dtypes & kFloats,
+                                .shape = viewed ? std::optional(Shape{n, n}) : std::nullopt,
+                                .min_dims = 1,
+                                .least = 1});
       b.call("aten::clone", {leaf}, {b.magnitude(leaf), {}}, false);
+      if (viewed && !b.results().empty()) {
+        const Ref copy = b.boxed(b.results()[0]);
+        emit(b, template_of("aten::t"), {copy}, {copy});
+      }
     }
-    const bool made = op.make(b, op) && (!backward || b.may_be_refused() || b.backward());
+    bool made = op.make(b, op);
+    // A gradient that is known to be zero meets another one.
+    if (made && backward && op.op == std::string_view("aten::sgn")) {
+      const Ref x = std::get<Ref>(b.last().call.args[0]);
+      emit(b, template_of("aten::neg"), {x}, {x});
+    }
+    made = made && (!backward || b.may_be_refused() || b.backward());
     if (made || attempt == 19) return finished(b, backward ? "gradient" : "ops");
   }
 }
@@ -179,13 +194,33 @@ Case layout_case(Random random) {
   return finished(b, "layout");
 }
 
+// Elements of any bits, signalling NaNs among them, which only what moves bits, or folds them, keeps.
+Ref of_any_bits(Builder& b) {
+  const auto& settings = b.settings();
+  const auto dtype = b.random().pick({at::kFloat, at::kDouble, at::kBFloat16, at::kHalf});
+  const auto shape = draw_shape(b.random(), settings.mesh, b.random().between(0, 3), 64);
+  const auto width = static_cast<int>(8 * c10::elementSize(dtype));
+  const uint64_t exponent = dtype == at::kDouble  ? 0x7ff0'0000'0000'0000
+                            : dtype == at::kFloat ? 0x7f80'0000
+                            : dtype == at::kHalf  ? 0x7c00
+                                                  : 0x7f80;
+  oracle::Values values{oracle::ValueKind::kBits, 0, 0, 0, {}};
+  for (int64_t i = 0; i < numel(shape); ++i) {
+    const uint64_t any = b.random().next() >> (64 - width);
+    values.bits.push_back(b.random().chance(70) ? any : exponent | 1);
+  }
+  const auto target = draw_target(b.random(), settings.mesh, shape, dtype, settings.placements);
+  return b.fresh({.dtypes = bit_of(dtype), .shape = shape, .values = values, .placement = target});
+}
+
 // One input, redistributed one to four times, with or without a backward.
 Case redistribute_case(Random random) {
   auto settings =
       draw_settings(random, {.max_ranks = 16, .integer_lane = 30, .backward = 30, .max_numel = 400});
   settings.placements = kAllPlacements;
   Builder b(random, settings);
-  Ref x = b.fresh({.dtypes = settings.backward ? kFloats : kAllDtypes, .max_dims = 4});
+  const bool any = !settings.backward && !settings.integer_lane && b.random().chance(15);
+  Ref x = any ? of_any_bits(b) : b.fresh({.dtypes = settings.backward ? kFloats : kAllDtypes, .max_dims = 4});
   for (int64_t moves = b.random().between(1, 4); moves > 0; --moves) x = b.redistribute(x);
   // The integer lane has no room for some averages; a plain copy it has always room for.
   if (b.calls() == 0) b.redistribute(x, replicated(settings.mesh));
@@ -270,9 +305,15 @@ Case program_case(Random random, const Profile& profile) {
   return finished(b, "program");
 }
 
-// Forged words in so many percent of the Cases that draw.
+// Forged words in so many percent of the Cases that draw; in half of those that pick by cumulative shares,
+// which the last word may be beyond.
 RandomWords draw_words(Random random, const Case& c, int64_t percent) {
   const auto& calls = c.program.calls;
+  const bool picks = std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
+    return call.op == "aten::multinomial" && call.args[2] == Arg(true) && call.args[1] != Arg(int64_t{1});
+  });
+  if (picks && percent > 0 && random.chance(50))
+    return random.pick({RandomWords::kOnes, RandomWords::kEdges});
   const bool draws = std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
     return !oracle::is_own(call.op) && oracle::find_operator(call.op).random;
   });

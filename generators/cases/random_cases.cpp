@@ -52,7 +52,7 @@ Ref lay(Draft& d, const Choice& c, RandomLayout layout, bool viewed) {
     }
   }
   input.shape = layout.shape;
-  if (random.chance(30)) input.memory_order = draw_memory_order(random, dims);
+  if (random.chance(dims > 2 ? 60 : 30)) input.memory_order = draw_memory_order(random, dims);
   const Ref x = d.input(std::move(input), layout.target);
   if (sliced) return d.call("aten::slice.Tensor", {x, open, start, start + step * (length - 1) + 1, step});
   return transposed ? d.call("aten::transpose.int", {x, int64_t{0}, dims - 1}) : x;
@@ -61,7 +61,7 @@ Ref lay(Draft& d, const Choice& c, RandomLayout layout, bool viewed) {
 Operand add(Draft& d, const RandomPoint& point, const RandomLayout& layout) {
   const auto c = choice(point);
   Operand x{{}, c.dtype, layout.shape, layout.target};
-  const bool viewed = c.op.form == RandomForm::kInPlace && d.random().chance(35);
+  const bool viewed = c.op.form != RandomForm::kFactory && d.random().chance(35);
   if (c.op.form != RandomForm::kFactory) x.ref = lay(d, c, layout, viewed);
   c.op.call(d, c.op, x);
   return x;

@@ -18,6 +18,25 @@ bool fill_random(Builder& b, const OpTemplate& op) {
   return b.call(op.op, {x, b.random().pick({0.5, 0.25, 0.1, 0.9})}, {b.magnitude(x), {}}, false);
 }
 
+// Of means, deviations, or both, one for each element: new tensors that do not pend, since what is drawn by a
+// number that was added up in another order is another number.
+bool normal_of(Builder& b, const OpTemplate& op) {
+  const auto whole = [&b, &op](const Shape& shape, std::optional<oracle::Values> values) {
+    const auto dtypes = op.dtypes & b.settings().dtypes & kWide;
+    const auto dtype = dtypes != 0 ? dtypes : kF32;
+    auto target = draw_target(b.random(), b.settings().mesh, shape, at::kFloat,
+                              b.settings().placements & ~(kPartials | kRagged));
+    return b.fresh({.dtypes = dtype, .shape = shape, .values = std::move(values), .placement = target});
+  };
+  const auto shape = draw_shape(b.random(), b.settings().mesh, 2, 48);
+  const oracle::Values positive{oracle::ValueKind::kUniform, 0, 0, 0, {}};
+  const std::string_view name(op.op);
+  if (name == "aten::normal.Tensor_float")
+    return b.call(op.op, {whole(shape, std::nullopt), b.random().pick({1.0, 0.5})});
+  if (name == "aten::normal.float_Tensor") return b.call(op.op, {0.5, whole(shape, positive)});
+  return b.call(op.op, {whole(shape, std::nullopt), whole(shape, positive)});
+}
+
 bool like(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .grad = false});
   const std::string_view name(op.op);
@@ -37,7 +56,8 @@ bool new_tensor(Builder& b, const OpTemplate& op) {
   if (name == "aten::new_full")
     return b.call(op.op, {x, shape, draw_number(b, b.dtype(x))}, {{3, 0}, {}}, false);
   if (name != "aten::new_empty_strided") return b.call(op.op, {x, shape}, {}, false);
-  const auto strides = shape == b.shape(x) ? b.tensor(x).strides().vec() : at::empty(shape).strides().vec();
+  auto strides = shape == b.shape(x) ? b.tensor(x).strides().vec() : at::empty(shape).strides().vec();
+  if (b.random().chance(20)) strides.assign(strides.size(), 1);  // elements share memory
   // What it holds is whatever was there: it is written before anyone may read it.
   return b.call(op.op, {x, shape, strides}, {}, false) && b.call("aten::zero_", {b.results()[0]}, {}, false);
 }

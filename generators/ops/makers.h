@@ -132,6 +132,7 @@ bool dropout(Builder& b, const OpTemplate& op);
 
 // ops/copies.cpp
 bool fill_random(Builder& b, const OpTemplate& op);
+bool normal_of(Builder& b, const OpTemplate& op);
 bool like(Builder& b, const OpTemplate& op);
 bool new_tensor(Builder& b, const OpTemplate& op);
 bool cast(Builder& b, const OpTemplate& op);

@@ -21,7 +21,7 @@ constexpr OpTemplate kLines[] = {
     {"abs", kUnary, unary, kNumbers, kSame, kExactDiff},
     {"relu", kUnary, unary, kNumbers, kSame, kExactDiff | kOrdersZeros},
     {"square", kUnary, unary, kFloats, kProduct, kDiff},
-    {"sign", kUnary, unary, kNumbers, kSame, kMoves},
+    {"sign sgn", kUnary, unary, kNumbers, kSame, kMoves},
     {"floor", kUnary, unary, kFloats, kSame, kMoves},
     {"ceil round trunc", kUnary, unary, kFloats, kSame, kMoves | kSignsZero},
     {"exp expm1 exp2 log log1p log2 sqrt rsqrt reciprocal sin cos tanh erf sigmoid",
@@ -77,7 +77,7 @@ constexpr OpTemplate kLines[] = {
     {"lerp.Scalar lerp.Tensor", kTernary, lerp, kFloats, kNo, kDiff},
     {"addcmul", kTernary, addc, kFloats, kProduct, kExactDiff},
     {"addcdiv", kTernary, addc, kFloats, kNo, kDiff},
-    {"log_sigmoid_backward", kTernary, alike, kFloats, kNo, kNoHistory},
+    {"log_sigmoid_backward hardswish_backward", kTernary, alike, kFloats, kNo, kNoHistory},
     {"rrelu_with_noise_backward", kTernary, rrelu_backward, kFloats, kNo, kNoHistory},
     {"masked_fill.Scalar masked_fill.Tensor", kTernary, masked_fill, kNumbers, kSame, kExactDiff},
     // In place.
@@ -209,6 +209,8 @@ constexpr OpTemplate kLines[] = {
     // Random.
     {"uniform_ normal_", kRandomOps, fill_random, kFloats, kNo},
     {"bernoulli_.float", kRandomOps, fill_random, kFloats, kSame, kMoves},
+    {"normal.Tensor_float normal.float_Tensor normal.Tensor_Tensor",
+     kRandomOps, normal_of, kFloats, kNo, kDiff},
     {"rand_like randn_like", kRandomOps, like, kFloats},
     {"randint_like randint_like.low_dtype", kRandomOps, like, kWide | kI64, kSame},
     {"native_dropout dropout", kRandomOps, dropout, kFloats, kProduct, kExactDiff},

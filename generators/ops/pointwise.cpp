@@ -58,9 +58,26 @@ bool binary(Builder& b, const OpTemplate& op) {
   return b.call(op.op, std::move(args), growth, !(op.traits & kLinear));
 }
 
+namespace {
+
+// A pending sum of integers by a factor that makes a fraction of each term.
+bool scaled_whole(Builder& b, const OpTemplate& op) {
+  auto target = replicated(b.settings().mesh);
+  target.placements[static_cast<size_t>(b.random().below(b.settings().mesh.ndim()))] = Partial{};
+  const Ref x = b.fresh({.dtypes = kI64, .placement = target, .grad = false});
+  const double factor = b.random().pick({0.5, 2.0});
+  auto growth = grown(b, op, {x});
+  growth.result = b.magnitude(x) * magnitude_of(factor);
+  return b.call(op.op, {x, factor}, growth, false);
+}
+
+}  // namespace
+
 bool with_number(Builder& b, const OpTemplate& op) {
   // The derivative of a comparison in place is a plain tensor of zeros, made by autograd.
   const bool grad = !(op.traits & kNoHistory) && !(op.in_place() && op.grow == Grow::kOne);
+  if (is_one_of(op, {"aten::mul.Scalar", "aten::div.Scalar"}) && !b.is_outside() && b.random().chance(8))
+    return scaled_whole(b, op);
   const Ref x = first_operand(b, op, {.dtypes = op.dtypes, .plain_zeros = op.orders_zeros(), .grad = grad});
   const bool converts = !op.in_place() && !b.settings().integer_lane && b.random().chance(10);
   auto number = draw_number(b, converts ? c10::ScalarType::Float : b.dtype(x));
@@ -227,13 +244,29 @@ bool copysign(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, signs}, {x, signs});
 }
 
-// As many tensors as the op takes, of one shape and dtype.
+namespace {
+
+// Of this shape, and not dense.
+Ref with_gaps(Builder& b, uint32_t dtypes, Shape shape) {
+  const auto last = std::ssize(shape) - 1, n = shape.back();
+  shape.back() = 2 * n;
+  const Ref wide = b.unsharded(b.operand({.dtypes = dtypes, .shape = shape}), {last});
+  return emit(b, template_of("aten::slice.Tensor"), {wide, last, int64_t{0}, n, int64_t{1}}, {wide})
+             ? b.results()[0]
+             : b.operand({.dtypes = dtypes, .shape = shape});
+}
+
+}  // namespace
+
+// As many tensors as the op takes, of one shape and dtype; a gradient may lie otherwise.
 bool alike(Builder& b, const OpTemplate& op) {
   std::vector<Ref> operands = {first_operand(b, op, any_of(op))};
   Want same = any_of(op);
   same.dtypes = bit_of(b.dtype(operands[0]));
   same.shape = b.shape(operands[0]);
   while (operands.size() < oracle::find_operator(op.op).args.size()) operands.push_back(b.operand(same));
+  if (std::string_view(op.op).ends_with("_backward") && !same.shape->empty() && b.random().chance(40))
+    operands[0] = with_gaps(b, same.dtypes, *same.shape);
   return emit(b, op, {operands.begin(), operands.end()}, operands);
 }
 

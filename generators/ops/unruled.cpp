@@ -74,7 +74,9 @@ bool count_each(Builder& b, const OpTemplate& op) {
   constexpr int64_t kMost = 5;
   const Ref x = b.fresh(
       {.dtypes = op.dtypes, .shape = Shape{b.random().between(0, 9)}, .values = indices_below(kMost)});
-  return emit(b, op, {x, None{}, kMost}, {x});
+  // With fewer the values would say how many there are.
+  const std::vector<Arg> args = {x, None{}, kMost};
+  return b.again({.call = {op.op, args, 0}, .growth = {}, .operands = {b.magnitude(x)}}, args);
 }
 
 bool is_in(Builder& b, const OpTemplate& op) {

@@ -71,6 +71,19 @@ Shape regrouped(const Shape& shape, const Regroup& regroup) {
   return result;
 }
 
+// Each mesh dimension now and then cuts one of the dimensions of a reshape, in one run or in parts.
+oracle::Target cut_within(Builder& b, const Shape& shape, const Regroup& regroup) {
+  auto target = replicated(b.settings().mesh);
+  for (auto& p : target.placements) {
+    if (!b.random().chance(70)) continue;
+    const auto dim = b.random().between(regroup.begin, regroup.end - 1);
+    const auto n = shape[static_cast<size_t>(dim)];
+    p = Shard{dim};
+    if (n > 1 && b.random().chance(30)) p = InterleavedShard{dim, b.random().between(2, n)};
+  }
+  return target;
+}
+
 }  // namespace
 
 bool reshape(Builder& b, const OpTemplate& op) {
@@ -81,7 +94,11 @@ bool reshape(Builder& b, const OpTemplate& op) {
     x = b.results()[0];
   }
   const auto regroup = draw_regroup(b.random(), b.shape(x));
-  x = b.unsharded(x, affected(b, x, regroup));
+  // One that nobody writes to again may move its operand.
+  if (is(op, "aten::_unsafe_view") && regroup.end > regroup.begin && b.random().chance(70))
+    x = b.redistribute(x, cut_within(b, b.shape(x), regroup));
+  else
+    x = b.unsharded(x, affected(b, x, regroup));
   auto shape = regrouped(b.shape(x), regroup);
   if (b.tensor(x).numel() > 0 && !shape.empty() && b.random().chance(20))
     shape[static_cast<size_t>(b.random().below(std::ssize(shape)))] = -1;
@@ -137,13 +154,13 @@ bool expand(Builder& b, const OpTemplate& op) {
 
 bool squeeze(Builder& b, const OpTemplate& op) {
   const bool all = is(op, "aten::squeeze");
-  Ref x = b.operand({.dtypes = op.dtypes, .min_dims = all ? 0 : 1});
+  Ref x = b.operand({.dtypes = op.dtypes});
   std::vector<int64_t> ones;
   for (int64_t d = 0; d < b.ndim(x); ++d)
     if (b.tensor(x).size(d) == 1) ones.push_back(d);
   x = b.unsharded(x, ones);
   if (all) return emit(b, op, {x}, {x});
-  const auto dim = ones.empty() ? draw_dim(b, b.ndim(x)) : b.random().pick(ones);
+  const auto dim = ones.empty() ? draw_dim(b, std::max<int64_t>(b.ndim(x), 1)) : b.random().pick(ones);
   if (is(op, "aten::squeeze.dims")) return emit(b, op, {x, std::vector<int64_t>{dim}}, {x});
   return emit(b, op, {x, dim}, {x});
 }
@@ -153,7 +170,36 @@ bool unsqueeze(Builder& b, const OpTemplate& op) {
   return emit(b, op, {x, b.random().between(-b.ndim(x) - 1, b.ndim(x))}, {x});
 }
 
+namespace {
+
+// By steps along a dimension that is cut: pieces of whole numbers of steps keep theirs, other ones have to be
+// refused.
+bool slice_in_steps(Builder& b, const OpTemplate& op) {
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim());
+  const auto step = b.random().between(2, 5), whole = mesh.size(d) * b.random().between(1, 2);
+  const bool fits = b.random().chance(60);
+  const int64_t n = fits ? whole * step : whole * b.random().between(1, 4);
+  Shape shape = {n};
+  if (b.random().chance(50)) shape.push_back(b.random().between(1, 3));
+  const auto dim = b.random().below(std::ssize(shape));
+  std::swap(shape[0], shape[static_cast<size_t>(dim)]);
+  auto target = replicated(mesh);
+  target.placements[static_cast<size_t>(d)] = Shard{dim};
+  const Ref x = b.fresh({.dtypes = op.dtypes, .shape = shape, .placement = target});
+  const auto first = b.random().below(std::min(step, n));
+  const bool from_end = b.random().chance(b.settings().refused);
+  if (!fits || from_end) {
+    if (b.settings().refused == 0) return false;
+    b.let_be_refused();
+  }
+  return emit(b, op, {x, dim, from_end ? first - n : first, None{}, step}, {x});
+}
+
+}  // namespace
+
 bool slice(Builder& b, const OpTemplate& op) {
+  if (is(op, "aten::slice.Tensor") && !b.is_outside() && b.random().chance(15)) return slice_in_steps(b, op);
   Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
   const auto dim = draw_dim(b, b.ndim(x));
   x = b.unsharded(x, {dim});
@@ -204,6 +250,14 @@ bool as_it_lies(Builder& b, const OpTemplate& op) {
 bool window(Builder& b, const OpTemplate& op) {
   Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
   x = b.unsharded(x, range(0, b.ndim(x)), true);
+  // Views of views, each of which begins later.
+  for (int64_t views = b.random().chance(40) ? 2 : 0; views > 0; --views) {
+    const auto n = b.tensor(x).size(0);
+    if (n < 2 || !b.tensor(x).is_contiguous()) break;
+    const auto start = b.random().between(1, std::min<int64_t>(n - 1, 2));
+    if (!emit(b, template_of("aten::slice.Tensor"), {x, int64_t{0}, start, n, int64_t{1}}, {x})) return false;
+    x = b.results()[0];
+  }
   const int64_t times = b.random().between(1, 2);
   for (int64_t done = 0; done < times; ++done) {
     const at::Tensor t = b.tensor(x);

@@ -161,6 +161,8 @@ class Builder {
   // Whether one of these two left an operand on purpose where its op has nowhere to go. The case ends with
   // that op: an engine that refuses it does no more.
   bool may_be_refused() const { return misplaced_; }
+  // The next op's operand was left so by its maker.
+  void let_be_refused() { misplaced_ = true; }
 
   // Gradients of one or two values that require grad, by lockstep::backward or lockstep::accumulate; false if
   // there are none, or the bound would not hold. `again`: after another one, and no op between that writes.
@@ -168,6 +170,7 @@ class Builder {
     const char* op = "lockstep::backward";
     bool graph = false;  // the gradients have a history of their own
     bool again = false;
+    std::optional<oracle::Target> seeds = std::nullopt;  // where they lie
   };
   bool backward(const Backward& how);
   bool backward() { return backward(Backward()); }

@@ -45,7 +45,11 @@ bool Builder::backward(const Backward& how) {
       candidates.push_back({static_cast<int64_t>(i)});
   }
   if (candidates.empty() || (!gradients_.empty() && !how.again)) return false;
-  std::vector<Ref> outputs = {candidates.back()};
+  // Of what was written through a view, as often the tensor that the view is of.
+  std::vector<Ref> ends = {candidates.back()};
+  for (const auto ref : candidates)
+    if (ref != ends[0] && value(ref).group == value(ends[0]).group) ends.push_back(ref);
+  std::vector<Ref> outputs = {ends.size() > 1 && random_.chance(50) ? random_.pick(ends) : ends[0]};
   if (candidates.size() > 1 && random_.chance(25)) {
     outputs.push_back(candidates[static_cast<size_t>(random_.below(std::ssize(candidates) - 1))]);
   }
@@ -53,7 +57,10 @@ bool Builder::backward(const Backward& how) {
   Magnitude seed;
   for (const auto ref : outputs) {
     go_outside(is_plain(ref));
-    seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .grad = false}));
+    seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)),
+                           .shape = shape(ref),
+                           .placement = is_plain(ref) ? std::nullopt : how.seeds,
+                           .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }
   go_outside(false);

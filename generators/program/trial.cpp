@@ -171,10 +171,12 @@ class NoSource : public oracle::LiteralSource {
   }
 };
 
-// Zeros, or the least value of integers that are all above: weights must not sum to 0.
+// Zeros; ones, or the least value of integers that are all above: weights must not sum to 0.
 at::Tensor filled(const std::vector<int64_t>& shape, const oracle::Input& input) {
-  const bool above = input.values.kind == oracle::ValueKind::kIntegers && input.values.low > 0;
-  return at::full(shape, above ? input.values.low : 0, at::TensorOptions().dtype(input.dtype));
+  const auto& [kind, seed, low, high, bits] = input.values;
+  const bool above = kind == oracle::ValueKind::kIntegers && low > 0;
+  const int64_t value = above ? low : kind == oracle::ValueKind::kOnes ? 1 : 0;
+  return at::full(shape, value, at::TensorOptions().dtype(input.dtype));
 }
 
 }  // namespace

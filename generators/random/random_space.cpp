@@ -178,6 +178,9 @@ std::optional<RandomLayout> try_layout(Random& random, const RandomPoint& point,
     if (!dims.empty()) made.shape[open.empty() ? static_cast<size_t>(dims[0]) : random.pick(open)] = 0;
   } else {
     fill(random, made.shape, open, regime.least, regime.most);
+    // As many as there are parts: then strides of a part may fit to one another though memory is permuted.
+    if (cut == 1 && open.size() > 1 && random.chance(20))
+      made.shape[random.pick(open)] = parts_of(made.target, made.mesh, dims[0]);
   }
   return made;
 }

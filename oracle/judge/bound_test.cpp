@@ -64,6 +64,15 @@ TEST(Bound, AFactorMayBeMultipliedFirst) {
   EXPECT_FALSE(row.within(wrong));
 }
 
+// What is shifted is rounded as its range is large, also where the result is 0. Would catch: a bound of the
+// result alone, and one that forgives more than a rounding of the greatest.
+TEST(Bound, OfALogarithmOfShiftedNumbersIsThatOfTheirRange) {
+  const Call log_softmax{"aten::_log_softmax", {Ref{0}, int64_t{1}, false}, 1};
+  const auto asked = ask({given({-1000, 0}, {1, 2})}, log_softmax);
+  EXPECT_TRUE(asked.within(at::add(asked.plain, 1e-13))) << asked.plain;
+  EXPECT_FALSE(asked.within(at::add(asked.plain, 1e-11)));
+}
+
 // A norm of tiny numbers may be 0, since their squares are. Would catch: a bound that takes the norm for
 // exact to its last bits, and one that forgives a norm whose square is an ordinary number.
 TEST(Bound, SquaresOfTinyNumbersVanish) {

@@ -261,7 +261,7 @@ class Checker {
       if (e.op == kRedistribute || passed_over(e)) continue;
       if (e.op == op.op->name)
         return match_arguments(op, e).empty() && (e.inputs.empty() || is_read(e.inputs[0]));
-      if (!alone(e.op)) return false;
+      if (composed(op, e) || !alone(e.op)) return composed(op, e) && is_read(e.inputs.at(0));
     }
     return false;
   }

@@ -360,7 +360,6 @@ class Search {
   // Any terms will do: the question is asked of ordinary numbers.
   RenditionPtr rendition(size_t i, const SpecPtr& spec) const {
     const Window& window = q_.op.inputs[i];
-    if (!window.defined()) return nullptr;
     if (spec == nullptr || !spec->has_partial()) return Shadow::plain();
     const SlicingPtr plan = slicing_of(*spec);
     return shadow_.rendition(window, Tensors(as_size(plan->terms), recording_.read(window)), *plan);

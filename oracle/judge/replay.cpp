@@ -187,8 +187,9 @@ bool returns_view(const RecordedOp& op, const Effect& effect) {
 }
 
 bool keeps_order(const RecordedOp& op, const std::vector<Effect>& effects) {
-  const bool is_view = effects.size() == 1 && effects[0].input == 0 && !effects[0].written;
-  if (!is_view || op.inputs.size() != 1 || op.inputs[0].numel() != effects[0].window.numel()) return false;
+  if (effects.size() != 1 || effects[0].input != 0 || op.inputs.size() != 1) return false;
+  const bool is_view = !effects[0].written || op.inputs[0].shape != effects[0].window.shape;  // as unsqueeze_
+  if (!is_view || op.inputs[0].numel() != effects[0].window.numel()) return false;
   const Tensors places{at::arange(op.inputs[0].numel(), at::kLong).view(op.inputs[0].shape)};
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, places);
   const at::Tensor viewed = collect(effects, call_boxed(*op.op, stack), places)[0];

@@ -59,6 +59,11 @@ bool is_small_integer(const c10::IValue& number) {
   return std::abs(x) <= kMostFactor && x == std::trunc(x);
 }
 
+bool are_small_integers(const c10::IValue& numbers) {
+  const auto list = numbers.toListRef();
+  return std::all_of(list.begin(), list.end(), is_small_integer);
+}
+
 bool pends_by_product(const TensorRecord* record) {
   if (record == nullptr) return false;
   const Placements& placements = record->spec->placements();
@@ -73,7 +78,7 @@ bool is_exact(const OpInQuestion& q) {
   if (std::find(names.begin(), names.end(), family_key(q.op.op->name)) == names.end()) return false;
   for (size_t a = 0; a < q.op.args.size(); ++a) {
     const ArgInfo& info = q.op.op->args[a];
-    if (info.kind == ArgKind::kScalarList) return false;
+    if (info.kind == ArgKind::kScalarList && !are_small_integers(q.op.args[a])) return false;
     if (info.kind == ArgKind::kScalar && !is_small_integer(q.op.args[a])) return false;
     if (info.name == "scale_grad_by_freq" && q.op.args[a].toBool()) return false;  // it divides
   }

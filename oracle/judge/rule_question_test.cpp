@@ -39,6 +39,32 @@ TEST(RuleQuestion, OfSumsAndProductsHasNoTolerance) {
   const Judgement judgement = negated();
   ASSERT_FALSE(judgement.passed());
   EXPECT_EQ(judgement.mismatch->condition, Condition::kRule) << describe(judgement);
+  EXPECT_EQ(judgement.mismatch->bound, 0);
+}
+
+// Would catch: a factor that sums are not exact by, taken for a small integer.
+TEST(RuleQuestion, IsNotExactByAFactorThatRounds) {
+  Case c;
+  c.mesh = DeviceMesh({2});
+  c.device = {1, 256};
+  const auto given = [&c](std::vector<int64_t> shape, uint64_t seed, const char* placements) {
+    c.program.inputs.push_back(
+        {at::kDouble, std::move(shape), {}, {ValueKind::kIntegers, seed, -3, 3, {}}, false});
+    c.placements.push_back({parse_placements(placements), {}});
+  };
+  given({8, 8}, 1, "[P]");
+  given({8, 40}, 2, "[S1]");
+  given({40, 8}, 3, "[S0]");
+  for (const double alpha : {2.0, 1e-3, 1e30}) {
+    c.program.calls = {{"aten::addmm", {Ref{0}, Ref{1}, Ref{2}, 1.0, alpha}, 1}};
+    HandEngine e(c);
+    const Held a = e.input(0), x = e.input(1), y = e.input(2);
+    const Held sum = e.op(
+        "aten::addmm", {a, x, y}, {1.0, alpha}, e.plain().values[3], "[P]",
+        [alpha](const std::vector<at::Tensor>& in) { return at::addmm(in[0], in[1], in[2], 1.0, alpha); });
+    const Judgement judgement = e.judge({a, x, y, sum});
+    EXPECT_TRUE(judgement.passed()) << alpha << ": " << describe(judgement);
+  }
 }
 
 // Would catch: a product of so many numbers that it vanishes on both sides, whatever the rule.

@@ -18,6 +18,7 @@ TEST(InHostTest, WhatIsMovedLiesAsItLay) {
                               x.slice(2, 1, 5, 2),
                               x.select(0, 1).unsqueeze(0).expand({2, 4, 5}),
                               x.narrow(0, 1, 0),
+                              x.narrow(0, 1, 0).narrow(1, 0, 1).narrow(2, 0, 1),  // no extent, by its strides
                               x.select(0, 2).select(0, 3).select(0, 4),
                               x.to(at::kBool)};
   for (const auto& form : forms) {

@@ -215,6 +215,20 @@ TEST(EvaluateF64, DrawsInPlaceWhatThePlainRunDraws) {
   EXPECT_TRUE(wide[2].is_same(wide[1]));
 }
 
+// Would catch: a copy in the place of what a conversion returns that converts nothing, or the other way
+// round.
+TEST(EvaluateF64, AConversionReturnsItsOperandWhereThePlainRunsDoes) {
+  for (const auto dtype : {ScalarType::Float, ScalarType::Double}) {
+    const Case c = make_case({normal({3}, 1), normal({3}, 2)},
+                             {{"aten::to.dtype", {Ref{1}, dtype, false, false, None{}}, 1}});
+    SimulatedSource random;
+    const auto plain = evaluate(c, random);
+    ASSERT_EQ(plain[2].is_same(plain[1]), dtype == ScalarType::Float);
+    const auto wide = evaluate_f64(c, random, plain);
+    EXPECT_EQ(wide[2].is_same(wide[1]), dtype == ScalarType::Float);
+  }
+}
+
 std::vector<std::string> recorded(const Case& c) {
   SimulatedSource random;
   std::vector<std::string> names;

@@ -86,6 +86,7 @@ TEST(Validate, NamesTheFaultOfAMeshMap) {
       {"as its operand is", on_meshes("1", {at("[R,R,R]"), at("[R,P,R]"), at("[R,R,R]")})},
       {"cut after the others", on_meshes("1", all("[R,S0,S0]"))},
       {"the same S, from left to right", on_meshes("flat", all("[R,S0,S0]"))},
+      {"the same S, from left to right", on_meshes("flat", all("[I0x7,I0x7,I0x7]"))},
       {"must be a permutation", on_meshes("1", std::vector<Target>(3, at("[R,R,R]", {0, 0, 1})))},
   };
   for (const auto& [expected, c] : faults) {

@@ -358,6 +358,12 @@ const Target* placed_by_factory(const Call& call) {
   return nullptr;
 }
 
+const Target* placed_by(const Call& call) {
+  if (call.op == kRedistribute) return std::get_if<Target>(&call.args.at(1));
+  if (maps_locals(call.op)) return std::get_if<Target>(&call.args.at(call.args.size() - 2));
+  return placed_by_factory(call);
+}
+
 Block block_of(const Program& program, size_t k) {
   const auto& calls = program.calls;
   Block block{k + 1, k + 1, std::get<bool>(calls[k].args.at(0))};

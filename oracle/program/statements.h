@@ -102,6 +102,10 @@ std::vector<Ref> outer_values(const Program& program, const Block& block, int64_
 // How an operator of libtorch that makes a tensor from nothing places it; null where it makes a plain one.
 const Target* placed_by_factory(const Call& call);
 
+// Where the Program itself places the result of a call, whatever ran: a redistribution's target, a mapped
+// function's result, a factory's tensor; null where it does not.
+const Target* placed_by(const Call& call);
+
 // Values that an argument mentions.
 std::vector<Ref> refs_of(const Arg& arg);
 

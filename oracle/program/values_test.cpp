@@ -61,6 +61,16 @@ TEST(Values, KnownAnswersNeverChange) {
             "0f5e313b968348ae7bbebcc971f4acfb");
   EXPECT_EQ(hex(make_locals(make(ValueKind::kNormal, at::kDouble, "[P,Pavg]"), 0)[4]),
             "053f61b9103c584d64408dc42888317c");
+  const std::tuple<c10::ScalarType, const char*, const char*> terms[] = {
+      {at::kInt, "[Pprod,Pprod]", "4b1c466a91ee1eef1d81031bc2121ce4"},
+      {at::kByte, "[Pmax,Pmax]", "91a802306b8d4af4fc8a4378e97bc822"},
+      {at::kShort, "[P,P]", "24bf3e409bd73015966d33ad6e2da617"},
+      {at::kBool, "[Pmin,R]", "1aecc6fae4aa95f688697a9225665d82"},
+      {at::kHalf, "[Pmin,Pmin]", "b4704c76196740061fd3d94d93844448"},
+      {at::kDouble, "[R,Pprod]", "567ab5cbd00f2907e28d230e9850da18"}};
+  for (const auto& [dtype, placements, expected] : terms)
+    EXPECT_EQ(hex(at::stack(make_locals(make(ValueKind::kIntegers, dtype, placements), 0))), expected)
+        << dtype << ' ' << placements;
 }
 
 // Would catch: terms whose sum an average divides without a rest only in the default order.

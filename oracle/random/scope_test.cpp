@@ -282,6 +282,10 @@ TEST_F(RandomScopeTest, OtherRandomOperatorsAreErrorsThatNameThem) {
   EXPECT_THROW(at::empty({4}).log_normal_(0, 0), Error);
   EXPECT_THROW(at::empty({4}).geometric_(1), Error);
   EXPECT_THROW(at::empty({4}, at::kBool).geometric_(.5), Error);
+  EXPECT_THROW(at::bernoulli(at::full({2}, 2.0)), Error);
+  EXPECT_THROW(at::empty({2}).bernoulli_(at::full({2}, -1.0)), Error);
+  EXPECT_THROW(at::normal(at::zeros({2}), at::full({2}, -1.0)), Error);
+  EXPECT_THROW(at::multinomial(at::zeros({3}), 1), Error);
   EXPECT_TRUE(source_.calls.empty());
 }
 
@@ -290,6 +294,7 @@ TEST_F(RandomScopeTest, AttentionDrawsOnlyWithDropout) {
   RandomScope scope(source_);
   const auto q = at::ones({1, 2, 4, 8});
   EXPECT_NO_THROW(at::scaled_dot_product_attention(q, q, q));
+  EXPECT_NO_THROW(at::_scaled_dot_product_flash_attention_for_cpu(q, q, q, 0.0));
   EXPECT_TRUE(source_.calls.empty());
   EXPECT_NO_THROW(at::scaled_dot_product_attention(q, q, q, {}, 0.5));
   ASSERT_EQ(source_.calls.size(), 1U);

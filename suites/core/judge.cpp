@@ -68,13 +68,14 @@ Divergence differs(const oracle::Case& c, size_t value, const oracle::Difference
           diff_row(value_name(c, value), d, dtype, rank)};
 }
 
-// Some op of the Program changes the shape of a tensor in place, and its placements with it.
-bool changes_metadata(const oracle::Case& c) {
+// Some op of the Program changes the shape of a value in place, and its placements with it.
+bool changes_metadata(const oracle::Case& c, size_t value) {
   static constexpr std::array kOps = {"aten::t_",          "aten::transpose_", "aten::squeeze_",
                                       "aten::unsqueeze_",  "aten::swapdims_",  "aten::swapaxes_",
                                       "aten::as_strided_", "aten::resize_"};
-  return std::any_of(c.program.calls.begin(), c.program.calls.end(), [](const oracle::Call& call) {
-    return std::find(kOps.begin(), kOps.end(), oracle::stem(call.op)) != kOps.end();
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(), [value](const oracle::Call& call) {
+    return std::find(kOps.begin(), kOps.end(), oracle::stem(call.op)) != kOps.end() &&
+           call.args.at(0) == oracle::Arg(oracle::Ref{static_cast<int64_t>(value)});
   });
 }
 
@@ -93,7 +94,7 @@ std::optional<size_t> input_of_gradient(const oracle::Case& c, size_t value) {
 // A gradient lies as its input does, replicated where that pends.
 std::optional<Divergence> wrong_gradient(const oracle::Case& c, size_t value, const Spec& got) {
   const auto input = input_of_gradient(c, value);
-  if (!input || is_plain(c.placements[*input]) || changes_metadata(c)) return std::nullopt;
+  if (!input || is_plain(c.placements[*input]) || changes_metadata(c, *input)) return std::nullopt;
   auto [placements, order] = c.placements[*input];
   for (auto& p : placements)
     if (is_partial(p)) p = Replicate{};
@@ -106,15 +107,11 @@ std::optional<Divergence> wrong_gradient(const oracle::Case& c, size_t value, co
                     {}};
 }
 
-// The placements that a redistribution asked for are those that came.
+// What the Program itself places lies so to the end: no op moves a value that is there.
 std::optional<Divergence> wrong_target(const oracle::Case& c, size_t value, const Spec& got) {
   const auto* call = call_of(c, value);
-  const oracle::Target* target = nullptr;
-  if (call == nullptr)
-    target = &c.placements[value];
-  else if (call->op == "lockstep::redistribute")
-    target = std::get_if<oracle::Target>(&call->args[1]);
-  if (target == nullptr || changes_metadata(c)) return std::nullopt;
+  const auto* target = call == nullptr ? &c.placements[value] : oracle::placed_by(*call);
+  if (target == nullptr || changes_metadata(c, value)) return std::nullopt;
   // An empty out becomes the result that is written to it.
   if (call == nullptr && c.program.inputs[value].shape != got.shape()) return std::nullopt;
   const auto everywhere = Placements(got.placements().size(), Replicate{});

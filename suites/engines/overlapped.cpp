@@ -21,10 +21,11 @@ class Unheard : public c10::WarningHandler {
 };
 
 // Below autograd, which forbids to write to a leaf.
+// Through a view, which is not the tensor that is sent, and is its memory.
 void write_in_flight(const at::Tensor& sent) {
   const at::AutoDispatchBelowADInplaceOrView below;
   try {
-    sent.zero_();
+    sent.alias().zero_();
   } catch (const Refused& e) {
     if (e.why == Refusal::kInFlight) return;
     throw;

@@ -255,7 +255,7 @@ std::vector<Fault> world_faults() {
        with_sent(zero_sign_lost)},
       {56, "nan-dropped", "K13", "a NaN loses against numbers", "redistribute", 500, 1, many_ranks,
        with_sent(nan_dropped)},
-      {57, "denormals-flushed", "K13", "denormals become zero on the wire", "redistribute", 500, 1,
+      {57, "denormals-flushed", "K13", "denormals become zero on the wire", "redistribute", 500, 2,
        many_ranks, with_sent(denormals_flushed)},
       {58, "bit-flipped", "K14", "one bit of one piece is flipped", "redistribute", 300, 1, many_ranks,
        with_received(bit_flipped, bit_flipped)},

@@ -92,6 +92,11 @@ Outcome judge_planner(const oracle::Case& c, EngineUnderTest& engine) {
   if (plan.shard_size < size || plan.shard_size > 2 * size)
     return fails("size", concat("shards of ", plan.shard_size, ", which do not hold them or are more than ",
                                 "twice the least, of ", size));
+  int64_t elements = 0;
+  for (const auto& t : planning.tensors) elements += t.elements;
+  const int64_t bound = fsdp::least_shard_size(planning.tensors, o);
+  if (bound * o.shards < elements || bound > least(tensors, fsdp::Order::kBest, asked))
+    return fails("bound", concat("that no order has shards of fewer than ", bound, " elements is not so"));
   return Passed{};
 }
 

@@ -113,13 +113,6 @@ void as_strided(const LocalCall& c, Stack& stack) {
                                       local.storage_offset() + further));
 }
 
-void full_slice(const LocalCall& c, Stack& stack) {
-  if (flat_output(c)) return view(c, stack);
-  if (c.call.integer("step") != 1 || c.call.inputs[0].shape != c.call.outputs[0].shape)
-    return c.op.callBoxed(stack);
-  set_results(stack, stack[0].toTensor().alias());
-}
-
 // That the whole call is one that the kernel takes was found out when its results were inferred.
 void unless_empty(const LocalCall& c, Stack& stack) {
   Stack results;
@@ -190,8 +183,7 @@ void contraction(const LocalCall& c, Stack& stack) {
   const auto* partial = pending(c);
   const auto& last = stack[stack.size() > 2 && stack[2].isTensor() ? 1 : 0].toTensor();
   const bool nothing = last.dim() > 0 && last.size(-1) == 0;
-  const bool anywhere = globally_empty(c.call.inputs.front()) || globally_empty(c.call.inputs.back());
-  if (partial == nullptr || !nothing || anywhere) return c.op.callBoxed(stack);
+  if (partial == nullptr || !nothing || globally_empty(c.call.inputs.back())) return c.op.callBoxed(stack);
   // The term to be added, if there is one, still counts.
   if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0)
     return c.op.callBoxed(stack);

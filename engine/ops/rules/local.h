@@ -31,7 +31,6 @@ void view(const LocalCall& c, torch::jit::Stack& stack);               // a flat
 void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes
 void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
 void as_strided(const LocalCall& c, torch::jit::Stack& stack);         // of what is cut, what changes nothing
-void full_slice(const LocalCall& c, torch::jit::Stack& stack);         // slice: bounds are global
 void unless_empty(const LocalCall& c,
                   torch::jit::Stack& stack);  // results of nothing: not asked of the kernel
 void sized_unless_empty(const LocalCall& c, torch::jit::Stack& stack);

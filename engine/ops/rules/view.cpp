@@ -337,7 +337,7 @@ Records view_ops() {
       {.name = "as_strided", .rows = as_strided, .kind = kView, .run = local::as_strided,
        .absolute_offset = true, .written_by_autograd = true},
       {.name = "select", .rows = select, .kind = kView, .run = local::view},
-      {.name = "slice", .rows = slice, .kind = kView, .run = local::full_slice},
+      {.name = "slice", .rows = slice, .kind = kView, .run = local::view},
       {.name = "split", .rows = split, .kind = kView, .run = local::view},
       {.name = "split_with_sizes", .rows = split, .kind = kView, .run = local::view},
       {.name = "unbind", .rows = select, .kind = kView, .run = local::view},
