@@ -209,8 +209,8 @@ constexpr OpTemplate kLines[] = {
     // Random.
     {"uniform_ normal_", kRandomOps, fill_random, kFloats, kNo},
     {"bernoulli_.float", kRandomOps, fill_random, kFloats, kSame, kMoves},
-    {"normal.Tensor_float normal.float_Tensor normal.Tensor_Tensor",
-     kRandomOps, normal_of, kFloats, kNo, kDiff},
+    {"normal.Tensor_float normal.Tensor_Tensor", kRandomOps, normal_of, kFloats, kNo, kDiff},
+    {"normal.float_Tensor", kRandomOps, normal_of, kFloats, kNo},
     {"rand_like randn_like", kRandomOps, like, kFloats},
     {"randint_like randint_like.low_dtype", kRandomOps, like, kWide | kI64, kSame},
     {"native_dropout dropout", kRandomOps, dropout, kFloats, kProduct, kExactDiff},
