@@ -340,14 +340,14 @@ def fsdp_section(numbers):
 
 
 def mutants_table(of, what):
-    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}",
+    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}", f"{line['tests']:,}",
              f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
              f"{line['equivalent']:,}", "-" if line["cases"] is None else f"{line['cases']:,.0f}",
              "-" if line["ops"] is None else f"{line['ops']:g}",
              f"{line['names it rightly']} of {line['names an op']}"] for line in of["lines"]]
     tried = of["lines"][-1]["mutants"] + of["lines"][-1]["equivalent"]
     commits = ", ".join(commit[:12] for commit in of["commits"])
-    head = ["class", "mutants", "found", "share", "more", "equivalent", "cases", "operators", "named"]
+    head = ["class", "mutants", "found", "tests", "share", "more", "equivalent", "cases", "operators", "named"]
     return f"{tried:,} of {of['woven']:,} slips in {what}, tried on {commits}.\n\n" + table(head, rows) + "\n"
 
 
@@ -356,9 +356,10 @@ def mutants_section(numbers):
         return ""
     engine, judge = numbers["mutants"]["engine"], numbers["mutants"]["judge"]
     goals = [[goal, "yes" if met else "no"] for goal, met in engine["goals"]]
-    return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases; \"more\" are "
-            "found by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of the "
-            "operators of the shrunk case; findings that name an operator, and those that name one which runs what was "
+    return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, and, \"tests\", "
+            "of these by none but unit tests of what no Program can say; \"more\" are found by 300,000 cases, "
+            "\"equivalent\" do not count. Medians of the cases until found and of the operators of the shrunk case; "
+            "findings that name an operator, and those that name one which runs what was "
             "changed "
             "([ci/mutants](ci/mutants/README.md)).\n\n" + mutants_table(engine, "the sources of engine and kernels")
             + table(["of the engine's mutants", "met"], goals) + "\n"

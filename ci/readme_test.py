@@ -220,21 +220,21 @@ class Numbers(unittest.TestCase):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()
         without = readme.render(numbers)
-        lines = [{"of": "rules", "mutants": 40, "equivalent": 2, "found": 39, "later": 1, "cases": 31.5, "ops": 1,
-                  "names an op": 20, "names it rightly": 19},
-                 {"of": "none", "mutants": 0, "equivalent": 0, "found": 0, "later": 0, "cases": None, "ops": None,
-                  "names an op": 0, "names it rightly": 0}]
+        lines = [{"of": "rules", "mutants": 40, "equivalent": 2, "found": 39, "tests": 3, "later": 1,
+                  "cases": 31.5, "ops": 1, "names an op": 20, "names it rightly": 19},
+                 {"of": "none", "mutants": 0, "equivalent": 0, "found": 0, "tests": 0, "later": 0,
+                  "cases": None, "ops": None, "names an op": 0, "names it rightly": 0}]
         engine = {"commits": ["0123456789abcdef", "f"], "woven": 587, "lines": lines,
                   "goals": [["all", False], ["one", True]]}
         numbers["mutants"] = {"engine": engine, "judge": {**engine, "woven": 8, "commits": ["e"], "lines": lines[1:]}}
         text = readme.render(numbers)
         self.assertTrue(text.startswith(without + "`ci/mutate run`: mutants found, each by itself"))
         self.assertIn("0 of 587 slips in the sources of engine and kernels, tried on 0123456789ab, f.\n", text)
-        self.assertIn("| rules | 40 | 39 | 98% | 1 | 2 | 32 | 1 | 19 of 20 |\n| none |", text)
+        self.assertIn("| rules | 40 | 39 | 3 | 98% | 1 | 2 | 32 | 1 | 19 of 20 |\n| none |", text)
         self.assertIn("| all | no |\n| one | yes |\n", text)
         self.assertIn("0 of 8 slips in the oracle", text)
         self.assertTrue(text.endswith("tried on e.\n\n" + text[text.index("| class |"):text.index("| rules |")]
-                                      + "| none | 0 | 0 | - | 0 | 0 | - | - | 0 of 0 |\n\n"))
+                                      + "| none | 0 | 0 | 0 | - | 0 | 0 | - | - | 0 of 0 |\n\n"))
 
     def test_missing_ones_are_an_error(self):
         """Catches: a README written from a store that does not hold the numbers."""

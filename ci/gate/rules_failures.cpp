@@ -78,6 +78,17 @@ const Rule kRules[] = {
   FROM alarm a WHERE NOT EXISTS (SELECT 1 FROM alarm f WHERE f.level < a.level
     AND coalesce(f.suite = a.suite, a.suite IS NULL) AND coalesce(f.op = a.op, a.op IS NULL)))"},
 
+    // Of the cases that passed in both, all of a suite: what ranks send depends on the Program and the engine
+    // alone.
+    {"moved_more", kDifference, kBlock, true, "the cases of a suite move no more bytes than in the baseline",
+     R"(
+  SELECT m.suite, b.bytes_moved || ' bytes', m.bytes_moved || ' bytes',
+         m.cases || ' cases, the same as in the baseline, move more between ranks'
+  FROM moved m JOIN (SELECT suite, sum(cases) AS cases, sum(bytes_moved) AS bytes_moved FROM b_verdicts
+                     WHERE NOT self_check GROUP BY suite) b ON b.suite = m.suite
+  WHERE m.known = m.cases AND m.cases = b.cases AND m.bytes_moved > b.bytes_moved
+    AND NOT EXISTS (SELECT 1 FROM c_verdicts f WHERE f.suite = m.suite AND f.failure))"},
+
     // A curve that the baseline does not have may not have unexplained steps.
     {"curve_divergence", kDifference, kBlock, true,
      "no loss curve leaves its reference earlier, farther or less explained than in the baseline", R"(

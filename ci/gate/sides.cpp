@@ -97,8 +97,10 @@ void remember(SQLite::Database& db, const std::string& schema, const std::string
   };
   const std::string runs = " IN (SELECT id FROM " + side + "run)";
   const auto view = [&](const char* name) { return schema + "." + name + " WHERE run_id" + runs; };
-  table("verdicts", "suite, self_check, verdict, severity, failure, sum(cases) AS cases", view("v_verdicts"),
-        "suite, self_check, verdict");
+  table("verdicts",
+        "suite, self_check, verdict, severity, failure, sum(cases) AS cases, sum(bytes_moved) AS "
+        "bytes_moved",
+        view("v_verdicts"), "suite, self_check, verdict");
   table("measured", "suite, sum(iif(verdict IN ('gave_up', 'broken'), 0, cases)) AS cases", side + "verdicts",
         "suite");
   table(
@@ -135,15 +137,22 @@ void relate(SQLite::Database& db) {
       min(1.0, (SELECT coalesce(sum(cases), 0) FROM c_measured) * 1.0
                / max(1, (SELECT sum(cases) FROM b_measured))) AS share
       FROM number WHERE name = 'expected_hits';
-    CREATE TEMP TABLE asked AS
-      SELECT c.suite, c.op, c.verdict, cv.severity, cv.failure, c.bucket, c.token, c.explanation,
-             b_run.id AS b_run,
+    CREATE TEMP VIEW keyed AS
+      SELECT c.suite, c.op, c.verdict, c.bucket, c.token, c.explanation, c.bytes_moved, b_run.id AS b_run,
              case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed, c.suite,
                       c.law, c.variant, c.token) AS b_key
-      FROM main.cases c JOIN c_run ON c_run.id = c.run JOIN main.verdict cv ON cv.name = c.verdict
+      FROM main.cases c JOIN c_run ON c_run.id = c.run
       JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics
         AND b_run.engine = c_run.engine
-      WHERE c.verdict <> 'equal' AND NOT c.self_check;
+      WHERE NOT c.self_check;
+    CREATE TEMP TABLE asked AS SELECT k.*, v.severity, v.failure
+      FROM keyed k JOIN main.verdict v ON v.name = k.verdict WHERE k.verdict <> 'equal';
+    CREATE TEMP TABLE moved AS
+      SELECT suite, count(*) AS cases, sum(bytes_moved) AS bytes_moved,
+             sum(EXISTS (SELECT 1 FROM base.cases b WHERE b.run = b_run AND b.key = b_key)
+                 OR EXISTS (SELECT 1 FROM base.settled b WHERE b.run = b_run AND b.key = substr(b_key, 1, 8)))
+               AS known
+      FROM keyed GROUP BY suite;
     CREATE TEMP TABLE same_case AS
       SELECT a.*, b.verdict AS before, bv.severity AS severity_before
       FROM asked a JOIN (

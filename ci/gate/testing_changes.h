@@ -100,6 +100,18 @@ inline const Change kVerdicts[] = {
      [](Story& s) { s.candidate.cases[0] = sample_case(0, Verdict::kExplained); },
      {"worse_verdict: ops | aten::mm | equal -> explained (block)"},
      {1}},
+    {"the same cases move more",
+     [](Story& s) { s.candidate.cases[0].bytes_moved += 8; },
+     {"moved_more: ops (block)"},
+     {1}},
+    {"the same cases move less", [](Story& s) { s.candidate.cases[0].bytes_moved -= 8; }, {}, {}},
+    {"one case more, which moves",
+     [](Story& s) {
+       s.candidate.cases.push_back(sample_case(200));
+       s.candidate.cases.back().bytes_moved = 800;
+     },
+     {},
+     {}},
     {"explained becomes equal",
      [](Story& s) {
        s.candidate.cases[5].verdict = Verdict::kEqual;

@@ -27,7 +27,7 @@ int main() {
     std::printf("%ld", number);
     place(2);
     if (number % 2 == 1) place(3);
-    lockstep_case_ended(number, 6);
+    lockstep_case_ended(number, 6, 8);
   }
   lockstep_case_begins(-1);
   place(4);  // told by no line, as of a process that is no worker
@@ -62,7 +62,7 @@ int main() {
             only = {f"LOCKSTEP_MUTANT_{name}": str(folder / name.lower()) for name in ("CASES", "FAR", "VERDICTS")}
             self.assertEqual(run(**only), b"1")
             self.assertEqual(int.from_bytes((folder / "far").read_bytes(), "little"), 2)
-            self.assertEqual((folder / "verdicts").read_bytes(), b"\0\7\0\0")
+            self.assertEqual((folder / "verdicts").read_bytes(), b"\0\xf7\0\0")
 
 
 class Few(unittest.TestCase):
@@ -280,11 +280,13 @@ sys.exit(ends or 5 * (len(cases) < CASES))
         rows = self.tried()
         one = self.mutants[1].id
         counts = lambda rows, same: [report.scores(rows.values(), same)[-1][key]
-                                     for key in ("of", "mutants", "equivalent", "found", "later")]
-        self.assertEqual(counts(rows, {}), ["all", 5, 0, 4, 0])
+                                     for key in ("of", "mutants", "equivalent", "found", "tests", "later")]
+        self.assertEqual(counts(rows, {}), ["all", 5, 0, 4, 0, 0])
         longer = {one: {**rows[one], "how": "different", "plan": 300000}}
-        self.assertEqual(counts(rows | longer, {}), ["all", 5, 0, 4, 1])
-        self.assertEqual(counts(rows, {one: "why"}), ["all", 4, 1, 4, 0])
+        self.assertEqual(counts(rows | longer, {}), ["all", 5, 0, 4, 0, 1])
+        self.assertEqual(counts(rows, {one: "why"}), ["all", 4, 1, 4, 0, 0])
+        tested = {one: {**rows[one], "how": "test folder/some_test"}}
+        self.assertEqual(counts(rows | tested, {}), ["all", 5, 0, 5, 1, 0])
         listed = self.folder / "same.txt"
         for text in ("", f"# x\n{one}\twhy\n"):  # 4 of 5, or one of five equivalent: red, both
             listed.write_text(text)

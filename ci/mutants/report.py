@@ -29,7 +29,7 @@ def score(name, rows, same):
     small = [row["shrunk_ops"] for row in found if row["shrunk_ops"] is not None]
     named = [row["named"] for row in found if row["named"] is not None]
     return {"of": name, "mutants": len(counted), "equivalent": len(rows) - len(counted), "found": len(found),
-            "later": sum(map(found_later, counted)),
+            "tests": sum(row["how"].startswith("test ") for row in found), "later": sum(map(found_later, counted)),
             "cases": statistics.median([row["cases"] for row in found]) if found else None,
             "ops": statistics.median(small) if small else None,
             "names an op": len(named), "names it rightly": sum(named)}
@@ -49,11 +49,11 @@ def scores(rows, same, by="class"):
 
 
 def print_lines(by, lines):
-    print(f"{by:24}{'mutants':>8}{'equal':>7}{'found':>7}{'score':>8}{'later':>7}{'cases':>8}{'ops':>6}{'named':>10}")
+    print(f"{by:24}{'mutants':>8}{'equal':>7}{'found':>7}{'tests':>7}{'score':>8}{'later':>7}{'cases':>8}{'ops':>6}{'named':>10}")
     for line in lines:
         share = line["found"] / line["mutants"] if line["mutants"] else 1
         named = f"{line['names it rightly']}/{line['names an op']}"
-        print(f"{line['of']:24}{line['mutants']:8}{line['equivalent']:7}{line['found']:7}{share:8.1%}{line['later']:7}"
+        print(f"{line['of']:24}{line['mutants']:8}{line['equivalent']:7}{line['found']:7}{line['tests']:7}{share:8.1%}{line['later']:7}"
               f"{line['cases'] or 0:8.0f}{line['ops'] or 0:6.1f}{named:>10}{'  RED' if by == 'class' and is_red(line) else ''}")
 
 

@@ -124,11 +124,12 @@ inline bool lockstep_case_begins(long number) {
   return wanted;
 }
 
-// And where its verdict is known.
-inline void lockstep_case_ended(long number, int verdict) {
+// And where its verdict is known, and how many bytes have moved: four bits of a hash tell most changes of that.
+inline void lockstep_case_ended(long number, int verdict, long moved) {
   if (lockstep_verdicts.at == nullptr) return;
   if (number >= lockstep_verdicts.size) std::abort();
-  lockstep_verdicts.at[number] = static_cast<char>(verdict + 1);
+  const unsigned long hash = static_cast<unsigned long>(moved) * 0x9e3779b97f4a7c15ul >> 60;
+  lockstep_verdicts.at[number] = static_cast<char>(static_cast<unsigned long>(verdict + 1) | hash << 4);
 }
 
 // Where several are on, it is asked which cases fail, and what of: nothing is shrunk.

@@ -65,7 +65,9 @@ PROBES = {
         (b"++call.comm->context->counters.ops;", "lockstep_running_op = op.schema().name().c_str(); ")],
     "suites/harness/case_worker.cpp": [
         (b"const auto p = planned(number);", "if (!lockstep_case_begins(number)) return; "),
-        (b"settled(recorder_->saved());", "lockstep_case_ended(number, static_cast<int>(verdict_of(judged.outcome))); "),
+        (b"settled(recorder_->saved());",
+         "const auto* passed = std::get_if<Passed>(&judged.outcome); lockstep_case_ended(number, "
+         "static_cast<int>(verdict_of(judged.outcome)), judged.facts.bytes_moved + (passed ? passed->bytes_moved : 0)); "),
         (b"p.suite->self_check || ++shrunk_[f.bucket]", "lockstep_shrinks_nothing() || "),
         (b"planned.suite->self_check || ++shrunk_[", "lockstep_shrinks_nothing() || "),
         (b"storing([&] { recorder_->flush(); });", "lockstep_case_begins(-1); ")]}

@@ -109,12 +109,12 @@ void parse_shard(const std::string& text, RunOptions& options) {
   options.shards = n;
 }
 
-// What came out in a worse class of verdict than in the baseline, or without one.
+// What came out in a worse class of verdict than in the baseline, or without one, or moves more.
 using Worse = std::vector<gate::Finding>;
 
 Worse worse_than(const std::string& baseline, const std::string& db) {
   static const std::set<std::string> asked = {"worse_verdict", "explained_more", "no_longer_judged",
-                                              "refuses_more"};
+                                              "refuses_more", "moved_more"};
   auto worse = gate::judge(baseline, db, gate::default_policy(), {}, gate::today()).findings;
   std::erase_if(worse, [](const auto& f) { return !asked.contains(f.rule); });
   return worse;

@@ -28,18 +28,19 @@ void set_integers(Module& module) {
 struct StyleCase {
   const char* name;
   ParallelStyle style;
-  const char *input, *output;  // placements; null: any
+  const char *weight, *input, *output;  // placements; null: any
 };
 
 // Catches: a weight cut along the wrong dimension, a bias that is added once a rank, an output that no hook
 // places, a gradient that is not the sum of the ranks' terms. 5 and 7 divide by none of the mesh sizes.
 TEST(ParallelLinear, IsThePlainOneInBits) {
   const StyleCase cases[] = {
-      {"colwise", colwise_parallel(Replicate{}, std::nullopt, true), "[R]", "[S2]"},
-      {"colwise from sequence", colwise_parallel(Replicate{}, Placement(Replicate{}), true), "[S1]", "[R]"},
-      {"rowwise", rowwise_parallel(), "[S2]", "[R]"},
-      {"rowwise to sequence", rowwise_parallel(Shard{1}), "[R]", "[S1]"},
-      {"sequence", sequence_parallel(), "[R]", nullptr},
+      {"colwise", colwise_parallel(Replicate{}, std::nullopt, true), "[S0]", "[R]", "[S2]"},
+      {"colwise from sequence", colwise_parallel(Replicate{}, Placement(Replicate{}), true), "[S0]", "[S1]",
+       "[R]"},
+      {"rowwise", rowwise_parallel(), "[S1]", "[S2]", "[R]"},
+      {"rowwise to sequence", rowwise_parallel(Shard{1}), "[S1]", "[R]", "[S1]"},
+      {"sequence", sequence_parallel(), "[R]", "[R]", nullptr},
   };
   for (const auto& c : cases)
     for (const int64_t ranks : {1, 2, 3, 8}) {
@@ -50,6 +51,7 @@ TEST(ParallelLinear, IsThePlainOneInBits) {
       set_integers(parallel);
       const auto mesh = init_device_mesh({ranks}, {"tp"});
       parallelize_module(parallel, mesh, "tp", {{"", c.style}});
+      EXPECT_EQ(to_string(placements(parallel.parameter("weight"))), c.weight);
       const auto x = integers({2, 4, 5}, 9), w = integers({2, 4, 7}, 10);
       const auto expected = plain(x);
       const auto actual = parallel(distribute_tensor(x, mesh, parse_placements(c.input)));
