@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "engine/nn/boundary.h"
-#include "engine/optim/optimizer.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
@@ -198,8 +197,8 @@ void Module::train(bool on) {
   for (const auto& [name, module] : children_) module->train(on);
 }
 
-void Module::zero_grad(bool set_to_none) {
-  optim::zero_grad(parameters(), set_to_none);
+void Module::zero_grad() {
+  for (auto& parameter : parameters()) parameter.mutable_grad() = at::Tensor();
 }
 
 void Module::add_parameter(std::string name, at::IntArrayRef shape, at::ScalarType dtype) {

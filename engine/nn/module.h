@@ -92,7 +92,7 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
-  void zero_grad(bool set_to_none = true);
+  void zero_grad();
 
   // What a library keeps with the module as long as it lives, one of each type; null: none.
   template <class T>
