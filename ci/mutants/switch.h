@@ -124,7 +124,8 @@ inline bool lockstep_case_begins(long number) {
   return wanted;
 }
 
-// And where its verdict is known, and how many bytes have moved: four bits of a hash tell most changes of that.
+// And where its verdict is known, and how many bytes have moved, of which four bits of a hash tell most
+// changes.
 inline void lockstep_case_ended(long number, int verdict, long moved) {
   if (lockstep_verdicts.at == nullptr) return;
   if (number >= lockstep_verdicts.size) std::abort();
