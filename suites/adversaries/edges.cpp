@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that are wrong where DTensors begin and end: what user code declares of its own computation, hooks,
 // modes and gradients that add up. Each runs another Program than it was given, and reports that honestly.
+#include "oracle/ownership/compare.h"
+#include "oracle/plain/evaluate.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
+#include "oracle/random/random_simulation.h"
 #include "suites/adversaries/adversary.h"
 #include "suites/core/hash_log.h"
 #include "suites/faults/rewrite.h"
@@ -116,6 +119,20 @@ Touches states(std::string_view statement) {
   };
 }
 
+// A hook on a gradient that is zero shows nowhere: one device comes to the same values with it and without.
+bool hooks_show(const oracle::Case& c) {
+  oracle::SimulatedSource with, without;
+  const auto a = oracle::evaluate(c, with), b = oracle::evaluate(without_hooks(c).c, without);
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].defined() && !oracle::compare(a[i], b[i]).equal()) return true;
+  return false;
+}
+
+Touches shows(std::string_view statement) {
+  if (statement != oracle::kScaleGradient) return states(statement);
+  return [stated = states(statement)](const oracle::Case& c) { return stated(c) && hooks_show(c); };
+}
+
 struct Edge {
   const char *name, *hole, *token;
   std::string_view statement;
@@ -138,7 +155,7 @@ constexpr Edge kEdges[] = {
 std::vector<Adversary> edges() {
   std::vector<Adversary> all;
   for (const auto& e : kEdges)
-    all.push_back({e.name, e.hole, {e.token}, "edges", states(e.statement), with_program(e.run)});
+    all.push_back({e.name, e.hole, {e.token}, "edges", shows(e.statement), with_program(e.run)});
   return all;
 }
 

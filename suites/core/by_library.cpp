@@ -32,7 +32,11 @@ oracle::Case enlarged(oracle::Case c) {
   for (auto& input : c.program.inputs) {
     const auto size = static_cast<int64_t>(c10::elementSize(input.dtype));
     const int64_t bytes = c10::multiply_integers(input.shape) * size;
-    if (input.shape.empty() || bytes == 0 || !input.values.bits.empty()) continue;
+    if (input.shape.empty() || bytes == 0) continue;
+    if (!input.values.bits.empty()) {  // which are as many as there are elements
+      if (!c10::isFloatingType(input.dtype)) continue;
+      input.values = {.kind = oracle::ValueKind::kNormal, .seed = input.values.seed};
+    }
     input.shape.back() *= kLarge / bytes + 1;
   }
   return c;
