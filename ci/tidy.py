@@ -66,7 +66,8 @@ suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stre
     engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/nn engine/optim
     oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
-suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program dashboard/store suites/core
+suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random
+    dashboard/store suites/core
     suites/engines suites/faults suites/train
 suites/harness: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random generators/random
     generators/cases generators/shrink dashboard/store suites/core suites/engines suites/faults suites/golden
