@@ -57,10 +57,11 @@ Outcome found(const Trial& trial, int64_t cases, const oracle::Case& c, const Fa
   auto row = row_of(fault, cases);
   row.shrunk_ops = std::ssize(shrunk.smallest.program.calls);
   row.token = oracle::to_token(shrunk.smallest);
-  const auto text =
-      concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite, ", shrunk to ",
-             row.shrunk_ops, row.shrunk_ops == 1 ? " op; " : " ops; ", failure.bucket);
-  row.found = trial.failure(oracle::parse_token(row.token)).has_value();
+  const auto replayed = trial.failure(oracle::parse_token(row.token));
+  row.found = replayed.has_value();
+  const auto text = concat(fault.klass, " ", fault.name, ": found after ", cases, " cases of ", fault.suite,
+                           ", shrunk to ", row.shrunk_ops, row.shrunk_ops == 1 ? " op; " : " ops; ",
+                           replayed ? replayed->bucket : failure.bucket);
   if (!row.found) {
     row.note = "its token does not fail when it is replayed";
     return missed(row, "does not replay", concat(text, "; ", row.note, ": ", row.token));
