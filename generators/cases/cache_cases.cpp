@@ -107,8 +107,7 @@ bool view_as_a_gradient_does(Builder& b) {
   const auto d = b.random().below(mesh.ndim());
   if (mesh.size(d) == 1) return false;
   const int64_t n = mesh.size(d) * b.random().between(1, 2);
-  auto cut = replicated(mesh);
-  cut.placements[static_cast<size_t>(d)] = Shard{0};
+  const auto cut = placed_along(mesh, d, Shard{0});
   const Ref x = b.fresh({.dtypes = kFloats, .shape = Shape{n}, .placement = replicated(mesh)});
   const Ref y = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{n}, .placement = replicated(mesh)});
   if (!b.requires_grad(x) || !b.requires_grad(y) ||
@@ -117,11 +116,8 @@ bool view_as_a_gradient_does(Builder& b) {
     return false;
   const Ref seed = std::get<std::vector<Ref>>(b.last().call.args[1])[0];
   b.let_be_refused();
-  const auto growth = Growth{b.magnitude(seed), {}};
-  return b.again({.call = {"aten::slice.Tensor", {seed, int64_t{0}, int64_t{0}, n, int64_t{1}}, 0},
-                  .growth = growth,
-                  .operands = {b.magnitude(seed)}},
-                 {seed, int64_t{0}, int64_t{0}, n, int64_t{1}});
+  return b.exactly("aten::slice.Tensor", {seed, int64_t{0}, int64_t{0}, n, int64_t{1}},
+                   {b.magnitude(seed), {}});
 }
 
 // An optional tensor, and the very tensor as another optional argument: the operands are the same.
@@ -154,8 +150,7 @@ bool lists_cut_elsewhere(Builder& b) {
   const auto& mesh = b.settings().mesh;
   const auto d = b.random().below(mesh.ndim());
   if (mesh.size(d) == 1) return false;
-  auto cut = replicated(mesh);
-  cut.placements[static_cast<size_t>(d)] = Shard{0};
+  const auto cut = placed_along(mesh, d, Shard{0});
   std::vector<Ref> x;
   for (const bool whole : {false, false, true, false, false, true})
     x.push_back(b.fresh({.dtypes = kF32,
@@ -170,9 +165,8 @@ bool lists_cut_elsewhere(Builder& b) {
       return std::vector<Ref>(x.begin() + static_cast<ptrdiff_t>(std::min(from, end)),
                               x.begin() + static_cast<ptrdiff_t>(end));
     };
-    const std::vector<Arg> args = {list(0), list(n), list(2 * n), 0.0,  momentum, 0.5,
-                                   0.0,     false,   false,       true, None{},   None{}};
-    return b.again({.call = {"aten::_fused_sgd_", args, 0}, .growth = {}, .operands = {}}, args);
+    return b.exactly("aten::_fused_sgd_",
+                     {list(0), list(n), list(2 * n), 0.0, momentum, 0.5, 0.0, false, false, true});
   };
   if (!step(3, 0.0)) return false;
   b.let_be_refused();
@@ -183,9 +177,9 @@ bool lists_cut_elsewhere(Builder& b) {
 bool factor_of_another_sign(Builder& b) {
   const auto& op = template_of(b.random().pick({"aten::mul.Scalar", "aten::div.Scalar"}));
   if (!op.allowed(b.settings(), true)) return false;
-  auto target = replicated(b.settings().mesh);
-  target.placements[static_cast<size_t>(b.random().below(b.settings().mesh.ndim()))] =
-      Partial{b.random().pick({ReduceOp::kSum, ReduceOp::kAvg})};
+  const auto& mesh = b.settings().mesh;
+  const Partial sum{b.random().pick({ReduceOp::kSum, ReduceOp::kAvg})};
+  const auto target = placed_along(mesh, b.random().below(mesh.ndim()), sum);
   const Ref x = b.fresh({.dtypes = kFloats});
   if (!b.call("aten::zeros_like", {x}, {}, false)) return false;
   const Ref pending = b.redistribute(b.results()[0], target);
@@ -202,8 +196,7 @@ bool write_as_autograd_does(Builder& b) {
   const auto d = b.random().below(mesh.ndim());
   if (mesh.size(d) == 1) return false;
   const int64_t n = b.random().between(2, 4), rows = n - 1, columns = 2 * mesh.size(d);
-  auto cut = replicated(mesh);
-  cut.placements[static_cast<size_t>(d)] = Shard{1};
+  const auto cut = placed_along(mesh, d, Shard{1});
   const Ref x = b.fresh({.dtypes = kFloats, .shape = Shape{n, columns}, .placement = replicated(mesh)});
   const Ref index =
       b.fresh({.dtypes = kI64, .shape = Shape{rows, columns}, .values = indices_below(n), .placement = cut});

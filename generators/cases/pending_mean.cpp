@@ -13,11 +13,6 @@ namespace {
 constexpr OpTemplate kMean{"aten::mean", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
 constexpr OpTemplate kScaled{"aten::mul.Scalar", kScalars, nullptr, kFloats, kProduct, kMoves};
 
-// The call with these arguments and no others: another might have to move something.
-bool exactly(Builder& b, const OpTemplate& op, std::vector<Arg> args, Ref x, Growth growth) {
-  return b.again({.call = {op.op, args, 0}, .growth = std::move(growth), .operands = {b.magnitude(x)}}, args);
-}
-
 // Dimension 0 cut over mesh dimensions that divide it; in the integer lane the mean is over a power of two.
 struct Cut {
   oracle::Target target;
@@ -47,16 +42,16 @@ void let_mean_pend(Builder& b) {
   const auto count = all ? b.tensor(x).numel() : b.tensor(x).size(0);
   const OpTemplate mean{
       all ? kMean.op : "aten::mean.dim", kReductions, nullptr, kFloats, Grow::kMean, kMoves};
-  const auto made = all ? exactly(b, mean, {x, None{}}, x, grown(b, mean, {x}, count))
-                        : exactly(b, mean, {x, std::vector<int64_t>{0}, b.random().chance(40), None{}}, x,
-                                  grown(b, mean, {x}, count));
+  const auto made = all ? b.exactly(mean.op, {x, None{}}, grown(b, mean, {x}, count))
+                        : b.exactly(mean.op, {x, std::vector<int64_t>{0}, b.random().chance(40), None{}},
+                                    grown(b, mean, {x}, count));
   if (made) {
     Ref y = b.results()[0];
     if (b.random().chance(40)) {
       auto growth = grown(b, kScaled, {y});
       growth.result = growth.result * magnitude_of(2.0);
       growth.factors = {magnitude_of(2.0)};
-      if (exactly(b, kScaled, {y, int64_t{2}}, y, std::move(growth))) y = b.results()[0];
+      if (b.exactly(kScaled.op, {y, int64_t{2}}, growth)) y = b.results()[0];
     }
     if (b.random().chance(70)) b.redistribute(y);
   }
@@ -73,7 +68,7 @@ void keep_order(Builder& b) {
   const Ref number = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{}, .placement = replicated(mesh)});
   if (!b.call(oracle::kSetExplicitRedistribution.data(), {true})) return;
   const auto& op = template_of("aten::add.Tensor");
-  exactly(b, op, {x, number, int64_t{1}}, x, grown(b, op, {x, number}));
+  b.exactly(op.op, {x, number, int64_t{1}}, grown(b, op, {x, number}));
   b.call(oracle::kSetExplicitRedistribution.data(), {false});
 }
 

@@ -222,8 +222,7 @@ bool scatter(Builder& b, const OpTemplate& op) {
 Ref interleaved_table(Builder& b, const OpTemplate& op) {
   const auto& mesh = b.settings().mesh;
   const auto d = b.random().below(mesh.ndim()), parts = b.random().between(2, 3);
-  auto target = replicated(mesh);
-  target.placements[as_size(d)] = InterleavedShard{0, parts};
+  const auto target = placed_along(mesh, d, InterleavedShard{0, parts});
   const Shape shape = {parts * mesh.size(d) * b.random().between(1, 2), b.random().between(1, 3)};
   return b.fresh({.dtypes = op.dtypes, .shape = shape, .placement = target});
 }

@@ -62,8 +62,8 @@ namespace {
 
 // A pending sum of integers by a factor that makes a fraction of each term.
 bool scaled_whole(Builder& b, const OpTemplate& op) {
-  auto target = replicated(b.settings().mesh);
-  target.placements[static_cast<size_t>(b.random().below(b.settings().mesh.ndim()))] = Partial{};
+  const auto& mesh = b.settings().mesh;
+  const auto target = placed_along(mesh, b.random().below(mesh.ndim()), Partial{});
   const Ref x = b.fresh({.dtypes = kI64, .placement = target, .grad = false});
   const double factor = b.random().pick({0.5, 2.0});
   auto growth = grown(b, op, {x});

@@ -75,8 +75,7 @@ bool count_each(Builder& b, const OpTemplate& op) {
   const Ref x = b.fresh(
       {.dtypes = op.dtypes, .shape = Shape{b.random().between(0, 9)}, .values = indices_below(kMost)});
   // With fewer the values would say how many there are.
-  const std::vector<Arg> args = {x, None{}, kMost};
-  return b.again({.call = {op.op, args, 0}, .growth = {}, .operands = {b.magnitude(x)}}, args);
+  return b.exactly(op.op, {x, None{}, kMost});
 }
 
 bool is_in(Builder& b, const OpTemplate& op) {

@@ -184,9 +184,8 @@ bool slice_in_steps(Builder& b, const OpTemplate& op) {
   if (b.random().chance(50)) shape.push_back(b.random().between(1, 3));
   const auto dim = b.random().below(std::ssize(shape));
   std::swap(shape[0], shape[static_cast<size_t>(dim)]);
-  auto target = replicated(mesh);
-  target.placements[static_cast<size_t>(d)] = Shard{dim};
-  const Ref x = b.fresh({.dtypes = op.dtypes, .shape = shape, .placement = target});
+  const Ref x =
+      b.fresh({.dtypes = op.dtypes, .shape = shape, .placement = placed_along(mesh, d, Shard{dim})});
   const auto first = b.random().below(std::min(step, n));
   const bool from_end = b.random().chance(b.settings().refused);
   if (!fits || from_end) {

@@ -166,6 +166,10 @@ bool Builder::call(const char* op, std::vector<oracle::Arg> args, const Growth& 
   return append({op, aten ? with_defaults(op, std::move(args)) : std::move(args), 0}, growth, saves, aten);
 }
 
+bool Builder::exactly(const char* op, std::vector<oracle::Arg> args, const Growth& growth) {
+  return append({op, with_defaults(op, std::move(args)), 0}, growth, true, false);
+}
+
 bool Builder::call_unsized(const char* op, std::vector<oracle::Arg> args) {
   if (!append({op, with_defaults(op, std::move(args)), 0}, {}, false, false)) return false;
   for (const auto ref : results_) values_[static_cast<size_t>(ref.id)].trial = at::Tensor();

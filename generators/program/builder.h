@@ -131,6 +131,8 @@ class Builder {
   // where libtorch refuses it or the integer lane's bound would not hold. `saves`: backward reads operands or
   // results.
   bool call(const char* op, std::vector<oracle::Arg> args, const Growth& growth = {}, bool saves = true);
+  // Appends the call as it stands: no argument is varied, no result written to a tensor that is there.
+  bool exactly(const char* op, std::vector<oracle::Arg> args, const Growth& growth = {});
   // Appends a call whose results are of a shape that values say, which the trial on zeros does not know:
   // nothing is computed with them.
   bool call_unsized(const char* op, std::vector<oracle::Arg> args);

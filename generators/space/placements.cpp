@@ -201,6 +201,12 @@ Target replicated(const DeviceMesh& mesh) {
   return {Placements(static_cast<size_t>(mesh.ndim()), Replicate{}), {}};
 }
 
+Target placed_along(const DeviceMesh& mesh, int64_t mesh_dim, const Placement& placement) {
+  auto target = replicated(mesh);
+  target.placements[static_cast<size_t>(mesh_dim)] = placement;
+  return target;
+}
+
 bool has_ragged(const Target& target) {
   return lockstep::has_ragged(target.placements);
 }

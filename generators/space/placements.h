@@ -32,6 +32,8 @@ bool compatible(const Placement& p, const Placements& chosen, uint32_t kinds);
 // Orders that differ in meaning: those that permute the mesh dimensions which share a tensor dimension.
 std::vector<std::vector<int64_t>> orders_of(const Placements& placements);
 oracle::Target replicated(const DeviceMesh& mesh);
+// That, but for one mesh dimension.
+oracle::Target placed_along(const DeviceMesh& mesh, int64_t mesh_dim, const Placement& placement);
 // These placements with a RaggedShard on one mesh dimension, in whose place none of them was.
 oracle::Target with_ragged(Random& random, oracle::Target others, const DeviceMesh& mesh, const Shape& shape,
                            int64_t mesh_dim);
