@@ -356,10 +356,10 @@ def mutants_section(numbers):
         return ""
     engine, judge = numbers["mutants"]["engine"], numbers["mutants"]["judge"]
     goals = [[goal, "yes" if met else "no"] for goal, met in engine["goals"]]
-    return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, and, \"tests\", "
-            "of these by none but unit tests of what no Program can say; \"more\" are found by 300,000 cases, "
-            "\"equivalent\" do not count. Medians of the cases until found and of the operators of the shrunk case; "
-            "findings that name an operator, and those that name one which runs what was "
+    return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, of these, "
+            "\"tests\", by unit tests of what no Program can say, where its first cases did not find them; "
+            "\"more\" are found by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of the "
+            "operators of the shrunk case; findings that name an operator, and those that name one which runs what was "
             "changed "
             "([ci/mutants](ci/mutants/README.md)).\n\n" + mutants_table(engine, "the sources of engine and kernels")
             + table(["of the engine's mutants", "met"], goals) + "\n"

@@ -80,8 +80,8 @@ def of_oracle(folder):
 # What no verdict depends on: texts for people, exit codes, what a World says that fails, Worlds that a launcher starts, refusals
 # of calls that no device runs, and what replicas share of memory, or read, until a World brings one of them other bits, which
 # none does that is right; and what no Program can say: InferenceMode, rules that are registered, hooks that write, formulas of a
-# user's own, views by variable_data. The tests that look at it, "folder/target", by how a mutant's name begins; one that the plan
-# does not find, or never runs, is tried with them.
+# user's own, views by variable_data. The tests that look at it, "folder/target", by how a mutant's name begins; one that the
+# first cases of the plan do not find, or that none runs, is tried with them.
 WORLDS = [f"engine/engine_{name}_test" for name in ("world", "thread_world", "c10d_world")]
 PHILOX = [f"kernels/kernels_philox_{name}_test" for name in ("sweep", "words", "fill_property")]
 ASYNC, DISPATCH, GRADIENTS, SHARED, VIEWS = (
@@ -96,12 +96,13 @@ TESTED = {
     "engine/move/replicas": SHARED,
     "engine/ops/resolve.cpp:dispatch-overload": DISPATCH,
     "engine/optim/gradients.cpp:with_gradient": ["engine/engine_distributed_test"],
-    "engine/random/integer_range": ["engine/engine_integer_range_test"],
+    **{f"engine/random/integer_range.cpp:{refused}": ["engine/engine_integer_range_test"] for refused in (
+        "integer_range:loosened", "random-range-half")},
     "engine/random/random_policy": ["engine/engine_random_policy_test"],  # baselines, which nobody judges
     "engine/stream/random_checks": ["oracle/oracle_scope_test"],
     "engine/stream/random_source.cpp:draws_nothing": ["oracle/oracle_scope_test"],
     "engine/tensor/arriving.cpp:transport": ASYNC,
-    "engine/tensor/cache.cpp:cache": DISPATCH,
+    **{f"engine/tensor/cache.cpp:cache-{change}": DISPATCH for change in ("positions", "rules")},
     "engine/tensor/dtensor_impl.cpp:aliases-detached": VIEWS,
     "engine/tensor/fallback.cpp:refuse": ["engine/engine_fallback_test"],
     **{f"engine/tensor/gradients.cpp:{of_users}": GRADIENTS for of_users in (
