@@ -359,8 +359,9 @@ def mutants_section(numbers):
     return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, of these, "
             "\"tests\", by unit tests of what no Program can say, where its first cases did not find them; "
             "\"more\" are found by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of "
-            "the operators of the shrunk case; findings that name an operator, and those that name one which runs what "
-            "was changed ([ci/mutants](ci/mutants/README.md)).\n\n" + mutants_table(engine, "the sources of engine and kernels")
+            "the operators of the shrunk case; findings that name an operator, and those that name one which runs "
+            "what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
+            + mutants_table(engine, "the sources of engine and kernels")
             + table(["of the engine's mutants", "met"], goals) + "\n"
             + mutants_table(judge, "the oracle, its licence table and the comparison, found by the tests of the judge "
                                    "or by planted faults"))
