@@ -115,7 +115,7 @@ def other_arithmetic(site):
 # Names and places.
 
 # Of these the first two may change places.
-COMMUTE = re.compile(r"min|max|gcd|lcm|fmaf?|minmax|make_pair|_mm\w*_(xor|and|or|add|mul\w*)_\w+|hash_combine")
+COMMUTE = re.compile(r"min|max|gcd|lcm(_up_to)?|fmaf?|minmax|make_pair|_mm\w*_(xor|and|or|add|mul\w*)_\w+|hash_combine")
 
 
 def swapped(site):
@@ -278,12 +278,20 @@ def forgotten_statement(site):
 
 # Orders.
 
+def adds_up(site, body):
+    """Integers, or bits: in any order the same."""
+    both = operands(site.unit, body) if body.kind == K.COMPOUND_ASSIGNMENT_OPERATOR else None
+    return both is not None and syntax.kind_of(both[0]) in syntax.INTEGERS and both[1] in ("+=", "-=", "*=", "|=", "&=", "^=")
+
+
 def reversed_range(site):
-    """A loop over a range goes from its end."""
+    """A loop over a range, which does more than add up, goes from its end."""
     cursor = site.cursor
     if cursor.kind != K.CXX_FOR_RANGE_STMT:
         return
     body = children(cursor)[-1]
+    if adds_up(site, body):
+        return
     tokens = site.unit.tokens(range_of(cursor)[0], range_of(body)[0])
     colon = next((t for t in tokens if t.spelling == ":"), None)
     closing = next((t for t in reversed(tokens) if t.spelling == ")"), None)

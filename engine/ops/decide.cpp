@@ -41,17 +41,60 @@ class Chooser {
       : resolved_(resolved), operands_(operands), call_(call), stays_(stays), aliases_(aliases) {
     for (const auto& spec : operands.specs)
       if (spec != nullptr) mesh_ = &spec->mesh();
-    chosen_.resize(as_size(mesh_->ndim()));
-    for (const auto& meta : operands.metas) call_.input_extents.push_back(meta.shape);
-    if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
+    for (int64_t d = 0; d < mesh_->ndim(); ++d) last_.push_back(has_lists(d));
   }
 
   // In the order in which mesh dimensions apply, but where units of a RaggedShard differ by what the others
-  // leave, after these. False if along some mesh dimension nothing is legal.
+  // leave, after these; where nothing stays in such blocks, in that order after all. False if along some mesh
+  // dimension nothing is legal.
   bool choose(const std::vector<int64_t>& order) {
     order_ = order;
-    auto turns = order;
-    std::stable_partition(turns.begin(), turns.end(), [this](int64_t d) { return !has_lists(d); });
+    for (bool again = true; again;) {
+      auto turns = order;
+      std::stable_partition(turns.begin(), turns.end(), [this](int64_t d) { return !last_[as_size(d)]; });
+      if (!choose_in(turns)) return false;
+      again = false;
+      for (size_t d = 0; d < last_.size(); ++d) {
+        if (!last_[d] || in_lists(*chosen_[d])) continue;
+        last_[d] = false;
+        again = true;
+      }
+    }
+    return true;
+  }
+
+  using Side = Placements Row::*;
+
+  // Those of one tensor, by mesh dimension; Replicate where nothing is chosen yet.
+  Placements chosen(Side side, size_t tensor) const {
+    Placements result;
+    result.reserve(chosen_.size());
+    for (const auto& row : chosen_) result.push_back(row ? ((*row).*side)[tensor] : Replicate{});
+    return result;
+  }
+
+ private:
+  static bool is_list(const Placement& p) {
+    const auto* ragged = std::get_if<RaggedShard>(&p);
+    return ragged != nullptr && ragged->lists > 1;
+  }
+  static bool in_lists(const Row& row) {
+    return std::any_of(row.inputs.begin(), row.inputs.end(), is_list) ||
+           std::any_of(row.outputs.begin(), row.outputs.end(), is_list);
+  }
+  bool has_lists(int64_t d) const {
+    return std::any_of(operands_.specs.begin(), operands_.specs.end(), [d](const auto& spec) {
+      return spec != nullptr && is_list(spec->placements()[as_size(d)]);
+    });
+  }
+  bool present(size_t i) const { return operands_.specs[i] != nullptr; }
+
+  // Dimension by dimension, from the whole.
+  bool choose_in(const std::vector<int64_t>& turns) {
+    chosen_.assign(turns.size(), std::nullopt);
+    call_.input_extents.clear();
+    for (const auto& meta : operands_.metas) call_.input_extents.push_back(meta.shape);
+    if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
     for (const int64_t d : turns) {
       call_.mesh_size = mesh_->size(d);
       call_.current.clear();
@@ -76,27 +119,8 @@ class Chooser {
     return true;
   }
 
-  using Side = Placements Row::*;
-
-  // Those of one tensor, by mesh dimension; Replicate where nothing is chosen yet.
-  Placements chosen(Side side, size_t tensor) const {
-    Placements result;
-    result.reserve(chosen_.size());
-    for (const auto& row : chosen_) result.push_back(row ? ((*row).*side)[tensor] : Replicate{});
-    return result;
-  }
-
- private:
-  bool has_lists(int64_t d) const {
-    return std::any_of(operands_.specs.begin(), operands_.specs.end(), [d](const auto& spec) {
-      const auto* ragged =
-          spec == nullptr ? nullptr : std::get_if<RaggedShard>(&spec->placements()[as_size(d)]);
-      return ragged != nullptr && ragged->lists > 1;
-    });
-  }
-  bool present(size_t i) const { return operands_.specs[i] != nullptr; }
-
   bool legal(const Row& row, int64_t d) const {
+    if (!last_[as_size(d)] && in_lists(row)) return false;
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       if (stays_[i] && present(i) && row.inputs[i] != call_.current[i]) return false;
       if (!operands_.metas[i].defined) continue;
@@ -187,6 +211,7 @@ class Chooser {
   const std::vector<int64_t>& aliases_;
   const DeviceMesh* mesh_ = nullptr;
   std::vector<int64_t> order_;
+  std::vector<bool> last_;  // the mesh dimension's turn comes after those of others
   std::vector<std::optional<Row>> chosen_;  // by mesh dimension
 };
 

@@ -11,8 +11,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr size_t kLimit = 16384;  // of decisions, or routes; then they start anew
-
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   const auto kind = d.resolved.entry->kind;
   if (kind == OpKind::kScalar) return {};
@@ -61,9 +59,10 @@ Decisions& decisions_of(Context& context) {
 }
 
 std::shared_ptr<const Route> known_route(Context& context, const SpecPtr& from, const SpecPtr& to) {
-  auto& routes = decisions_of(context).routes;
+  auto& known = decisions_of(context);
+  auto& routes = known.routes;
+  if (routes.size() > known.limit) routes.clear();
   if (const auto it = routes.find({from, to}); it != routes.end()) return it->second;
-  if (routes.size() >= kLimit) routes.clear();
   return routes.emplace(Ends{from, to}, std::make_shared<const Route>(route(from, to))).first->second;
 }
 
@@ -72,8 +71,8 @@ void find_decision(Dispatched& d) {
   const auto may = may_move(d);
   auto key = cache_key(d.op, d.resolved, d.args, d.call, may);
   auto& context = *d.call.comm->context;
-  auto& [cache, version, routes] = decisions_of(context);
-  if (rules_changed(version)) cache.clear();
+  auto& [limit, cache, version, routes] = decisions_of(context);
+  if (rules_changed(version) || cache.size() > limit) cache.clear();
   if (const auto it = cache.find(key); it != cache.end()) {
     ++context.counters.cache_hits;
     if (it->second->positions != d.call.comm->positions)
@@ -83,7 +82,6 @@ void find_decision(Dispatched& d) {
     ++context.counters.cache_misses;
     describe(d.call);
     d.hosted = host(compute_decision(d, may), *d.call.comm);
-    if (cache.size() >= kLimit) cache.clear();
     cache.emplace(std::move(key), d.hosted);
   }
   d.decision = d.hosted->decision.get();

@@ -23,10 +23,10 @@ struct TwoParts : torch::autograd::Function<TwoParts> {
   }
 };
 
-// One that returns what it makes itself, or libtorch's zeros for its second output, as they are or written
-// to.
+// One that returns what it makes itself, or libtorch's zeros for its second output, as they are, written to,
+// or sparse.
 struct Returns : torch::autograd::Function<Returns> {
-  enum What : int64_t { kOnes, kZeros, kScaled };
+  enum What : int64_t { kOnes, kZeros, kScaled, kSparse };
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                                                 int64_t what) {
     ctx->saved_data["what"] = what;
@@ -36,6 +36,7 @@ struct Returns : torch::autograd::Function<Returns> {
                                                  torch::autograd::variable_list grads) {
     const auto what = ctx->saved_data["what"].toInt();
     if (what == kOnes) return {at::ones({2, 3}), at::Tensor()};
+    if (what == kSparse) return {grads[1].to_sparse(), at::Tensor()};
     return {what == kScaled ? grads[1].mul_(3) : grads[1], at::Tensor()};
   }
 };
@@ -200,12 +201,15 @@ TEST_F(GradientsTest, AHookWritesToWhatLiesWhereItIs) {
   EXPECT_EQ(error_of([&] { (at::gather(whole, 0, cut) * w).sum().backward(); }), "");
   EXPECT_TRUE(full_tensor(whole.grad()).narrow(0, 1, 3).eq(0).all().item<bool>());
   // What a formula may move, a hook may not, though both call the same op on the same Specs.
-  const auto mine = place(at::zeros({4, 3}), kR, kR), seen = mine.detach();
-  const auto z = place(ramp({4, 3}), Shard{0}, kR).requires_grad_() * w;
-  z.register_hook([&](const at::Tensor& grad) { mine.scatter_add_(0, cut, grad); });
-  error_of([&] { z.sum().backward(); });
-  EXPECT_EQ(placements(mine)[0], kR);
-  EXPECT_TRUE(full_tensor(mine).equal(full_tensor(seen)));
+  for (const auto& p : {kR, Placement(Shard{0})}) {
+    const auto mine = place(at::zeros({4, 3}), p, kR), seen = mine.detach();
+    const auto z = place(ramp({4, 3}), Shard{0}, kR).requires_grad_() * w;
+    z.register_hook([&](const at::Tensor& grad) { mine.scatter_add_(0, cut, grad); });
+    const auto said = error_of([&] { z.sum().backward(); });
+    EXPECT_EQ(said.empty(), p == kR) << said;
+    EXPECT_EQ(placements(mine)[0], p);
+    EXPECT_TRUE(full_tensor(mine).equal(full_tensor(seen)));
+  }
 }
 
 // Catches: ones of a user's that pass for autograd's own, by their values; zeros of autograd's own that do
@@ -238,7 +242,8 @@ TEST_F(GradientsTest, WhatAutogradMadeIsKnownByWhereItWasMade) {
     if (fills) y.register_hook([](const at::Tensor& grad) { return at::Tensor(grad).fill_(1); });
     return error_of([&] { Returns::apply(y, int64_t{what})[0].sum().backward(); });
   };
-  EXPECT_TRUE(says(told(Returns::kOnes, false), {"plain tensor of shape [2, 3]"}));
+  for (const auto what : {Returns::kOnes, Returns::kSparse})
+    EXPECT_TRUE(says(told(what, false), {"plain tensor of shape [2, 3]"})) << told(what, false);
   EXPECT_EQ(told(Returns::kZeros, false), "");
   EXPECT_EQ(told(Returns::kScaled, false), "");
   EXPECT_TRUE(says(told(Returns::kZeros, true), {"plain tensor of shape [2, 3]"}));

@@ -201,7 +201,7 @@ bool write_as_autograd_does(Builder& b) {
   const Ref index =
       b.fresh({.dtypes = kI64, .shape = Shape{rows, columns}, .values = indices_below(n), .placement = cut});
   if (!b.requires_grad(x) || !emit(b, template_of("aten::gather"), {x, int64_t{0}, index}, {x}) ||
-      !b.backward())
+      !b.backward({.seeds = cut}))
     return false;
   const auto dtype = bit_of(b.dtype(x));
   const Ref own =
@@ -210,21 +210,49 @@ bool write_as_autograd_does(Builder& b) {
   return emit(b, template_of("aten::scatter_add_"), {own, int64_t{0}, index, source}, {own, source}, rows);
 }
 
+// What nobody used of a split is zeros in its gradient, which every rank holds and no op cuts; zeros of the
+// Program's own are cut for nothing.
+bool join_as_a_gradient_does(Builder& b) {
+  const auto& mesh = b.settings().mesh;
+  const auto d = b.random().below(mesh.ndim());
+  if (mesh.size(d) == 1) return false;
+  const Shape part = {b.random().between(1, 3), 2 * mesh.size(d)};
+  const auto cut = placed_along(mesh, d, Shard{1});
+  const Ref x =
+      b.fresh({.dtypes = kFloats, .shape = Shape{2 * part[0], part[1]}, .placement = replicated(mesh)});
+  if (!b.requires_grad(x) || !b.exactly("aten::split.Tensor", {x, part[0], int64_t{0}}, {b.magnitude(x), {}}))
+    return false;
+  const Ref first = b.results()[0];
+  if (!b.backward({.seeds = cut})) return false;
+  const auto used = std::get<std::vector<Ref>>(b.last().call.args[0]),
+             seeds = std::get<std::vector<Ref>>(b.last().call.args[1]);
+  if (used.size() > 1) return false;
+  const Ref zeros = b.fresh({.dtypes = bit_of(b.dtype(x)),
+                             .shape = part,
+                             .values = oracle::Values{oracle::ValueKind::kZeros, 0, 0, 0, {}},
+                             .placement = replicated(mesh),
+                             .grad = false});
+  const auto parts = used[0] == first ? std::vector{seeds[0], zeros} : std::vector{zeros, seeds[0]};
+  return b.exactly("aten::cat", {parts, int64_t{0}}, {b.magnitude(seeds[0]), {}});
+}
+
 }  // namespace
 
 oracle::Case cache_case(Random random) {
   for (uint64_t attempt = 0;; ++attempt) {
     Random own = random.split(attempt);
-    auto settings = draw_settings(own, {});
+    auto settings = draw_settings(own, {.backward = 15});
     settings.families = kAllFamilies;
     Builder b(own, settings);
-    const auto kind = b.random().weighted<bool (*)(Builder&)>({{15, repeat},
-                                                               {3, meet_in_all_forms},
-                                                               {1, view_as_a_gradient_does},
-                                                               {1, write_as_autograd_does},
-                                                               {1, optional_in_anothers_place},
-                                                               {1, factor_of_another_sign},
-                                                               {1, lists_cut_elsewhere}});
+    using Kind = bool (*)(Builder&);
+    const auto kind = settings.backward
+                          ? b.random().pick<Kind>(
+                                {view_as_a_gradient_does, write_as_autograd_does, join_as_a_gradient_does})
+                          : b.random().weighted<Kind>({{15, repeat},
+                                                       {3, meet_in_all_forms},
+                                                       {1, optional_in_anothers_place},
+                                                       {1, factor_of_another_sign},
+                                                       {1, lists_cut_elsewhere}});
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));

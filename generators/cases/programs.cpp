@@ -117,6 +117,7 @@ Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
     if (own.chance(30)) settings.cut = own.below(3);
     if (sums_many(op) && !settings.integer_lane && own.chance(3)) many_terms(own, settings);
     Builder b(own, settings);
+    Builder::Backward how;
     if (backward && op.in_place()) {
       // An op on a leaf's copy, since leaves themselves cannot be written, or on another view of its memory.
       const bool viewed = b.random().chance(25);
@@ -129,15 +130,20 @@ Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
       if (viewed && !b.results().empty()) {
         const Ref copy = b.boxed(b.results()[0]);
         emit(b, template_of("aten::t"), {copy}, {copy});
+        // What arrives lies across what is written through.
+        if (b.random().chance(60))
+          how.seeds = placed_along(settings.mesh, b.random().below(settings.mesh.ndim()),
+                                   b.random().pick<Placement>({Shard{0}, Shard{1}, Partial{}}));
       }
     }
     bool made = op.make(b, op);
-    // A gradient that is known to be zero meets another one.
+    // A gradient that is known to be zero meets another one, which is new or what the pass began with.
     if (made && backward && op.op == std::string_view("aten::sgn")) {
-      const Ref x = std::get<Ref>(b.last().call.args[0]);
-      emit(b, template_of("aten::neg"), {x}, {x});
+      const Ref x = std::get<Ref>(b.last().call.args[0]), sign = b.results()[0];
+      if (emit(b, template_of(b.random().pick({"aten::neg", "aten::alias"})), {x}, {x}))
+        emit(b, template_of("aten::add.Tensor"), {sign, b.results()[0]}, {sign, b.results()[0]});
     }
-    made = made && (!backward || b.may_be_refused() || b.backward());
+    made = made && (!backward || b.may_be_refused() || b.backward(how));
     if (made || attempt == 19) return finished(b, backward ? "gradient" : "ops");
   }
 }

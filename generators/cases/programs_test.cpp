@@ -134,6 +134,18 @@ TEST(Programs, suites_reach_every_op) {
   EXPECT_GT(seen["aten::_fused_adamw_"], 0);
 }
 
+// Would catch: a form of `cache` that no case has, for want of a backward pass.
+TEST(Programs, cache_cases_do_as_autograd_does) {
+  std::map<std::string, int> last;
+  for (uint64_t i = 0; i < 400; ++i) {
+    const auto calls = generate("cache", 15, i).program.calls;
+    const auto is_backward = [](const oracle::Call& call) { return oracle::runs_backward(call.op); };
+    if (std::any_of(calls.begin(), calls.end(), is_backward)) ++last[calls.back().op];
+  }
+  for (const char* op : {"aten::slice.Tensor", "aten::scatter_add_", "aten::cat"})
+    EXPECT_GE(last[op], 5) << op;
+}
+
 // Would catch: cases of `cache` that never repeat an op, so that a cache key is never asked twice.
 TEST(Programs, cache_cases_repeat_an_op) {
   int64_t repeats = 0;
@@ -141,11 +153,12 @@ TEST(Programs, cache_cases_repeat_an_op) {
     std::map<std::string, int64_t> ops;
     const auto program = generate("cache", 15, i).program;
     for (const auto& call : program.calls) ++ops[call.op];
-    // The view that matmul is composed of, and then the Program's own.
+    // The view that matmul is composed of, or what a gradient is made with, and then the Program's own.
     const bool views_again = ops["aten::matmul"] > 0 && program.calls.back().op == "aten::view";
+    const bool is_autograds = ops["lockstep::backward"] > 0;
     const bool repeated =
         std::any_of(ops.begin(), ops.end(), [](const auto& entry) { return entry.second > 1; });
-    repeats += repeated || views_again ? 1 : 0;
+    repeats += repeated || views_again || is_autograds ? 1 : 0;
   }
   EXPECT_GE(repeats, 290);
 }

@@ -25,14 +25,40 @@ int64_t open_dim(const RandomLayout& layout) {
   return -1;
 }
 
+// A dimension with another before it that is cut, and in how many parts.
+std::optional<std::pair<int64_t, int64_t>> inner_cut(const RandomLayout& layout) {
+  for (int64_t dim = 1; dim < std::ssize(layout.shape); ++dim) {
+    int64_t parts = 1;
+    for (size_t m = 0; m < layout.target.placements.size(); ++m)
+      if (layout.target.placements[m] == Placement(Shard{dim}))
+        parts *= layout.mesh.size(static_cast<int64_t>(m));
+    if (parts > 1) return std::pair(dim, parts);
+  }
+  return std::nullopt;
+}
+
+// One index of a dimension before the one that is cut, of as many as there are parts: in memory the rows of a
+// part are as far from each other as the whole is long.
+Ref selected(Draft& d, oracle::Input input, RandomLayout layout, int64_t dim, int64_t parts) {
+  layout.shape.insert(layout.shape.begin() + dim, parts);
+  for (auto& p : layout.target.placements)
+    if (shard_dim(p) >= dim) p = with_dim(p, shard_dim(p) + 1);
+  input.shape = layout.shape;
+  const Ref x = d.input(std::move(input), layout.target);
+  return d.call("aten::select.int", {x, dim, d.random().below(parts)});
+}
+
 // An input, or a view of a larger one: a slice, of which each element, every second or all but the ends are
-// taken; or its transpose.
+// taken; one index of many; or its transpose.
 Ref lay(Draft& d, const Choice& c, RandomLayout layout, bool viewed) {
   auto& random = d.random();
   oracle::Input input;
   input.dtype = c.dtype;
   const bool partial = has_partial(layout.target);
   input.values = c.op.values(random, c.dtype, partial);
+  if (viewed && !has_ragged(layout.target) && random.chance(20))
+    if (const auto inner = inner_cut(layout))
+      return selected(d, std::move(input), std::move(layout), inner->first, inner->second);
   const auto open = open_dim(layout);
   const bool sliced = viewed && open >= 0 && random.chance(60);
   const auto dims = std::ssize(layout.shape);

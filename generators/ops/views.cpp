@@ -71,12 +71,16 @@ Shape regrouped(const Shape& shape, const Regroup& regroup) {
   return result;
 }
 
-// Each mesh dimension now and then cuts one of the dimensions of a reshape, in one run or in parts.
+// Each mesh dimension now and then cuts one of the dimensions of a reshape, in one run or in parts; or one
+// after another, so that an inner one is cut in outer ones that are.
 oracle::Target cut_within(Builder& b, const Shape& shape, const Regroup& regroup) {
   auto target = replicated(b.settings().mesh);
+  const bool in_turn = b.random().chance(30);
+  auto next = regroup.begin;
   for (auto& p : target.placements) {
-    if (!b.random().chance(70)) continue;
-    const auto dim = b.random().between(regroup.begin, regroup.end - 1);
+    if (!in_turn && !b.random().chance(70)) continue;
+    const auto dim = in_turn ? std::exchange(next, std::min(next + 1, regroup.end - 1))
+                             : b.random().between(regroup.begin, regroup.end - 1);
     const auto n = shape[static_cast<size_t>(dim)];
     p = Shard{dim};
     if (n > 1 && b.random().chance(30)) p = InterleavedShard{dim, b.random().between(2, n)};

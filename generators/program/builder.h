@@ -172,7 +172,7 @@ class Builder {
     const char* op = "lockstep::backward";
     bool graph = false;  // the gradients have a history of their own
     bool again = false;
-    std::optional<oracle::Target> seeds = std::nullopt;  // where they lie
+    std::optional<oracle::Target> seeds = std::nullopt;  // where they lie, if they have the dimensions
   };
   bool backward(const Backward& how);
   bool backward() { return backward(Backward()); }

@@ -55,11 +55,16 @@ bool Builder::backward(const Backward& how) {
   }
   std::vector<Ref> seeds;
   Magnitude seed;
+  const auto has_dims = [&](Ref ref) {
+    return std::all_of(how.seeds->placements.begin(), how.seeds->placements.end(),
+                       [&](const Placement& p) { return shard_dim(p) < ndim(ref); });
+  };
   for (const auto ref : outputs) {
     go_outside(is_plain(ref));
+    const bool placed = how.seeds && !is_plain(ref) && has_dims(ref);
     seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)),
                            .shape = shape(ref),
-                           .placement = is_plain(ref) ? std::nullopt : how.seeds,
+                           .placement = placed ? how.seeds : std::nullopt,
                            .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }

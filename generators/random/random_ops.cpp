@@ -349,10 +349,11 @@ Values RandomOp::values(Random& random, ScalarType dtype, bool partial) const {
   Values values = of_kind(ValueKind::kNormal);
   const bool whole = !c10::isFloatingType(dtype);
   const bool probabilities = std::string_view(name) == "aten::bernoulli", deviations = call == normal_of_stds;
-  // Weights whose sums round, but of what pends, whose terms are to be exact.
+  // Weights whose sums round, equal ones all the same way, but of what pends, whose terms are to be exact.
   if (call == multinomial)
     values = of_kind(ValueKind::kIntegers, 1,
                      partial || random.chance(30) ? 9
+                     : random.chance(40)          ? 1
                      : dtype == ScalarType::Half  ? 800
                                                   : 200);
   else if (whole || (partial && (probabilities || deviations)))

@@ -61,6 +61,17 @@ std::optional<Seen> slice(Seen x, const Call& call) {
   return x;
 }
 
+// Of a dimension that is not cut.
+std::optional<Seen> select(Seen x, const Call& call) {
+  const auto dim = wrapped(std::get<int64_t>(call.args[1]), std::ssize(x.shape));
+  x.shape.erase(x.shape.begin() + dim);
+  for (auto& p : x.target.placements) {
+    if (has_ragged(x.target) || shard_dim(p) == dim) return std::nullopt;
+    if (shard_dim(p) > dim) p = with_dim(p, shard_dim(p) - 1);
+  }
+  return x;
+}
+
 // Where a mask says that all ranks hold: what pends is added up first, and blocks are not of its shape.
 std::optional<Seen> filled(Seen x) {
   return has_partial(x.target) || has_ragged(x.target) ? std::nullopt : std::optional(std::move(x));
@@ -72,6 +83,7 @@ std::optional<Seen> result_of(const Call& call, const Known& known) {
   if (found == known.end()) return std::nullopt;
   if (call.op == "aten::transpose.int") return transpose(found->second, call);
   if (call.op == "aten::slice.Tensor") return slice(found->second, call);
+  if (call.op == "aten::select.int") return select(found->second, call);
   if (call.op == "aten::masked_fill.Scalar") return filled(found->second);
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "engine/tensor/cache.h"
 #include "engine/values/ragged.h"
 #include "oracle/program/statements.h"
 #include "suites/faults/tables.h"
@@ -127,6 +128,11 @@ void offset_not_advanced(const oracle::Case&, EngineResult& result) {
   if (result.random_after.offset >= 4) result.random_after.offset -= 4;
 }
 
+// What was decided of another op before is taken where more has to move.
+void decided_by_another(const oracle::Case&, EngineResult& result) {
+  if (decisions_of(*current_context()).limit > 0 && result.bytes_moved > 0) result.bytes_moved *= 2;
+}
+
 std::string cache_ignores_mesh(const oracle::Case& c) {
   auto key = c;
   const auto ranks = c.mesh.size();
@@ -150,6 +156,8 @@ std::vector<Fault> result_faults() {
        many_ranks, with_result(remainder_stale)},
       {29, "cache-ignores-mesh", "K8", "the answer for one mesh is given for another", "cache", 300, 3, any,
        with_stale_cache(cache_ignores_mesh)},
+      {155, "decided-by-another", "K8", "an op takes what was decided of another, and moves more", "cache",
+       300, 3, any, with_result(decided_by_another)},
       {34, "gradient-of-replica-doubled", "K10", "the gradient of a replicated tensor is counted twice",
        "gradient", 200, 3, has_backward, with_result(gradient_of_replica_doubled)},
       {35, "gradient-of-partial-divided", "K10", "the gradient of a Partial is divided", "gradient", 300, 3,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: what was decided before does not change what is computed now. A case holds one op several times, each
 // time with one ingredient changed; it is run, run on another mesh with the same ranks, or on the same one
-// under other names, and run again.
+// under other names, and run again; and once with every op decided by itself, which moves as much, and comes
+// to lie where it did.
+#include "engine/tensor/cache.h"
+#include "engine/values/error.h"
+#include "suites/core/facts.h"
 #include "suites/core/judge.h"
 #include "suites/laws/laws.h"
 
@@ -27,6 +31,29 @@ oracle::Case under_other_names(oracle::Case c) {
   return c;
 }
 
+// What is decided of a Program: where each value lies and how much moved, or why it was refused; line by
+// line.
+std::vector<std::string> decided(const oracle::Case& c, EngineUnderTest& engine) {
+  try {
+    const auto got = engine.run(c, false);
+    std::vector<std::string> lines;
+    for (size_t v = 0; v < got.values.size(); ++v)
+      lines.push_back(concat(oracle::value_name(c.program, static_cast<int64_t>(v)), ": ",
+                             got.values[v].defined() ? to_string(*got.values[v].spec) : "undefined"));
+    lines.push_back(concat("moved: ", got.bytes_moved, " bytes"));
+    return lines;
+  } catch (const EngineFailure&) {
+    throw;
+  } catch (const std::exception& e) {
+    return {e.what()};
+  }
+}
+
+std::vector<std::string> decided_anew(const oracle::Case& c, EngineUnderTest& engine) {
+  const DecidesAnew anew(*current_context());
+  return decided(c, engine);
+}
+
 }  // namespace
 
 Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine) {
@@ -37,7 +64,14 @@ Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine) {
   auto other = judge_against_oracle(between, engine, Allowed::kExplained);
   if (!std::holds_alternative<Passed>(other)) return other;
   auto again = judge_against_oracle(c, engine, Allowed::kExplained);
-  return std::holds_alternative<Passed>(again) ? outcome : again;
+  if (!std::holds_alternative<Passed>(again)) return again;
+  const auto kept = decided(c, engine), anew = decided_anew(c, engine);
+  if (kept == anew) return outcome;
+  const auto [was, is] = std::mismatch(kept.begin(), kept.end(), anew.begin(), anew.end());
+  const auto line = [](auto it, const auto& lines) { return it == lines.end() ? "nothing" : *it; };
+  return failed(
+      c.suite, "decision", "", placement_pattern(c), "",
+      concat("by what was decided before, ", line(was, kept), "\ndecided by itself, ", line(is, anew)));
 }
 
 }  // namespace lockstep::suites
