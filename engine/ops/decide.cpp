@@ -211,7 +211,7 @@ class Chooser {
   const std::vector<int64_t>& aliases_;
   const DeviceMesh* mesh_ = nullptr;
   std::vector<int64_t> order_;
-  std::vector<bool> last_;  // the mesh dimension's turn comes after those of others
+  std::vector<bool> last_;                  // the mesh dimension's turn comes after those of others
   std::vector<std::optional<Row>> chosen_;  // by mesh dimension
 };
 
