@@ -72,7 +72,8 @@ Shape regrouped(const Shape& shape, const Regroup& regroup) {
 }
 
 // Each mesh dimension now and then cuts one of the dimensions of a reshape, in one run or in parts; or one
-// after another, so that an inner one is cut in outer ones that are.
+// after another, so that an inner one is cut in outer ones that are; or one has blocks of what the others
+// leave.
 oracle::Target cut_within(Builder& b, const Shape& shape, const Regroup& regroup) {
   auto target = replicated(b.settings().mesh);
   const bool in_turn = b.random().chance(30);
@@ -85,7 +86,9 @@ oracle::Target cut_within(Builder& b, const Shape& shape, const Regroup& regroup
     p = Shard{dim};
     if (n > 1 && b.random().chance(30)) p = InterleavedShard{dim, b.random().between(2, n)};
   }
-  return target;
+  const auto d = b.random().below(b.settings().mesh.ndim());
+  if (!b.random().chance(20)) return target;
+  return with_ragged(b.random(), std::move(target), b.settings().mesh, shape, d);
 }
 
 }  // namespace
