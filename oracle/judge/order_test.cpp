@@ -107,5 +107,31 @@ TEST(Order, TwoMeshDimensionsAreNested) {
       .expect_told_apart();
 }
 
+// Would catch: elements that are one in memory, of which each is reduced in an order of its own, taken for
+// the last one.
+TEST(Order, OfElementsInOneMemoryIsEachOnesOwn) {
+  using Ints = std::vector<int64_t>;
+  Case c;
+  c.mesh = DeviceMesh({3});
+  c.device = {1, 256};
+  c.program.inputs = {{ScalarType::Float, {1}, {}, {ValueKind::kNormal, 1, 0, 0, {}}, false}};
+  c.program.calls = {{"aten::expand", {Ref{0}, Ints{8}, false}, 1}, {"aten::neg", {Ref{1}}, 1}};
+  c.placements = {{parse_placements("[P]"), {}}};
+  HandEngine e(c);
+  const Held x = e.input(0);
+  const Held w = e.op("aten::expand", {x}, {Ints{8}, false}, e.plain().values[1], "[P]",
+                      [](const Locals& in) { return in[0].expand({8}); });
+  const Locals& t = w.locals;
+  const at::Tensor down = (t[2] + t[1]) + t[0], next = (t[0] + t[2]) + t[1];
+  ASSERT_FALSE(down.equal(next));
+  const Held y =
+      e.redistribute(w, "[R]", joined(down, next, 5),
+                     parse_reduction_order("over 0: [0:5]=sum:f32(fold 2 1 0); [5:]=sum:f32(fold 0 2 1)"));
+  const Held n =
+      e.op("aten::neg", {y}, {}, e.plain().values[2], "[R]", [](const Locals& in) { return at::neg(in[0]); });
+  const Judgement j = e.judge({x, w, n});
+  EXPECT_TRUE(j.passed() && !j.equal) << describe(j);
+}
+
 }  // namespace
 }  // namespace lockstep::oracle
