@@ -73,6 +73,14 @@ TEST(Bound, OfALogarithmOfShiftedNumbersIsThatOfTheirRange) {
   EXPECT_FALSE(asked.within(at::add(asked.plain, 1e-11)));
 }
 
+// So is an exponential, by as much of itself. Would catch: a bound of its own last bits.
+TEST(Bound, OfAnExponentialIsThatOfItsExponent) {
+  const Call softmax{"aten::_softmax", {Ref{0}, int64_t{1}, false}, 1};
+  const auto asked = ask({given({-700, 0}, {1, 2})}, softmax);
+  EXPECT_TRUE(asked.within(at::mul(asked.plain, 1 + 1e-13))) << asked.plain;
+  EXPECT_FALSE(asked.within(at::mul(asked.plain, 1 + 1e-11)));
+}
+
 // A norm of tiny numbers may be 0, since their squares are. Would catch: a bound that takes the norm for
 // exact to its last bits, and one that forgives a norm whose square is an ordinary number.
 TEST(Bound, SquaresOfTinyNumbersVanish) {

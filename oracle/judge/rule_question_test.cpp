@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/library.h>
 
+#include "oracle/judge/rule_question.h"
 #include "oracle/judge/testing.h"
 
 namespace lockstep::oracle {
@@ -40,6 +41,31 @@ TEST(RuleQuestion, OfSumsAndProductsHasNoTolerance) {
   ASSERT_FALSE(judgement.passed());
   EXPECT_EQ(judgement.mismatch->condition, Condition::kRule) << describe(judgement);
   EXPECT_EQ(judgement.mismatch->bound, 0);
+  EXPECT_NE(judgement.mismatch->expected, 0);
+  EXPECT_NEAR(judgement.mismatch->actual / judgement.mismatch->expected, 1, 1e-9);
+}
+
+// Would catch: terms that may be cast to integers one by one, since whole numbers are.
+TEST(RuleQuestion, OfACastToIntegersIsAskedOnFractions) {
+  Case c;
+  c.mesh = DeviceMesh({2});
+  c.device = {1, 256};
+  c.program.inputs = {{at::kDouble, {40}, {}, {ValueKind::kNormal, 1, 0, 0, {}}, false}};
+  c.program.calls = {{"aten::to.dtype", {Ref{0}, at::kLong, false, false, None{}}, 1}};
+  c.placements = {{parse_placements("[P]"), {}}};
+  HandEngine e(c);
+  const Held x = e.input(0);
+  const Held y = e.op("aten::_to_copy", {x}, {at::kLong, {}, {}, {}, false, {}}, e.plain().values[1], "[P]",
+                      [](const std::vector<at::Tensor>& in) { return in[0].to(at::kLong); });
+  const Recording& recording = e.plain().recording;
+  const RecordedOp& op = recording.ops.at(0);
+  const Shadow shadow(recording);
+  const TensorRecord from = x.record(), to = y.record();
+  const OpInQuestion q{op,          e.timeline.at(0),
+                       effects(op), {&from},
+                       {&to},       {shadow.rendition(op.inputs[0], x.locals, *slicing_of(*x.spec))},
+                       Lane::kExact};
+  EXPECT_THROW(ask_rule(q, recording, shadow), Mismatched);  // what no licence lets it be asked
 }
 
 // Would catch: a factor that sums are not exact by, taken for a small integer.
@@ -55,16 +81,21 @@ TEST(RuleQuestion, IsNotExactByAFactorThatRounds) {
   given({8, 8}, 1, "[P]");
   given({8, 40}, 2, "[S1]");
   given({40, 8}, 3, "[S0]");
-  for (const double alpha : {2.0, 1e-3, 1e30}) {
-    c.program.calls = {{"aten::addmm", {Ref{0}, Ref{1}, Ref{2}, 1.0, alpha}, 1}};
+  const auto judged = [&c](double beta, const auto& alpha) {
+    c.program.calls = {{"aten::addmm", {Ref{0}, Ref{1}, Ref{2}, beta, alpha}, 1}};
     HandEngine e(c);
     const Held a = e.input(0), x = e.input(1), y = e.input(2);
-    const Held sum = e.op(
-        "aten::addmm", {a, x, y}, {1.0, alpha}, e.plain().values[3], "[P]",
-        [alpha](const std::vector<at::Tensor>& in) { return at::addmm(in[0], in[1], in[2], 1.0, alpha); });
+    const Held sum =
+        e.op("aten::addmm", {a, x, y}, {beta, alpha}, e.plain().values[3], "[P]",
+             [&](const std::vector<at::Tensor>& in) { return at::addmm(in[0], in[1], in[2], beta, alpha); });
     const Judgement judgement = e.judge({a, x, y, sum});
     EXPECT_TRUE(judgement.passed()) << alpha << ": " << describe(judgement);
-  }
+  };
+  for (const double alpha : {2.0, 1e-3, 1e30}) judged(1.0, alpha);
+  c.placements[0] = {parse_placements("[R]"), {}};  // a factor of what pends is positive
+  for (const double alpha : {-2.0, -1e-3, -1e30}) judged(0.0, alpha);
+  for (const int64_t alpha : {int64_t{-2}, int64_t{-1000000000000007}, int64_t{1000000000000007}})
+    judged(0.0, alpha);
 }
 
 // Would catch: a product of so many numbers that it vanishes on both sides, whatever the rule.
