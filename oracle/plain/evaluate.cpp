@@ -314,7 +314,7 @@ Tensors random_call(const Operator& op, Stack& stack, const Tensors& values, con
     Stack ones = {at::empty_strided(self.sizes(), self.strides(), self.options().dtype(dtype)).fill_(1)};
     ones.insert(ones.end(), stack.begin() + 1, stack.end());
     Tensors kept = call_boxed(op, ones);
-    kept[0] = self * wide(kept[0]);
+    kept[0] = self * kept[0];
     return kept;
   }
   stack[0] = self.detach().to(dtype, /*non_blocking=*/false, /*copy=*/true);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/values/error.h"
+#include "engine/values/refused.h"
 #include "oracle/plain/crossings.h"
 #include "oracle/random/random_simulation.h"
 
@@ -152,6 +153,31 @@ TEST(Run, RefusesAnotherNumberOfResults) {
   SimulatedSource random;
   EXPECT_THROW(evaluate(c, random), Error);
   EXPECT_THROW(run(c.program, {}, on_one_device(c.mesh)), Error);
+}
+
+// Would catch: a checkpoint through which no gradient goes that ends the pass, or has one.
+TEST(Run, ABlockWithoutAHistoryHasNoGradient) {
+  const Case c = make_case({normal({4}, 1, true), normal({4}, 2)},
+                           {{"lockstep::checkpoint", {true}, 0},
+                            {"aten::ones_like", {Ref{0}, None{}, None{}, None{}, None{}, None{}}, 1},
+                            {"lockstep::checkpoint_end", {}, 0},
+                            {"aten::mul.Tensor", {Ref{0}, Ref{2}}, 1},
+                            {"lockstep::backward", {Refs{{3}}, Refs{{1}}}, 1}});
+  const auto v = values(c);
+  EXPECT_TRUE(v[2].requires_grad());
+  EXPECT_TRUE(same(v[4], v[1]));
+}
+
+// Would catch: a call that is not tried although it has to be refused, and a refusal that ends the Program.
+TEST(Run, ACallThatHasToBeRefusedIs) {
+  Case c = make_case({normal({4}, 1)}, {{"aten::neg", {Ref{0}}, 1}});
+  c.program.refused = Call{"lockstep::redistribute", {Ref{1}, Target{{Shard{0}}, {}}}, 1};
+  Placing placing = on_one_device(c.mesh);
+  EXPECT_THROW(run(c.program, {at::ones({4})}, placing), Error);
+  placing.redistribute = [](const at::Tensor&, const Target&) -> at::Tensor {
+    throw Refused(Refusal::kView, "lockstep::redistribute", "", "cannot; ", "do");
+  };
+  EXPECT_EQ(run(c.program, {at::ones({4})}, placing).size(), 2u);
 }
 
 // Would catch: a reference that is float32 in disguise, or random values drawn anew in double.

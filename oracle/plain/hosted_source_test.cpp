@@ -59,5 +59,22 @@ TEST(HostedSourceTest, DrawsWhatTheSourceDraws) {
   }
 }
 
+// Where it cannot bring a tensor to the host, as one without memory, the source is not asked. Catches: a mean
+// or a deviation that the source is handed where it lies.
+TEST(HostedSourceTest, BringsParametersToTheHost) {
+  struct Asked : SimulatedSource {
+    bool asked = false;
+    void normal(const at::Tensor&, const Parameter&, const Parameter&, Generator&) override { asked = true; }
+  } source;
+  HostedSource hosted(source);
+  Generator now;
+  const auto out = at::zeros({2}), elsewhere = at::empty({2}, at::kMeta);
+  EXPECT_THROW(hosted.normal(out, elsewhere, 1.0, now), c10::Error);
+  EXPECT_THROW(hosted.normal(out, 0.0, elsewhere, now), c10::Error);
+  EXPECT_FALSE(source.asked);
+  hosted.normal(out, out, 1.0, now);
+  EXPECT_TRUE(source.asked);
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

@@ -77,7 +77,6 @@ struct TwiceRun : torch::autograd::Function<TwiceRun> {
     for (const at::Tensor& leaf : leaves)
       if (leaf.requires_grad()) to.push_back(leaf);
     torch::autograd::variable_list gradients(saved.size() + 1);
-    if (from.empty()) return gradients;
     auto found = torch::autograd::grad(from, to, with, false, false, true);
     for (size_t i = 0, next = 0; i < saved.size(); ++i)
       if (leaves[i].requires_grad()) gradients[i] = found[next++];
