@@ -49,6 +49,7 @@ TEST(Statement, AMeshMapSaysWhichMeshes) {
   ASSERT_TRUE(flat);
   EXPECT_TRUE(flat->flat && flat->keeps(0) && flat->keeps(2));
   const std::vector<Case> cases = {some, on_meshes("flat", all("[S1,S1,S1]")),
+                                   on_meshes("flat", all("[R,R,R]")),
                                    on_meshes("1", std::vector<Target>(3, at("[S0,S0,R]", {0, 2, 1}))),
                                    on_meshes("2", {at("[S0,R,S0]"), at("[S0,R,S0]"), at("[P,S0,R]")})};
   for (const Case& c : cases) {
@@ -87,6 +88,8 @@ TEST(Validate, NamesTheFaultOfAMeshMap) {
       {"cut after the others", on_meshes("1", all("[R,S0,S0]"))},
       {"the same S, from left to right", on_meshes("flat", all("[R,S0,S0]"))},
       {"the same S, from left to right", on_meshes("flat", all("[I0x7,I0x7,I0x7]"))},
+      {"the same S, from left to right",
+       on_meshes("flat", std::vector<Target>(3, at("[S0,S0,S0]", {2, 1, 0})))},
       {"must be a permutation", on_meshes("1", std::vector<Target>(3, at("[R,R,R]", {0, 0, 1})))},
   };
   for (const auto& [expected, c] : faults) {

@@ -23,7 +23,7 @@ struct Split {
   uint64_t purpose;  // another for each column that is split
   ReduceOp op;
   int64_t ranks;
-  int64_t grain;  // of an exact sum: what its terms are multiples of, if the sum is
+  int64_t grain;  // of an exact sum: what it and its terms are multiples of
 
   int64_t owner(int64_t element) const { return hash_below(seed, purpose * 256 + 255, element, ranks); }
   uint64_t of(int64_t rank) const { return purpose * 256 + static_cast<uint64_t>(rank % 128); }
@@ -109,9 +109,8 @@ Integers split_exact(const Split& s, int64_t x, int64_t magnitude, int64_t eleme
   switch (s.op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg: {
-      const int64_t grain = x % s.grain == 0 ? s.grain : 1;
-      split_exact_sum(s, x / grain, magnitude / grain, element, terms);
-      const int64_t multiple = s.op == ReduceOp::kAvg ? grain * s.ranks : grain;
+      split_exact_sum(s, x / s.grain, magnitude / s.grain, element, terms);
+      const int64_t multiple = s.op == ReduceOp::kAvg ? s.grain * s.ranks : s.grain;
       for (auto& term : terms) term = wrapping_product(term, multiple);
       break;
     }

@@ -73,17 +73,19 @@ TEST(Values, KnownAnswersNeverChange) {
         << dtype << ' ' << placements;
 }
 
-// Would catch: terms whose sum an average divides without a rest only in the default order.
+// Would catch: terms whose sum an average divides without a rest only in the default order; a whole that is
+// another for them.
 TEST(Values, ExactSumsAndAveragesFoldInAnyOrder) {
   const std::pair<const char*, const char*> placed[] = {
       {"[P,Pavg]", "2x3"}, {"[Pavg,P]", "2x3"}, {"[Pavg,Pavg]", "2x3"}, {"[P,Pavg,P]", "2x3x2"}};
+  const auto plain = make_global(make(ValueKind::kIntegers, at::kDouble, "[R,R]"), 0);
   for (const auto& [placements, mesh] : placed) {
     const auto c = make(ValueKind::kIntegers, at::kDouble, placements, mesh);
     const Spec spec(c.mesh, c.placements[0].placements, {5, 7}, at::kDouble);
     auto dims = fold_over(spec).mesh_dims;
     do {
       const auto folded = reduce(make_locals(c, 0), spec, fold_over(spec, dims))[0];
-      EXPECT_TRUE(folded.equal(make_global(c, 0))) << placements << folded;
+      EXPECT_TRUE(folded.equal(plain) && folded.equal(make_global(c, 0))) << placements << folded;
     } while (std::next_permutation(dims.begin(), dims.end()));
   }
 }
