@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "engine/values/refused.h"
 #include "oracle/ownership/compare.h"
@@ -97,6 +98,51 @@ TEST(Judge, ThePlainRunIsThatOfNobodyWatching) {
         ASSERT_TRUE(oracle::compare(alone[k].detach(), watched[k].detach()).equal()) << oracle::to_token(c);
       }
     }
+}
+
+// Catches: another zero or NaN called wrong where a kernel of the fast lane may have chosen it on a mesh that
+// the timeline does not show; any other number, what the timeline shows, or the exact lane believed there.
+TEST(Judge, NobodyTellsWhichZeroOrNanAMeshMapChose) {
+  const oracle::Target halves{{Shard{0}, Replicate{}}, {}};
+  auto c = sum_of(c10::ScalarType::Float);
+  c.mesh = DeviceMesh({2, 2});
+  c.placements = {halves};
+  c.numerics = Lane::kFast;
+  c.program.inputs[0].shape = {4};
+  c.program.inputs[0].values = {oracle::ValueKind::kBits, 0, 0, 0, {0, 0x7fc00000, 0x3f800000, 0x40000000}};
+  const std::vector<oracle::Arg> mapped = {
+      std::string("1"), std::string("aten::neg"), oracle::Ref{0}, halves, halves,
+      halves,           std::vector<int64_t>{4}};
+  c.program.calls = {{"lockstep::mesh_map", mapped, 1}, {"aten::neg", {oracle::Ref{1}}, 1}};
+  oracle::validate(c);
+  const auto with_sign = [](int64_t element) {  // of v0 the other one
+    return [element](EngineResult& r) {
+      for (const int64_t replica : {0, 1}) {
+        auto& local = r.values[1].locals[static_cast<size_t>(element / 2 * 2 + replica)];
+        local = local.clone();
+        local.view(at::kInt)[element % 2].bitwise_xor_(std::numeric_limits<int32_t>::min());
+      }
+    };
+  };
+  const auto reads = [](EngineResult& r) { r.timeline.back().inputs[0].digests[0].lo ^= 1; };
+  const auto gives = [](EngineResult& r) { r.timeline.back().outputs[0].digests[0].lo ^= 1; };
+  const auto judged = [&c](std::function<void(EngineResult&)> change) {
+    Changed engine(std::move(change));
+    return judge_against_oracle(c, engine, Allowed::kExplained);
+  };
+  const auto nobody_tells = [&](auto change) { return std::holds_alternative<GaveUp>(judged(change)); };
+  const auto is_wrong = [&](auto change) { return std::holds_alternative<Failed>(judged(change)); };
+  EXPECT_TRUE(nobody_tells(with_sign(0)));
+  EXPECT_TRUE(nobody_tells(with_sign(1)));
+  EXPECT_TRUE(nobody_tells(reads));
+  EXPECT_TRUE(is_wrong(with_sign(2)));
+  EXPECT_TRUE(is_wrong(gives));
+  c.numerics = Lane::kExact;
+  EXPECT_TRUE(is_wrong(with_sign(0)));
+  c.numerics = Lane::kFast;
+  c.program.calls = {c.program.calls[1]};
+  c.program.calls[0].args = {oracle::Ref{0}};
+  EXPECT_TRUE(is_wrong(with_sign(0)));
 }
 
 // Catches: a judge that passes anything, or fails what is right.
