@@ -209,13 +209,15 @@ bool slice(Builder& b, const OpTemplate& op) {
   Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
   const auto dim = draw_dim(b, b.ndim(x));
   x = b.unsharded(x, {dim});
-  const auto n = b.tensor(x).size(dim), start = b.random().between(0, n);
-  if (is(op, "aten::narrow")) return emit(b, op, {x, dim, start, b.random().between(0, n - start)}, {x});
+  // Nobody can say that a view of nothing must be refused.
+  const auto n = b.tensor(x).size(dim), least = b.may_be_refused() ? std::min<int64_t>(n, 1) : 0;
+  const auto start = b.random().between(0, n - least);
+  if (is(op, "aten::narrow")) return emit(b, op, {x, dim, start, b.random().between(least, n - start)}, {x});
   // By steps, most of all, from one end to the other: then pieces may keep theirs.
   const auto step = b.random().pick<int64_t>({1, 1, 1, 2, 3});
   const bool all = step != 1 && b.random().chance(60);
-  const auto first = all ? b.random().below(std::min<int64_t>(step, n + 1)) : start;
-  const Arg end = all || b.random().chance(30) ? Arg(None{}) : Arg(b.random().between(first, n));
+  const auto first = all ? b.random().below(std::min<int64_t>(step, n + 1 - least)) : start;
+  const Arg end = all || b.random().chance(30) ? Arg(None{}) : Arg(b.random().between(first + least, n));
   return emit(b, op, {x, dim, b.random().chance(20) ? first - n : first, end, step}, {x});
 }
 
