@@ -5,7 +5,6 @@
 
 #include <limits>
 
-#include "engine/move/gathering.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
@@ -126,8 +125,21 @@ void DBuffer::take(PerRank<at::Tensor> arrived) {
     auto* into = memory_[r].unsafeGetStorageImpl();
     into->set_data_ptr_noswap(std::move(from->_mutable_data_ptr_no_checks()));
     into->set_nbytes(from->nbytes());
+    from->set_nbytes(size_t{0});
   }
   gathered_ = true;
+}
+
+void DBuffer::watch(std::shared_ptr<HeldMemory> memory) {
+  held_ = std::move(memory);
+  note(shards_);
+}
+
+// What a rank gathers into has its memory from now on, though hosted ranks have one together at first.
+void DBuffer::note_begun(const Gathering& gathering) const {
+  PerRank<at::Tensor> wholes;
+  for (const auto* pieces : gathering.forms()) wholes.push_back(pieces->front().of);
+  note(wholes);
 }
 
 Work DBuffer::gather() {
@@ -137,6 +149,8 @@ Work DBuffer::gather() {
   auto near = kept_.empty() ? groups : neighbours(groups, among_);
   const auto all =
       std::make_shared<Gathered>(std::move(near), kept_.empty() ? cast() : std::exchange(kept_, {}));
+  note(all->shards);
+  note_begun(all->gathering);
   auto logs = log_gather(all->shards);
   auto work = all_gather(*comm_->world, all->groups, all->shards, all->gathering.forms(),
                          [all](size_t i, size_t k, const at::Tensor& piece) {
@@ -146,6 +160,9 @@ Work DBuffer::gather() {
   return std::move(work).then([this, all, logs = std::move(logs)] {
     const PlainGuard plain;
     take(std::move(all->gathering).result());
+    PerRank<at::Tensor> wholes;
+    for (const auto& memory : memory_) wholes.push_back(part(memory, 0, {0}));
+    note(wholes);
     for (size_t i = 0; i < logs.size(); ++i) logs[i](dtensor_impl(wholes_[i])->locals());
   });
 }
@@ -168,6 +185,7 @@ void DBuffer::keep(int64_t among) {
     const int64_t place = comm_->along[as_size(layout_.mesh_dim())][r].place % among;
     kept_.push_back(part(memory_[r], place * size, {size}).clone());
   }
+  note(kept_);
 }
 
 void DBuffer::release(int64_t among) {

@@ -7,6 +7,8 @@
 #include <c10/core/Storage.h>
 
 #include "engine/fsdp/group_layout.h"
+#include "engine/fsdp/held_memory.h"
+#include "engine/move/gathering.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/world/world.h"
 
@@ -40,12 +42,21 @@ class DBuffer {
   // Whether a DTensor has memory of what is gathered.
   bool holds(const at::Tensor& tensor) const;
 
+  // From now on `memory` is told what is allocated for the group; null: nobody asks.
+  void watch(std::shared_ptr<HeldMemory> memory);
+  bool is_watched() const { return held_ != nullptr; }
+  // Locals of the group's tensors or gradients have been allocated.
+  void note(const PerRank<at::Tensor>& locals) const {
+    if (held_ != nullptr) held_->note(locals);
+  }
+
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;
   at::Tensor in_shard(size_t i, size_t r, const at::Tensor& shard) const;
   at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
   PerRank<at::Tensor> cast() const;
   std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);
+  void note_begun(const Gathering& gathering) const;
   void keep(int64_t among);
   void take(PerRank<at::Tensor> arrived);
 
@@ -59,6 +70,7 @@ class DBuffer {
   std::vector<uint32_t> cast_;         // versions of what was cast last, as it is logged
   const Timeline* cast_in_ = nullptr;  // in which log
   bool gathered_ = false;
+  std::shared_ptr<HeldMemory> held_;
 };
 
 }  // namespace lockstep::fsdp

@@ -220,6 +220,9 @@ void FSDPModule::set_modules_to_forward_prefetch(const std::vector<FSDPModule>& 
 void FSDPModule::set_modules_to_backward_prefetch(const std::vector<FSDPModule>& modules) {
   unit_->settings.backward_prefetch = units_of(modules);
 }
+void FSDPModule::watch_memory(const std::shared_ptr<fsdp::HeldMemory>& memory) {
+  for (const auto* each : sharded_within(unit_->module())) each->unit->watch(memory);
+}
 fsdp::BufferPlan FSDPModule::plan() const {
   return unit_->buffer() == nullptr ? fsdp::BufferPlan() : unit_->buffer()->layout().plan();
 }

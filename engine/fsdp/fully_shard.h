@@ -16,8 +16,9 @@
 namespace lockstep {
 
 namespace fsdp {
+class HeldMemory;
 class Unit;
-}
+}  // namespace fsdp
 
 // Whether a module's parameters are cut again after its forward, and gathered anew for its backward: to each
 // rank's part of all, or, by a number, to its part among as many neighbours along the mesh dimension, who
@@ -66,6 +67,10 @@ class FSDPModule {
   // Whose parameters are begun to be gathered when this one's are there: on the way forward, and back.
   void set_modules_to_forward_prefetch(const std::vector<FSDPModule>& modules);
   void set_modules_to_backward_prefetch(const std::vector<FSDPModule>& modules);
+
+  // From now on `memory` (engine/fsdp/held_memory.h) is told what this module, and those within it that are
+  // sharded, hold of parameters and gradients.
+  void watch_memory(const std::shared_ptr<fsdp::HeldMemory>& memory);
 
   // Where its own parameters lie in the buffer, in the order of named_parameters(); no shards if it has none.
   fsdp::BufferPlan plan() const;

@@ -98,8 +98,9 @@ class Terms {
 
 // What pends along these mesh dimensions too, as one tensor a rank.
 void all_reduce_over(std::vector<PerRank<at::Tensor>>& parts, const std::vector<size_t>& which,
-                     int64_t mesh_dim, const Comm& comm) {
+                     int64_t mesh_dim, const DBuffer& buffer) {
   if (which.empty()) return;
+  const auto& comm = *buffer.comm();
   PerRank<at::Tensor> terms, sums(comm.positions.size());
   for (size_t r = 0; r < sums.size(); ++r) {
     std::vector<at::Tensor> all;
@@ -115,6 +116,9 @@ void all_reduce_over(std::vector<PerRank<at::Tensor>>& parts, const std::vector<
       from += n;
     }
   }
+  buffer.note(terms);
+  buffer.note(sums);
+  for (const size_t t : which) buffer.note(parts[t]);
 }
 
 // A gradient that is no term of the exchange, by its own way.
@@ -145,8 +149,7 @@ at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype) {
 
 Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
   const auto& layout = buffer.layout();
-  const auto& comm = *buffer.comm();
-  const int64_t ndim = comm.mesh.ndim();
+  const int64_t ndim = buffer.comm()->mesh.ndim();
   const PlainGuard guard;
   auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients.size());
   const auto all = std::make_shared<Reduction>(buffer);
@@ -156,6 +159,7 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
     const auto& grad = require_dtensor(gradients[i], "fully_shard");
     if (!is_term(*grad.spec(), *layout.whole(i), layout.mesh_dim())) {
       (*reduced)[i] = moved(gradients[i], *layout.sharded(i));
+      buffer.note(dtensor_impl((*reduced)[i])->locals());
       continue;
     }
     std::vector<int64_t> over{layout.mesh_dim()};
@@ -170,11 +174,12 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
         log_redistribution(grad, all->targets.back(), [&] { return fold_over(*grad.spec(), over); }));
   }
   if (all->terms.indices().empty()) return {reduced, Work("reduce_scatter", [] {})};
-  auto work = comm.world->exchange(all->terms.exchange());
-  return {reduced, std::move(work).then([all, reduced, &buffer, &comm, ndim] {
+  auto work = buffer.comm()->world->exchange(all->terms.exchange());
+  return {reduced, std::move(work).then([all, reduced, &buffer, ndim] {
             const PlainGuard plain;
             auto parts = all->terms.results();
-            for (int64_t d = 0; d < ndim; ++d) all_reduce_over(parts, all->pending[as_size(d)], d, comm);
+            for (const auto& part : parts) buffer.note(part);
+            for (int64_t d = 0; d < ndim; ++d) all_reduce_over(parts, all->pending[as_size(d)], d, buffer);
             for (size_t t = 0; t < parts.size(); ++t) {
               const size_t i = all->terms.indices()[t];
               all->logs[t](parts[t]);

@@ -9,6 +9,7 @@
 
 #include "engine/nn/boundary.h"
 #include "engine/nn/checkpoint.h"
+#include "engine/tensor/dtensor_impl.h"
 #include "engine/values/error.h"
 
 namespace lockstep::fsdp {
@@ -96,6 +97,11 @@ void Lane::finish_pass() {
   }
 }
 
+// A unit's come while those within it run.
+void Lane::note_gradients() const {
+  for (const auto* unit : units) unit->note_gradients();
+}
+
 // ---- a unit ----
 
 Unit::Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters)
@@ -172,6 +178,17 @@ Unit::Versions Unit::versions(at::Tensor UnitParameter::*which) const {
   for (const auto& parameter : parameters_)
     versions.push_back(static_cast<int64_t>((parameter.*which)._version()));
   return versions;
+}
+
+void Unit::watch(std::shared_ptr<HeldMemory> memory) {
+  if (buffer_ != nullptr) buffer_->watch(std::move(memory));
+}
+
+void Unit::note_gradients() const {
+  if (buffer_ == nullptr || !buffer_->is_watched()) return;
+  for (const auto& parameter : parameters_)
+    for (const auto& gradient : {parameter.whole.grad(), parameter.sharded.grad()})
+      if (gradient.defined()) buffer_->note(require_dtensor(gradient, "fully_shard").locals());
 }
 
 void Unit::begin_gather() {
@@ -276,6 +293,7 @@ void Unit::before_backward(const Versions& of_forward) {
       "(create_graph) would need the parameters after this pass, and they are cut by then; use modules ",
       "that are not sharded, or stay within a call of the outermost one");
   lane->enter_pass();
+  lane->note_gradients();
   const auto now = versions(&UnitParameter::sharded);
   for (size_t i = 0; i < now.size(); ++i)
     LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", parameters_[i].paths.front(),
@@ -302,12 +320,17 @@ at::Tensor& Unit::gradient(size_t i) {
   const auto dtype = settings.policy.reduce_dtype.value_or(parameters_[i].whole.scalar_type());
   if (dtype == parameters_[i].whole.scalar_type()) return came;
   unsynced_.resize(parameters_.size());
-  if (came.defined()) add(unsynced_[i], cast_terms(std::exchange(came, at::Tensor()), dtype));
+  if (!came.defined()) return unsynced_[i];
+  const auto terms = cast_terms(came, dtype);
+  buffer_->note(require_dtensor(terms, "fully_shard").locals());
+  came = at::Tensor();
+  add(unsynced_[i], terms);
   return unsynced_[i];
 }
 
 void Unit::collect() {
   if (buffer_ == nullptr) return;
+  lane->note_gradients();
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   bool any = false;
@@ -344,6 +367,7 @@ void Unit::hand_over() {
   for (size_t i = 0; i < reduced_.size(); ++i)
     if (auto& sharded = parameters_[i].sharded; reduced_[i].defined())
       add(sharded.mutable_grad(), reduced_[i].to(sharded.scalar_type()));
+  note_gradients();
   reduced_.clear();
 }
 

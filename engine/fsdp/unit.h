@@ -25,6 +25,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // The current backward pass reaches the model: at its end, every unit hands over what it has.
   void enter_pass();
+  // Tells who watches the memory of units what gradients have come.
+  void note_gradients() const;
   // How many passes run, one within another.
   size_t passes();
 
@@ -56,6 +58,11 @@ class Unit : public std::enable_shared_from_this<Unit> {
   ~Unit();
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
+
+  // From now on `memory` is told what is allocated for the parameters and their gradients.
+  void watch(std::shared_ptr<HeldMemory> memory);
+  // Tells it of the gradients that are there.
+  void note_gradients() const;
 
   // Throws Error if it has been destroyed.
   nn::Module& module() const;
