@@ -80,13 +80,13 @@ bool has_one_row(const Spec& spec) {
   return rows.size() == 1;
 }
 
-PlanOptions options(const Spec& first, int64_t mesh_dim, Order order, c10::ScalarType gathered) {
-  const auto least = std::min(c10::elementSize(first.dtype()), c10::elementSize(gathered));
-  const int64_t align = kAlignment / static_cast<int64_t>(least);
-  return {.shards = first.mesh().size(mesh_dim), .alignment = align, .start_align = align, .order = order};
-}
-
 }  // namespace
+
+PlanOptions buffer_options(int64_t shards, Order order, c10::ScalarType dtype, c10::ScalarType gathered) {
+  const auto least = std::min(c10::elementSize(dtype), c10::elementSize(gathered));
+  const int64_t align = kAlignment / static_cast<int64_t>(least);
+  return {.shards = shards, .alignment = align, .start_align = align, .order = order};
+}
 
 GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order,
                          std::optional<c10::ScalarType> gathered)
@@ -101,7 +101,8 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
         {most, granularity == 1 || has_one_row(*whole) ? granularity : std::max<int64_t>(most, 1)});
     wholes_.push_back(std::move(whole));
   }
-  plan_ = fsdp::plan(blocks, options(*wholes_.front(), mesh_dim, order, gathered_dtype));
+  const auto& one = *wholes_.front();
+  plan_ = fsdp::plan(blocks, buffer_options(one.mesh().size(mesh_dim), order, one.dtype(), gathered_dtype));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     const auto& mesh = wholes_[i]->mesh();
     std::vector<Line> lines;  // by coordinate of the others, row-major

@@ -9,6 +9,10 @@
 
 namespace lockstep::fsdp {
 
+// How a group's buffer is planned whose tensors are cut in one of these dtypes and gathered in the other:
+// every tensor starts at a multiple of 64 bytes, and shards are such, in both.
+PlanOptions buffer_options(int64_t shards, Order order, c10::ScalarType dtype, c10::ScalarType gathered);
+
 // A tensor as it is when gathered, and of how many elements of a rank's part a block is, which stays whole.
 struct GroupTensor {
   SpecPtr whole;
@@ -17,10 +21,9 @@ struct GroupTensor {
 
 class GroupLayout {
  public:
-  // Every tensor starts at a multiple of 64 bytes, and shards are such, cut and gathered. A tensor of which
-  // another mesh dimension leaves ranks rows of different lengths is one block, unless blocks are of one
-  // element. Throws Error where tensors
-  // are of several meshes or dtypes, or not whole along `mesh_dim`.
+  // Planned by buffer_options. A tensor of which another mesh dimension leaves ranks rows of different
+  // lengths is one block, unless blocks are of one element. Throws Error where tensors are of several meshes
+  // or dtypes, or not whole along `mesh_dim`.
   // @param gathered the dtype in which they are gathered; empty: their own
   GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault,
               std::optional<c10::ScalarType> gathered = {});
