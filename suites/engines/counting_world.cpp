@@ -21,14 +21,15 @@ int64_t& sent_by(Traffic& traffic, int64_t rank) {
 
 class CountingWorld : public World {
  public:
-  CountingWorld(WorldPtr world, Traffic& traffic)
-      : World(*world), world_(std::move(world)), traffic_(traffic) {}
+  using Of = std::function<Traffic&(const char* op)>;
+  CountingWorld(WorldPtr world, Of of) : World(*world), world_(std::move(world)), of_(std::move(of)) {}
 
   Work exchange(Exchange asked) override {
-    ++traffic_.calls;
+    auto& traffic = of_(asked.op);
+    ++traffic.calls;
     for (const auto& part : asked.parts) {
-      traffic_.bytes += bytes_of(part.received, part.group->place);
-      sent_by(traffic_, part.group->self()) += bytes_of(part.sent, part.group->place);
+      traffic.bytes += bytes_of(part.received, part.group->place);
+      sent_by(traffic, part.group->self()) += bytes_of(part.sent, part.group->place);
     }
     return world_->exchange(std::move(asked));
   }
@@ -36,7 +37,7 @@ class CountingWorld : public World {
 
  private:
   WorldPtr world_;
-  Traffic& traffic_;
+  const Of of_;
 };
 
 }  // namespace
@@ -49,7 +50,13 @@ Traffic& Traffic::operator+=(const Traffic& other) {
 }
 
 WorldPtr counting(WorldPtr world, Traffic& traffic) {
-  return std::make_shared<CountingWorld>(std::move(world), traffic);
+  return std::make_shared<CountingWorld>(std::move(world),
+                                         [&traffic](const char*) -> Traffic& { return traffic; });
+}
+
+WorldPtr counting(WorldPtr world, TrafficByOp& traffic) {
+  return std::make_shared<CountingWorld>(std::move(world),
+                                         [&traffic](const char* op) -> Traffic& { return traffic[op]; });
 }
 
 }  // namespace lockstep::suites

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CountingWorld: a World that counts calls and the bytes that ranks send to others.
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "engine/world/worlds.h"
@@ -17,5 +19,8 @@ struct Traffic {
 
 // @post forwards everything to `world`, unchanged; `traffic` must outlive the result.
 WorldPtr counting(WorldPtr world, Traffic& traffic);
+// The same by collective: "all_gather", "reduce_scatter", …
+using TrafficByOp = std::map<std::string, Traffic>;
+WorldPtr counting(WorldPtr world, TrafficByOp& traffic);
 
 }  // namespace lockstep::suites
