@@ -11,6 +11,17 @@
 
 namespace lockstep::program {
 
+// Of `show buffer --step`: what fully_shard is told, and what of the step is asked.
+struct StepRequest {
+  bool on = false;
+  int64_t replicas = 1, prefetch = 0;
+  std::string param_dtype, reduce_dtype;  // "": as parameters are, as they are gathered
+  bool keep_gathered = false;
+  int64_t tokens = 4096;  // of a rank
+  std::string scaling;    // "weak", "strong"; "": not asked
+  bool calibrate = false;
+};
+
 // What the command line said, as text; each answer parses what it needs.
 struct ShowRequest {
   std::string shape, placements, to, op;
@@ -24,6 +35,7 @@ struct ShowRequest {
   fsdp::PlanOptions buffer;
   int64_t block_rows = 1;
   bool dense_too = false;
+  StepRequest step;
 };
 
 struct Shown {
@@ -36,6 +48,10 @@ Shown show_route(const ShowRequest& request);
 Shown show_rules(const ShowRequest& request);
 Shown show_random(const ShowRequest& request);
 Shown show_buffer(const ShowRequest& request);
+Shown show_step(const ShowRequest& request);
 Shown show_flight(const ShowRequest& request);
+
+// Of a buffer: "elements:granularity,…".
+std::vector<fsdp::BlockTensor> parse_tensors(const std::string& text);
 
 }  // namespace lockstep::program

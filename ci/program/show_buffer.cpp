@@ -22,18 +22,6 @@ int64_t number(std::string_view text, const std::string& all) {
   return *value;
 }
 
-// "e:g,e:g,…"
-std::vector<BlockTensor> tensors_of(const std::string& text) {
-  std::vector<BlockTensor> tensors;
-  for (const auto one : split(text, ',')) {
-    const auto parts = split(one, ':');
-    LOCKSTEP_CHECK(parts.size() == 2, "[show buffer] --tensors ", text, ": write '", one,
-                   "' as elements:granularity");
-    tensors.push_back({number(parts[0], text), number(parts[1], text)});
-  }
-  return tensors;
-}
-
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f%%", 100 * share);
@@ -53,7 +41,7 @@ std::string held(const std::vector<int64_t>& units) {
 }
 
 Shown of_tensors(const ShowRequest& request) {
-  const auto tensors = tensors_of(request.tensors);
+  const auto tensors = parse_tensors(request.tensors);
   const auto plan = fsdp::plan(tensors, request.buffer);
   const auto least = fsdp::least_shard_size(tensors, request.buffer);
   constexpr int64_t kMostUnits = 1 << 22;
@@ -136,11 +124,23 @@ Shown of_model(const ShowRequest& request) {
 
 }  // namespace
 
+std::vector<BlockTensor> parse_tensors(const std::string& text) {
+  std::vector<BlockTensor> tensors;
+  for (const auto one : split(text, ',')) {
+    const auto parts = split(one, ':');
+    LOCKSTEP_CHECK(parts.size() == 2, "[show buffer] --tensors ", text, ": write '", one,
+                   "' as elements:granularity");
+    tensors.push_back({number(parts[0], text), number(parts[1], text)});
+  }
+  return tensors;
+}
+
 Shown show_buffer(const ShowRequest& request) {
   LOCKSTEP_CHECK(request.model.empty() != request.tensors.empty(),
                  "[show buffer] name a model, --model deepseek-v3, or give tensors, --tensors 20:2,6:6");
   LOCKSTEP_CHECK(request.tensors.empty() || (request.block_rows == 1 && !request.dense_too),
                  "[show buffer] --tensors say their own granularity; leave out --block-rows and --dense-too");
+  if (request.step.on) return show_step(request);
   return request.model.empty() ? of_tensors(request) : of_model(request);
 }
 

@@ -2,6 +2,7 @@
 // lockstep show layout | route | rules | random | buffer | flight | plan | shards: parses the text forms and
 // calls the engine; what is printed is what the engine does, by the same code.
 #include <cstdio>
+#include <optional>
 
 #include "ci/program/commands.h"
 #include "ci/program/numbers.h"
@@ -16,6 +17,9 @@ namespace {
 struct Flags {
   ShowRequest request;
   bool json = false;
+  std::optional<Lane> lane() const {
+    return request.step.calibrate ? std::optional(Lane::kExact) : std::nullopt;
+  }
 };
 
 // What --json and the text of an answer have in common.
@@ -70,6 +74,35 @@ void add_random_options(CLI::App& random, ShowRequest& r) {
   add_random_arguments(random, r);
 }
 
+void add_step_options(CLI::App& buffer, CLI::Option* step, ShowRequest& r) {
+  const auto add = [&](CLI::Option* option) { option->needs(step)->group("Of a step"); };
+  add(buffer
+          .add_option("--replicas", r.step.replicas,
+                      "HSDP: how often the same parameters are there; a divisor of --ranks (default 1)")
+          ->check(whole_count()));
+  add(buffer.add_option("--dtype", r.dtype, "Of parameters: f64 f32 bf16 f16 (default f32)"));
+  add(buffer.add_option("--param-dtype", r.step.param_dtype,
+                        "In which they are gathered (default: their own)"));
+  add(buffer.add_option("--reduce-dtype", r.step.reduce_dtype,
+                        "In which gradients are reduced (default: that in which they are gathered)"));
+  add(buffer.add_flag("--keep-gathered", r.step.keep_gathered,
+                      "Not cut again after forward (reshard_after_forward = false)"));
+  add(buffer
+          .add_option("--prefetch", r.step.prefetch,
+                      "How many modules each one prefetches, forward and backward (default 0)")
+          ->check(whole_number()));
+  add(buffer.add_option("--scaling", r.step.scaling,
+                        "weak or strong: how a step grows from 8 ranks to 1,024, predicted"));
+  add(buffer
+          .add_option("--tokens", r.step.tokens,
+                      "Tokens of a rank in a step; of --scaling strong, on 8 ranks (default 4096)")
+          ->check(whole_count()));
+  add(buffer.add_flag(
+      "--calibrate", r.step.calibrate,
+      "Measure steps of a small LLaMA on 4 and 8 ranks here, predict one on 64 and measure it "
+      "too; --scaling then says seconds"));
+}
+
 void add_buffer_options(CLI::App& buffer, ShowRequest& r) {
   std::string models;
   for (const auto& model : suites::model_tables()) models += concat(models.empty() ? "" : ", ", model.name);
@@ -83,13 +116,19 @@ void add_buffer_options(CLI::App& buffer, ShowRequest& r) {
       "MLPs (default 1)");
   buffer.add_flag("--dense-too", r.dense_too,
                   "Of a model with experts: its dense MLPs have such blocks, too");
-  buffer.add_option("--align", r.buffer.alignment,
-                    "Elements that a shard's size is a multiple of (default 8)");
-  buffer.add_option("--start-align", r.buffer.start_align,
-                    "Elements that every start, and so a shard's size, is a multiple of (default 1)");
+  auto* align = buffer.add_option("--align", r.buffer.alignment,
+                                  "Elements that a shard's size is a multiple of (default 8)");
+  auto* start =
+      buffer.add_option("--start-align", r.buffer.start_align,
+                        "Elements that every start, and so a shard's size, is a multiple of (default 1)");
   buffer.add_option_function<std::string>(
       "--order", [&r](const std::string& text) { r.buffer.order = fsdp::parse_order(text); },
       "default, block, shape or best");
+  auto* step = buffer.add_flag("--step", r.step.on,
+                               "What a training step under fully_shard sends and holds, predicted; tensors "
+                               "start at multiples of 64 bytes, and so do shards");
+  step->excludes(align)->excludes(start);
+  add_step_options(buffer, step, r);
 }
 
 void add_mesh(CLI::App& app, ShowRequest& r) {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/bench/step_time.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suites/bench/measure.h"
+#include "suites/fsdp/step_groups.h"
+#include "suites/train/trainer.h"
+
+namespace lockstep::suites {
+namespace {
+
+constexpr int64_t kSequence = 32;
+
+TrainOptions options_of(int64_t ranks, int64_t tokens) {
+  TrainOptions options;
+  options.mesh = DeviceMesh({ranks}, {"fsdp"});
+  options.sequence = kSequence;
+  options.batch = ranks * tokens / kSequence;
+  options.dropout = 0;
+  return options;
+}
+
+StepWork work(const std::vector<int64_t>& sent, double elements) {
+  StepWork work{0, elements};
+  for (const int64_t bytes : sent) work.bytes += static_cast<double>(bytes);
+  return work;
+}
+
+// A line for each sample, in what it takes of each: divided by its seconds, so that errors are relative.
+at::Tensor lines(const std::vector<StepSample>& samples) {
+  std::vector<double> all;
+  for (const auto& s : samples)
+    for (const double part : {1.0, s.work.bytes, s.work.elements}) all.push_back(part / s.seconds);
+  return at::tensor(all, at::kDouble).view({-1, 3});
+}
+
+}  // namespace
+
+StepWork work_of_rank(const fsdp::StepPlan& plan, double elements) {
+  const auto& m = plan.moves;
+  std::vector<int64_t> sent(plan.peaks.size());
+  for (const auto* moved : {&m.gather_forward, &m.gather_backward, &m.reduce_scatter, &m.all_reduce})
+    for (size_t i = 0; i < moved->sent.size(); ++i) sent[i] += moved->sent[i];
+  return work({*std::max_element(sent.begin(), sent.end())}, elements);
+}
+
+StepWork work_of_all(const fsdp::StepPlan& plan, double elements) {
+  const auto& m = plan.moves;
+  return work({m.gather_forward.bytes, m.gather_backward.bytes, m.reduce_scatter.bytes, m.all_reduce.bytes},
+              elements);
+}
+
+double elements_of(const std::vector<fsdp::StepGroup>& groups, double tokens) {
+  return 3 * static_cast<double>(numel(groups)) * tokens;
+}
+
+std::vector<fsdp::StepGroup> sampled_groups() {
+  return step_groups(model_options(options_of(1, kSequence)));
+}
+
+StepSample sample_step(int64_t ranks, int64_t tokens) {
+  constexpr int kSteps = 8;
+  const auto options = options_of(ranks, tokens);
+  const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
+  Trainer trainer(options);
+  trainer.init();
+  const auto batch = trainer.batch(text, 1);
+  trainer.step(batch);
+  const auto groups = sampled_groups();
+  StepSample sample{ranks, tokens,
+                    work_of_all(plan_step(groups, {.shards = ranks}),
+                                elements_of(groups, static_cast<double>(ranks * tokens))),
+                    1e9};
+  for (int i = 0; i < kSteps; ++i) {
+    const double start = thread_seconds();
+    trainer.step(batch);
+    sample.seconds = std::min(sample.seconds, thread_seconds() - start);
+  }
+  return sample;
+}
+
+// Where the least squares have a part below zero, the others alone.
+StepTime fit(const std::vector<StepSample>& samples) {
+  const auto all = lines(samples), ones = at::ones({all.size(0), 1}, at::kDouble);
+  const auto scale = std::get<0>(all.max(0));
+  std::vector<int64_t> parts{0, 1, 2};
+  for (;;) {
+    const auto index = at::tensor(parts);
+    const auto solved = std::get<0>(at::linalg_lstsq((all / scale).index_select(1, index), ones)).flatten();
+    const auto least = solved.argmin().item<int64_t>();
+    if (solved[least].item<double>() < 0 && parts.size() > 1) {
+      parts.erase(parts.begin() + least);
+      continue;
+    }
+    auto found = at::zeros({3}, at::kDouble);
+    found.index_copy_(0, index, solved);
+    found = found / scale;
+    return {found[0].item<double>(), found[1].item<double>(), found[2].item<double>()};
+  }
+}
+
+Calibration calibrate() {
+  constexpr int64_t kFew[] = {4, 8}, kTokens[] = {64, 256}, kBeyond = 64, kTokensBeyond = 128;
+  Calibration made;
+  for (const int64_t ranks : kFew)
+    for (const int64_t tokens : kTokens) made.samples.push_back(sample_step(ranks, tokens));
+  made.time = fit(made.samples);
+  made.beyond = sample_step(kBeyond, kTokensBeyond);
+  made.predicted = made.time.seconds(made.beyond.work);
+  return made;
+}
+
+}  // namespace lockstep::suites
