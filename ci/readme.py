@@ -4,7 +4,8 @@
 function of that file. What stands there was measured, or the check fails. ci/numbers calls it.
 
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
-                  hosted DB JSON | planner JSON | fsdp JSON | mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
+                  hosted DB JSON | planner JSON | fsdp JSON | step WEAK_JSON STRONG_JSON |
+                  mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
@@ -170,6 +171,11 @@ def measure_planner(path):
 
 def measure_fsdp(path):
     return {"fsdp": json.loads(pathlib.Path(path).read_text())}
+
+
+def measure_step(weak, strong):
+    """Answers of lockstep show buffer --step --scaling --calibrate."""
+    return {"step": [json.loads(pathlib.Path(path).read_text()) for path in (weak, strong)]}
 
 
 def measure_mutants(engine, judge):
@@ -339,6 +345,27 @@ def fsdp_section(numbers):
             + table(["of FSDP2", "ratio", "goal", "met"], goals) + "\n")
 
 
+def step_section(numbers):
+    if "step" not in numbers:
+        return ""
+    runs = [[f"{c['ranks']} ranks", f"{1e3 * c['predicted_seconds']:.0f} ms", f"{1e3 * c['measured_seconds']:.0f} ms",
+             f"{c['error']:.1%}", f"at most {c['goal']:.0%}", "yes" if c["met"] else "no"]
+            for c in (step["calibration"] for step in numbers["step"])]
+    text = ("`lockstep show buffer --step --calibrate`: a training step of a small LLaMA under `fully_shard`, all "
+            "ranks in one thread, predicted from steps on 4 and 8 ranks, and measured. Bytes and memory are predicted "
+            "exactly; a test says so.\n\n"
+            + table(["run", "predicted", "measured", "off by", "goal", "met"], runs) + "\n")
+    for step in numbers["step"]:
+        rows = [[f"{row['ranks']:,}", f"{row['tokens']:,.0f}", f"{row['rank_bytes'] / 1e9:.1f} GB",
+                 f"{row['peak_bytes'] / 1e9:.1f} GB", f"{row['efficiency']:.0%}"] for row in step["scaling"]["rows"]]
+        text += (f"**Prediction, nothing of it was run**: {step['scaling']['kind']} scaling of {step['model']}, shards "
+                 f"in {step['dtype']}, gathered in {step['param_dtype']}, gradients reduced in {step['reduce_dtype']}. "
+                 "What the busiest rank sends, what the fullest holds without activations and moments, and tokens a "
+                 "second and rank against those on 8, of ranks with a core like this one and without a network.\n\n"
+                 + table(["ranks", "tokens of a rank", "bytes of a rank", "memory", "efficiency"], rows) + "\n")
+    return text
+
+
 def mutants_table(of, what):
     rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}", f"{line['tests']:,}",
              f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
@@ -381,7 +408,8 @@ def render(numbers):
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
             + draws_section(numbers) + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
-            + planner_section(numbers) + fsdp_section(numbers) + mutants_section(numbers))
+            + planner_section(numbers) + fsdp_section(numbers) + step_section(numbers)
+            + mutants_section(numbers))
 
 
 def replace_section(page, section):
@@ -395,7 +423,7 @@ def replace_section(page, section):
 
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
          "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner, "fsdp": measure_fsdp,
-         "mutants": measure_mutants, "worlds": measure_worlds}
+         "step": measure_step, "mutants": measure_mutants, "worlds": measure_worlds}
 
 
 def main(command="", *stores):

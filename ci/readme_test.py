@@ -216,6 +216,25 @@ class Numbers(unittest.TestCase):
         self.assertIn("| fsdp:4 | 12 ms | 12 ms | 1.00 | 3.0 MB | 3.0 MB |\n", text)
         self.assertIn("| fsdp:4, time | 1.00 | at most 1 | yes |\n| fsdp:4, memory | 1.00 | below 1 | no |\n", text)
 
+    def test_of_step(self):
+        """Catches: a goal that is missed and told met, one scaling's rows under the name of the other, a prediction
+        that does not say that it is one."""
+        def answer(kind, error):
+            return {"model": "m", "dtype": "f32", "param_dtype": "bf16", "reduce_dtype": "f32",
+                    "calibration": {"ranks": 64, "predicted_seconds": 0.5, "measured_seconds": 0.25, "error": error,
+                                    "goal": 0.2, "met": abs(error) <= 0.2},
+                    "scaling": {"kind": kind, "rows": [{"ranks": 1024, "tokens": 4096, "rank_bytes": 2.5e9,
+                                                        "peak_bytes": 3e9, "efficiency": 0.5}]}}
+        paths = self.path("weak.json"), self.path("strong.json")
+        for path, asked in zip(paths, (answer("weak", -0.2), answer("strong", 1.0))):
+            pathlib.Path(path).write_text(json.dumps(asked))
+        text = readme.render(self.measured() | readme.measure_step(*paths))
+        self.assertIn("| 64 ranks | 500 ms | 250 ms | -20.0% | at most 20% | yes |\n"
+                      "| 64 ranks | 500 ms | 250 ms | 100.0% | at most 20% | no |\n", text)
+        weak, strong = text.split("**Prediction, nothing of it was run**: ")[1:]
+        self.assertTrue(weak.startswith("weak scaling of m, ") and strong.startswith("strong scaling of m, "))
+        self.assertIn("| 1,024 | 4,096 | 2.5 GB | 3.0 GB | 50% |\n", strong)
+
     def test_of_mutants(self):
         """Catches: a class whose share is of other mutants, a column in the place of another."""
         numbers = self.measured()
