@@ -90,6 +90,8 @@ TESTED = {
     **{f"oracle/{folder}/": of_oracle(folder) for folder in ("program", "random", "reference")},
     "kernels/philox": PHILOX,  # instructions that this machine does not choose
     "engine/fsdp/fully_shard.cpp:fully_shard": ["engine/engine_fully_shard_test"],
+    "engine/fsdp/held_memory": ["suites/suites_step_plan_test"],  # no Program asks it, nor the next
+    "engine/fsdp/step_plan": ["engine/engine_step_plan_test", "suites/suites_step_plan_test"],
     "engine/lane/numerics": ["engine/lane/lane_numerics_test"],
     "engine/layout/layout.cpp:shapes-dense-one": ["engine/engine_layout_test"],  # strides of what has no elements
     "engine/move/gathering": SHARED,

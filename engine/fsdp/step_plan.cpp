@@ -265,6 +265,14 @@ void check(const std::vector<StepGroup>& groups, const StepOptions& o) {
                    ", in which there are no gradients; name a floating dtype");
 }
 
+// That nothing a Walk adds up overflows: shards, gradients and their terms are each at most 8 times what is
+// gathered, and together there are not so many.
+void check_sums(const std::vector<StepGroup>& groups, const std::vector<Sizes>& sizes) {
+  int64_t most = 0;
+  for (size_t i = 0; i < groups.size(); ++i)
+    most = plus(most, times(64, times(groups[i].count, sizes[i].whole)));
+}
+
 }  // namespace
 
 const Held& StepPlan::peak() const {
@@ -288,6 +296,7 @@ StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& o) {
     if (o.replicas > 1) made.moves.all_reduce = all_reduce_of(s.parts, dtypes, o.replicas);
     for (const auto which : kMoves) add(step.moves.*which, made.moves.*which, group.count);
   }
+  check_sums(groups, sizes);
   std::vector<const Sizes*> modules;
   for (size_t i = 0; i < groups.size(); ++i)
     modules.insert(modules.end(), as_size(groups[i].count), &sizes[i]);

@@ -110,6 +110,7 @@ TEST(StepPlan, RefusesByName) {
   expect({kSixty}, {.prefetch = -1}, "-1 modules are prefetched");
   expect({kSixty, {{}, 0}}, {}, "0 modules of one group");
   expect({kSixty}, {.policy = {.reduce_dtype = c10::kInt}}, "name a floating dtype");
+  expect({{}, {{{int64_t{1} << 38, int64_t{1} << 38}}, 1 << 15}}, {.shards = 1 << 8}, "more than an integer");
   expect({{{{int64_t{1} << 38, 1}}}}, {.replicas = 1 << 16}, "more than an integer");
 }
 
