@@ -105,8 +105,9 @@ StepTime fit(const std::vector<StepSample>& samples) {
 // In turns, so that what slows the machine for a while slows few ranks and more alike; the least of each. The
 // larger steps have as many tokens as that of 64 ranks in all, so that caches hold as little of them.
 Calibration calibrate() {
-  constexpr int64_t kFew[] = {4, 8}, kTokens[] = {64, 512}, kBeyond = 64, kTokensBeyond = 64;
-  constexpr int kTurns = 3;
+  constexpr int64_t kFew[] = {4, 8}, kTokens[] = {32, 64, 128, 256, 512};
+  constexpr int64_t kBeyond = 64, kTokensBeyond = 64;
+  constexpr int kTurns = 2;
   Calibration made;
   for (int turn = 0; turn < kTurns; ++turn) {
     size_t i = 0;
