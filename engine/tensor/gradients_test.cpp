@@ -205,7 +205,7 @@ TEST_F(GradientsTest, AHookWritesToWhatLiesWhereItIs) {
     const auto mine = place(at::zeros({4, 3}), p, kR), seen = mine.detach();
     const auto z = place(ramp({4, 3}), Shard{0}, kR).requires_grad_() * w;
     z.register_hook([&](const at::Tensor& grad) { mine.scatter_add_(0, cut, grad); });
-    const auto said = error_of([&] { z.sum().backward(); });
+    const auto said = error_of([&] { (z * w).sum().backward(); });
     EXPECT_EQ(said.empty(), p == kR) << said;
     EXPECT_EQ(placements(mine)[0], p);
     EXPECT_TRUE(full_tensor(mine).equal(full_tensor(seen)));

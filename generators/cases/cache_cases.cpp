@@ -112,7 +112,7 @@ bool view_as_a_gradient_does(Builder& b) {
   const Ref y = b.fresh({.dtypes = bit_of(b.dtype(x)), .shape = Shape{n}, .placement = replicated(mesh)});
   if (!b.requires_grad(x) || !b.requires_grad(y) ||
       !emit(b, template_of("aten::cat"), {std::vector<Ref>{x, y}, int64_t{0}}, {x, y}) ||
-      !b.backward({.seeds = cut}))
+      !b.backward({.seeds = {cut}}))
     return false;
   const Ref seed = std::get<std::vector<Ref>>(b.last().call.args[1])[0];
   b.let_be_refused();
@@ -201,7 +201,7 @@ bool write_as_autograd_does(Builder& b) {
   const Ref index =
       b.fresh({.dtypes = kI64, .shape = Shape{rows, columns}, .values = indices_below(n), .placement = cut});
   if (!b.requires_grad(x) || !emit(b, template_of("aten::gather"), {x, int64_t{0}, index}, {x}) ||
-      !b.backward({.seeds = cut}))
+      !b.backward({.seeds = {cut}}))
     return false;
   const auto dtype = bit_of(b.dtype(x));
   const Ref own =
@@ -210,30 +210,31 @@ bool write_as_autograd_does(Builder& b) {
   return emit(b, template_of("aten::scatter_add_"), {own, int64_t{0}, index, source}, {own, source}, rows);
 }
 
-// What nobody used of a split is zeros in its gradient, which every rank holds and no op cuts; zeros of the
-// Program's own are cut for nothing.
-bool join_as_a_gradient_does(Builder& b) {
+// What nobody used of a split is zeros in its gradient, which every rank holds and no op cuts; of another the
+// like is cut for nothing.
+bool unused_beside_used(Builder& b) {
   const auto& mesh = b.settings().mesh;
   const auto d = b.random().below(mesh.ndim());
   if (mesh.size(d) == 1) return false;
   const Shape part = {b.random().between(1, 3), 2 * mesh.size(d)};
   const auto cut = placed_along(mesh, d, Shard{1});
-  const Ref x =
-      b.fresh({.dtypes = kFloats, .shape = Shape{2 * part[0], part[1]}, .placement = replicated(mesh)});
-  if (!b.requires_grad(x) || !b.exactly("aten::split.Tensor", {x, part[0], int64_t{0}}, {b.magnitude(x), {}}))
-    return false;
-  const Ref first = b.results()[0];
-  if (!b.backward({.seeds = cut})) return false;
-  const auto used = std::get<std::vector<Ref>>(b.last().call.args[0]),
-             seeds = std::get<std::vector<Ref>>(b.last().call.args[1]);
-  if (used.size() > 1) return false;
-  const Ref zeros = b.fresh({.dtypes = bit_of(b.dtype(x)),
-                             .shape = part,
-                             .values = oracle::Values{oracle::ValueKind::kZeros, 0, 0, 0, {}},
-                             .placement = replicated(mesh),
-                             .grad = false});
-  const auto parts = used[0] == first ? std::vector{seeds[0], zeros} : std::vector{zeros, seeds[0]};
-  return b.exactly("aten::cat", {parts, int64_t{0}}, {b.magnitude(seeds[0]), {}});
+  Builder::Backward how;
+  const bool first = b.random().chance(50);
+  for (const bool both : {first, !first}) {
+    const Ref x =
+        b.fresh({.dtypes = kF32, .shape = Shape{2 * part[0], part[1]}, .placement = replicated(mesh)});
+    if (!b.requires_grad(x) ||
+        !b.exactly("aten::split.Tensor", {x, part[0], int64_t{0}}, {b.magnitude(x), {}}))
+      return false;
+    const auto parts = b.results();
+    if (both) {
+      how.outputs.push_back(parts[0]);
+      how.seeds.push_back(replicated(mesh));
+    }
+    how.outputs.push_back(parts[1]);
+    how.seeds.push_back(cut);
+  }
+  return b.backward(how);
 }
 
 }  // namespace
@@ -245,14 +246,14 @@ oracle::Case cache_case(Random random) {
     settings.families = kAllFamilies;
     Builder b(own, settings);
     using Kind = bool (*)(Builder&);
-    const auto kind = settings.backward
-                          ? b.random().pick<Kind>(
-                                {view_as_a_gradient_does, write_as_autograd_does, join_as_a_gradient_does})
-                          : b.random().weighted<Kind>({{15, repeat},
-                                                       {3, meet_in_all_forms},
-                                                       {1, optional_in_anothers_place},
-                                                       {1, factor_of_another_sign},
-                                                       {1, lists_cut_elsewhere}});
+    const auto kind =
+        settings.backward
+            ? b.random().pick<Kind>({view_as_a_gradient_does, write_as_autograd_does, unused_beside_used})
+            : b.random().weighted<Kind>({{15, repeat},
+                                         {3, meet_in_all_forms},
+                                         {1, optional_in_anothers_place},
+                                         {1, factor_of_another_sign},
+                                         {1, lists_cut_elsewhere}});
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));

@@ -132,8 +132,8 @@ Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
         emit(b, template_of("aten::t"), {copy}, {copy});
         // What arrives lies across what is written through.
         if (b.random().chance(60))
-          how.seeds = placed_along(settings.mesh, b.random().below(settings.mesh.ndim()),
-                                   b.random().pick<Placement>({Shard{0}, Shard{1}, Partial{}}));
+          how.seeds = {placed_along(settings.mesh, b.random().below(settings.mesh.ndim()),
+                                    b.random().pick<Placement>({Shard{0}, Shard{1}, Partial{}}))};
       }
     }
     bool made = op.make(b, op);
@@ -311,14 +311,14 @@ Case program_case(Random random, const Profile& profile) {
   return finished(b, "program");
 }
 
-// Forged words in so many percent of the Cases that draw; in half of those that pick by cumulative shares,
+// Forged words in so many percent of the Cases that draw; in most of those that pick by cumulative shares,
 // which the last word may be beyond.
 RandomWords draw_words(Random random, const Case& c, int64_t percent) {
   const auto& calls = c.program.calls;
   const bool picks = std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
     return call.op == "aten::multinomial" && call.args[2] == Arg(true) && call.args[1] != Arg(int64_t{1});
   });
-  if (picks && percent > 0 && random.chance(50))
+  if (picks && percent > 0 && random.chance(80))
     return random.pick({RandomWords::kOnes, RandomWords::kEdges});
   const bool draws = std::any_of(calls.begin(), calls.end(), [](const oracle::Call& call) {
     return !oracle::is_own(call.op) && oracle::find_operator(call.op).random;

@@ -172,7 +172,9 @@ class Builder {
     const char* op = "lockstep::backward";
     bool graph = false;  // the gradients have a history of their own
     bool again = false;
-    std::optional<oracle::Target> seeds = std::nullopt;  // where they lie, if they have the dimensions
+    std::vector<oracle::Ref> outputs{};  // empty: drawn
+    // Where they lie, if they have the dimensions: one for each output, or for all. Empty: drawn.
+    std::vector<oracle::Target> seeds{};
   };
   bool backward(const Backward& how);
   bool backward() { return backward(Backward()); }
@@ -218,6 +220,7 @@ class Builder {
   bool is_of_numbers(const oracle::Call& made) const;
   bool bound_gradients(const std::vector<oracle::Ref>& outputs, Magnitude seed, bool accumulates,
                        Growth& growth);
+  std::vector<oracle::Ref> drawn_outputs(const std::vector<oracle::Ref>& candidates);
   std::vector<Magnitude> gradient_magnitudes(const std::vector<oracle::Ref>& outputs, Magnitude seed) const;
 
   Random random_;

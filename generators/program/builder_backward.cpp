@@ -37,6 +37,18 @@ bool Builder::bound_gradients(const std::vector<Ref>& outputs, Magnitude seed, b
                      [&](const at::Tensor& leaf) { return exact(growth.result, leaf.scalar_type()); });
 }
 
+// Of what was written through a view, as often the tensor that the view is of; now and then another one
+// beside it.
+std::vector<Ref> Builder::drawn_outputs(const std::vector<Ref>& candidates) {
+  std::vector<Ref> ends = {candidates.back()};
+  for (const auto ref : candidates)
+    if (ref != ends[0] && value(ref).group == value(ends[0]).group) ends.push_back(ref);
+  std::vector<Ref> outputs = {ends.size() > 1 && random_.chance(50) ? random_.pick(ends) : ends[0]};
+  if (candidates.size() > 1 && random_.chance(25))
+    outputs.push_back(candidates[static_cast<size_t>(random_.below(std::ssize(candidates) - 1))]);
+  return outputs;
+}
+
 bool Builder::backward(const Backward& how) {
   std::vector<Ref> candidates;
   for (size_t i = 0; i < values_.size(); ++i) {
@@ -45,27 +57,20 @@ bool Builder::backward(const Backward& how) {
       candidates.push_back({static_cast<int64_t>(i)});
   }
   if (candidates.empty() || (!gradients_.empty() && !how.again)) return false;
-  // Of what was written through a view, as often the tensor that the view is of.
-  std::vector<Ref> ends = {candidates.back()};
-  for (const auto ref : candidates)
-    if (ref != ends[0] && value(ref).group == value(ends[0]).group) ends.push_back(ref);
-  std::vector<Ref> outputs = {ends.size() > 1 && random_.chance(50) ? random_.pick(ends) : ends[0]};
-  if (candidates.size() > 1 && random_.chance(25)) {
-    outputs.push_back(candidates[static_cast<size_t>(random_.below(std::ssize(candidates) - 1))]);
-  }
+  const auto outputs = how.outputs.empty() ? drawn_outputs(candidates) : how.outputs;
   std::vector<Ref> seeds;
   Magnitude seed;
-  const auto has_dims = [&](Ref ref) {
-    return std::all_of(how.seeds->placements.begin(), how.seeds->placements.end(),
-                       [&](const Placement& p) { return shard_dim(p) < ndim(ref); });
-  };
-  for (const auto ref : outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Ref ref = outputs[i];
     go_outside(is_plain(ref));
-    const bool placed = how.seeds && !is_plain(ref) && has_dims(ref);
-    seeds.push_back(fresh({.dtypes = bit_of(dtype(ref)),
-                           .shape = shape(ref),
-                           .placement = placed ? how.seeds : std::nullopt,
-                           .grad = false}));
+    auto placement = how.seeds.empty() || is_plain(ref)
+                         ? std::nullopt
+                         : std::optional(how.seeds[std::min(i, how.seeds.size() - 1)]);
+    const auto lacks = [&](const Placement& p) { return shard_dim(p) >= ndim(ref); };
+    if (placement && std::any_of(placement->placements.begin(), placement->placements.end(), lacks))
+      placement.reset();
+    seeds.push_back(
+        fresh({.dtypes = bit_of(dtype(ref)), .shape = shape(ref), .placement = placement, .grad = false}));
     seed = larger(seed, magnitude(seeds.back()));
   }
   go_outside(false);

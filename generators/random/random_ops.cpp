@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generators/random/random_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -182,11 +183,14 @@ void rrelu_with_noise(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, noise, 0.125, 0.75, true});
 }
 
-// Without the shares of the last category, and perhaps of the first: where rounding leaves none for a draw,
-// it falls on the last that has one.
+// Without the shares of the last category, and perhaps of the first, or with those of few, which round the
+// most: where rounding leaves none for a draw, it falls on the last that has one.
 Ref without_ends(Draft& d, const Operand& x) {
   Values ends = of_kind(ValueKind::kBits);
   ends.bits.resize(static_cast<size_t>(x.shape.back()));
+  const auto few = static_cast<size_t>(d.random().between(2, 3));
+  if (ends.bits.size() > few && d.random().chance(70))
+    std::fill(ends.bits.begin() + static_cast<ptrdiff_t>(few), ends.bits.end(), 1);
   ends.bits.back() = 1;
   ends.bits.front() = x.shape.back() > 2 && d.random().chance(30) ? 1 : 0;
   const Ref none =
@@ -196,7 +200,7 @@ Ref without_ends(Draft& d, const Operand& x) {
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {
   const bool again = d.random().chance(50);
   const bool as_it_lies = !has_partial(x.target) && !has_ragged(x.target);
-  if (again && as_it_lies && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(70)) {
+  if (again && as_it_lies && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(90)) {
     const auto samples = d.random().pick<int64_t>({2, 2 * x.shape.back(), 40});
     d.call(op.name, {without_ends(d, x), samples, again});
     return;
@@ -349,11 +353,10 @@ Values RandomOp::values(Random& random, ScalarType dtype, bool partial) const {
   Values values = of_kind(ValueKind::kNormal);
   const bool whole = !c10::isFloatingType(dtype);
   const bool probabilities = std::string_view(name) == "aten::bernoulli", deviations = call == normal_of_stds;
-  // Weights whose sums round, equal ones all the same way, but of what pends, whose terms are to be exact.
+  // Weights whose sums round, but of what pends, whose terms are to be exact.
   if (call == multinomial)
     values = of_kind(ValueKind::kIntegers, 1,
                      partial || random.chance(30) ? 9
-                     : random.chance(40)          ? 1
                      : dtype == ScalarType::Half  ? 800
                                                   : 200);
   else if (whole || (partial && (probabilities || deviations)))
