@@ -375,21 +375,21 @@ def mutants_table(of, what):
     tried = of["lines"][-1]["mutants"] + of["lines"][-1]["equivalent"]
     commits = ", ".join(commit[:12] for commit in of["commits"])
     head = ["class", "mutants", "found", "tests", "share", "more", "equivalent", "cases", "operators", "named"]
-    return f"{tried:,} of {of['woven']:,} slips in {what}, tried on {commits}.\n\n" + table(head, rows) + "\n"
+    goals = [[goal, "yes" if met else "no"] for goal, met in of["goals"]]
+    return (f"{tried:,} of {of['woven']:,} slips in {what}, tried on {commits}.\n\n" + table(head, rows) + "\n"
+            + table(["promised of these mutants", "met"], goals) + "\n")
 
 
 def mutants_section(numbers):
     if "mutants" not in numbers:
         return ""
     engine, judge = numbers["mutants"]["engine"], numbers["mutants"]["judge"]
-    goals = [[goal, "yes" if met else "no"] for goal, met in engine["goals"]]
     return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, of these, "
             "\"tests\", by unit tests of what no Program can say, where its first cases did not find them; "
             "\"more\" are found by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of "
             "the operators of the shrunk case; findings that name an operator, and those that name one which runs "
             "what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
             + mutants_table(engine, "the sources of engine and kernels")
-            + table(["of the engine's mutants", "met"], goals) + "\n"
             + mutants_table(judge, "the oracle, its licence table and the comparison, found by the tests of the judge "
                                    "or by planted faults"))
 

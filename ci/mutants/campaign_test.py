@@ -292,7 +292,7 @@ sys.exit(ends or 5 * (len(cases) < CASES))
             listed.write_text(text)
             with contextlib.redirect_stdout(io.StringIO()) as said:
                 points = {p.id: p for p in self.mutants.values()}
-                self.assertTrue(report.report(rows, points, 0, report.equivalents(listed))["red"])
+                self.assertTrue(report.report("engine", rows, points, 0, report.equivalents(listed))["red"])
             self.assertEqual("survived" in said.getvalue(), not text)
 
     def test_tried(self):
@@ -321,11 +321,16 @@ sys.exit(ends or 5 * (len(cases) < CASES))
 
     def test_goals(self):
         # Catches: a goal that is met below what was promised, or missed at it.
-        line = {"mutants": 100, "found": 97, "later": 2, "cases": 199}
-        holds = lambda changed={}, explained=(): [met for _, met in report.goals(line | changed, explained)]
-        self.assertEqual(holds(), [True] * 4)
-        self.assertEqual(holds({"found": 96}, ["one"]), [False, False, True, False])
-        self.assertEqual(holds({"later": 1, "cases": 200}), [True, False, False, True])
+        line = {"mutants": 100, "found": 97, "later": 2, "cases": 199, "equivalent": 0}
+
+        def holds(changed={}, explained=(), of_class={}, scope="engine"):
+            return [met for _, met in report.goals(scope, [line | of_class, line | changed], explained)]
+        self.assertEqual(holds(), [True] * 5)
+        self.assertEqual(holds({"found": 96}, ["one"]), [False, False, True, False, True])
+        self.assertEqual(holds({"later": 1, "cases": 200}), [True, False, False, True, True])
+        self.assertEqual(holds(of_class={"found": 84}), [True] * 4 + [False])
+        self.assertEqual(holds({"found": 95}, scope="judge"), [True, True])
+        self.assertEqual(holds({"found": 94}, of_class={"equivalent": 9}, scope="judge"), [False, False])
 
     def test_suites(self):
         # Catches: a suite of the table in which no mutant of the engine is tried.
