@@ -70,8 +70,8 @@ const std::vector<Suite>& table() {
        6, kEndless, false, generated<"metamorphic">, judge_metamorphic},
       {"edges", "programs that leave their DTensors and compute with plain tensors give the oracle's bits",
        12, kEndless, false, generated<"edges">, judge_program},
-      {"cache", "an op gives the same bits, moves and placements whatever was decided before", 12, kEndless,
-       false, generated<"cache">, judge_cache},
+      {"cache", "an op gives the same bits and moves whatever was decided before", 12, kEndless, false,
+       generated<"cache">, judge_cache},
       {"train",
        "a training step on a mesh is what one device computes from the same state, and that what the papers' "
        "formulas say",
