@@ -137,8 +137,16 @@ void DBuffer::watch(std::shared_ptr<HeldMemory> memory) {
 
 // What a rank gathers into has its memory from now on, though hosted ranks have one together at first.
 void DBuffer::note_begun(const Gathering& gathering) const {
+  if (!is_watched()) return;
   PerRank<at::Tensor> wholes;
   for (const auto* pieces : gathering.forms()) wholes.push_back(pieces->front().of);
+  note(wholes);
+}
+
+void DBuffer::note_gathered() const {
+  if (!is_watched()) return;
+  PerRank<at::Tensor> wholes;
+  for (const auto& memory : memory_) wholes.push_back(part(memory, 0, {0}));
   note(wholes);
 }
 
@@ -160,9 +168,7 @@ Work DBuffer::gather() {
   return std::move(work).then([this, all, logs = std::move(logs)] {
     const PlainGuard plain;
     take(std::move(all->gathering).result());
-    PerRank<at::Tensor> wholes;
-    for (const auto& memory : memory_) wholes.push_back(part(memory, 0, {0}));
-    note(wholes);
+    note_gathered();
     for (size_t i = 0; i < logs.size(); ++i) logs[i](dtensor_impl(wholes_[i])->locals());
   });
 }

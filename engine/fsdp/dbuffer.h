@@ -57,6 +57,7 @@ class DBuffer {
   PerRank<at::Tensor> cast() const;
   std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);
   void note_begun(const Gathering& gathering) const;
+  void note_gathered() const;
   void keep(int64_t among);
   void take(PerRank<at::Tensor> arrived);
 

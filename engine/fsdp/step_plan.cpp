@@ -119,9 +119,6 @@ void add(Moved& all, const Moved& one, int64_t count) {
   for (size_t i = 0; i < one.sent.size(); ++i) all.sent[i] = plus(all.sent[i], times(one.sent[i], count));
 }
 
-constexpr Moved Moves::*kMoves[] = {&Moves::gather_forward, &Moves::gather_backward, &Moves::reduce_scatter,
-                                    &Moves::all_reduce};
-
 // ---- what is held ----
 
 // A step as unit.cpp takes it, of one rank: each allocation and each release, in their order.

@@ -36,6 +36,8 @@ struct Moved {
 struct Moves {
   Moved gather_forward, gather_backward, reduce_scatter, all_reduce;
 };
+inline constexpr Moved Moves::*kMoves[] = {&Moves::gather_forward, &Moves::gather_backward,
+                                           &Moves::reduce_scatter, &Moves::all_reduce};
 
 // Bytes of a rank.
 struct Held {

@@ -65,8 +65,9 @@ std::optional<Seen> slice(Seen x, const Call& call) {
 std::optional<Seen> select(Seen x, const Call& call) {
   const auto dim = wrapped(std::get<int64_t>(call.args[1]), std::ssize(x.shape));
   x.shape.erase(x.shape.begin() + dim);
+  if (has_ragged(x.target)) return std::nullopt;
   for (auto& p : x.target.placements) {
-    if (has_ragged(x.target) || shard_dim(p) == dim) return std::nullopt;
+    if (shard_dim(p) == dim) return std::nullopt;
     if (shard_dim(p) > dim) p = with_dim(p, shard_dim(p) - 1);
   }
   return x;

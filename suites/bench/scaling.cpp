@@ -8,7 +8,7 @@
 
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
-#include "suites/bench/measure.h"
+#include "suites/bench/step_time.h"
 #include "suites/train/step_judgement.h"
 #include "suites/train/trainer.h"
 
@@ -46,22 +46,7 @@ TrainOptions options_of(const Way& way, int64_t ranks) {
   return options;
 }
 
-// Of one step after the first, which decides every placement: the least of three.
-double step_seconds(const Way& way, int64_t ranks) {
-  const auto options = options_of(way, ranks);
-  const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
-  Trainer trainer(options);
-  trainer.init();
-  const auto batch = trainer.batch(text, 1);
-  trainer.step(batch);
-  double least = 1e9;
-  for (int i = 0; i < 3; ++i) {
-    const double start = thread_seconds();
-    trainer.step(batch);
-    least = std::min(least, thread_seconds() - start);
-  }
-  return least;
-}
+constexpr int kSteps = 3;
 
 // Of least squares through the logarithms.
 double exponent(const std::vector<std::pair<double, double>>& points) {
@@ -94,7 +79,7 @@ Prepared prepare(const Way& way) {
             std::vector<std::pair<double, double>> points;
             for (const int64_t n : kRanks)
               if (n <= kMostOfAQuickRun || least >= kQuick)
-                points.emplace_back(static_cast<double>(n), step_seconds(way, n));
+                points.emplace_back(static_cast<double>(n), step_seconds(options_of(way, n), kSteps));
             return exponent(points);
           }};
 }
@@ -109,10 +94,9 @@ void add_scaling(Bodies& bodies) {
                         [&way, ranks] {
                           return Prepared{[&way] { check(way); },
                                           [&way, ranks](double least) {
-                                            return 1e3 *
-                                                   step_seconds(way, least < kQuick
-                                                                         ? std::min(ranks, kShownOfAQuickRun)
-                                                                         : ranks);
+                                            const auto n =
+                                                least < kQuick ? std::min(ranks, kShownOfAQuickRun) : ranks;
+                                            return 1e3 * step_seconds(options_of(way, n), kSteps);
                                           }};
                         }});
   for (const auto& way : kWays)

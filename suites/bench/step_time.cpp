@@ -23,12 +23,6 @@ TrainOptions options_of(int64_t ranks, int64_t tokens) {
   return options;
 }
 
-StepWork work(const std::vector<int64_t>& sent, double elements) {
-  StepWork work{0, elements};
-  for (const int64_t bytes : sent) work.bytes += static_cast<double>(bytes);
-  return work;
-}
-
 // A line for each sample, in what it takes of each: divided by its seconds, so that errors are relative.
 at::Tensor lines(const std::vector<StepSample>& samples) {
   std::vector<double> all;
@@ -40,17 +34,18 @@ at::Tensor lines(const std::vector<StepSample>& samples) {
 }  // namespace
 
 StepWork work_of_rank(const fsdp::StepPlan& plan, double elements) {
-  const auto& m = plan.moves;
   std::vector<int64_t> sent(plan.peaks.size());
-  for (const auto* moved : {&m.gather_forward, &m.gather_backward, &m.reduce_scatter, &m.all_reduce})
-    for (size_t i = 0; i < moved->sent.size(); ++i) sent[i] += moved->sent[i];
-  return work({*std::max_element(sent.begin(), sent.end())}, elements);
+  for (const auto which : fsdp::kMoves) {
+    const auto& moved = plan.moves.*which;
+    for (size_t i = 0; i < moved.sent.size(); ++i) sent[i] += moved.sent[i];
+  }
+  return {static_cast<double>(*std::max_element(sent.begin(), sent.end())), elements};
 }
 
 StepWork work_of_all(const fsdp::StepPlan& plan, double elements) {
-  const auto& m = plan.moves;
-  return work({m.gather_forward.bytes, m.gather_backward.bytes, m.reduce_scatter.bytes, m.all_reduce.bytes},
-              elements);
+  StepWork work{0, elements};
+  for (const auto which : fsdp::kMoves) work.bytes += static_cast<double>((plan.moves.*which).bytes);
+  return work;
 }
 
 double elements_of(const std::vector<fsdp::StepGroup>& groups, double tokens) {
@@ -61,25 +56,27 @@ std::vector<fsdp::StepGroup> sampled_groups() {
   return step_groups(model_options(options_of(1, kSequence)));
 }
 
-StepSample sample_step(int64_t ranks, int64_t tokens) {
-  constexpr int kSteps = 8;
-  const auto options = options_of(ranks, tokens);
+double step_seconds(const TrainOptions& options, int steps) {
   const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
   Trainer trainer(options);
   trainer.init();
   const auto batch = trainer.batch(text, 1);
   trainer.step(batch);
-  const auto groups = sampled_groups();
-  StepSample sample{ranks, tokens,
-                    work_of_all(plan_step(groups, {.shards = ranks}),
-                                elements_of(groups, static_cast<double>(ranks * tokens))),
-                    1e9};
-  for (int i = 0; i < kSteps; ++i) {
+  double least = 1e9;
+  for (int i = 0; i < steps; ++i) {
     const double start = thread_seconds();
     trainer.step(batch);
-    sample.seconds = std::min(sample.seconds, thread_seconds() - start);
+    least = std::min(least, thread_seconds() - start);
   }
-  return sample;
+  return least;
+}
+
+StepSample sample_step(int64_t ranks, int64_t tokens) {
+  constexpr int kSteps = 8;
+  const auto groups = sampled_groups();
+  const double elements = elements_of(groups, static_cast<double>(ranks * tokens));
+  return {ranks, tokens, work_of_all(plan_step(groups, {.shards = ranks}), elements),
+          step_seconds(options_of(ranks, tokens), kSteps)};
 }
 
 // Where the least squares have a part below zero, the others alone.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/fsdp/step_plan.h"
+#include "suites/train/train.h"
 
 namespace lockstep::suites {
 
@@ -28,6 +29,10 @@ struct StepTime {
     return fixed + per_byte * work.bytes + per_element * work.elements;
   }
 };
+
+// Seconds of this thread's own time of a training step after the first, which decides every placement: the
+// least of so many.
+double step_seconds(const TrainOptions& options, int steps);
 
 // A step that was measured: forward, backward, clipping, AdamW.
 struct StepSample {
