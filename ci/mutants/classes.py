@@ -101,10 +101,12 @@ TESTED = {
     **{f"engine/random/integer_range.cpp:{refused}": ["engine/engine_integer_range_test"] for refused in (
         "integer_range:loosened", "random-range-half")},
     "engine/random/random_policy": ["engine/engine_random_policy_test"],  # baselines, which nobody judges
+    "engine/random/tensor_source": ["suites/suites_random_operators_test"],
     "engine/stream/random_checks": ["oracle/oracle_scope_test"],
     "engine/stream/random_source.cpp:draws_nothing": ["oracle/oracle_scope_test"],
     "engine/tensor/arriving.cpp:transport": ASYNC,
     **{f"engine/tensor/cache.cpp:cache-{change}": DISPATCH for change in ("positions", "rules")},
+    "engine/tensor/composites.cpp:autograd-empty-cat": GRADIENTS,  # what hooks of a user see
     "engine/tensor/dtensor_impl.cpp:aliases-detached": VIEWS,
     "engine/tensor/fallback.cpp:refuse": ["engine/engine_fallback_test"],
     **{f"engine/tensor/gradients.cpp:{of_users}": GRADIENTS for of_users in (
@@ -121,6 +123,7 @@ TESTED = {
     "engine/values/placement": ["engine/values/values_placement_test"],
     "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
     "engine/values/spec": ["engine/values/values_spec_test"],
+    "engine/tensor/zeros.cpp:autograd-zeros-lie": GRADIENTS,
     "engine/world/": WORLDS,
     "engine/world/flight": ["engine/engine_flight_test"],
     "engine/world/group_fold": [*WORLDS, *SHARED],

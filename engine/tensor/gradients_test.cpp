@@ -73,6 +73,37 @@ TEST_F(GradientsTest, GradientsOfDTensorsAreDTensors) {
   EXPECT_TRUE(full_tensor(grads[1]).equal(plain.grad()));
 }
 
+// What a hook is given is a DTensor where its tensor is. Catches: the zeros that cat's backward makes for an
+// empty vector, plain where a hook computes with them.
+TEST_F(GradientsTest, AHookOfWhatCatLeavesOutIsGivenADTensor) {
+  const auto x = place(ramp({2}), Shard{0}, kR).requires_grad_();
+  const auto none = place(at::empty({0}), kR, Shard{0}).requires_grad_() * 2;
+  int64_t asked = 0;
+  none.register_hook([&](const at::Tensor& g) {
+    ++asked;
+    EXPECT_TRUE(is_dtensor(g));
+    return g + none.detach();
+  });
+  at::cat({none, x}).sum().backward();
+  EXPECT_EQ(asked, 1);
+}
+
+// Zeros that nobody computed lie as the zeros that they come of. Catches: whole ones on every rank instead,
+// which a hook sees.
+TEST_F(GradientsTest, ZerosOfAProductLieAsItsZeros) {
+  const auto x = place(ramp({2, 3}), Shard{0}, kR).requires_grad_();
+  const auto middle = x * 2;
+  int64_t asked = 0;
+  middle.register_hook([&](const at::Tensor& g) {
+    ++asked;
+    EXPECT_EQ(spec(g), spec(middle));
+    return g;
+  });
+  const auto product = middle * place(ramp({2, 3}), Shard{0}, kR);
+  at::sgn(redistribute(product, {Shard{1}, kR})).sum().backward();  // whose zeros come back to the product
+  EXPECT_EQ(asked, 1);
+}
+
 // A gradient of sgn is zero, and libtorch knows it: the bits of what is computed of it are a plain tensor's,
 // whatever is infinite or negative beside it. Catches: 0 * -2 and 0 * inf computed, -0 + 0, a view or a move
 // of zeros that are no more known, zeros that stay known when they are written.

@@ -68,14 +68,29 @@ Divergence differs(const oracle::Case& c, size_t value, const oracle::Difference
           diff_row(value_name(c, value), d, dtype, rank)};
 }
 
+// What an op in place returns is what it was given.
+size_t itself(const oracle::Case& c, size_t value) {
+  for (const auto* call = call_of(c, value); call != nullptr && oracle::is_in_place(call->op);
+       call = call_of(c, value)) {
+    const auto* given = std::get_if<oracle::Ref>(&call->args.at(0));
+    if (given == nullptr || given->id < 0) break;
+    value = static_cast<size_t>(given->id);
+  }
+  return value;
+}
+
 // Some op of the Program changes the shape of a value in place, and its placements with it.
 bool changes_metadata(const oracle::Case& c, size_t value) {
   static constexpr std::array kOps = {"aten::t_",          "aten::transpose_", "aten::squeeze_",
                                       "aten::unsqueeze_",  "aten::swapdims_",  "aten::swapaxes_",
                                       "aten::as_strided_", "aten::resize_"};
-  return std::any_of(c.program.calls.begin(), c.program.calls.end(), [value](const oracle::Call& call) {
+  const auto changed = itself(c, value);
+  return std::any_of(c.program.calls.begin(), c.program.calls.end(), [&](const oracle::Call& call) {
+    const auto is_of = [&](const oracle::Ref& ref) {
+      return ref.id >= 0 && itself(c, static_cast<size_t>(ref.id)) == changed;
+    };
     return std::find(kOps.begin(), kOps.end(), oracle::stem(call.op)) != kOps.end() &&
-           call.args.at(0) == oracle::Arg(oracle::Ref{static_cast<int64_t>(value)});
+           is_of(std::get<oracle::Ref>(call.args.at(0)));
   });
 }
 

@@ -46,14 +46,16 @@ bool is_elementwise(const std::string& name) {
   return names.contains(name);
 }
 
-// The dimensions of its first input that a reduction goes over; nullopt: it is none.
+// The dimensions of its first input that a reduction goes over; nullopt: it is none, or one of a list: of
+// these _foreach_norm alone leaves blocks apart, and _foreach_max reads its tensors whole.
 std::optional<std::vector<bool>> reduced_by(const TimelineEntry& entry, const std::string& name) {
   static const std::set<std::string> kReductions = {
       "sum",       "prod", "amax",     "amin",   "max",
       "min",       "any",  "all",      "argmax", "argmin",
       "logsumexp", "var",  "var_mean", "std",    "linalg_vector_norm",
       "norm",      "mean"};
-  if (!kReductions.contains(name) || entry.inputs.size() != 1) return std::nullopt;
+  if (!kReductions.contains(name) || entry.inputs.size() != 1 || entry.op.starts_with("aten::_foreach_"))
+    return std::nullopt;
   const auto& args = oracle::find_operator(entry.op).args;
   const auto ndim = entry.inputs[0].spec->ndim();
   Shape dims;
@@ -107,6 +109,10 @@ int64_t leaves_along(const TimelineEntry& entry) {
   const Spec &from = *entry.inputs.at(0).spec, &to = *entry.outputs.at(0).spec;
   const auto d = ragged_dim(from.placements());
   if (d < 0 || from.mesh().size(d) == 1) return -1;
+  // The same run of elements, as rows of another number of dimensions.
+  const auto& blocks = std::get<RaggedShard>(from.placements()[static_cast<size_t>(d)]);
+  const auto* others = std::get_if<RaggedShard>(&to.placements()[static_cast<size_t>(d)]);
+  if (others != nullptr && others->units == blocks.units && others->lists == blocks.lists) return -1;
   int64_t ranks = 1;
   for (int64_t other = 0; other < from.mesh().ndim(); ++other) {
     const auto at = static_cast<size_t>(other);

@@ -321,8 +321,10 @@ std::vector<at::Tensor> all_operators(RandomSource& source, at::ScalarType dtype
   const auto p = at::arange(310).to(dtype).div(320).reshape({62, 5}), row = p[7].clone();
   std::vector<at::Tensor> out;
   for (const double rate : {0.0, 0.1, 0.3, 0.5, 1.0}) {
-    const auto [y, mask] = at::native_dropout(x, rate, true);
-    out.insert(out.end(), {y, mask});
+    const auto leaf = x.clone().requires_grad_();
+    const auto [y, mask] = at::native_dropout(leaf, rate, true);
+    const auto gradient = torch::autograd::grad({y}, {leaf}, {x.nan_to_num()})[0];
+    out.insert(out.end(), {y.detach(), mask, gradient});
   }
   auto noise = at::empty_like(x);
   out.push_back(at::rrelu_with_noise(x, noise, -0.3, 0.7, true));
