@@ -48,6 +48,18 @@ TEST_F(CheckpointTest, GivesTheBlocksOwnGradientsAndDraws) {
   }
 }
 
+// Catches: a second run that draws at the first one's offset, of the seed that was set since.
+TEST_F(CheckpointTest, DrawsOfTheSeedThatItHad) {
+  const auto expected = gradients(block({x_, w_})[0]);
+  manual_seed(3);
+  const auto y = checkpoint([&](const Tensors& of) { return block(of); }, {x_, w_})[0];
+  manual_seed(9);
+  const auto got = gradients(y);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(full_tensor(got[i]).equal(full_tensor(expected[i]))) << i;
+  EXPECT_EQ(generator().state, (RandomState{9, 0}));
+}
+
 // Catches: draws that are restored though nobody asks for it.
 TEST_F(CheckpointTest, DrawsAnewWhereAsked) {
   const auto y = checkpoint([&](const Tensors& of) { return block(of); }, {x_, w_}, {false})[0];

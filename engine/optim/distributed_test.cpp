@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
@@ -84,6 +86,21 @@ TEST(Distributed, ClipGradNormSeesEveryElementOnce) {
   for (size_t i = 0; i < models.plain.size(); ++i)
     EXPECT_TRUE(at::equal(models.plain[i].grad(), full_tensor(models.distributed[i].grad())))
         << kPlacements[i];
+}
+
+// Catches: zeros that are made of what was there, which a NaN, an infinity or a negative number shows.
+TEST(Distributed, ZeroGradLeavesZeros) {
+  Models models;
+  models.set_gradients(0, [](uint64_t) {
+    return at::tensor({NAN, HUGE_VALF, -1.0F}).expand({7, 3}).contiguous();
+  });
+  for (const auto* parameters : {&models.plain, &models.distributed}) {
+    zero_grad(*parameters, /*set_to_none=*/false);
+    for (const auto& p : *parameters) {
+      const auto left = is_dtensor(p) ? full_tensor(p.grad()) : p.grad();
+      EXPECT_TRUE(left.contiguous().view(at::kInt).equal(at::zeros({7, 3}, at::kInt)));
+    }
+  }
 }
 
 // Catches: a step on a gradient that some hook left plain, or placed otherwise: it would be another update.

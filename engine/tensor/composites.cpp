@@ -97,6 +97,15 @@ void cat(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }
 
+// A drawn number's gradients for its mean and deviation are zeros that autograd makes of sizes alone.
+void normal(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
+    if (auto& value = (*stack)[i];
+        value.isTensor() && is_dtensor(value.toTensor()) && value.toTensor().requires_grad())
+      value = KeepDistributed::apply(value.toTensor());
+  op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
+}
+
 // Ops that view and write tensors of their own.
 void with_own(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const CompositeScope own;
@@ -172,6 +181,8 @@ void register_composites() {
     auto& autograd = of_devices.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
     add_composites(autograd);
     autograd.impl("cat", torch::CppFunction::makeFromBoxedFunction<&cat>());
+    for (const auto* name : {"normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"})
+      autograd.impl(name, torch::CppFunction::makeFromBoxedFunction<&normal>());
   }
 }
 

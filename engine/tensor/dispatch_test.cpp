@@ -197,6 +197,22 @@ TEST_F(DispatchTest, ExplicitRedistributionNamesWhatIsMissing) {
   ExplicitRedistribution forbid;
   EXPECT_TRUE(says(error_of([&] { x + y; }), {"aten::add", "redistribute(["}));
   EXPECT_TRUE(full_tensor(x + x).defined());
+  // Catches: a mean, or a norm, that moves by itself all the same.
+  const auto before = current_context()->counters.redistributions;
+  EXPECT_TRUE(says(error_of([&] { at::norm(x, 2, {0}); }), {"aten::norm", "redistribute(["}));
+  EXPECT_TRUE(spec(x.mean(0)).has_partial());
+  EXPECT_EQ(current_context()->counters.redistributions, before);
+}
+
+// Catches: a tensor that has another's data and lies as before; a leaf that is none any more when it is cut.
+TEST_F(DispatchTest, DataAndHistoryAreKept) {
+  auto x = place(ramp({4, 6}), Shard{0}, kR);
+  const auto y = place(ramp({4, 6}) * 2, kR, Shard{1});
+  x.set_data(y);
+  EXPECT_EQ(spec(x), spec(y));
+  EXPECT_TRUE(full_tensor(x).equal(ramp({4, 6}) * 2));
+  const auto leaf = place(ramp({4, 6}).requires_grad_(), Shard{0}, kR);
+  EXPECT_TRUE(leaf.requires_grad() && leaf.is_leaf());
 }
 
 // Catches: a decision reused although an ingredient changed, and a cache that never hits.

@@ -189,6 +189,22 @@ bool factor_of_another_sign(Builder& b) {
   return true;
 }
 
+// Of two views that are alike but for where they begin in one memory, the places that a view of theirs names:
+// it counts from where the memory begins.
+bool memory_behind_another_view(Builder& b) {
+  const auto length = b.random().between(2, 5), size = b.random().between(1, length - 1);
+  const Ref x = b.fresh({.shape = Shape{length + 1}, .placement = replicated(b.settings().mesh)});
+  for (const int64_t begin : {0, 1, 0}) {
+    if (!b.exactly("aten::slice.Tensor", {x, int64_t{0}, begin, begin + length, int64_t{1}},
+                   {b.magnitude(x), {}}))
+      return false;
+    const Ref view = b.results()[0];
+    if (!b.exactly("aten::as_strided", {view, Shape{size}, Shape{1}, int64_t{1}}, {b.magnitude(x), {}}))
+      return false;
+  }
+  return true;
+}
+
 // A formula of autograd writes what it has just made, which may move for it; the same write of the Program's
 // own may not.
 bool write_as_autograd_does(Builder& b) {
@@ -253,7 +269,8 @@ oracle::Case cache_case(Random random) {
                                          {3, meet_in_all_forms},
                                          {1, optional_in_anothers_place},
                                          {1, factor_of_another_sign},
-                                         {1, lists_cut_elsewhere}});
+                                         {1, lists_cut_elsewhere},
+                                         {1, memory_behind_another_view}});
     const bool made = kind(b);
     if (!made && attempt < 19) continue;
     if (b.calls() == 0) b.redistribute(b.operand({}));

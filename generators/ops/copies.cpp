@@ -18,23 +18,28 @@ bool fill_random(Builder& b, const OpTemplate& op) {
   return b.call(op.op, {x, b.random().pick({0.5, 0.25, 0.1, 0.9})}, {b.magnitude(x), {}}, false);
 }
 
-// Of means, deviations, or both, one for each element: new tensors that do not pend, since what is drawn by a
-// number that was added up in another order is another number.
+// Of means, deviations, or both, one for each element. Deviations are new tensors that do not pend, whose
+// terms could be negative.
 bool normal_of(Builder& b, const OpTemplate& op) {
-  const auto whole = [&b, &op](const Shape& shape, std::optional<oracle::Values> values) {
-    const auto dtypes = op.dtypes & b.settings().dtypes & kWide;
-    const auto dtype = dtypes != 0 ? dtypes : kF32;
+  const auto deviations = [&b, &op](const Shape& shape) {
     auto target = draw_target(b.random(), b.settings().mesh, shape, at::kFloat,
                               b.settings().placements & ~(kPartials | kRagged));
-    return b.fresh({.dtypes = dtype, .shape = shape, .values = std::move(values), .placement = target});
+    return b.fresh({.dtypes = op.dtypes & b.settings().dtypes,
+                    .shape = shape,
+                    .values = oracle::Values{oracle::ValueKind::kUniform, 0, 0, 0, {}},
+                    .placement = target});
   };
-  const auto shape = draw_shape(b.random(), b.settings().mesh, 2, 48);
-  const oracle::Values positive{oracle::ValueKind::kUniform, 0, 0, 0, {}};
   const std::string_view name(op.op);
-  if (name == "aten::normal.Tensor_float")
-    return b.call(op.op, {whole(shape, std::nullopt), b.random().pick({1.0, 0.5})});
-  if (name == "aten::normal.float_Tensor") return b.call(op.op, {0.5, whole(shape, positive)});
-  return b.call(op.op, {whole(shape, std::nullopt), whole(shape, positive)});
+  if (name == "aten::normal.float_Tensor")
+    return b.call(op.op, {0.5, deviations(draw_shape(b.random(), b.settings().mesh, 2, 48))});
+  const Ref means = b.operand({.dtypes = op.dtypes});
+  if (name == "aten::normal.Tensor_float") return b.call(op.op, {means, b.random().pick({1.0, 0.5})});
+  return b.call(op.op, {means, deviations(b.shape(means))});
+}
+
+bool rrelu(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes});
+  return b.call(op.op, {x, 0.125, 0.75, true}, {b.magnitude(x), {{1, 0}}, true});
 }
 
 bool like(Builder& b, const OpTemplate& op) {

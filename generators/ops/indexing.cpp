@@ -125,7 +125,7 @@ bool index_put(Builder& b, const OpTemplate& op) {
     for (int64_t d = 0; d < b.ndim(x); ++d) all.push_back(d);
     x = b.unsharded(x, all, true);
   }
-  Want want{.dtypes = bit_of(b.dtype(x)), .shape = indexed.shape, .broadcasts = b.random().chance(25)};
+  Want want{.dtypes = bit_of(b.dtype(x)), .shape = indexed.shape, .broadcasts = b.random().chance(40)};
   if (op.in_place()) want.apart = {x};
   const Ref values = b.operand(want);
   const auto elements = masks ? b.tensor(x).numel() : numel(indexed.shape);

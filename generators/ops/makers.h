@@ -62,6 +62,7 @@ bool divide_number(Builder& b, const OpTemplate& op);
 bool threshold(Builder& b, const OpTemplate& op);
 bool copysign(Builder& b, const OpTemplate& op);
 bool alike(Builder& b, const OpTemplate& op);
+bool rrelu(Builder& b, const OpTemplate& op);
 bool rrelu_backward(Builder& b, const OpTemplate& op);
 
 // ops/reductions.cpp

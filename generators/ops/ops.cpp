@@ -211,6 +211,7 @@ constexpr OpTemplate kLines[] = {
     {"bernoulli_.float", kRandomOps, fill_random, kFloats, kSame, kMoves},
     {"normal.Tensor_float normal.Tensor_Tensor", kRandomOps, normal_of, kFloats, kNo, kDiff},
     {"normal.float_Tensor", kRandomOps, normal_of, kFloats, kNo},
+    {"rrelu", kRandomOps, rrelu, kFloats, kNo, kDiff},
     {"rand_like randn_like", kRandomOps, like, kFloats},
     {"randint_like randint_like.low_dtype", kRandomOps, like, kWide | kI64, kSame},
     {"native_dropout dropout", kRandomOps, dropout, kFloats, kProduct, kExactDiff},

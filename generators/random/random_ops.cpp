@@ -170,7 +170,9 @@ void drop(Draft& d, const RandomOp& op, const Operand& x) {
   d.call(op.name, {x.ref, d.random().pick({.5, .1, .25, .9}), train}, native ? 2 : 1);
 }
 
+// Sometimes after a call in evaluation, which draws nothing.
 void rrelu(Draft& d, const RandomOp& op, const Operand& x) {
+  if (d.random().chance(15)) d.call(op.name, {x.ref, 0.125, 0.5, false});
   d.call(op.name, d.random().chance(50) ? Args{x.ref, 0.125, 1.0 / 3, true} : Args{x.ref, -0.3, 0.7, true});
 }
 // Into noise, which every rank holds where it is written.
@@ -180,6 +182,7 @@ void rrelu_with_noise(Draft& d, const RandomOp& op, const Operand& x) {
     if (is_partial(p)) p = Replicate{};
   const Ref noise =
       d.input({.dtype = x.dtype, .shape = x.shape, .values = of_kind(ValueKind::kZeros)}, std::move(target));
+  if (d.random().chance(15)) d.call(op.name, {x.ref, noise, 0.125, 0.5, false});
   d.call(op.name, {x.ref, noise, 0.125, 0.75, true});
 }
 
@@ -197,7 +200,15 @@ Ref without_ends(Draft& d, const Operand& x) {
       d.input({.dtype = ScalarType::Bool, .shape = {x.shape.back()}, .values = ends}, replicated(d.mesh()));
   return d.call("aten::masked_fill.Scalar", {x.ref, none, int64_t{0}});
 }
+// Rows that are one in memory.
+void multinomial_of_one_row(Draft& d, const RandomOp& op, const Operand& x) {
+  const Shape row = {1, x.shape[1]};
+  const Ref weights =
+      d.input({.dtype = x.dtype, .shape = row, .values = of_kind(ValueKind::kUniform)}, replicated(d.mesh()));
+  d.call(op.name, {d.call("aten::expand", {weights, x.shape, false}), int64_t{1}, false});
+}
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {
+  if (x.shape.size() == 2 && d.random().chance(15)) multinomial_of_one_row(d, op, x);
   const bool again = d.random().chance(50);
   const bool as_it_lies = !has_partial(x.target) && !has_ragged(x.target);
   if (again && as_it_lies && x.shape.back() > 1 && x.shape.back() <= 64 && d.random().chance(90)) {

@@ -91,7 +91,8 @@ class Checker {
     for (; !at_end() && !is_awaited(entry()); ++next_) {
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (stop == StopAt::kAskedFor && !entry().implicit) return;
-        if (stop != StopAt::kNone && shadow_.recognise(entry().inputs.at(0)).empty()) return;
+        const auto& moved = entry().inputs.at(0);
+        if (stop != StopAt::kNone && shadow_.recognise(moved).empty() && !shadow_.is_unset(moved)) return;
         move();
       } else if (const auto why = passed_over(entry())) {
         forgive(*why, entry().op);
@@ -379,11 +380,8 @@ class Checker {
          {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})
       if (!problem.empty()) report_mismatch(Condition::kSequence, problem);
-    if (op.random_offset != entry().random_offset)
-      report_mismatch(Condition::kOp, "it draws at offset ", entry().random_offset.value_or(0),
-                      " of the stream, where the "
-                      "single device is at ",
-                      op.random_offset.value_or(0));
+    if (const auto problem = match_offset(op, entry()); !problem.empty())
+      report_mismatch(Condition::kOp, problem);
     for (size_t i = 0; i < op.inputs.size(); ++i) q.renditions.push_back(rendition_of(op, i, q.inputs[i]));
     ++result_.ops;
     for (const size_t i : op.written) constants_.erase(op.inputs[i].id());

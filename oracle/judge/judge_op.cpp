@@ -29,6 +29,15 @@ bool draws_values(const Operator& op) {
   return op.random && op.name != "aten::native_dropout";
 }
 
+// rrelu in evaluation draws no noise and reads none: what it is given stays, be it memory without values.
+bool leaves(const RecordedOp& op, const Effect& e) {
+  if (!op.op->name.starts_with("aten::rrelu_with_noise") || e.input != 1) return false;
+  const auto& args = op.op->args;
+  for (size_t a = 0; a < args.size(); ++a)
+    if (args[a].name == "training") return !op.args[a].toBool();
+  return false;
+}
+
 // ---- results that alias an input ----
 
 void judge_view(const OpInQuestion& q, size_t i, const Shadow& shadow) {
@@ -63,7 +72,7 @@ bool reads_plain_values(const OpInQuestion& q) {
 
 // native_dropout is replayed with the plain run's mask in the place after its input.
 Tensors with_mask(const OpInQuestion& q, const Recording& recording, Tensors inputs) {
-  if (q.op.op->random) inputs.push_back(recording.read(q.op.results.at(1)));
+  if (q.op.op->random && !draws_values(*q.op.op)) inputs.push_back(recording.read(q.op.results.at(1)));
   return inputs;
 }
 
@@ -327,12 +336,26 @@ static std::optional<Explanation> check_loop(const OpInQuestion& q, const Record
   return explain(Why::kLocalKernel, mine, given);
 }
 
+// What is drawn by parameters that a reduction gave, or is multiplied with them, is what the single device
+// draws by the same.
+static void judge_draw(const OpInQuestion& q, const std::vector<size_t>& values, const Tensors& whole,
+                       const Recording& recording, Shadow& shadow) {
+  for (const size_t i : values) {
+    const TensorRecord* record = q.outputs[i];
+    if (record != nullptr && (pending(record) || first_mismatch({whole[i]}, *record) >= 0))
+      report_mismatch(Condition::kOp, "what it drew is not what the single device draws");
+    learn(q, i, own_or_plain(q, i, {whole[i]}, Slicing(), recording, shadow), shadow);
+  }
+}
+
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow) {
   std::vector<size_t> values;  // effects that are no views
   for (size_t i = 0; i < q.effects.size(); ++i) {
     const Effect& e = q.effects[i];
     if (!e.window.defined()) continue;
-    if (e.input < 0 || e.written) {
+    if (leaves(q.op, e)) {
+      shadow.stay(q.op.inputs[1], e.window);
+    } else if (e.input < 0 || e.written) {
       values.push_back(i);
     } else if (q.outputs[i] != nullptr) {
       judge_view(q, i, shadow);
@@ -349,9 +372,12 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
             shadow);
     return std::nullopt;
   }
-  if (drawn) report_mismatch(Condition::kOp, "what it drew is not what the single device draws");
-
-  const Tensors whole = apply(q.op, q.effects, whole_inputs(q, recording, shadow));
+  const auto inputs = whole_inputs(q, recording, shadow);
+  if (drawn) {
+    judge_draw(q, values, draw_again(q.op, q.effects, inputs), recording, shadow);
+    return std::nullopt;
+  }
+  const Tensors whole = apply(q.op, q.effects, inputs);
   std::optional<Explanation> explanation;
   if (q.op.terms_of_loop)
     explanation = check_loop(q, recording);

@@ -238,6 +238,7 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
   else
     sightings.push_back({asked->inputs[0], shadow.find(asked->inputs[0], in)});
   const bool known = !sightings.empty();
+  if (asked == nullptr && !known && shadow.is_unset(in)) return std::nullopt;
   std::erase_if(sightings, [](const Shadow::Sighting& s) { return s.rendition->lent; });
   if (known && sightings.empty())
     report_mismatch(

@@ -104,6 +104,13 @@ bool is_asked_for(const RecordedOp& op, size_t result) {
   return true;
 }
 
+std::string match_offset(const RecordedOp& op, const TimelineEntry& entry) {
+  const auto wanted = op.stream ? std::optional(op.stream->state.offset) : std::nullopt;
+  if (wanted == entry.random_offset) return {};
+  return concat("it draws at offset ", entry.random_offset.value_or(0),
+                " of the stream, where the single device is at ", wanted.value_or(0));
+}
+
 std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effects,
                           const TimelineEntry& entry, std::vector<const TensorRecord*>& records) {
   records.assign(effects.size(), nullptr);

@@ -20,6 +20,8 @@ std::string match_inputs(const RecordedOp& op, const TimelineEntry& entry, const
 // For each effect of the op likewise; null: undefined.
 std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effects,
                           const TimelineEntry& entry, std::vector<const TensorRecord*>& records);
+// Where a random op draws.
+std::string match_offset(const RecordedOp& op, const TimelineEntry& entry);
 // Arguments that are no tensors. Returns the first that differs, or "".
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
 

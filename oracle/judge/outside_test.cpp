@@ -9,10 +9,10 @@
 namespace lockstep::oracle {
 namespace {
 
-using c10::ScalarType;
-
-Input input(std::vector<int64_t> shape, uint64_t seed, bool grad = false) {
-  return {ScalarType::Float, std::move(shape), {}, {ValueKind::kNormal, seed, 0, 0, {}}, grad};
+Input leaf(std::vector<int64_t> shape, uint64_t seed) {
+  Input x = input(std::move(shape), seed);
+  x.requires_grad = true;
+  return x;
 }
 
 Case on_ranks(int64_t ranks, const char* placements, std::vector<Input> inputs, std::vector<Call> calls) {
@@ -29,7 +29,7 @@ Case on_ranks(int64_t ranks, const char* placements, std::vector<Input> inputs, 
 
 // v1 = full_tensor(x0) * x1, and the gradient of x0 from x2.
 struct Gradient {
-  HandEngine e{on_ranks(2, "[S0]", {input({4}, 1, true), input({4}, 2), input({4}, 3)},
+  HandEngine e{on_ranks(2, "[S0]", {leaf({4}, 1), input({4}, 2), input({4}, 3)},
                         {{std::string(kFullTensor), {Ref{0}}, 1},
                          {"aten::mul.Tensor", {Ref{3}, Ref{1}}, 1},
                          {std::string(kBackward), {std::vector<Ref>{Ref{4}}, std::vector<Ref>{Ref{2}}}, 1}})};

@@ -11,6 +11,8 @@
 #include "oracle/ownership/reduce.h"
 #include "oracle/plain/device_call.h"
 #include "oracle/plain/float64_call.h"
+#include "oracle/plain/hosted_source.h"
+#include "oracle/random/random_simulation.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -217,6 +219,16 @@ static bool names_its_input(const RecordedOp& op) {
 Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
   if (names_its_input(op)) return collect(effects, inputs, inputs);
   if (op.op->random) return collect(effects, dropped(op, inputs), inputs);
+  Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
+  return collect(effects, call_on(op.device, *op.op, stack), inputs);
+}
+
+Tensors draw_again(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs) {
+  const ForkRng fork;
+  SimulatedSource simulated;
+  HostedSource hosted(simulated);
+  const RandomScope scope(hosted);
+  generator() = *op.stream;
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
   return collect(effects, call_on(op.device, *op.op, stack), inputs);
 }

@@ -34,6 +34,9 @@ Tensors writable(const RecordedOp& op, Tensors inputs);
 
 // A tensor for each effect. @pre inputs are as many as op.inputs, undefined where those are.
 Tensors apply(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
+// The same of a random op, which draws where the plain run did. native_dropout's apply() draws nothing: the
+// mask of the plain run stands behind its inputs.
+Tensors draw_again(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
 // The same in float64: floating inputs must be double already; dtype arguments become double.
 Tensors apply_f64(const RecordedOp& op, const std::vector<Effect>& effects, Tensors inputs);
 // The op with every number that stands among its arguments replaced by its magnitude, and subtraction by

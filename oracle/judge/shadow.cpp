@@ -150,7 +150,7 @@ RenditionPtr Shadow::find_empty(const Window& window, const TensorRecord& record
 }
 
 void Shadow::learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record) {
-  if (rendition->unset) return;
+  if (rendition->unset) return read_unset_.push_back(record);
   remember(window).learned = true;
   known_.emplace(key_of(record), Known{{window, rendition}, record});
 }
@@ -177,6 +177,11 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
   if (result.size() > 1)
     for (const Sighting& s : result) remember(s.window).learned = false;
   return result;
+}
+
+bool Shadow::is_unset(const TensorRecord& record) const {
+  return std::any_of(read_unset_.begin(), read_unset_.end(),
+                     [&](const TensorRecord& r) { return same_record(r, record); });
 }
 
 std::vector<RenditionPtr>& Shadow::renditions(const Window& window) {

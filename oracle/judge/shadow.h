@@ -71,6 +71,8 @@ class Shadow {
     RenditionPtr rendition;
   };
   std::vector<Sighting> recognise(const TensorRecord& record);
+  // Whether it is memory without values, as an op was given it before.
+  bool is_unset(const TensorRecord& record) const;
 
  private:
   struct Known {
@@ -96,6 +98,7 @@ class Shadow {
   std::unordered_map<Moment, std::vector<RenditionPtr>, MomentHash> renditions_;
   std::unordered_multimap<uint64_t, Known> known_;
   std::unordered_map<const c10::StorageImpl*, std::vector<Seen>> seen_;
+  std::vector<TensorRecord> read_unset_;  // what ops were given of memory without values
 };
 
 }  // namespace lockstep::oracle

@@ -3,6 +3,7 @@
 // entries of the timeline follow from that, right or wrong.
 #pragma once
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
@@ -128,5 +129,31 @@ class HandEngine {
   PlainRun plain_;
   Case case_;
 };
+
+inline Input input(std::vector<int64_t> shape, uint64_t seed,
+                   c10::ScalarType dtype = c10::ScalarType::Float) {
+  return {dtype, std::move(shape), {}, {ValueKind::kNormal, seed, 0, 0, {}}, false};
+}
+
+inline Case make_case(std::vector<Input> inputs, const std::vector<std::string>& placements,
+                      std::vector<Call> calls, std::vector<int64_t> mesh = {3}) {
+  Case c;
+  c.mesh = DeviceMesh(std::move(mesh));
+  c.device = {1, 256};
+  c.program.inputs = std::move(inputs);
+  c.program.calls = std::move(calls);
+  for (const auto& p : placements) c.placements.push_back({parse_placements(p), {}});
+  validate(c);
+  return c;
+}
+
+inline void expect_fault(const Judgement& j, Condition condition, size_t entry, const std::string& text) {
+  ASSERT_TRUE(j.mismatch) << describe(j);
+  EXPECT_EQ(j.mismatch->condition, condition) << describe(j);
+  EXPECT_EQ(j.mismatch->entry, entry) << describe(j);
+  EXPECT_NE(describe(j).find(text), std::string::npos) << describe(j);
+  EXPECT_FALSE(j.equal);
+  EXPECT_FALSE(j.passed());
+}
 
 }  // namespace lockstep::oracle

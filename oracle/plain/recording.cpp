@@ -124,7 +124,7 @@ RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args
   }
   entry.args.reserve(count);
   for (size_t i = 0; i < count; ++i) add_argument(entry, recording, args[i], op.args[i]);
-  if (op.random) entry.random_offset = generator().state.offset;
+  if (op.random) entry.stream = generator();
   for (const size_t i : entry.written) recording.freeze(entry.inputs[i].storage);
   return entry;
 }

@@ -60,12 +60,12 @@ inline constexpr const char* kReshapeAlias = "aten::_reshape_alias";
 
 struct RecordedOp {
   const Operator* op = nullptr;
-  std::vector<c10::IValue> args;          // tensors are None
-  std::vector<int64_t> tensors_per_arg;   // -1: not a tensor argument; else how many `inputs` it took
-  std::vector<Window> inputs;             // as they were before the op, undefined ones included
-  std::vector<Window> results;            // returned tensors, flattened
-  std::vector<size_t> written;            // inputs that the op writes to
-  std::optional<uint64_t> random_offset;  // of the stream before a random op
+  std::vector<c10::IValue> args;         // tensors are None
+  std::vector<int64_t> tensors_per_arg;  // -1: not a tensor argument; else how many `inputs` it took
+  std::vector<Window> inputs;            // as they were before the op, undefined ones included
+  std::vector<Window> results;           // returned tensors, flattened
+  std::vector<size_t> written;           // inputs that the op writes to
+  std::optional<Generator> stream;       // before a random op
   bool inner = false;  // of a composite op or a backward pass, whose tensors nobody else may hold
   // Its result is the recorded one of another op, whose loops over so many terms may round otherwise: the
   // copy of an out variant, the root of a norm.

@@ -22,9 +22,17 @@ constexpr std::string_view kOverwrite[] = {"aten::bernoulli_",   "aten::cauchy_"
                                            "aten::exponential_", "aten::fill_",   "aten::geometric_",
                                            "aten::log_normal_",  "aten::normal_", "aten::random_",
                                            "aten::uniform_",     "aten::zero_"};
-// Ops whose result nobody has written.
-constexpr std::string_view kEmpty[] = {"aten::empty", "aten::empty_like", "aten::empty_strided",
-                                       "aten::new_empty", "aten::new_empty_strided"};
+// Ops whose result nobody has written, or whose noise nobody has.
+constexpr std::string_view kEmpty[] = {"aten::empty",         "aten::empty_like", "aten::rrelu",
+                                       "aten::empty_strided", "aten::new_empty",  "aten::new_empty_strided"};
+
+// rrelu's noise is written, or in evaluation left as memory that nobody has written.
+bool is_noise(const TimelineEntry& entry, size_t input) {
+  constexpr size_t kTraining = 5;  // among the arguments of its gradient, which is given what was written
+  const auto op = oracle::stem(entry.op);
+  if (op == "aten::rrelu_with_noise" || op == "aten::rrelu_with_noise_") return input == 1;
+  return op == "aten::rrelu_with_noise_backward" && input == 2 && !entry.args.at(kTraining).toBool();
+}
 
 template <size_t N>
 bool is_one_of(const std::string_view (&names)[N], const std::string& op) {
@@ -62,6 +70,7 @@ bool leaves_unwritten(const std::string& op) {
   return is_one_of(kEmpty, op);
 }
 bool is_read(const TimelineEntry& entry, size_t input) {
+  if (is_noise(entry, input)) return false;
   return !is_one_of(kOverwrite, entry.op) || std::find(entry.aliases.begin(), entry.aliases.end(),
                                                        static_cast<int64_t>(input)) == entry.aliases.end();
 }

@@ -9,8 +9,9 @@
 
 namespace lockstep::suites {
 
-// Whether the results are memory that nobody has written: two runs in one process find other digests there,
-// and so in an input that is overwritten and not read. Runs in processes of their own may find the same.
+// Whether the results, or rrelu's noise, are memory that nobody has written: two runs in one process find
+// other digests there, and so in an input that is overwritten and not read. Runs in processes of their own
+// may find the same.
 bool leaves_unwritten(const std::string& op);
 bool is_read(const TimelineEntry& entry, size_t input);
 

@@ -154,17 +154,30 @@ void check_given(const std::vector<Digest>& before, const std::vector<Digest>& a
 // What a Case may say of how the engine treats its ops; afterwards all is as it was before.
 class Modes {
  public:
-  explicit Modes(const oracle::Case& c) {
+  Modes(const oracle::Case& c, const Timeline& timeline) : timeline_(timeline) {
     if (oracle::allows_fallback(c)) whole_.emplace();
   }
+  // Throws where something moved by itself while that was forbidden.
   void set_explicit(bool flag) {
+    if (moves_) check_moves();
     moves_.reset();
+    from_ = timeline_.size();
     if (flag) moves_.emplace();
   }
   // Ops that ran whole since it began.
   int64_t fallbacks() const { return current_context()->counters.fallbacks - before_; }
 
  private:
+  void check_moves() const {
+    const auto begin = timeline_.begin() + static_cast<ptrdiff_t>(from_);
+    const auto moved = std::find_if(begin, timeline_.end(), [](auto& entry) { return entry.implicit; });
+    if (moved != timeline_.end())
+      throw std::logic_error(concat(*moved->inputs.at(0).spec, " moved by itself to ",
+                                    *moved->outputs.at(0).spec, ", which ExplicitRedistribution forbids"));
+  }
+
+  const Timeline& timeline_;
+  size_t from_ = 0;  // where the timeline was when it was last said what is forbidden
   const int64_t before_ = current_context()->counters.fallbacks;
   std::optional<FallbackReplicate> whole_;
   std::optional<ExplicitRedistribution> moves_;
@@ -236,7 +249,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   traffic = {};
   take_never_waited();
   Overlapped moves(c, spoil);
-  Modes modes(c);
+  Modes modes(c, result.timeline);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
@@ -252,6 +265,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
        },
        [&](bool flag) { modes.set_explicit(flag); }});
   moves.finish();
+  modes.set_explicit(false);
   scope.reset();
   strike_other_meshes(result.timeline, c.mesh);
   result.never_waited = take_never_waited();

@@ -161,9 +161,26 @@ const TimelineEntry* moved_for_nothing(const TimelineEntry& user, Moves moves) {
   return nullptr;
 }
 
+// The gradient that a pass begins with at an input lies elsewhere than this does.
+bool begins_elsewhere(const oracle::Case& c, const oracle::Call& call) {
+  if (!oracle::runs_backward(call.op)) return false;
+  const auto& of = std::get<std::vector<oracle::Ref>>(call.args.at(0));
+  const auto& gradients = std::get<std::vector<oracle::Ref>>(call.args.at(1));
+  const auto lies = [&](const oracle::Ref& ref) {
+    const auto id = static_cast<size_t>(ref.id);
+    return ref.id >= 0 && id < c.placements.size() ? &c.placements[id] : nullptr;
+  };
+  for (size_t i = 0; i < of.size() && i < gradients.size(); ++i) {
+    const auto *at = lies(of[i]), *from = lies(gradients[i]);
+    if (at != nullptr && (from == nullptr || !(*at == *from))) return true;
+  }
+  return false;
+}
+
 // A gradient goes back to where its tensor lay: that move cannot be told from one for the op behind it.
 bool sends_gradients_elsewhere(const oracle::Case& c) {
   const auto has = [&](auto&& is) { return std::any_of(c.program.calls.begin(), c.program.calls.end(), is); };
+  if (has([&](const oracle::Call& call) { return begins_elsewhere(c, call); })) return true;
   return has([](const oracle::Call& call) { return call.op == kRedistribute; }) &&
          has([](const oracle::Call& call) { return oracle::runs_backward(call.op); });
 }

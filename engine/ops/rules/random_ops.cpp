@@ -73,6 +73,18 @@ Rows bernoulli_rows(const OpCall& call) {
   const bool reads = call.overload.empty() || call.overload == "Tensor";
   return reads ? rules::pointwise(call) : rules::like(call);
 }
+
+// Noise is written where what it is for lies: a number in blocks, too, for the op's own loops meet flat
+// locals.
+Rows noisy(const OpCall& call) {
+  auto rows = rules::pointwise(call);
+  const auto& lies = call.current[0];
+  if (call.outputs[0].ndim() > 0 || !is_ragged(lies)) return rows;
+  rows.push_back(row_of(call, lies, lies));
+  rows.back().inputs[1] = lies;
+  return rows;
+}
+
 Rows normal_rows(const OpCall& call) {
   const bool fills = call.overload.empty() || call.overload == "out";
   return fills ? rules::like(call) : rules::pointwise(call);
@@ -148,7 +160,7 @@ rules::Records rules::random_ops() {
       {.name = "native_dropout", .rows = follow, .kind = kRandom, .infer = of_dropout,
        .draw = native_dropout_op},
       {.name = "native_dropout_backward", .rows = pointwise, .infer = of_dropout_backward},
-      {.name = "rrelu_with_noise", .rows = pointwise, .kind = kRandom, .infer = dense_self, .draw = rrelu_op},
+      {.name = "rrelu_with_noise", .rows = noisy, .kind = kRandom, .infer = dense_self, .draw = rrelu_op},
       {.name = "rrelu_with_noise_backward", .rows = pointwise},
       {.name = "multinomial", .kind = kRandom, .infer = of_multinomial, .draw = multinomial_op},
   };

@@ -150,6 +150,12 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
   }
 }
 
+// How many pieces of a dimension hold something: of 4 elements in 3 pieces two have 2, and the last has none.
+int64_t filled_pieces(const Placement& p, int64_t size) {
+  const auto share = [](int64_t n, int64_t among) { return (n + among - 1) / among; };
+  return share(size, share(size, parts(p)));
+}
+
 // Of a shard that is no one run: in a dimension that stays; in the outermost of several, where each run is
 // one of whole rows of both shapes; and the inverse, an interleaved dimension whose pieces the split names.
 void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, const Placement& current) {
@@ -159,9 +165,13 @@ void add_scattered_row(Rows& rows, const OpCall& call, const DimGroup& group, co
   rows.back().even = {{0, group.in[0]}};
   rows.back().even_outputs = {group.out[0]};
   if (group.in.size() != 1) return;
+  const auto cut = as_size(group.in[0]);
+  const int64_t size = call.inputs[0].shape[cut];
+  const bool alone = call.input_extents[0][cut] == size;
+  const int64_t filled = alone ? filled_pieces(current, size) : parts(current);
   int64_t pieces = 1;
   for (const int64_t d : group.out) {
-    if (pieces == parts(current)) {
+    if (pieces == filled) {
       auto row = row_of(call, current, Shard{d});
       if (d != group.out.back()) row.even_outputs = {d};
       rows.push_back(std::move(row));
