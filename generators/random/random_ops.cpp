@@ -204,7 +204,8 @@ Ref without_ends(Draft& d, const Operand& x) {
 void multinomial_of_one_row(Draft& d, const RandomOp& op, const Operand& x) {
   const Shape row = {1, x.shape[1]};
   const Ref weights =
-      d.input({.dtype = x.dtype, .shape = row, .values = of_kind(ValueKind::kUniform)}, replicated(d.mesh()));
+      d.input({.dtype = x.dtype, .shape = row, .values = of_kind(ValueKind::kIntegers, 1, 200)},
+              replicated(d.mesh()));
   d.call(op.name, {d.call("aten::expand", {weights, x.shape, false}), int64_t{1}, false});
 }
 void multinomial(Draft& d, const RandomOp& op, const Operand& x) {

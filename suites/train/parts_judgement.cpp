@@ -55,7 +55,8 @@ class Parts {
     for (size_t i = 0; i < std::size(kInits); ++i)
       for (const auto& shape : {Shape{5, 3}, Shape{3, 5}, Shape{4, 3, 2}}) compare_init(i, shape);
     for (const bool bias : {false, true}) compare_linear(bias);
-    for (const auto& rule : kRules) compare_updates(rule);
+    for (const auto& rule : kRules) compare_sgd(rule);
+    for (const double decay : {0.0, 0.01}) compare_adamw(decay);
     for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf})
       for (const double limit : {0.5, 100.0}) compare_clipping(dtype, limit);
     return found_;
@@ -177,8 +178,32 @@ class Parts {
     return std::make_shared<nn::Linear>(args...);
   }
 
+  void compare_sgd(const optim::SgdOptions& rule) {
+    compare_updates<optim::Sgd>(concat("SGD with momentum ", rule.momentum, ", dampening ", rule.dampening,
+                                       rule.nesterov ? ", nesterov" : ""),
+                                rule,
+                                {.adamw = false,
+                                 .lr = rule.lr,
+                                 .weight_decay = rule.weight_decay,
+                                 .momentum = rule.momentum,
+                                 .dampening = rule.dampening,
+                                 .nesterov = rule.nesterov});
+  }
+
+  void compare_adamw(double decay) {
+    const optim::AdamWOptions rule{.lr = 0.1, .weight_decay = decay};
+    compare_updates<optim::AdamW>(concat("AdamW with weight decay ", decay), rule,
+                                  {.adamw = true,
+                                   .lr = rule.lr,
+                                   .weight_decay = rule.weight_decay,
+                                   .beta1 = rule.beta1,
+                                   .beta2 = rule.beta2,
+                                   .eps = rule.eps});
+  }
+
   // Several steps; in the second one parameter has no gradient.
-  void compare_updates(const optim::SgdOptions& rule) {
+  template <class Optimizer, class Options>
+  void compare_updates(const std::string& name, const Options& rule, const oracle::UpdateRule& by) {
     const std::vector<Shape> shapes = {{5, 3}, {3, 4}};
     const auto start = normal(shapes, 1);
     Tensors reference, plain, distributed;
@@ -187,13 +212,8 @@ class Parts {
       plain.push_back(value.clone());
     }
     for (const auto& value : placed(start)) distributed.push_back(parameter(value));
-    oracle::ReferenceOptimizer theirs(reference, {.adamw = false,
-                                                  .lr = rule.lr,
-                                                  .weight_decay = rule.weight_decay,
-                                                  .momentum = rule.momentum,
-                                                  .dampening = rule.dampening,
-                                                  .nesterov = rule.nesterov});
-    optim::Sgd mine(plain, rule), on_mesh(distributed, rule);
+    oracle::ReferenceOptimizer theirs(reference, by);
+    Optimizer mine(plain, rule), on_mesh(distributed, rule);
     for (int64_t step = 1; step <= 3; ++step) {
       auto gradients = normal(shapes, 1 + step);
       const auto parts = placed(gradients);
@@ -208,8 +228,7 @@ class Parts {
         mine.step();
         on_mesh.step();
       });
-      const auto what = concat("SGD with momentum ", rule.momentum, ", dampening ", rule.dampening,
-                               rule.nesterov ? ", nesterov" : "", ", step ", step);
+      const auto what = concat(name, ", step ", step);
       for (size_t i = 0; i < shapes.size(); ++i) {
         compare_bits("update", what, reference[i], plain[i]);
         compare_bits("update", what + " on the mesh", reference[i], distributed[i]);

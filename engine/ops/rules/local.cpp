@@ -68,6 +68,19 @@ void stock(const LocalCall& c, Stack& stack) {
   c.op.callBoxed(stack);
 }
 
+// Arithmetic of halves takes one element of another dtype as it is, and several in halves: so one of several,
+// too.
+void as_one_of_many(const LocalCall& c, Stack& stack) {
+  if (!stack[0].isTensor()) return stock(c, stack);  // lists
+  const auto dtype = c.call.outputs[0].dtype;
+  for (size_t i = 0; i < 2 && at::isReducedFloatingType(dtype); ++i) {
+    if (!stack[i].isTensor() || c.inputs[i] == nullptr || c.inputs[i]->numel() == 1) continue;
+    if (const auto local = stack[i].toTensor(); local.numel() == 1 && local.scalar_type() != dtype)
+      stack[i] = local.to(dtype);
+  }
+  stock(c, stack);
+}
+
 void sized(const LocalCall& c, Stack& stack) {
   stack[c.call.args.position("size")] = local_shape(*c.outputs[0], c.position);
   c.op.callBoxed(stack);

@@ -24,8 +24,9 @@ using LocalRun = void (*)(const LocalCall&, torch::jit::Stack&);
 namespace local {
 
 void stock(const LocalCall& c, torch::jit::Stack& stack);
-void sized(const LocalCall& c, torch::jit::Stack& stack);              // `size` is the output's shape
-void sized_as_input(const LocalCall& c, torch::jit::Stack& stack);     // `input_sizes` is
+void as_one_of_many(const LocalCall& c, torch::jit::Stack& stack);  // arithmetic of halves and other dtypes
+void sized(const LocalCall& c, torch::jit::Stack& stack);           // `size` is the output's shape
+void sized_as_input(const LocalCall& c, torch::jit::Stack& stack);  // `input_sizes` is
 void sized_and_strided(const LocalCall& c, torch::jit::Stack& stack);  // `size` and `stride` are
 void view(const LocalCall& c, torch::jit::Stack& stack);               // a flat local stays what it is
 void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes

@@ -190,8 +190,8 @@ Records pointwise_ops() {
   // clang-format off
   Records records = {
       {.name = "abs", .rows = pointwise, .infer = as_self},
-      {.name = "add", .rows = additive},
-      {.name = "div", .rows = scaled},
+      {.name = "add", .rows = additive, .run = local::as_one_of_many},
+      {.name = "div", .rows = scaled, .run = local::as_one_of_many},
       {.name = "floor_divide", .rows = pointwise, .infer = as_self_and_other},
       {.name = "hardswish", .rows = pointwise, .infer = as_self},
       {.name = "hardswish_backward", .rows = pointwise, .infer = as_grad_and_self},
@@ -202,9 +202,10 @@ Records pointwise_ops() {
       {.name = "logit", .rows = pointwise, .infer = of_logit},
       {.name = "mse_loss"},
       {.name = "mse_loss_backward", .infer = of_mse_loss_backward},
-      {.name = "mul", .rows = scaled},
+      {.name = "mul", .rows = scaled, .run = local::as_one_of_many},
       {.name = "remainder", .rows = pointwise, .infer = as_other},
       {.name = "relu", .rows = pointwise, .infer = as_self},
+      {.name = "sub", .rows = pointwise, .run = local::as_one_of_many},
       {.name = "where", .rows = pointwise, .infer = of_where, .except = ""},  // of a condition alone: nonzero
   };
   add_alike(records, {.rows = monotone}, {"erf", "exp", "expm1", "sigmoid", "tanh"});
@@ -222,7 +223,7 @@ Records pointwise_ops() {
       "reciprocal",
       "round", "rsqrt", "rsub", "sgn", "sigmoid_backward", "sign", "signbit", "silu",
       "silu_backward", "sin", "sinc", "sinh", "softplus", "softplus_backward", "softshrink",
-      "softshrink_backward", "sqrt", "sub",
+      "softshrink_backward", "sqrt",
       "tan", "tanh_backward", "threshold", "threshold_backward", "trunc", "xlogy", "zero",
       "_fused_adam", "_fused_adamw", "_fused_sgd"});
   // clang-format on
