@@ -25,8 +25,11 @@ bool pending(const TensorRecord* record) {
   return record != nullptr && record->spec->has_partial();
 }
 
+bool draws_mask(const Operator& op) {
+  return op.name == "aten::native_dropout";
+}
 bool draws_values(const Operator& op) {
-  return op.random && op.name != "aten::native_dropout";
+  return op.random && !draws_mask(op);
 }
 
 // rrelu in evaluation draws no noise and reads none: what it is given stays, be it memory without values.
@@ -72,7 +75,7 @@ bool reads_plain_values(const OpInQuestion& q) {
 
 // native_dropout is replayed with the plain run's mask in the place after its input.
 Tensors with_mask(const OpInQuestion& q, const Recording& recording, Tensors inputs) {
-  if (q.op.op->random && !draws_values(*q.op.op)) inputs.push_back(recording.read(q.op.results.at(1)));
+  if (draws_mask(*q.op.op)) inputs.push_back(recording.read(q.op.results.at(1)));
   return inputs;
 }
 

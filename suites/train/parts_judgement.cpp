@@ -40,6 +40,26 @@ constexpr optim::SgdOptions kRules[] = {
     {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
 };
 
+oracle::UpdateRule rule_of(const optim::SgdOptions& o) {
+  return {.adamw = false,
+          .lr = o.lr,
+          .weight_decay = o.weight_decay,
+          .momentum = o.momentum,
+          .dampening = o.dampening,
+          .nesterov = o.nesterov};
+}
+oracle::UpdateRule rule_of(const optim::AdamWOptions& o) {
+  return {.lr = o.lr, .weight_decay = o.weight_decay, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
+}
+
+std::string name_of(const optim::SgdOptions& o) {
+  return concat("SGD with momentum ", o.momentum, ", dampening ", o.dampening,
+                o.nesterov ? ", nesterov" : "");
+}
+std::string name_of(const optim::AdamWOptions& o) {
+  return concat("AdamW with weight decay ", o.weight_decay);
+}
+
 // The whole value, put together by the oracle.
 at::Tensor whole(const at::Tensor& tensor) {
   return is_dtensor(tensor) ? oracle::assemble(local_tensors(tensor), spec(tensor)).global : tensor;
@@ -55,8 +75,9 @@ class Parts {
     for (size_t i = 0; i < std::size(kInits); ++i)
       for (const auto& shape : {Shape{5, 3}, Shape{3, 5}, Shape{4, 3, 2}}) compare_init(i, shape);
     for (const bool bias : {false, true}) compare_linear(bias);
-    for (const auto& rule : kRules) compare_sgd(rule);
-    for (const double decay : {0.0, 0.01}) compare_adamw(decay);
+    for (const auto& rule : kRules) compare_updates<optim::Sgd>(rule);
+    for (const double decay : {0.0, 0.01})
+      compare_updates<optim::AdamW>(optim::AdamWOptions{.lr = 0.1, .weight_decay = decay});
     for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf})
       for (const double limit : {0.5, 100.0}) compare_clipping(dtype, limit);
     return found_;
@@ -178,32 +199,9 @@ class Parts {
     return std::make_shared<nn::Linear>(args...);
   }
 
-  void compare_sgd(const optim::SgdOptions& rule) {
-    compare_updates<optim::Sgd>(concat("SGD with momentum ", rule.momentum, ", dampening ", rule.dampening,
-                                       rule.nesterov ? ", nesterov" : ""),
-                                rule,
-                                {.adamw = false,
-                                 .lr = rule.lr,
-                                 .weight_decay = rule.weight_decay,
-                                 .momentum = rule.momentum,
-                                 .dampening = rule.dampening,
-                                 .nesterov = rule.nesterov});
-  }
-
-  void compare_adamw(double decay) {
-    const optim::AdamWOptions rule{.lr = 0.1, .weight_decay = decay};
-    compare_updates<optim::AdamW>(concat("AdamW with weight decay ", decay), rule,
-                                  {.adamw = true,
-                                   .lr = rule.lr,
-                                   .weight_decay = rule.weight_decay,
-                                   .beta1 = rule.beta1,
-                                   .beta2 = rule.beta2,
-                                   .eps = rule.eps});
-  }
-
   // Several steps; in the second one parameter has no gradient.
   template <class Optimizer, class Options>
-  void compare_updates(const std::string& name, const Options& rule, const oracle::UpdateRule& by) {
+  void compare_updates(const Options& rule) {
     const std::vector<Shape> shapes = {{5, 3}, {3, 4}};
     const auto start = normal(shapes, 1);
     Tensors reference, plain, distributed;
@@ -212,7 +210,7 @@ class Parts {
       plain.push_back(value.clone());
     }
     for (const auto& value : placed(start)) distributed.push_back(parameter(value));
-    oracle::ReferenceOptimizer theirs(reference, by);
+    oracle::ReferenceOptimizer theirs(reference, rule_of(rule));
     Optimizer mine(plain, rule), on_mesh(distributed, rule);
     for (int64_t step = 1; step <= 3; ++step) {
       auto gradients = normal(shapes, 1 + step);
@@ -228,7 +226,7 @@ class Parts {
         mine.step();
         on_mesh.step();
       });
-      const auto what = concat(name, ", step ", step);
+      const auto what = concat(name_of(rule), ", step ", step);
       for (size_t i = 0; i < shapes.size(); ++i) {
         compare_bits("update", what, reference[i], plain[i]);
         compare_bits("update", what + " on the mesh", reference[i], distributed[i]);

@@ -4,6 +4,7 @@
 #include <c10/util/accumulate.h>
 #include <algorithm>
 
+#include "engine/layout/layout.h"
 #include "engine/ops/rules/families.h"
 #include "engine/values/as_size.h"
 #include "engine/values/ragged.h"
@@ -115,7 +116,7 @@ bool pieces_meet(const OpCall& call, const DimGroup& group) {
   if (call.input_extents[0][d] != rows || call.output_extents[o] != of_output) return false;
   int64_t elements = 1;
   for (const int64_t in : group.in) elements *= call.inputs[0].shape[as_size(in)];
-  const auto piece = [&](int64_t n) { return (n + call.mesh_size - 1) / call.mesh_size * (elements / n); };
+  const auto piece = [&](int64_t n) { return chunk(n, call.mesh_size, 0).length * (elements / n); };
   return piece(rows) == piece(of_output);
 }
 
@@ -152,8 +153,8 @@ void add_shard_row(Rows& rows, const OpCall& call, const DimGroup& group, size_t
 
 // How many pieces of a dimension hold something: of 4 elements in 3 pieces two have 2, and the last has none.
 int64_t filled_pieces(const Placement& p, int64_t size) {
-  const auto share = [](int64_t n, int64_t among) { return (n + among - 1) / among; };
-  return share(size, share(size, parts(p)));
+  const int64_t piece = chunk(size, parts(p), 0).length;  // the longest, and so many of it reach the end
+  return chunk(size, piece, 0).length;
 }
 
 // Of a shard that is no one run: in a dimension that stays; in the outermost of several, where each run is
