@@ -6,7 +6,6 @@ Run by ci/numbers --fsdp with the arguments RANKS STEPS."""
 import json
 import math
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from torch import nn  # noqa: E402
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
+
+from free_port import free_port  # noqa: E402
 
 # suites/train/llama_options.h, "tiny"; suites/train/train.h
 HIDDEN, LAYERS, HEADS, KV_HEADS, MLP, VOCABULARY, SEQUENCE, BATCH = 128, 2, 16, 8, 250, 257, 128, 8
@@ -131,10 +132,7 @@ def train(steps):
 
 
 def lead(ranks, steps):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks),
+    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks),
               "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, str(ranks), str(steps)]
     others = [subprocess.Popen(command, env={**common, "RANK": str(rank)}, stdout=subprocess.DEVNULL)

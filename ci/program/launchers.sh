@@ -16,10 +16,7 @@ launchers() {
 }
 
 free_port() {
-  python3 -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
+  python3 "$(dirname "${BASH_SOURCE[0]}")/../free_port.py"
 }
 
 # launch LAUNCHER N COMMAND...: within three minutes.

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "engine/values/as_size.h"
@@ -255,17 +256,23 @@ TEST(C10dWorld, WhoKeepsAllWaitingIsNamed) {
       << said[0];
 }
 
-// A port that was free a moment ago.
+// A port that is free, of none the system gives to who connects: the connections of another test may get such
+// a one before somebody listens there.
 std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
+  int first = 0, last = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
+  std::random_device random;
+  while (true) {
+    const int port = std::uniform_int_distribution(10000, 65000)(random);
+    if (first <= port && port <= last) continue;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool is_free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    if (is_free) return std::to_string(port);
+  }
 }
 
 // As torchrun and mpirun set the environment of what they start. Catches: a process that takes another's
