@@ -185,6 +185,9 @@ void reduces_each_pass(Sharding& s) {
 void nothing_frozen(Sharding& s) {
   s.frozen = 0;
 }
+void nothing_tied(Sharding& s) {
+  s.tied = 0;
+}
 void no_blocks(Sharding& s) {
   s.rows = 0;
 }
@@ -236,7 +239,7 @@ bool has(const oracle::Case& c) {
   return option(c, name) > 0;
 }
 constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
-               kClip[] = "clip";
+               kClip[] = "clip", kTied[] = "tied";
 
 std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
   const auto found = c.options.find(name);
@@ -334,6 +337,8 @@ std::vector<Fault> sharding_faults() {
        100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
       {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
+      {156, "tied-parted", "K11", "a parameter that two layers share becomes two", "fsdp", 100, 0, has<kTied>,
+       with_sharding({.sharding = nothing_tied})},
   };
 }
 

@@ -2,70 +2,22 @@
 #include "suites/fsdp/sharded_training.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <ATen/ATen.h>
 
 #include "engine/fsdp/unit.h"
 #include "engine/nn/checkpoint.h"
-#include "engine/nn/layers.h"
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/in_host.h"
 #include "suites/fsdp/padding.h"
+#include "suites/fsdp/sharded_model.h"
 #include "suites/train/llama.h"
 
 namespace lockstep::suites {
 namespace {
-
-class Block : public nn::Module {
- public:
-  Block(const BlockSpec& spec, int64_t width, c10::ScalarType dtype) : spec_(spec) {
-    for (const auto& layer : spec) {
-      layers_.push_back(make(layer, width, dtype));
-      if (layers_.back() != nullptr) add_child(std::to_string(layers_.size() - 1), layers_.back());
-      if (layer.size > 0) width = layer.size;
-    }
-  }
-
- protected:
-  at::Tensor forward(const nn::Tensors& inputs) override {
-    auto x = inputs.at(0);
-    for (size_t i = 0; i < spec_.size(); ++i) {
-      if (spec_[i].kind == 't')
-        x = x.tanh();
-      else
-        x = spec_[i].kind == 'r' ? x + inputs[0] : (*layers_[i])(x);
-    }
-    return x;
-  }
-
- private:
-  static std::shared_ptr<nn::Module> make(const LayerSpec& layer, int64_t width, c10::ScalarType dtype) {
-    switch (layer.kind) {
-      case 'L':
-      case 'l':
-        return std::make_shared<nn::Linear>(width, layer.size, layer.kind == 'L', dtype);
-      case 'n':
-        return std::make_shared<nn::RMSNorm>(width, 1e-5, dtype);
-      case 'N':
-        return std::make_shared<nn::LayerNorm>(width, 1e-5, dtype);
-      case 'd':
-        return std::make_shared<nn::Dropout>(0.25);
-      default:
-        return nullptr;
-    }
-  }
-
-  BlockSpec spec_;
-  std::vector<std::shared_ptr<nn::Module>> layers_;  // null: a function without parameters
-};
-
-int64_t width_after(const BlockSpec& block, int64_t width) {
-  for (const auto& layer : block)
-    if (layer.size > 0) width = layer.size;
-  return width;
-}
 
 // Along tp, matrices by rows and columns in turn, and every other vector.
 std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, const DeviceMesh& mesh) {
@@ -97,10 +49,6 @@ FullyShardOptions options_of(const Sharding& s) {
   return options;
 }
 
-bool is_wrapped(const Sharding& s, size_t block) {
-  return (s.wrap >> block & 1) != 0;
-}
-
 // The root alone says in which dtype the model's output is.
 MixedPrecisionPolicy policy_of(const Sharding& s, bool is_root) {
   auto policy = s.policy;
@@ -113,14 +61,7 @@ MixedPrecisionPolicy policy_of(const Sharding& s, bool is_root) {
 ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const ShardedFault* fault)
     : sharding_(sharding), fault_(fault) {
   if (fault_ != nullptr && fault_->sharding != nullptr) fault_->sharding(sharding_);
-  auto chain = std::make_shared<nn::Sequential>();
-  int64_t width = sharding_.width;
-  for (const auto& block : sharding_.blocks) {
-    blocks_.push_back(std::make_shared<Block>(block, width, sharding_.dtype));
-    chain->push_back(blocks_.back());
-    width = width_after(block, width);
-  }
-  model_ = std::move(chain);
+  std::tie(model_, blocks_) = make_model(sharding_);
   if (world == nullptr)
     stay_plain();
   else
@@ -132,6 +73,7 @@ void ShardedTraining::place(WorldPtr world) {
   mesh_ = init_device_mesh(sharding_.mesh.device_type(), sharding_.mesh.shape(), sharding_.mesh.names(),
                            std::move(world));
   if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
+  tie(*model_, sharding_);
   auto options = options_of(sharding_);
   options.mp_policy = policy_of(sharding_, false);
   std::vector<FSDPModule> within;
@@ -153,8 +95,9 @@ void ShardedTraining::init() {
   generator().device = sharding_.device;
   std::optional<RandomScope> plain;
   if (!mesh_) plain.emplace(hosted_);
+  if (!mesh_) materialise(*model_, sharding_.mesh.device_type());
   nn::reset_parameters(*model_, sharding_.mesh.device_type());
-  auto parameters = model_->parameters();
+  auto parameters = distinct_parameters(*model_);
   if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
     parameters[as_size(k - 1)].set_requires_grad(false);
   TrainOptions options;
@@ -212,13 +155,14 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   std::optional<RandomScope> plain;
   if (!mesh_) plain.emplace(hosted_);
   Result result;
-  const auto parameters = model_->parameters();
+  const auto parameters = distinct_parameters(*model_);
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {
     optim::zero_grad(parameters);
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
       const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
+      plain_.sync(reduces);
       result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)], reduces));
-      plain_.end_pass(reduces ? std::optional(static_cast<double>(sharding_.factor)) : std::nullopt);
+      plain_.end_pass(static_cast<double>(sharding_.factor));
     }
     plain_.hand_in();
     if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));

@@ -2,8 +2,9 @@
 #include "suites/fsdp/sharding.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <set>
+#include <map>
 
 #include "engine/fsdp/planner.h"
 #include "engine/values/as_size.h"
@@ -19,12 +20,13 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
-    {"among", &Sharding::among, 0, 8},       {"batch", &Sharding::batch, 1, 8},
-    {"clip", &Sharding::clip, 0, 1},         {"each", &Sharding::each, 0, 1},
-    {"factor", &Sharding::factor, 1, 64},    {"frozen", &Sharding::frozen, 0, 64},
-    {"gathered", &Sharding::gathered, 0, 1}, {"passes", &Sharding::passes, 1, 4},
-    {"prefetch", &Sharding::prefetch, 0, 1}, {"recompute", &Sharding::recompute, 0, 1},
-    {"rows", &Sharding::rows, 0, 64},        {"steps", &Sharding::steps, 1, 5},
+    {"among", &Sharding::among, 0, 8},         {"batch", &Sharding::batch, 1, 8},
+    {"calls", &Sharding::calls, 0, 2},         {"clip", &Sharding::clip, 0, 1},
+    {"each", &Sharding::each, 0, 1},           {"factor", &Sharding::factor, 1, 64},
+    {"frozen", &Sharding::frozen, 0, 64},      {"gathered", &Sharding::gathered, 0, 1},
+    {"passes", &Sharding::passes, 1, 4},       {"prefetch", &Sharding::prefetch, 0, 1},
+    {"recompute", &Sharding::recompute, 0, 1}, {"rows", &Sharding::rows, 0, 64},
+    {"steps", &Sharding::steps, 1, 5},         {"tied", &Sharding::tied, 0, 1},
     {"wrap", &Sharding::wrap, 0, 255},
 };
 
@@ -44,10 +46,6 @@ std::vector<std::string> split(const std::string& text, char by) {
     else
       parts.back() += c;
   return parts;
-}
-
-bool is_linear(const LayerSpec& layer) {
-  return layer.kind == 'L' || layer.kind == 'l';
 }
 
 LayerSpec parse_layer(const std::string& text) {
@@ -90,6 +88,9 @@ std::string unfit(const Sharding& s) {
     }
   }
   if (linears == 0) return "it has no linear layer";
+  if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
+  if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
+  parameters -= s.tied;
   return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
 }
 
@@ -185,6 +186,7 @@ class Shardings {
     change(s);
     const auto groups = smaller_groups(s.mesh);
     if (std::find(groups.begin(), groups.end(), s.among) == groups.end()) s.among = 0;
+    if (!tied_paths(s)) s.tied = 0;
     if (!unfit(s).empty()) return;
     auto made = case_of(s);
     if (oracle::to_token(made) != token_) all_.push_back(std::move(made));
@@ -279,7 +281,48 @@ MixedPrecisionPolicy any_policy(Random& draw) {
   return policy;
 }
 
+// Where there are no two matrices to be tied, two more layers.
+void tie(Sharding& s) {
+  s.tied = 1;
+  if (tied_paths(s)) return;
+  int64_t width = s.width;
+  for (const auto& block : s.blocks) width = width_after(block, width);
+  for (int k = 0; k < 2; ++k) s.blocks.back().push_back({'l', width});
+}
+
 }  // namespace
+
+bool is_linear(const LayerSpec& layer) {
+  return layer.kind == 'L' || layer.kind == 'l';
+}
+
+int64_t width_after(const BlockSpec& block, int64_t width) {
+  for (const auto& layer : block)
+    if (is_linear(layer)) width = layer.size;
+  return width;
+}
+
+bool is_wrapped(const Sharding& s, size_t block) {
+  return (s.wrap >> block & 1) != 0;
+}
+
+std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s) {
+  using Shape = std::array<int64_t, 3>;  // of a matrix, and its unit
+  std::map<Shape, std::string> first;
+  std::optional<std::pair<std::string, std::string>> last;
+  int64_t width = s.width;
+  for (size_t i = 0; i < s.blocks.size(); ++i)
+    for (size_t k = 0; k < s.blocks[i].size(); ++k) {
+      const auto& layer = s.blocks[i][k];
+      if (!is_linear(layer)) continue;
+      const int64_t unit = is_wrapped(s, i) ? static_cast<int64_t>(i) : -1;
+      auto path = concat(i, ".", k, ".weight");
+      const auto [known, is_new] = first.emplace(Shape{width, layer.size, unit}, path);
+      if (!is_new) last.emplace(std::move(path), known->second);
+      width = layer.size;
+    }
+  return last;
+}
 
 std::string model_text(const Sharding& s) {
   std::string text = std::to_string(s.width);
@@ -350,6 +393,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.recompute = draw.chance(20);
   if (const auto groups = smaller_groups(s.mesh); !groups.empty() && s.gathered == 0 && draw.chance(50))
     s.among = groups[static_cast<size_t>(draw.below(std::ssize(groups)))];
+  s.calls = draw.weighted<int64_t>({{8, 0}, {1, 1}, {s.recompute > 0 ? 0 : 1, 2}});
+  if (draw.chance(12)) tie(s);
   return s;
 }
 

@@ -3,7 +3,9 @@
 // mesh trains, its seed and device are the stream's, and its options say what is trained and how it is
 // sharded.
 #pragma once
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/fsdp/mixed_precision.h"
@@ -31,6 +33,8 @@ struct Sharding {
   int64_t recompute = 0;  // 1: every block runs again on the way back
   int64_t rows = 0;       // of matrices, that stay in one block; 0: blocks of one element
   int64_t frozen = 0;     // k: the k-th parameter requires no gradient
+  int64_t calls = 0;      // of a block that returns the width that came: 1: on its output, too; 2: by itself
+  int64_t tied = 0;       // 1: two matrices of one shape in one unit are one parameter
   std::string order = "default";
   int64_t steps = 1, passes = 1;  // backward passes of a step
   int64_t each = 0;               // 1: every pass reduces; 0: the last one does
@@ -49,6 +53,12 @@ struct Sharding {
 
 // "6-L7.t.l6-n.r": the width, then blocks.
 std::string model_text(const Sharding& sharding);
+bool is_linear(const LayerSpec& layer);
+// Features that a block returns.
+int64_t width_after(const BlockSpec& block, int64_t width);
+bool is_wrapped(const Sharding& sharding, size_t block);
+// The paths of the last matrix that can be that of a layer before, and of the first that it can be.
+std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& sharding);
 
 // Throws Error for a Case that is none: one with a Program, an option that does not exist or has no such
 // value, a model whose widths do not fit.

@@ -46,10 +46,10 @@ TEST(Sharding, EachOptionIsDrawn) {
     for (const auto& name : s.mesh.names()) ++meshes[name];
     meshes["ranks"] = std::max(meshes["ranks"], static_cast<int>(s.mesh.size()));
   }
-  for (const auto* name :
-       {"among",    "batch",     "clip",         "dtype", "each",         "factor",      "frozen",
-        "gathered", "model",     "optimizer",    "order", "output_dtype", "param_dtype", "passes",
-        "prefetch", "recompute", "reduce_dtype", "rows",  "steps",        "wrap"})
+  for (const auto* name : {"among",        "batch",       "calls",    "clip",     "dtype",     "each",
+                           "factor",       "frozen",      "gathered", "model",    "optimizer", "order",
+                           "output_dtype", "param_dtype", "passes",   "prefetch", "recompute", "reduce_dtype",
+                           "rows",         "steps",       "tied",     "wrap"})
     EXPECT_FALSE(drawn[name].empty()) << name;
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);
@@ -101,6 +101,8 @@ TEST(Sharding, WhatIsNoCaseSaysWhy) {
   says(error_of({{"model", "4"}}), "1 to 8 blocks");
   says(error_of({{"dtype", "i64"}}), "no gradients");
   says(error_of({{"order", "up"}}), "write default");
+  says(error_of({{"tied", "1"}, {"model", "4-L5.L4"}}), "no two matrices");
+  says(error_of({{"calls", "2"}, {"recompute", "1"}}), "does not run again");
   says(error_of({{"frozen", "1"}, {"model", "4-l3"}}), "only parameter");
   says(error_of({}, "dp:2"), "no dimension fsdp");
   says(error_of({}, "fsdp:2,pp:2"), "'pp'");

@@ -23,13 +23,17 @@ void add_to(at::Tensor& sum, at::Tensor term) {
 
 }  // namespace
 
-PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy)
+PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy,
+                     PlainUnit*& taken_last)
     : module_(module),
       paths_(std::move(paths)),
       policy_(policy),
+      taken_last_(taken_last),
       parameters_(paths_.size()),
       whole_(paths_.size()),
       sums_(paths_.size()),
+      taken_(paths_.size()),
+      reduced_(paths_.size()),
       gradients_(paths_.size()) {
   module.call_around([this](nn::Tensors inputs, const nn::Module::Forward& forward) {
     return call(std::move(inputs), forward);
@@ -42,6 +46,12 @@ void PlainUnit::cast() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < paths_.size(); ++i) {
     parameters_[i] = module_.parameter(paths_[i]);
+    const auto tied = std::find_if(parameters_.begin(), parameters_.begin() + static_cast<ptrdiff_t>(i),
+                                   [&](const at::Tensor& t) { return t.is_same(parameters_[i]); });
+    if (const auto k = static_cast<size_t>(tied - parameters_.begin()); k < i) {
+      whole_[i] = whole_[k];
+      continue;
+    }
     whole_[i] = in_dtype(parameters_[i], policy_.param_dtype);
     if (!whole_[i].is_same(parameters_[i])) whole_[i].set_requires_grad(parameters_[i].requires_grad());
   }
@@ -53,8 +63,12 @@ at::Tensor PlainUnit::call(nn::Tensors inputs, const nn::Module::Forward& forwar
   is_open_ = true;
   show(whole_);
   for (auto& input : inputs) input = in_dtype(input, policy_.param_dtype);
-  const auto output = forward(nn::at_boundary(std::move(inputs), [this](nn::Tensors&) { collect(); }));
-  return in_dtype(output, policy_.output_dtype);
+  const auto output = forward(nn::at_boundary(std::move(inputs), [this](nn::Tensors&) {
+    if (calls_back_ > 0) --calls_back_;
+    if (calls_back_ == 0) collect();
+  }));
+  const auto outer = nn::at_boundary({output}, [this](nn::Tensors&) { ++calls_back_; });
+  return in_dtype(outer[0], policy_.output_dtype);
 }
 
 void PlainUnit::show(const std::vector<at::Tensor>& which) {
@@ -63,6 +77,7 @@ void PlainUnit::show(const std::vector<at::Tensor>& which) {
 
 void PlainUnit::close() {
   is_open_ = false;
+  calls_back_ = 0;
   show(parameters_);
 }
 
@@ -72,22 +87,36 @@ bool PlainUnit::converts(size_t i) const {
 
 void PlainUnit::collect() {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < paths_.size(); ++i)
-    if (auto& came = whole_[i].mutable_grad(); came.defined() && converts(i))
+  bool any = false;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    auto& came = whole_[i].mutable_grad();
+    if (came.defined() && converts(i))
       add_to(sums_[i], std::exchange(came, at::Tensor()).to(*policy_.reduce_dtype));
+    any |= converts(i) ? sums_[i].defined() : came.defined();
+  }
+  if (!syncs_ || !any) return;
+  if (taken_last_ != nullptr) taken_last_->settle();
+  for (size_t i = 0; i < paths_.size(); ++i)
+    taken_[i] = std::exchange(converts(i) ? sums_[i] : whole_[i].mutable_grad(), at::Tensor());
+  taken_last_ = this;
+}
+
+void PlainUnit::settle() {
+  const at::NoGradGuard no_grad;
+  taken_last_ = nullptr;
+  for (size_t i = 0; i < paths_.size(); ++i)
+    if (taken_[i].defined()) add_to(reduced_[i], std::exchange(taken_[i], at::Tensor()));
 }
 
 void PlainUnit::deliver(double divided_by) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> taken, defined;
-  for (size_t i = 0; i < paths_.size(); ++i) {
-    auto& sum = converts(i) ? sums_[i] : whole_[i].mutable_grad();
-    taken.push_back(std::exchange(sum, at::Tensor()));
-    if (taken.back().defined()) defined.push_back(taken.back());
-  }
+  std::vector<at::Tensor> defined;
+  for (const auto& gradient : reduced_)
+    if (gradient.defined()) defined.push_back(gradient);
   if (divided_by != 1 && !defined.empty()) at::_foreach_div_(defined, divided_by);
   for (size_t i = 0; i < paths_.size(); ++i)
-    if (taken[i].defined()) add_to(gradients_[i], taken[i].to(parameters_[i].scalar_type()));
+    if (const auto reduced = std::exchange(reduced_[i], at::Tensor()); reduced.defined())
+      add_to(gradients_[i], reduced.to(parameters_[i].scalar_type()));
 }
 
 void PlainUnit::hand_in() {
@@ -102,16 +131,25 @@ void PlainUnit::updated() {
 }
 
 void PlainUnits::add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy) {
-  units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), policy));
+  units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), policy, taken_last_));
 }
 
 void PlainUnits::prefetch() {
   for (size_t i = 1; i < units_.size(); ++i) units_[i - 1]->prefetch(*units_[i]);
 }
 
-void PlainUnits::end_pass(std::optional<double> divided_by) {
+void PlainUnits::sync(bool on) {
+  each([&](PlainUnit& unit) { unit.sync(on); });
+}
+
+void PlainUnits::end_pass(double divided_by) {
   each([](PlainUnit& unit) { unit.collect(); });
-  if (divided_by) each([&](PlainUnit& unit) { unit.deliver(*divided_by); });
+  if (taken_last_ != nullptr) taken_last_->settle();
+  each([&](PlainUnit& unit) { unit.deliver(divided_by); });
+  close();
+}
+
+void PlainUnits::close() {
   each([](PlainUnit& unit) { unit.close(); });
 }
 

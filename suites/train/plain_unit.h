@@ -17,16 +17,22 @@ namespace lockstep::suites {
 class PlainUnit {
  public:
   // @param paths of the module's parameters that are its own
-  PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy);
+  // @param taken_last which of the model's units has taken gradients that have not settled
+  PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy,
+            PlainUnit*& taken_last);
   PlainUnit(const PlainUnit&) = delete;
   PlainUnit& operator=(const PlainUnit&) = delete;
 
   // The unit whose parameters are cast when this one is called.
   void prefetch(PlainUnit& next) { next_ = &next; }
-  // Takes what has come to its parameters in a pass: when the gradients of its inputs are there, and at its
-  // end.
+  // false: gradients are kept, and none is delivered.
+  void sync(bool on) { syncs_ = on; }
+  // Takes what has come to its parameters in a pass: when the gradients of the inputs of all its calls are
+  // there that the pass has reached, and at its end.
   void collect();
-  // Adds what was taken, divided, and in the dtype of each parameter, to its gradient.
+  // Adds what was taken last to what this pass took before.
+  void settle();
+  // Adds what the pass took, divided, and in the dtype of each parameter, to its gradient.
   void deliver(double divided_by);
   // After a pass, in which the module computes with casts, also where it runs again.
   void close();
@@ -44,10 +50,13 @@ class PlainUnit {
   nn::Module& module_;
   const std::vector<std::string> paths_;
   const MixedPrecisionPolicy policy_;
+  PlainUnit*& taken_last_;  // of all: one that has not settled
   PlainUnit* next_ = nullptr;
-  bool is_open_ = false, is_stale_ = true;
+  bool is_open_ = false, is_stale_ = true, syncs_ = true;
+  int64_t calls_back_ = 0;                      // whose outputs a pass has reached, and not their inputs
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
+  std::vector<at::Tensor> taken_, reduced_;     // last, and in this pass
   std::vector<at::Tensor> gradients_;
 };
 
@@ -58,8 +67,12 @@ class PlainUnits {
   void add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy);
   // Each casts the parameters of the next.
   void prefetch();
-  // After a backward pass. @param divided_by nothing: gradients are kept, and none is delivered
-  void end_pass(std::optional<double> divided_by);
+  // Before a backward pass: whether it delivers gradients, or they are kept.
+  void sync(bool on);
+  // After it.
+  void end_pass(double divided_by = 1);
+  // After calls that no backward pass follows.
+  void close();
   void hand_in();
   void updated();
 
@@ -70,6 +83,7 @@ class PlainUnits {
     for (size_t i = 0; i < units_.size(); ++i) f(*units_[i == 0 ? 0 : units_.size() - i]);
   }
 
+  PlainUnit* taken_last_ = nullptr;
   std::vector<std::unique_ptr<PlainUnit>> units_;
 };
 

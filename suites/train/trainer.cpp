@@ -144,7 +144,7 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optim::zero_grad(model_.parameters(), options_.set_to_none);
   const auto loss = model_(batch.tokens, batch.targets);
   loss.backward();
-  units_.end_pass(1);
+  units_.end_pass();
   units_.hand_in();
   const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
   if (options_.fault && options_.fault->update) options_.fault->update(model_.parameters(), *optimizer_);
@@ -158,7 +158,7 @@ at::Tensor Trainer::evaluate(const Batch& batch) {
   model_.eval();
   auto loss = model_(batch.tokens, batch.targets);
   model_.train();
-  units_.end_pass(std::nullopt);
+  units_.close();
   return loss;
 }
 
