@@ -185,6 +185,15 @@ void reduces_each_pass(Sharding& s) {
 void nothing_frozen(Sharding& s) {
   s.frozen = 0;
 }
+void stays_frozen(Sharding& s) {
+  s.thaws = 0;
+}
+// What was there is lost where parameters are cut.
+void starts_anew(const ShardedScene& scene) {
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : scene.model.parameters())
+    for (const auto& local : local_tensors(parameter)) at::Tensor(local).zero_();
+}
 void nothing_tied(Sharding& s) {
   s.tied = 0;
 }
@@ -239,7 +248,7 @@ bool has(const oracle::Case& c) {
   return option(c, name) > 0;
 }
 constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
-               kClip[] = "clip", kTied[] = "tied";
+               kClip[] = "clip", kTied[] = "tied", kThaws[] = "thaws", kPretrained[] = "pretrained";
 
 std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
   const auto found = c.options.find(name);
@@ -339,6 +348,10 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
       {156, "tied-parted", "K11", "a parameter that two layers share becomes two", "fsdp", 100, 0, has<kTied>,
        with_sharding({.sharding = nothing_tied})},
+      {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
+       "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
+      {158, "stays-frozen", "K11", "a parameter that is frozen no more stays frozen", "fsdp", 200, 0,
+       has<kThaws>, with_sharding({.sharding = stays_frozen})},
   };
 }
 

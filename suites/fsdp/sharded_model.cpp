@@ -114,6 +114,7 @@ nn::Tensors distinct_parameters(const nn::Module& model) {
 void materialise(nn::Module& model, c10::Device device) {
   nn::Tensors were, are;
   for (const auto& [path, parameter] : model.named_parameters()) {
+    if (!parameter.is_meta()) continue;
     const auto known = std::find_if(were.begin(), were.end(),
                                     [&p = parameter](const at::Tensor& t) { return t.is_same(p); });
     const auto k = static_cast<size_t>(known - were.begin());

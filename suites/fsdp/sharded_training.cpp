@@ -62,6 +62,8 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
     : sharding_(sharding), fault_(fault) {
   if (fault_ != nullptr && fault_->sharding != nullptr) fault_->sharding(sharding_);
   std::tie(model_, blocks_) = make_model(sharding_);
+  if (sharding_.pretrained != 0) give_values();
+  if (sharding_.frozen_first != 0) set_frozen(true);
   if (world == nullptr)
     stay_plain();
   else
@@ -90,19 +92,31 @@ void ShardedTraining::place(WorldPtr world) {
   if (fault_ != nullptr && fault_->placed != nullptr) fault_->placed(scene());
 }
 
+void ShardedTraining::give_values() {
+  const at::NoGradGuard no_grad;
+  materialise(*model_, sharding_.mesh.device_type());
+  auto generator = at::detail::createCPUGenerator(sharding_.seed);
+  for (auto& parameter : distinct_parameters(*model_))
+    parameter.copy_(oracle::on_mesh(sharding_.mesh, at::randn(parameter.sizes(), generator, at::kFloat)) / 2);
+}
+
+void ShardedTraining::set_frozen(bool on) {
+  auto parameters = distinct_parameters(*model_);
+  if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
+    parameters[as_size(k - 1)].set_requires_grad(!on);
+}
+
 void ShardedTraining::init() {
   manual_seed(sharding_.seed);
   generator().device = sharding_.device;
   std::optional<RandomScope> plain;
   if (!mesh_) plain.emplace(hosted_);
   if (!mesh_) materialise(*model_, sharding_.mesh.device_type());
-  nn::reset_parameters(*model_, sharding_.mesh.device_type());
-  auto parameters = distinct_parameters(*model_);
-  if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
-    parameters[as_size(k - 1)].set_requires_grad(false);
+  if (sharding_.pretrained == 0) nn::reset_parameters(*model_, sharding_.mesh.device_type());
+  if (sharding_.frozen_first == 0) set_frozen(true);
   TrainOptions options;
   options.optimizer = sharding_.optimizer;
-  optimizer_.emplace(parameters, options);
+  optimizer_.emplace(distinct_parameters(*model_), options);
 }
 
 Batches ShardedTraining::batches() const {
@@ -157,6 +171,7 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   Result result;
   const auto parameters = distinct_parameters(*model_);
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {
+    if (sharding_.thaws != 0 && step_ == 1) set_frozen(false);
     optim::zero_grad(parameters);
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
       const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;

@@ -22,7 +22,7 @@ class ShardedTraining {
   // @param world of the mesh; null: one device
   ShardedTraining(const Sharding& sharding, WorldPtr world, const ShardedFault* fault = nullptr);
 
-  // First values from the stream.
+  // First values from the stream, where there are none.
   void init();
   Batches batches() const;
   // The gradients of a step are those of the mean of the squares of what the model gives, added up over its
@@ -42,6 +42,8 @@ class ShardedTraining {
  private:
   void place(WorldPtr world);
   void stay_plain();
+  void give_values();
+  void set_frozen(bool on);
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool expected);
   at::Tensor backward(const at::Tensor& x, bool reduces);

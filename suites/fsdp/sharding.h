@@ -26,15 +26,18 @@ using BlockSpec = std::vector<LayerSpec>;
 struct Sharding {
   int64_t width = 6;  // features of an example
   std::vector<BlockSpec> blocks = {{{'L', 6}}};
-  int64_t wrap = 0;       // bit i: block i is fully_sharded by itself; the rest is by the root
-  int64_t gathered = 0;   // 1: not cut again after forward
-  int64_t among = 0;      // k: cut among k ranks after forward
-  int64_t prefetch = 0;   // 1: every unit prefetches the next one, forward and backward
-  int64_t recompute = 0;  // 1: every block runs again on the way back
-  int64_t rows = 0;       // of matrices, that stay in one block; 0: blocks of one element
-  int64_t frozen = 0;     // k: the k-th parameter requires no gradient
-  int64_t calls = 0;      // of a block that returns the width that came: 1: on its output, too; 2: by itself
-  int64_t tied = 0;       // 1: two matrices of one shape in one unit are one parameter
+  int64_t wrap = 0;          // bit i: block i is fully_sharded by itself; the rest is by the root
+  int64_t gathered = 0;      // 1: not cut again after forward
+  int64_t among = 0;         // k: cut among k ranks after forward
+  int64_t prefetch = 0;      // 1: every unit prefetches the next one, forward and backward
+  int64_t recompute = 0;     // 1: every block runs again on the way back
+  int64_t rows = 0;          // of matrices, that stay in one block; 0: blocks of one element
+  int64_t frozen = 0;        // k: the k-th parameter requires no gradient
+  int64_t frozen_first = 0;  // 1: before fully_shard
+  int64_t thaws = 0;         // 1: it does from the second step on
+  int64_t pretrained = 0;    // 1: parameters have values before fully_shard
+  int64_t calls = 0;  // of a block that returns the width that came: 1: on its output, too; 2: by itself
+  int64_t tied = 0;   // 1: two matrices of one shape in one unit are one parameter
   std::string order = "default";
   int64_t steps = 1, passes = 1;  // backward passes of a step
   int64_t each = 0;               // 1: every pass reduces; 0: the last one does

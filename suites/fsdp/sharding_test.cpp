@@ -46,10 +46,11 @@ TEST(Sharding, EachOptionIsDrawn) {
     for (const auto& name : s.mesh.names()) ++meshes[name];
     meshes["ranks"] = std::max(meshes["ranks"], static_cast<int>(s.mesh.size()));
   }
-  for (const auto* name : {"among",        "batch",       "calls",    "clip",     "dtype",     "each",
-                           "factor",       "frozen",      "gathered", "model",    "optimizer", "order",
-                           "output_dtype", "param_dtype", "passes",   "prefetch", "recompute", "reduce_dtype",
-                           "rows",         "steps",       "tied",     "wrap"})
+  for (const auto* name :
+       {"among",  "batch",      "calls",        "clip",         "dtype", "each",         "factor",
+        "frozen", "gathered",   "model",        "optimizer",    "order", "output_dtype", "param_dtype",
+        "passes", "prefetch",   "recompute",    "reduce_dtype", "rows",  "steps",        "tied",
+        "thaws",  "pretrained", "frozen_first", "wrap"})
     EXPECT_FALSE(drawn[name].empty()) << name;
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);

@@ -42,7 +42,13 @@ PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPr
 
 // If one was written since: all of them, in order.
 void PlainUnit::cast() {
-  if (is_open_ || !std::exchange(is_stale_, false)) return;
+  if (is_open_) return;
+  if (std::exchange(is_stale_, false)) cast_anew();
+  for (size_t i = 0; i < paths_.size(); ++i)  // frozen meanwhile, or no more
+    if (!whole_[i].is_same(parameters_[i])) whole_[i].set_requires_grad(parameters_[i].requires_grad());
+}
+
+void PlainUnit::cast_anew() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < paths_.size(); ++i) {
     parameters_[i] = module_.parameter(paths_[i]);
@@ -53,7 +59,6 @@ void PlainUnit::cast() {
       continue;
     }
     whole_[i] = in_dtype(parameters_[i], policy_.param_dtype);
-    if (!whole_[i].is_same(parameters_[i])) whole_[i].set_requires_grad(parameters_[i].requires_grad());
   }
 }
 

@@ -44,6 +44,7 @@ class PlainUnit {
  private:
   at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
   void cast();
+  void cast_anew();
   void show(const std::vector<at::Tensor>& which);
   bool converts(size_t i) const;
 
