@@ -63,7 +63,7 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
   if (fault_ != nullptr && fault_->sharding != nullptr) fault_->sharding(sharding_);
   std::tie(model_, blocks_) = make_model(sharding_);
   if (sharding_.pretrained != 0) give_values();
-  if (sharding_.frozen_first != 0) set_frozen(true);
+  if (sharding_.frozen_first != 0) set_frozen(distinct_parameters(*model_), true);
   if (world == nullptr)
     stay_plain();
   else
@@ -88,6 +88,7 @@ void ShardedTraining::place(WorldPtr world) {
     units_[i - 1].set_modules_to_forward_prefetch({units_[i]});
     units_[i].set_modules_to_backward_prefetch({units_[i - 1]});
   }
+  if (sharding_.kept != 0) units_[0].set_reshard_after_backward(false);
   units_[0].set_gradient_divide_factor(static_cast<double>(sharding_.factor));
   if (fault_ != nullptr && fault_->placed != nullptr) fault_->placed(scene());
 }
@@ -100,10 +101,9 @@ void ShardedTraining::give_values() {
     parameter.copy_(oracle::on_mesh(sharding_.mesh, at::randn(parameter.sizes(), generator, at::kFloat)) / 2);
 }
 
-void ShardedTraining::set_frozen(bool on) {
-  auto parameters = distinct_parameters(*model_);
+void ShardedTraining::set_frozen(const nn::Tensors& parameters, bool on) const {
   if (const auto k = sharding_.frozen; k > 0 && k <= std::ssize(parameters))
-    parameters[as_size(k - 1)].set_requires_grad(!on);
+    at::Tensor(parameters[as_size(k - 1)]).set_requires_grad(!on);
 }
 
 void ShardedTraining::init() {
@@ -113,7 +113,7 @@ void ShardedTraining::init() {
   if (!mesh_) plain.emplace(hosted_);
   if (!mesh_) materialise(*model_, sharding_.mesh.device_type());
   if (sharding_.pretrained == 0) nn::reset_parameters(*model_, sharding_.mesh.device_type());
-  if (sharding_.frozen_first == 0) set_frozen(true);
+  if (sharding_.frozen_first == 0) set_frozen(distinct_parameters(*model_), true);
   TrainOptions options;
   options.optimizer = sharding_.optimizer;
   optimizer_.emplace(distinct_parameters(*model_), options);
@@ -146,9 +146,19 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
   auto loss = (output * output).mean();
   if (fault_ != nullptr && fault_->before_backward != nullptr) fault_->before_backward(scene(), loss);
   loss.backward();
-  note_gathered("after a backward pass", false);
+  const bool by_hand = sharding_.by_hand != 0 && sharding_.gathered != 0;
+  note_gathered("after a backward pass", sharding_.kept != 0 || by_hand);
   if (fault_ != nullptr && fault_->after_backward != nullptr) fault_->after_backward(scene());
   return loss.detach();
+}
+
+at::Tensor ShardedTraining::evaluate(const at::Tensor& x) {
+  const at::NoGradGuard no_grad;
+  model_->eval();
+  const auto output = (*model_)(x);
+  model_->train();
+  plain_.close();
+  return (output * output).mean();
 }
 
 // What is left of it on one device.
@@ -171,8 +181,12 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   Result result;
   const auto parameters = distinct_parameters(*model_);
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {
-    if (sharding_.thaws != 0 && step_ == 1) set_frozen(false);
+    if (sharding_.thaws != 0 && step_ == 1) set_frozen(parameters, false);  // also where whole ones are shown
     optim::zero_grad(parameters);
+    if (sharding_.by_hand != 0) {
+      for (auto& unit : units_) unit.unshard();
+      plain_.cast();
+    }
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
       const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
       plain_.sync(reduces);
@@ -181,10 +195,15 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
     }
     plain_.hand_in();
     if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));
+    const auto& examples = batches[as_size(step_)][0];
+    if (sharding_.evaluates == 2) result.losses.push_back(evaluate(examples));
     optimizer_->step();
     plain_.updated();
+    if (sharding_.evaluates == 1) result.losses.push_back(evaluate(examples));
     if (fault_ != nullptr && fault_->after_update != nullptr) fault_->after_update(scene());
   }
+  if (sharding_.kept != 0 || sharding_.by_hand != 0 || sharding_.evaluates != 0)
+    for (auto& unit : units_) unit.reshard();
   return result;
 }
 

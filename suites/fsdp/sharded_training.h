@@ -43,10 +43,11 @@ class ShardedTraining {
   void place(WorldPtr world);
   void stay_plain();
   void give_values();
-  void set_frozen(bool on);
+  void set_frozen(const nn::Tensors& parameters, bool on) const;
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool expected);
   at::Tensor backward(const at::Tensor& x, bool reduces);
+  at::Tensor evaluate(const at::Tensor& x);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
 
   Sharding sharding_;  // with the fault's

@@ -20,15 +20,27 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
-    {"among", &Sharding::among, 0, 8},         {"batch", &Sharding::batch, 1, 8},
-    {"calls", &Sharding::calls, 0, 2},         {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 1},           {"factor", &Sharding::factor, 1, 64},
-    {"frozen", &Sharding::frozen, 0, 64},      {"frozen_first", &Sharding::frozen_first, 0, 1},
-    {"gathered", &Sharding::gathered, 0, 1},   {"passes", &Sharding::passes, 1, 4},
-    {"prefetch", &Sharding::prefetch, 0, 1},   {"pretrained", &Sharding::pretrained, 0, 1},
-    {"recompute", &Sharding::recompute, 0, 1}, {"rows", &Sharding::rows, 0, 64},
-    {"steps", &Sharding::steps, 1, 5},         {"thaws", &Sharding::thaws, 0, 1},
-    {"tied", &Sharding::tied, 0, 1},           {"wrap", &Sharding::wrap, 0, 255},
+    {"among", &Sharding::among, 0, 8},
+    {"batch", &Sharding::batch, 1, 8},
+    {"by_hand", &Sharding::by_hand, 0, 1},
+    {"calls", &Sharding::calls, 0, 2},
+    {"clip", &Sharding::clip, 0, 1},
+    {"each", &Sharding::each, 0, 1},
+    {"evaluates", &Sharding::evaluates, 0, 2},
+    {"factor", &Sharding::factor, 1, 64},
+    {"frozen", &Sharding::frozen, 0, 64},
+    {"frozen_first", &Sharding::frozen_first, 0, 1},
+    {"gathered", &Sharding::gathered, 0, 1},
+    {"kept", &Sharding::kept, 0, 1},
+    {"passes", &Sharding::passes, 1, 4},
+    {"prefetch", &Sharding::prefetch, 0, 1},
+    {"pretrained", &Sharding::pretrained, 0, 1},
+    {"recompute", &Sharding::recompute, 0, 1},
+    {"rows", &Sharding::rows, 0, 64},
+    {"steps", &Sharding::steps, 1, 5},
+    {"thaws", &Sharding::thaws, 0, 1},
+    {"tied", &Sharding::tied, 0, 1},
+    {"wrap", &Sharding::wrap, 0, 255},
 };
 
 int64_t number(std::string_view text, const std::string& what) {
@@ -394,9 +406,12 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.recompute = draw.chance(20);
   if (const auto groups = smaller_groups(s.mesh); !groups.empty() && s.gathered == 0 && draw.chance(50))
     s.among = groups[static_cast<size_t>(draw.below(std::ssize(groups)))];
-  s.calls = draw.weighted<int64_t>({{8, 0}, {1, 1}, {s.recompute > 0 ? 0 : 1, 2}});
-  if (draw.chance(12)) tie(s);
+  s.calls = draw.weighted<int64_t>({{12, 0}, {1, 1}, {s.recompute > 0 ? 0 : 1, 2}});
+  if (draw.chance(10)) tie(s);
   s.pretrained = draw.chance(16);
+  s.kept = draw.chance(12);
+  s.by_hand = draw.chance(12);
+  s.evaluates = draw.weighted<int64_t>({{14, 0}, {1, 1}, {s.among > 0 ? 4 : 1, 2}});
   s.frozen_first = s.frozen > 0 && draw.chance(50);
   s.thaws = s.frozen > 0 && s.steps > 1 && draw.chance(50);
   return s;

@@ -35,6 +35,9 @@ struct Sharding {
   int64_t frozen = 0;        // k: the k-th parameter requires no gradient
   int64_t frozen_first = 0;  // 1: before fully_shard
   int64_t thaws = 0;         // 1: it does from the second step on
+  int64_t kept = 0;          // 1: not cut again after backward
+  int64_t by_hand = 0;       // 1: gathered by hand before each step
+  int64_t evaluates = 0;     // a forward alone in each step: 1: after the update, 2: before it
   int64_t pretrained = 0;    // 1: parameters have values before fully_shard
   int64_t calls = 0;  // of a block that returns the width that came: 1: on its output, too; 2: by itself
   int64_t tied = 0;   // 1: two matrices of one shape in one unit are one parameter

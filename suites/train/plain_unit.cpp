@@ -143,6 +143,10 @@ void PlainUnits::prefetch() {
   for (size_t i = 1; i < units_.size(); ++i) units_[i - 1]->prefetch(*units_[i]);
 }
 
+void PlainUnits::cast() {
+  for (const auto& unit : units_) unit->cast();
+}
+
 void PlainUnits::sync(bool on) {
   each([&](PlainUnit& unit) { unit.sync(on); });
 }

@@ -25,6 +25,8 @@ class PlainUnit {
 
   // The unit whose parameters are cast when this one is called.
   void prefetch(PlainUnit& next) { next_ = &next; }
+  // The parameters are now what the module computes with, where they were written since.
+  void cast();
   // false: gradients are kept, and none is delivered.
   void sync(bool on) { syncs_ = on; }
   // Takes what has come to its parameters in a pass: when the gradients of the inputs of all its calls are
@@ -43,7 +45,6 @@ class PlainUnit {
 
  private:
   at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
-  void cast();
   void cast_anew();
   void show(const std::vector<at::Tensor>& which);
   bool converts(size_t i) const;
@@ -68,6 +69,8 @@ class PlainUnits {
   void add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy);
   // Each casts the parameters of the next.
   void prefetch();
+  // As when each is called.
+  void cast();
   // Before a backward pass: whether it delivers gradients, or they are kept.
   void sync(bool on);
   // After it.
