@@ -24,7 +24,7 @@ class Block : public nn::Module {
 
  protected:
   at::Tensor forward(const nn::Tensors& inputs) override {
-    auto x = inputs.at(0);
+    auto x = inputs.size() > 1 ? inputs[0] + inputs[1] * 0.5 : inputs.at(0);
     for (size_t i = 0; i < spec_.size(); ++i) {
       if (spec_[i].kind == 't')
         x = x.tanh();
@@ -64,7 +64,7 @@ class Block : public nn::Module {
 // Its blocks, one after the other.
 class BlockChain : public nn::Module {
  public:
-  explicit BlockChain(const Sharding& s) {
+  explicit BlockChain(const Sharding& s) : has_sides_(s.sides != 0) {
     int64_t width = s.width;
     for (const auto& spec : s.blocks) {
       const auto name = std::to_string(blocks_.size());
@@ -79,11 +79,13 @@ class BlockChain : public nn::Module {
   at::Tensor forward(const nn::Tensors& inputs) override {
     auto x = inputs.at(0);
     for (size_t i = 0; i < blocks_.size(); ++i)
-      for (int k = 0; k < times_[i]; ++k) x = (*blocks_[i])(x);
+      for (int k = 0; k < times_[i]; ++k)
+        x = has_sides_ && i > 0 ? (*blocks_[i])(x, x.tanh()) : (*blocks_[i])(x);
     return x;
   }
 
  private:
+  const bool has_sides_;
   Blocks blocks_;
   std::vector<int> times_;
 };

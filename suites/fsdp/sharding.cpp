@@ -37,6 +37,7 @@ constexpr Number kNumbers[] = {
     {"pretrained", &Sharding::pretrained, 0, 1},
     {"recompute", &Sharding::recompute, 0, 1},
     {"rows", &Sharding::rows, 0, 64},
+    {"sides", &Sharding::sides, 0, 1},
     {"steps", &Sharding::steps, 1, 5},
     {"thaws", &Sharding::thaws, 0, 1},
     {"tied", &Sharding::tied, 0, 1},
@@ -412,6 +413,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.kept = draw.chance(12);
   s.by_hand = draw.chance(12);
   s.evaluates = draw.weighted<int64_t>({{14, 0}, {1, 1}, {s.among > 0 ? 4 : 1, 2}});
+  s.sides = draw.chance(12);
   s.frozen_first = s.frozen > 0 && draw.chance(50);
   s.thaws = s.frozen > 0 && s.steps > 1 && draw.chance(50);
   return s;

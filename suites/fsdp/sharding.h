@@ -38,6 +38,7 @@ struct Sharding {
   int64_t kept = 0;          // 1: not cut again after backward
   int64_t by_hand = 0;       // 1: gathered by hand before each step
   int64_t evaluates = 0;     // a forward alone in each step: 1: after the update, 2: before it
+  int64_t sides = 0;         // 1: a block gets a function of its input as another, but for the first one
   int64_t pretrained = 0;    // 1: parameters have values before fully_shard
   int64_t calls = 0;  // of a block that returns the width that came: 1: on its output, too; 2: by itself
   int64_t tied = 0;   // 1: two matrices of one shape in one unit are one parameter

@@ -47,10 +47,11 @@ TEST(Sharding, EachOptionIsDrawn) {
     meshes["ranks"] = std::max(meshes["ranks"], static_cast<int>(s.mesh.size()));
   }
   for (const auto* name :
-       {"among",     "batch",    "calls",     "clip",         "dtype",      "each",         "factor",
-        "frozen",    "gathered", "model",     "optimizer",    "order",      "output_dtype", "param_dtype",
-        "passes",    "prefetch", "recompute", "reduce_dtype", "rows",       "steps",        "by_hand",
-        "evaluates", "kept",     "tied",      "thaws",        "pretrained", "frozen_first", "wrap"})
+       {"among",        "batch",       "calls",      "clip",         "dtype",     "each",
+        "factor",       "frozen",      "gathered",   "model",        "optimizer", "order",
+        "output_dtype", "param_dtype", "passes",     "prefetch",     "recompute", "reduce_dtype",
+        "rows",         "steps",       "by_hand",    "evaluates",    "kept",      "sides",
+        "tied",         "thaws",       "pretrained", "frozen_first", "wrap"})
     EXPECT_FALSE(drawn[name].empty()) << name;
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);

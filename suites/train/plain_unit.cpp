@@ -68,10 +68,18 @@ at::Tensor PlainUnit::call(nn::Tensors inputs, const nn::Module::Forward& forwar
   is_open_ = true;
   show(whole_);
   for (auto& input : inputs) input = in_dtype(input, policy_.param_dtype);
-  const auto output = forward(nn::at_boundary(std::move(inputs), [this](nn::Tensors&) {
+  // Each at a boundary of its own: where one has several, whose gradient is whose is not taken on trust.
+  const auto awaited = std::make_shared<int64_t>(0);
+  const auto arrived = [this, awaited](nn::Tensors&) {
+    if (--*awaited > 0) return;
     if (calls_back_ > 0) --calls_back_;
     if (calls_back_ == 0) collect();
-  }));
+  };
+  for (auto& input : inputs) {
+    *awaited += input.requires_grad() ? 1 : 0;
+    input = nn::at_boundary({input}, arrived)[0];
+  }
+  const auto output = forward(std::move(inputs));
   const auto outer = nn::at_boundary({output}, [this](nn::Tensors&) { ++calls_back_; });
   return in_dtype(outer[0], policy_.output_dtype);
 }
