@@ -21,6 +21,12 @@ double order_of(const Arguments& args) {
   return order->isNone() ? 2 : order->toScalar().toDouble();
 }
 
+// at::pow divides by the square, which is infinite where the power is a subnormal number; the norm's own
+// kernel gives that.
+at::Tensor to_power(const at::Tensor& x, double exponent) {
+  return exponent == -2 ? at::pow(at::reciprocal(x), 2.0) : at::pow(x, exponent);
+}
+
 // What ranks add, or compare, for the norm of this order.
 at::Tensor reduced(const at::Tensor& x, double order, at::IntArrayRef dims, bool keepdim) {
   if (order == 0) return at::sum(at::ne(x, 0), dims, keepdim, x.scalar_type());
@@ -28,13 +34,13 @@ at::Tensor reduced(const at::Tensor& x, double order, at::IntArrayRef dims, bool
   if (order == -std::numeric_limits<double>::infinity()) return at::amin(at::abs(x), dims, keepdim);
   if (order == 1) return at::sum(at::abs(x), dims, keepdim, x.scalar_type());
   const auto base = order == 2 ? x : at::abs(x);
-  return at::sum(at::pow(base, order), dims, keepdim, x.scalar_type());
+  return at::sum(to_power(base, order), dims, keepdim, x.scalar_type());
 }
 
 // Without a root what ranks have pends.
 at::Tensor rooted(const at::Tensor& sum, double order) {
   if (order == 0 || order == 1 || std::isinf(order)) return sum;
-  return order == 2 ? at::sqrt(without_terms(sum)) : at::pow(without_terms(sum), 1 / order);
+  return order == 2 ? at::sqrt(without_terms(sum)) : to_power(without_terms(sum), 1 / order);
 }
 
 // Where ranks share what is reduced, unless they are more than it has elements: then these are fewer bytes

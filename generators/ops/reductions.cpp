@@ -80,10 +80,15 @@ bool variance(Builder& b, const OpTemplate& op) {
               {x});
 }
 
+double order_of_norm(Builder& b) {
+  constexpr double kMost = std::numeric_limits<double>::infinity();
+  return b.random().pick<double>(
+      {2.0, 2.0, 2.0, 2.0, 1.0, 1.0, kMost, kMost, 3.0, 0.0, 0.5, -0.5, -2.0, -kMost});
+}
+
 bool norm(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
-  const Arg order =
-      b.random().pick<double>({2.0, 2.0, 1.0, 3.0, 0.0, std::numeric_limits<double>::infinity()});
+  const double order = order_of_norm(b);
   if (std::string_view(op.op) == "aten::norm.Scalar") return emit(b, op, {x, order}, {x});
   return emit(b, op, {x, order, draw_dims(b, b.ndim(x)), b.random().chance(40)}, {x});
 }
@@ -91,8 +96,7 @@ bool norm(Builder& b, const OpTemplate& op) {
 bool vector_norm(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .least = 1});
   const Arg over = b.random().chance(30) ? Arg(None{}) : Arg(draw_dims(b, b.ndim(x)));
-  const Arg order = b.random().pick<double>({2.0, 2.0, 1.0, std::numeric_limits<double>::infinity()});
-  return emit(b, op, {x, order, over, b.random().chance(40)}, {x});
+  return emit(b, op, {x, order_of_norm(b), over, b.random().chance(40)}, {x});
 }
 
 bool scan(Builder& b, const OpTemplate& op) {

@@ -242,17 +242,21 @@ static std::vector<RecordedOp> as_root_of_sum(const RecordedOp& op, const Record
     const Window& last = parts.empty() ? self : parts.back().results[0];
     parts.push_back(made_of(name, last, std::move(constants), recording));
   };
+  const auto add_power = [&](double exponent) {
+    if (exponent == -2) add("aten::reciprocal", {});
+    add("aten::pow.Tensor_Scalar", {exponent == -2 ? 2 : exponent});
+  };
   if (self.dtype != dtype) add("aten::_to_copy", {dtype, {}, {}, {}, false, {}});
   const bool is_root = order != 0 && order != 1 && !std::isinf(order);
   if (order == 0) add("aten::ne.Scalar", {0});
   if (order != 0 && order != 2) add("aten::abs", {});
-  if (is_root) add("aten::pow.Tensor_Scalar", {order});
+  if (is_root) add_power(order);
   if (!std::isinf(order))
     add("aten::sum.dim_IntList", {over, keeps, dtype});
   else
     add(order > 0 ? "aten::amax" : "aten::amin", {over, keeps});
   if (order == 2) add("aten::sqrt", {});
-  if (is_root && order != 2) add("aten::pow.Tensor_Scalar", {1 / order});
+  if (is_root && order != 2) add_power(1 / order);
   if (result.dtype != dtype) add("aten::_to_copy", {result.dtype, {}, {}, {}, false, {}});
   parts.back().results = op.results;
   // Of how many terms of one sign each result is, which the stock kernel adds in another order; a root of a

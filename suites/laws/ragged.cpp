@@ -161,26 +161,25 @@ const TimelineEntry* moved_for_nothing(const TimelineEntry& user, Moves moves) {
   return nullptr;
 }
 
-// The gradient that a pass begins with at an input lies elsewhere than this does.
-bool begins_elsewhere(const oracle::Case& c, const oracle::Call& call) {
+// The gradient that a pass begins with lies elsewhere than what it is of.
+bool begins_elsewhere(const EngineResult& run, const oracle::Call& call) {
   if (!oracle::runs_backward(call.op)) return false;
   const auto& of = std::get<std::vector<oracle::Ref>>(call.args.at(0));
   const auto& gradients = std::get<std::vector<oracle::Ref>>(call.args.at(1));
   const auto lies = [&](const oracle::Ref& ref) {
-    const auto id = static_cast<size_t>(ref.id);
-    return ref.id >= 0 && id < c.placements.size() ? &c.placements[id] : nullptr;
+    return ref.id < 0 ? SpecPtr() : run.values.at(static_cast<size_t>(ref.id)).spec;
   };
   for (size_t i = 0; i < of.size() && i < gradients.size(); ++i) {
-    const auto *at = lies(of[i]), *from = lies(gradients[i]);
-    if (at != nullptr && (from == nullptr || !(*at == *from))) return true;
+    const auto at = lies(of[i]), from = lies(gradients[i]);
+    if (at != nullptr && (from == nullptr || at->placements() != from->placements())) return true;
   }
   return false;
 }
 
 // A gradient goes back to where its tensor lay: that move cannot be told from one for the op behind it.
-bool sends_gradients_elsewhere(const oracle::Case& c) {
+bool sends_gradients_elsewhere(const oracle::Case& c, const EngineResult& run) {
   const auto has = [&](auto&& is) { return std::any_of(c.program.calls.begin(), c.program.calls.end(), is); };
-  if (has([&](const oracle::Call& call) { return begins_elsewhere(c, call); })) return true;
+  if (has([&](const oracle::Call& call) { return begins_elsewhere(run, call); })) return true;
   return has([](const oracle::Call& call) { return call.op == kRedistribute; }) &&
          has([](const oracle::Call& call) { return oracle::runs_backward(call.op); });
 }
@@ -242,7 +241,7 @@ Outcome judge_ragged(const oracle::Case& c, EngineUnderTest& engine) {
   if (const auto text = too_many_bytes(c, run); !text.empty())
     return failed("ragged", "bytes", std::string(kRedistribute), placement_pattern(c),
                   dtype_name(run.values[0].spec->dtype()), text);
-  if (sends_gradients_elsewhere(c)) return outcome;
+  if (sends_gradients_elsewhere(c, run)) return outcome;
   const auto is_move = [](const TimelineEntry& e) { return e.op == kRedistribute; };
   const auto& timeline = run.timeline;
   for (auto first = timeline.begin(); first != timeline.end();) {
