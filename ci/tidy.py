@@ -8,6 +8,9 @@ A check takes the texts of all files by path from the root, and yields (path, li
 from 1, and 0 is the file as a whole."""
 import os, pathlib, posixpath, re, subprocess, sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "mutants"))
+import hand  # noqa: E402
+
 # Who may include whom, room by room, besides itself: every arrow is a word of the table, so that a new one is a
 # decision. The oracle must not share code with what it judges. Each may use only rooms above it: no cycle.
 TABLE = """
@@ -304,6 +307,14 @@ def check_shape(files):
                 yield path, line, f"a function of {length} lines; the limit is {FUNCTION_LINES}"
 
 
+def check_mutants(files):
+    """What a mutant written by hand changes stands in its file, once: who changes that text mends the mutant, too."""
+    for path in filter(re.compile(r"ci/mutants/hand/\w+\.txt").fullmatch, files):
+        for slip in hand.parse(files[path], path):
+            if (times := files.get(slip.file, "").count(slip.before)) != 1:
+                yield path, 0, f"{slip.name}: {slip.file} holds its text {times} times, not once"
+
+
 def read_repository(root):
     """What git tracks; without git, everything but hidden and build folders."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True).stdout.decode().split("\0")[:-1]
@@ -321,7 +332,7 @@ def said(findings):
 
 def main(root="."):
     files = read_repository(root)
-    findings = sorted(found for check in (check_layers, check_lines, check_documents, check_shape)
+    findings = sorted(found for check in (check_layers, check_lines, check_documents, check_shape, check_mutants)
                       for found in check(files))
     print(f"{said(findings)}{len(findings)} findings in {len(files)} files")
     return int(bool(findings) or not files)

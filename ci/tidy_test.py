@@ -111,6 +111,17 @@ class Documents(Says):
                   'engine/decisions/0009-x.md: a decision record has the section "## How we would notice it is wrong"')
 
 
+class Mutants(Says):
+    def test_a_text_that_was_changed(self):
+        """Would miss: a mutant that nothing can be made of any more, until the campaign is run."""
+        mutant = "== {} of adds in engine/a.cpp\nadds too much\n---\nreturn {};\n+++\nreturn MUTANT;\n\n"
+        self.says(tidy.check_mutants,
+                  {"engine/a.cpp": "return 1;\nreturn 2;\nreturn 2;\n",
+                   "ci/mutants/hand/x.txt": "".join(mutant.format(f"gives-{n}", n) for n in (1, 2, 3))},
+                  "ci/mutants/hand/x.txt: gives-2: engine/a.cpp holds its text 2 times, not once",
+                  "ci/mutants/hand/x.txt: gives-3: engine/a.cpp holds its text 0 times, not once")
+
+
 class Shape(Says):
     def test_top_level(self):
         readmes = [f"{folder}/README.md" for folder in tidy.FOLDERS - {"dashboard"}]
