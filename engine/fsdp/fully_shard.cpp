@@ -53,31 +53,23 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl();
 }
 
-// A parameter, and all its paths.
-struct Found {
-  at::Tensor value;
-  std::vector<std::string> paths;
-};
+using Found = nn::Module::Parameter;
 
 // Those that are neither ignored nor of a module within that is sharded already.
 std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tensor>& ignored) {
   std::vector<std::string> taken;  // prefixes of paths
   for (const auto& [path, below] : module.named_modules())
     if (below->attached<Sharded>() != nullptr) taken.push_back(path + ".");
-  std::vector<Found> found;
-  for (const auto& [path, value] : module.named_parameters()) {
-    const auto is_value = [&v = value](const at::Tensor& t) { return same(t, v); };
-    const auto holds = [&p = path](const std::string& prefix) { return p.starts_with(prefix); };
-    if (std::any_of(taken.begin(), taken.end(), holds) ||
-        std::any_of(ignored.begin(), ignored.end(), is_value))
-      continue;
-    const auto known =
-        std::find_if(found.begin(), found.end(), [&](const Found& f) { return is_value(f.value); });
-    if (known == found.end())
-      found.push_back({value, {path}});
-    else
-      known->paths.push_back(path);
-  }
+  const auto is_taken = [&](const std::string& path) {
+    return std::any_of(taken.begin(), taken.end(),
+                       [&](const auto& prefix) { return path.starts_with(prefix); });
+  };
+  auto found = module.parameters_with_paths();
+  for (auto& [value, paths] : found) std::erase_if(paths, is_taken);
+  std::erase_if(found, [&](const Found& f) {
+    const auto is_it = [&](const at::Tensor& t) { return same(t, f.value); };
+    return f.paths.empty() || std::any_of(ignored.begin(), ignored.end(), is_it);
+  });
   return found;
 }
 

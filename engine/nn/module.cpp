@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "engine/nn/boundary.h"
 #include "engine/tensor/dtensor.h"
@@ -149,8 +150,22 @@ Named<at::Tensor> Module::all_of(Named<at::Tensor> Module::*own) const {
   return all;
 }
 Named<at::Tensor> Module::named_parameters() const {
-  return all_of(&Module::parameters_);
+  Named<at::Tensor> each;
+  for (const auto& [value, paths] : parameters_with_paths()) each.emplace_back(paths.front(), value);
+  return each;
 }
+
+std::vector<Module::Parameter> Module::parameters_with_paths() const {
+  std::vector<Parameter> each;
+  std::unordered_map<const c10::TensorImpl*, size_t> known;
+  for (auto& [path, value] : all_of(&Module::parameters_)) {
+    const auto [at, is_new] = known.emplace(value.unsafeGetTensorImpl(), each.size());
+    if (is_new) each.push_back({value, {}});
+    each[at->second].paths.push_back(std::move(path));
+  }
+  return each;
+}
+
 Named<at::Tensor> Module::named_buffers() const {
   return all_of(&Module::buffers_);
 }
@@ -159,6 +174,14 @@ std::vector<at::Tensor> Module::parameters() const {
   std::vector<at::Tensor> all;
   for (const auto& [path, tensor] : named_parameters()) all.push_back(tensor);
   return all;
+}
+
+void Module::replace_parameters(const std::function<at::Tensor(const std::vector<std::string>& paths,
+                                                               const at::Tensor& parameter)>& made) {
+  for (const auto& [parameter, paths] : parameters_with_paths()) {
+    const auto value = made(paths, parameter);
+    for (const auto& path : paths) set_parameter(path, value);
+  }
 }
 
 Module& Module::child(std::string_view path) {
@@ -217,9 +240,10 @@ void make_buffers(Module& module, c10::Device device) {
 }
 
 void reset_parameters(Module& module, c10::Device device) {
-  for (const auto& [path, parameter] : module.named_parameters())
-    if (parameter.is_meta() && !is_dtensor(parameter))
-      module.set_parameter(path, at::empty_like(parameter, device).requires_grad_());
+  module.replace_parameters([device](const auto&, const at::Tensor& parameter) {
+    return parameter.is_meta() && !is_dtensor(parameter) ? at::empty_like(parameter, device).requires_grad_()
+                                                         : parameter;
+  });
   make_buffers(module, device);
   const at::NoGradGuard no_grad;
   for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();

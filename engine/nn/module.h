@@ -70,10 +70,20 @@ class Module {
   // Expired: the module has been destroyed.
   std::weak_ptr<Module*> life() const { return alive_; }
 
-  // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
+  // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots. A
+  // parameter that several layers share stands once, at its first path.
   Named<at::Tensor> named_parameters() const;
   Named<at::Tensor> named_buffers() const;
   std::vector<at::Tensor> parameters() const;
+  // A parameter and all its paths, of which layers that share it have one each.
+  struct Parameter {
+    at::Tensor value;
+    std::vector<std::string> paths;
+  };
+  std::vector<Parameter> parameters_with_paths() const;
+  // Sets each parameter to what `made` gives for it, at all its paths: what layers share stays one.
+  void replace_parameters(const std::function<at::Tensor(const std::vector<std::string>& paths,
+                                                         const at::Tensor& parameter)>& made);
   // This module ("") and all below it.
   Named<Module*> named_modules();
 

@@ -203,6 +203,28 @@ TEST(Module, PathsAreThoseOfTorch) {
   }
 }
 
+// As torch's. Catches: a parameter that an optimizer, a norm or a zero_grad meets twice; layers that are
+// given memory, or are distributed, and share nothing any more.
+TEST(Module, WhatLayersShareIsOneParameter) {
+  Sequential model;
+  for (int i = 0; i < 3; ++i) model.push_back(std::make_shared<Linear>(3, 3, false));
+  model.set_parameter("2.weight", model.parameter("0.weight"));
+  const auto is_shared = [&] { return model.parameter("2.weight").is_same(model.parameter("0.weight")); };
+  std::string paths;
+  for (const auto& [path, tensor] : model.named_parameters()) paths += path + " ";
+  EXPECT_EQ(paths, "0.weight 1.weight ");
+  EXPECT_EQ(model.parameters().size(), 2);
+  EXPECT_EQ(model.parameters_with_paths()[0].paths, (std::vector<std::string>{"0.weight", "2.weight"}));
+  reset_parameters(model);
+  EXPECT_TRUE(is_shared() && !model.parameter("0.weight").is_meta());
+  const auto mesh = init_device_mesh({2});
+  EXPECT_THROW(distribute_module(model, mesh, {{"0.weight", {Shard{0}}}, {"2.weight", {Shard{1}}}}), Error);
+  distribute_module(model, mesh, {{"2.weight", {Shard{1}}}});
+  EXPECT_TRUE(is_shared());
+  EXPECT_EQ(to_string(placements(model.parameter("0.weight"))), "[S1]");
+  EXPECT_EQ(to_string(placements(model.parameter("1.weight"))), "[R]");
+}
+
 // Catches: a replaced parameter that forward does not see (as set_data on a copied handle would be).
 TEST(Module, ReplacedParametersAreUsed) {
   Linear linear(3, 2, false);

@@ -23,14 +23,22 @@ at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh
 }
 
 // The placements of the first pattern that matches; marks the pattern as used.
-Placements placements_of(const std::string& path, const MeshInWorld& mesh,
+// What the first pattern that takes one of the paths says. @param paths of one tensor
+Placements placements_of(const std::vector<std::string>& paths, const MeshInWorld& mesh,
                          const std::vector<ParameterPlacement>& table, std::vector<bool>& used) {
-  for (size_t i = 0; i < table.size(); ++i)
-    if (matches(table[i].pattern, path)) {
+  std::optional<std::pair<std::string, Placements>> said;
+  for (const auto& path : paths)
+    for (size_t i = 0; i < table.size(); ++i) {
+      if (!matches(table[i].pattern, path)) continue;
       used[i] = true;
-      return table[i].placements;
+      LOCKSTEP_CHECK(!said || said->second == table[i].placements, "[distribute_module] '",
+                     said ? said->first : path, "' and '", path, "' are one parameter, and the table says ",
+                     to_string(said ? said->second : Placements()), " and ", to_string(table[i].placements),
+                     "; give both the same placements");
+      if (!said) said.emplace(path, table[i].placements);
+      break;
     }
-  return Placements(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+  return said ? said->second : Placements(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
 }
 
 at::Tensor place(const at::Tensor& tensor, size_t mesh_dim, const Placement& wanted, const char* what) {
@@ -78,10 +86,11 @@ void distribute_buffer(Module& module, std::string_view path, const MeshInWorld&
 void distribute_module(Module& module, const MeshInWorld& mesh,
                        const std::vector<ParameterPlacement>& table) {
   std::vector<bool> used(table.size(), false);
-  for (const auto& [path, value] : module.named_parameters())
-    module.set_parameter(path, distribute_parameter(value, mesh, placements_of(path, mesh, table, used)));
+  module.replace_parameters([&](const std::vector<std::string>& paths, const at::Tensor& value) {
+    return distribute_parameter(value, mesh, placements_of(paths, mesh, table, used));
+  });
   for (const auto& [path, value] : module.named_buffers())
-    distribute_buffer(module, path, mesh, placements_of(path, mesh, table, used));
+    distribute_buffer(module, path, mesh, placements_of({path}, mesh, table, used));
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
                    "', or an earlier pattern takes all that do; the paths are those of named_parameters()");

@@ -170,7 +170,7 @@ bool lists_cut_elsewhere(Builder& b) {
   };
   if (!step(3, 0.0)) return false;
   b.let_be_refused();
-  return step(2, -0.5);
+  return step(2, 0.5);
 }
 
 // Only a positive factor passes what pends: zero times a negative one is the other zero.

@@ -109,8 +109,10 @@ bool is_known_zero(const RecordedOp& op) {
          std::all_of(op.results.begin(), op.results.end(), std::mem_fn(&Window::zeros));
 }
 
-static bool is_first_of_mean(std::string_view mean, std::string_view part) {
-  return stem(mean) == "aten::mean" && stem(part) == "aten::sum";
+// On a CUDA device what is read is first rounded to the short dtype that is asked for, as its kernel does.
+static bool is_first_of_mean(const RecordedOp& op, std::string_view part) {
+  const bool rounds = op.device.is_cuda() && part == "aten::_to_copy";
+  return stem(op.op->name) == "aten::mean" && (rounds || stem(part) == "aten::sum");
 }
 
 static bool is_first_of_norm(std::string_view norm, std::string_view part) {
@@ -128,7 +130,7 @@ static bool is_out_variant(const Operator& op) {
 bool is_out_of(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view mine = op.op->name, its = entry.op;
   // Or it is the first part of its functional op in turn.
-  const bool part = is_first_of_mean(mine, its) || is_first_of_norm(mine, its);
+  const bool part = is_first_of_mean(op, its) || is_first_of_norm(mine, its);
   return is_out_variant(*op.op) && mine != its && (stem(mine) == stem(its) || part);
 }
 
@@ -148,7 +150,7 @@ static bool reads_shared(const TimelineEntry& entry) {
 std::optional<Forgiven> composed(const RecordedOp& op, const TimelineEntry& entry) {
   const std::string_view name = op.op->name;
   if (!op.written.empty() || entry.inputs.empty()) return std::nullopt;
-  if (is_first_of_mean(name, entry.op)) return Forgiven::kMean;
+  if (is_first_of_mean(op, entry.op)) return Forgiven::kMean;
   // Of a list each norm is asked by itself.
   if (is_first_of_norm(name, entry.op) && (stem(name) == "aten::_foreach_norm" || reads_shared(entry)))
     return Forgiven::kNorm;

@@ -46,5 +46,22 @@ TEST(Forgiveness, AFillOfAFactorysMemoryIsNotTheEnginesNextFill) {
   }
 }
 
+// Catches: a mean in 16 bits of a device, whose kernel rounds what it reads, taken for a difference; such a
+// cast that stands for a mean on the CPU, where no engine begins so.
+TEST(Forgiveness, OnADeviceAMeanMayBeginWithTheCast) {
+  RecordedOp mean;
+  mean.op = &find_operator("aten::mean");
+  TimelineEntry entry;
+  entry.inputs.emplace_back();
+  for (const auto device : {c10::kCPU, c10::kCUDA}) {
+    mean.device = device;
+    for (const auto& [op, on_cpu] :
+         std::vector<std::pair<std::string, bool>>{{"aten::sum", true}, {"aten::_to_copy", false}}) {
+      entry.op = op;
+      EXPECT_EQ(composed(mean, entry) == Forgiven::kMean, on_cpu || device == c10::kCUDA) << op << device;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

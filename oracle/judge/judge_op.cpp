@@ -201,6 +201,7 @@ void check_local_kernel(const OpInQuestion& q, size_t i, const at::Tensor& actua
   const bool fast = q.numerics == Lane::kFast;
   const bool listed = family != nullptr && !family->local_kernel.empty() && (fast || !family->fast_lane);
   if (listed && family->bound != Bound::kTwoPaths) return;
+  if (q.op.device.is_cuda() && !cuda_local_kernel(*q.op.op).empty()) return;
   at::Tensor allowed = same_value(actual, whole[i]);
   // The exact lane has no vector bodies.
   if (listed || (fast && is_pointwise(*q.op.op)))

@@ -8,10 +8,12 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"
+#include "oracle/ownership/in_host.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/plain/device_call.h"
 #include "oracle/plain/float64_call.h"
 #include "oracle/plain/hosted_source.h"
+#include "oracle/random/literal_source.h"
 #include "oracle/random/random_simulation.h"
 
 namespace lockstep::oracle {
@@ -34,20 +36,13 @@ bool is_any(std::string_view name, std::initializer_list<std::string_view> names
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Stock CUDA's y = T((x * m) * (1 / (1 - p))), in float for all but double.
-at::Tensor drop(const at::Tensor& x, const at::Tensor& mask, double p) {
-  const bool is_double = x.scalar_type() == at::kDouble;
-  const auto wide = is_double ? at::kDouble : at::kFloat;
-  const double scale = is_double ? 1.0 / (1.0 - p) : static_cast<double>(1.0F / static_cast<float>(1.0 - p));
-  return at::mul(at::mul(x.to(wide), mask.to(wide)), scale).to(x.scalar_type());
-}
-
 // native_dropout on other values: the mask is the plain run's, handed in after the inputs.
 Tensors dropped(const RecordedOp& op, const Tensors& inputs) {
   const at::Tensor& mask = inputs.at(1);
   if (op.args.at(2).isBool() && !op.args[2].toBool()) return {inputs[0].clone(), mask};
   if (op.args.at(1).toDouble() == 1) return {at::zeros_like(inputs[0]), mask};
-  return {drop(inputs.at(0), mask, op.args.at(1).toDouble()), mask};
+  const auto there = [&](const at::Tensor& t) { return on_device(op.device, t); };
+  return {in_host(dropped_by(there(inputs.at(0)), there(mask), op.args.at(1).toDouble())), mask};
 }
 
 // What asks for no kernel's bits asks the CPU's, where it has one.

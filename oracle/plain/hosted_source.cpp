@@ -8,11 +8,6 @@
 namespace lockstep::oracle {
 namespace {
 
-Parameter in_host(const Parameter& parameter) {
-  if (const auto* tensor = std::get_if<at::Tensor>(&parameter)) return oracle::in_host(*tensor);
-  return parameter;
-}
-
 // What `write` writes to a tensor here, over there.
 template <class Write>
 void written(const at::Tensor& out, const Write& write) {
@@ -39,21 +34,18 @@ at::Tensor HostedSource::bernoulli(const at::Tensor& self, const at::Tensor& p, 
 
 void HostedSource::normal(const at::Tensor& out, const Parameter& mean, const Parameter& std,
                           Generator& now) {
-  written(out, [&](const at::Tensor& here) { source_.normal(here, in_host(mean), in_host(std), now); });
+  const at::NoGradGuard no_grad;
+  source_.normal(out, mean, std, now);
 }
 
 Dropped HostedSource::dropout(const at::Tensor& input, double p, Generator& now) {
-  const auto dropped = source_.dropout(oracle::in_host(input), p, now);
-  return {on_device(input.device(), dropped.output), on_device(input.device(), dropped.mask), dropped.scale};
+  return source_.dropout(input, p, now);
 }
 
 at::Tensor HostedSource::rrelu(const at::Tensor& input, const at::Tensor& noise, double lower, double upper,
                                Generator& now) {
-  at::Tensor output;
-  written(noise, [&](const at::Tensor& here) {
-    output = source_.rrelu(oracle::in_host(input), here, lower, upper, now);
-  });
-  return on_device(input.device(), output);
+  const at::NoGradGuard no_grad;
+  return source_.rrelu(input, noise, lower, upper, now);
 }
 
 at::Tensor HostedSource::multinomial(const at::Tensor& weights, int64_t samples, bool replacement,

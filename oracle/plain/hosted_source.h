@@ -5,7 +5,8 @@
 
 namespace lockstep::oracle {
 
-// Law: every number is the source's; what it reads and writes is brought to it and back.
+// Law: every number is the source's; what it reads and writes is brought to it and back, but for operators
+// that compute with what they draw: the source draws in the host's memory and computes where the tensors are.
 class HostedSource : public RandomSource {
  public:
   explicit HostedSource(RandomSource& source) : source_(source) {}

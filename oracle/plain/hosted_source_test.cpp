@@ -25,6 +25,8 @@ const std::pair<const char*, Draw> kDraws[] = {
        return at::zeros({4, 6}).bernoulli_(at::full({4, 6}, 0.4));
      }},
     {"normal", [] { return at::normal(at::arange(6, at::kFloat), at::full({6}, 0.5)); }},
+    {"normal of means", [] { return at::normal(at::arange(6, at::kFloat), 0.5); }},
+    {"normal of spreads", [] { return at::normal(0.25, at::arange(6, at::kFloat)); }},
     {"dropout",
      [] {
        return at::dropout(at::ones({3, 50}), 0.3, true);
@@ -59,20 +61,23 @@ TEST(HostedSourceTest, DrawsWhatTheSourceDraws) {
   }
 }
 
-// Where it cannot bring a tensor to the host, as one without memory, the source is not asked. Catches: a mean
-// or a deviation that the source is handed where it lies.
-TEST(HostedSourceTest, BringsParametersToTheHost) {
+// Where it cannot bring a tensor to the host, as one without memory, the source is not asked. Catches:
+// probabilities that the source is handed where they lie.
+TEST(HostedSourceTest, BringsProbabilitiesToTheHost) {
   struct Asked : SimulatedSource {
     bool asked = false;
-    void normal(const at::Tensor&, const Parameter&, const Parameter&, Generator&) override { asked = true; }
+    at::Tensor bernoulli(const at::Tensor& self, const at::Tensor&, Generator&) override {
+      asked = true;
+      return self;
+    }
   } source;
   HostedSource hosted(source);
   Generator now;
-  const auto out = at::zeros({2}), elsewhere = at::empty({2}, at::kMeta);
-  EXPECT_THROW(hosted.normal(out, elsewhere, 1.0, now), c10::Error);
-  EXPECT_THROW(hosted.normal(out, 0.0, elsewhere, now), c10::Error);
+  const auto here = at::zeros({2}), elsewhere = at::empty({2}, at::kMeta);
+  EXPECT_THROW(hosted.bernoulli(here, elsewhere, now), c10::Error);
+  EXPECT_THROW(hosted.bernoulli(elsewhere, here, now), c10::Error);
   EXPECT_FALSE(source.asked);
-  hosted.normal(out, out, 1.0, now);
+  hosted.bernoulli(here, here, now);
   EXPECT_TRUE(source.asked);
 }
 

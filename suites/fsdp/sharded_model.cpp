@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "engine/nn/layers.h"
 #include "engine/values/as_size.h"
 
@@ -94,38 +92,20 @@ class BlockChain : public nn::Module {
 
 std::pair<std::shared_ptr<nn::Module>, Blocks> make_model(const Sharding& sharding) {
   auto chain = std::make_shared<BlockChain>(sharding);
-  tie(*chain, sharding);
+  if (sharding.tied != 0) {
+    const auto paths = *tied_paths(sharding);
+    chain->set_parameter(paths.first, chain->parameter(paths.second));
+  }
   auto blocks = chain->blocks();
   return {std::move(chain), std::move(blocks)};
 }
 
-void tie(nn::Module& model, const Sharding& sharding) {
-  if (sharding.tied == 0) return;
-  const auto paths = *tied_paths(sharding);
-  model.set_parameter(paths.first, model.parameter(paths.second));
-}
-
-nn::Tensors distinct_parameters(const nn::Module& model) {
-  nn::Tensors distinct;
-  for (const auto& parameter : model.parameters())
-    if (std::none_of(distinct.begin(), distinct.end(), [&](auto& t) { return t.is_same(parameter); }))
-      distinct.push_back(parameter);
-  return distinct;
-}
-
 void materialise(nn::Module& model, c10::Device device) {
-  nn::Tensors were, are;
-  for (const auto& [path, parameter] : model.named_parameters()) {
-    if (!parameter.is_meta()) continue;
-    const auto known = std::find_if(were.begin(), were.end(),
-                                    [&p = parameter](const at::Tensor& t) { return t.is_same(p); });
-    const auto k = static_cast<size_t>(known - were.begin());
-    if (k == were.size()) {
-      were.push_back(parameter);
-      are.push_back(at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad()));
-    }
-    model.set_parameter(path, are[k]);
-  }
+  model.replace_parameters([device](const auto&, const at::Tensor& parameter) {
+    return parameter.is_meta()
+               ? at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad())
+               : parameter;
+  });
 }
 
 }  // namespace lockstep::suites

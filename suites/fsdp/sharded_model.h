@@ -14,10 +14,6 @@ using Blocks = std::vector<std::shared_ptr<nn::Module>>;
 
 // The model, and its blocks: without values.
 std::pair<std::shared_ptr<nn::Module>, Blocks> make_model(const Sharding& sharding);
-// Makes one parameter of two, as the Sharding says; again where each has been replaced.
-void tie(nn::Module& model, const Sharding& sharding);
-// Each once, however many paths it has.
-nn::Tensors distinct_parameters(const nn::Module& model);
 // Memory for plain parameters that have none; those that are one stay one.
 void materialise(nn::Module& model, c10::Device device);
 

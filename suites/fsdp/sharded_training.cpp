@@ -63,7 +63,7 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
   if (fault_ != nullptr && fault_->sharding != nullptr) fault_->sharding(sharding_);
   std::tie(model_, blocks_) = make_model(sharding_);
   if (sharding_.pretrained != 0) give_values();
-  if (sharding_.frozen_first != 0) set_frozen(distinct_parameters(*model_), true);
+  if (sharding_.frozen_first != 0) set_frozen(model_->parameters(), true);
   if (world == nullptr)
     stay_plain();
   else
@@ -75,7 +75,6 @@ void ShardedTraining::place(WorldPtr world) {
   mesh_ = init_device_mesh(sharding_.mesh.device_type(), sharding_.mesh.shape(), sharding_.mesh.names(),
                            std::move(world));
   if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
-  tie(*model_, sharding_);
   auto options = options_of(sharding_);
   options.mp_policy = policy_of(sharding_, false);
   std::vector<FSDPModule> within;
@@ -97,7 +96,7 @@ void ShardedTraining::give_values() {
   const at::NoGradGuard no_grad;
   materialise(*model_, sharding_.mesh.device_type());
   auto generator = at::detail::createCPUGenerator(sharding_.seed);
-  for (auto& parameter : distinct_parameters(*model_))
+  for (auto& parameter : model_->parameters())
     parameter.copy_(oracle::on_mesh(sharding_.mesh, at::randn(parameter.sizes(), generator, at::kFloat)) / 2);
 }
 
@@ -113,10 +112,10 @@ void ShardedTraining::init() {
   if (!mesh_) plain.emplace(hosted_);
   if (!mesh_) materialise(*model_, sharding_.mesh.device_type());
   if (sharding_.pretrained == 0) nn::reset_parameters(*model_, sharding_.mesh.device_type());
-  if (sharding_.frozen_first == 0) set_frozen(distinct_parameters(*model_), true);
+  if (sharding_.frozen_first == 0) set_frozen(model_->parameters(), true);
   TrainOptions options;
   options.optimizer = sharding_.optimizer;
-  optimizer_.emplace(distinct_parameters(*model_), options);
+  optimizer_.emplace(model_->parameters(), options);
 }
 
 Batches ShardedTraining::batches() const {
@@ -165,8 +164,9 @@ at::Tensor ShardedTraining::evaluate(const at::Tensor& x) {
 void ShardedTraining::stay_plain() {
   const auto add = [&](nn::Module& module, bool is_root) {
     std::vector<std::string> paths;
-    for (const auto& [path, value] : module.named_parameters())
-      if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(path);
+    for (auto& parameter : module.parameters_with_paths())
+      for (auto& path : parameter.paths)
+        if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(std::move(path));
     plain_.add(module, std::move(paths), policy_of(sharding_, is_root));
   };
   add(*model_, true);
@@ -179,7 +179,7 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   std::optional<RandomScope> plain;
   if (!mesh_) plain.emplace(hosted_);
   Result result;
-  const auto parameters = distinct_parameters(*model_);
+  const auto parameters = model_->parameters();
   for (step_ = 0; step_ < std::ssize(batches); ++step_) {
     if (sharding_.thaws != 0 && step_ == 1) set_frozen(parameters, false);  // also where whole ones are shown
     optim::zero_grad(parameters);

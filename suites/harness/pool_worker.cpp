@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's half of a pool.
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -122,6 +123,8 @@ std::string join_pool() {
 }
 
 void work_in_pool(const PoolWork& work) {
+  // There is a worker for each processor: more threads would wait for each other.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
   int code = 0;
   try {
     work_loop(work);

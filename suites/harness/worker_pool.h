@@ -57,7 +57,8 @@ struct PoolWork {
 bool called_to_pool();
 // @returns the job of its pool. Throws Error if it was not started as a worker.
 std::string join_pool();
-// Claims and runs cases until there are none, and ends the process. @pre join_pool()
+// Claims and runs cases until there are none, and ends the process. libtorch computes in one thread, unless
+// OMP_NUM_THREADS says otherwise. @pre join_pool()
 [[noreturn]] void work_in_pool(const PoolWork& work);
 
 // So many recorded cases may wait to become durable.

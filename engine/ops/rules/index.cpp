@@ -242,7 +242,8 @@ Records index_ops() {
       {.name = "select_backward", .rows = one_dim_more, .run = local::sized_as_input},
       {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},
-      {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .infer = of_embedding_backward},
+      {.name = "embedding_dense_backward", .rows = embedding_dense_backward, .run = local::unless_empty,
+       .infer = of_embedding_backward},
       {.name = "sort", .rows = dim_whole},
       // A mask picks as many elements as it has ones.
       {.name = "index", .kind = OpKind::kWhole},
