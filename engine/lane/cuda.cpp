@@ -35,7 +35,7 @@ std::string enter_cuda() {
   context.setAllowTF32CuDNN(false);
   context.setBenchmarkCuDNN(false);
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);  // here are small tensors alone
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);  // the host has small tensors alone
   return "";
 }
 

@@ -241,8 +241,9 @@ void make_buffers(Module& module, c10::Device device) {
 
 void reset_parameters(Module& module, c10::Device device) {
   module.replace_parameters([device](const auto&, const at::Tensor& parameter) {
-    return parameter.is_meta() && !is_dtensor(parameter) ? at::empty_like(parameter, device).requires_grad_()
-                                                         : parameter;
+    const bool has_values = !parameter.is_meta() || is_dtensor(parameter);
+    return has_values ? parameter
+                      : at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad());
   });
   make_buffers(module, device);
   const at::NoGradGuard no_grad;

@@ -204,7 +204,7 @@ TEST(Module, PathsAreThoseOfTorch) {
 }
 
 // As torch's. Catches: a parameter that an optimizer, a norm or a zero_grad meets twice; layers that are
-// given memory, or are distributed, and share nothing any more.
+// given memory, or are distributed, and share nothing any more; one that thaws.
 TEST(Module, WhatLayersShareIsOneParameter) {
   Sequential model;
   for (int i = 0; i < 3; ++i) model.push_back(std::make_shared<Linear>(3, 3, false));
@@ -215,8 +215,10 @@ TEST(Module, WhatLayersShareIsOneParameter) {
   EXPECT_EQ(paths, "0.weight 1.weight ");
   EXPECT_EQ(model.parameters().size(), 2);
   EXPECT_EQ(model.parameters_with_paths()[0].paths, (std::vector<std::string>{"0.weight", "2.weight"}));
+  at::Tensor(model.parameter("1.weight")).set_requires_grad(false);
   reset_parameters(model);
   EXPECT_TRUE(is_shared() && !model.parameter("0.weight").is_meta());
+  EXPECT_FALSE(model.parameter("1.weight").requires_grad());
   const auto mesh = init_device_mesh({2});
   EXPECT_THROW(distribute_module(model, mesh, {{"0.weight", {Shard{0}}}, {"2.weight", {Shard{1}}}}), Error);
   distribute_module(model, mesh, {{"2.weight", {Shard{1}}}});

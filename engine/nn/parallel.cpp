@@ -22,8 +22,8 @@ at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh
   return placed.set_requires_grad(value.requires_grad());
 }
 
-// The placements of the first pattern that matches; marks the pattern as used.
-// What the first pattern that takes one of the paths says. @param paths of one tensor
+// What the first pattern that takes one of the paths says. Marks the patterns that are used.
+// @param paths of one tensor
 Placements placements_of(const std::vector<std::string>& paths, const MeshInWorld& mesh,
                          const std::vector<ParameterPlacement>& table, std::vector<bool>& used) {
   std::optional<std::pair<std::string, Placements>> said;
@@ -32,7 +32,8 @@ Placements placements_of(const std::vector<std::string>& paths, const MeshInWorl
       if (!matches(table[i].pattern, path)) continue;
       used[i] = true;
       LOCKSTEP_CHECK(!said || said->second == table[i].placements, "[distribute_module] '",
-                     said ? said->first : path, "' and '", path, "' are one parameter, and the table says ",
+                     said ? said->first : path, "' and '", path,
+                     "' are one parameter, and the table or plan says ",
                      to_string(said ? said->second : Placements()), " and ", to_string(table[i].placements),
                      "; give both the same placements");
       if (!said) said.emplace(path, table[i].placements);

@@ -21,7 +21,8 @@ struct ParameterPlacement {
 };
 
 // Makes every parameter and buffer a DTensor: placed by the first pattern that matches its path, else
-// replicated. A parameter without values yet (on the meta device) becomes shards without values: see
+// replicated; what layers share, by the first that matches any of its paths, and two that differ are an
+// Error. A parameter without values yet (on the meta device) becomes shards without values: see
 // reset_parameters. A pattern that matches nothing is an Error that names it.
 void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table);
 

@@ -141,10 +141,6 @@ constexpr EqualOps kEqualOps[] = {
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward"},
 };
 
-constexpr EqualOps kOtherwiseOnCuda = {
-    "what is added to one element in turn is rounded each time or once, by how much an index takes",
-    "index_put _index_put_impl"};
-
 constexpr std::array<std::string_view, 5> kUnset = {
     "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty", "aten::empty_strided"};
 
@@ -198,10 +194,6 @@ bool is_known(const Operator& op) {
   if (op.composite || op.random || is_pointwise(op) || find_family(op.name) != nullptr) return true;
   return std::any_of(std::begin(kEqualOps), std::end(kEqualOps),
                      [&](const EqualOps& e) { return names(e.names, op); });
-}
-
-std::string_view cuda_local_kernel(const Operator& op) {
-  return names(kOtherwiseOnCuda.names, op) ? kOtherwiseOnCuda.reason : std::string_view();
 }
 
 bool leaves_unset(std::string_view name) {

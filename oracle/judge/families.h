@@ -58,9 +58,6 @@ std::span<const EqualOps> equal_ops();
 // It looks at each element alone. Not all are tagged so: of the list ops all but the norms apply a pointwise
 // op to each, and of others a table names those whose overloads have the tag by chance.
 bool is_pointwise(const Operator& op);
-// Why the op's CUDA kernel on a slice may round otherwise than on the whole, where the CPU's never does;
-// empty: it does not either.
-std::string_view cuda_local_kernel(const Operator& op);
 // Whether these tables say what its bits may be: pointwise, random and composite ops need no line.
 bool is_known(const Operator& op);
 

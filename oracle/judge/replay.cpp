@@ -11,9 +11,9 @@
 #include "oracle/ownership/in_host.h"
 #include "oracle/ownership/reduce.h"
 #include "oracle/plain/device_call.h"
+#include "oracle/plain/dropped.h"
 #include "oracle/plain/float64_call.h"
 #include "oracle/plain/hosted_source.h"
-#include "oracle/random/literal_source.h"
 #include "oracle/random/random_simulation.h"
 
 namespace lockstep::oracle {
@@ -42,7 +42,7 @@ Tensors dropped(const RecordedOp& op, const Tensors& inputs) {
   if (op.args.at(2).isBool() && !op.args[2].toBool()) return {inputs[0].clone(), mask};
   if (op.args.at(1).toDouble() == 1) return {at::zeros_like(inputs[0]), mask};
   const auto there = [&](const at::Tensor& t) { return on_device(op.device, t); };
-  return {in_host(dropped_by(there(inputs.at(0)), there(mask), op.args.at(1).toDouble())), mask};
+  return {in_host(dropped_by(there(mask), there(inputs.at(0)), op.args.at(1).toDouble())), mask};
 }
 
 // What asks for no kernel's bits asks the CPU's, where it has one.

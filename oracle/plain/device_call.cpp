@@ -71,15 +71,15 @@ std::vector<at::Tensor> call_there(c10::Device device, const Operator& op, torch
   return results;
 }
 
-// Whether the op's CUDA kernel accesses memory that is not its own.
-static bool breaks_on_cuda(const Operator& op, const torch::jit::Stack& stack) {
-  return op.name == "aten::embedding_dense_backward" && stack.at(0).toTensor().numel() == 0;
+// The CUDA kernel accesses memory that is not its own.
+static bool is_of_no_columns(const Operator& op, const torch::jit::Stack& stack) {
+  return op.name == "aten::embedding_dense_backward" && stack.at(0).toTensor().size(-1) == 0;
 }
 
 std::vector<at::Tensor> call_on(c10::Device device, const Operator& op, torch::jit::Stack& stack) {
   const auto& returns = op.handle.schema().returns();
   const bool is_view = !op.writes && !returns.empty() && returns[0].alias_info() != nullptr;
-  if (!device.is_cpu() && !is_view && !breaks_on_cuda(op, stack)) return call_there(device, op, stack);
+  if (!device.is_cpu() && !is_view && !is_of_no_columns(op, stack)) return call_there(device, op, stack);
   for (c10::IValue& value : stack)
     if (value.isDevice()) value = c10::Device(at::kCPU);
   return call_boxed(op, stack);

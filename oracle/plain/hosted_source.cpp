@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "oracle/ownership/in_host.h"
+#include "oracle/plain/dropped.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -34,18 +35,34 @@ at::Tensor HostedSource::bernoulli(const at::Tensor& self, const at::Tensor& p, 
 
 void HostedSource::normal(const at::Tensor& out, const Parameter& mean, const Parameter& std,
                           Generator& now) {
+  const auto* shift = std::get_if<at::Tensor>(&mean);
+  const auto* scale = std::get_if<at::Tensor>(&std);
+  if (shift == nullptr && scale == nullptr)
+    return written(out, [&](const at::Tensor& here) { source_.normal(here, mean, std, now); });
+  // Adding -0.0 changes nothing.
+  written(out, [&](const at::Tensor& here) {
+    source_.normal(here, -0.0, scale == nullptr ? std::get<double>(std) : 1, now);
+  });
   const at::NoGradGuard no_grad;
-  source_.normal(out, mean, std, now);
+  if (scale != nullptr) out.copy_(at::mul(out, *scale));
+  out.copy_(at::add(out, shift != nullptr ? *shift : at::full({}, std::get<double>(mean), out.options())));
 }
 
 Dropped HostedSource::dropout(const at::Tensor& input, double p, Generator& now) {
-  return source_.dropout(input, p, now);
+  const auto here = source_.dropout(oracle::in_host(input), p, now);
+  if (input.is_cpu()) return here;
+  const at::Tensor mask = on_device(input.device(), here.mask);
+  const bool draws = p != 0 && p != 1;
+  return {draws ? dropped_by(mask, input, p) : on_device(input.device(), here.output), mask, here.scale};
 }
 
 at::Tensor HostedSource::rrelu(const at::Tensor& input, const at::Tensor& noise, double lower, double upper,
                                Generator& now) {
-  const at::NoGradGuard no_grad;
-  return source_.rrelu(input, noise, lower, upper, now);
+  at::Tensor output;
+  written(noise, [&](const at::Tensor& here) {
+    output = source_.rrelu(oracle::in_host(input), here, lower, upper, now);
+  });
+  return input.is_cpu() ? output : input.mul(noise).contiguous();
 }
 
 at::Tensor HostedSource::multinomial(const at::Tensor& weights, int64_t samples, bool replacement,

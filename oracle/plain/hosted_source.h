@@ -5,8 +5,8 @@
 
 namespace lockstep::oracle {
 
-// Law: every number is the source's; what it reads and writes is brought to it and back, but for operators
-// that compute with what they draw: the source draws in the host's memory and computes where the tensors are.
+// Law: every number is the source's; what it reads and writes is brought to it and back. What normal(),
+// dropout() and rrelu() compute with the numbers is computed where the tensors are, whose NaN may be another.
 class HostedSource : public RandomSource {
  public:
   explicit HostedSource(RandomSource& source) : source_(source) {}

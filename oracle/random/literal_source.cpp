@@ -8,7 +8,6 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
-#include "oracle/ownership/in_host.h"
 #include "oracle/random/random_support.h"
 
 namespace lockstep::oracle {
@@ -83,6 +82,21 @@ std::vector<int64_t> numbering(const at::Tensor& self, const at::Tensor& p) {
     inner *= std::max<int64_t>(dims.back().size, 1);
   }
   return stride;
+}
+
+// ---- dropout ----
+
+// fused_dropout_kernel: (x * m) * scale, where T is the accumulation type.
+template <class T>
+at::Tensor scaled(const at::Tensor& input, const at::Tensor& mask, T scale) {
+  const auto x = input.to(c10::CppTypeToScalarType<T>::value).contiguous(), kept = mask.contiguous();
+  auto y = at::empty(input.sizes(), x.options());
+  const T* from = x.template const_data_ptr<T>();
+  const bool* keep = kept.const_data_ptr<bool>();
+  T* to = y.template mutable_data_ptr<T>();
+  for (int64_t i = 0; i < x.numel(); ++i) to[i] = from[i] * (keep[i] ? T(1) : T(0)) * scale;
+  // Rounded in the order of memory: libtorch rounds a NaN to 16 bits otherwise where strides differ.
+  return at::empty_like(input).copy_(at::empty_like(input, x.options()).copy_(y));
 }
 
 // ---- multinomial ----
@@ -184,24 +198,17 @@ void LiteralSource::normal(const at::Tensor& out, const Parameter& mean, const P
 }
 
 Dropped LiteralSource::dropout(const at::Tensor& input, double p, Generator& now) {
-  const auto mask = at::empty_like(input, at::TensorOptions(at::kBool));
-  const auto there = [&] { return on_device(input.device(), mask); };
-  mask.fill_(p == 0);
-  if (p == 0) return {input.clone(), there(), 1};
-  if (p == 1) return {at::zeros_like(input), there(), 0};
+  auto mask = at::empty_like(input, input.options().dtype(at::kBool));
+  if (p == 0) return {input.clone(), mask.fill_(true), 1};
+  if (p == 1) return {at::zeros_like(input), mask.fill_(false), 0};
   auto call = filling(RandomKind::kDropoutMask, input.scalar_type(), input.sizes(), input.strides());
   call.a = p;
   if (mask.numel() > 0) fill(call, mask, now.device, now.state);
-  return {dropped_by(input, there(), p), there(), 1.0 / (1.0 - p)};
-}
-
-at::Tensor dropped_by(const at::Tensor& x, const at::Tensor& mask, double p) {
-  const bool is_double = x.scalar_type() == at::kDouble;
-  const auto wide = is_double ? at::kDouble : at::kFloat;
-  const double scale = is_double ? 1.0 / (1.0 - p) : static_cast<double>(1.0F / static_cast<float>(1.0 - p));
-  // Rounded in the order of memory: libtorch rounds a NaN to 16 bits otherwise where strides differ.
-  const at::Tensor scaled = at::mul(at::mul(x.to(wide), mask.to(wide)), scale);
-  return at::empty_like(x).copy_(at::empty_like(x, scaled.options()).copy_(scaled));
+  const double kept = 1.0 - p;
+  auto output = input.scalar_type() == at::kDouble
+                    ? scaled<double>(input, mask, 1.0 / kept)
+                    : scaled<float>(input, mask, 1.0F / static_cast<float>(kept));
+  return {output, mask, 1.0 / kept};
 }
 
 at::Tensor LiteralSource::rrelu(const at::Tensor& input, const at::Tensor& noise, double lower, double upper,
@@ -210,7 +217,7 @@ at::Tensor LiteralSource::rrelu(const at::Tensor& input, const at::Tensor& noise
   call.a = lower;
   call.b = upper;
   auto slopes = elements(draw(call, now));
-  const auto x = elements(in_host(input));
+  const auto x = elements(input);
   for (size_t i = 0; i < x.size(); ++i)
     if (!(x[i] <= 0)) slopes[i] = 1;
   noise.copy_(tensor_of(slopes, input.sizes(), input.scalar_type()));

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle's random operators, element by element after the stock kernels. How numbers are drawn is left to
-// `fill`, in the host's memory. Shares nothing with the engine's, which are operators on whole tensors.
+// `fill`. Shares nothing with the engine's, which are operators on whole tensors.
 #pragma once
 #include "engine/stream/random_source.h"
 
 namespace lockstep::oracle {
-
-// What stock CUDA's native_dropout gives where the mask is this one: T((x * m) * (1 / (1 - p))), in float for
-// all but double. 0 <= p < 1.
-at::Tensor dropped_by(const at::Tensor& x, const at::Tensor& mask, double p);
 
 class LiteralSource : public RandomSource {
  public:

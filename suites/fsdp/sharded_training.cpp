@@ -110,7 +110,6 @@ void ShardedTraining::init() {
   generator().device = sharding_.device;
   std::optional<RandomScope> plain;
   if (!mesh_) plain.emplace(hosted_);
-  if (!mesh_) materialise(*model_, sharding_.mesh.device_type());
   if (sharding_.pretrained == 0) nn::reset_parameters(*model_, sharding_.mesh.device_type());
   if (sharding_.frozen_first == 0) set_frozen(model_->parameters(), true);
   TrainOptions options;

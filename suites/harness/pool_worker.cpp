@@ -123,7 +123,7 @@ std::string join_pool() {
 }
 
 void work_in_pool(const PoolWork& work) {
-  // There is a worker for each processor: more threads would wait for each other.
+  // The workers share the processors: threads of each would wait for each other.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
   int code = 0;
   try {

@@ -36,6 +36,10 @@ struct Pairs {
 
 void add_state(Pairs& pairs, ShardedTraining& plain, ShardedTraining& mesh) {
   const auto of_plain = plain.model().named_parameters(), of_mesh = mesh.model().named_parameters();
+  if (of_plain.size() != of_mesh.size()) {
+    pairs.unlike = concat(of_plain.size(), " parameters on one device are ", of_mesh.size(), " on the mesh");
+    return;
+  }
   for (size_t i = 0; i < of_plain.size(); ++i) {
     pairs.add(of_plain[i].first, of_plain[i].second, of_mesh[i].second);
     pairs.add("the gradient of " + of_plain[i].first, of_plain[i].second.grad(), of_mesh[i].second.grad());
