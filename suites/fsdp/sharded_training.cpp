@@ -206,11 +206,16 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   return result;
 }
 
+// No backward pass need reach a unit that has nothing to learn, to gather it.
 void ShardedTraining::note_gathered(const char* when, bool expected) {
-  for (const auto& handle : units_)
-    if (const auto* buffer = handle.unit()->buffer();
-        buffer != nullptr && buffer->is_gathered() != expected && unlike_.empty())
-      unlike_ = concat("a unit is ", expected ? "cut " : "gathered ", when);
+  for (const auto& handle : units_) {
+    const auto* buffer = handle.unit()->buffer();
+    if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
+    const auto parameters = handle.unit()->module().parameters();
+    const bool learns =
+        std::any_of(parameters.begin(), parameters.end(), [](auto& p) { return p.requires_grad(); });
+    if (!expected || learns) unlike_ = concat("a unit is ", expected ? "cut " : "gathered ", when);
+  }
 }
 
 namespace {

@@ -69,12 +69,12 @@ void stock(const LocalCall& c, Stack& stack) {
 }
 
 // Arithmetic of halves takes one element of another dtype as it is, and several in halves: so one of several,
-// too.
+// too. Arithmetic of a wider dtype that is written to a half is none of halves.
 void as_one_of_many(const LocalCall& c, Stack& stack) {
-  if (!stack[0].isTensor()) return stock(c, stack);  // lists
-  const auto dtype = c.call.outputs[0].dtype;
+  if (!stack[0].isTensor() || !stack[1].isTensor()) return stock(c, stack);  // lists, numbers
+  const auto dtype = at::result_type(stack[0].toTensor(), stack[1].toTensor());
   for (size_t i = 0; i < 2 && at::isReducedFloatingType(dtype); ++i) {
-    if (!stack[i].isTensor() || c.inputs[i] == nullptr || c.inputs[i]->numel() == 1) continue;
+    if (c.inputs[i] == nullptr || c.inputs[i]->numel() == 1) continue;
     if (const auto local = stack[i].toTensor(); local.numel() == 1 && local.scalar_type() != dtype)
       stack[i] = local.to(dtype);
   }
