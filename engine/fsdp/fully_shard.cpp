@@ -49,10 +49,6 @@ std::vector<const Sharded*> sharded_within(nn::Module& module) {
   return all;
 }
 
-bool same(const at::Tensor& a, const at::Tensor& b) {
-  return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl();
-}
-
 using Found = nn::Module::Parameter;
 
 // Those that are neither ignored nor of a module within that is sharded already.
@@ -67,7 +63,7 @@ std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tens
   auto found = module.parameters_with_paths();
   for (auto& [value, paths] : found) std::erase_if(paths, is_taken);
   std::erase_if(found, [&](const Found& f) {
-    const auto is_it = [&](const at::Tensor& t) { return same(t, f.value); };
+    const auto is_it = [&](const at::Tensor& t) { return t.is_same(f.value); };
     return f.paths.empty() || std::any_of(ignored.begin(), ignored.end(), is_it);
   });
   return found;
@@ -150,7 +146,7 @@ void distribute_buffers(nn::Module& module, const MeshInWorld& mesh) {
   for (const auto& [path, buffer] : module.named_buffers()) {
     if (is_dtensor(buffer)) continue;
     const auto known =
-        std::find_if(done.begin(), done.end(), [&b = buffer](auto& d) { return same(d.first, b); });
+        std::find_if(done.begin(), done.end(), [&b = buffer](auto& d) { return d.first.is_same(b); });
     if (known != done.end()) {
       module.set_buffer(path, known->second);
       continue;

@@ -2,12 +2,12 @@
 #include "engine/lane/cuda.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <c10/core/AutogradState.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
 
+#include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -35,7 +35,7 @@ std::string enter_cuda() {
   context.setAllowTF32CuDNN(false);
   context.setBenchmarkCuDNN(false);
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);  // the host has small tensors alone
+  default_to_one_thread();  // the host has small tensors alone
   return "";
 }
 

@@ -101,6 +101,10 @@ void enter_lane(Lane lane, char** argv) {
   apply_exact_settings();
 }
 
+void default_to_one_thread() {
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
+}
+
 Lane entered_lane() {
   return entered;
 }

@@ -13,6 +13,9 @@ enum class Lane { kExact, kFast };
 // one thread, mkldnn off.
 void enter_lane(Lane lane, char** argv);
 
+// libtorch computes in one thread from now on, unless OMP_NUM_THREADS says otherwise.
+void default_to_one_thread();
+
 // The lane that this process has entered, by enter_lane or require_exact_lane; fast before.
 Lane entered_lane();
 

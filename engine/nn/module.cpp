@@ -239,12 +239,15 @@ void make_buffers(Module& module, c10::Device device) {
     if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path, device));
 }
 
-void reset_parameters(Module& module, c10::Device device) {
+void make_parameters(Module& module, c10::Device device) {
   module.replace_parameters([device](const auto&, const at::Tensor& parameter) {
-    const bool has_values = !parameter.is_meta() || is_dtensor(parameter);
-    return has_values ? parameter
-                      : at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad());
+    if (!parameter.is_meta() || is_dtensor(parameter)) return parameter;
+    return at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad());
   });
+}
+
+void reset_parameters(Module& module, c10::Device device) {
+  make_parameters(module, device);
   make_buffers(module, device);
   const at::NoGradGuard no_grad;
   for (const auto& [path, below] : module.named_modules()) below->reset_own_parameters();

@@ -156,6 +156,8 @@ class Module {
 // under a RandomScope, or on distributed parameters, these are the single device's values whatever the
 // placements.
 void reset_parameters(Module& module, c10::Device device = c10::kCPU);
+// Just memory for the plain parameters that are still on the meta device, without values.
+void make_parameters(Module& module, c10::Device device = c10::kCPU);
 // Just the buffers that are still on the meta device: for a model whose parameters come from elsewhere.
 void make_buffers(Module& module, c10::Device device = c10::kCPU);
 

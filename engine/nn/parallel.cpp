@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {
@@ -26,20 +29,19 @@ at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh
 // @param paths of one tensor
 Placements placements_of(const std::vector<std::string>& paths, const MeshInWorld& mesh,
                          const std::vector<ParameterPlacement>& table, std::vector<bool>& used) {
-  std::optional<std::pair<std::string, Placements>> said;
-  for (const auto& path : paths)
-    for (size_t i = 0; i < table.size(); ++i) {
-      if (!matches(table[i].pattern, path)) continue;
-      used[i] = true;
-      LOCKSTEP_CHECK(!said || said->second == table[i].placements, "[distribute_module] '",
-                     said ? said->first : path, "' and '", path,
-                     "' are one parameter, and the table or plan says ",
-                     to_string(said ? said->second : Placements()), " and ", to_string(table[i].placements),
-                     "; give both the same placements");
-      if (!said) said.emplace(path, table[i].placements);
-      break;
-    }
-  return said ? said->second : Placements(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+  const ParameterPlacement* said = nullptr;
+  for (const auto& path : paths) {
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [&](const auto& placement) { return matches(placement.pattern, path); });
+    if (row == table.end()) continue;
+    used[as_size(row - table.begin())] = true;
+    if (said == nullptr) said = &*row;
+    LOCKSTEP_CHECK(said->placements == row->placements, "[distribute_module] '", path, "' and '",
+                   paths.front(), "' are one parameter, and the patterns '", said->pattern, "' and '",
+                   row->pattern, "' say ", to_string(said->placements), " and ", to_string(row->placements),
+                   "; give both the same");
+  }
+  return said ? said->placements : Placements(as_size(mesh.mesh.ndim()), Replicate{});
 }
 
 at::Tensor place(const at::Tensor& tensor, size_t mesh_dim, const Placement& wanted, const char* what) {

@@ -100,12 +100,4 @@ std::pair<std::shared_ptr<nn::Module>, Blocks> make_model(const Sharding& shardi
   return {std::move(chain), std::move(blocks)};
 }
 
-void materialise(nn::Module& model, c10::Device device) {
-  model.replace_parameters([device](const auto&, const at::Tensor& parameter) {
-    return parameter.is_meta()
-               ? at::empty_like(parameter, device).set_requires_grad(parameter.requires_grad())
-               : parameter;
-  });
-}
-
 }  // namespace lockstep::suites

@@ -14,7 +14,5 @@ using Blocks = std::vector<std::shared_ptr<nn::Module>>;
 
 // The model, and its blocks: without values.
 std::pair<std::shared_ptr<nn::Module>, Blocks> make_model(const Sharding& sharding);
-// Memory for plain parameters that have none; those that are one stay one.
-void materialise(nn::Module& model, c10::Device device);
 
 }  // namespace lockstep::suites

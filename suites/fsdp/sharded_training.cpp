@@ -94,7 +94,7 @@ void ShardedTraining::place(WorldPtr world) {
 
 void ShardedTraining::give_values() {
   const at::NoGradGuard no_grad;
-  materialise(*model_, sharding_.mesh.device_type());
+  nn::make_parameters(*model_, sharding_.mesh.device_type());
   auto generator = at::detail::createCPUGenerator(sharding_.seed);
   for (auto& parameter : model_->parameters())
     parameter.copy_(oracle::on_mesh(sharding_.mesh, at::randn(parameter.sizes(), generator, at::kFloat)) / 2);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's half of a pool.
-#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "engine/lane/numerics.h"
 #include "engine/values/error.h"
 #include "suites/core/heartbeat.h"
 #include "suites/core/spawn.h"
@@ -123,8 +123,7 @@ std::string join_pool() {
 }
 
 void work_in_pool(const PoolWork& work) {
-  // The workers share the processors: threads of each would wait for each other.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
+  default_to_one_thread();  // the workers share the processors: threads of each would wait for each other
   int code = 0;
   try {
     work_loop(work);
