@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "engine/values/error.h"
+#include "oracle/judge/ahead.h"
 #include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
 #include "oracle/judge/forgiveness.h"
@@ -246,27 +247,6 @@ class Checker {
            });
   }
 
-  // Whether the timeline goes on with this op, which reads constants, redistributions and copies aside: of
-  // what it reads, or what such a redistribution made of that.
-  bool next_may_be(const RecordedOp& op) {
-    std::vector<const TensorRecord*> moved;
-    const auto is_read = [&](const TensorRecord& record) {
-      return reads(op, record) || std::any_of(moved.begin(), moved.end(), [&](const TensorRecord* m) {
-               return m->digests == record.digests && *m->spec == *record.spec;
-             });
-    };
-    for (size_t k = next_; k < timeline_.size(); ++k) {
-      const TimelineEntry& e = timeline_[k];
-      if (e.op == kRedistribute && e.outputs.size() == 1 && is_read(e.inputs.at(0)))
-        moved.push_back(&e.outputs[0]);
-      if (e.op == kRedistribute || passed_over(e)) continue;
-      if (e.op == op.op->name)
-        return match_arguments(op, e).empty() && (e.inputs.empty() || is_read(e.inputs[0]));
-      if (composed(op, e) || !alone(e.op)) return composed(op, e) && is_read(e.inputs.at(0));
-    }
-    return false;
-  }
-
   void forgive(Forgiven kind, std::string_view op) { ++result_.forgiven[{kind, std::string(op)}]; }
 
   void note(std::optional<Explanation> explanation, const std::string& op) {
@@ -317,7 +297,8 @@ class Checker {
       return;
     }
     const bool constant = reads_constants(op) || (copied_by(op) != nullptr && op.op->name != kClone);
-    if (constant && (op.op->name == kClone || !next_may_be(op))) return skip(op);
+    const auto rest = std::span(timeline_).subspan(next_);
+    if (constant && (op.op->name == kClone || !begins_with(rest, op, shadow_, is_plain_))) return skip(op);
     const bool skippable = constant || alone(op.op->name);
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
     pass_moves(stop);
@@ -375,9 +356,8 @@ class Checker {
 
   void judge(const RecordedOp& op) {
     OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_};
-    const auto is_plain = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
     for (const std::string& problem :
-         {match_inputs(op, entry(), is_plain, q.inputs), match_arguments(op, entry()),
+         {match_inputs(op, entry(), is_plain_, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})
       if (!problem.empty()) report_mismatch(Condition::kSequence, problem);
     if (const auto problem = match_offset(op, entry()); !problem.empty())
@@ -480,6 +460,7 @@ class Checker {
   const Lane numerics_;
   size_t next_ = 0, crossed_ = 0;  // of the timeline, of the recording's crossings
   std::unordered_set<const c10::StorageImpl*> constants_, outside_;
+  const IsPlain is_plain_ = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
   Places places_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values
   Judgement result_;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rest of a timeline says of an op of the plain run that the engine may leave out.
+#pragma once
+#include <span>
+
+#include "engine/values/timeline.h"
+#include "oracle/judge/matching.h"
+#include "oracle/judge/shadow.h"
+
+namespace lockstep::oracle {
+
+// Whether the rest begins with this op, redistributions, copies and what is passed over aside: at each place
+// it reads what the op does there, or what such a redistribution made of that. Or with the first part of what
+// it is composed of.
+bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shadow& shadow,
+                 const IsPlain& is_plain);
+
+}  // namespace lockstep::oracle
