@@ -3,9 +3,13 @@
 
 #include <ATen/ATen.h>
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
+#include <numeric>
 
 #include "engine/fsdp/unit.h"
+#include "engine/layout/layout.h"
 #include "engine/nn/checkpoint.h"
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
@@ -49,7 +53,7 @@ std::vector<const Sharded*> sharded_within(nn::Module& module) {
   return all;
 }
 
-using Found = nn::Module::Parameter;
+using Found = nn::Module::WithPaths;
 
 // Those that are neither ignored nor of a module within that is sharded already.
 std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tensor>& ignored) {
@@ -61,10 +65,10 @@ std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tens
                        [&](const auto& prefix) { return path.starts_with(prefix); });
   };
   auto found = module.parameters_with_paths();
-  for (auto& [value, paths] : found) std::erase_if(paths, is_taken);
   std::erase_if(found, [&](const Found& f) {
     const auto is_it = [&](const at::Tensor& t) { return t.is_same(f.value); };
-    return f.paths.empty() || std::any_of(ignored.begin(), ignored.end(), is_it);
+    return std::any_of(f.paths.begin(), f.paths.end(), is_taken) ||
+           std::any_of(ignored.begin(), ignored.end(), is_it);
   });
   return found;
 }
@@ -102,13 +106,35 @@ void check_policy(const MixedPrecisionPolicy& policy) {
                    ", in which there are no gradients; name a floating dtype");
 }
 
-int64_t granularity(const FullyShardOptions& options, const Found& parameter) {
+int64_t block_of(const FullyShardOptions& options, const Found& parameter) {
   if (!options.orig_param_policy) return 1;
   const auto& path = parameter.paths.front();
   const int64_t elements = options.orig_param_policy(path, parameter.value);
   LOCKSTEP_CHECK(elements >= 1, "[fully_shard] orig_param_policy says blocks of ", elements,
                  " elements for the parameter '", path, "'; say at least 1");
   return elements;
+}
+
+// Of what the other mesh dimensions leave to a rank.
+int64_t row_of(const FullyShardOptions& options, const Found& parameter, const Spec& whole) {
+  const auto said = options.shard_placement_fn ? options.shard_placement_fn(parameter.value) : std::nullopt;
+  if (!said) return 1;
+  const auto ndim = std::ssize(whole.shape());
+  const auto* shard = std::get_if<Shard>(&*said);
+  LOCKSTEP_CHECK(ndim > 0 && shard != nullptr && (shard->dim == 0 || shard->dim == -ndim),
+                 "[fully_shard] shard_placement_fn says ", *said, " for the parameter '",
+                 parameter.paths.front(), "' of shape ", whole.shape(),
+                 "; a shard is a run of its memory: say Shard(0), for whole rows, or nothing, and keep a "
+                 "parameter transposed that is to be cut along another dimension");
+  const auto part = local_shape(whole, 0);
+  return std::max<int64_t>(1, c10::multiply_integers(part.begin() + 1, part.end()));
+}
+
+fsdp::GroupTensor group_tensor(const FullyShardOptions& options, const Found& parameter,
+                               const MeshInWorld& mesh) {
+  auto whole = whole_spec(parameter, mesh);
+  const auto granularity = std::lcm(block_of(options, parameter), row_of(options, parameter, *whole));
+  return {std::move(whole), granularity};
 }
 
 void fill(at::Tensor shard, const at::Tensor& value, const MeshInWorld& mesh) {
@@ -128,8 +154,7 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
                                 const FullyShardOptions& options) {
   if (found.empty()) return std::make_shared<Unit>(module, nullptr, std::vector<UnitParameter>());
   std::vector<fsdp::GroupTensor> tensors;
-  for (const auto& parameter : found)
-    tensors.push_back({whole_spec(parameter, mesh), granularity(options, parameter)});
+  for (const auto& parameter : found) tensors.push_back(group_tensor(options, parameter, mesh));
   const bool is_floating = c10::isFloatingType(found.front().value.scalar_type());
   auto buffer = std::make_unique<fsdp::DBuffer>(
       mesh.comm, fsdp::GroupLayout(std::move(tensors), sharding_dim(options, mesh.mesh), options.order,
@@ -140,20 +165,13 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
   return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
 }
 
-// Plain ones, those that modules share once.
+// Plain ones.
 void distribute_buffers(nn::Module& module, const MeshInWorld& mesh) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> done;
-  for (const auto& [path, buffer] : module.named_buffers()) {
-    if (is_dtensor(buffer)) continue;
-    const auto known =
-        std::find_if(done.begin(), done.end(), [&b = buffer](auto& d) { return d.first.is_same(b); });
-    if (known != done.end()) {
-      module.set_buffer(path, known->second);
-      continue;
-    }
-    nn::distribute_buffer(module, path, mesh, Placements(as_size(mesh.mesh.ndim()), Replicate{}));
-    done.emplace_back(buffer, module.buffer(path));
-  }
+  module.replace_buffers([&](const std::vector<std::string>& paths, const at::Tensor& buffer) {
+    if (is_dtensor(buffer)) return buffer;
+    return nn::distributed_buffer(module, paths.front(), mesh,
+                                  Placements(as_size(mesh.mesh.ndim()), Replicate{}));
+  });
 }
 
 // All units of the model in one lane: this one, then those of the modules within, the last ones first.

@@ -40,6 +40,10 @@ struct FullyShardOptions {
   // By path from the module, and parameter: of how many elements a block is that no rank cuts, as block-wise
   // optimizers need it; null: one.
   std::function<int64_t(std::string_view path, const at::Tensor& parameter)> orig_param_policy = {};
+  // FSDP2's: Shard(0): no rank cuts a row; null or nothing said: a parameter is cut wherever it fits. Which
+  // ranks have how many rows is the planner's to say. Another dimension is an Error: shards are runs of
+  // memory.
+  std::function<std::optional<Placement>(const at::Tensor& parameter)> shard_placement_fn = {};
   fsdp::Order order = fsdp::Order::kDefault;    // in which tensors lie in the buffer
   std::vector<at::Tensor> ignored_params = {};  // left as they are
 };

@@ -5,6 +5,7 @@
 #include <torch/optim/sgd.h>
 
 #include "engine/fsdp/testing.h"
+#include "engine/fsdp/unit.h"
 #include "engine/optim/optimizer.h"
 
 namespace lockstep {
@@ -284,6 +285,34 @@ TEST(FullyShard, KeepsBlocksWhole) {
     EXPECT_TRUE(local.numel() % 32 == 0 || local.numel() % 32 == 8);
 }
 
+// Catches: a row that two ranks have parts of, though shard_placement_fn says Shard(0); one of another
+// dimension that is taken for rows; blocks of both, of which one is cut.
+TEST(FullyShard, CutsRowsWhereToldShard0) {
+  const auto mesh = init_device_mesh({2, 4}, {"tp", "fsdp"});
+  // Whether every rank's part is of whole blocks.
+  const auto keeps = [&](int64_t block, FullyShardOptions options, Placement along_tp = Replicate{}) {
+    const auto linear = std::make_shared<nn::Linear>(50, 100);
+    nn::distribute_module(*linear, mesh, {{"weight", {along_tp, Replicate{}}}});
+    fully_shard(*linear, mesh, std::move(options));
+    const auto& parts = local_tensors(linear->parameter("weight"));
+    return std::all_of(parts.begin(), parts.end(), [&](auto& part) { return part.numel() % block == 0; });
+  };
+  const auto rows = [](const at::Tensor& t) -> std::optional<Placement> {
+    if (t.dim() == 2) return Shard{-2};
+    return std::nullopt;
+  };
+  const auto blocks = [](std::string_view, const at::Tensor&) { return int64_t{4}; };
+  EXPECT_FALSE(keeps(50, {}));
+  EXPECT_TRUE(keeps(50, {.shard_placement_fn = rows}));
+  EXPECT_TRUE(keeps(50, {.shard_placement_fn = rows}, Shard{0}));
+  EXPECT_FALSE(keeps(25, {}, Shard{1}));
+  EXPECT_TRUE(keeps(25, {.shard_placement_fn = rows}, Shard{1}));
+  EXPECT_FALSE(keeps(100, {.orig_param_policy = blocks}));
+  EXPECT_TRUE(keeps(100, {.orig_param_policy = blocks, .shard_placement_fn = rows}));
+  for (const Placement& wrong : {Placement(Shard{1}), Placement(Replicate{}), Placement(Shard{-1})})
+    EXPECT_THROW(keeps(1, {.shard_placement_fn = [&](auto&) { return std::optional(wrong); }}), Error);
+}
+
 // Catches: parameters of the step before, kept among neighbours; a number that leaves some out.
 TEST(FullyShard, ReshardsAmongAsManyAsAreNamed) {
   const auto mesh = init_device_mesh({4});
@@ -320,6 +349,50 @@ TEST(FullyShard, PrefetchChangesNoBit) {
 }
 
 // Catches: what a unit has without sync, lost where the pass that syncs does not come by it, and found in the
+
+// A module that stands in two places is one unit. Catches: two that are said to share its parameters.
+TEST(FullyShard, AModuleMayStandTwice) {
+  const auto mesh = init_device_mesh({2});
+  const auto make = [&](bool shards) {
+    auto model = std::make_shared<nn::Sequential>();
+    const auto twice = std::make_shared<nn::Linear>(4, 4, true);
+    for (const auto& module : {twice, std::make_shared<nn::Linear>(4, 4, true), twice})
+      model->push_back(module);
+    if (shards)
+      fully_shard(*twice, mesh), fully_shard(*model, mesh);
+    else
+      nn::distribute_module(*model, mesh, {});
+    manual_seed(1);
+    nn::reset_parameters(*model);
+    return model;
+  };
+  const auto net = make(true), reference = make(false);
+  EXPECT_EQ(net->parameters().size(), 4);
+  for (const auto& model : {net, reference})
+    loss_of((*model)(distribute_tensor(values({4, 4}, 3), mesh, {Shard{0}}))).backward();
+  expect_same_parameters(*net, *reference);
+}
+
+// Each setting, of a unit alone or of those within it, too. Catches: one that reaches the others, or does
+// not.
+TEST(FullyShard, SettingsReachUnitsWithin) {
+  const auto mesh = init_device_mesh({2});
+  for (const bool recurse : {true, false}) {
+    Net net;
+    auto within = fully_shard(*net.each[0], mesh), root = fully_shard(net, mesh);
+    root.set_requires_gradient_sync(false, recurse);
+    root.set_reshard_after_forward(false, recurse);
+    root.set_reshard_after_backward(false, recurse);
+    root.set_gradient_divide_factor(8, recurse);
+    for (const auto& [unit, is_set] : {std::pair(root, true), std::pair(within, recurse)}) {
+      const auto& settings = unit.unit()->settings;
+      EXPECT_EQ(settings.requires_gradient_sync, !is_set);
+      EXPECT_EQ(settings.reshard_after_forward, !is_set);
+      EXPECT_EQ(settings.reshard_after_backward, !is_set);
+      EXPECT_EQ(settings.gradient_divide_factor, is_set ? 8 : 1);
+    }
+  }
+}
 
 // Catches: a parameter of two modules that are sharded by themselves, of which each cuts and reduces its own.
 TEST(FullyShard, WhatTwoUnitsShareIsRefused) {

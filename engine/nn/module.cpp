@@ -35,6 +35,12 @@ void replace(at::Tensor& slot, at::Tensor value, std::string_view path, bool any
   slot = std::move(value);
 }
 
+Named<at::Tensor> at_first_paths(const std::vector<Module::WithPaths>& all) {
+  Named<at::Tensor> each;
+  for (const auto& [value, paths] : all) each.emplace_back(paths.front(), value);
+  return each;
+}
+
 }  // namespace
 
 at::Tensor Module::call(Tensors inputs) {
@@ -136,29 +142,29 @@ void Module::remove_hook(int64_t number) {
 }
 
 Named<Module*> Module::named_modules() {
-  Named<Module*> all = {{"", this}};
-  for (const auto& [name, module] : children_)
-    for (const auto& [path, below] : module->named_modules())
-      all.emplace_back(path.empty() ? name : concat(name, ".", path), below);
+  Named<Module*> all;
+  add_modules("", all);
   return all;
 }
 
-Named<at::Tensor> Module::all_of(Named<at::Tensor> Module::*own) const {
+void Module::add_modules(const std::string& path, Named<Module*>& all) {
+  if (std::any_of(all.begin(), all.end(), [this](const auto& known) { return known.second == this; })) return;
+  all.emplace_back(path, this);
+  for (const auto& [name, module] : children_)
+    module->add_modules(path.empty() ? name : concat(path, ".", name), all);
+}
+
+Named<at::Tensor> Module::all_of(Own own) const {
   auto all = this->*own;
   for (const auto& [name, module] : children_)
     for (const auto& [path, tensor] : module->all_of(own)) all.emplace_back(concat(name, ".", path), tensor);
   return all;
 }
-Named<at::Tensor> Module::named_parameters() const {
-  Named<at::Tensor> each;
-  for (const auto& [value, paths] : parameters_with_paths()) each.emplace_back(paths.front(), value);
-  return each;
-}
 
-std::vector<Module::Parameter> Module::parameters_with_paths() const {
-  std::vector<Parameter> each;
+std::vector<Module::WithPaths> Module::with_paths(Own own) const {
+  std::vector<WithPaths> each;
   std::unordered_map<const c10::TensorImpl*, size_t> known;
-  for (auto& [path, value] : all_of(&Module::parameters_)) {
+  for (auto& [path, value] : all_of(own)) {
     const auto [at, is_new] = known.emplace(value.unsafeGetTensorImpl(), each.size());
     if (is_new) each.push_back({value, {}});
     each[at->second].paths.push_back(std::move(path));
@@ -166,8 +172,18 @@ std::vector<Module::Parameter> Module::parameters_with_paths() const {
   return each;
 }
 
+std::vector<Module::WithPaths> Module::parameters_with_paths() const {
+  return with_paths(&Module::parameters_);
+}
+std::vector<Module::WithPaths> Module::buffers_with_paths() const {
+  return with_paths(&Module::buffers_);
+}
+
+Named<at::Tensor> Module::named_parameters() const {
+  return at_first_paths(parameters_with_paths());
+}
 Named<at::Tensor> Module::named_buffers() const {
-  return all_of(&Module::buffers_);
+  return at_first_paths(buffers_with_paths());
 }
 
 std::vector<at::Tensor> Module::parameters() const {
@@ -176,11 +192,17 @@ std::vector<at::Tensor> Module::parameters() const {
   return all;
 }
 
-void Module::replace_parameters(const std::function<at::Tensor(const std::vector<std::string>& paths,
-                                                               const at::Tensor& parameter)>& made) {
+void Module::replace_parameters(const Made& made) {
   for (const auto& [parameter, paths] : parameters_with_paths()) {
     const auto value = made(paths, parameter);
     for (const auto& path : paths) set_parameter(path, value);
+  }
+}
+
+void Module::replace_buffers(const Made& made) {
+  for (const auto& [buffer, paths] : buffers_with_paths()) {
+    const auto value = made(paths, buffer);
+    for (const auto& path : paths) set_buffer(path, value);
   }
 }
 
@@ -235,8 +257,9 @@ void Module::add_buffer(std::string name, MakeBuffer make) {
 }
 
 void make_buffers(Module& module, c10::Device device) {
-  for (const auto& [path, buffer] : module.named_buffers())
-    if (buffer.is_meta()) module.set_buffer(path, module.make_buffer(path, device));
+  module.replace_buffers([&](const auto& paths, const at::Tensor& buffer) {
+    return buffer.is_meta() ? module.make_buffer(paths.front(), device) : buffer;
+  });
 }
 
 void make_parameters(Module& module, c10::Device device) {

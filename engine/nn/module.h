@@ -70,21 +70,23 @@ class Module {
   // Expired: the module has been destroyed.
   std::weak_ptr<Module*> life() const { return alive_; }
 
-  // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots. A
-  // parameter that several layers share stands once, at its first path.
+  // Own ones first, then the children's, in order of registration: torch's order. Paths are joined by dots.
+  // What several layers share stands once, at its first path.
   Named<at::Tensor> named_parameters() const;
   Named<at::Tensor> named_buffers() const;
   std::vector<at::Tensor> parameters() const;
-  // A parameter and all its paths, of which layers that share it have one each.
-  struct Parameter {
+  // A parameter or buffer and all its paths, of which layers that share it have one each.
+  struct WithPaths {
     at::Tensor value;
     std::vector<std::string> paths;
   };
-  std::vector<Parameter> parameters_with_paths() const;
-  // Sets each parameter to what `made` gives for it, at all its paths: what layers share stays one.
-  void replace_parameters(const std::function<at::Tensor(const std::vector<std::string>& paths,
-                                                         const at::Tensor& parameter)>& made);
-  // This module ("") and all below it.
+  std::vector<WithPaths> parameters_with_paths() const;
+  std::vector<WithPaths> buffers_with_paths() const;
+  // Sets each to what `made` gives for it, at all its paths: what layers share stays one.
+  using Made = std::function<at::Tensor(const std::vector<std::string>& paths, const at::Tensor& value)>;
+  void replace_parameters(const Made& made);
+  void replace_buffers(const Made& made);
+  // This module ("") and all below it; one that stands in several places once, at the first.
   Named<Module*> named_modules();
 
   // By path, as "layers.0.self_attn.q_proj.weight". Throw Error naming the paths that exist at the level that
@@ -131,7 +133,10 @@ class Module {
   }
 
  private:
-  Named<at::Tensor> all_of(Named<at::Tensor> Module::*own) const;
+  using Own = Named<at::Tensor> Module::*;
+  Named<at::Tensor> all_of(Own own) const;
+  std::vector<WithPaths> with_paths(Own own) const;
+  void add_modules(const std::string& path, Named<Module*>& all);
   template <class T>
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
   at::Tensor call_within(size_t around, Tensors inputs);

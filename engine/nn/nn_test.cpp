@@ -227,6 +227,48 @@ TEST(Module, WhatLayersShareIsOneParameter) {
   EXPECT_EQ(to_string(placements(model.parameter("1.weight"))), "[R]");
 }
 
+class Scale : public Module {
+ public:
+  Scale() {
+    add_parameter("by", {2}, at::kFloat);
+    add_buffer("table", [](c10::Device device) {
+      return at::ones({2}, at::TensorOptions().dtype(at::kFloat).device(device));
+    });
+  }
+  void reset_own_parameters() override {
+    parameter("by").fill_(1);
+    ++resets;
+  }
+  int resets = 0;
+
+ protected:
+  at::Tensor forward(const Tensors& inputs) override {
+    return inputs.at(0) * parameter("by") * buffer("table");
+  }
+};
+
+// As torch's. Catches: a layer that stands in two places, and is given its first values, hooks or a placement
+// in each; a buffer that two layers share, and that is two after they are distributed.
+TEST(Module, WhatStandsTwiceIsOneModule) {
+  const auto scale = std::make_shared<Scale>(), other = std::make_shared<Scale>();
+  Sequential model;
+  for (const auto& module : {scale, other, scale}) model.push_back(module);
+  model.set_buffer("1.table", model.buffer("0.table"));
+  std::string paths;
+  for (const auto& [path, module] : model.named_modules()) paths += path + " ";
+  EXPECT_EQ(paths, " 0 1 ");
+  EXPECT_EQ(model.named_buffers().size(), 1);
+  EXPECT_EQ(model.buffers_with_paths().at(0).paths,
+            (std::vector<std::string>{"0.table", "1.table", "2.table"}));
+  reset_parameters(model);
+  EXPECT_EQ(scale->resets, 1);
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  parallelize_module(model, mesh, "tp", {{"*", placed({Replicate{}}, Shard{0})}});
+  EXPECT_TRUE(is_dtensor(model.buffer("2.table")));
+  EXPECT_TRUE(model.buffer("0.table").is_same(model.buffer("1.table")));
+  EXPECT_EQ(to_string(placements(model(distribute_tensor(at::ones({2, 2}), mesh, {Replicate{}})))), "[S0]");
+}
+
 // Catches: a replaced parameter that forward does not see (as set_data on a copied handle would be).
 TEST(Module, ReplacedParametersAreUsed) {
   Linear linear(3, 2, false);

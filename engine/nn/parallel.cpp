@@ -37,7 +37,7 @@ Placements placements_of(const std::vector<std::string>& paths, const MeshInWorl
     used[as_size(row - table.begin())] = true;
     if (said == nullptr) said = &*row;
     LOCKSTEP_CHECK(said->placements == row->placements, "[distribute_module] '", path, "' and '",
-                   paths.front(), "' are one parameter, and the patterns '", said->pattern, "' and '",
+                   paths.front(), "' are one tensor, and the patterns '", said->pattern, "' and '",
                    row->pattern, "' say ", to_string(said->placements), " and ", to_string(row->placements),
                    "; give both the same");
   }
@@ -77,13 +77,12 @@ bool matches(std::string_view pattern, std::string_view path) {
 }
 
 // What is computed anew is the same on every rank, and need not come from one.
-void distribute_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
-                       const Placements& placements) {
+at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
+                              const Placements& placements) {
   const auto& value = module.buffer(path);
-  module.set_buffer(path, value.is_meta()
-                              ? distribute_tensor(module.make_buffer(path, mesh.mesh.device_type()), mesh,
-                                                  placements, {}, std::nullopt)
-                              : distribute_tensor(value, mesh, placements));
+  return value.is_meta() ? distribute_tensor(module.make_buffer(path, mesh.mesh.device_type()), mesh,
+                                             placements, {}, std::nullopt)
+                         : distribute_tensor(value, mesh, placements);
 }
 
 void distribute_module(Module& module, const MeshInWorld& mesh,
@@ -92,8 +91,9 @@ void distribute_module(Module& module, const MeshInWorld& mesh,
   module.replace_parameters([&](const std::vector<std::string>& paths, const at::Tensor& value) {
     return distribute_parameter(value, mesh, placements_of(paths, mesh, table, used));
   });
-  for (const auto& [path, value] : module.named_buffers())
-    distribute_buffer(module, path, mesh, placements_of({path}, mesh, table, used));
+  module.replace_buffers([&](const std::vector<std::string>& paths, const at::Tensor&) {
+    return distributed_buffer(module, paths.front(), mesh, placements_of(paths, mesh, table, used));
+  });
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
                    "', or an earlier pattern takes all that do; the paths are those of named_parameters()");

@@ -26,9 +26,9 @@ struct ParameterPlacement {
 // reset_parameters. A pattern that matches nothing is an Error that names it.
 void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table);
 
-// The same for one plain buffer. One without values gets its first ones.
-void distribute_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
-                       const Placements& placements);
+// What a plain buffer is then. One without values gets its first ones.
+at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
+                              const Placements& placements);
 
 // What happens to one module along one mesh dimension. Negative dimensions count from the end of the tensor.
 struct ParallelStyle {
