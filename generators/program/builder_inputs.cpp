@@ -118,13 +118,14 @@ c10::ScalarType Builder::fresh_dtype(const Want& want) {
   return any_integer && !want.values && random_.chance(15) ? draw_dtype(random_, kNarrow) : dtype;
 }
 
-// Often beside the last value whose placement is known: ranks then have what they need of both.
+// Often beside the last value whose placement is known: ranks then have what they need of both. Mostly so
+// where all are to be cut, since what is cut stands elsewhere in an operand of fewer dimensions.
 Target Builder::fresh_target(const Input& input, uint32_t kinds) {
   if (settings_.alike)
     return beside(settings_.alike->second, settings_.alike->first, input.shape, input.dtype, kinds);
   const auto last = std::find_if(values_.rbegin(), values_.rend(),
                                  [](const Value& v) { return v.placement.has_value() && v.trial.defined(); });
-  if (last != values_.rend() && random_.chance(35))
+  if (last != values_.rend() && random_.chance(settings_.cut >= 0 ? 65 : 35))
     return beside(*last->placement, last->trial.sizes().vec(), input.shape, input.dtype, kinds);
   auto target = draw_target(random_, settings_.mesh, input.shape, input.dtype, kinds);
   const bool has_it = settings_.cut >= 0 && settings_.cut < std::ssize(input.shape);

@@ -46,7 +46,7 @@ Shape draw_memory_order(Random& random, int64_t ndim) {
 }
 
 Shape draw_broadcastable(Random& random, const Shape& shape) {
-  const auto dropped = random.chance(40) ? random.below(std::ssize(shape) + 1) : 0;
+  const auto dropped = !shape.empty() && random.chance(45) ? random.between(1, std::ssize(shape)) : 0;
   Shape result(shape.begin() + dropped, shape.end());
   for (auto& n : result)
     if (random.chance(25)) n = 1;
