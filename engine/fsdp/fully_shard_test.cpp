@@ -4,6 +4,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "engine/fsdp/held_memory.h"
 #include "engine/fsdp/testing.h"
 #include "engine/fsdp/unit.h"
 #include "engine/optim/optimizer.h"
@@ -333,6 +334,24 @@ TEST(FullyShard, ReshardsAmongAsManyAsAreNamed) {
   }
 }
 
+// Catches: a unit that keeps all after its forward, or nothing, though it is to keep its part among two.
+TEST(FullyShard, KeepsItsPartAmongAsManyAsAreNamed) {
+  const auto mesh = init_device_mesh({4});
+  for (const auto& [reshard, kept] :
+       {std::pair<ReshardAfterForward, int64_t>(true, 0), std::pair<ReshardAfterForward, int64_t>(2, 2),
+        std::pair<ReshardAfterForward, int64_t>(false, 4)}) {
+    nn::Linear linear(50, 100);
+    auto unit = fully_shard(linear, mesh, {.reshard_after_forward = reshard});
+    init(linear);
+    const auto memory = std::make_shared<fsdp::HeldMemory>();
+    unit.watch_memory(memory);
+    const auto output = linear(distribute_tensor(values({4, 50}, 1), mesh, {Shard{0}}));
+    memory->take_peak_bytes();
+    const int64_t shard = unit.plan().shard_size * 4;
+    for (const auto held : memory->take_peak_bytes()) EXPECT_EQ(held, shard + kept * shard);
+  }
+}
+
 // Prefetched parameters are waited for where they are needed, or where nobody needs them.
 TEST(FullyShard, PrefetchChangesNoBit) {
   const auto mesh = init_device_mesh({2});
@@ -347,8 +366,6 @@ TEST(FullyShard, PrefetchChangesNoBit) {
   for (auto* model : {&net, &reference}) loss_of((*model)(batch(mesh, 1))).backward();
   expect_same_parameters(net, reference);
 }
-
-// Catches: what a unit has without sync, lost where the pass that syncs does not come by it, and found in the
 
 // A module that stands in two places is one unit. Catches: two that are said to share its parameters.
 TEST(FullyShard, AModuleMayStandTwice) {
