@@ -21,21 +21,31 @@ namespace {
 using fsdp::Unit;
 using fsdp::UnitParameter;
 
-// What a parameter was before it was cut, without its memory: another that is the same is shared with it.
+// What a tensor was before it was cut or distributed, without its memory: another that is the same is shared
+// with it.
+using Before = c10::weak_intrusive_ptr<c10::TensorImpl>;
+Before before(const at::Tensor& tensor) {
+  return Before(tensor.getIntrusivePtr());
+}
 struct Original {
-  c10::weak_intrusive_ptr<c10::TensorImpl> impl;
+  Before impl;
   std::string path;
+};
+struct Distributed {
+  Before impl;
+  at::Tensor buffer;
 };
 
 // Kept with a module.
 struct Sharded {
-  Sharded(std::shared_ptr<Unit> u, std::vector<Original> o) : unit(std::move(u)), originals(std::move(o)) {}
+  explicit Sharded(std::shared_ptr<Unit> u) : unit(std::move(u)) {}
   ~Sharded() { unit->module_is_gone(); }
   Sharded(const Sharded&) = delete;
   Sharded& operator=(const Sharded&) = delete;
 
   std::shared_ptr<Unit> unit;
   std::vector<Original> originals;
+  std::vector<Distributed> buffers;
 };
 
 void check_not_shared(const std::vector<Original>& a, const std::vector<Original>& b) {
@@ -58,8 +68,9 @@ using Found = nn::Module::WithPaths;
 // Those that are neither ignored nor of a module within that is sharded already.
 std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tensor>& ignored) {
   std::vector<std::string> taken;  // prefixes of paths
-  for (const auto& [path, below] : module.named_modules())
-    if (below->attached<Sharded>() != nullptr) taken.push_back(path + ".");
+  for (const auto& [below, paths] : module.modules_with_paths())
+    for (const auto& path : paths)
+      if (below->attached<Sharded>() != nullptr) taken.push_back(path + ".");
   const auto is_taken = [&](const std::string& path) {
     return std::any_of(taken.begin(), taken.end(),
                        [&](const auto& prefix) { return path.starts_with(prefix); });
@@ -67,8 +78,12 @@ std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tens
   auto found = module.parameters_with_paths();
   std::erase_if(found, [&](const Found& f) {
     const auto is_it = [&](const at::Tensor& t) { return t.is_same(f.value); };
-    return std::any_of(f.paths.begin(), f.paths.end(), is_taken) ||
-           std::any_of(ignored.begin(), ignored.end(), is_it);
+    if (std::any_of(ignored.begin(), ignored.end(), is_it)) return true;
+    const auto one = std::find_if(f.paths.begin(), f.paths.end(), is_taken);
+    const auto other = std::find_if_not(f.paths.begin(), f.paths.end(), is_taken);
+    LOCKSTEP_CHECK(one == f.paths.end() || other == f.paths.end(), "[fully_shard] the parameter '", *other,
+                   "' is '", *one, "', of a module that is sharded by itself; shard a module that has both");
+    return one != f.paths.end();
   });
   return found;
 }
@@ -115,13 +130,16 @@ int64_t block_of(const FullyShardOptions& options, const Found& parameter) {
   return elements;
 }
 
-// Of what the other mesh dimensions leave to a rank.
+// Elements of a row of what the other mesh dimensions leave to a rank; 1: rows may be cut. Where they leave
+// rows of several lengths the GroupLayout cuts nothing.
 int64_t row_of(const FullyShardOptions& options, const Found& parameter, const Spec& whole) {
   const auto said = options.shard_placement_fn ? options.shard_placement_fn(parameter.value) : std::nullopt;
   if (!said) return 1;
   const auto ndim = std::ssize(whole.shape());
   const auto* shard = std::get_if<Shard>(&*said);
-  LOCKSTEP_CHECK(ndim > 0 && shard != nullptr && (shard->dim == 0 || shard->dim == -ndim),
+  LOCKSTEP_CHECK(ndim > 0, "[fully_shard] shard_placement_fn says ", *said, " for the parameter '",
+                 parameter.paths.front(), "', which is one number; say nothing for it");
+  LOCKSTEP_CHECK(shard != nullptr && (shard->dim == 0 || shard->dim == -ndim),
                  "[fully_shard] shard_placement_fn says ", *said, " for the parameter '",
                  parameter.paths.front(), "' of shape ", whole.shape(),
                  "; a shard is a run of its memory: say Shard(0), for whole rows, or nothing, and keep a "
@@ -165,13 +183,23 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
   return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
 }
 
-// Plain ones.
-void distribute_buffers(nn::Module& module, const MeshInWorld& mesh) {
+// Plain buffers become replicated DTensors, one of which modules share, also with one within that is sharded
+// by itself. @returns what was plain, there too
+std::vector<Distributed> distribute_buffers(nn::Module& module, const MeshInWorld& mesh,
+                                            const std::vector<const Sharded*>& within) {
+  std::vector<Distributed> all;
+  for (const auto* sharded : within) all.insert(all.end(), sharded->buffers.begin(), sharded->buffers.end());
+  const auto find = [&](const auto& is_it) { return std::find_if(all.begin(), all.end(), is_it); };
   module.replace_buffers([&](const std::vector<std::string>& paths, const at::Tensor& buffer) {
+    const auto itself = find([&](const auto& d) { return d.buffer.is_same(buffer); });
+    const auto was = itself == all.end() ? before(buffer) : itself->impl;
+    if (const auto first = find([&](const auto& d) { return d.impl == was; }); first != all.end())
+      return first->buffer;
     if (is_dtensor(buffer)) return buffer;
-    return nn::distributed_buffer(module, paths.front(), mesh,
-                                  Placements(as_size(mesh.mesh.ndim()), Replicate{}));
+    const Placements whole(as_size(mesh.mesh.ndim()), Replicate{});
+    return all.emplace_back(was, nn::distributed_buffer(module, paths.front(), mesh, whole)).buffer;
   });
+  return all;
 }
 
 // All units of the model in one lane: this one, then those of the modules within, the last ones first.
@@ -241,9 +269,7 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   const auto within = sharded_within(module);
   auto found = own_parameters(module, options.ignored_params);
   std::vector<Original> originals;
-  for (const auto& parameter : found)
-    originals.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.value.getIntrusivePtr()),
-                         parameter.paths.front()});
+  for (const auto& parameter : found) originals.push_back({before(parameter.value), parameter.paths.front()});
   for (size_t i = 0; i < within.size(); ++i) {
     LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0,
                    "[fully_shard] within a backward pass of a module within");
@@ -254,8 +280,9 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   unit->settings.policy = options.mp_policy;
   unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
   unit->settings.reshard_among = options.reshard_after_forward.among.value_or(0);
-  const auto sharded = std::make_shared<Sharded>(unit, std::move(originals));
-  distribute_buffers(module, mesh);
+  const auto sharded = std::make_shared<Sharded>(unit);
+  sharded->originals = std::move(originals);
+  sharded->buffers = distribute_buffers(module, mesh, within);
   join(*unit, within);
   module.attach(sharded);
   module.attach(

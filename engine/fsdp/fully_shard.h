@@ -40,9 +40,9 @@ struct FullyShardOptions {
   // By path from the module, and parameter: of how many elements a block is that no rank cuts, as block-wise
   // optimizers need it; null: one.
   std::function<int64_t(std::string_view path, const at::Tensor& parameter)> orig_param_policy = {};
-  // FSDP2's: Shard(0): no rank cuts a row; null or nothing said: a parameter is cut wherever it fits. Which
-  // ranks have how many rows is the planner's to say. Another dimension is an Error: shards are runs of
-  // memory.
+  // Where it says Shard(0), no rank has a part of a row; where it is null or says nothing, a parameter is cut
+  // wherever it fits (FSDP2: by rows, too). Which rank has how many rows is the planner's to say, not
+  // chunk's. Any other placement is an Error: a shard is a run of memory.
   std::function<std::optional<Placement>(const at::Tensor& parameter)> shard_placement_fn = {};
   fsdp::Order order = fsdp::Order::kDefault;    // in which tensors lie in the buffer
   std::vector<at::Tensor> ignored_params = {};  // left as they are
@@ -97,12 +97,13 @@ class FSDPModule {
 // gathered, and inputs on the way in; each pass's gradients to reduce_dtype, as terms, before anything is
 // added to them, and the sum to the parameter's dtype after it is divided; outputs on the way out.
 //
-// Throws Error for parameters of several dtypes or meshes, for a number of ranks to reshard among that does
-// not divide those of mesh_dim or is none or all of them, and for a parameter that two modules share which
-// are sharded by themselves. A call throws where its module writes to a parameter or an input, or returns a
-// parameter; a backward pass, where a parameter has been written since the forward, and with create_graph.
-// What the module computes is not to be differentiated but through its output. lockstep::checkpoint of a
-// module gathers anew for its second run, which keeps what it gathered for its gradients.
+// Throws Error for parameters of several dtypes or meshes, for a placement that is not Shard(0), for a number
+// of ranks to reshard among that does not divide those of mesh_dim or is none or all of them, and for a
+// parameter that two modules share which are sharded by themselves. A call throws where its module writes to
+// a parameter or an input, or returns a parameter; a backward pass, where a parameter has been written since
+// the forward, and with create_graph. What the module computes is not to be differentiated but through its
+// output. lockstep::checkpoint of a module gathers anew for its second run, which keeps what it gathered for
+// its gradients.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
 
 }  // namespace lockstep

@@ -292,7 +292,7 @@ TEST(FullyShard, CutsRowsWhereToldShard0) {
   const auto mesh = init_device_mesh({2, 4}, {"tp", "fsdp"});
   // Whether every rank's part is of whole blocks.
   const auto keeps = [&](int64_t block, FullyShardOptions options, Placement along_tp = Replicate{}) {
-    const auto linear = std::make_shared<nn::Linear>(50, 100);
+    const auto linear = std::make_shared<nn::Linear>(50, 100, /*bias=*/true);
     nn::distribute_module(*linear, mesh, {{"weight", {along_tp, Replicate{}}}});
     fully_shard(*linear, mesh, std::move(options));
     const auto& parts = local_tensors(linear->parameter("weight"));
@@ -310,8 +310,13 @@ TEST(FullyShard, CutsRowsWhereToldShard0) {
   EXPECT_TRUE(keeps(25, {.shard_placement_fn = rows}, Shard{1}));
   EXPECT_FALSE(keeps(100, {.orig_param_policy = blocks}));
   EXPECT_TRUE(keeps(100, {.orig_param_policy = blocks, .shard_placement_fn = rows}));
-  for (const Placement& wrong : {Placement(Shard{1}), Placement(Replicate{}), Placement(Shard{-1})})
-    EXPECT_THROW(keeps(1, {.shard_placement_fn = [&](auto&) { return std::optional(wrong); }}), Error);
+  for (const Placement& wrong : {Placement(Shard{1}), Placement(Replicate{}), Placement(Shard{-1})}) try {
+      keeps(1, {.shard_placement_fn = [&](auto&) { return std::optional(wrong); }});
+      FAIL() << wrong;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("say Shard(0), for whole rows, or nothing"), std::string::npos)
+          << e.what();
+    }
 }
 
 // Catches: parameters of the step before, kept among neighbours; a number that leaves some out.
@@ -348,7 +353,7 @@ TEST(FullyShard, KeepsItsPartAmongAsManyAsAreNamed) {
     const auto output = linear(distribute_tensor(values({4, 50}, 1), mesh, {Shard{0}}));
     memory->take_peak_bytes();
     const int64_t shard = unit.plan().shard_size * 4;
-    for (const auto held : memory->take_peak_bytes()) EXPECT_EQ(held, shard + kept * shard);
+    EXPECT_EQ(memory->take_peak_bytes(), PerRank<int64_t>(4, shard + kept * shard));
   }
 }
 
@@ -390,8 +395,7 @@ TEST(FullyShard, AModuleMayStandTwice) {
   expect_same_parameters(*net, *reference);
 }
 
-// Each setting, of a unit alone or of those within it, too. Catches: one that reaches the others, or does
-// not.
+// Catches: a setting that misses the units within, or reaches them with recurse = false.
 TEST(FullyShard, SettingsReachUnitsWithin) {
   const auto mesh = init_device_mesh({2});
   for (const bool recurse : {true, false}) {
@@ -421,6 +425,46 @@ TEST(FullyShard, WhatTwoUnitsShareIsRefused) {
     fully_shard(*net.each[0], mesh);
     if (both) fully_shard(*net.each[1], mesh);
     EXPECT_THROW(fully_shard(net, mesh), Error) << both;
+  }
+  Net net;  // shared after it was cut
+  fully_shard(*net.each[0], mesh);
+  net.set_parameter("blocks.1.a.weight", net.parameter("blocks.0.a.weight"));
+  EXPECT_THROW(fully_shard(net, mesh), Error);
+  nn::Sequential model;  // a module of one that is sharded by itself, and beside it
+  const auto linear = std::make_shared<nn::Linear>(4, 4);
+  const auto within = std::make_shared<nn::Sequential>();
+  within->push_back(linear);
+  model.push_back(within);
+  model.push_back(linear);
+  model.push_back(std::make_shared<nn::Linear>(4, 4));
+  fully_shard(*within, mesh);
+  EXPECT_THROW(fully_shard(model, mesh), Error);
+}
+
+struct Table : nn::Module {
+  Table() {
+    add_parameter("weight", {4}, at::kFloat);
+    add_buffer("table", [](c10::Device device) { return at::ones({4}, at::device(device)); });
+  }
+  at::Tensor forward(const Tensors& in) override { return in.at(0) * parameter("weight") * buffer("table"); }
+};
+
+// Catches: a buffer that units share, and that is one for each of them after they are sharded.
+TEST(FullyShard, BuffersStayShared) {
+  const auto mesh = init_device_mesh({2});
+  for (const int how : {0, 1, 2, 3}) {
+    nn::Sequential model;
+    std::vector<std::shared_ptr<Table>> each;
+    for (int i = 0; i < 3; ++i) {
+      each.push_back(std::make_shared<Table>());
+      model.push_back(each.back());
+    }
+    for (const char* path : {"1.table", "2.table"}) model.set_buffer(path, model.buffer("0.table"));
+    for (int i = 0; i < 2; ++i)
+      if ((how >> i & 1) != 0) fully_shard(*each[static_cast<size_t>(i)], mesh);
+    fully_shard(model, mesh);
+    EXPECT_TRUE(is_dtensor(model.buffer("0.table")));
+    EXPECT_EQ(model.named_buffers().size(), 1) << how;
   }
 }
 

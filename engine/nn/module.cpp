@@ -141,17 +141,29 @@ void Module::remove_hook(int64_t number) {
   LOCKSTEP_CHECK(removed == 1, "[nn] no hook number ", number, " on this module");
 }
 
-Named<Module*> Module::named_modules() {
-  Named<Module*> all;
-  add_modules("", all);
+Named<Module*> Module::at_all_places() {
+  Named<Module*> all = {{"", this}};
+  for (const auto& [name, module] : children_)
+    for (const auto& [path, below] : module->at_all_places())
+      all.emplace_back(path.empty() ? name : concat(name, ".", path), below);
   return all;
 }
 
-void Module::add_modules(const std::string& path, Named<Module*>& all) {
-  if (std::any_of(all.begin(), all.end(), [this](const auto& known) { return known.second == this; })) return;
-  all.emplace_back(path, this);
-  for (const auto& [name, module] : children_)
-    module->add_modules(path.empty() ? name : concat(path, ".", name), all);
+std::vector<std::pair<Module*, std::vector<std::string>>> Module::modules_with_paths() {
+  std::vector<std::pair<Module*, std::vector<std::string>>> each;
+  std::unordered_map<const Module*, size_t> known;
+  for (auto& [path, module] : at_all_places()) {
+    const auto [at, is_new] = known.emplace(module, each.size());
+    if (is_new) each.emplace_back(module, std::vector<std::string>());
+    each[at->second].second.push_back(std::move(path));
+  }
+  return each;
+}
+
+Named<Module*> Module::named_modules() {
+  Named<Module*> each;
+  for (const auto& [module, paths] : modules_with_paths()) each.emplace_back(paths.front(), module);
+  return each;
 }
 
 Named<at::Tensor> Module::all_of(Own own) const {

@@ -88,6 +88,8 @@ class Module {
   void replace_buffers(const Made& made);
   // This module ("") and all below it; one that stands in several places once, at the first.
   Named<Module*> named_modules();
+  // The same with all places of each.
+  std::vector<std::pair<Module*, std::vector<std::string>>> modules_with_paths();
 
   // By path, as "layers.0.self_attn.q_proj.weight". Throw Error naming the paths that exist at the level that
   // failed.
@@ -136,7 +138,7 @@ class Module {
   using Own = Named<at::Tensor> Module::*;
   Named<at::Tensor> all_of(Own own) const;
   std::vector<WithPaths> with_paths(Own own) const;
-  void add_modules(const std::string& path, Named<Module*>& all);
+  Named<Module*> at_all_places();
   template <class T>
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
   at::Tensor call_within(size_t around, Tensors inputs);

@@ -263,8 +263,11 @@ TEST(Module, WhatStandsTwiceIsOneModule) {
   reset_parameters(model);
   EXPECT_EQ(scale->resets, 1);
   const auto mesh = init_device_mesh({2}, {"tp"});
-  parallelize_module(model, mesh, "tp", {{"*", placed({Replicate{}}, Shard{0})}});
-  EXPECT_TRUE(is_dtensor(model.buffer("2.table")));
+  const auto whole = placed({Replicate{}}, Shard{0});
+  EXPECT_THROW(parallelize_module(model, mesh, "tp", {{"0", whole}, {"2", whole}}), Error);
+  parallelize_module(model, mesh, "tp", {{"2", whole}});
+  EXPECT_EQ(scale->register_forward_hook([](auto&, auto&, auto&) {}), 2);  // after the plan's two
+  EXPECT_TRUE(is_dtensor(model.buffer("0.table")));
   EXPECT_TRUE(model.buffer("0.table").is_same(model.buffer("1.table")));
   EXPECT_EQ(to_string(placements(model(distribute_tensor(at::ones({2, 2}), mesh, {Replicate{}})))), "[S0]");
 }

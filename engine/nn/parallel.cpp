@@ -95,8 +95,10 @@ void distribute_module(Module& module, const MeshInWorld& mesh,
     return distributed_buffer(module, paths.front(), mesh, placements_of(paths, mesh, table, used));
   });
   for (size_t i = 0; i < table.size(); ++i)
-    LOCKSTEP_CHECK(used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
-                   "', or an earlier pattern takes all that do; the paths are those of named_parameters()");
+    LOCKSTEP_CHECK(
+        used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
+        "', or an earlier pattern takes all that do; the paths are those of named_parameters() and "
+        "named_buffers()");
 }
 
 ParallelStyle colwise_parallel(Placement input, std::optional<Placement> output, bool bias) {
@@ -121,23 +123,38 @@ ParallelStyle placed(std::vector<std::optional<Placement>> inputs, std::optional
   return {{}, std::move(inputs), output};
 }
 
+// Of a module that stands in several places one row of the plan takes all that it names.
+static size_t first_match(const std::vector<std::string>& paths, const std::vector<ParallelPlan>& plan) {
+  size_t said = plan.size();
+  for (const auto& path : paths) {
+    const auto row = std::find_if(plan.begin(), plan.end(),
+                                  [&](const auto& planned) { return matches(planned.pattern, path); });
+    if (row == plan.end()) continue;
+    const auto i = as_size(row - plan.begin());
+    LOCKSTEP_CHECK(said == plan.size() || said == i, "[parallelize_module] '", path, "' and '", paths.front(),
+                   "' are one module, and the patterns '", plan[said].pattern, "' and '", row->pattern,
+                   "' both name it; name it by one");
+    said = i;
+  }
+  return said;
+}
+
 void parallelize_module(Module& module, const MeshInWorld& mesh, std::string_view mesh_dim,
                         const std::vector<ParallelPlan>& plan) {
   const auto dim = static_cast<size_t>(mesh.mesh.dim_index(mesh_dim));
   std::vector<ParameterPlacement> table;
   std::vector<bool> used(plan.size(), false);
-  for (const auto& [path, below] : module.named_modules())
-    for (size_t i = 0; i < plan.size(); ++i) {
-      if (!matches(plan[i].pattern, path)) continue;
-      used[i] = true;
-      for (const auto& [name, placement] : plan[i].style.tensors) {
-        Placements all(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
-        all[dim] = placement;
-        table.push_back({path.empty() ? name : concat(path, ".", name), all});
-      }
-      add_hooks(*below, dim, plan[i].style);
-      break;
+  for (const auto& [below, paths] : module.modules_with_paths()) {
+    const auto i = first_match(paths, plan);
+    if (i == plan.size()) continue;
+    used[i] = true;
+    for (const auto& [name, placement] : plan[i].style.tensors) {
+      Placements all(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
+      all[dim] = placement;
+      for (const auto& path : paths) table.push_back({path.empty() ? name : concat(path, ".", name), all});
     }
+    add_hooks(*below, dim, plan[i].style);
+  }
   for (size_t i = 0; i < plan.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[parallelize_module] no module matches '", plan[i].pattern,
                    "', or an earlier pattern takes all that do; the paths are those of named_modules()");

@@ -26,7 +26,7 @@ struct ParameterPlacement {
 // reset_parameters. A pattern that matches nothing is an Error that names it.
 void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table);
 
-// What a plain buffer is then. One without values gets its first ones.
+// What distribute_module makes of one plain buffer. One without values gets its first ones.
 at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,
                               const Placements& placements);
 

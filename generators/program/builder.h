@@ -48,7 +48,9 @@ struct Settings {
   bool strided = true;  // inputs in another memory order
   int64_t max_numel = 256;
   int64_t max_inputs = 8;
-  int64_t cut = -1;  // not -1: a dimension that new inputs whose shape is free have, and are cut along
+  // Not -1: a dimension that new inputs whose shape is free have; inputs are cut along it, or lie beside
+  // others.
+  int64_t cut = -1;
   // New inputs whose shape is free are of this shape, and whatever is lies so.
   std::optional<std::pair<Shape, oracle::Target>> alike = std::nullopt;
   int64_t terms = 0;   // above 0: the size of one dimension of each fresh input whose shape is free

@@ -9,9 +9,9 @@
 
 namespace lockstep::oracle {
 
-// Whether the rest begins with this op, redistributions, copies and what is passed over aside: at each place
-// it reads what the op does there, or what such a redistribution made of that. Or with the first part of what
-// it is composed of.
+// Whether the rest begins with this op, after redistributions, what may stand alone and what is passed over:
+// at each place it reads what the op does, or what such a redistribution made of that. Or with the first part
+// of what it is composed of, which reads one of its inputs.
 bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shadow& shadow,
                  const IsPlain& is_plain);
 
