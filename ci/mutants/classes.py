@@ -42,8 +42,6 @@ CLASSES = {
     "kernels/": "random",
     "oracle/": "oracle",
     "oracle/judge/": "judge",
-    "oracle/judge/forgiveness": "licence",
-    "oracle/judge/families": "licence",
     "oracle/ownership/compare": "comparison",
     "suites/": "comparison",
 }
