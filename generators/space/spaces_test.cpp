@@ -109,7 +109,7 @@ TEST(Placements, drawn_are_legal_and_of_the_kinds_asked_for) {
 TEST(Placements, beside_another_is_legal_and_follows_its_dimensions) {
   Random random(6);
   int64_t cut = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     const auto mesh = draw_mesh(random, 8);
     const auto shape = draw_shape(random, mesh, random.below(4), 100);
     const auto other = draw_target(random, mesh, shape, c10::ScalarType::Float);
