@@ -124,7 +124,7 @@ class Chooser {
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       if (stays_[i] && present(i) && row.inputs[i] != call_.current[i]) return false;
       if (!operands_.metas[i].defined) continue;
-      if (!present(i) && is_partial(row.inputs[i])) return false;
+      if (!present(i) && !is_replicate(row.inputs[i])) return false;  // every rank has all of it
       if (operands_.metas[i].constant && !is_replicate(row.inputs[i])) return false;
       if (shard_dim(row.inputs[i]) >= operands_.metas[i].ndim()) return false;
       if (!goes_with_chosen(row, d, &Row::inputs, i, operands_.metas[i].shape)) return false;

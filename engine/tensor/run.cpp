@@ -135,7 +135,9 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
     for (const auto& t : changed) torch::autograd::impl::bump_version(t);
   if (metadata) {
     auto locals = by_output(results);
+    const int64_t offset = view_offset(d, 0);
     dtensor_impl(changed[0])->reset(d.decision->outputs[0], std::move(locals[0]));
+    changed[0].unsafeGetTensorImpl()->set_storage_offset(offset);
   }
   if (!d.op.schema().returns().empty()) {
     if (results.front().front().isTensorList())

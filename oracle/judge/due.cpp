@@ -309,6 +309,7 @@ class Search {
   }
 
   void vary(TensorRecord& record, const Spec& spec) {
+    if (any_ == nullptr) return;  // nothing stays: not asked
     std::vector<Placements> all{{}};
     for (int64_t d = 0; d < spec.mesh().ndim(); ++d) {
       std::vector<Placements> longer;

@@ -65,12 +65,10 @@ Rows scatter(const OpCall& call) {
   for (int64_t d = 0; d < self.ndim(); ++d) {
     bool same = d != dim;
     for (const auto& input : call.inputs)
-      if (!input.plain && (input.ndim() != self.ndim() || input.shape[as_size(d)] != self.shape[as_size(d)]))
-        same = false;
+      if (input.ndim() != self.ndim() || input.shape[as_size(d)] != self.shape[as_size(d)]) same = false;
     if (!same || index.ndim() == 0) continue;
     auto row = row_of(call, Replicate{}, Shard{d});
-    for (size_t i = 0; i < call.inputs.size(); ++i)
-      if (!call.inputs[i].plain) row.inputs[i] = Shard{d};
+    row.inputs.assign(call.inputs.size(), Shard{d});
     rows.push_back(std::move(row));
   }
   return rows;
@@ -199,6 +197,19 @@ Metas of_index_select(const Arguments& args) {
     shape[as_size(wrap_dim(args.integer("dim"), self.dim()))] = args.tensor("index").numel();
   return {{sized(self, shape)}};
 }
+// As stock does it: each dimension's two pieces put together, which keeps a memory format that both have.
+Metas of_roll(const Arguments& args) {
+  const auto shifts = args.integers("shifts"), dims = args.integers("dims");
+  if (dims.empty()) return dense_self(args);
+  auto rolled = args.tensor("self");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (rolled.numel() == 0) return laid_as_self(args);
+    const int64_t n = rolled.size(dims[i]), start = ((n - shifts[i]) % n + n) % n;
+    rolled = at::cat({rolled.narrow(dims[i], start, n - start), rolled.narrow(dims[i], 0, start)}, dims[i]);
+  }
+  return {{rolled}};
+}
+
 Metas of_embedding(const Arguments& args) {
   auto shape = args.tensor("indices").sizes().vec();
   shape.push_back(args.tensor("weight").size(1));
@@ -238,7 +249,7 @@ Records index_ops() {
       {.name = "tril", .rows = triangle},
       {.name = "triu", .rows = triangle},
       {.name = "flip", .infer = laid_as_self},
-      {.name = "roll", .infer = dense_self},
+      {.name = "roll", .infer = of_roll},
       {.name = "select_backward", .rows = one_dim_more, .run = local::sized_as_input},
       {.name = "slice_backward", .rows = dim_whole, .run = local::sized_as_input},
       {.name = "embedding", .rows = rules::embedding, .run = local::embedding, .infer = of_embedding},

@@ -192,7 +192,7 @@ Records pointwise_ops() {
       {.name = "abs", .rows = pointwise, .infer = as_self},
       {.name = "add", .rows = additive, .run = local::as_one_of_many},
       {.name = "div", .rows = scaled, .run = local::as_one_of_many},
-      {.name = "floor_divide", .rows = pointwise, .infer = as_self_and_other},
+      {.name = "floor_divide", .rows = pointwise, .run = local::as_one_of_many, .infer = as_self_and_other},
       {.name = "hardswish", .rows = pointwise, .infer = as_self},
       {.name = "hardswish_backward", .rows = pointwise, .infer = as_grad_and_self},
       {.name = "hardtanh", .rows = pointwise, .infer = as_self},

@@ -303,7 +303,7 @@ Rows slice(const OpCall& call) {
 
 Rows split(const OpCall& call) {
   auto to = up_to(call.inputs[0].ndim());
-  if (call.outputs.size() == 1) return mapped(call, to);
+  if (call.outputs.size() == 1 && call.args.find("split_size") != nullptr) return mapped(call, to);
   to[as_size(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
   return mapped(call, to);
 }
