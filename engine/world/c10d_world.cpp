@@ -28,6 +28,13 @@ bool any_of(const std::vector<int64_t>& ranks, const Meeting& meeting) {
   return false;
 }
 
+// Of which World a process was heard in last.
+struct Heard {
+  int64_t number = 0;
+  bool has_left = false;
+  bool spoilt = false;  // and then came what nobody can read, of a World that is to come
+};
+
 }  // namespace
 
 std::vector<int64_t> hosted_ranks(int64_t n, int64_t processes, int64_t process) {
@@ -43,7 +50,7 @@ struct Processes::Impl {
         group(seat.at, seat.process, seat.processes, seat.to_meet),
         where(group.say("where", seat.where)),
         lost(as_size(seat.processes)),
-        spoilt(as_size(seat.processes)),
+        heard(as_size(seat.processes)),
         words(as_size(seat.processes)) {
     for (int64_t process = 0; process < seat.processes; ++process)
       if (process != seat.process) listeners.emplace_back([this, process] { listen(process); });
@@ -74,9 +81,10 @@ struct Processes::Impl {
     for (int64_t process = 0; process < seat.processes; ++process)
       for (const int64_t rank : ranks_of(n, process)) {
         board->locate(rank, where[as_size(process)]);
-        for (const auto* why : {&lost[as_size(process)], &spoilt[as_size(process)]})
-          if (!why->empty()) board->end(rank, *why);
+        if (const auto& why = lost[as_size(process)]; !why.empty()) board->end(rank, why);
       }
+    for (int64_t process = 0; process < seat.processes; ++process)
+      if (heard[as_size(process)].spoilt) spoil(process);
     return board;
   }
 
@@ -84,12 +92,12 @@ struct Processes::Impl {
     try {
       while (true) receive(process);
     } catch (const std::exception& e) {
-      ends(process, lost, concat("its connection is lost: ", e.what()));
+      ends(process, concat("its connection is lost: ", e.what()));
       group.forget(process);
     }
   }
 
-  // A message and its checksum. One that is damaged may be of whatever World goes on, or is to come.
+  // A message and its checksum.
   void receive(int64_t process) {
     const auto bytes = group.receive(process);
     const auto* data = static_cast<const char*>(bytes.const_data_ptr());
@@ -97,14 +105,29 @@ struct Processes::Impl {
     uint64_t sum = 0;
     if (size >= 0) std::memcpy(&sum, data + size, sizeof sum);
     if (size >= 0 && sum == checksum({data, as_size(size)}))
-      hear(process, Unpacker(bytes.narrow(0, 0, size)));
-    else
-      ends(process, spoilt, "a message of it arrived with other bits than it left with");
+      return hear(process, Unpacker(bytes.narrow(0, 0, size)));
+    const std::lock_guard lock(mutex);
+    spoil(process);
   }
 
-  void ends(int64_t process, std::vector<std::string>& why, const std::string& text) {
+  // A message arrived with other bits than it left with, so that it cannot say of which World it is: of the
+  // one that the process was heard in last, or, where it has left that, of the first later one that it has
+  // ranks in, which may be to come.
+  void spoil(int64_t process) {
+    auto& last = heard[as_size(process)];
+    last.spoilt = last.has_left || last.number >= next;
+    for (const auto& [number, board] : boards) {
+      const auto ranks = ranks_of(board->size(), process);
+      if (ranks.empty() || number < last.number + last.has_left || !last.spoilt) continue;
+      for (const int64_t rank : ranks)
+        board->end(rank, "a message of it arrived with other bits than it left with");
+      last.spoilt = false;
+    }
+  }
+
+  void ends(int64_t process, const std::string& text) {
     const std::lock_guard lock(mutex);
-    why[as_size(process)] = text;
+    lost[as_size(process)] = text;
     for (const auto& [number, board] : boards)
       for (const int64_t rank : ranks_of(board->size(), process)) board->end(rank, text);
     said_or_lost.notify_all();
@@ -118,6 +141,11 @@ struct Processes::Impl {
       return said_or_lost.notify_all();
     }
     const auto board = board_of(number, n);
+    {
+      const std::lock_guard lock(mutex);
+      auto& last = heard[as_size(process)];
+      last.number = number, last.has_left = kind == kEnded;
+    }
     if (board == nullptr) return;
     if (kind == kWaits) {
       const int64_t rank = said.number();
@@ -168,7 +196,6 @@ struct Processes::Impl {
     const std::lock_guard lock(mutex);
     next = number + 1;
     boards.erase(boards.begin(), boards.upper_bound(number));
-    spoilt.assign(spoilt.size(), "");
   }
 
   const Seat seat;
@@ -176,7 +203,7 @@ struct Processes::Impl {
   const std::vector<std::string> where;  // by process
   std::mutex mutex;                      // of all below
   std::vector<std::string> lost;         // by process: why; "": it is here
-  std::vector<std::string> spoilt;       // by process: what it said to a World that is not over; "": nothing
+  std::vector<Heard> heard;              // by process
   std::map<int64_t, std::shared_ptr<Board>> boards;
   int64_t next = 0;                            // the Worlds before are over
   std::vector<std::deque<std::string>> words;  // by process: said, and not yet heard

@@ -73,10 +73,12 @@ std::vector<std::string> in_children(int64_t n, const std::function<std::string(
   return said;
 }
 
-bool flips = false;  // a bit of the next message that this process sends
+int64_t until_flip = 0;  // so many messages from now a bit flips of one that comes late; 0: of none
 
 void on_wire(std::string& message) {
-  if (std::exchange(flips, false)) message[message.size() / 2] ^= 16;
+  if (until_flip == 0 || --until_flip > 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  message[message.size() / 2] ^= 16;
 }
 
 std::vector<std::string> in_processes(int64_t n, const Body& body,
@@ -191,31 +193,38 @@ TEST(C10dWorld, ARankThatFailsSaysWhy) {
   EXPECT_EQ(said[2], "out of luck");
 }
 
-// Catches: bits that change between two processes and are taken for those that were sent; a later World that
-// is told of it, or that cannot hear the process any more.
+// Process 0 flips a bit of what it sends process 2 in the first World's second exchange, while process 1 is
+// in the second World already; or in the second World's only exchange. Catches: bits that change between two
+// processes and are taken for those that were sent; another World that is told of it, or that cannot hear the
+// process any more.
 TEST(C10dWorld, ABitThatFlipsOnTheWireIsNamed) {
-  const auto said = in_processes(3, [](Processes& processes, int64_t process) {
-    std::string told;
-    bool connected = false;
-    for (const int64_t number : {0, 1}) try {
-        processes.run(number, 3, [&](const WorldPtr& world) {
-          const Comm comm(DeviceMesh({3}), world);
-          gather(*world, comm.along[0]);
-          if (number == 1) connected = processes.connected();  // while none of them can have ended
-          flips = process == 2 && number == 0;
-          gather(*world, comm.along[0]);
-        });
-      } catch (const RankLost& e) {
-        told += concat(number, " ", e.what());
-      }
-    return concat(connected ? "" : "a connection is lost; ", told);
-  });
-  const std::string expected =
-      "0 [all_gather] exchange 2 of ranks 0,1,2: rank 0 (process 0) waits for rank 2 (process 2), which has "
-      "ended: a message of it arrived with other bits than it left with";
-  EXPECT_EQ(said[0].substr(0, expected.size()), expected) << said[0];
-  EXPECT_EQ(said[1], "");
-  EXPECT_EQ(said[2], "");
+  for (const int64_t spoilt : {0, 1}) {
+    const auto said = in_processes(3, [&](Processes& processes, int64_t process) {
+      std::string told;
+      bool connected = false;
+      for (const int64_t number : {0, 1, 2}) try {
+          processes.run(number, 3, [&](const WorldPtr& world) {
+            const Comm comm(DeviceMesh({3}), world);
+            if (number != 1 || spoilt != 1) gather(*world, comm.along[0]);
+            if (number == 2) connected = processes.connected();  // while none of them can have ended
+            if (process == 0 && number == spoilt) until_flip = 2;
+            gather(*world, comm.along[0]);
+          });
+        } catch (const RankLost& e) {
+          told += concat(number, " ", e.what());
+        }
+      return concat(connected ? "" : "a connection is lost; ", told);
+    });
+    const std::string expected = concat(
+        spoilt, " [all_gather] exchange ", spoilt == 0 ? 2 : 1,
+        " of ranks 0,1,2: rank 2 (process 2) waits for rank 0 (process 0), which has ended: a message of it "
+        "arrived with other bits than it left with");
+    EXPECT_EQ(said[0], "");
+    EXPECT_EQ(said[1], "");
+    EXPECT_EQ(said[2].substr(0, expected.size()), expected) << said[2];
+    EXPECT_EQ(said[2].find("1 [all_gather]") == said[2].npos, spoilt == 0) << said[2];
+    EXPECT_EQ(said[2].find("2 [all_gather]"), said[2].npos) << said[2];
+  }
 }
 
 // Catches: a change of one bit that a checksum does not show.
