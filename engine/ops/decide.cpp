@@ -188,7 +188,7 @@ class Chooser {
     if (!row.outputs.empty()) shorten(call_.output_extents, row.outputs[0]);
   }
 
-  // Bytes, then the number of inputs that change.
+  // Bytes, then the number of inputs that change: one that begins to pend has to be reduced again.
   std::pair<double, size_t> row_cost(const Row& row, int64_t d) const {
     std::pair<double, size_t> cost{0, 0};
     for (size_t i = 0; i < row.inputs.size(); ++i) {
@@ -199,7 +199,7 @@ class Chooser {
         if (e != d && distributes(spec.placements()[as_size(e)]))
           bytes /= static_cast<double>(mesh_->size(e));
       cost.first += move_cost(call_.current[i], row.inputs[i], bytes, static_cast<double>(mesh_->size(d)));
-      ++cost.second;
+      cost.second += is_partial(row.inputs[i]) && !is_partial(call_.current[i]) ? 2 : 1;
     }
     return cost;
   }

@@ -13,12 +13,13 @@ at::Tensor zeros_of(const at::Tensor& meta) {
   return at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(at::kCPU)).zero_();
 }
 
-// Kernels that no meta kernel describes run on zeros, once for each decision.
+// Kernels that no meta kernel describes run on zeros, once for each decision; so do those of which the meta
+// kernel refuses what the kernel takes: a number of the host's, an index of nothing.
 void run_on_meta_or_zeros(const c10::OperatorHandle& op, Stack& args) {
   Stack zeros = args;
   try {
     return op.callBoxed(args);
-  } catch (const c10::NotImplementedError&) {
+  } catch (const c10::Error&) {
     for (auto& value : zeros) {
       if (value.isTensor()) value = zeros_of(value.toTensor());
       if (value.isDevice()) value = c10::Device(at::kCPU);

@@ -60,6 +60,8 @@ std::optional<c10::OperatorHandle> functional_of(const c10::FunctionSchema& sche
 
 ArgKind kind_of(const c10::Argument& arg) {
   const auto text = arg.type()->str();
+  if (arg.name() == "scalars")
+    return ArgKind::kConstant;  // of a foreach op: numbers, though a tensor holds them
   if (text == "Tensor" || text == "Tensor?") return ArgKind::kTensor;
   const bool list = text == "Tensor[]" || text == "Tensor?[]" || text == "Tensor[]?";
   return list ? ArgKind::kTensorList : ArgKind::kConstant;
@@ -90,7 +92,8 @@ Resolved compute(const c10::OperatorHandle& op) {
   result.entry = entry_of(schema, result.variant);
   result.zeros = zeros_in(schema);
   const bool implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  result.composite = implicit && own_entry(schema) == nullptr;
+  // In InferenceMode a composite arrives whole: max.other, say, of which the rule of max says nothing.
+  result.composite = implicit && (own_entry(schema) == nullptr || !schema.overload_name().empty());
   if (result.variant == Variant::kOut) {
     const auto outs = std::count(result.mutated.begin(), result.mutated.end(), true);
     result.functional = functional_of(schema, result.mutated.size() - static_cast<size_t>(outs));

@@ -11,18 +11,24 @@ namespace lockstep {
 
 namespace {
 
+// Of the whole tensors: what a rank has of them may fit where they do not.
+std::vector<TensorMeta> inferred(const Dispatched& d) {
+  PlainGuard guard;
+  // What the record says of results holds for the very op, and for a view in place, not for foreach variants.
+  const auto& entry = *d.resolved.entry;
+  const bool its_own = d.op.schema().name() == entry.name || changes_metadata(d.resolved);
+  return infer_outputs(d.op, d.call.comm->mesh.device_type(), its_own ? entry.infer : nullptr,
+                       on_meta(d.resolved, d.args, d.call));
+}
+
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   const auto kind = d.resolved.entry->kind;
-  if (kind == OpKind::kScalar) return {};
-  if (d.resolved.variant == Variant::kList && d.op.schema().returns().empty()) return {};
-  if (d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved))
-    return {d.call.operands.metas[0]};
-  if (kind == OpKind::kWhole) return {};  // the run will tell
-  PlainGuard guard;
-  // What the record says of results holds for the very op, not for its foreach variants.
-  const auto& entry = *d.resolved.entry;
-  const auto infer = d.op.schema().name() == entry.name ? entry.infer : nullptr;
-  return infer_outputs(d.op, d.call.comm->mesh.device_type(), infer, on_meta(d.resolved, d.args, d.call));
+  if (kind == OpKind::kScalar || kind == OpKind::kWhole) return {};  // the run will tell
+  const bool in_place = d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved);
+  const bool no_results = d.resolved.variant == Variant::kList && d.op.schema().returns().empty();
+  if (!in_place && !no_results) return inferred(d);
+  if (kind != OpKind::kRandom && d.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) inferred(d);
+  return in_place ? std::vector{d.call.operands.metas[0]} : std::vector<TensorMeta>();
 }
 
 std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move) {

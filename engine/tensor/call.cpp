@@ -34,8 +34,8 @@ static Stack local_stack(const Dispatched& d, size_t rank) {
   });
 }
 
-// libtorch's errors tell neither the op nor the rank, nor what the rank holds.
-[[noreturn]] static void refuse_locals(const Dispatched& d, size_t rank, const c10::Error& error) {
+// A kernel's errors tell neither the op nor the rank, nor what the rank holds.
+[[noreturn]] static void refuse_locals(const Dispatched& d, size_t rank, const std::string& said) {
   std::string locals;
   for (const auto& placed : d.placed) {
     if (!placed.defined()) continue;
@@ -44,7 +44,6 @@ static Stack local_stack(const Dispatched& d, size_t rank) {
     locals += concat(locals.empty() ? "" : ", ", dtype_name(local.scalar_type()), '[',
                      shape_text(local.sizes().vec()), ']');
   }
-  const std::string said = error.what_without_backtrace();
   const auto& comm = *d.call.comm;
   throw KernelError(
       concat(d.op.operator_name()),
@@ -80,7 +79,11 @@ std::vector<Stack> run_ranks(const Dispatched& d) {
       run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]}, stack);
       settle(replicas, d, r, stack);
     } catch (const c10::Error& error) {
-      refuse_locals(d, r, error);
+      refuse_locals(d, r, error.what_without_backtrace());
+    } catch (const Error&) {
+      throw;
+    } catch (const std::runtime_error& error) {  // a number that a dtype does not hold
+      refuse_locals(d, r, error.what());
     }
   }
   return results;

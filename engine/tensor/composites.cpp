@@ -106,6 +106,24 @@ void normal(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
 }
 
+// CPU's own, for what has no history, reads memory.
+at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil) {
+  if (!is_dtensor(self))
+    return at::compositeimplicitautograd::max_pool1d(self, kernel, stride, padding, dilation, ceil);
+  const CompositeScope own;
+  return std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil));
+}
+
+// It reads the memory of what says where to split.
+std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& where, int64_t dim) {
+  if (const auto* impl = dtensor_impl(where))
+    throw Refused(Refusal::kNoRule, "aten::tensor_split", to_string(*impl->spec()),
+                  concat("reads on the host where to split, of ", *impl->spec(), "; "),
+                  "give it full_tensor() of that, or a list of integers");
+  return at::compositeimplicitautograd::tensor_split(self, where, dim);
+}
+
 // Ops that view and write tensors of their own.
 void with_own(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const CompositeScope own;
@@ -154,15 +172,49 @@ void without_sparse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* s
 void add_composites(torch::Library& m) {
   m.impl("dropout", dropout);
   m.impl("scaled_dot_product_attention", attention);
+  m.impl("max_pool1d", max_pool1d);
+  m.impl("tensor_split.tensor_indices_or_sections", tensor_split);
   // No result of these is a view of what they are given. Of other composites some are, which no schema tells:
   // einsum's, broadcast_tensors'.
-  for (const auto* name : {"cross_entropy_loss", "linear", "matmul", "prelu", "rms_norm"})
+  for (const auto* name : {"adaptive_avg_pool1d",
+                           "avg_pool1d",
+                           "conv1d",
+                           "conv1d.padding",
+                           "conv2d",
+                           "conv2d.padding",
+                           "conv3d",
+                           "conv3d.padding",
+                           "corrcoef",
+                           "cosine_similarity",
+                           "cov",
+                           "cross_entropy_loss",
+                           "cumulative_trapezoid.dx",
+                           "cumulative_trapezoid.x",
+                           "diff",
+                           "gradient.array",
+                           "gradient.scalararray",
+                           "gradient.scalarint",
+                           "gradient.scalarrayarray",
+                           "gradient.scalarrayint",
+                           "gradient.tensorarray",
+                           "gradient.tensorarrayint",
+                           "kron",
+                           "linear",
+                           "matmul",
+                           "max_pool1d_with_indices",
+                           "norm_except_dim",
+                           "outer",
+                           "prelu",
+                           "rms_norm",
+                           "tensordot"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own>());
   for (const auto* name :
        {"feature_dropout", "feature_alpha_dropout", "alpha_dropout", "feature_dropout_",
         "feature_alpha_dropout_", "alpha_dropout_", "dropout_", "value_selecting_reduction_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_factories>());
-  for (const auto* name : {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward"})
+  for (const auto* name :
+       {"one_hot", "trace_backward", "cummaxmin_backward", "masked_select_backward", "quantile",
+        "quantile.scalar", "nanquantile", "nanquantile.scalar", "trapezoid.dx", "trapezoid.x"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&with_own_factories>());
   for (const auto& [name, remedy] : kSparse)
     m.impl(name.data(), torch::CppFunction::makeFromBoxedFunction<&without_sparse>());

@@ -120,9 +120,14 @@ void add_words(c10::SmallVectorImpl<int64_t>& words, const c10::IValue& value) {
   } else if (value.isList()) {
     words.append({5, static_cast<int64_t>(value.toListRef().size())});
     for (const auto& element : value.toListRef()) add_words(words, element);
-  } else {
+  } else if (value.isDouble()) {
     // The kind of a scalar decides dtypes, whether it is positive which Partials pass; its value nothing.
-    words.push_back(value.isDouble() ? (rules::positive(value) ? 7 : 10) : 9);
+    int64_t word = 1;
+    for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble})
+      word = 2 * word + (rules::positive(value, dtype) ? 1 : 0);
+    words.push_back(word);
+  } else {
+    words.push_back(9);
   }
 }
 

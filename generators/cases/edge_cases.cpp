@@ -179,7 +179,8 @@ oracle::Case edge_case(Random random) {
   const bool whole = random.split("fallback").chance(15);  // ops without a rule among the others
   const auto settings = draw_settings(random, {.integer_lane = whole ? 0 : 35, .backward = 60});
   Builder b(random, settings);
-  add_ops(b, b.random().between(1, 3), true);
+  const auto add = [&b](int64_t ops) { add_ops(b, ops, true, /*plain=*/25); };
+  add(b.random().between(1, 3));
   for (int64_t times = b.random().between(1, 2); times > 0; --times) {
     b.random().weighted<void (*)(Builder&)>({{6, leave},
                                              {2, read_number},
@@ -196,7 +197,7 @@ oracle::Case edge_case(Random random) {
                                              {2, let_mean_pend},
                                              {1, keep_order}})(b);
     if (whole) call_unruled(b);
-    if (b.random().chance(40)) add_ops(b, 1, true);
+    if (b.random().chance(40)) add(1);
   }
   if (settings.backward) go_back(b);
   auto made = finished(b, "edges");

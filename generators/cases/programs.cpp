@@ -150,7 +150,7 @@ Case op_case_in(Profile profile, Random random, const OpTemplate& op) {
 
 }  // namespace
 
-void add_ops(Builder& b, int64_t count, bool before_backward) {
+void add_ops(Builder& b, int64_t count, bool before_backward, int64_t plain) {
   const auto enough = b.calls() + static_cast<size_t>(count);
   for (int64_t tries = 0; b.calls() < enough && tries < 3 * count && !b.may_be_refused(); ++tries) {
     if (b.size() > 0 && b.random().chance(12)) {
@@ -158,7 +158,13 @@ void add_ops(Builder& b, int64_t count, bool before_backward) {
       if (b.tensor(ref).defined()) b.redistribute(ref);
       continue;
     }
-    if (const auto* op = draw_op(b, before_backward)) op->make(b, *op);
+    const auto* op = draw_op(b, before_backward);
+    if (op == nullptr) continue;
+    // Nobody draws for plain tensors, and none stands in a list of DTensors.
+    const bool meets = op->family != kRandomOps && !std::string_view(op->op).starts_with("aten::_foreach_");
+    b.meet_plain(meets ? plain : 0);
+    op->make(b, *op);
+    b.meet_plain(0);
   }
   // What the draws leave out is caught here: no case is empty.
   if (b.calls() == 0) b.redistribute(b.operand({.dtypes = kNumbers}));

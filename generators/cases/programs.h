@@ -23,8 +23,8 @@ oracle::Case random_case(Random random);
 oracle::Case finished(Builder& b, const char* suite);
 
 // Appends so many ops, or a little fewer, with redistributions between them; of plain tensors while the
-// Builder is outside.
-void add_ops(Builder& b, int64_t count, bool before_backward);
+// Builder is outside, and with so many plain ones, in percent, among new inputs of one element.
+void add_ops(Builder& b, int64_t count, bool before_backward, int64_t plain = 0);
 
 // A family that has ops the case allows, then one of its ops; families are equal, not ops. Of other overloads
 // of an op one in five is drawn. Null: there is none.

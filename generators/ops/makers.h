@@ -73,6 +73,9 @@ bool norm(Builder& b, const OpTemplate& op);
 bool variance(Builder& b, const OpTemplate& op);
 bool vector_norm(Builder& b, const OpTemplate& op);
 bool scan(Builder& b, const OpTemplate& op);
+bool differences(Builder& b, const OpTemplate& op);
+bool trapezoid(Builder& b, const OpTemplate& op);
+bool correlation(Builder& b, const OpTemplate& op);
 bool sort(Builder& b, const OpTemplate& op);
 bool topk(Builder& b, const OpTemplate& op);
 
@@ -125,10 +128,11 @@ bool nll_loss(Builder& b, const OpTemplate& op);
 bool cross_entropy(Builder& b, const OpTemplate& op);
 bool mse_loss(Builder& b, const OpTemplate& op);
 bool pool(Builder& b, const OpTemplate& op);
+bool pool_signal(Builder& b, const OpTemplate& op);
 bool layer_norm(Builder& b, const OpTemplate& op);
 bool rms_norm(Builder& b, const OpTemplate& op);
 bool attention(Builder& b, const OpTemplate& op);
-bool conv2d(Builder& b, const OpTemplate& op);
+bool convolution(Builder& b, const OpTemplate& op);
 bool dropout(Builder& b, const OpTemplate& op);
 
 // ops/copies.cpp

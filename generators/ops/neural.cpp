@@ -95,9 +95,11 @@ bool layer_norm(Builder& b, const OpTemplate& op) {
   const auto shape = b.shape(x);
   const Shape normalized(shape.end() - (b.ndim(x) == 3 && b.random().chance(25) ? 2 : 1), shape.end());
   const bool affine = b.random().chance(70);
-  const Arg weight = affine ? Arg(b.operand(same_dtype(b, x, normalized))) : Arg(None{});
-  const Arg bias =
-      affine && b.random().chance(80) ? Arg(b.operand(same_dtype(b, x, normalized))) : Arg(None{});
+  // As under mixed precision, where what is learnt stays in 32 bits.
+  auto learnt = same_dtype(b, x, normalized);
+  if ((learnt.dtypes & (kBF16 | kF16)) && b.random().chance(30)) learnt.dtypes = kF32;
+  const Arg weight = affine ? Arg(b.operand(learnt)) : Arg(None{});
+  const Arg bias = affine && b.random().chance(80) ? Arg(b.operand(learnt)) : Arg(None{});
   return emit(b, op, {x, normalized, weight, bias, 1e-5}, {x});
 }
 
@@ -106,6 +108,18 @@ bool rms_norm(Builder& b, const OpTemplate& op) {
   const Shape normalized = {b.tensor(x).size(-1)};
   const Arg weight = b.random().chance(70) ? Arg(b.operand(same_dtype(b, x, normalized))) : Arg(None{});
   return emit(b, op, {x, normalized, weight, 1e-5}, {x});
+}
+
+bool pool_signal(Builder& b, const OpTemplate& op) {
+  auto& random = b.random();
+  Shape shape = {random.between(1, 3), random.between(3, 6)};
+  if (random.chance(80))
+    shape.insert(shape.begin(), std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6));
+  const Ref x = b.operand({.dtypes = op.dtypes, .shape = shape});
+  const auto kernel = random.between(1, 3), padding = random.between(0, kernel / 2);
+  return emit(b, op,
+              {x, Shape{kernel}, Shape{random.between(1, 2)}, Shape{padding}, Shape{1}, random.chance(25)},
+              {x});
 }
 
 // With or without a mask, which broadcasts over batch and heads; or, where later keys stay hidden, with none.
@@ -129,17 +143,23 @@ bool attention(Builder& b, const OpTemplate& op) {
   return emit(b, op, {q, k, v, mask, 0.0, causal, scale, shared > 1}, {q, k, v});
 }
 
-bool conv2d(Builder& b, const OpTemplate& op) {
+// Of signals or of images, or of one of these.
+bool convolution(Builder& b, const OpTemplate& op) {
   auto& random = b.random();
+  const bool signal = std::string_view(op.op) == "aten::conv1d";
+  const auto each = [signal](int64_t n) { return signal ? Shape{n} : square(n); };
   const auto batch = std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6),
              groups = random.weighted<int64_t>({{4, 1}, {1, 2}}), in = groups * random.between(1, 3);
   const auto side = random.between(3, 6), kernel = random.between(1, 3);
-  const Ref x = b.operand({.dtypes = op.dtypes, .shape = Shape{batch, in, side, side + 1}});
-  const Ref w = b.operand(same_dtype(b, x, {groups * random.between(1, 3), in / groups, kernel, kernel}));
+  Shape shape = {batch, in, side}, weights = {groups * random.between(1, 3), in / groups, kernel};
+  if (!signal) shape.push_back(side + 1), weights.push_back(kernel);
+  if (random.chance(20)) shape.erase(shape.begin());
+  const Ref x = b.operand({.dtypes = op.dtypes, .shape = shape});
+  const Ref w = b.operand(same_dtype(b, x, weights));
   const Arg bias = random.chance(60) ? Arg(b.operand(same_dtype(b, x, {b.tensor(w).size(0)}))) : Arg(None{});
   const auto stride = random.between(1, 2), padding = random.between(0, 1);
   const auto dilation = draw_dilation(b, kernel, side + 2 * padding);
-  return emit(b, op, {x, w, bias, square(stride), square(padding), square(dilation), groups}, {x, w});
+  return emit(b, op, {x, w, bias, each(stride), each(padding), each(dilation), groups}, {x, w});
 }
 
 bool dropout(Builder& b, const OpTemplate& op) {

@@ -109,6 +109,27 @@ bool scan(Builder& b, const OpTemplate& op) {
   return b.call(op.op, {x, dim}, growth, !(op.traits & kLinear));
 }
 
+// Once or twice, of what may begin or end with more.
+bool differences(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const auto dim = draw_dim(b, b.ndim(x));
+  const Arg before = b.random().chance(20)
+                         ? Arg(b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)}))
+                         : Arg(None{});
+  return emit(b, op, {x, b.random().between(1, 2), dim, before, None{}}, {x});
+}
+
+bool trapezoid(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
+  const double dx = b.random().pick({1.0, 0.5, 3.0});
+  return emit(b, op, {x, dx, draw_dim(b, b.ndim(x))}, {x});
+}
+
+bool correlation(Builder& b, const OpTemplate& op) {
+  const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .max_dims = 2, .least = 2});
+  return emit(b, op, {x}, {x});
+}
+
 bool sort(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1, .plain_zeros = op.orders_zeros()});
   const auto dim = draw_dim(b, b.ndim(x));

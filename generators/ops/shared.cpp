@@ -90,7 +90,8 @@ Arg draw_number(Builder& b, c10::ScalarType dtype) {
                                       {3, -1.0},
                                       {3, 0.0},
                                       {3, 0.25},
-                                      {1, std::numeric_limits<double>::infinity()}});
+                                      {1, std::numeric_limits<double>::infinity()},
+                                      {1, b.random().pick({1e39, 1e-50, 1e6})}});  // no number of some dtypes
 }
 
 Magnitude magnitude_of(const Arg& number) {

@@ -114,6 +114,8 @@ class Builder {
   // While outside, operands are plain tensors, found and made, and otherwise none are.
   void go_outside(bool outside) { outside_ = outside; }
   bool is_outside() const { return outside_; }
+  // From now on so many of the new inputs of one element, in percent, are plain tensors.
+  void meet_plain(int64_t percent) { plain_ = percent; }
 
   // Operands, numbered in order of appearance; finish() renumbers inputs first.
   oracle::Ref operand(const Want& want);
@@ -199,6 +201,7 @@ class Builder {
   Shape fresh_shape(const Want& want);
   c10::ScalarType fresh_dtype(const Want& want);
   oracle::Target fresh_target(const oracle::Input& input, uint32_t kinds);
+  oracle::Ref add_input(oracle::Input input, const Want& want);
   oracle::Values draw_values(c10::ScalarType dtype, const oracle::Target& target);
   size_t group_of(const at::Tensor& tensor);
   void add_value(const at::Tensor& tensor, Magnitude magnitude, std::optional<oracle::Target> placement,
@@ -227,6 +230,7 @@ class Builder {
 
   Random random_;
   Settings settings_;
+  int64_t plain_ = 0;
   bool outside_ = false, grad_enabled_ = true, misplaced_ = false;
   Magnitude accumulated_{0, 0};  // by lockstep::accumulate, so far
   oracle::Program program_;      // inputs and calls with provisional numbers

@@ -140,6 +140,20 @@ Ref Builder::fresh(const Want& want) {
   Input input;
   input.dtype = fresh_dtype(want);
   input.shape = fresh_shape(want);
+  const bool meets = !outside_ && !want.writable && !want.placement && !values_.empty() &&
+                     c10::multiply_integers(input.shape) == 1;
+  if (meets && random_.chance(plain_)) {
+    auto beside = want;
+    beside.grad = false;
+    go_outside(true);
+    const Ref plain = add_input(std::move(input), beside);
+    go_outside(false);
+    return plain;
+  }
+  return add_input(std::move(input), want);
+}
+
+Ref Builder::add_input(Input input, const Want& want) {
   uint32_t kinds = settings_.placements;
   if (want.values || want.writable || (bit_of(input.dtype) & kNarrow)) kinds &= ~kPartials;
   if (want.plain_zeros && settings_.integer_lane) kinds &= ~kProducts;  // its terms have signs

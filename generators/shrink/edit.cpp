@@ -80,12 +80,14 @@ class Rewriter {
     return call;
   }
 
-  // Where a factory put it, if one did.
+  // Where a factory or a redistribution put it, if one did.
   Target fresh_target(int64_t value) const {
     int64_t made = std::ssize(from_.program.inputs);
     for (const auto& call : from_.program.calls) {
-      const auto* placed = oracle::placed_by_factory(call);
-      if (placed != nullptr && made == value) return *placed;
+      if (made == value) {
+        if (const auto* placed = oracle::placed_by_factory(call)) return *placed;
+        if (call.op == oracle::kRedistribute) return std::get<Target>(call.args[1]);
+      }
       made += call.results;
     }
     return plain_[static_cast<size_t>(value)] ? Target{} : replicated(from_.mesh);

@@ -14,7 +14,7 @@ struct Edit {
   std::set<size_t> dropped_calls;
   std::set<size_t> ungraded;                   // inputs that no longer require grad
   std::map<int64_t, oracle::Ref> substitutes;  // of the results of dropped calls: an older value …
-  std::map<int64_t, oracle::Input> fresh;      // … or a new input, Replicate
+  std::map<int64_t, oracle::Input> fresh;      // … or a new input, where its call put it
   std::map<size_t, size_t> dropped_elements;   // call -> which element of its lists
   bool keeps_inputs = false;                   // also those that nothing reads any more
 };

@@ -18,7 +18,7 @@ class Inputs {
   bool at(size_t i, const TensorRecord& record) const {
     if (!op_.inputs[i].defined() || record.spec == nullptr) return false;
     return shadow_.find(op_.inputs[i], record) != nullptr || std::ranges::any_of(moved_, [&](const auto& m) {
-             return m.first == i && m.second->digests == record.digests && *m.second->spec == *record.spec;
+             return m.first == i && same_record(*m.second, record);
            });
   }
   bool at_any(const TensorRecord& record) const {

@@ -107,9 +107,13 @@ bool has(std::string_view words, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-bool positive(const c10::IValue& value) {
-  return (value.isInt() && value.toInt() > 0) ||
-         (value.isDouble() && value.toDouble() > 0 && std::isfinite(value.toDouble()));
+// Of the operands' dtype, in which 1e39 may be infinite and 1e-50 nothing.
+bool positive(const c10::IValue& value, c10::ScalarType dtype) {
+  if (value.isInt() && c10::isIntegralType(dtype, true)) return value.toInt() > 0;
+  if (!value.isInt() && !value.isDouble()) return false;
+  const auto factor =
+      at::scalar_tensor(value.toScalar(), at::kDouble).to(dtype).to(at::kDouble).item<double>();
+  return factor > 0 && std::isfinite(factor);
 }
 
 bool same_dtype(const OpInQuestion& q, const Row& row) {
@@ -129,25 +133,26 @@ bool floating_dtypes(const OpInQuestion& q, const Row& row) {
 }
 
 // alpha and beta, and the lists or scalars that stand for them.
-bool positive_factors(const RecordedOp& op) {
+bool positive_factors(const RecordedOp& op, c10::ScalarType dtype) {
   for (size_t a = 0; a < op.args.size(); ++a)
-    if ((op.op->args[a].name == "alpha" || op.op->args[a].name == "beta") && !positive(op.args[a]))
+    if ((op.op->args[a].name == "alpha" || op.op->args[a].name == "beta") && !positive(op.args[a], dtype))
       return false;
   return true;
 }
 
 // The operand that is no tensor of the mesh: a number among the arguments, or a plain tensor of one.
 bool positive_number(const OpInQuestion& q, const Row& row, const Recording& recording) {
+  const auto dtype = q.op.inputs[row.operands[0]].dtype;
   for (size_t a = 0; a < q.op.args.size(); ++a) {
     const auto& name = q.op.op->args[a].name;
     if (name == "rounding_mode" && !q.op.args[a].isNone()) return false;
-    if (name == "scalar" && q.op.tensors_per_arg[a] < 0) return positive(q.op.args[a]);
-    if (name == "other" && q.op.tensors_per_arg[a] < 0) return positive(q.op.args[a]);
+    if (name == "scalar" && q.op.tensors_per_arg[a] < 0) return positive(q.op.args[a], dtype);
+    if (name == "other" && q.op.tensors_per_arg[a] < 0) return positive(q.op.args[a], dtype);
   }
   if (row.operands.size() != 2) return false;
   const size_t other = row.operands[1];
   if (q.inputs[other] != nullptr || q.op.inputs[other].numel() != 1) return false;
-  return positive(recording.read(q.op.inputs[other]).to(at::kDouble).item<double>());
+  return positive(recording.read(q.op.inputs[other]).to(at::kDouble).item<double>(), dtype);
 }
 
 bool is_provided(const Licence& l, const OpInQuestion& q, const Row& row, const Recording& recording) {
@@ -159,7 +164,7 @@ bool is_provided(const Licence& l, const OpInQuestion& q, const Row& row, const 
     case Provided::kCastOfTerms:
       return q.entry.implicit && floating_dtypes(q, row);
     case Provided::kPositiveFactors:
-      return same_dtype(q, row) && positive_factors(q.op);
+      return same_dtype(q, row) && positive_factors(q.op, q.op.inputs[row.operands[0]].dtype);
     case Provided::kPositiveNumber:
       return same_dtype(q, row) && positive_number(q, row, recording);
   }

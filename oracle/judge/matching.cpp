@@ -156,11 +156,12 @@ std::vector<RecordedOp> as_functional(const RecordedOp& op, const Recording& rec
   for (const Window& w : op.results) made.push_back({.window = w, .result = std::ssize(made)});
   Tensors inputs;
   for (const Window& w : run.inputs) inputs.push_back(recording.read(w));
-  const Tensors values = apply(run, made, inputs);
+  const auto computed = functional->random ? draw_again : apply;
+  const Tensors values = computed(run, made, inputs);
   // Both must be one computation. How an out lies in memory, or its dtype, may choose another loop of a
   // kernel.
   for (size_t k = 0; k < outs; ++k) inputs.push_back(at::empty_like(values[k], op.results[k].dtype));
-  const Tensors written = apply(op, made, std::move(inputs));
+  const Tensors written = computed(op, made, std::move(inputs));
   for (size_t k = 0; k < outs; ++k) {
     const at::Tensor value = values[k].to(op.results[k].dtype);
     const bool converts = value.scalar_type() != values[k].scalar_type();

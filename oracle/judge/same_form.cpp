@@ -4,6 +4,7 @@
 #include "oracle/judge/forgiveness.h"
 #include "oracle/judge/matching.h"
 #include "oracle/judge/replay.h"
+#include "oracle/judge/shadow.h"
 #include "oracle/program/schema.h"
 #include "oracle/program/statements.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr const char* kMemory = "aten::new_empty_strided";
 constexpr const char* kCopy = "aten::copy_";
-
-bool same_record(const TensorRecord& a, const TensorRecord& b) {
-  return a.spec && b.spec && *a.spec == *b.spec && a.digests == b.digests;
-}
 
 bool is_clone(const TimelineEntry& made, const TimelineEntry& copy) {
   return made.op == kMemory && copy.op == kCopy && made.outputs.size() == 1 && copy.inputs.size() == 2 &&

@@ -17,10 +17,6 @@ uint64_t key_of(const TensorRecord& record) {
   return h;
 }
 
-bool same_record(const TensorRecord& a, const TensorRecord& b) {
-  return a.digests == b.digests && (a.spec == b.spec || *a.spec == *b.spec);
-}
-
 c10::Storage empty_like_storage(const Window& window) {
   return at::detail::empty_cpu({static_cast<int64_t>(window.storage.nbytes())}, c10::ScalarType::Byte)
       .storage();
@@ -56,6 +52,10 @@ bool same_view(const Window& a, const Window& b) {
 }
 
 }  // namespace
+
+bool same_record(const TensorRecord& a, const TensorRecord& b) {
+  return a.spec && b.spec && *a.spec == *b.spec && a.digests == b.digests;
+}
 
 std::vector<at::Tensor> Shadow::terms(const Window& window, const Rendition& rendition) const {
   if (rendition.plain()) return {recording_.read(window)};

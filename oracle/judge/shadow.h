@@ -31,6 +31,9 @@ struct Rendition {
 };
 using RenditionPtr = std::shared_ptr<const Rendition>;
 
+// Whether two records show one placement with the same bits on every rank; of nothing none does.
+bool same_record(const TensorRecord& a, const TensorRecord& b);
+
 class Shadow {
  public:
   explicit Shadow(const Recording& recording) : recording_(recording) {}

@@ -19,8 +19,8 @@ namespace {
 // Ops that move no value and make no new one: the engine may or may not see them, and neither side counts
 // them.
 bool is_silent(const Operator& op) {
-  return op.name == "aten::detach" || op.name == "aten::alias" || op.name == "aten::lift_fresh" ||
-         (!op.returns_tensors && !op.writes);
+  return op.name == "aten::detach" || op.name == "aten::detach_" || op.name == "aten::alias" ||
+         op.name == "aten::lift_fresh" || (!op.returns_tensors && !op.writes);
 }
 
 struct Frame {

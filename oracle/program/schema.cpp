@@ -36,10 +36,15 @@ c10::TypePtr without_optional(c10::TypePtr type, bool* optional) {
   return type;
 }
 
-ArgInfo arg_info(const c10::Argument& argument) {
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+ArgInfo arg_info(const c10::FunctionSchema& schema, const c10::Argument& argument) {
   ArgInfo info;
   info.name = argument.name();
-  info.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  // The running statistics of a batch norm are, though its schema does not say so.
+  info.written = is_written(argument) || (info.name.starts_with("running_") && !schema.is_mutable());
   // real_type keeps ScalarType apart from int, which type() merges.
   const auto real = without_optional(argument.real_type(), &info.optional);
   const auto type = without_optional(argument.type(), &info.optional);
@@ -57,7 +62,7 @@ Operator make_operator(const c10::OperatorHandle& handle) {
   const c10::FunctionSchema& schema = handle.schema();
   const std::string name = c10::toString(schema.operator_name());
   Operator op{.handle = handle, .name = name, .args = {}};
-  for (const auto& argument : schema.arguments()) op.args.push_back(arg_info(argument));
+  for (const auto& argument : schema.arguments()) op.args.push_back(arg_info(schema, argument));
   // Some have a decomposition and a kernel; on a CPU the kernel runs.
   op.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
                  !handle.hasKernelForDispatchKey(c10::DispatchKey::CPU);
@@ -66,7 +71,7 @@ Operator make_operator(const c10::OperatorHandle& handle) {
       op.on_cuda && !op.composite && !handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
       !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
       !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-  for (const auto& a : op.args) op.writes |= a.written;
+  for (const auto& argument : schema.arguments()) op.writes |= is_written(argument);
   for (const auto tag : handle.getTags()) op.random |= tag == at::Tag::nondeterministic_seeded;
   op.returns = static_cast<int64_t>(schema.returns().size());
   for (const auto& r : schema.returns()) {

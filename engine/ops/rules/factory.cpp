@@ -77,9 +77,8 @@ Records factory_ops() {
   Records records{{.name = "new_empty_strided", .rows = new_tensor, .run = local::sized_and_strided}};
   add_alike(records, {.rows = like}, {"zeros_like", "ones_like", "empty_like"});
   add_alike(records, {.rows = new_tensor, .run = local::sized}, {"new_zeros", "new_ones", "new_empty"});
-  // A number that the dtype does not hold is taken where one element is filled, and refused where none is.
-  records.push_back({.name = "full_like", .rows = like, .run = local::unless_empty});
-  records.push_back({.name = "new_full", .rows = new_tensor, .run = local::sized_unless_empty});
+  records.push_back({.name = "full_like", .rows = like, .run = local::filled});
+  records.push_back({.name = "new_full", .rows = new_tensor, .run = local::sized_filled});
   return records;
 }
 

@@ -28,7 +28,7 @@ void add_alike(Records& records, const OpEntry& like, std::initializer_list<cons
 // pointwise.cpp. Broadcasting; shards align with the output's dimensions; no Partial passes.
 Rows pointwise(const OpCall& call);
 // A constant that keeps the sign of zero: the only factor that pending terms may be scaled by.
-bool positive(const c10::IValue& value);
+bool positive(const c10::IValue& value, c10::ScalarType dtype);
 // For ops that look at each element alone: a row for each RaggedShard among the inputs, whose flat locals
 // meet element by element. None if a tensor broadcasts, unless it is one element that a flat local may meet;
 // none for a result without dimensions.

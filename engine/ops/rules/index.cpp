@@ -82,7 +82,7 @@ struct Picked {
 };
 
 bool is_mask(const TensorMeta& index) {
-  return index.defined && index.dtype == at::kBool;
+  return index.defined && (index.dtype == at::kBool || index.dtype == at::kByte);
 }
 
 Picked picked_by(std::span<const TensorMeta> indices, int64_t ndim) {

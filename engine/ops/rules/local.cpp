@@ -38,7 +38,7 @@ bool flat_output(const LocalCall& c) {
   return !c.outputs.empty() && c.outputs[0] != nullptr && is_flat(*c.outputs[0]);
 }
 
-at::Tensor filled(const LocalCall& c, const at::Scalar& value) {
+at::Tensor full_of(const LocalCall& c, const at::Scalar& value) {
   return empty_local(*c.outputs[0], local_shape(*c.outputs[0], c.position)).fill_(value);
 }
 
@@ -68,15 +68,29 @@ void stock(const LocalCall& c, Stack& stack) {
   c.op.callBoxed(stack);
 }
 
+// Two operands that are what one rank has of `of`.
+static void as_of_many(at::Tensor& a, const SpecPtr& of_a, at::Tensor& b, const SpecPtr& of_b) {
+  const auto dtype = at::result_type(a, b);
+  if (!at::isReducedFloatingType(dtype)) return;
+  const auto widen = [dtype](at::Tensor& local, const SpecPtr& of) {
+    if (of != nullptr && of->numel() != 1 && local.numel() == 1 && local.scalar_type() != dtype)
+      local = local.to(dtype);
+  };
+  widen(a, of_a);
+  widen(b, of_b);
+}
+
 // Arithmetic of halves takes one element of another dtype as it is, and several in halves: so one of several,
 // too. Arithmetic of a wider dtype that is written to a half is none of halves.
 void as_one_of_many(const LocalCall& c, Stack& stack) {
-  if (!stack[0].isTensor() || !stack[1].isTensor()) return stock(c, stack);  // lists, numbers
-  const auto dtype = at::result_type(stack[0].toTensor(), stack[1].toTensor());
-  for (size_t i = 0; i < 2 && at::isReducedFloatingType(dtype); ++i) {
-    if (c.inputs[i] == nullptr || c.inputs[i]->numel() == 1) continue;
-    if (const auto local = stack[i].toTensor(); local.numel() == 1 && local.scalar_type() != dtype)
-      stack[i] = local.to(dtype);
+  if (stack[0].isTensor() && stack[1].isTensor()) {
+    auto a = stack[0].toTensor(), b = stack[1].toTensor();
+    as_of_many(a, c.inputs[0], b, c.inputs[1]);
+    stack[0] = a, stack[1] = b;
+  } else if (stack[0].isTensorList() && stack[1].isTensorList()) {
+    auto a = stack[0].toTensorVector(), b = stack[1].toTensorVector();
+    for (size_t i = 0; i < a.size(); ++i) as_of_many(a[i], c.inputs[i], b[i], c.inputs[a.size() + i]);
+    stack[0] = a, stack[1] = b;
   }
   stock(c, stack);
 }
@@ -137,9 +151,18 @@ void unless_empty(const LocalCall& c, Stack& stack) {
   stack = std::move(results);
 }
 
-void sized_unless_empty(const LocalCall& c, Stack& stack) {
-  stack[c.call.args.position("size")] = local_shape(*c.outputs[0], c.position);
+void filled(const LocalCall& c, Stack& stack) {
+  const bool made = c.call.args.find("fill_value") != nullptr;
+  const auto& value = stack[c.call.args.position(made ? "fill_value" : "value")];
+  if (c.outputs[0]->numel() != 1 && value.isScalar() &&
+      c10::multiply_integers(local_shape(*c.outputs[0], c.position)) == 1)
+    at::empty({0}, at::dtype(c.outputs[0]->dtype())).fill_(value.toScalar());
   unless_empty(c, stack);
+}
+
+void sized_filled(const LocalCall& c, Stack& stack) {
+  stack[c.call.args.position("size")] = local_shape(*c.outputs[0], c.position);
+  filled(c, stack);
 }
 
 // The shape of a flat local with its rows as first dimension; how many there are of no elements the result
@@ -189,7 +212,7 @@ void reduction(const LocalCall& c, Stack& stack) {
     return is_flat(*c.inputs[0]) && !flat_output(c) ? flat_reduction(c, stack) : within_rows(c, stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
   const auto op = partial->op;
-  set_results(stack, filled(c, identity(op, c.outputs[0]->dtype())));
+  set_results(stack, full_of(c, identity(op, c.outputs[0]->dtype())));
 }
 
 void contraction(const LocalCall& c, Stack& stack) {
@@ -200,7 +223,7 @@ void contraction(const LocalCall& c, Stack& stack) {
   // The term to be added, if there is one, still counts.
   if (stack.size() > 2 && stack[2].isTensor() && stack[0].toTensor().numel() > 0)
     return c.op.callBoxed(stack);
-  set_results(stack, filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));
+  set_results(stack, full_of(c, identity(ReduceOp::kSum, c.outputs[0]->dtype())));
 }
 
 void embedding(const LocalCall& c, Stack& stack) {
@@ -209,7 +232,7 @@ void embedding(const LocalCall& c, Stack& stack) {
   const auto indices = stack[1].toTensor();
   const auto rows = owned_by(*c.inputs[0], c.position).lists[0];
   const auto beyond = beyond_table(c, indices);
-  auto result = filled(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
+  auto result = full_of(c, identity(ReduceOp::kSum, c.outputs[0]->dtype()));
   int64_t at = 0;
   for (const auto& owned : rows) {
     const auto mine = at::bitwise_and(indices.ge(owned.start), indices.lt(owned.start + owned.length));

@@ -34,7 +34,10 @@ void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _resha
 void as_strided(const LocalCall& c, torch::jit::Stack& stack);         // of what is cut, what changes nothing
 void unless_empty(const LocalCall& c,
                   torch::jit::Stack& stack);  // results of nothing: not asked of the kernel
-void sized_unless_empty(const LocalCall& c, torch::jit::Stack& stack);
+// A number that the dtype does not hold is taken where one element is filled, and refused where several or
+// none are: so it is of the whole, whatever this rank has of it.
+void filled(const LocalCall& c, torch::jit::Stack& stack);
+void sized_filled(const LocalCall& c, torch::jit::Stack& stack);
 void within_rows(const LocalCall& c, torch::jit::Stack& stack);  // of a flat local: the rows of its blocks
 void reduction(const LocalCall& c, torch::jit::Stack& stack);  // of nothing: the identity of the pending kind
 void contraction(const LocalCall& c, torch::jit::Stack& stack);  // over nothing: -0.0

@@ -33,7 +33,8 @@ Placement added(const OpCall& call, int64_t dim) {
 
 // Factors that keep every sign, so that scaled terms add up to the scaled sum.
 bool positive_factors(const OpCall& call) {
-  return positive(call.args["beta"]) && positive(call.args["alpha"]);
+  const auto dtype = call.outputs[0].dtype;
+  return positive(call.args["beta"], dtype) && positive(call.args["alpha"], dtype);
 }
 
 // In a pending sum the added term is pending too, so that it counts once.

@@ -78,12 +78,18 @@ Rows convolution_backward(const OpCall& call) {
 
 // --- results ---
 
-// Of the last dimensions, that are normalised over. CUDA's kernels keep those of 16 bits in 32.
+// Of the last dimensions, that are normalised over. Kernels keep those of 16 bits in 32: CUDA's, and the
+// CPU's where a weight has as many.
 at::Tensor statistics(const at::Tensor& input, const Arguments& args) {
   auto shape = input.sizes().vec();
   for (size_t i = shape.size() - args.integers("normalized_shape").size(); i < shape.size(); ++i)
     shape[i] = 1;
-  const bool is_wide = args.device() == c10::kCUDA && at::isReducedFloatingType(input.scalar_type());
+  const auto is_float = [&args](const char* name) {
+    const auto* of = args.find(name);
+    return of != nullptr && of->isTensor() && of->toTensor().scalar_type() == at::kFloat;
+  };
+  const bool is_wide = at::isReducedFloatingType(input.scalar_type()) &&
+                       (args.device() == c10::kCUDA || is_float("weight") || is_float("bias"));
   return is_wide ? at::empty(shape, input.options().dtype(at::kFloat)) : sized(input, shape);
 }
 
@@ -115,12 +121,18 @@ Metas of_rms_norm_backward(const Arguments& args) {
   return asked_for(args, {"input", "weight"});
 }
 
-// Two-dimensional convolutions work in channels-last order if the input or the weight lies so.
+// Convolutions work in channels-last order if the input or the weight lies so; those of one dimension as
+// those of two, of which the first is 1, on an input made contiguous.
 at::Tensor convolution_result(const at::Tensor& of, at::IntArrayRef shape, const at::Tensor& input,
                               const at::Tensor& weight) {
-  const auto last = at::MemoryFormat::ChannelsLast;
+  if (input.dim() == 3) {
+    auto wide = shape.vec();
+    wide.insert(wide.begin() + 2, 1);
+    return convolution_result(of, wide, input.contiguous().unsqueeze(2), weight.unsqueeze(2)).squeeze(2);
+  }
+  const auto last = input.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   const bool channels_last =
-      input.dim() == 4 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
+      input.dim() > 3 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
   return at::empty(shape, of.options(), channels_last ? last : at::MemoryFormat::Contiguous);
 }
 
@@ -134,7 +146,8 @@ Metas of_convolution(const Arguments& args) {
     const auto values = args.integers(name);
     return values.size() == 1 ? values[0] : values[static_cast<size_t>(d - 2)];
   };
-  std::vector<int64_t> shape{input.size(0), weight.size(0)};
+  // Of no channels the kernels make none.
+  std::vector<int64_t> shape{input.size(0), input.size(1) == 0 ? 0 : weight.size(0)};
   for (int64_t d = 2; d < input.dim(); ++d) {
     const int64_t window = of("dilation", d) * (weight.size(d) - 1) + 1;
     shape.push_back((input.size(d) + 2 * of("padding", d) - window) / of("stride", d) + 1);

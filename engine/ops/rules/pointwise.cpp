@@ -19,12 +19,11 @@ Placement aligned(const TensorMeta& input, int64_t dim, int64_t ndim, int64_t ex
   return Shard{own};
 }
 
-// Whether a plain tensor has this dimension of the output: every rank has all of it.
-bool is_plain_along(const OpCall& call, int64_t dim) {
-  const auto ndim = call.outputs[0].ndim();
-  return call.outputs[0].shape[static_cast<size_t>(dim)] == 1 &&
-         std::any_of(call.inputs.begin(), call.inputs.end(),
-                     [&](const TensorMeta& input) { return input.plain && input.ndim() >= ndim - dim; });
+double rounded(double value, c10::ScalarType dtype) {
+  const auto single = static_cast<float>(value);
+  if (dtype == at::kHalf) return c10::Half(single);
+  if (dtype == at::kBFloat16) return c10::BFloat16(single);
+  return dtype == at::kFloat ? single : value;
 }
 
 bool changes_dtype(const OpCall& call) {
@@ -37,8 +36,8 @@ Rows scaled(const OpCall& call) {
   auto rows = pointwise(call);
   const auto* factor = call.args.find("other");
   if (factor == nullptr) factor = call.args.find("scalar");
-  const bool constant = call.inputs.size() == 1 && factor != nullptr && positive(*factor) &&
-                        call.args.find("rounding_mode") == nullptr;
+  const bool constant = call.inputs.size() == 1 && factor != nullptr &&
+                        positive(*factor, call.inputs[0].dtype) && call.args.find("rounding_mode") == nullptr;
   if (!constant || changes_dtype(call)) return rows;
   add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg});
   return rows;
@@ -87,7 +86,7 @@ Rows additive(const OpCall& call) {
   for (const auto& input : call.inputs)
     if (input.dtype != out.dtype) return rows;
   const auto* factor = call.args.find("alpha");
-  const bool added = factor == nullptr || positive(*factor);
+  const bool added = factor == nullptr || positive(*factor, out.dtype);
   if (call.inputs.size() < 2 || !added) return rows;
   add_partials(rows, call, {ReduceOp::kSum, ReduceOp::kAvg}, call.inputs.size());
   return rows;
@@ -166,17 +165,19 @@ void add_ragged_rows(Rows& rows, const OpCall& call) {
 }
 
 // A product over pending terms may lose the sign of zero: (+0)(-2) is -0, but the terms (+0)(-2) and (-0)(-2)
-// add up to +0. Only a positive constant keeps every sign; an infinite one makes NaN of a term of zero.
-bool positive(const c10::IValue& value) {
-  if (value.isInt()) return value.toInt() > 0;
-  return value.isDouble() && value.toDouble() > 0 && std::isfinite(value.toDouble());
+// add up to +0. Only a positive constant keeps every sign; an infinite one makes NaN of a term of zero, and
+// one that is zero loses them all, which it may be of the tensors' dtype only.
+bool positive(const c10::IValue& value, c10::ScalarType dtype) {
+  if (value.isInt() && c10::isIntegralType(dtype, /*includeBool=*/true)) return value.toInt() > 0;
+  if (!value.isInt() && !value.isDouble()) return false;
+  const double factor = rounded(value.toScalar().toDouble(), dtype);
+  return factor > 0 && std::isfinite(factor);
 }
 
 Rows pointwise(const OpCall& call) {
   Rows rows;
   const auto& out = call.outputs[0];
   for (int64_t dim = 0; dim < out.ndim(); ++dim) {
-    if (is_plain_along(call, dim)) continue;
     Row row{Placements(call.outputs.size(), Shard{dim}), {}, {}};
     for (const auto& input : call.inputs)
       row.inputs.push_back(aligned(input, dim, out.ndim(), out.shape[static_cast<size_t>(dim)]));
@@ -192,6 +193,7 @@ Records pointwise_ops() {
       {.name = "abs", .rows = pointwise, .infer = as_self},
       {.name = "add", .rows = additive, .run = local::as_one_of_many},
       {.name = "div", .rows = scaled, .run = local::as_one_of_many},
+      {.name = "fill", .rows = pointwise, .run = local::filled},
       {.name = "floor_divide", .rows = pointwise, .run = local::as_one_of_many, .infer = as_self_and_other},
       {.name = "hardswish", .rows = pointwise, .infer = as_self},
       {.name = "hardswish_backward", .rows = pointwise, .infer = as_grad_and_self},
@@ -214,7 +216,7 @@ Records pointwise_ops() {
       "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
       "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
       "celu", "clamp", "clamp_max", "clamp_min", "copysign", "cos", "cosh", "digamma", "elu",
-      "elu_backward", "eq", "erfc", "erfinv", "exp2", "fill", "floor", "fmax", "fmin", "fmod", "frac",
+      "elu_backward", "eq", "erfc", "erfinv", "exp2", "floor", "fmax", "fmin", "fmod", "frac",
       "gcd", "ge", "gelu", "gelu_backward", "gt", "hardsigmoid", "hardsigmoid_backward", "heaviside",
       "hypot", "i0", "isinf", "isneginf", "isposinf", "le", "leaky_relu", "leaky_relu_backward",
       "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",

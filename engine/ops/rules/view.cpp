@@ -273,6 +273,12 @@ Rows as_strided(const OpCall& call) {
   return same || c10::multiply_integers(from.shape) == 0 ? identity_view(call) : Rows{};
 }
 
+// What the memory holds is not asked: the input's own is all of it that a meta tensor would have.
+Metas of_as_strided(const Arguments& args) {
+  const auto self = args.tensor("self");
+  return {{at::empty_strided(args.integers("size"), args.integers("stride"), self.options())}};
+}
+
 Rows select(const OpCall& call) {
   const int64_t ndim = call.inputs[0].ndim();
   return mapped(call, without(ndim, {wrap_dim(call.integer("dim"), ndim)}));
@@ -346,7 +352,7 @@ Records view_ops() {
       {.name = "lift_fresh", .rows = identity_view, .kind = kView, .run = local::view,
        .returns_input = true},
       {.name = "as_strided", .rows = as_strided, .kind = kView, .run = local::as_strided,
-       .absolute_offset = true, .written_by_autograd = true},
+       .infer = of_as_strided, .absolute_offset = true, .written_by_autograd = true},
       {.name = "select", .rows = select, .kind = kView, .run = local::view},
       {.name = "slice", .rows = slice, .kind = kView, .run = local::view},
       {.name = "split", .rows = split, .kind = kView, .run = local::view},
