@@ -207,9 +207,9 @@ class Checker {
   bool is_outside(const Window& window) const { return outside_.contains(window.id()); }
   at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
 
-  // Of plain tensors alone, some of which the engine has had in its hands. What is zero because another
-  // operand is known to be may be a gradient of a DTensor all the same.
-  bool is_outside(const RecordedOp& op) const {
+  // Of plain tensors alone, some of which the engine has had in its hands. What autograd made of nothing may
+  // be a gradient of a DTensor all the same.
+  bool is_outside(const RecordedOp& op) {
     bool any = false, constant = false;
     for (const Window& w : op.inputs) {
       if (!w.defined()) continue;
@@ -220,7 +220,11 @@ class Checker {
       else
         return false;
     }
-    return any && !(constant && is_known_zero(op));
+    const auto is_next = [&] {
+      return !at_end() && entry().op == op.op->name &&
+             std::ranges::any_of(entry().inputs, [&](const auto& record) { return reads(op, record); });
+    };
+    return any && !(constant && (is_known_zero(op) || is_next()));
   }
 
   // The oracle runs it on its own values, as every rank does.

@@ -31,6 +31,7 @@ struct NotAsked {
 constexpr auto kNotAsked = std::to_array<NotAsked>({
     {"aten::view.dtype", "it reads the bits of its values, which are others in float64"},
     {"aten::as_strided", "it reads the memory of a tensor, whose size is another in float64"},
+    {"aten::aminmax", "without a dimension CUDA's keeps none, and the CPU's as many as there were"},
     {"aten::as_strided_", "it reads the memory of a tensor, whose size is another in float64"},
 });
 
