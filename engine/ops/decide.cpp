@@ -45,14 +45,17 @@ class Chooser {
   }
 
   // In the order in which mesh dimensions apply, but where units of a RaggedShard differ by what the others
-  // leave, after these; where nothing stays in such blocks, in that order after all. False if along some mesh
-  // dimension nothing is legal.
+  // leave, after these; where nothing stays in such blocks, or what must stay finds no row so, in that order
+  // after all. False if along some mesh dimension nothing is legal.
   bool choose(const std::vector<int64_t>& order) {
     order_ = order;
     for (bool again = true; again;) {
       auto turns = order;
       std::stable_partition(turns.begin(), turns.end(), [this](int64_t d) { return !last_[as_size(d)]; });
-      if (!choose_in(turns)) return false;
+      if (!choose_in(turns)) {
+        if (!give_way()) return false;
+        continue;
+      }
       again = false;
       for (size_t d = 0; d < last_.size(); ++d) {
         if (!last_[d] || in_lists(*chosen_[d])) continue;
@@ -88,6 +91,20 @@ class Chooser {
     });
   }
   bool present(size_t i) const { return operands_.specs[i] != nullptr; }
+
+  // The first mesh dimension whose turn is late for tensors alone that may move takes it in order. False:
+  // there is none.
+  bool give_way() {
+    for (size_t d = 0; d < last_.size(); ++d) {
+      bool must = false;
+      for (size_t i = 0; i < stays_.size(); ++i)
+        must = must || (stays_[i] && present(i) && is_list(operands_.specs[i]->placements()[d]));
+      if (!last_[d] || must) continue;
+      last_[d] = false;
+      return true;
+    }
+    return false;
+  }
 
   // Dimension by dimension, from the whole.
   bool choose_in(const std::vector<int64_t>& turns) {

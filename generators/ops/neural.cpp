@@ -117,9 +117,9 @@ bool pool_signal(Builder& b, const OpTemplate& op) {
     shape.insert(shape.begin(), std::min<int64_t>(draw_size(random, b.settings().mesh, 1), 6));
   const Ref x = b.operand({.dtypes = op.dtypes, .shape = shape});
   const auto kernel = random.between(1, 3), padding = random.between(0, kernel / 2);
-  return emit(b, op,
-              {x, Shape{kernel}, Shape{random.between(1, 2)}, Shape{padding}, Shape{1}, random.chance(25)},
-              {x});
+  const auto dilation = draw_dilation(b, kernel, shape.back() + 2 * padding);
+  const Shape stride = {random.between(1, 2)};
+  return emit(b, op, {x, Shape{kernel}, stride, Shape{padding}, Shape{dilation}, random.chance(25)}, {x});
 }
 
 // With or without a mask, which broadcasts over batch and heads; or, where later keys stay hidden, with none.

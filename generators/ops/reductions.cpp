@@ -112,11 +112,12 @@ bool scan(Builder& b, const OpTemplate& op) {
 // Once or twice, of what may begin or end with more.
 bool differences(Builder& b, const OpTemplate& op) {
   const Ref x = b.operand({.dtypes = op.dtypes, .min_dims = 1});
-  const auto dim = draw_dim(b, b.ndim(x));
-  const Arg before = b.random().chance(20)
-                         ? Arg(b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)}))
-                         : Arg(None{});
-  return emit(b, op, {x, b.random().between(1, 2), dim, before, None{}}, {x});
+  const auto more = [&]() -> Arg {
+    if (!b.random().chance(25)) return None{};
+    return b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
+  };
+  const Arg before = more(), after = more();
+  return emit(b, op, {x, b.random().between(1, 2), draw_dim(b, b.ndim(x)), before, after}, {x});
 }
 
 bool trapezoid(Builder& b, const OpTemplate& op) {
