@@ -22,7 +22,10 @@ namespace {
 
 // Kernels have a vector body and a scalar tail, which need not round alike; a slice ends elsewhere than the
 // whole. What is wrong with a rule is a term, a row or a factor, not the tenth decimal.
-constexpr double kOtherPath = 0x1p-30;
+// Of integers kernels give single precision.
+double other_path(const at::Tensor& value) {
+  return value.scalar_type() == at::kDouble ? 0x1p-30 : 0x1p-20;
+}
 
 // Of what these give nothing can be said by other values.
 struct NotAsked {
@@ -211,7 +214,7 @@ std::vector<Answer> answers(const OpInQuestion& q, const Asked& asked) {
   for (at::Tensor& value : apply_f64(q.op, q.effects, writable(q.op, std::move(inputs)))) {
     Answer answer{value, {}};
     if (!asked.exact && value.defined() && value.is_floating_point())
-      answer.tolerance = at::mul(value.abs(), kOtherPath);
+      answer.tolerance = at::mul(value.abs(), other_path(value));
     result.push_back(std::move(answer));
   }
   return result;
@@ -268,7 +271,7 @@ void check_slice(const OpInQuestion& q, size_t i, const Slicing& plan, int64_t p
       part.tolerance = cut(answer.tolerance.expand(answer.value.sizes()), plan, position);
   } else {
     part.value = results[as_size(plan.first[as_size(position)])].at(i);
-    if (answer.tolerance.defined()) part.tolerance = at::mul(part.value.abs(), kOtherPath);
+    if (answer.tolerance.defined()) part.tolerance = at::mul(part.value.abs(), other_path(part.value));
   }
   if (const int64_t e = first_beyond(mine, part); e >= 0) report_wrong(q, i, position, mine, part, e);
 }
