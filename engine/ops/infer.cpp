@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -13,23 +15,41 @@ at::Tensor zeros_of(const at::Tensor& meta) {
   return at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(at::kCPU)).zero_();
 }
 
-// Kernels that no meta kernel describes run on zeros, once for each decision; so do those of which the meta
-// kernel refuses what the kernel takes: a number of the host's, an index of nothing.
+// Whether a meta kernel may refuse what the kernel takes: a number of the host's, an index of nothing.
+bool may_mistake(const Stack& args) {
+  return std::any_of(args.begin(), args.end(), [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() &&
+           (value.toTensor().is_cpu() || value.toTensor().numel() == 0);
+  });
+}
+
+void run_on_zeros(const c10::OperatorHandle& op, Stack& args) {
+  for (auto& value : args) {
+    if (value.isTensor()) value = zeros_of(value.toTensor());
+    if (value.isDevice()) value = c10::Device(at::kCPU);
+    if (!value.isTensorList()) continue;
+    auto list = value.toTensorVector();
+    for (auto& t : list) t = zeros_of(t);
+    value = std::move(list);
+  }
+  op.callBoxed(args);
+}
+
+// Kernels that no meta kernel describes run on zeros, once for each decision.
 void run_on_meta_or_zeros(const c10::OperatorHandle& op, Stack& args) {
   Stack zeros = args;
   try {
     return op.callBoxed(args);
-  } catch (const c10::Error&) {
-    for (auto& value : zeros) {
-      if (value.isTensor()) value = zeros_of(value.toTensor());
-      if (value.isDevice()) value = c10::Device(at::kCPU);
-      if (!value.isTensorList()) continue;
-      auto list = value.toTensorVector();
-      for (auto& t : list) t = zeros_of(t);
-      value = std::move(list);
+  } catch (const c10::NotImplementedError&) {
+    run_on_zeros(op, zeros);
+  } catch (const c10::Error& refused) {
+    if (!may_mistake(zeros)) throw;
+    try {
+      run_on_zeros(op, zeros);
+    } catch (const c10::Error&) {
+      throw refused;
     }
   }
-  op.callBoxed(zeros);
   args = std::move(zeros);
 }
 

@@ -81,7 +81,7 @@ Resolved compute(const c10::OperatorHandle& op) {
   // The running statistics of a batch norm are written, though its schema does not say so.
   for (const auto& arg : schema.arguments())
     result.mutated.push_back((arg.alias_info() != nullptr && arg.alias_info()->isWrite()) ||
-                             (arg.name().starts_with("running_") && !schema.is_mutable()));
+                             (arg.name().starts_with("running_") && schema.name().ends_with("batch_norm")));
   const auto& name = schema.name();
   if (name.starts_with(kForeach) || name.starts_with("aten::_fused_"))
     result.variant = Variant::kList;

@@ -23,7 +23,7 @@ std::vector<TensorMeta> inferred(const Dispatched& d) {
 
 std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   const auto kind = d.resolved.entry->kind;
-  if (kind == OpKind::kScalar || kind == OpKind::kWhole) return {};  // the run will tell
+  if (kind == OpKind::kScalar || kind == OpKind::kWhole) return {};  // the run tells what they are
   const bool in_place = d.resolved.variant == Variant::kInPlace && !changes_metadata(d.resolved);
   const bool no_results = d.resolved.variant == Variant::kList && d.op.schema().returns().empty();
   if (!in_place && !no_results) return inferred(d);

@@ -174,8 +174,8 @@ void add_composites(torch::Library& m) {
   m.impl("scaled_dot_product_attention", attention);
   m.impl("max_pool1d", max_pool1d);
   m.impl("tensor_split.tensor_indices_or_sections", tensor_split);
-  // No result of these is a view of what they are given. Of other composites some are, which no schema tells:
-  // einsum's, broadcast_tensors'.
+  // No result of these is a view that they take of what they are given. Of other composites some are, which
+  // no schema tells: einsum's, broadcast_tensors'.
   for (const auto* name : {"adaptive_avg_pool1d",
                            "avg_pool1d",
                            "conv1d",

@@ -41,6 +41,7 @@ TEST(WholeCall, WhatOneDeviceRefusesIsRefusedWhereLocalsFit) {
        {cut({2, 1}, -1), cut({2, 3}, 1)},
        [](Operands& t) { at::_foreach_add_({t[0]}, {t[1]}); }},
       {"fill_", {cut({3}, 0, at::kHalf)}, [](Operands& t) { t[0].fill_(1e6); }},
+      {"fill_ of nothing", {cut({0}, 0, at::kHalf)}, [](Operands& t) { t[0].fill_(1e6); }},
       {"fill", {cut({3}, 0, at::kHalf)}, [](Operands& t) { at::fill(t[0], 1e6); }},
       {"full_like", {cut({3}, 0, at::kHalf)}, [](Operands& t) { at::full_like(t[0], 1e6); }},
       {"new_full", {cut({3}, 0, at::kHalf)}, [](Operands& t) { t[0].new_full({3}, 1e6); }},

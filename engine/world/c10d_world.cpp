@@ -30,8 +30,8 @@ bool any_of(const std::vector<int64_t>& ranks, const Meeting& meeting) {
 
 // Of which World a process was heard in last.
 struct Heard {
-  int64_t number = 0;
-  bool has_left = false;
+  int64_t number = -1;
+  bool has_left = true;
   bool spoilt = false;  // and then came what nobody can read, of a World that is to come
 };
 

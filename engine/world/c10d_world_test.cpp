@@ -73,7 +73,8 @@ std::vector<std::string> in_children(int64_t n, const std::function<std::string(
   return said;
 }
 
-int64_t until_flip = 0;  // so many messages from now a bit flips of one that comes late; 0: of none
+std::atomic<int64_t> until_flip =
+    0;  // so many messages from now a bit flips of one that comes late; 0: of none
 
 void on_wire(std::string& message) {
   if (until_flip == 0 || --until_flip > 0) return;

@@ -220,11 +220,10 @@ class Checker {
       else
         return false;
     }
-    const auto is_next = [&] {
-      return !at_end() && entry().op == op.op->name &&
-             std::ranges::any_of(entry().inputs, [&](const auto& record) { return reads(op, record); });
-    };
-    return any && !(constant && (is_known_zero(op) || is_next()));
+    const auto shown = [&](const auto& record) { return !record.spec || reads(op, record); };
+    const bool is_next = any && constant && !at_end() && entry().op == op.op->name &&
+                         std::ranges::all_of(entry().inputs, shown);
+    return any && !(constant && (is_known_zero(op) || is_next));
   }
 
   // The oracle runs it on its own values, as every rank does.

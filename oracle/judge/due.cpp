@@ -37,7 +37,7 @@ class Search {
 
   Due run() {
     if (pends_on_draws()) return {Due::Answer::kYes, ""};
-    if (!is_asked(*q_.op.op) || any_ == nullptr || too_many()) return {};
+    if (!is_asked(q_.op) || any_ == nullptr || too_many()) return {};
     if (!some_are_true()) return {Due::Answer::kYes, ""};
     const Due no{Due::Answer::kNo, text()};
     return by_chance() || of_averages() ? Due{} : no;

@@ -33,6 +33,7 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
     {Forgiven::kFactory, "",
      "what is computed of such factories alone is plain on the engine too, which sees nothing of it"},
     {Forgiven::kSilent, "aten::detach", kMovesNothing},
+    {Forgiven::kSilent, "aten::detach_", kMovesNothing},
     {Forgiven::kSilent, "aten::alias", kMovesNothing},
     {Forgiven::kSilent, "aten::lift_fresh", kMovesNothing},
     {Forgiven::kSilent, "", "an op without results makes no value"},

@@ -30,11 +30,12 @@ double other_path(const at::Tensor& value) {
 // Of what these give nothing can be said by other values.
 struct NotAsked {
   std::string_view op, reason;
+  bool on_cuda = false;  // there alone
 };
 constexpr auto kNotAsked = std::to_array<NotAsked>({
     {"aten::view.dtype", "it reads the bits of its values, which are others in float64"},
     {"aten::as_strided", "it reads the memory of a tensor, whose size is another in float64"},
-    {"aten::aminmax", "without a dimension CUDA's keeps none, and the CPU's as many as there were"},
+    {"aten::aminmax", "without a dimension CUDA's keeps none, and the CPU's as many as there were", true},
     {"aten::as_strided_", "it reads the memory of a tensor, whose size is another in float64"},
 });
 
@@ -317,16 +318,19 @@ at::Tensor ordinary(const at::Tensor& t, uint64_t seed) {
   return doubles_of(t, seed, ordinary_number);
 }
 
-bool is_asked(const Operator& op) {
+bool is_asked(const RecordedOp& recorded) {
+  const Operator& op = *recorded.op;
   if (op.random && op.name != "aten::native_dropout") return false;  // its values are the stream's
   // The shape of its result is what its values say; an index keeps its places.
   if (op.handle.hasTag(at::Tag::dynamic_output_shape) && op.name != "aten::index.Tensor") return false;
-  return std::none_of(kNotAsked.begin(), kNotAsked.end(), [&](const NotAsked& n) { return n.op == op.name; });
+  return std::none_of(kNotAsked.begin(), kNotAsked.end(), [&](const NotAsked& n) {
+    return n.op == op.name && (!n.on_cuda || recorded.device.is_cuda());
+  });
 }
 
 void ask_rule(const OpInQuestion& q, const Recording& recording, const Shadow& shadow) {
   const bool defines = std::any_of(q.outputs.begin(), q.outputs.end(), [](auto* r) { return r != nullptr; });
-  if (!defines || !is_asked(*q.op.op)) return;
+  if (!defines || !is_asked(q.op)) return;
   const Asked asked = asked_inputs(q, recording, shadow);
   const std::vector<Answer> whole = answers(q, asked);
   const auto runs = RankRuns::in_float64(q, asked.terms, asked.mask);

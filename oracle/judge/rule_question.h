@@ -12,7 +12,7 @@ namespace lockstep::oracle {
 at::Tensor ordinary(const at::Tensor& t, uint64_t seed);
 
 // False of ops that draw their values, or of which other values say nothing.
-bool is_asked(const Operator& op);
+bool is_asked(const RecordedOp& op);
 
 // The op on every rank's slices of ordinary inputs, in float64, its results put together as they are placed,
 // is the op on the whole, up to float64 roundings; of one whose results are sums of products, asked on small

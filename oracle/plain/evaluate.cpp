@@ -382,24 +382,28 @@ static PlainRun recorded(const Case& c, RandomSource& random) {
   return result;
 }
 
-static std::string what_of(const std::exception& e) {
-  const auto* error = dynamic_cast<const c10::Error*>(&e);
-  return error != nullptr ? error->what_without_backtrace() : e.what();
-}
-
 // A device's kernels take less than the CPU's: other dtypes, other numbers. What the CPU refuses, too, is no
 // Program.
 PlainRun evaluate_recorded(const Case& c, RandomSource& random) {
   if (c.mesh.device_type() == c10::kCPU) return recorded(c, random);
+  const auto no_kernel = [&](const std::string& text) {
+    Case on_cpu = c;
+    on_cpu.mesh = c.mesh.on(c10::kCPU);
+    evaluate(on_cpu, random);
+    return NoKernel(concat("[evaluate] the single device refuses it: ", text));
+  };
   try {
     return recorded(c, random);
   } catch (const c10::AcceleratorError&) {
     throw;  // nothing runs there any more
-  } catch (const std::exception& e) {
-    Case on_cpu = c;
-    on_cpu.mesh = c.mesh.on(c10::kCPU);
-    evaluate(on_cpu, random);
-    throw NoKernel(concat("[evaluate] the single device refuses it: ", what_of(e)));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& e) {
+    throw no_kernel(e.what_without_backtrace());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& e) {  // a number that a dtype does not hold
+    throw no_kernel(e.what());
   }
 }
 

@@ -43,8 +43,9 @@ bool is_written(const c10::Argument& argument) {
 ArgInfo arg_info(const c10::FunctionSchema& schema, const c10::Argument& argument) {
   ArgInfo info;
   info.name = argument.name();
-  // The running statistics of a batch norm are, though its schema does not say so.
-  info.written = is_written(argument) || (info.name.starts_with("running_") && !schema.is_mutable());
+  // The running statistics of a batch norm are, though its schema does not say so; no other op writes them.
+  info.written =
+      is_written(argument) || (info.name.starts_with("running_") && schema.name().ends_with("batch_norm"));
   // real_type keeps ScalarType apart from int, which type() merges.
   const auto real = without_optional(argument.real_type(), &info.optional);
   const auto type = without_optional(argument.type(), &info.optional);

@@ -68,16 +68,16 @@ void stock(const LocalCall& c, Stack& stack) {
   c.op.callBoxed(stack);
 }
 
-// Two operands that are what one rank has of `of`.
+// Two operands that are what one rank has of these.
 static void as_of_many(at::Tensor& a, const SpecPtr& of_a, at::Tensor& b, const SpecPtr& of_b) {
   const auto dtype = at::result_type(a, b);
   if (!at::isReducedFloatingType(dtype)) return;
-  const auto widen = [dtype](at::Tensor& local, const SpecPtr& of) {
+  const auto convert = [dtype](at::Tensor& local, const SpecPtr& of) {
     if (of != nullptr && of->numel() != 1 && local.numel() == 1 && local.scalar_type() != dtype)
       local = local.to(dtype);
   };
-  widen(a, of_a);
-  widen(b, of_b);
+  convert(a, of_a);
+  convert(b, of_b);
 }
 
 // Arithmetic of halves takes one element of another dtype as it is, and several in halves: so one of several,
@@ -87,6 +87,11 @@ void as_one_of_many(const LocalCall& c, Stack& stack) {
     auto a = stack[0].toTensor(), b = stack[1].toTensor();
     as_of_many(a, c.inputs[0], b, c.inputs[1]);
     stack[0] = a, stack[1] = b;
+  } else if (stack[0].isTensorList() && stack[1].isTensor()) {
+    auto a = stack[0].toTensorVector();
+    auto b = stack[1].toTensor();
+    for (size_t i = 0; i < a.size(); ++i) as_of_many(a[i], c.inputs[i], b, nullptr);
+    stack[0] = a;
   } else if (stack[0].isTensorList() && stack[1].isTensorList()) {
     auto a = stack[0].toTensorVector(), b = stack[1].toTensorVector();
     for (size_t i = 0; i < a.size(); ++i) as_of_many(a[i], c.inputs[i], b[i], c.inputs[a.size() + i]);
@@ -155,7 +160,7 @@ void filled(const LocalCall& c, Stack& stack) {
   const bool made = c.call.args.find("fill_value") != nullptr;
   const auto& value = stack[c.call.args.position(made ? "fill_value" : "value")];
   if (c.outputs[0]->numel() != 1 && value.isScalar() &&
-      c10::multiply_integers(local_shape(*c.outputs[0], c.position)) == 1)
+      c10::multiply_integers(local_shape(*c.outputs[0], c.position)) <= 1)
     at::empty({0}, at::dtype(c.outputs[0]->dtype())).fill_(value.toScalar());
   unless_empty(c, stack);
 }

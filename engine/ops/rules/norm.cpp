@@ -121,8 +121,8 @@ Metas of_rms_norm_backward(const Arguments& args) {
   return asked_for(args, {"input", "weight"});
 }
 
-// Convolutions work in channels-last order if the input or the weight lies so; those of one dimension as
-// those of two, of which the first is 1, on an input made contiguous.
+// Two-dimensional convolutions work in channels-last order if the input or the weight lies so; those of one
+// dimension as those of two, of which the first is 1, on an input made contiguous.
 at::Tensor convolution_result(const at::Tensor& of, at::IntArrayRef shape, const at::Tensor& input,
                               const at::Tensor& weight) {
   if (input.dim() == 3) {
@@ -130,9 +130,9 @@ at::Tensor convolution_result(const at::Tensor& of, at::IntArrayRef shape, const
     wide.insert(wide.begin() + 2, 1);
     return convolution_result(of, wide, input.contiguous().unsqueeze(2), weight.unsqueeze(2)).squeeze(2);
   }
-  const auto last = input.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  const auto last = at::MemoryFormat::ChannelsLast;
   const bool channels_last =
-      input.dim() > 3 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
+      input.dim() == 4 && (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
   return at::empty(shape, of.options(), channels_last ? last : at::MemoryFormat::Contiguous);
 }
 

@@ -50,10 +50,11 @@ RandomResults native_dropout_op(const RandomOp& r) {
   return results;
 }
 
-// A parameter as it meets the numbers of a rank: one element may have more dimensions than a flat local.
+// A parameter as it meets the numbers of a rank: one element, or a rank's none of it, may have more
+// dimensions than a flat local.
 at::Tensor beside(const at::Tensor& numbers, const at::Tensor& parameter) {
-  return parameter.numel() == 1 && parameter.dim() > numbers.dim() ? parameter.view(at::IntArrayRef{})
-                                                                   : parameter;
+  if (parameter.dim() <= numbers.dim() || parameter.numel() > 1) return parameter;
+  return parameter.numel() == 1 ? parameter.view(at::IntArrayRef{}) : parameter.flatten();
 }
 
 RandomResults bernoulli_op(const RandomOp& r, size_t probabilities) {
