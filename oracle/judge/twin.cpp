@@ -119,7 +119,8 @@ struct OpBounds {
     return bound.masked_fill(open, std::numeric_limits<double>::infinity());
   }
 
-  // For each effect of the op; undefined where nothing is rounded: views, integers, what was drawn.
+  // For each effect of the op; undefined where nothing is rounded: views, integers, zeros of autograd, what
+  // was drawn.
   std::vector<at::Tensor> operator()(const RecordedOp& op) const {
     const auto list = effects(op);
     std::vector<at::Tensor> bounds(list.size());
@@ -127,7 +128,8 @@ struct OpBounds {
     const auto known = references_of(op, list);
     for (size_t i = 0; i < list.size(); ++i) {
       const auto& e = list[i];
-      if (!e.window.defined() || e.window.dtype != at::kDouble || (e.input >= 0 && !e.written)) continue;
+      if (!e.window.defined() || e.window.zeros()) continue;  // which are in no memory
+      if (e.window.dtype != at::kDouble || (e.input >= 0 && !e.written)) continue;
       const auto value = recording.read(e.window);
       const bool fits =
           i < known.size() && (!known[i].magnitude.defined() || known[i].magnitude.sizes() == value.sizes());
@@ -239,7 +241,8 @@ std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t k) {
     open = open || chooses_sign(*op.op);
     if (!open) return;
     for (const auto& e : effects(op))
-      if (e.window.defined() && e.window.dtype == at::kDouble && (e.input < 0 || e.written))
+      if (e.window.defined() && !e.window.zeros() && e.window.dtype == at::kDouble &&
+          (e.input < 0 || e.written))
         flip_zeros(tensor_in(e.window.storage, e.window), random, k % 2);
   };
   const auto change = [&](std::vector<at::Tensor>& inputs) {
