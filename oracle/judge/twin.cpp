@@ -81,6 +81,12 @@ Coarseness coarseness(const std::vector<at::Tensor>& plain) {
 
 // ---- the bound of each op of a run in float64 ----
 
+// Whether the op makes or writes numbers there: not a view, nor zeros of autograd, which are in no memory.
+bool holds_doubles(const Effect& e) {
+  return e.window.defined() && !e.window.zeros() && e.window.dtype == at::kDouble &&
+         (e.input < 0 || e.written);
+}
+
 struct OpBounds {
   const Recording& recording;
   Coarseness coarse;
@@ -128,8 +134,7 @@ struct OpBounds {
     const auto known = references_of(op, list);
     for (size_t i = 0; i < list.size(); ++i) {
       const auto& e = list[i];
-      if (!e.window.defined() || e.window.zeros()) continue;  // which are in no memory
-      if (e.window.dtype != at::kDouble || (e.input >= 0 && !e.written)) continue;
+      if (!holds_doubles(e)) continue;
       const auto value = recording.read(e.window);
       const bool fits =
           i < known.size() && (!known[i].magnitude.defined() || known[i].magnitude.sizes() == value.sizes());
@@ -241,9 +246,7 @@ std::vector<at::Tensor> with_other_signs(const Runs& runs, uint64_t k) {
     open = open || chooses_sign(*op.op);
     if (!open) return;
     for (const auto& e : effects(op))
-      if (e.window.defined() && !e.window.zeros() && e.window.dtype == at::kDouble &&
-          (e.input < 0 || e.written))
-        flip_zeros(tensor_in(e.window.storage, e.window), random, k % 2);
+      if (holds_doubles(e)) flip_zeros(tensor_in(e.window.storage, e.window), random, k % 2);
   };
   const auto change = [&](std::vector<at::Tensor>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
