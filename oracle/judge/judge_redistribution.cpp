@@ -265,7 +265,8 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
     } else {
       if (entry.implicit && averages_anew(*sighting.rendition, *moved.rendition))
         moved.rendition = lent(*moved.rendition);
-      if (moved.rendition != sighting.rendition) shadow.add(sighting.window, moved.rendition);
+      if (moved.rendition != sighting.rendition)
+        moved.rendition = shadow.add(sighting.window, std::move(moved.rendition));
       shadow.learn(sighting.window, moved.rendition, out);
     }
   }

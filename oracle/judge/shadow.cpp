@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "oracle/ownership/compare.h"
 
@@ -45,6 +46,17 @@ bool all_stand(const std::vector<at::Tensor>& written, const std::vector<at::Ten
   for (size_t i = 0; i < values.size(); ++i)
     if (!compare(values[i], written[i]).equal()) return false;
   return true;
+}
+
+std::string_view bytes_of(const c10::Storage& storage) {
+  return {static_cast<const char*>(storage.data()), storage.nbytes()};
+}
+
+// Of one storage.
+bool same_rendition(const Rendition& a, const Rendition& b) {
+  return a.partial_dims == b.partial_dims && a.ops == b.ops && a.sizes == b.sizes && a.unset == b.unset &&
+         a.lent == b.lent && a.apart.size() == b.apart.size() && all_stand(a.apart, b.apart) &&
+         std::ranges::equal(a.terms, b.terms, {}, bytes_of, bytes_of);
 }
 
 bool same_view(const Window& a, const Window& b) {
@@ -120,8 +132,11 @@ void Shadow::set_untold(const Window& window, RenditionPtr rendition) {
   remember(window).untold = true;
 }
 
-void Shadow::add(const Window& window, RenditionPtr rendition) {
-  renditions(window).push_back(std::move(rendition));
+RenditionPtr Shadow::add(const Window& window, RenditionPtr rendition) {
+  auto& list = renditions(window);
+  for (const RenditionPtr& r : list)
+    if (same_rendition(*r, *rendition)) return r;
+  return list.emplace_back(std::move(rendition));
 }
 
 RenditionPtr Shadow::find(const Window& window, const TensorRecord& record) {
@@ -152,7 +167,13 @@ RenditionPtr Shadow::find_empty(const Window& window, const TensorRecord& record
 void Shadow::learn(const Window& window, const RenditionPtr& rendition, const TensorRecord& record) {
   if (rendition->unset) return read_unset_.push_back(record);
   remember(window).learned = true;
-  known_.emplace(key_of(record), Known{{window, rendition}, record});
+  const uint64_t key = key_of(record);
+  const auto [begin, end] = known_.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    const auto& [sighting, known] = it->second;
+    if (sighting.rendition == rendition && sighting.window == window && same_record(known, record)) return;
+  }
+  known_.emplace(key, Known{{window, rendition}, record});
 }
 
 std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {

@@ -52,7 +52,9 @@ class Shadow {
   void set_untold(const Window& window, RenditionPtr rendition);
   // The same of a value that the engine has not: no record shows it, whatever bits it has.
   void set_unseen(const Window& window, RenditionPtr rendition);
-  void add(const Window& window, RenditionPtr rendition);
+  // @returns the one that it has now: one of the same terms, where the storage had such already. Else each
+  // repetition of a move would be one more, and the moves from there twice as many.
+  RenditionPtr add(const Window& window, RenditionPtr rendition);
 
   // The one that was set.
   RenditionPtr only(const Window& window) { return renditions(window).front(); }
