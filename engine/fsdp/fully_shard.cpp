@@ -165,7 +165,7 @@ UnitParameter unit_parameter(const fsdp::DBuffer& buffer, size_t i, Found&& foun
   fill(buffer.sharded(i), found.value, mesh);
   auto sharded = parameter(buffer.sharded(i));
   sharded.set_requires_grad(found.value.requires_grad());
-  return {std::move(found.paths), std::move(sharded), buffer.whole(i)};
+  return {std::move(found.paths), std::move(sharded), buffer.whole(i), false};
 }
 
 std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std::vector<Found> found,

@@ -125,7 +125,17 @@ nn::Module& Unit::module() const {
   return *module_;
 }
 
+void Unit::agree() {
+  for (auto& [paths, sharded, whole, learns] : parameters_) {
+    if (sharded.requires_grad() == learns && whole.requires_grad() == learns) continue;
+    learns = !learns;
+    sharded.set_requires_grad(learns);
+    whole.set_requires_grad(learns);
+  }
+}
+
 void Unit::show(at::Tensor UnitParameter::*which) {
+  agree();
   shown_ = which;
   if (module_ == nullptr) return;
   for (const auto& parameter : parameters_)
@@ -208,9 +218,7 @@ void Unit::land() {
 void Unit::gather() {
   begin_gather();
   land();
-  for (const auto& parameter : parameters_)  // frozen meanwhile, or no more
-    if (parameter.whole.requires_grad() != parameter.sharded.requires_grad())
-      parameter.whole.set_requires_grad(parameter.sharded.requires_grad());
+  agree();
 }
 
 void Unit::release(int64_t among) {

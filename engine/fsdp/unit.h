@@ -13,6 +13,7 @@ namespace lockstep::fsdp {
 struct UnitParameter {
   std::vector<std::string> paths;  // from the module; several for one that is shared
   at::Tensor sharded, whole;       // leaves
+  bool learns = false;             // when both were last said to
 };
 
 class Unit;
@@ -100,6 +101,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
   at::Tensor& gradient(size_t i);
   void before_backward(const Versions& of_forward);
   void after_backward();
+  // Of each parameter: where either tensor was frozen since, or is no more, the other is so, too.
+  void agree();
   void show(at::Tensor UnitParameter::*which);
   void show_whole();
   void show_sharded();

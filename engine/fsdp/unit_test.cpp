@@ -62,6 +62,25 @@ TEST(FullyShard, UnshardAndReshardByHand) {
   EXPECT_TRUE(net.parameter("first.weight").is_same(cut));
 }
 
+// Catches: a parameter that trains on, since who froze it had the other of its two tensors.
+TEST(FullyShard, EitherTensorOfAParameterFreezesIt) {
+  for (const bool whole : {false, true}) {
+    const auto mesh = init_device_mesh({3});
+    Net net;
+    auto root = shard(net, mesh);
+    const auto cut = net.parameter("first.weight");
+    for (const bool learns : {false, true, false}) {
+      root.unshard();
+      at::Tensor(whole ? net.parameter("first.weight") : cut).set_requires_grad(learns);
+      root.reshard();
+      at::Tensor(cut).mutable_grad() = at::Tensor();
+      net(batch(mesh, 1)).sum().backward();
+      EXPECT_EQ(cut.requires_grad(), learns) << whole;
+      EXPECT_EQ(cut.grad().defined(), learns) << whole;
+    }
+  }
+}
+
 void expect_same_gradient(const nn::Module& a, const nn::Module& b, const char* path) {
   ASSERT_TRUE(a.parameter(path).grad().defined()) << path;
   EXPECT_TRUE(

@@ -194,6 +194,12 @@ void starts_anew(const ShardedScene& scene) {
   for (auto& parameter : scene.model.parameters())
     for (const auto& local : local_tensors(parameter)) at::Tensor(local).zero_();
 }
+void nothing_ignored(Sharding& s) {
+  s.ignored = 0;
+}
+void rows_anyhow(Sharding& s) {
+  s.placed = 0;
+}
 void nothing_tied(Sharding& s) {
   s.tied = 0;
 }
@@ -248,7 +254,8 @@ bool has(const oracle::Case& c) {
   return option(c, name) > 0;
 }
 constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
-               kClip[] = "clip", kTied[] = "tied", kThaws[] = "thaws", kPretrained[] = "pretrained";
+               kClip[] = "clip", kIgnored[] = "ignored", kPlaced[] = "placed", kTied[] = "tied",
+               kThaws[] = "thaws", kPretrained[] = "pretrained";
 
 std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
   const auto found = c.options.find(name);
@@ -299,15 +306,9 @@ std::vector<Fault> sharding_faults() {
        with_sharding({.input = keep_values, .after_update = restore_values})},
       {121, "never-reduces", "K1", "no pass reduces its gradients", "fsdp", 20, 0, any,
        with_sharding({.before_backward = never_syncs})},
-      {122, "reduces-each-pass", "K3", "every pass reduces, though only the last one should", "fsdp", 100, 0,
-       waits_for_last, with_sharding({.sharding = reduces_each_pass})},
-      {123, "divisor-ignored", "K1", "gradients are not divided by the factor that is set", "fsdp", 60, 0,
-       has<kFactor>, with_sharding({.sharding = divides_by_one})},
       {124, "divided-before-fold", "K3", "the loss is divided, not the gradients once they are added up",
        "fsdp", 60, 0, has<kFactor>,
        with_sharding({.sharding = divides_by_one, .before_backward = divides_the_loss})},
-      {125, "frozen-trains", "K10", "a parameter that is frozen has a gradient", "fsdp", 100, 0, has<kFrozen>,
-       with_sharding({.sharding = nothing_frozen})},
       {126, "gradient-of-shard-lost", "K1", "one rank's part of a gradient is zero", "fsdp", 20, 0, any,
        with_sharding({.after_backward = gradient_lost})},
       {127, "gradient-of-shard-doubled", "K1", "one rank's part of a gradient is doubled", "fsdp", 20, 0, any,
@@ -328,12 +329,29 @@ std::vector<Fault> sharding_faults() {
        with_sharding({.after_update = padding_written})},
       {135, "stays-gathered", "K4", "a unit is not cut again", "fsdp", 20, 0, any,
        with_sharding({.after_update = stays_gathered})},
-      {136, "blocks-cut", "K7", "ranks cut blocks that are to stay whole", "fsdp", 200, 0, has<kRows>,
-       with_sharding({.sharding = no_blocks})},
       {137, "clipped-by-unit", "K3", "each unit is clipped by its own norm", "fsdp", 60, 0, has<kClip>,
        with_sharding({.sharding = clips_nothing, .after_backward = clips_units})},
       {138, "mask-of-later", "K12", "dropout draws from further on in the stream", "fsdp", 200, 0, drops,
        with_sharding({.input = draws_early})},
+      {143, "terms-rounded", "K3", "the terms of a gradient in f32 are rounded to bf16 on their way", "fsdp",
+       100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
+      {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
+       "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
+      {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
+       "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
+  };
+}
+
+std::vector<Fault> asking_faults() {
+  return {
+      {122, "reduces-each-pass", "K3", "every pass reduces, though only the last one should", "fsdp", 100, 0,
+       waits_for_last, with_sharding({.sharding = reduces_each_pass})},
+      {123, "divisor-ignored", "K1", "gradients are not divided by the factor that is set", "fsdp", 60, 0,
+       has<kFactor>, with_sharding({.sharding = divides_by_one})},
+      {125, "frozen-trains", "K10", "a parameter that is frozen has a gradient", "fsdp", 100, 0, has<kFrozen>,
+       with_sharding({.sharding = nothing_frozen})},
+      {136, "blocks-cut", "K7", "ranks cut blocks that are to stay whole", "fsdp", 200, 0, has<kRows>,
+       with_sharding({.sharding = no_blocks})},
       {139, "reduced-as-computed", "K3", "gradients are added up in the dtype in which they come", "fsdp",
        100, 0, reduces_in_another, with_sharding({.sharding = reduces_as_computed})},
       {140, "computed-in-another-half", "K10", "parameters are gathered in the other half of 16 bits", "fsdp",
@@ -342,16 +360,14 @@ std::vector<Fault> sharding_faults() {
        100, 0, computes_in_another, with_sharding({.sharding = computes_as_cut})},
       {142, "output-as-computed", "K10", "the model's output stays in the dtype in which it is computed",
        "fsdp", 100, 0, returns_another, with_sharding({.sharding = output_as_computed})},
-      {143, "terms-rounded", "K3", "the terms of a gradient in f32 are rounded to bf16 on their way", "fsdp",
-       100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
-      {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
-       "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
       {156, "tied-parted", "K11", "a parameter that two layers share becomes two", "fsdp", 100, 0, has<kTied>,
        with_sharding({.sharding = nothing_tied})},
-      {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
-       "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
       {158, "stays-frozen", "K11", "a parameter that is frozen no more stays frozen", "fsdp", 200, 0,
        has<kThaws>, with_sharding({.sharding = stays_frozen})},
+      {159, "ignored-cut", "K7", "a parameter that is ignored is cut as the others are", "fsdp", 100, 0,
+       has<kIgnored>, with_sharding({.sharding = nothing_ignored})},
+      {160, "rows-cut", "K7", "a matrix is cut within a row, though it is placed by rows", "fsdp", 200, 0,
+       has<kPlaced>, with_sharding({.sharding = rows_anyhow})},
   };
 }
 

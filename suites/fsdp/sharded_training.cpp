@@ -19,9 +19,14 @@
 namespace lockstep::suites {
 namespace {
 
+bool has_tp(const DeviceMesh& mesh) {
+  return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
+}
+
 // Along tp, matrices by rows and columns in turn, and every other vector.
 std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, const DeviceMesh& mesh) {
   std::vector<nn::ParameterPlacement> table;
+  if (!has_tp(mesh)) return table;
   size_t i = 0;
   for (const auto& [path, value] : model.named_parameters()) {
     Placements placements(as_size(mesh.ndim()), Replicate{});
@@ -33,15 +38,15 @@ std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, con
   return table;
 }
 
-bool has_tp(const DeviceMesh& mesh) {
-  return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
-}
-
 // Blocks of so many rows of a matrix, as block-wise optimizers ask for them.
 FullyShardOptions options_of(const Sharding& s) {
   FullyShardOptions options{
       .mesh_dim = "fsdp", .reshard_after_forward = s.gathered == 0, .order = fsdp::parse_order(s.order)};
   if (s.among > 0) options.reshard_after_forward = static_cast<int>(s.among);
+  if (s.placed != 0)
+    options.shard_placement_fn = [](const at::Tensor& parameter) {
+      return parameter.dim() == 2 ? std::optional<Placement>(Shard{0}) : std::nullopt;
+    };
   if (s.rows > 0)
     options.orig_param_policy = [rows = s.rows](std::string_view, const at::Tensor& parameter) {
       return parameter.dim() == 2 ? rows * parameter.size(1) : int64_t{1};
@@ -74,8 +79,10 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
 void ShardedTraining::place(WorldPtr world) {
   mesh_ = init_device_mesh(sharding_.mesh.device_type(), sharding_.mesh.shape(), sharding_.mesh.names(),
                            std::move(world));
-  if (has_tp(mesh_->mesh)) nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
+  if (has_tp(mesh_->mesh) || sharding_.ignored > 0)
+    nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
   auto options = options_of(sharding_);
+  options.ignored_params = ignored(sharding_);
   options.mp_policy = policy_of(sharding_, false);
   std::vector<FSDPModule> within;
   for (size_t i = 0; i < blocks_.size(); ++i)
@@ -98,6 +105,12 @@ void ShardedTraining::give_values() {
   auto generator = at::detail::createCPUGenerator(sharding_.seed);
   for (auto& parameter : model_->parameters())
     parameter.copy_(oracle::on_mesh(sharding_.mesh, at::randn(parameter.sizes(), generator, at::kFloat)) / 2);
+}
+
+nn::Tensors ShardedTraining::ignored(const Sharding& asked) const {
+  const auto parameters = model_->parameters();
+  const auto k = asked.ignored;
+  return k > 0 && k <= std::ssize(parameters) ? nn::Tensors{parameters[as_size(k - 1)]} : nn::Tensors();
 }
 
 void ShardedTraining::set_frozen(const nn::Tensors& parameters, bool on) const {
@@ -161,11 +174,13 @@ at::Tensor ShardedTraining::evaluate(const at::Tensor& x) {
 
 // What is left of it on one device.
 void ShardedTraining::stay_plain() {
-  const auto add = [&](nn::Module& module, bool is_root) {
+  const auto add = [&, alone = ignored(sharding_)](nn::Module& module, bool is_root) {
     std::vector<std::string> paths;
-    for (auto& parameter : module.parameters_with_paths())
+    for (auto& parameter : module.parameters_with_paths()) {
+      if (!alone.empty() && alone[0].is_same(parameter.value)) continue;
       for (auto& path : parameter.paths)
         if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(std::move(path));
+    }
     plain_.add(module, std::move(paths), policy_of(sharding_, is_root));
   };
   add(*model_, true);
@@ -220,6 +235,11 @@ void ShardedTraining::note_gathered(const char* when, bool expected) {
 
 namespace {
 
+// Elements of so many rows of a matrix; of nothing, and of others, one.
+int64_t block_of(int64_t rows, at::IntArrayRef shape) {
+  return shape.size() == 2 ? std::max<int64_t>(1, rows * shape[1]) : 1;
+}
+
 // Whether tensors lie as asked for: as given, or the largest block or tensor first.
 bool in_order(const Sharding& asked, const fsdp::GroupLayout& layout) {
   const auto order = fsdp::parse_order(asked.order);
@@ -227,7 +247,7 @@ bool in_order(const Sharding& asked, const fsdp::GroupLayout& layout) {
   std::vector<std::pair<int64_t, size_t>> by;
   for (size_t i = 0; i < layout.size(); ++i) {
     const auto& shape = layout.whole(i)->shape();
-    const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
+    const int64_t block = block_of(asked.rows > 0 ? asked.rows : asked.placed, shape);
     const int64_t elements = layout.whole(i)->numel();
     by.emplace_back(order == fsdp::Order::kBlock ? -block : order == fsdp::Order::kShape ? -elements : 0, i);
   }
@@ -245,6 +265,9 @@ bool in_order(const Sharding& asked, const fsdp::GroupLayout& layout) {
 
 std::string ShardedTraining::untidy(const Sharding& asked) const {
   if (!unlike_.empty()) return unlike_;
+  for (const auto& alone : ignored(asked))
+    if (!is_replicate(placements(alone).at(as_size(asked.mesh.dim_index("fsdp")))))
+      return "an ignored parameter is cut";
   for (const auto& handle : units_) {
     const auto* buffer = handle.unit()->buffer();
     if (auto why = buffer == nullptr ? "" : untidy(asked, *buffer); !why.empty()) return why;
@@ -260,12 +283,12 @@ std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& 
     const int64_t p = buffer.comm()->positions[r];
     for (size_t i = 0; i < layout.size(); ++i) {
       const auto& shape = layout.whole(i)->shape();
-      const int64_t block = asked.rows > 0 && shape.size() == 2 ? asked.rows * shape[1] : 1;
+      const auto& here = local_tensors(buffer.whole(i))[r];
       const auto part = layout.in_tensor(i, p);
-      const int64_t here = local_tensors(buffer.whole(i))[r].numel();
-      if (part.start % block != 0 || (part.end % block != 0 && part.end != here))
-        return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i), " cut a block of ",
-                      block);
+      for (const int64_t block : {block_of(asked.rows, shape), block_of(asked.placed, here.sizes())})
+        if (part.start % block != 0 || (part.end % block != 0 && part.end != here.numel()))
+          return concat("elements ", part.start, " to ", part.end, " of ", *layout.whole(i),
+                        " cut a block of ", block);
     }
   }
   return written_padding(buffer);

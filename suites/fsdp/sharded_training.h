@@ -43,6 +43,7 @@ class ShardedTraining {
   void place(WorldPtr world);
   void stay_plain();
   void give_values();
+  nn::Tensors ignored(const Sharding& asked) const;  // at most one
   void set_frozen(const nn::Tensors& parameters, bool on) const;
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool expected);

@@ -20,6 +20,7 @@ struct Number {
   int64_t least, most;
 };
 constexpr Number kNumbers[] = {
+    // by name
     {"among", &Sharding::among, 0, 8},
     {"batch", &Sharding::batch, 1, 8},
     {"by_hand", &Sharding::by_hand, 0, 1},
@@ -31,8 +32,10 @@ constexpr Number kNumbers[] = {
     {"frozen", &Sharding::frozen, 0, 64},
     {"frozen_first", &Sharding::frozen_first, 0, 1},
     {"gathered", &Sharding::gathered, 0, 1},
+    {"ignored", &Sharding::ignored, 0, 64},
     {"kept", &Sharding::kept, 0, 1},
     {"passes", &Sharding::passes, 1, 4},
+    {"placed", &Sharding::placed, 0, 1},
     {"prefetch", &Sharding::prefetch, 0, 1},
     {"pretrained", &Sharding::pretrained, 0, 1},
     {"recompute", &Sharding::recompute, 0, 1},
@@ -104,6 +107,8 @@ std::string unfit(const Sharding& s) {
   if (linears == 0) return "it has no linear layer";
   if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
   if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
+  if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
+    return "its ignored parameter would stand in another dtype beside the others";
   parameters -= s.tied;
   return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
 }
@@ -416,6 +421,9 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.sides = draw.chance(12);
   s.frozen_first = s.frozen > 0 && draw.chance(50);
   s.thaws = s.frozen > 0 && s.steps > 1 && draw.chance(50);
+  s.ignored = draw.chance(12) ? draw.between(1, 8) : 0;
+  if (!unfit(s).empty()) s.ignored = 0;
+  s.placed = draw.chance(12);
   return s;
 }
 

@@ -34,6 +34,8 @@ struct Sharding {
   int64_t rows = 0;          // of matrices, that stay in one block; 0: blocks of one element
   int64_t frozen = 0;        // k: the k-th parameter requires no gradient
   int64_t frozen_first = 0;  // 1: before fully_shard
+  int64_t ignored = 0;       // k: the k-th parameter is whole on every rank, and of no unit
+  int64_t placed = 0;        // 1: shard_placement_fn says Shard(0) of matrices: no row is cut
   int64_t thaws = 0;         // 1: it does from the second step on
   int64_t kept = 0;          // 1: not cut again after backward
   int64_t by_hand = 0;       // 1: gathered by hand before each step

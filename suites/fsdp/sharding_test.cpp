@@ -47,11 +47,11 @@ TEST(Sharding, EachOptionIsDrawn) {
     meshes["ranks"] = std::max(meshes["ranks"], static_cast<int>(s.mesh.size()));
   }
   for (const auto* name :
-       {"among",        "batch",       "calls",      "clip",         "dtype",     "each",
-        "factor",       "frozen",      "gathered",   "model",        "optimizer", "order",
-        "output_dtype", "param_dtype", "passes",     "prefetch",     "recompute", "reduce_dtype",
-        "rows",         "steps",       "by_hand",    "evaluates",    "kept",      "sides",
-        "tied",         "thaws",       "pretrained", "frozen_first", "wrap"})
+       {"among",     "batch",    "calls",     "clip",         "dtype", "each",         "factor",
+        "frozen",    "gathered", "model",     "optimizer",    "order", "output_dtype", "param_dtype",
+        "passes",    "prefetch", "recompute", "reduce_dtype", "rows",  "steps",        "by_hand",
+        "evaluates", "kept",     "sides",     "tied",         "thaws", "pretrained",   "frozen_first",
+        "wrap",      "ignored",  "placed"})
     EXPECT_FALSE(drawn[name].empty()) << name;
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);
@@ -105,6 +105,7 @@ TEST(Sharding, WhatIsNoCaseSaysWhy) {
   says(error_of({{"order", "up"}}), "write default");
   says(error_of({{"tied", "1"}, {"model", "4-L5.L4"}}), "no two matrices");
   says(error_of({{"calls", "2"}, {"recompute", "1"}}), "does not run again");
+  says(error_of({{"ignored", "1"}, {"param_dtype", "bf16"}}), "in another dtype");
   says(error_of({{"frozen", "1"}, {"model", "4-l3"}}), "only parameter");
   says(error_of({}, "dp:2"), "no dimension fsdp");
   says(error_of({}, "fsdp:2,pp:2"), "'pp'");
