@@ -277,19 +277,32 @@ def run(store, build, tree, last, mutants, plan, folder, jobs, say, tests=(), se
                 store.execute("INSERT INTO begun VALUES (?, ?, ?)", (tree, plan.name, some[number].id))
                 store.commit()
 
-    def try_left(cases):
-        before = len(left)
-        for number, row in try_all(build, dict(left), plan, of_plan, jobs, end=end, census=census, cases=cases):
+    def try_each(group, cases):
+        """@returns who of them is left"""
+        for number, row in try_all(build, group, plan, of_plan, jobs, end=end, census=census, cases=cases):
             if row is not None:
                 done(number, row)
-        return len(left) < before
+        return {number: point for number, point in group.items() if number in left}
+
+    def settle(group, tried=frozenset()):
+        """@param tried cases in which each of them changes nothing by itself"""
+        while group and time.monotonic() < end:
+            cases = all_at_once(build, group, plan, of_plan, jobs, census)
+            say(f"{len(group)} at once: {len(cases)} cases come out otherwise")
+            if not cases:
+                for number, point in group.items():
+                    done(number, survivor(nobody, point, number in census.run))
+                return
+            rest = group if cases <= tried else try_each(group, cases)
+            if len(rest) == len(group):  # it takes several of them
+                if len(group) <= 2:
+                    try_each(group, None)
+                else:
+                    numbers = list(group)
+                    for half in (numbers[::2], numbers[1::2]):
+                        settle({number: group[number] for number in half}, tried | cases)
+                return
+            group = rest
 
     begin()
-    while left and time.monotonic() < end:
-        cases = all_at_once(build, left, plan, of_plan, jobs, census)
-        say(f"all {len(left)} that are left, at once: {len(cases)} cases come out otherwise")
-        if not cases:
-            for number, point in list(left.items()):
-                done(number, survivor(nobody, point, number in census.run))
-        elif not try_left(cases):  # it takes several of them
-            try_left(None)
+    settle(dict(left))

@@ -242,6 +242,14 @@ sys.exit(ends or 5 * (len(cases) < CASES))
         self.assertEqual(ran, ["0:012345", "6+7:012345", "6:012345", "6:4", "7:012345", "7:4"])
         self.assertEqual(how, [("", 6), ("", 6)])
 
+    def test_halves(self):
+        # Catches: a survivor that is tried in the whole plan though it has no part in what takes two others; a case in
+        # which each of them was tried before, tried again.
+        ran, how = self.late("1 6 7 8/4 1 6 7 8", "6+8:4:different", 1, 6, 7, 8)
+        self.assertEqual(ran, ["0:012345", "1+6+7+8:012345", "1+7:012345", "1:4", "6+8:012345", "6:012345", "6:4",
+                               "7:4", "8:012345", "8:4"])
+        self.assertEqual(how, [("", 6)] * 4)
+
     def test_other_verdicts(self):
         # Catches: a mutant whose cases come out otherwise, and whose survival is that of the run without it.
         ran, how = self.late("1/3 1", "1:3:explained", 1)

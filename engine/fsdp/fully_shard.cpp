@@ -2,7 +2,6 @@
 #include "engine/fsdp/fully_shard.h"
 
 #include <ATen/ATen.h>
-
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
