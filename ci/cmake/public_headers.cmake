@@ -4,6 +4,10 @@
 set(_public
   engine/context/context.h
   engine/context/generator.h
+  engine/fsdp/fully_shard.h
+  engine/fsdp/held_memory.h
+  engine/fsdp/mixed_precision.h
+  engine/fsdp/planner.h
   engine/lane/numerics.h
   engine/nn/blocks.h
   engine/nn/checkpoint.h

@@ -173,6 +173,15 @@ Work DBuffer::gather() {
   });
 }
 
+bool DBuffer::has(size_t i, const at::Tensor& tensor) const {
+  const auto *impl = dtensor_impl(tensor), *mine = dtensor_impl(sharded_[i]);
+  return impl != nullptr && *impl->spec() == *mine->spec() &&
+         std::equal(impl->locals().begin(), impl->locals().end(), mine->locals().begin(),
+                    mine->locals().end(), [](const at::Tensor& a, const at::Tensor& b) {
+                      return a.is_alias_of(b) && a.storage_offset() == b.storage_offset();
+                    });
+}
+
 bool DBuffer::holds(const at::Tensor& tensor) const {
   const auto* impl = dtensor_impl(tensor);
   if (impl == nullptr || impl->comm() != comm_) return false;

@@ -39,6 +39,8 @@ class DBuffer {
   // together, each an equal part, from whom the next gather is then. @pre `among` divides the shards
   void release(int64_t among = 0);
   bool is_gathered() const { return gathered_; }
+  // Whether a DTensor is tensor i as it is cut.
+  bool has(size_t i, const at::Tensor& tensor) const;
   // Whether a DTensor has memory of what is gathered.
   bool holds(const at::Tensor& tensor) const;
 

@@ -13,6 +13,7 @@
 #include "engine/nn/parallel.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/ragged.h"
 
 namespace lockstep {
 namespace {
@@ -97,6 +98,8 @@ SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
                    ", and the call names another, ", to_string(mesh.mesh),
                    ": pass the one that the module was distributed on");
     all = placements(value);
+    LOCKSTEP_CHECK(!has_ragged(all), "[fully_shard] the parameter '", parameter.paths.front(),
+                   "' is cut already, with a module around this one; shard inner modules first");
   }
   return std::make_shared<const Spec>(mesh.mesh, all, value.sizes().vec(), value.scalar_type());
 }
@@ -182,14 +185,20 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
   return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
 }
 
-// Plain buffers become replicated DTensors, one of which modules share, also with one within that is sharded
-// by itself. @returns what was plain, there too
-std::vector<Distributed> distribute_buffers(nn::Module& module, const MeshInWorld& mesh,
-                                            const std::vector<const Sharded*>& within) {
-  std::vector<Distributed> all;
+struct Buffers {
+  std::vector<Distributed> were_plain;  // also of the modules within
+  std::vector<Found> now;
+};
+
+// Plain buffers are to become replicated DTensors, one of which modules share, also with one within that is
+// sharded by itself.
+Buffers distributed_buffers(nn::Module& module, const MeshInWorld& mesh,
+                            const std::vector<const Sharded*>& within) {
+  Buffers buffers;
+  auto& all = buffers.were_plain;
   for (const auto* sharded : within) all.insert(all.end(), sharded->buffers.begin(), sharded->buffers.end());
   const auto find = [&](const auto& is_it) { return std::find_if(all.begin(), all.end(), is_it); };
-  module.replace_buffers([&](const std::vector<std::string>& paths, const at::Tensor& buffer) {
+  const auto replicated = [&](const std::vector<std::string>& paths, const at::Tensor& buffer) {
     const auto itself = find([&](const auto& d) { return d.buffer.is_same(buffer); });
     const auto was = itself == all.end() ? before(buffer) : itself->impl;
     if (const auto first = find([&](const auto& d) { return d.impl == was; }); first != all.end())
@@ -197,8 +206,10 @@ std::vector<Distributed> distribute_buffers(nn::Module& module, const MeshInWorl
     if (is_dtensor(buffer)) return buffer;
     const Placements whole(as_size(mesh.mesh.ndim()), Replicate{});
     return all.emplace_back(was, nn::distributed_buffer(module, paths.front(), mesh, whole)).buffer;
-  });
-  return all;
+  };
+  for (auto& [buffer, paths] : module.buffers_with_paths())
+    buffers.now.push_back({replicated(paths, buffer), paths});
+  return buffers;
 }
 
 // All units of the model in one lane: this one, then those of the modules within, the last ones first.
@@ -275,13 +286,16 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
     check_not_shared(originals, within[i]->originals);
     for (size_t k = 0; k < i; ++k) check_not_shared(within[i]->originals, within[k]->originals);
   }
+  auto buffers = distributed_buffers(module, mesh, within);  // which may throw, and has changed nothing then
   const auto unit = make_unit(module, mesh, std::move(found), options);
+  for (const auto& [buffer, paths] : buffers.now)
+    for (const auto& path : paths) module.set_buffer(path, buffer);
   unit->settings.policy = options.mp_policy;
   unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
   unit->settings.reshard_among = options.reshard_after_forward.among.value_or(0);
   const auto sharded = std::make_shared<Sharded>(unit);
   sharded->originals = std::move(originals);
-  sharded->buffers = distribute_buffers(module, mesh, within);
+  sharded->buffers = std::move(buffers.were_plain);
   join(*unit, within);
   module.attach(sharded);
   module.attach(

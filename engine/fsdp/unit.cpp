@@ -26,6 +26,11 @@ at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
   return dtype && tensor.is_floating_point() ? tensor.to(*dtype) : tensor;
 }
 
+// Whether others have the tensor, or what it is a view of.
+bool is_held(const at::Tensor& tensor) {
+  return tensor.use_count() > 1 || (tensor.is_view() && tensor._base().use_count() > 1);
+}
+
 // What a call is given at its boundary is not to be written: the history of the caller's tensor would not
 // know.
 class Unwritten {
@@ -143,9 +148,7 @@ void Unit::show(at::Tensor UnitParameter::*which) {
 }
 
 void Unit::show_whole() {
-  if (shown_ == &UnitParameter::whole) return;
-  whole_ = versions(&UnitParameter::whole);
-  show(&UnitParameter::whole);
+  if (shown_ != &UnitParameter::whole) show(&UnitParameter::whole);
 }
 
 // Unless somebody still needs them whole.
@@ -153,40 +156,56 @@ void Unit::show_sharded() {
   if (calls_ == 0 && open_ == 0 && !by_hand_) show(&UnitParameter::sharded);
 }
 
-// Nobody has put another tensor there.
+// Nobody has put another tensor there, or other memory into this one (set_data).
 void Unit::check_shown() const {
   if (module_ == nullptr) return;
-  for (const auto& parameter : parameters_)
-    for (const auto& path : parameter.paths)
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    for (const auto& path : parameters_[i].paths)
       LOCKSTEP_CHECK(
-          module_->parameter(path).is_same(parameter.*shown_), "[fully_shard] the parameter '", path,
-          "' has been replaced by another tensor, which the buffer does not hold; write its values "
-          "with copy_");
+          module_->parameter(path).is_same(parameters_[i].*shown_) &&
+              buffer_->has(i, parameters_[i].sharded) && buffer_->holds(parameters_[i].whole),
+          "[fully_shard] the parameter '", path,
+          "' has been replaced by another tensor, or its data by another's, which the buffer does not hold; "
+          "write its values with copy_");
 }
 
-void Unit::check_not_written() const {
-  if (shown_ != &UnitParameter::whole) return;
+bool Unit::is_written() const {
+  return buffer_ != nullptr && buffer_->is_gathered() && versions(&UnitParameter::whole) != landed_;
+}
+
+// What was written is lost, and the unit is as usable as before.
+void Unit::check_not_written() {
+  if (shown_ != &UnitParameter::whole || !is_written()) return;
   const auto now = versions(&UnitParameter::whole);
-  for (size_t i = 0; i < now.size(); ++i)
-    LOCKSTEP_CHECK(
-        now[i] == whole_[i], "[fully_shard] the parameter '", parameters_[i].paths.front(),
-        "' was written while it was gathered, which its parts do not see; write it while it is cut");
+  const auto i = std::mismatch(now.begin(), now.end(), landed_.begin()).first - now.begin();
+  by_hand_ = false;
+  show_sharded();
+  if (shown_ == &UnitParameter::sharded) release();
+  throw Error(
+      concat("[fully_shard] the parameter '", parameters_[static_cast<size_t>(i)].paths.front(),
+             "' was written while it was gathered, which its parts do not see, so that it is lost; write it "
+             "while it is cut"));
 }
 
-// Gradients come through calls of the module, or they are there since a pass that did not sync.
-void Unit::check_gradients() const {
+// Gradients come through calls of the module, or they are there since a pass that did not sync. One that did
+// not is dropped.
+void Unit::check_gradients() {
   if (has_unsynced_ || lane->passes() > 0) return;
+  std::string strays;
   for (const auto& parameter : parameters_)
-    LOCKSTEP_CHECK(!parameter.whole.grad().defined(),
-                   "[fully_shard] a gradient has come to the gathered parameter '", parameter.paths.front(),
-                   "' outside of a call of its module, so that nobody reduced it; use ",
-                   "parameters in the module's forward alone");
+    if (std::exchange(parameter.whole.mutable_grad(), at::Tensor()).defined())
+      strays += concat(strays.empty() ? "'" : ", '", parameter.paths.front(), "'");
+  LOCKSTEP_CHECK(strays.empty(), "[fully_shard] a gradient has come to the gathered parameter ", strays,
+                 " outside of a call of its module, so that nobody reduced it, and is dropped; use ",
+                 "parameters in the module's forward alone");
 }
 
 Unit::Versions Unit::versions(at::Tensor UnitParameter::*which) const {
   Versions versions;
   for (const auto& parameter : parameters_)
-    versions.push_back(static_cast<int64_t>((parameter.*which)._version()));
+    versions.push_back((parameter.*which).is_inference()
+                           ? 0  // of which there are none
+                           : static_cast<int64_t>((parameter.*which)._version()));
   return versions;
 }
 
@@ -203,7 +222,7 @@ void Unit::note_gradients() const {
 
 void Unit::begin_gather() {
   if (buffer_ == nullptr) return;
-  if (versions(&UnitParameter::sharded) != gathered_) release();
+  if (versions(&UnitParameter::sharded) != gathered_ || is_written()) release();
   if (buffer_->is_gathered() || gathering_) return;
   gathered_ = versions(&UnitParameter::sharded);
   gathering_.emplace(buffer_->gather());
@@ -213,6 +232,7 @@ void Unit::land() {
   if (!gathering_) return;
   gathering_->wait();
   gathering_.reset();
+  landed_ = versions(&UnitParameter::whole);
 }
 
 void Unit::gather() {
@@ -265,6 +285,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     Unit& unit;
   };
   at::Tensor output;
+  bool held = false;
   {
     const Call within(*this);
     if (!is_recomputing())  // on the way back the next one is behind
@@ -272,9 +293,11 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
         if (const auto unit = next.lock()) unit->begin_gather();
     if (settings.policy.cast_forward_inputs)
       for (auto& input : inputs) input = cast(input, settings.policy.param_dtype);
-    inputs = nn::at_boundary(std::move(inputs), [self](nn::Tensors&) { self->after_backward(); });
+    inputs = nn::at_boundary(
+        std::move(inputs), [self](nn::Tensors&) { self->after_backward(); }, false);
     const Unwritten given(inputs);
     output = forward(std::move(inputs));
+    held = is_held(output);  // also where it is an input, which `given` holds
     given.check();
     check_shown();
     check_not_written();
@@ -290,7 +313,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
   const auto outer = nn::at_boundary(
-      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); });
+      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); }, held);
   return cast(outer[0], settings.policy.output_dtype);
 }
 

@@ -107,8 +107,10 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void show_whole();
   void show_sharded();
   void check_shown() const;
-  void check_not_written() const;
-  void check_gradients() const;
+  // Whether what is gathered has been written since.
+  bool is_written() const;
+  void check_not_written();
+  void check_gradients();
   Versions versions(at::Tensor UnitParameter::*which) const;
 
   nn::Module* module_;
@@ -116,7 +118,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::vector<UnitParameter> parameters_;
   at::Tensor UnitParameter::*shown_ = &UnitParameter::sharded;
   Versions gathered_;                 // of the shards when they were gathered
-  Versions whole_;                    // of what was gathered, when it was shown
+  Versions landed_;                   // of what was gathered, when it had arrived
   std::optional<Work> gathering_;     // begun
   std::optional<Reducing> reducing_;  // begun
   std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When units are gathered and cut: calls within calls, passes within passes, passes that fail; and what would
-// be wrong in silence is an error.
+// When units are gathered and cut: calls within calls, passes within passes, passes that fail.
 #include "engine/fsdp/unit.h"
 #include "engine/fsdp/testing.h"
 #include "engine/world/world.h"
@@ -357,77 +356,6 @@ TEST(FullyShard, ErrorsSayWhatToDo) {
               fully_shard(blocks, mesh, {.orig_param_policy = [](auto, auto&) { return int64_t{0}; }});
             }).find("at least 1"),
             std::string::npos);
-}
-
-// A module whose forward is a function.
-struct Function : nn::Module {
-  explicit Function(std::function<at::Tensor(Function&, const at::Tensor&)> f) : function(std::move(f)) {
-    add_parameter("weight", {3, 3}, at::kFloat);
-  }
-  at::Tensor forward(const Tensors& in) override { return function(*this, in.at(0)); }
-  std::function<at::Tensor(Function&, const at::Tensor&)> function;
-};
-
-// What would be lost or wrong in silence.
-TEST(FullyShard, MistakesAreErrors) {
-  const auto mesh = init_device_mesh({2});
-  const auto x = distribute_tensor(values({4, 3}, 1), mesh, {Shard{0}});
-  const auto message = [&](auto function, auto then) {
-    Function module(function);
-    auto handle = fully_shard(module, mesh);
-    nn::reset_parameters(module);
-    return error_of([&] { then(module, handle); });
-  };
-  const auto product = [](Function& m, const at::Tensor& in) { return at::mm(in, m.parameter("weight")); };
-  const auto call = [&](Function& m, FSDPModule&) { m(parameter(x)); };
-  const auto says = [](const std::string& text, const char* part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  };
-  says(message([](Function& m, const at::Tensor&) { return m.parameter("weight").t(); }, call),
-       "returns a parameter of its own");
-  says(message(
-           [&](Function& m, const at::Tensor& in) {
-             at::Tensor(m.parameter("weight").detach()).mul_(2);
-             return product(m, in);
-           },
-           call),
-       "'weight' was written while it was gathered");
-  says(message([&](Function& m, const at::Tensor& in) { return product(m, at::Tensor(in).mul_(2)); },
-               [&](Function& m, FSDPModule&) { m(parameter(x) * 1); }),
-       "written in place to its input 0");
-  says(message(product,
-               [&](Function& m, FSDPModule&) {
-                 const auto loss = loss_of(m(x));
-                 const at::NoGradGuard no_grad;
-                 at::Tensor(m.parameter("weight")).mul_(2);
-                 loss.backward();
-               }),
-       "between a forward and its backward pass");
-  says(message(product,
-               [&](Function& m, FSDPModule& handle) {
-                 handle.unshard();
-                 at::Tensor(m.parameter("weight").detach()).mul_(2);
-                 m(x);
-               }),
-       "was written while it was gathered");
-  says(message(product,
-               [&](Function& m, FSDPModule&) { loss_of(m(x)).backward({}, true, /*create_graph=*/true); }),
-       "create_graph");
-  says(message(product,
-               [&](Function& m, FSDPModule& handle) {
-                 handle.unshard();
-                 loss_of(product(m, x)).backward();
-                 handle.reshard();
-               }),
-       "outside of a call of its module");
-  says(message(
-           product,
-           [&](Function& m, FSDPModule& handle) {
-             handle.unshard();
-             m.set_parameter("weight", parameter(distribute_tensor(values({3, 3}, 1), mesh, {Replicate{}})));
-             handle.reshard();
-           }),
-       "has been replaced");
 }
 
 }  // namespace

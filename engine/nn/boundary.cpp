@@ -2,6 +2,7 @@
 #include "engine/nn/boundary.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -31,19 +32,27 @@ struct Boundary : torch::autograd::Node {
   const size_t count;
 };
 
-at::Tensor under_no_history(const at::Tensor& tensor) {
+at::Tensor under_no_history(const at::Tensor& tensor, bool held) {
+  using namespace torch::autograd;
   const auto& impl = *tensor.unsafeGetTensorImpl();
-  return at::Tensor(
+  const at::Tensor alias(
       impl.shallow_copy_and_detach(impl.version_counter(), /*allow_tensor_metadata_change=*/false));
+  return held ? as_view(tensor, alias, /*is_bw_differentiable=*/true, /*is_fw_differentiable=*/false, nullptr,
+                        nullptr, CreationMeta::IN_CUSTOM_FUNCTION)
+              : alias;
 }
 
 }  // namespace
 
-std::vector<at::Tensor> at_boundary(std::vector<at::Tensor> tensors, OnGradients arrived) {
+std::vector<at::Tensor> at_boundary(std::vector<at::Tensor> tensors, OnGradients arrived, bool held) {
   std::vector<size_t> passing;
   torch::autograd::edge_list next;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined() || !tensors[i].requires_grad()) continue;
+    LOCKSTEP_CHECK(
+        !tensors[i]._fw_grad(0).defined(),
+        "[nn] gradients of forward mode do not pass a module with backward hooks, or that is sharded; "
+        "use backward()");
     passing.push_back(i);
     next.push_back(torch::autograd::impl::gradient_edge(tensors[i]));
   }
@@ -52,7 +61,7 @@ std::vector<at::Tensor> at_boundary(std::vector<at::Tensor> tensors, OnGradients
                                        torch::autograd::deleteNode);
   node->set_next_edges(std::move(next));
   for (const size_t i : passing) {
-    tensors[i] = under_no_history(tensors[i]);
+    tensors[i] = under_no_history(tensors[i], held);
     torch::autograd::set_history(tensors[i], node);
   }
   return tensors;

@@ -2,6 +2,7 @@
 #include "engine/nn/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
@@ -24,14 +25,74 @@ using torch::autograd::variable_list;
 
 thread_local int running_again = 0;
 
+// libtorch's generators, of which plain tensors draw: of the host, and of the devices of these tensors.
+class PlainDraws {
+ public:
+  explicit PlainDraws(const Tensors& tensors) {
+    add(c10::kCPU);
+    for (const auto& t : tensors)
+      if (t.defined() && t.device() != c10::kCPU) add(t.device());
+  }
+  // From now on they draw what they drew then; `restore` again.
+  void restore() const {
+    for (auto [own, state] : drawing_) {
+      const std::lock_guard lock(own.mutex());
+      own.set_state(state);
+    }
+  }
+
+ private:
+  void add(c10::Device device) {
+    if (device.type() != c10::kCPU && !at::globalContext().hasCUDA()) return;
+    auto own = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(own.mutex());
+    drawing_.push_back({own, own.get_state()});
+  }
+  struct Drawing {
+    at::Generator own;
+    at::Tensor state;
+  };
+  std::vector<Drawing> drawing_;
+};
+
+// Autocast of a thread: as it is where this is made, and from use() on.
+class Autocast {
+ public:
+  Autocast() {
+    for (const auto device : {c10::kCPU, c10::kCUDA})
+      casts_.push_back(
+          {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)});
+  }
+  void use() const {
+    for (const auto& [device, enabled, dtype] : casts_) {
+      at::autocast::set_autocast_enabled(device, enabled);
+      at::autocast::set_autocast_dtype(device, dtype);
+    }
+    at::autocast::set_autocast_cache_enabled(caches_);
+  }
+
+ private:
+  struct Cast {
+    c10::DeviceType device;
+    bool enabled;
+    at::ScalarType dtype;
+  };
+  std::vector<Cast> casts_;
+  bool caches_ = at::autocast::is_autocast_cache_enabled();
+};
+
 struct Block : torch::CustomClassHolder {
-  Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o, bool leaves)
-      : run(std::move(b)), options(o), has_leaves(leaves) {}
+  Block(std::function<Tensors(const Tensors&)> b, CheckpointOptions o, bool leaves, const Tensors& inputs)
+      : run(std::move(b)), options(o), has_leaves(leaves) {
+    if (options.preserve_rng_state) plain.emplace(inputs);
+  }
   std::function<Tensors(const Tensors&)> run;
   std::function<void()> before_second_run = [] {};
   CheckpointOptions options;
   bool has_leaves;  // to which gradients go beside those of its inputs
   Generator before = generator();
+  std::optional<PlainDraws> plain;
+  Autocast autocast;
 };
 using BlockPtr = c10::intrusive_ptr<Block>;
 
@@ -56,13 +117,35 @@ void check_closed(const Tensors& results, const Tensors& inputs) {
   }
 }
 
+// While alive, ops of this thread run as those of the block's first run did.
+class AsBefore {
+ public:
+  AsBefore(const Block& block, const Tensors& inputs) {
+    block.autocast.use();
+    at::autocast::increment_nesting();
+    if (!block.options.preserve_rng_state) return;
+    fork_.emplace();
+    generator() = block.before;
+    plain_.emplace(inputs);
+    block.plain->restore();
+  }
+  ~AsBefore() {
+    if (plain_) plain_->restore();
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    autocast_.use();
+  }
+  AsBefore(const AsBefore&) = delete;
+  AsBefore& operator=(const AsBefore&) = delete;
+
+ private:
+  const Autocast autocast_;
+  std::optional<ForkRng> fork_;
+  std::optional<PlainDraws> plain_;
+};
+
 // The block once more, on inputs that begin a history of their own.
 Tensors run_again(const Block& block, const Tensors& inputs) {
-  std::optional<ForkRng> fork;
-  if (block.options.preserve_rng_state) {
-    fork.emplace();
-    generator() = block.before;
-  }
+  const AsBefore as_before(block, inputs);
   const at::AutoGradMode with_history(true);
   Tensors results = block.run(inputs);
   if (!block.has_leaves) check_closed(results, inputs);
@@ -131,7 +214,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
 Tensors checkpoint(std::function<Tensors(const Tensors&)> block, const Tensors& inputs,
                    CheckpointOptions options) {
   return Checkpoint::apply(at::TensorList(inputs),
-                           c10::make_intrusive<Block>(std::move(block), options, false));
+                           c10::make_intrusive<Block>(std::move(block), options, false, inputs));
 }
 
 namespace {
@@ -198,7 +281,7 @@ void checkpoint(nn::Module& module, CheckpointOptions options) {
     if (!at::GradMode::is_enabled()) return forward(std::move(inputs));
     const auto call = std::make_shared<const Call>(life, forward, inputs);
     const auto run = [call](const Tensors& operands) { return call->run(operands); };
-    const auto block = c10::make_intrusive<Block>(run, options, /*leaves=*/true);
+    const auto block = c10::make_intrusive<Block>(run, options, /*leaves=*/true, inputs);
     block->before_second_run = [call] { call->before_second_run(); };
     const auto operands = call->operands(inputs);
     return Checkpoint::apply(at::TensorList(operands), block)[0];

@@ -11,11 +11,13 @@
 namespace lockstep {
 
 struct CheckpointOptions {
-  bool preserve_rng_state = true;  // the second run draws what the first drew, and moves no generator
+  // The second run draws what the first drew, and moves no generator: neither Lockstep's nor libtorch's.
+  bool preserve_rng_state = true;
 };
 
 // torch.utils.checkpoint.checkpoint(use_reentrant=True): the results of block(inputs), without the history of
-// what is between; on the way back it runs again, with one. DTensors, plain tensors, or both. The block
+// what is between; on the way back it runs again, with one, under the autocast of the first run. DTensors,
+// plain tensors, or both. The block
 // writes to nothing that it is given. Gradients go to `inputs` alone: a tensor that requires one and is
 // reached otherwise, a module's parameter say, is an Error that names it; so is a gradient with a history of
 // its own (create_graph), which torch would give without one.

@@ -3,6 +3,7 @@
 #include "engine/nn/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -46,6 +47,29 @@ TEST_F(CheckpointTest, GivesTheBlocksOwnGradientsAndDraws) {
     EXPECT_EQ(spec(got[i]), spec(expected[i]));
     EXPECT_TRUE(full_tensor(got[i]).equal(full_tensor(expected[i]))) << i;
   }
+}
+
+// Catches: plain tensors that draw anew, or move libtorch's generator; a second run in other dtypes.
+TEST_F(CheckpointTest, OfPlainTensorsDrawsAndCastsAsBefore) {
+  const auto x = ramp({6, 4}), w = ramp({4, 4});
+  const auto gradients = [&](bool again) {
+    const auto a = x.clone().requires_grad_(), b = w.clone().requires_grad_();
+    const auto run = [](const Tensors& of) {
+      return Tensors{at::dropout(at::mm(of[0], of[1]), 0.5, true).sin()};
+    };
+    at::manual_seed(3);
+    at::autocast::set_autocast_enabled(c10::kCPU, true);
+    at::autocast::set_autocast_dtype(c10::kCPU, at::kBFloat16);
+    const auto y = again ? checkpoint(run, {a, b})[0] : run({a, b})[0];
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(c10::kCPU, false);
+    at::rand({3});
+    y.sum().backward();
+    EXPECT_FALSE(at::autocast::is_autocast_enabled(c10::kCPU));
+    return Tensors{a.grad(), b.grad(), at::rand({4})};
+  };
+  const auto expected = gradients(false), got = gradients(true);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
 }
 
 // Catches: a second run that draws at the first one's offset, of the seed that was set since.

@@ -88,17 +88,21 @@ at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshI
 void distribute_module(Module& module, const MeshInWorld& mesh,
                        const std::vector<ParameterPlacement>& table) {
   std::vector<bool> used(table.size(), false);
-  module.replace_parameters([&](const std::vector<std::string>& paths, const at::Tensor& value) {
-    return distribute_parameter(value, mesh, placements_of(paths, mesh, table, used));
-  });
-  module.replace_buffers([&](const std::vector<std::string>& paths, const at::Tensor&) {
-    return distributed_buffer(module, paths.front(), mesh, placements_of(paths, mesh, table, used));
-  });
+  // All are made before the first is replaced: what throws leaves the module as it was.
+  auto parameters = module.parameters_with_paths(), buffers = module.buffers_with_paths();
+  for (auto& [value, paths] : parameters)
+    value = distribute_parameter(value, mesh, placements_of(paths, mesh, table, used));
+  for (auto& [value, paths] : buffers)
+    value = distributed_buffer(module, paths.front(), mesh, placements_of(paths, mesh, table, used));
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(
         used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
         "', or an earlier pattern takes all that do; the paths are those of named_parameters() and "
         "named_buffers()");
+  for (const auto& [value, paths] : parameters)
+    for (const auto& path : paths) module.set_parameter(path, value);
+  for (const auto& [value, paths] : buffers)
+    for (const auto& path : paths) module.set_buffer(path, value);
 }
 
 ParallelStyle colwise_parallel(Placement input, std::optional<Placement> output, bool bias) {
@@ -144,21 +148,23 @@ void parallelize_module(Module& module, const MeshInWorld& mesh, std::string_vie
   const auto dim = static_cast<size_t>(mesh.mesh.dim_index(mesh_dim));
   std::vector<ParameterPlacement> table;
   std::vector<bool> used(plan.size(), false);
+  std::vector<std::pair<Module*, size_t>> planned;
   for (const auto& [below, paths] : module.modules_with_paths()) {
     const auto i = first_match(paths, plan);
     if (i == plan.size()) continue;
     used[i] = true;
+    planned.emplace_back(below, i);
     for (const auto& [name, placement] : plan[i].style.tensors) {
       Placements all(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
       all[dim] = placement;
       for (const auto& path : paths) table.push_back({path.empty() ? name : concat(path, ".", name), all});
     }
-    add_hooks(*below, dim, plan[i].style);
   }
   for (size_t i = 0; i < plan.size(); ++i)
     LOCKSTEP_CHECK(used[i], "[parallelize_module] no module matches '", plan[i].pattern,
                    "', or an earlier pattern takes all that do; the paths are those of named_modules()");
   distribute_module(module, mesh, table);
+  for (const auto& [below, i] : planned) add_hooks(*below, dim, plan[i].style);
 }
 
 }  // namespace lockstep::nn

@@ -128,6 +128,20 @@ TEST(DistributeModule, PatternsAreTriedInOrder) {
   EXPECT_THROW(distribute_module(other, mesh, {all, gate}), Error);
 }
 
+// Catches: a module that is half distributed, or has hooks, when its plan turns out to be wrong.
+TEST(DistributeModule, WhatThrowsHasChangedNothing) {
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  Mlp mlp(4, 6);
+  set_integers(mlp);
+  for (const auto& wrong :
+       std::vector<ParameterPlacement>{{"gate_prj.weight", {Shard{0}}}, {"up_proj.weight", {Shard{5}}}})
+    EXPECT_THROW(distribute_module(mlp, mesh, {{"gate*", {Shard{0}}}, wrong}), Error);
+  EXPECT_THROW(parallelize_module(mlp, mesh, "tp", {{"gate_proj", colwise_parallel()}, {"dwn_proj", {}}}),
+               Error);
+  for (const auto& parameter : mlp.parameters()) EXPECT_FALSE(is_dtensor(parameter));
+  EXPECT_NO_THROW(mlp(at::ones({2, 4})));
+}
+
 // Catches: a plain tensor that a hook would silently take for a replicated one.
 TEST(ParallelModule, PlainInputsAreErrors) {
   const auto mesh = init_device_mesh({2}, {"tp"});

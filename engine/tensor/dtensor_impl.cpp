@@ -95,6 +95,17 @@ c10::intrusive_ptr<c10::TensorImpl> DTensorImpl::shallow_copy_and_detach(c10::Va
   return copy;
 }
 
+void DTensorImpl::check_memory(std::string_view who) const {
+  if (arriving_ != nullptr) return;
+  for (const auto& local : locals_)
+    LOCKSTEP_CHECK(
+        local.numel() == 0 || !local.has_storage() || local.storage().nbytes() > 0, "[", who, "] ",
+        to_string(*spec_),
+        " has no memory any more: it is a parameter as a module gathered it, or a view of one, and "
+        "the call that it was gathered for has ended; read it within the call, or between unshard() "
+        "and reshard()");
+}
+
 void DTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) {
   const auto* source = dynamic_cast<const DTensorImpl*>(other.get());
   if (source == nullptr)

@@ -22,6 +22,9 @@ class DTensorImpl final : public c10::TensorImpl {
     if (arriving_ != nullptr) arrive();
     return locals_;
   }
+  // Throws Error naming `who` where the elements have no memory any more: a parameter as fully_shard gathered
+  // it, which is cut again.
+  void check_memory(std::string_view who) const;
   // Whether this leaf already sees to it that its gradient is a DTensor (engine/tensor/gradients.h).
   bool keeps_gradient = false;
   // The version at which libtorch knows it to be zero (engine/tensor/zeros.h).

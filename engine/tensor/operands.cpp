@@ -39,6 +39,7 @@ void add_tensor(const c10::OperatorHandle& op, ParsedCall& call, const at::Tenso
   call.tensors.push_back(tensor);
   call.zeros.emplace_back();
   if (impl == nullptr) return;
+  impl->check_memory(op.schema().name());
   if (call.comm == nullptr) call.comm = impl->comm();
   const Comm &one = *call.comm, &other = *impl->comm();
   if (&one != &other && (one.mesh != other.mesh || one.world != other.world))

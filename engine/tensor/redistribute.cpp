@@ -151,7 +151,7 @@ at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order, bool async_op) {
-  require_dtensor(tensor, "redistribute");
+  require_dtensor(tensor, "redistribute").check_memory("redistribute");
   return Redistribute::apply(tensor, placements, order, async_op ? How::kBegun : How::kAsked);
 }
 
