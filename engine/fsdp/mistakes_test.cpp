@@ -200,6 +200,13 @@ TEST_F(Mistakes, AnOutputMayBeWrittenInPlace) {
   }
 }
 
+// Catches: a module that returns nothing, and is asked who else has it.
+TEST_F(Mistakes, AModuleMayReturnNothing) {
+  Function module([](Function&, const at::Tensor&) { return at::Tensor(); });
+  fully_shard(module, mesh_);
+  EXPECT_FALSE(module(lockstep::parameter(x_)).defined());
+}
+
 // Catches: a module half of which is sharded when fully_shard throws.
 TEST(FullyShard, WhatThrowsHasChangedNothing) {
   const auto mesh = init_device_mesh({2});

@@ -28,7 +28,7 @@ at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
 
 // Whether others have the tensor, or what it is a view of.
 bool is_held(const at::Tensor& tensor) {
-  return tensor.use_count() > 1 || (tensor.is_view() && tensor._base().use_count() > 1);
+  return tensor.defined() && (tensor.use_count() > 1 || (tensor.is_view() && tensor._base().use_count() > 1));
 }
 
 // What a call is given at its boundary is not to be written: the history of the caller's tensor would not
