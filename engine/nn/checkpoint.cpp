@@ -31,7 +31,7 @@ class PlainDraws {
   explicit PlainDraws(const Tensors& tensors) {
     add(c10::kCPU);
     for (const auto& t : tensors)
-      if (t.defined() && t.device() != c10::kCPU) add(t.device());
+      if (t.defined() && t.is_cuda()) add(t.device());
   }
   // From now on they draw what they drew then; `restore` again.
   void restore() const {
@@ -43,7 +43,8 @@ class PlainDraws {
 
  private:
   void add(c10::Device device) {
-    if (device.type() != c10::kCPU && !at::globalContext().hasCUDA()) return;
+    if (std::any_of(drawing_.begin(), drawing_.end(), [&](auto& d) { return d.own.device() == device; }))
+      return;
     auto own = at::globalContext().defaultGenerator(device);
     const std::lock_guard lock(own.mutex());
     drawing_.push_back({own, own.get_state()});

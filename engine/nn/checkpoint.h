@@ -17,10 +17,9 @@ struct CheckpointOptions {
 
 // torch.utils.checkpoint.checkpoint(use_reentrant=True): the results of block(inputs), without the history of
 // what is between; on the way back it runs again, with one, under the autocast of the first run. DTensors,
-// plain tensors, or both. The block
-// writes to nothing that it is given. Gradients go to `inputs` alone: a tensor that requires one and is
-// reached otherwise, a module's parameter say, is an Error that names it; so is a gradient with a history of
-// its own (create_graph), which torch would give without one.
+// plain tensors, or both. The block writes to nothing that it is given. Gradients go to `inputs` alone: a
+// tensor that requires one and is reached otherwise, a module's parameter say, is an Error that names it; so
+// is a gradient with a history of its own (create_graph), which torch would give without one.
 std::vector<at::Tensor> checkpoint(
     std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> block,
     const std::vector<at::Tensor>& inputs, CheckpointOptions options = {});
