@@ -46,7 +46,7 @@ const Rule kRules[] = {
          'lockstep replay ' || shell_quoted(min(token))
   FROM same_case
   WHERE severity > severity_before
-    AND (verdict LIKE 'explained%'
+    AND (verdict LIKE 'explained%' OR verdict = 'bounded'
          OR (failure AND verdict <> 'nondeterministic' AND bucket IN (SELECT bucket FROM b_failures)))
   GROUP BY suite, op, before, verdict)"},
 

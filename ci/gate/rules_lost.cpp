@@ -28,7 +28,8 @@ const Rule kRules[] = {
          count(*) || ' cases, for example ' || first_line(min(explanation)),
          'lockstep replay ' || shell_quoted(min(token))
   FROM same_case
-  WHERE (before = 'equal' OR before LIKE 'explained%') AND verdict IN ('gave_up', 'expected_exception')
+  WHERE (before IN ('equal', 'bounded') OR before LIKE 'explained%')
+    AND verdict IN ('gave_up', 'expected_exception')
   GROUP BY suite, before, verdict)"},
 
     // Of one seed and as many cases, the counts are compared; else they are draws, judged as those of

@@ -111,7 +111,8 @@ void remember(SQLite::Database& db, const std::string& schema, const std::string
   table("coverage", "op, placement, sum(hits) AS hits", schema + ".coverage WHERE run" + runs,
         "op, placement");
   table("explained",
-        "suite, op, placement, sum(iif(verdict LIKE 'explained%', hits, 0)) AS hits, sum(hits) AS n",
+        "suite, op, placement, sum(iif(verdict LIKE 'explained%' OR verdict = 'bounded', hits, 0)) AS hits, "
+        "sum(hits) AS n",
         schema + ".rate WHERE run" + runs, "suite, op, placement");
   table("labels", "label, sum(hits) AS hits", schema + ".label WHERE run" + runs, "label");
   table("refusals", "suite, op, reason, sum(hits) AS hits", view("v_refusals"), "suite, op, reason");

@@ -86,9 +86,14 @@ ASYNC, DISPATCH, GRADIENTS, SHARED, VIEWS = (
     [f"engine/engine_{name}_test"] for name in ("async", "dispatch", "gradients", "shared_storage", "views"))
 TESTED = {
     **{f"oracle/{folder}/": of_oracle(folder) for folder in ("program", "random", "reference")},
-    "kernels/philox": PHILOX,  # instructions that this machine does not choose
+    "kernels/philox": PHILOX,  # instructions that this machine does not choose, nor the next
+    "kernels/simd.h": PHILOX,
+    "engine/context/asking": ["engine/engine_flight_test"],  # no Program asks it, nor the next two
+    "engine/context/context.h:ContextUse": ["engine/context/context_test"],
+    "engine/context/generator.h:DeviceModel": ["engine/context/context_test"],  # Programs name theirs
     "engine/fsdp/fully_shard.cpp:fully_shard": ["engine/engine_fully_shard_test"],
-    "engine/fsdp/held_memory": ["suites/suites_step_plan_test"],  # no Program asks it, nor the next
+    "engine/fsdp/group_layout.h:GroupLayout": ["engine/engine_group_layout_test"],  # a caller's default
+    "engine/fsdp/held_memory": ["engine/engine_held_memory_test", "suites/suites_step_plan_test"],  # no Program asks
     "engine/fsdp/step_plan": ["engine/engine_step_plan_test", "suites/suites_step_plan_test"],
     "engine/lane/numerics": ["engine/lane/lane_numerics_test"],
     "engine/layout/layout.cpp:shapes-dense-one": ["engine/engine_layout_test"],  # strides of what has no elements
@@ -121,6 +126,7 @@ TESTED = {
     "engine/values/merge": ["engine/values/values_merge_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],
     "engine/values/reduction_order": ["engine/values/values_reduction_order_property_test"],
+    "engine/values/shell": ["engine/values/values_shell_test"],
     "engine/values/spec": ["engine/values/values_spec_test"],
     "engine/world/": WORLDS,
     "engine/world/flight": ["engine/engine_flight_test"],

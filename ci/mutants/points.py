@@ -8,7 +8,7 @@ HERE = pathlib.Path(__file__).parent
 FOLDERS = {"engine": ("engine", "kernels"), "judge": ("oracle",)}
 NOT_OURS = re.compile(r"(_test|_bench)\.cpp$|/testing[^/]*$|/exact_main/")
 FORM = b"1"  # of a Point; another where points_of() gives others
-JUDGE_TOO = ("suites/core/judge.cpp", "suites/core/bounded.cpp")
+JUDGE_TOO = tuple(f"suites/core/{name}.cpp" for name in ("judge", "bounded", "in_memory", "refusal"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,6 +47,11 @@ TEST(ContextTest, ASettingEndsWhereItBegan) {
   EXPECT_FALSE(outer->explicit_redistribution);
 }
 
+// Catches: a program that names no device and draws as on another than an H100.
+TEST(ContextTest, DrawsAsAnH100) {
+  EXPECT_EQ(Context().generator.device, (DeviceModel{132, 2048}));
+}
+
 // Catches: a rank's thread that draws by another policy, or writes into the timeline of all.
 TEST(ContextTest, AChildDrawsAsItsParentAndHasRecordedNothing) {
   Timeline timeline;
@@ -60,6 +65,14 @@ TEST(ContextTest, AChildDrawsAsItsParentAndHasRecordedNothing) {
   EXPECT_EQ(child->policy, parent.policy);
   EXPECT_EQ(child->timeline, nullptr);
   EXPECT_EQ(child->counters.ops, 0);
+}
+
+// Catches: a thread that holds a Context when its operator has ended.
+TEST(ContextTest, OneThreadAfterTheOtherMayUseIt) {
+  Context context;
+  { const ContextUse use(context); }
+  EXPECT_EQ(context.user.load(), std::thread::id());
+  std::thread([&] { EXPECT_NO_THROW(ContextUse{context}); }).join();
 }
 
 // Catches: two threads in one Context, whose caches and numbers they would race for.

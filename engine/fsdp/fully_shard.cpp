@@ -292,7 +292,7 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
     for (const auto& path : paths) module.set_buffer(path, buffer);
   unit->settings.policy = options.mp_policy;
   unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
-  unit->settings.reshard_among = options.reshard_after_forward.among.value_or(0);
+  unit->settings.reshard_among = options.reshard_after_forward.among;
   const auto sharded = std::make_shared<Sharded>(unit);
   sharded->originals = std::move(originals);
   sharded->buffers = std::move(buffers.were_plain);

@@ -308,7 +308,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     LOCKSTEP_CHECK(!buffer_->holds(output),
                    "[fully_shard] a module returns a parameter of its own, or a view of ",
                    "one, which is cut again when it returns; let it return a copy");
-    release(settings.reshard_among);
+    release(settings.reshard_among.value_or(0));
   }
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now

@@ -45,7 +45,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 struct UnitSettings {
   MixedPrecisionPolicy policy;
   bool reshard_after_forward = true, reshard_after_backward = true;
-  int64_t reshard_among = 0;  // ranks that keep all of it together after forward; 0: each its shard alone
+  std::optional<int64_t> reshard_among;  // ranks that keep all of it together after forward; none: each alone
   bool requires_gradient_sync = true;
   double gradient_divide_factor = 1;
   std::vector<std::weak_ptr<Unit>> forward_prefetch, backward_prefetch;

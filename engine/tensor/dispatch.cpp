@@ -84,6 +84,8 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
+  if (resolved.zeros == Zeros::kOrdinary && spread_zeros(op, resolved, call, *stack))
+    call = parse(op, resolved, at::ArrayRef<c10::IValue>(stack->data() + stack->size() - n, n));
   if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
   // An out variant needs no rule: what it runs has one, or is composed of what has.
   if (resolved.entry != nullptr || resolved.functional.has_value())

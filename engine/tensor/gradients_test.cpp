@@ -148,6 +148,17 @@ TEST_F(GradientsTest, GradientsKnownToBeZero) {
     }
 }
 
+// Catches: zeros whose own order of dimensions in memory decides of that of what is computed of them.
+TEST_F(GradientsTest, ZerosLieAsWhatTheyMeet) {
+  const auto columns = ramp({3, 2}).t();
+  const auto strides = [](at::Tensor x) {
+    x = x.detach().requires_grad_();
+    return torch::autograd::grad({at::sgn(at::tanh(x)).sum()}, {x})[0].strides().vec();
+  };
+  EXPECT_EQ(strides(columns), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(strides(place(columns, Shard{0}, kR)), strides(columns));
+}
+
 // Catches: a gradient that libtorch knows to be zero, computed with where the other is what the pass began
 // with, so that its -0 becomes 0; or not computed with where libtorch adds in place, which it does without a
 // graph.

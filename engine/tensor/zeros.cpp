@@ -49,6 +49,17 @@ std::optional<at::Tensor> copy_of(const at::Tensor& other, const at::Tensor& zer
   return other.clone();
 }
 
+at::Tensor spread(const at::Tensor& zeros) {
+  const PlainGuard guard;
+  const auto& impl = *dtensor_impl(zeros);
+  const auto& lies = *impl.spec();
+  PerRank<at::Tensor> locals;
+  for (const auto& local : impl.locals())
+    locals.push_back(at::zeros({}, local.options()).expand(local.sizes()));
+  auto spec = lies.with_tensor(lies.shape(), std::vector<int64_t>(lies.shape().size(), 0), lies.dtype());
+  return make_dtensor(std::make_shared<const Spec>(std::move(spec)), impl.comm(), std::move(locals));
+}
+
 }  // namespace
 
 bool is_zeros(const at::Tensor& tensor) {
@@ -74,6 +85,22 @@ std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& c
   if (first && is_dtensor(b)) return copy_of(b, a, alpha);
   if (second && is_dtensor(a) && !is_added_in_place(a)) return copy_of(a, b, 1);
   return std::nullopt;
+}
+
+bool spread_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call,
+                  torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  if (std::none_of(call.tensors.begin(), call.tensors.end(), is_zeros) ||
+      std::any_of(arguments.begin(), arguments.end(), [](auto& a) { return a.alias_info() != nullptr; }))
+    return false;
+  const auto args = torch::jit::last(stack, arguments.size());
+  auto read = with_tensors(resolved, args, [&](size_t i) {
+    const auto& tensor = call.tensors[i];
+    return is_zeros(tensor) ? spread(tensor) : tensor;
+  });
+  torch::jit::drop(stack, arguments.size());
+  stack.insert(stack.end(), std::make_move_iterator(read.begin()), std::make_move_iterator(read.end()));
+  return true;
 }
 
 }  // namespace lockstep

@@ -14,6 +14,12 @@ TEST(ExitCode, EarlierOfTwoWins) {
   EXPECT_EQ(winning({}), 0);
 }
 
+// Catches: a summary that names the loser first, or leaves out what nobody knows.
+TEST(ExitCode, AreListedWinnersFirst) {
+  EXPECT_EQ(in_winning_order({0, 1, 3, 42, 7, 99}), (std::vector<int>{7, 3, 1, 0, 42, 99}));
+  EXPECT_EQ(in_winning_order({}), std::vector<int>());
+}
+
 // Catches: a code nobody knows passing as success.
 TEST(ExitCode, AnUnknownCodeIsAHarnessError) {
   EXPECT_EQ(winning({42}), 3);

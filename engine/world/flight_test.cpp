@@ -42,7 +42,8 @@ TEST(Flight, TheRecorderConforms) {
   EXPECT_EQ(world_conformance(recorded(local_world(6), memory), DeviceMesh({2, 3})), "");
 }
 
-// Catches: a state that is set too early, or for an exchange that took the place in the ring.
+// Catches: a state that is set too early, or for an exchange that took the place in the ring; an op that asks
+// when it has ended.
 TEST(Flight, KeepsHowFarAnExchangeHasCome) {
   Three t;
   const auto state = [&](size_t k) { return flights_of(*t.memory, 3)[1].entries.at(k).state; };
@@ -55,7 +56,11 @@ TEST(Flight, KeepsHowFarAnExchangeHasCome) {
     work.wait();
     EXPECT_EQ(state(1), FlightState::kDone);
   }
-  const auto entry = flights_of(*t.memory, 3)[1].entries[0];
+  gather(*t.world, t.comm.whole).wait();
+  const auto entries = flights_of(*t.memory, 3)[1].entries;
+  EXPECT_EQ(entries[1].asker, "aten::mm");
+  EXPECT_EQ(entries[2].asker, "");
+  const auto& entry = entries[0];
   EXPECT_EQ(entry.number, 1);
   EXPECT_EQ(entry.meeting, 1);
   EXPECT_EQ(entry.asker, "aten::mm");
@@ -67,9 +72,9 @@ TEST(Flight, KeepsHowFarAnExchangeHasCome) {
   for (int64_t k = 0; k < FlightRing::kLength; ++k) gather(*t.world, t.comm.whole).wait();
   old.wait();
   const auto flight = flights_of(*t.memory, 3)[0];
-  EXPECT_EQ(flight.begun, FlightRing::kLength + 3);
+  EXPECT_EQ(flight.begun, FlightRing::kLength + 4);
   EXPECT_EQ(std::ssize(flight.entries), FlightRing::kLength);
-  EXPECT_EQ(flight.entries.front().number, 4);
+  EXPECT_EQ(flight.entries.front().number, 5);
   EXPECT_EQ(split_of(flights_of(*t.memory, 3)), std::nullopt);
 }
 

@@ -64,6 +64,11 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
   }
 }
 
+// What adds up a thousand of them rounds in each.
+bool is_half(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16;
+}
+
 void label_inputs(const Case& c, Names& names) {
   Names dtypes;
   int64_t leaves = 0;
@@ -73,6 +78,8 @@ void label_inputs(const Case& c, Names& names) {
     dtypes.insert(dtype_name(input.dtype));
     leaves += input.requires_grad ? 1 : 0;
     if (!input.memory_order.empty()) names.insert("strided");
+    if (is_half(input.dtype) && std::ranges::any_of(input.shape, [](int64_t n) { return n >= 1000; }))
+      names.insert("many-terms");
     if (input.values.kind == oracle::ValueKind::kSpecial) names.insert("special-values");
     for (const auto n : input.shape)
       if (n < 2) names.insert(n == 0 ? "size-0" : "size-1");
@@ -95,6 +102,15 @@ void label_family(const std::string& op, Names& names) {
     if (entry.family == kLists) names.insert("list");
     if (entry.family == kRandomOps) names.insert("random");
   }
+}
+
+bool convolves_halves(const Case& c, const oracle::Call& call) {
+  if (!call.op.starts_with("aten::conv")) return false;
+  const auto refs = references(call);
+  return std::ranges::any_of(refs, [&](auto ref) {
+    return ref.id >= 0 && ref.id < std::ssize(c.program.inputs) &&
+           is_half(c.program.inputs[static_cast<size_t>(ref.id)].dtype);
+  });
 }
 
 bool steps_parameters(const std::string& op) {
@@ -123,6 +139,7 @@ void label_calls(const Case& c, Names& names) {
   std::vector<int64_t> uses(static_cast<size_t>(c.program.value_count()), 0);
   for (const auto& call : c.program.calls) {
     if (call.op == oracle::kBackward) names.insert("backward");
+    if (convolves_halves(c, call)) names.insert("half-convolution");
     if (call.op == oracle::kMeshMap)
       names.insert(oracle::local_map_of(call)->flat ? "mesh-flat" : "mesh-sub");
     else if (const auto map = oracle::local_map_of(call))
@@ -215,8 +232,8 @@ std::vector<std::string> statement_labels() {
 const std::vector<std::string>& all_labels() {
   static const auto parts = split(
       "accumulate backward bf16 bool double-backward empty-shard f16 f32 f64 fallback "
-      "full-tensor hook host-read i16 i32 i64 i8 in-place integer-lane interleaved list "
-      "local-map local-map-in-place local-map-list local-map-terms mesh-1d mesh-2d mesh-3d "
+      "full-tensor half-convolution hook host-read i16 i32 i64 i8 in-place integer-lane interleaved list "
+      "local-map local-map-in-place local-map-list local-map-terms many-terms mesh-1d mesh-2d mesh-3d "
       "mesh-flat mesh-sub mixed-dtypes named-mesh nested-shard no-grad one-rank optimizer "
       "optimizer-steps other-order out partial-avg partial-max partial-min partial-product "
       "partial-sum pending-mean placed-factory plain-input ragged ragged-lists random redistribute reuse "

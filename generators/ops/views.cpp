@@ -91,9 +91,34 @@ oracle::Target cut_within(Builder& b, const Shape& shape, const Regroup& regroup
   return with_ragged(b.random(), std::move(target), b.settings().mesh, shape, d);
 }
 
+// A mesh dimension of three ranks or more; none: there is none.
+std::optional<int64_t> of_three_ranks(Random& random, const DeviceMesh& mesh) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (mesh.size(d) > 2) dims.push_back(d);
+  return dims.empty() ? std::nullopt : std::optional(random.pick(dims));
+}
+
+// Rows that are cut unevenly, and are merged with what is within them where each rank stays with its
+// elements: of 5 rows of 2 three ranks hold 4, 4 and 2 elements, as of 10. Others cut what is within.
+bool merge_uneven(Builder& b, const OpTemplate& op, int64_t mesh_dim) {
+  const auto& mesh = b.settings().mesh;
+  const auto ranks = mesh.size(mesh_dim);
+  const Shape rows{ranks * b.random().between(2, 3) - 1, b.random().between(2, ranks - 1)};
+  auto target = replicated(mesh);
+  for (auto& p : target.placements)
+    if (b.random().chance(70)) p = Shard{1};
+  target.placements[static_cast<size_t>(mesh_dim)] = Shard{0};
+  const Ref x =
+      b.redistribute(b.operand({.dtypes = op.dtypes, .shape = rows, .fresh = true, .dense = true}), target);
+  return emit(b, op, {x, Shape{rows[0] * rows[1]}}, {x});
+}
+
 }  // namespace
 
 bool reshape(Builder& b, const OpTemplate& op) {
+  if (is(op, "aten::_unsafe_view") && b.random().chance(15))
+    if (const auto d = of_three_ranks(b.random(), b.settings().mesh)) return merge_uneven(b, op, *d);
   Ref x = b.operand({.dtypes = op.dtypes});
   const bool strict = is(op, "aten::view") || is(op, "aten::_unsafe_view");
   if (strict && !b.tensor(x).is_contiguous()) {

@@ -17,8 +17,8 @@ using oracle::None;
 using oracle::Ref;
 
 // Of these one value alone is of use on a CPU, or to dense tensors, or the value is the harness's.
-constexpr std::array kFixed = {"layout",       "device",    "pin_memory", "memory_format",
-                               "non_blocking", "generator", "implicit",   "sparse"};
+constexpr std::array kFixed = {"layout",    "device",   "pin_memory", "non_blocking",
+                               "generator", "implicit", "sparse"};
 constexpr std::array kDims = {"dim", "dims", "dim0", "dim1", "dim2", "start_dim", "end_dim"};
 
 // Strings are chosen from what the schema of libtorch does not say.
@@ -83,8 +83,17 @@ std::optional<Variation::Given> given_tensor(Random& random, const Call& call, s
       i, mask && random.chance(50) ? c10::ScalarType::Bool : lookup(refs[0]).scalar_type(), shape};
 }
 
-// Not from what may be NaN to an integer, which no kernel promises anything of.
+int64_t other_format(Random& random, const at::Tensor* of) {
+  using enum c10::MemoryFormat;
+  const bool of_images = of != nullptr && of->dim() == 4;
+  return static_cast<int64_t>(of_images && random.chance(50) ? ChannelsLast
+                                                             : random.pick({Contiguous, Preserve}));
+}
+
+// Not from what may be NaN to an integer, which no kernel promises anything of. In place there is its own
+// alone.
 std::optional<Arg> other_dtype(Random& random, const at::Tensor* of) {
+  if (of != nullptr && random.chance(15)) return of->scalar_type();
   if (of != nullptr && !c10::isFloatingType(of->scalar_type()) && random.chance(30))
     return c10::ScalarType::Long;
   return random.pick(
@@ -138,6 +147,7 @@ std::optional<Arg> other_value(Random& random, const Call& call, size_t i, const
     case ArgKind::kBool:
       return std::holds_alternative<bool>(arg) ? !std::get<bool>(arg) : random.chance(50);
     case ArgKind::kInt:
+      if (info.name == "memory_format") return other_format(random, first_tensor(call, lookup));
       return other_integer(random, arg);
     case ArgKind::kIntList:
       if (const auto* list = std::get_if<std::vector<int64_t>>(&arg)) return other_integers(random, *list);

@@ -125,7 +125,9 @@ void like_below(Draft& d, const RandomOp& op, const Operand& x) {
   const auto end = draw_end(d.random(), x.dtype);
   oracle::Input bound{
       .dtype = ScalarType::Long, .shape = {}, .values = of_kind(ValueKind::kIntegers, end, end)};
-  d.call(op.name, {x.ref, d.input(std::move(bound), replicated(d.mesh()))});
+  Args args{x.ref, d.input(std::move(bound), replicated(d.mesh()))};
+  if (d.random().chance(30)) args.emplace_back(d.random().pick({ScalarType::Long, ScalarType::Float}));
+  d.call(op.name, std::move(args));
 }
 void like_range(Draft& d, const RandomOp& op, const Operand& x) {
   const int64_t low = x.dtype == ScalarType::Bool || x.dtype == ScalarType::Byte ? 0 : -5;
@@ -183,7 +185,7 @@ void rrelu_with_noise(Draft& d, const RandomOp& op, const Operand& x) {
   const Ref noise =
       d.input({.dtype = x.dtype, .shape = x.shape, .values = of_kind(ValueKind::kZeros)}, std::move(target));
   if (d.random().chance(15)) d.call(op.name, {x.ref, noise, 0.125, 0.5, false});
-  d.call(op.name, {x.ref, noise, 0.125, 0.75, true});
+  d.call(op.name, {x.ref, noise, d.random().pick({0.125, -0.3}), 0.75, true});
 }
 
 // Without the shares of the last category, and perhaps of the first, or with those of few, which round the

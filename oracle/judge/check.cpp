@@ -40,7 +40,7 @@ class Checker {
       next_ = 0;
       for (const Start& s : starts) start(s);
       for (const Final& f : finals)
-        if (f.plain.defined()) places_.hand_in(recording_.window(f.plain), f.record.spec);
+        if (f.plain.defined() && f.is_gradient) places_.hand_in(recording_.window(f.plain), f.record.spec);
       std::deque<RecordedOp> made;
       const auto ops = in_one_form(recording_.ops, made);
       for (size_t k = 0; k < ops.size(); ++k) {
@@ -456,7 +456,8 @@ class Checker {
     if (!rendition)
       report_mismatch_at(first_mismatch({recording_.read(window)}, f.record), Condition::kFinal, "value ", i,
                          ", placed as ", *f.record.spec, ", is not what the oracle's own values come to");
-    const auto places = places_.of(window);
+    auto places = places_.of(window, Places::By::kProgram);
+    if (f.is_gradient || places.empty()) places = places_.of(window);
     if (window.numel() > 0 && !places.empty() && !lies_so(places, *f.record.spec))
       report_mismatch(Condition::kFinal, "value ", i, " is handed in as ", *f.record.spec,
                       ", where no op and no move has put it; it was last ", *places.back());

@@ -80,6 +80,8 @@ struct Start {
 struct Final {
   at::Tensor plain;
   TensorRecord record;  // no digests: undefined
+  // It may be handed in where the engine has moved it by itself, and not only where an op has put it.
+  bool is_gradient = false;
 };
 // @param numerics the lane of the kernels that both ran.
 Judgement check(const Recording& recording, const Timeline& timeline, std::span<const Start> starts,

@@ -2,6 +2,7 @@
 // A Case before the judge: what its inputs begin as.
 #include "engine/values/error.h"
 #include "oracle/judge/check.h"
+#include "oracle/program/statements.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::oracle {
@@ -24,7 +25,10 @@ Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
     starts.push_back({plain.inputs[i], std::move(spec), pending ? make_locals(c, input) : Tensors()});
   }
   std::vector<Final> ends;
-  for (size_t i = 0; i < finals.size(); ++i) ends.push_back({plain.values[i], finals[i]});
+  for (size_t i = 0; i < c.program.inputs.size(); ++i) ends.push_back({plain.values[i], finals[i]});
+  for (const Call& call : c.program.calls)
+    for (int64_t i = 0; i < call.results; ++i)
+      ends.push_back({plain.values[ends.size()], finals[ends.size()], runs_backward(call.op)});
   return check(plain.recording, timeline, starts, ends, c.numerics);
 }
 

@@ -119,19 +119,60 @@ Touches states(std::string_view statement) {
   };
 }
 
-// A hook on a gradient that is zero shows nowhere: one device comes to the same values with it and without.
-bool hooks_show(const oracle::Case& c) {
+// A hook on a gradient that is zero shows nowhere, and a history that nothing goes along: one device comes to
+// the same values. With another history it may refuse the Program.
+bool shows_on_one_device(const oracle::Case& c, Rewritten (*slip)(const oracle::Case&)) try {
   oracle::SimulatedSource with, without;
-  const auto a = oracle::evaluate(c, with), b = oracle::evaluate(without_hooks(c).c, without);
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i].defined() && !oracle::compare(a[i], b[i]).equal()) return true;
+  const auto a = oracle::evaluate(c, with), b = oracle::evaluate(slip(c).c, without);
+  const auto same = [](const at::Tensor& x, const at::Tensor& y) {
+    return x.defined() == y.defined() && (!x.defined() || oracle::compare(x, y).equal());
+  };
+  return !std::equal(a.begin(), a.end(), b.begin(), same);
+} catch (const c10::Error&) {
   return false;
 }
 
-Touches shows(std::string_view statement) {
-  if (statement != oracle::kScaleGradient) return states(statement);
-  return [stated = states(statement)](const oracle::Case& c) { return stated(c) && hooks_show(c); };
+Touches shows(std::string_view statement, Rewritten (*slip)(const oracle::Case&)) {
+  if (statement != oracle::kScaleGradient && statement != oracle::kSetGradEnabled) return states(statement);
+  return [stated = states(statement), slip](const oracle::Case& c) {
+    return stated(c) && shows_on_one_device(c, slip);
+  };
 }
+
+// What reads the result reads its operand, whose history it has.
+Rewritten without_detach(const oracle::Case& c) {
+  Rewriter r(c);
+  auto value = std::ssize(c.program.inputs);
+  for (const auto& call : c.program.calls) {
+    r.copy(call);
+    if (call.op == "aten::detach") r.replace_uses({value}, {r.now(std::get<oracle::Ref>(call.args.at(0)))});
+    value += call.results;
+  }
+  return std::move(r).finish();
+}
+
+// The host reads what the first rank has of it: of a sum its own term.
+void reads_one_term(const oracle::Case& c, EngineResult& result) {
+  auto value = c.program.inputs.size();
+  for (const auto& call : c.program.calls) {
+    const auto* read = call.args.empty() ? nullptr : std::get_if<oracle::Ref>(&call.args[0]);
+    if (call.op == oracle::kItem && read != nullptr) {
+      const auto& operand = result.values.at(static_cast<size_t>(read->id));
+      for (auto& local : result.values.at(value).locals) {
+        if (!operand.defined()) continue;
+        const auto term = operand.locals.at(0).to(local.scalar_type()).reshape(local.sizes());
+        if (!oracle::compare(local, term).equal()) local = term.clone();
+      }
+    }
+    value += static_cast<size_t>(call.results);
+  }
+}
+
+constexpr const char* kDetached =
+    "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[5]:normal(1)@[S0]!;x1=f32[5]:normal(2)@[R];"
+    "v0=aten::detach(x0);v1=aten::mul.Tensor(x0,v0);v2=lockstep::backward(t[v1],t[x1])#9d91ed33";
+constexpr const char* kItem =
+    "v2:edges;mesh=2;seed=1;dev=1x256;x0=f32[-]:normal(1)@[P];v0=lockstep::item(x0)#eafc4337";
 
 struct Edge {
   const char *name, *hole, *token;
@@ -155,7 +196,19 @@ constexpr Edge kEdges[] = {
 std::vector<Adversary> edges() {
   std::vector<Adversary> all;
   for (const auto& e : kEdges)
-    all.push_back({e.name, e.hole, {e.token}, "edges", shows(e.statement), with_program(e.run)});
+    all.push_back({e.name, e.hole, {e.token}, "edges", shows(e.statement, e.run), with_program(e.run)});
+  all.push_back({"detach-forgotten",
+                 "which results have a history",
+                 {kDetached},
+                 "",
+                 any,
+                 with_program(without_detach)});
+  all.push_back({"reads-one-term",
+                 "what the host reads",
+                 {kItem},
+                 "edges",
+                 states(oracle::kItem),
+                 with_result(reads_one_term)});
   return all;
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/values/digest.h"
 #include "oracle/ownership/ownership.h"
+#include "oracle/program/statements.h"
 #include "suites/adversaries/adversary.h"
 #include "suites/faults/rewrite.h"
 
@@ -20,19 +21,19 @@ c10::ScalarType narrower(c10::ScalarType dtype) {
   return dtype == at::kDouble ? at::kFloat : at::kBFloat16;
 }
 
-// The only redistribution reduces in a shorter dtype, and says so.
+// The last redistribution reduces in a shorter dtype, and says so.
 void reduces_narrowly(const oracle::Case& c, EngineResult& result) {
-  if (c.program.calls.size() != 1 || result.timeline.size() != 1) return;
-  auto& order = result.timeline[0].order;
+  if (result.timeline.size() != c.program.calls.size()) return;
+  auto& order = result.timeline.back().order;
   auto& value = result.values.back();
   if (order.slices.size() != 1 || !c10::isFloatingType(value.spec->dtype()) || value.spec->has_partial())
     return;
   order.slices[0].root.dtype = narrower(value.spec->dtype());
-  const auto& source = result.values.front();
+  const auto& source = result.values.rbegin()[1];
   const auto whole = oracle::reduce(source.locals, *source.spec, order);
   for (size_t p = 0; p < value.locals.size(); ++p)
     value.locals[p] = oracle::slice(whole[p], *value.spec, static_cast<int64_t>(p));
-  record_again(result, 0, value);
+  record_again(result, result.timeline.size() - 1, value);
 }
 
 // ---- layouts ----
@@ -138,6 +139,20 @@ Rewritten reads_the_original(const oracle::Case& c) {
   return std::move(r).finish();
 }
 
+// x0 ends as the copy of it that went by way of an average, or the copy was never made.
+EngineValue& copy_of_x0(const oracle::Case& c, EngineResult& result) {
+  return result.values.at(c.program.inputs.size() + 1);
+}
+void overwritten_by_its_copy(const oracle::Case& c, EngineResult& result) {
+  result.values[0].locals = copy_of_x0(c, result).locals;
+}
+void copy_never_made(const oracle::Case& c, EngineResult& result) {
+  auto& copy = copy_of_x0(c, result);
+  copy.locals.clear();
+  for (const auto& local : result.values[0].locals) copy.locals.push_back(local.clone());
+  std::erase_if(result.timeline, [](const auto& entry) { return entry.op == oracle::kRedistribute; });
+}
+
 constexpr const char* kThereAndBack =
     "v1:program;mesh=3;seed=1;dev=1x256;x0=f32[64]:normal(1)@[R];v0=lockstep::redistribute(x0,@[Pavg]);"
     "v1=lockstep::redistribute(v0,@[R]);v2=aten::mul.Scalar(x0,2.0)#94014bb1";
@@ -149,9 +164,17 @@ constexpr const char* kNothing =
 constexpr const char* kMatrix =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::neg(x0)#71ba5654";
 
-}  // namespace
+constexpr const char* kBits = "a value stands for another of its bits";
+std::vector<Adversary> exchanged() {
+  return {
+      {"reads-the-copy", kBits, {kThereAndBack}, "", any, with_program(reads_the_copy)},
+      {"reads-the-original", kBits, {kThereAndOn}, "", any, with_program(reads_the_original)},
+      {"overwritten-by-its-copy", kBits, {kThereAndBack}, "", any, with_result(overwritten_by_its_copy)},
+      {"copy-never-made", kBits, {kThereAndBack}, "", any, with_result(copy_never_made)},
+  };
+}
 
-std::vector<Adversary> forgers() {
+std::vector<Adversary> made_up() {
   return {
       {"reduces-narrowly",
        "the dtype of an order",
@@ -160,7 +183,9 @@ std::vector<Adversary> forgers() {
         "v1:program;mesh=4;seed=1;dev=1x256;x0=f64[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[R])#"
         "c60e7a70",
         "v1:program;mesh=4;seed=1;dev=1x256;x0=f16[64]:normal(1)@[P];v0=lockstep::redistribute(x0,@[S0])#"
-        "da66697a"},
+        "da66697a",
+        "v1:program;mesh=4;seed=1;dev=1x256;x0=f32[64]:normal(1)@[R];v0=lockstep::redistribute(x0,@[P]);"
+        "v1=lockstep::redistribute(v0,@[R])#d163c26d"},
        "",
        any,
        with_result(reduces_narrowly)},
@@ -203,19 +228,15 @@ std::vector<Adversary> forgers() {
        "",
        any,
        with_result(huge_strides)},
-      {"reads-the-copy",
-       "a value stands for another of its bits",
-       {kThereAndBack},
-       "",
-       any,
-       with_program(reads_the_copy)},
-      {"reads-the-original",
-       "a value stands for another of its bits",
-       {kThereAndOn},
-       "",
-       any,
-       with_program(reads_the_original)},
   };
+}
+
+}  // namespace
+
+std::vector<Adversary> forgers() {
+  auto all = made_up();
+  for (auto& one : exchanged()) all.push_back(std::move(one));
+  return all;
 }
 
 }  // namespace lockstep::suites::plant

@@ -36,12 +36,19 @@ void each_gradient(const oracle::Case& c, EngineResult& result, Change change) {
       if (oracle::runs_backward(call.op) && result.values[value].defined()) change(result.values[value]);
 }
 
+void move_everywhere(EngineResult& result, EngineValue& value) {
+  const auto to = value.spec->with_placements(Placements(value.spec->placements().size(), Replicate{}));
+  if (to != *value.spec) move(result, value, to);
+}
+
 void gradients_everywhere(const oracle::Case& c, EngineResult& result) {
-  each_gradient(c, result, [&](EngineValue& value) {
-    const Spec& now = *value.spec;
-    const auto to = now.with_placements(Placements(now.placements().size(), Replicate{}));
-    if (to != now) move(result, value, to);
-  });
+  each_gradient(c, result, [&](EngineValue& value) { move_everywhere(result, value); });
+}
+
+// What ops have made; the last of them, since what is read again must lie as it is read.
+void results_everywhere(const oracle::Case& c, EngineResult& result) {
+  auto& value = result.values.back();
+  if (!oracle::runs_backward(c.program.calls.back().op) && value.defined()) move_everywhere(result, value);
 }
 
 void gradients_in_another_order(const oracle::Case& c, EngineResult& result) {
@@ -73,6 +80,12 @@ void views_are_copies(const oracle::Case& c, EngineResult& result) {
     }
 }
 
+// Ops of which nobody knows whether they copy.
+bool is_safe(const oracle::Case& c) {
+  return std::none_of(c.program.calls.begin(), c.program.calls.end(),
+                      [](const oracle::Call& call) { return call.op.find("unsafe_") != std::string::npos; });
+}
+
 // What has the bits of an earlier value lies in its memory.
 void copies_are_views(const oracle::Case& c, EngineResult& result) {
   for (size_t v = c.program.inputs.size(); v < result.values.size(); ++v)
@@ -95,7 +108,8 @@ void views_without_offset(const oracle::Case&, EngineResult& result) {
 void locals_transposed(const oracle::Case& c, EngineResult& result) {
   for (size_t v = c.program.inputs.size(); v < result.values.size(); ++v)
     for (auto& local : result.values[v].locals)
-      if (local.defined() && local.dim() == 2) local = local.t().clone(at::MemoryFormat::Contiguous).t();
+      if (local.defined() && local.dim() == 2 && local.size(0) > 1 && local.size(1) > 1)
+        local = local.t().clone(at::MemoryFormat::Contiguous).t();
 }
 
 constexpr const char* kGradient =
@@ -108,6 +122,8 @@ constexpr const char* kGradientInOrder =
     "v0=aten::neg(x0);v1=lockstep::backward(t[v0],t[x1])#65f5f717";
 constexpr const char* kView =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::t(x0)#9c6c9c62";
+constexpr const char* kViewOfAView =
+    "v1:program;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];v0=aten::t(x0);v1=aten::t(v0)#e6c5dbf8";
 constexpr const char* kOut =
     "v1:ops;mesh=2;seed=1;dev=1x256;x0=f32[4x6]:normal(1)@[S0];x1=f32[4x6]:ones@[S0];v0=aten::neg.out(x0,x1)#"
     "d7a9461e";
@@ -128,13 +144,24 @@ std::vector<Adversary> layers() {
        "gradient",
        on_ranks(has_backward),
        with_result(gradients_everywhere)},
+      {"results-everywhere",
+       "the placements of a result",
+       {kMatrix, kCopy},
+       "",  // of what the engine composes, the parts alone have places
+       any,
+       with_result(results_everywhere)},
       {"gradients-in-another-order",
        "the order of a gradient's shards",
        {kGradientInOrder},
        "",
        any,
        with_result(gradients_in_another_order)},
-      {"views-are-copies", "that a view is one", {kView, kOut}, "ops", any, with_result(views_are_copies)},
+      {"views-are-copies",
+       "that a view is one",
+       {kView, kViewOfAView, kOut},
+       "ops",
+       is_safe,
+       with_result(views_are_copies)},
       {"copies-are-views", "that a copy is one", {kCopy}, "", any, with_result(copies_are_views)},
       {"views-without-offset",
        "where in its memory a view begins",

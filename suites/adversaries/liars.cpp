@@ -102,7 +102,7 @@ std::vector<Reduction> reductions() {
 
 // Integers have no average, so none can be lied about.
 bool is_floating(const oracle::Case& c) {
-  return std::all_of(c.program.inputs.begin(), c.program.inputs.end(),
+  return std::any_of(c.program.inputs.begin(), c.program.inputs.end(),
                      [](const oracle::Input& input) { return c10::isFloatingType(input.dtype); });
 }
 Touches touched(const Reduction& r, const Label& label) {

@@ -31,12 +31,16 @@ oracle::Case under_other_names(oracle::Case c) {
   return c;
 }
 
-// What is decided of a Program: where each value lies and how much moved, or why it was refused; line by
-// line.
+// What is decided of a Program: how often, where each value lies and how much moved, or why it was refused;
+// line by line.
 std::vector<std::string> decided(const oracle::Case& c, EngineUnderTest& engine) {
+  const auto decisions = [its = current_context()] {
+    return its->counters.cache_hits + its->counters.cache_misses;
+  };
   try {
+    const auto before = decisions();
     const auto got = engine.run(c, false);
-    std::vector<std::string> lines;
+    std::vector<std::string> lines = {concat(decisions() - before, " decisions")};
     for (size_t v = 0; v < got.values.size(); ++v)
       lines.push_back(concat(oracle::value_name(c.program, static_cast<int64_t>(v)), ": ",
                              got.values[v].defined() ? to_string(*got.values[v].spec) : "undefined"));
@@ -50,8 +54,12 @@ std::vector<std::string> decided(const oracle::Case& c, EngineUnderTest& engine)
 }
 
 std::vector<std::string> decided_anew(const oracle::Case& c, EngineUnderTest& engine) {
-  const DecidesAnew anew(*current_context());
-  return decided(c, engine);
+  const auto context = current_context();
+  const DecidesAnew anew(*context);
+  const auto hits = context->counters.cache_hits;
+  auto lines = decided(c, engine);
+  if (context->counters.cache_hits > hits) lines.emplace_back("what was decided before was used again");
+  return lines;
 }
 
 }  // namespace
