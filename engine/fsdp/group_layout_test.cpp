@@ -97,7 +97,7 @@ TEST(GroupLayout, NamesTheFewestDimensionsThatTellTheCut) {
 
 TEST(GroupLayout, TensorsLieInTheOrderAskedFor) {
   const DeviceMesh mesh({2});
-  const std::vector<GroupTensor> tensors{{whole(mesh, "[R]", {4}), 1}, {whole(mesh, "[R]", {64}), 1}};
+  const std::vector<GroupTensor> tensors{{whole(mesh, "[R]", {4}), 1}, {whole(mesh, "[R]", {64}), 4}};
   EXPECT_EQ(GroupLayout(tensors, 0).plan().intervals[0].start, 0);
   EXPECT_EQ(GroupLayout(tensors, 0, Order::kShape).plan().intervals[1].start, 0);
 }

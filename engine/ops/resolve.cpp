@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/resolve.h"
 
+#include <unordered_set>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -67,8 +69,13 @@ ArgKind kind_of(const c10::Argument& arg) {
   return list ? ArgKind::kTensorList : ArgKind::kConstant;
 }
 
+// As libtorch's fallback for ZeroTensors, and what it lets through to their kernels.
 Zeros zeros_in(const c10::FunctionSchema& schema) {
+  static const std::unordered_set<std::string> kThrough = {
+      "aten::clone",      "aten::zeros_like", "aten::empty_like", "aten::full_like",
+      "aten::add.Scalar", "aten::dot",        "aten::vdot"};
   const auto name = c10::toString(schema.operator_name());
+  if (kThrough.contains(name)) return Zeros::kAsTheyLie;
   if (name == "aten::mul.Tensor" || name == "aten::mul.Scalar") return Zeros::kTimes;
   if (name == "aten::div.Tensor") return Zeros::kDivides;
   return name == "aten::add.Tensor" ? Zeros::kAdds : Zeros::kOrdinary;

@@ -15,7 +15,13 @@ enum class Variant { kFunctional, kInPlace, kOut, kList };
 enum class ArgKind { kConstant, kTensor, kTensorList };
 
 // What libtorch makes of an operand that it knows to be zero (engine/tensor/zeros.h).
-enum class Zeros { kOrdinary, kTimes, kDivides, kAdds };
+enum class Zeros {
+  kOrdinary,  // one zero, seen everywhere
+  kAsTheyLie,
+  kTimes,
+  kDivides,
+  kAdds
+};
 
 struct Resolved {
   const OpEntry* entry = nullptr;  // null: no rule

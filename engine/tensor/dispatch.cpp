@@ -47,16 +47,19 @@ bool run_shared(const Dispatched& d, Stack& stack) {
 // @pre the context is in use, and the arguments, which `call` was parsed from, are the last of the stack
 void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, ParsedCall& call, Stack& stack) {
   const size_t n = op.schema().arguments().size();
-  const c10::SmallVector<c10::IValue, 8> args(
-      std::make_move_iterator(stack.end() - static_cast<std::ptrdiff_t>(n)),
-      std::make_move_iterator(stack.end()));
+  c10::SmallVector<c10::IValue, 8> args(std::make_move_iterator(stack.end() - static_cast<std::ptrdiff_t>(n)),
+                                        std::make_move_iterator(stack.end()));
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
   const Asking asks(op.operator_name().name.c_str());
+  if (reads_zeros(op, resolved, call)) {
+    if (auto given = of_zeros(resolved, call, args)) return torch::jit::push(stack, *std::move(given));
+    const auto spread = with_zeros_spread(resolved, args, call);
+    args.assign(spread.begin(), spread.end());
+    call = parse(op, resolved, args);
+  }
   Dispatched d{op, resolved, args, call};
   check_writes(d);
-  if (resolved.zeros != Zeros::kOrdinary)
-    if (auto given = of_zeros(resolved, call, d.args)) return torch::jit::push(stack, *std::move(given));
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (run_shared(d, stack)) return;
   find_decision(d);
@@ -84,8 +87,6 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     return dispatch(op, keys, stack);
   }
   const ContextUse use(*call.comm->context);
-  if (resolved.zeros == Zeros::kOrdinary && spread_zeros(op, resolved, call, *stack))
-    call = parse(op, resolved, at::ArrayRef<c10::IValue>(stack->data() + stack->size() - n, n));
   if (at::GradMode::is_enabled()) keep_leaf_gradients(call.tensors);
   // An out variant needs no rule: what it runs has one, or is composed of what has.
   if (resolved.entry != nullptr || resolved.functional.has_value())

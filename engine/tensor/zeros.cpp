@@ -87,20 +87,20 @@ std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& c
   return std::nullopt;
 }
 
-bool spread_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call,
-                  torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  if (std::none_of(call.tensors.begin(), call.tensors.end(), is_zeros) ||
-      std::any_of(arguments.begin(), arguments.end(), [](auto& a) { return a.alias_info() != nullptr; }))
+bool reads_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call) {
+  if (resolved.zeros == Zeros::kAsTheyLie || std::none_of(call.tensors.begin(), call.tensors.end(), is_zeros))
     return false;
-  const auto args = torch::jit::last(stack, arguments.size());
-  auto read = with_tensors(resolved, args, [&](size_t i) {
-    const auto& tensor = call.tensors[i];
-    return is_zeros(tensor) ? spread(tensor) : tensor;
+  const auto& arguments = op.schema().arguments();
+  return std::all_of(arguments.begin(), arguments.end(), [](auto& a) { return a.alias_info() == nullptr; }) &&
+         std::find(resolved.mutated.begin(), resolved.mutated.end(), true) == resolved.mutated.end();
+}
+
+torch::jit::Stack with_zeros_spread(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                    const ParsedCall& call) {
+  return with_tensors(resolved, args, [&](size_t i) {
+    if (is_zeros(call.tensors[i])) return spread(call.tensors[i]);
+    return call.zeros[i].defined() ? call.zeros[i] : call.tensors[i];
   });
-  torch::jit::drop(stack, arguments.size());
-  stack.insert(stack.end(), std::make_move_iterator(read.begin()), std::make_move_iterator(read.end()));
-  return true;
 }
 
 }  // namespace lockstep

@@ -3,7 +3,7 @@
 // for libtorch's own kernels come before the engine. The engine's is a DTensor of zeros that does as a
 // ZeroTensor does: what it times is zero, whatever the other's elements and sign, and so is what is divided
 // into it; what it is added to is a copy. In-place ops, which a ZeroTensor refuses, make it an
-// ordinary one; views are such again; what else reads it sees one zero everywhere.
+// ordinary one; views are such again; kernels see it as it lies, as copies do, or one zero everywhere.
 #pragma once
 #include "engine/tensor/operands.h"
 
@@ -17,10 +17,11 @@ void mark_zeros(const at::Tensor& tensor);
 std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& call,
                                    at::ArrayRef<c10::IValue> args);
 
-// Law: an op that is no view and writes nothing reads zeros as kernels read a ZeroTensor, with strides of 0,
-// which say nothing of the order in which results lie. False: there are none among the last of the stack, of
-// which `call` was parsed.
-bool spread_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call,
-                  torch::jit::Stack& stack);
+// Whether the op, which is no view and writes nothing, reads zeros otherwise than as they lie.
+bool reads_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
+// The arguments with zeros as kernels see a ZeroTensor: strides of 0 say nothing of the order in which
+// results lie.
+torch::jit::Stack with_zeros_spread(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                                    const ParsedCall& call);
 
 }  // namespace lockstep

@@ -64,7 +64,6 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
   }
 }
 
-// What adds up a thousand of them rounds in each.
 bool is_half(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16;
 }

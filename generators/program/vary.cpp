@@ -90,8 +90,8 @@ int64_t other_format(Random& random, const at::Tensor* of) {
                                                              : random.pick({Contiguous, Preserve}));
 }
 
-// Not from what may be NaN to an integer, which no kernel promises anything of. In place there is its own
-// alone.
+// Not from what may be NaN to an integer, which no kernel promises anything of. Ops in place take their
+// own.
 std::optional<Arg> other_dtype(Random& random, const at::Tensor* of) {
   if (of != nullptr && random.chance(15)) return of->scalar_type();
   if (of != nullptr && !c10::isFloatingType(of->scalar_type()) && random.chance(30))

@@ -39,6 +39,18 @@ TEST(Check, ShardedRowsAreEqual) {
   EXPECT_TRUE(at::equal(j.finals[2], e.plain().values[2]));
 }
 
+// Would catch: a result that the engine moves by itself, and hands in where no op has put it.
+TEST(Check, AResultStaysWhereItsOpPutsIt) {
+  HandEngine e(make_case({input({7, 4}, 1), input({4, 6}, 2)}, {"[S0]", "[R]"}, kMatmul));
+  const Held x = e.input(0), w = e.input(1);
+  const Held y = e.op("aten::mm", {x, w}, {}, e.plain().values[2], "[S0]", mm);
+  const Held moved = e.redistribute(y, "[R]");
+  EXPECT_TRUE(e.judge({x, w, moved}).passed());
+  e.timeline.back().implicit = true;
+  EXPECT_TRUE(e.judge({x, w, y}).passed());
+  expect_fault(e.judge({x, w, moved}), Condition::kFinal, 2, "value 2");
+}
+
 // Would catch: forgiveness that nobody hears of, or that is booked on another row.
 TEST(Check, WhatIsForgivenIsCounted) {
   HandEngine e(make_case({input({7}, 1)}, {"[S0]"}, {{"aten::neg", {Ref{0}}, 1}}));

@@ -23,7 +23,7 @@ c10::ScalarType narrower(c10::ScalarType dtype) {
 
 // The last redistribution reduces in a shorter dtype, and says so.
 void reduces_narrowly(const oracle::Case& c, EngineResult& result) {
-  if (result.timeline.size() != c.program.calls.size()) return;
+  if (result.timeline.empty() || result.timeline.size() != c.program.calls.size()) return;
   auto& order = result.timeline.back().order;
   auto& value = result.values.back();
   if (order.slices.size() != 1 || !c10::isFloatingType(value.spec->dtype()) || value.spec->has_partial())

@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "generators/cases/programs.h"
+#include "generators/program/trial.h"
 #include "oracle/ownership/compare.h"
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/schema.h"
@@ -234,6 +237,20 @@ TEST(Edges, AMeanPendsWhereTheProgramSaysAllMoves) {
   EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << explanation_of(outcome);
 }
 
+// Whether something has several gradients from within a block, which are added up first, and others from
+// outside of it.
+bool sums_in_another_order(const oracle::Program& program) {
+  std::map<int64_t, int64_t> within, outside;
+  bool encloses = false;
+  for (const auto& call : program.calls) {
+    if (call.op == oracle::kCheckpoint || call.op == oracle::kCheckpointEnd)
+      encloses = call.op == oracle::kCheckpoint;
+    for (const Ref ref : generators::references(call)) ++(encloses ? within : outside)[ref.id];
+  }
+  return std::any_of(within.begin(), within.end(),
+                     [&](const auto& uses) { return uses.second > 1 && outside.contains(uses.first); });
+}
+
 // Catches: a block that draws, counts or differentiates otherwise when it runs again; cases that enclose
 // none.
 TEST(Edges, ACheckpointChangesNothingWhereDrawsAreRestored) {
@@ -249,6 +266,7 @@ TEST(Edges, ACheckpointChangesNothingWhereDrawsAreRestored) {
     std::erase_if(plain.program.calls, [&](const oracle::Call& call) {
       return begins(call) || call.op == oracle::kCheckpointEnd;
     });
+    if (!c.integer_lane && sums_in_another_order(c.program)) continue;
     // A hook within the block hears what comes from outside it alone.
     if (std::any_of(calls.begin(), calls.end(), [](auto& call) { return call.op == oracle::kScaleGradient; }))
       continue;

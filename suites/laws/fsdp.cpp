@@ -19,14 +19,16 @@ namespace {
 // Tensors of one device, and of the mesh.
 struct Pairs {
   std::vector<at::Tensor> plain, placed;
-  std::string unlike;  // what only one of them has
+  std::vector<bool> gradients;  // whether they are
+  std::string unlike;           // what only one of them has
 
-  void add(const std::string& what, const at::Tensor& a, const at::Tensor& b) {
+  void add(const std::string& what, const at::Tensor& a, const at::Tensor& b, bool gradient = false) {
     if (a.defined() != b.defined() && unlike.empty())
       unlike = concat(what, " is there on ", a.defined() ? "one device" : "the mesh", " alone");
     if (!a.defined() || !b.defined()) return;
     plain.push_back(a);
     placed.push_back(b);
+    gradients.push_back(gradient);
   }
   void add(const std::string& what, const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)
@@ -42,7 +44,8 @@ void add_state(Pairs& pairs, ShardedTraining& plain, ShardedTraining& mesh) {
   }
   for (size_t i = 0; i < of_plain.size(); ++i) {
     pairs.add(of_plain[i].first, of_plain[i].second, of_mesh[i].second);
-    pairs.add("the gradient of " + of_plain[i].first, of_plain[i].second.grad(), of_mesh[i].second.grad());
+    pairs.add("the gradient of " + of_plain[i].first, of_plain[i].second.grad(), of_mesh[i].second.grad(),
+              true);
   }
   const auto a = plain.optimizer(), b = mesh.optimizer();
   for (size_t k = 0; k < a.moments.size(); ++k) pairs.add("moment of parameter", a.moments[k], b.moments[k]);
@@ -103,8 +106,9 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   finals.add("loss", expected.losses, actual.losses);
   finals.add("norm", expected.norms, actual.norms);
   if (!finals.unlike.empty()) return fails("different", "", "-", finals.unlike);
-  const auto judgement = oracle::check(recording, timeline, start_records,
-                                       finals_of(finals.plain, finals.placed), sharding.numerics);
+  auto ends = finals_of(finals.plain, finals.placed);
+  for (size_t i = 0; i < ends.size(); ++i) ends[i].is_gradient = finals.gradients[i];
+  const auto judgement = oracle::check(recording, timeline, start_records, ends, sharding.numerics);
   if (judgement.mismatch)
     return fails(dashboard::name(dashboard::Verdict::kDifferent), judgement.mismatch->op,
                  pattern_at(timeline, judgement.mismatch->entry), oracle::describe(judgement));

@@ -63,7 +63,7 @@ std::vector<oracle::Start> starts_of(const nn::Tensors& plain, const nn::Tensors
 
 std::vector<oracle::Final> finals_of(const nn::Tensors& plain, const nn::Tensors& placed) {
   std::vector<oracle::Final> finals;
-  for (size_t i = 0; i < plain.size(); ++i) finals.push_back({plain[i], record(placed[i]), true});
+  for (size_t i = 0; i < plain.size(); ++i) finals.push_back({plain[i], record(placed[i])});
   return finals;
 }
 
