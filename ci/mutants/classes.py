@@ -112,6 +112,7 @@ TESTED = {
     "engine/tensor/composites.cpp:autograd-empty-cat": GRADIENTS,  # what hooks of a user see
     "engine/tensor/dtensor_impl.cpp:aliases-detached": VIEWS,
     "engine/tensor/fallback.cpp:refuse": ["engine/engine_fallback_test"],
+    "engine/tensor/plain_guard": ["engine/engine_plain_guard_test"],  # no Program is within it and draws
     **{f"engine/tensor/gradients.cpp:{of_users}": GRADIENTS for of_users in (
         "autograd-foreign", "autograd-own-version", "autograd-version", "autograd-zeros", "transport-delivery",
         "made_by_autograd")},
