@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/resolve.h"
 
-#include <unordered_set>
-
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "engine/context/context.h"
@@ -69,13 +68,18 @@ ArgKind kind_of(const c10::Argument& arg) {
   return list ? ArgKind::kTensorList : ArgKind::kConstant;
 }
 
-// As libtorch's fallback for ZeroTensors, and what it lets through to their kernels.
-Zeros zeros_in(const c10::FunctionSchema& schema) {
-  static const std::unordered_set<std::string> kThrough = {
-      "aten::clone",      "aten::zeros_like", "aten::empty_like", "aten::full_like",
-      "aten::add.Scalar", "aten::dot",        "aten::vdot"};
+// As libtorch's fallback for ZeroTensors, and what it lets through to their kernels. Views of them are such
+// again, and what writes to them refuses.
+Zeros zeros_in(const c10::FunctionSchema& schema, const std::vector<bool>& mutated) {
+  static constexpr std::array kThrough = {"aten::clone",     "aten::zeros_like", "aten::empty_like",
+                                          "aten::full_like", "aten::add.Scalar", "aten::dot",
+                                          "aten::vdot"};
   const auto name = c10::toString(schema.operator_name());
-  if (kThrough.contains(name)) return Zeros::kAsTheyLie;
+  const auto& arguments = schema.arguments();
+  if (std::ranges::find(kThrough, name) != kThrough.end() ||
+      std::ranges::find(mutated, true) != mutated.end() ||
+      std::ranges::any_of(arguments, [](const auto& a) { return a.alias_info() != nullptr; }))
+    return Zeros::kAsTheyLie;
   if (name == "aten::mul.Tensor" || name == "aten::mul.Scalar") return Zeros::kTimes;
   if (name == "aten::div.Tensor") return Zeros::kDivides;
   return name == "aten::add.Tensor" ? Zeros::kAdds : Zeros::kOrdinary;
@@ -97,7 +101,7 @@ Resolved compute(const c10::OperatorHandle& op) {
   else if (name.ends_with('_') && !result.mutated.empty() && result.mutated[0])
     result.variant = Variant::kInPlace;
   result.entry = entry_of(schema, result.variant);
-  result.zeros = zeros_in(schema);
+  result.zeros = zeros_in(schema, result.mutated);
   const bool implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   // In InferenceMode a composite arrives whole: max.other, say, of which the rule of max says nothing.
   result.composite = implicit && (own_entry(schema) == nullptr || !schema.overload_name().empty());

@@ -52,7 +52,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
   const Asking asks(op.operator_name().name.c_str());
-  if (reads_zeros(op, resolved, call)) {
+  if (reads_zeros(resolved, call)) {
     if (auto given = of_zeros(resolved, call, args)) return torch::jit::push(stack, *std::move(given));
     const auto spread = with_zeros_spread(resolved, args, call);
     args.assign(spread.begin(), spread.end());

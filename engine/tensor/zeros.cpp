@@ -87,12 +87,9 @@ std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& c
   return std::nullopt;
 }
 
-bool reads_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call) {
-  if (resolved.zeros == Zeros::kAsTheyLie || std::none_of(call.tensors.begin(), call.tensors.end(), is_zeros))
-    return false;
-  const auto& arguments = op.schema().arguments();
-  return std::all_of(arguments.begin(), arguments.end(), [](auto& a) { return a.alias_info() == nullptr; }) &&
-         std::find(resolved.mutated.begin(), resolved.mutated.end(), true) == resolved.mutated.end();
+bool reads_zeros(const Resolved& resolved, const ParsedCall& call) {
+  return resolved.zeros != Zeros::kAsTheyLie &&
+         std::any_of(call.tensors.begin(), call.tensors.end(), is_zeros);
 }
 
 torch::jit::Stack with_zeros_spread(const Resolved& resolved, at::ArrayRef<c10::IValue> args,

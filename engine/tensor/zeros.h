@@ -17,8 +17,8 @@ void mark_zeros(const at::Tensor& tensor);
 std::optional<at::Tensor> of_zeros(const Resolved& resolved, const ParsedCall& call,
                                    at::ArrayRef<c10::IValue> args);
 
-// Whether the op, which is no view and writes nothing, reads zeros otherwise than as they lie.
-bool reads_zeros(const c10::OperatorHandle& op, const Resolved& resolved, const ParsedCall& call);
+// Whether the op reads zeros otherwise than as they lie.
+bool reads_zeros(const Resolved& resolved, const ParsedCall& call);
 // The arguments with zeros as kernels see a ZeroTensor: strides of 0 say nothing of the order in which
 // results lie.
 torch::jit::Stack with_zeros_spread(const Resolved& resolved, at::ArrayRef<c10::IValue> args,

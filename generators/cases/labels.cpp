@@ -64,10 +64,6 @@ void label_target(const Target& target, const DeviceMesh& mesh, const std::vecto
   }
 }
 
-bool is_half(c10::ScalarType dtype) {
-  return dtype == c10::ScalarType::Half || dtype == c10::ScalarType::BFloat16;
-}
-
 void label_inputs(const Case& c, Names& names) {
   Names dtypes;
   int64_t leaves = 0;
@@ -77,7 +73,8 @@ void label_inputs(const Case& c, Names& names) {
     dtypes.insert(dtype_name(input.dtype));
     leaves += input.requires_grad ? 1 : 0;
     if (!input.memory_order.empty()) names.insert("strided");
-    if (is_half(input.dtype) && std::ranges::any_of(input.shape, [](int64_t n) { return n >= 1000; }))
+    if (c10::isReducedFloatingType(input.dtype) &&
+        std::ranges::any_of(input.shape, [](int64_t n) { return n >= 1000; }))
       names.insert("many-terms");
     if (input.values.kind == oracle::ValueKind::kSpecial) names.insert("special-values");
     for (const auto n : input.shape)
@@ -108,7 +105,7 @@ bool convolves_halves(const Case& c, const oracle::Call& call) {
   const auto refs = references(call);
   return std::ranges::any_of(refs, [&](auto ref) {
     return ref.id >= 0 && ref.id < std::ssize(c.program.inputs) &&
-           is_half(c.program.inputs[static_cast<size_t>(ref.id)].dtype);
+           c10::isReducedFloatingType(c.program.inputs[static_cast<size_t>(ref.id)].dtype);
   });
 }
 

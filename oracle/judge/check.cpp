@@ -460,7 +460,7 @@ class Checker {
     if (f.is_gradient || places.empty()) places = places_.of(window);
     if (window.numel() > 0 && !places.empty() && !lies_so(places, *f.record.spec))
       report_mismatch(Condition::kFinal, "value ", i, " is handed in as ", *f.record.spec,
-                      ", where no op and no move has put it; it was last ", *places.back());
+                      ", where no op has put it, nor a move that counts; it was last ", *places.back());
     const at::Tensor plain = recording_.read(window);
     result_.finals.back() = plain;
     if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;

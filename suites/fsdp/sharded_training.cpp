@@ -73,6 +73,9 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
     stay_plain();
   else
     place(std::move(world));
+  // What the one leaves to the default is said for the other.
+  for (size_t i = 0; sharding_.recompute != 0 && i < blocks_.size(); ++i)
+    mesh_ ? checkpoint(*blocks_[i]) : checkpoint(*blocks_[i], {.preserve_rng_state = true});
 }
 
 void ShardedTraining::place(WorldPtr world) {
@@ -96,7 +99,6 @@ void ShardedTraining::place(WorldPtr world) {
   if (sharding_.kept != 0) units_[0].set_reshard_after_backward(false);
   units_[0].set_gradient_divide_factor(static_cast<double>(sharding_.factor));
   if (fault_ != nullptr && fault_->placed != nullptr) fault_->placed(scene());
-  for (size_t i = 0; sharding_.recompute != 0 && i < blocks_.size(); ++i) checkpoint(*blocks_[i]);
 }
 
 void ShardedTraining::give_values() {
@@ -187,9 +189,6 @@ void ShardedTraining::stay_plain() {
   for (size_t i = 0; i < blocks_.size(); ++i)
     if (is_wrapped(sharding_, i)) add(*blocks_[i], false);
   if (sharding_.prefetch != 0) plain_.prefetch();
-  // What the other leaves to the default is said here.
-  for (size_t i = 0; sharding_.recompute != 0 && i < blocks_.size(); ++i)
-    checkpoint(*blocks_[i], {.preserve_rng_state = true});
 }
 
 ShardedTraining::Result ShardedTraining::run(const Batches& batches) {

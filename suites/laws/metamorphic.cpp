@@ -54,11 +54,8 @@ bool is_of_local_kernels(const Outcome& outcome) {
 
 // Whether its local is flat, row after row, and the whole lies otherwise.
 bool lies_flat_alone(const EngineValue& value) {
-  if (!value.defined() || !has_ragged(value.spec->placements())) return false;
-  const auto rows = contiguous_strides(value.spec->shape());
-  for (size_t d = 0; d < rows.size(); ++d)
-    if (value.spec->shape()[d] > 1 && value.spec->stride()[d] != rows[d]) return true;
-  return false;
+  return value.defined() && has_ragged(value.spec->placements()) &&
+         !at::geometry_is_contiguous(value.spec->shape(), value.spec->stride());
 }
 
 // On one rank a local lies in memory as the whole does, so that no kernel can tell them apart. That of a
