@@ -26,10 +26,10 @@ enum class Values {
 };
 
 struct Distribution {
-  Values values = Values::kUniform;
-  c10::ScalarType dtype = c10::ScalarType::Float;
-  double a = 0, b = 1;
-  int64_t low = 0, high = 0;
+  Values values;
+  c10::ScalarType dtype;
+  double a, b;
+  int64_t low, high;
 };
 
 // Values that a block gives: 4 or 2.

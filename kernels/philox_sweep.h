@@ -14,10 +14,8 @@ namespace lockstep {
 // One kernel launch: it serves the elements [first, first + count) of the stream. Thread t's blocks are
 // philox(seed, subsequence + t, counter), then counter + 1, …
 struct PhiloxLaunch {
-  int64_t first = 0;
-  int64_t count = 0;
-  int64_t threads = 256;
-  uint64_t counter = 0;      // generator offset / 4
+  int64_t first, count, threads;
+  uint64_t counter;          // generator offset / 4
   uint64_t subsequence = 0;  // of thread 0
 };
 
@@ -26,9 +24,9 @@ struct PhiloxLaunch {
 // Width 1 is the grid-stride loop of TensorIterator: element j of a launch is lane (j / threads) % lanes of
 // block j / threads / lanes of thread j % threads.
 struct PhiloxSweep {
-  uint64_t seed = 0;
+  uint64_t seed;
   std::vector<PhiloxLaunch> launches;
-  int64_t width = 1;
+  int64_t width;
   BlockFunction forged = nullptr;  // in place of philox; not on a GPU
 };
 

@@ -6,7 +6,9 @@ import contextlib, io, json, os, pathlib, re, subprocess, sys, tempfile, unittes
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-import campaign, census, classes, points, report, tried  # noqa: E402
+sys.path.insert(0, str(HERE.parent))
+import campaign, census, classes, points, record, report, tried  # noqa: E402
+import testing_store  # noqa: E402
 from weave import ORIGINAL, SWITCH, Edit  # noqa: E402
 
 
@@ -318,6 +320,22 @@ sys.exit(ends or 5 * (len(cases) < CASES))
         found = {**one, "how": "different", "plan": 0}
         self.assertTrue(tried.by_a_case(found) and not tried.by_a_case({**found, "how": "test a_test"}))
         self.assertFalse(tried.by_a_case({**found, "plan": 5}) or tried.by_a_case(one))
+
+    def test_record(self):
+        # Catches: a survivor that the report shows as found; a campaign that stands in a store twice, or in part.
+        self.run_all()
+        rows, file = list(self.tried().values()), self.folder / "run.db"
+        with contextlib.closing(testing_store.new_store(file)) as db:
+            self.assertTrue(record.record(file, "engine", "c0ffee", rows, red=True))
+            self.assertFalse(record.record(file, "engine", "c0ffee", rows, red=True))
+            self.assertEqual(db.execute("SELECT name, state, exit_code FROM run").fetchall(),
+                             [("mutants of the engine", "finished", 1)])
+            stored = {fault: found for fault, found in db.execute("SELECT fault, found FROM v_faults")}
+            self.assertEqual(stored, {row["id"]: int(not tried.survived(row)) for row in rows})
+            self.assertEqual(sorted(stored.values()), [0, 1, 1, 1, 1])
+            with self.assertRaises(KeyError):
+                record.record(file, "judge", "c0ffee", [rows[0], {"id": "half"}], red=False)
+            self.assertEqual(db.execute("SELECT count(*) FROM run").fetchone(), (1,))
 
     def test_red(self):
         # Catches: a class that is red at its least, or green below it.

@@ -438,6 +438,11 @@ FROM v_faults WHERE run_id IN shown ORDER BY found, class, v_faults.fault
 --# before <p>A harness that finds nothing may be blind. These faults were planted on purpose: {SELECT el('b',
 sum(found), ' of ', ?9), ' were found, ', el('b', sum(found AND shrunk_ops <= 3)) FROM v_faults WHERE run_id IN shown}
 shrunk to three ops or fewer.</p>
+--# table Planted faults by class
+SELECT class AS Class, sum(found) AS "#Found", count(*) AS "#Planted", percent(sum(found), count(*)) AS "#Share",
+       max(iif(found, cases, NULL)) AS "#Most cases until found", max(iif(found, shrunk_ops, NULL)) AS "#Most ops"
+FROM v_faults WHERE run_id IN shown GROUP BY class ORDER BY 1.0 * sum(found) / count(*), class
+--# before <h3>By class</h3>
 
 --# panel exceptions: Expected exceptions (Exceptions)
 --# table Expected exceptions

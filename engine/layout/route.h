@@ -50,7 +50,7 @@ Placements dual(const Placements& placements);
 // run of elements, seen as a dense tensor of `shape`.
 struct Region {
   struct Run {
-    int64_t start = 0;
+    int64_t start;
     std::vector<int64_t> shape;
   };
   std::optional<Run> run;

@@ -19,8 +19,8 @@ std::pair<int64_t, int64_t> integer_limits(c10::ScalarType dtype);
 
 // kRandint with [low, high), where high may wrap to the lowest int64, or kRandomBits.
 struct IntegerRange {
-  RandomKind kind = RandomKind::kRandint;
-  int64_t low = 0, high = 0;
+  RandomKind kind;
+  int64_t low, high;
   bool operator==(const IntegerRange&) const = default;
 };
 

@@ -40,11 +40,10 @@ Distribution distribution_of(const RandomCall& call) {
 PhiloxSweep philox_plan(const RandomState& state, const RandomGeometry& geometry) {
   PhiloxSweep plan{state.seed, {}, geometry.vector_width};
   if (state.words != RandomWords::kPhilox) plan.forged = block_function(state.words);
-  for (const RandomLaunch& launch : geometry.launches) {
-    PhiloxLaunch& to = plan.launches.emplace_back(PhiloxLaunch{launch.first, launch.count, launch.threads});
-    to.counter = geometry.indexed ? 0 : (state.offset + launch.offset) / 4;
-    to.subsequence = geometry.indexed ? state.offset / 4 : launch.subsequence;
-  }
+  for (const auto& [first, count, threads, offset, subsequence] : geometry.launches)
+    plan.launches.push_back(
+        geometry.indexed ? PhiloxLaunch{first, count, threads, 0, state.offset / 4}
+                         : PhiloxLaunch{first, count, threads, (state.offset + offset) / 4, subsequence});
   return plan;
 }
 

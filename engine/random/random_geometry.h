@@ -11,10 +11,8 @@ namespace lockstep {
 
 // One kernel launch: it serves the elements [first, first + count) of the tensor's stream.
 struct RandomLaunch {
-  int64_t first = 0;
-  int64_t count = 0;
-  int64_t threads = 0;
-  uint64_t offset = 0;       // relative to the generator's offset at the call
+  int64_t first, count, threads;
+  uint64_t offset;           // relative to the generator's offset at the call
   uint64_t subsequence = 0;  // of the first thread
   bool operator==(const RandomLaunch&) const = default;
 };

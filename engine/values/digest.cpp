@@ -38,11 +38,8 @@ Digest digest(const at::Tensor& tensor) {
   state.add(static_cast<uint64_t>(tensor.scalar_type()));
   state.add(static_cast<uint64_t>(tensor.dim()));
   for (const auto n : tensor.sizes()) state.add(static_cast<uint64_t>(n));
-  if (tensor.numel() > 0) {
-    const auto dense =
-        tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.detach().cpu().contiguous();
-    state.add(static_cast<const unsigned char*>(dense.const_data_ptr()), dense.nbytes());
-  }
+  const auto dense = tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.detach().cpu().contiguous();
+  state.add(static_cast<const unsigned char*>(dense.const_data_ptr()), dense.nbytes());
   state.add(0);
   state.add(0);
   return {state.lo, state.hi};

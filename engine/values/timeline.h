@@ -18,7 +18,7 @@ namespace lockstep {
 
 // 128-bit digest of one local tensor: dtype, shape and the element bytes in logical row-major order.
 struct Digest {
-  uint64_t lo = 0, hi = 0;
+  uint64_t lo, hi;
   bool operator==(const Digest&) const = default;
   auto operator<=>(const Digest&) const = default;
 };
