@@ -89,8 +89,8 @@ TESTED = {
     "kernels/philox": PHILOX,  # instructions that this machine does not choose, nor the next
     "kernels/simd.h": PHILOX,
     "engine/context/asking": ["engine/engine_flight_test"],  # no Program asks it, nor the next two
-    "engine/context/context.h:ContextUse": ["engine/context/context_test"],
-    "engine/context/generator.h:DeviceModel": ["engine/context/context_test"],  # Programs name theirs
+    "engine/context/context.h:ContextUse": ["engine/context/context_context_test"],
+    "engine/context/generator.h:DeviceModel": ["engine/context/context_context_test"],  # Programs name theirs
     "engine/fsdp/fully_shard.cpp:fully_shard": ["engine/engine_fully_shard_test"],
     "engine/fsdp/group_layout.h:GroupLayout": ["engine/engine_group_layout_test"],  # a caller's default
     "engine/fsdp/held_memory": ["engine/engine_held_memory_test", "suites/suites_step_plan_test"],  # no Program asks

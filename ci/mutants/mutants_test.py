@@ -310,6 +310,17 @@ class Draw(unittest.TestCase):
         self.assertEqual((chosen, crossing), ([mine], []))
 
 
+class Tested(unittest.TestCase):
+    def test_targets(self):
+        # Catches: a test that is named and never built, so that a campaign ends before it begins.
+        asked = {test for tests in (*classes.TESTED.values(), *classes.ADVERSARIES.values()) for test in tests}
+        for test in asked:
+            folder, target = test.rsplit("/", 1)
+            prefix = folder.rsplit("/", 1)[-1] + "_"
+            self.assertTrue(target.startswith(prefix), test)
+            self.assertTrue(list((HERE.parent.parent / folder).rglob(target.removeprefix(prefix) + ".cpp")), test)
+
+
 class Build(unittest.TestCase):
     WORDS = """In file included from ../engine/a.cpp:2:
 ../engine/b.h:3:8: error: no match
