@@ -46,8 +46,8 @@ struct VectorSegment {
 struct PhiloxBatch {
   PhiloxWords words;  // counters and subsequences
   int64_t count = 0;
-  int64_t stride = 1;       // in local memory, along a run
-  int64_t block_words = 4;  // vectors: the elements of a block
+  int64_t stride = 1;   // in local memory, along a run
+  int64_t block_words;  // vectors: the elements of a block
   // One of the two is empty.
   std::vector<LaneSegment> segments;
   std::vector<VectorSegment> vectors;

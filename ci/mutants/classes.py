@@ -100,6 +100,7 @@ TESTED = {
     "engine/move/gathering": SHARED,
     "engine/move/replicas": SHARED,
     "engine/ops/resolve.cpp:dispatch-overload": DISPATCH,
+    "engine/nn/boundary": ["engine/engine_backward_hooks_test"],  # hooks of a user's, who may write
     "engine/optim/gradients.cpp:with_gradient": ["engine/engine_distributed_test"],
     **{f"engine/random/integer_range.cpp:{refused}": ["engine/engine_integer_range_test"] for refused in (
         "integer_range:loosened", "random-range-half")},
@@ -123,6 +124,8 @@ TESTED = {
     "engine/tensor/redistribute.cpp:transport-begun": ASYNC,
     **{f"engine/tensor/run.cpp:{read}": DISPATCH for read in ("agreed", "dispatch-scalar")},
     "engine/tensor/zeros.cpp:autograd-zeros-lie": GRADIENTS,
+    "engine/tensor/call.cpp:refuse_locals": DISPATCH,  # a text
+    "engine/values/digest": ["engine/values/values_digest_test"],  # tensors of two dtypes have two specs, too
     "engine/values/exit_code": ["engine/values/values_exit_code_test"],
     "engine/values/merge": ["engine/values/values_merge_test"],
     "engine/values/placement": ["engine/values/values_placement_test"],

@@ -42,12 +42,6 @@ int serve(const Flags& flags) {
   return suites::serve_engine(STDIN_FILENO, wire_out(), flags.withhold_timeline);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 int serve_ranks(const RankFlags& flags) {
   Seat seat;
   const auto numbers = parse_integers(flags.process, '/');
@@ -56,7 +50,7 @@ int serve_ranks(const RankFlags& flags) {
                  ": write i/n with i < n; `lockstep run --world gloo` starts these by itself");
   seat.process = (*numbers)[0], seat.processes = (*numbers)[1];
   seat.at.file = flags.meet;
-  seat.where = concat("process ", getpid(), " on ", host_name(), ", log ", flags.log);
+  seat.where = concat(this_process(), ", log ", flags.log);
   seat.patience = Patience(static_cast<int64_t>(flags.patience * 1000));
   const int fd = open(flags.flight.c_str(), O_RDWR | O_CLOEXEC);
   const auto memory = std::make_shared<FlightMemory>(suites::kMostRanks, fd);

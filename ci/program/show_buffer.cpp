@@ -45,25 +45,38 @@ Shown of_tensors(const ShowRequest& request) {
   const auto plan = fsdp::plan(tensors, request.buffer);
   const auto least = fsdp::least_shard_size(tensors, request.buffer);
   constexpr int64_t kMostUnits = 1 << 22;
-  LOCKSTEP_CHECK(std::ssize(tensors) <= kMostUnits / request.buffer.shards, "[show buffer] the units of ",
-                 tensors.size(), " tensors on ", request.buffer.shards, " ranks are more than ", kMostUnits);
+  const bool lists_units = std::ssize(tensors) <= kMostUnits / request.buffer.shards;
   std::string text =
       concat("shards of ", plan.shard_size, " elements (", proven(plan), "no order has fewer than ", least,
              "), ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
   Json all = Json::array();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [start, end] = plan.intervals[i];
+    text += concat("\ntensor ", i, ": ", start, " to ", end, ", blocks of ", tensors[i].granularity);
+    all.push_back({{"start", start}, {"end", end}});
+    if (!lists_units) continue;
     const auto units = fsdp::units(tensors[i], plan.intervals[i], plan);
-    text += concat("\ntensor ", i, ": ", start, " to ", end, ", blocks of ", tensors[i].granularity, " of ",
-                   held(units));
-    all.push_back({{"start", start}, {"end", end}, {"units", units}});
+    text += concat(" of ", held(units));
+    all.back()["units"] = units;
   }
+  if (!lists_units)
+    text += concat("\nunits are not listed: those of ", tensors.size(), " tensors on ", request.buffer.shards,
+                   " ranks are more than ", kMostUnits);
   return {text,
           {{"shard_size", plan.shard_size},
            {"is_least", plan.is_least},
            {"least_shard_size", least},
            {"padding", plan.padding()},
            {"tensors", all}}};
+}
+
+// What blocks of so many rows do to a tensor of matrices, as experts are stored; empty: nothing.
+std::string across(const suites::ModelTensor& tensor, int64_t granularity) {
+  const auto& shape = tensor.shape;
+  if (shape.size() < 3 || granularity == 1 || (shape.end()[-2] * shape.back()) % granularity == 0) return "";
+  return concat("blocks of ", tensor.name, " go on from one of its ", shape[0],
+                " matrices to the next: ", granularity / shape.back(), " rows do not divide ",
+                shape.end()[-2]);
 }
 
 Shown of_model(const ShowRequest& request) {
@@ -75,18 +88,23 @@ Shown of_model(const ShowRequest& request) {
              request.block_rows == 1 ? " row" : " rows", ": ", percent(plan.padding),
              " padding (no order has less than ", percent(plan.least_padding), ")");
   Json groups = Json::array();
-  Json warnings = Json::array();
+  Json notes = Json::array(), warnings = Json::array();
   for (const auto& g : plan.groups) {
     text += concat("\n", g.group->count, " x ", g.group->name, ": ", g.elements, " elements, shards of ",
                    g.plan.shard_size, ", ", percent(g.padding()));
     Json tensors = Json::array();
     const auto blocks = suites::blocks_of(model, *g.group, coarse);
-    for (size_t i = 0; i < blocks.size(); ++i)
+    for (size_t i = 0; i < blocks.size(); ++i) {
       tensors.push_back({{"name", g.group->tensors[i].name},
                          {"shape", g.group->tensors[i].shape},
                          {"granularity", blocks[i].granularity},
                          {"start", g.plan.intervals[i].start},
                          {"end", g.plan.intervals[i].end}});
+      const auto note = across(g.group->tensors[i], blocks[i].granularity);
+      if (note.empty()) continue;
+      text += concat("\nnote: ", note);
+      notes.push_back(concat(g.group->name, ": ", note));
+    }
     groups.push_back({{"name", g.group->name},
                       {"count", g.group->count},
                       {"elements", g.elements},
@@ -119,6 +137,7 @@ Shown of_model(const ShowRequest& request) {
            {"least_padding", plan.least_padding},
            {"planned_in_ms", plan.planned_in_ms},
            {"groups", groups},
+           {"notes", notes},
            {"warnings", warnings}}};
 }
 

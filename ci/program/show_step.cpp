@@ -178,6 +178,7 @@ void show_scaling(Shown& shown, const ShowRequest& request, const std::vector<fs
   Json rows = Json::array();
   double first = 0;
   for (int64_t ranks = kLeastRanks; ranks <= kMostRanks; ranks *= 2) {
+    if (ranks % step.replicas != 0) continue;
     const auto row = row_of(request, groups, ranks);
     shown.text += format("\n%6ld %12g %20.0f %20ld", ranks, row.tokens, row.work.bytes, row.peak);
     rows.push_back(
@@ -191,6 +192,9 @@ void show_scaling(Shown& shown, const ShowRequest& request, const std::vector<fs
                         {"tokens_per_second", each * static_cast<double>(ranks)},
                         {"efficiency", each / first}});
   }
+  LOCKSTEP_CHECK(!rows.empty(), "[show buffer] --replicas ", step.replicas, " divides none of the ",
+                 kLeastRanks, " to ", kMostRanks,
+                 " ranks, in powers of two, of --scaling; give a power of two");
   if (calibration)
     shown.text += "\nseconds of ranks that each have a core like this one, and wait for nothing but bytes";
   shown.json["scaling"] = {{"kind", step.scaling}, {"is_prediction", true}, {"rows", rows}};

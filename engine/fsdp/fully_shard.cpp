@@ -300,9 +300,11 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
   module.attach(sharded);
   module.attach(
       std::make_shared<BeforeSecondRun>(BeforeSecondRun{[unit = unit.get()] { unit->lane->enter_pass(); }}));
-  module.call_around([unit = unit.get()](nn::Tensors inputs, const nn::Module::Forward& forward) {
-    return unit->call(std::move(inputs), forward);
-  });
+  module.call_around(
+      [unit = unit.get()](nn::Tensors inputs, const nn::Module::Forward& forward) {
+        return unit->call(std::move(inputs), forward);
+      },
+      "fully_shard");
   return FSDPModule(unit);
 }
 

@@ -4,6 +4,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <span>
+
 #include "engine/fsdp/held_memory.h"
 #include "engine/fsdp/testing.h"
 #include "engine/fsdp/unit.h"
@@ -73,29 +75,67 @@ TEST(FullyShard, StockOptimizersStepOnTheParts) {
   }
 }
 
-// One device that takes the ranks' batches one after the other, adds up their gradients and divides once.
-void accumulate(nn::Module& plain, const at::Tensor& whole, int64_t ranks, int64_t each) {
-  for (int64_t r = 0; r < ranks; ++r) loss_of(plain.call({whole.narrow(0, r * each, each)})).backward();
-  for (auto& parameter : plain.parameters()) parameter.mutable_grad().div_(static_cast<double>(ranks));
+using Gradients = std::vector<at::Tensor>;  // by parameter
+
+Gradients gradients_of(nn::Module& plain, const at::Tensor& x) {
+  loss_of(plain.call({x})).backward();
+  Gradients gradients;
+  for (auto& parameter : plain.parameters())
+    gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  return gradients;
 }
 
-// Catches: a fold in another order, a division before it, or one for each rank.
+// One after the other.
+Gradients sum(std::span<const Gradients> terms) {
+  Gradients sum = terms[0];
+  for (const auto& term : terms.subspan(1))
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + term[i];
+  return sum;
+}
+
+// What ranks hold, added up along the last mesh dimension, then along the one before, and divided once.
+Gradients folded(const std::vector<Gradients>& ranks, size_t shards) {
+  std::vector<Gradients> rows;
+  for (size_t r = 0; r < ranks.size(); r += shards) rows.push_back(sum(std::span(ranks).subspan(r, shards)));
+  Gradients result = sum(rows);
+  for (auto& gradient : result) gradient = gradient / static_cast<double>(ranks.size());
+  return result;
+}
+
+// One device that takes the ranks' batches one after the other, and adds up as is declared: a pass with sync
+// what its ranks give, in the order of the mesh; passes without sync wait for the last, on each rank by
+// itself. Catches: a fold in another order, over another mesh dimension first, a division before it, or one
+// for each rank, and passes that are reduced before they are added up.
 TEST(FullyShard, IsOneDeviceThatAddsUpTheRanksBatches) {
-  for (const int64_t ranks : {2, 3, 4, 5, 8}) {
-    SCOPED_TRACE(ranks);
-    const auto mesh = init_device_mesh({ranks});
-    Net net, plain;
-    auto root = shard(net, mesh);
-    root.set_gradient_divide_factor(static_cast<double>(ranks));
-    nn::reset_parameters(plain);
-    for (const auto& [path, parameter] : net.named_parameters())
-      plain.set_parameter(path, full_tensor(parameter.detach()).clone().requires_grad_());
-    const auto x = values({2 * ranks, 5}, 1);
-    loss_of(net(distribute_tensor(x, mesh, {Shard{0}}))).backward();
-    accumulate(plain, x, ranks, 2);
-    for (const auto& [path, parameter] : net.named_parameters())
-      EXPECT_TRUE(same(full_tensor(parameter.grad()), plain.parameter(path).grad())) << path;
-  }
+  const std::vector<std::vector<int64_t>> meshes{{2}, {3}, {4}, {5}, {8}, {2, 2}, {2, 3}, {3, 2}};
+  for (const auto& shape : meshes)
+    for (const bool syncs : {true, false}) {
+      const auto mesh = init_device_mesh(shape);
+      const auto ranks = static_cast<size_t>(mesh.mesh.size());
+      SCOPED_TRACE(concat(shape_text(shape), syncs ? "" : ", without sync"));
+      Net net, plain;
+      auto root = shard(net, mesh);
+      root.set_gradient_divide_factor(static_cast<double>(ranks));
+      for (const auto& [path, parameter] : net.named_parameters())
+        plain.set_parameter(path, full_tensor(parameter.detach()).clone().requires_grad_());
+      std::vector<Gradients> passes, of_rank(ranks);
+      for (const uint64_t pass : {0, 1}) {
+        root.set_requires_gradient_sync(syncs || pass == 1);
+        const auto x = values({2 * mesh.mesh.size(), 5}, pass);
+        loss_of(net(distribute_tensor(x, mesh, Placements(shape.size(), Shard{0})))).backward();
+        EXPECT_EQ(net.parameter("first.weight").grad().defined(), syncs || pass == 1);
+        std::vector<Gradients> ranks_of_pass;
+        for (size_t r = 0; r < ranks; ++r) {
+          ranks_of_pass.push_back(gradients_of(plain, x.narrow(0, 2 * static_cast<int64_t>(r), 2)));
+          of_rank[r] = pass == 0 ? ranks_of_pass[r] : sum(std::vector{of_rank[r], ranks_of_pass[r]});
+        }
+        passes.push_back(folded(ranks_of_pass, static_cast<size_t>(shape.back())));
+      }
+      const auto expected = syncs ? sum(passes) : folded(of_rank, static_cast<size_t>(shape.back()));
+      size_t i = 0;
+      for (const auto& [path, parameter] : net.named_parameters())
+        EXPECT_TRUE(same(full_tensor(parameter.grad()), expected.at(i++))) << path;
+    }
 }
 
 // One device again, under a policy: in its dtypes, the ranks' batches one after the other.
@@ -190,31 +230,6 @@ TEST(FullyShard, AddsUpWithoutSyncInTheDtypeOfTheReduction) {
   const auto expected = accumulate_under(policy, net, x, 3);  // and divides by 3
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(same(full_tensor(net.parameters()[i].grad() / 3), expected[i])) << i;
-}
-
-// Catches: a reduction in between, a term that the last one leaves out, gradients that stay.
-TEST(FullyShard, AddsUpWithoutSync) {
-  const auto mesh = init_device_mesh({3});
-  Net net, reference;
-  auto root = shard(net, mesh);
-  replicate(reference, mesh);
-  Tensors losses;
-  for (const bool last : {false, false, true}) {
-    root.set_requires_gradient_sync(last);
-    loss_of(net(batch(mesh, last ? 2 : losses.size()))).backward();
-    EXPECT_EQ(net.parameter("first.weight").grad().defined(), last);
-    losses.push_back(loss_of(reference(batch(mesh, last ? 2 : losses.size()))));
-  }
-  // Each rank's terms are added up first.
-  Tensors terms;
-  const auto leaves = reference.parameters();
-  for (const auto& leaf : leaves) ASSERT_TRUE(leaf.requires_grad());
-  size_t i = 0;
-  const auto of_sum = torch::autograd::grad({losses[0] + losses[1] + losses[2]}, leaves);
-  for (const auto& [path, parameter] : net.named_parameters()) {
-    const auto expected = full_tensor(of_sum[i++]);
-    EXPECT_TRUE(at::allclose(full_tensor(parameter.grad()), expected, 1e-4, 1e-5)) << path;
-  }
 }
 
 // Gradients of two passes with sync are added up as they are, cut.

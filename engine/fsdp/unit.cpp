@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "engine/nn/boundary.h"
 #include "engine/nn/checkpoint.h"
@@ -222,6 +223,7 @@ void Unit::note_gradients() const {
 
 void Unit::begin_gather() {
   if (buffer_ == nullptr) return;
+  check_not_written();
   if (versions(&UnitParameter::sharded) != gathered_ || is_written()) release();
   if (buffer_->is_gathered() || gathering_) return;
   gathered_ = versions(&UnitParameter::sharded);
@@ -278,11 +280,16 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     }
     ~Call() {
       --unit.lane->calls;
+      const bool throws = std::uncaught_exceptions() > before;
+      if (throws && unit.lane->calls == 0)
+        for (auto* other : unit.lane->units) other->let_go(false);
       if (--unit.calls_ > 0) return;
       if (unit.settings.reshard_after_forward) unit.by_hand_ = false;
       unit.show_sharded();
+      if (throws) unit.let_go(unit.settings.reshard_after_forward);
     }
     Unit& unit;
+    const int before = std::uncaught_exceptions();
   };
   at::Tensor output;
   bool held = false;
@@ -409,6 +416,15 @@ void Unit::close() {
   if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
 }
 
+// After what threw.
+void Unit::let_go(bool cut) {
+  try {
+    land();
+    if (cut && calls_ == 0 && open_ == 0 && !by_hand_) release();
+  } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
+  }
+}
+
 void Unit::forget_pass() {
   if (reducing_) wait_for_reduction();
   reduced_.clear();
@@ -417,6 +433,7 @@ void Unit::forget_pass() {
   show_sharded();
   has_unsynced_ = false;
   for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();
+  let_go(settings.reshard_after_backward);
 }
 
 }  // namespace lockstep::fsdp

@@ -78,7 +78,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Around each call of the module, in which they are whole.
   at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
 
-  // Begins to gather, and waits for it.
+  // Begins to gather, and waits for it. Throws Error as unshard() does.
   void begin_gather();
   void land();
   // Begins to reduce the gradients that have come, where this pass does; waits for it; gives them to the
@@ -98,6 +98,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   void gather();
   void release(int64_t among = 0);
+  // Waits for what has begun; cuts what nobody needs whole. Throws nothing.
+  void let_go(bool cut);
   at::Tensor& gradient(size_t i);
   void before_backward(const Versions& of_forward);
   void after_backward();

@@ -2,6 +2,7 @@
 // When units are gathered and cut: calls within calls, passes within passes, passes that fail.
 #include "engine/fsdp/unit.h"
 #include "engine/fsdp/testing.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/world/world.h"
 
 namespace lockstep {
@@ -274,7 +275,34 @@ TEST(FullyShard, APrefetchThatNobodyNeedsIsWaitedFor) {
   EXPECT_FALSE(blocks[0].unit()->is_gathering());
   write();
   EXPECT_NO_THROW((*net.each[0])(x));
+  net.each[0]->a->register_forward_pre_hook(
+      [](nn::Module&, Tensors&) { throw std::runtime_error("a hook"); });
+  EXPECT_THROW((*net.each[0])(x), std::runtime_error);
+  EXPECT_FALSE(blocks[0].unit()->buffer()->is_gathered());
+  EXPECT_FALSE(blocks[1].unit()->is_gathering());
+  EXPECT_NO_THROW(write());
   checks_in_flight = false;
+}
+
+// Catches: a write to what is gathered that is lost without a word, for another unit's prefetch gathers anew.
+TEST(FullyShard, APrefetchLosesNoWrite) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  std::vector<FSDPModule> blocks;
+  for (const auto& block : net.each) blocks.push_back(fully_shard(*block, mesh));
+  init(net);
+  blocks[0].set_modules_to_forward_prefetch({blocks[1]});
+  blocks[1].set_modules_to_backward_prefetch({blocks[0]});
+  const auto expect_lost = [&](size_t i, const std::function<void()>& use) {
+    blocks[i].unshard();
+    at::Tensor(net.each[i]->parameter("b.weight").detach()).mul_(2);
+    EXPECT_NE(error_of(use).find("'b.weight' was written while it was gathered"), std::string::npos);
+    EXPECT_TRUE(is_cut(*net.each[i]));
+  };
+  const auto x = distribute_tensor(values({2, 6}, 1), mesh, {Replicate{}});
+  expect_lost(1, [&] { (*net.each[0])(x); });
+  const auto loss = loss_of((*net.each[1])(x));
+  expect_lost(0, [&] { loss.backward(); });
 }
 
 // Frozen, and trained again, while it is gathered.
@@ -311,7 +339,10 @@ TEST(FullyShard, ABackwardPassMayOutliveTheModule) {
 TEST(FullyShard, GoesOnAfterAPassThatFailed) {
   const auto mesh = init_device_mesh({2});
   Net net, reference;
-  shard(net, mesh);
+  std::vector<FSDPModule> units;
+  for (const auto& block : net.each) units.push_back(fully_shard(*block, mesh));
+  units.push_back(fully_shard(net, mesh));
+  init(net);
   replicate(reference, mesh);
   for (const bool early : {true, false}) {  // before any unit has reduced, and after one has
     const auto hidden = (*net.each[0])((*net.first)(batch(mesh, 1)));
@@ -321,6 +352,7 @@ TEST(FullyShard, GoesOnAfterAPassThatFailed) {
     });
     EXPECT_THROW(loss_of(output).backward(), std::exception);
     EXPECT_TRUE(is_cut(net)) << "gradients of what is gathered would be set to none";
+    for (const auto& u : units) EXPECT_FALSE(u.unit()->buffer()->is_gathered() || u.unit()->is_gathering());
     net.zero_grad();
   }
   {
@@ -356,6 +388,32 @@ TEST(FullyShard, ErrorsSayWhatToDo) {
               fully_shard(blocks, mesh, {.orig_param_policy = [](auto, auto&) { return int64_t{0}; }});
             }).find("at least 1"),
             std::string::npos);
+}
+
+// Catches: a hook of a plan, a unit or a block that the rows leave out, or tell in another order or of
+// another module.
+TEST(FullyShard, WhatIsDoneToAModelCanBePrinted) {
+  const auto mesh = init_device_mesh({2, 2}, {"tp", "fsdp"});
+  Net net;
+  EXPECT_TRUE(net.hooks().empty());
+  nn::parallelize_module(net, mesh, "tp",
+                         {{"blocks.*.a", nn::colwise_parallel()}, {"blocks.1.b", nn::rowwise_parallel()}});
+  checkpoint(*net.each[0]);
+  fully_shard(*net.each[0], mesh);
+  net.register_forward_hook([](nn::Module&, const Tensors&, at::Tensor&) {});
+  const auto number =
+      net.last->register_full_backward_hook([](nn::Module&, Tensors&, const at::Tensor&) {}, "counts");
+  EXPECT_EQ(to_string(net.hooks()),
+            "(the model) | forward | -\n"
+            "blocks.0 | around | checkpoint\n"
+            "blocks.0 | around | fully_shard\n"
+            "blocks.0.a | forward pre | input 0 -> R along mesh dimension 0\n"
+            "blocks.1.a | forward pre | input 0 -> R along mesh dimension 0\n"
+            "blocks.1.b | forward pre | input 0 -> S-1 along mesh dimension 0\n"
+            "blocks.1.b | forward | output 0 -> R along mesh dimension 0\n"
+            "last | backward | counts\n");
+  net.last->remove_hook(number);
+  EXPECT_EQ(net.hooks().back().path, "blocks.1.b");
 }
 
 }  // namespace

@@ -213,7 +213,8 @@ TEST(BackwardHooks, MistakesAreErrors) {
   auto module = std::make_unique<Affine>();
   module->register_full_backward_hook([](Module&, Tensors& grads, const at::Tensor&) { grads.clear(); });
   EXPECT_THROW((*module)(input()).sum().backward(), std::exception);
-  const auto output = (*module)(input());
+  auto output = (*module)(input());
+  EXPECT_THROW(output.mul_(2), std::exception) << "its history would not know";
   module.reset();
   EXPECT_THROW(output.sum().backward(), std::exception);
 }

@@ -287,7 +287,7 @@ void checkpoint(nn::Module& module, CheckpointOptions options) {
     const auto operands = call->operands(inputs);
     return Checkpoint::apply(at::TensorList(operands), block)[0];
   };
-  module.call_around(around, /*outermost=*/true);
+  module.call_around(around, "checkpoint", /*outermost=*/true);
 }
 
 bool is_recomputing() {

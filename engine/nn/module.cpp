@@ -51,24 +51,22 @@ at::Tensor Module::call(Tensors inputs) {
   return call_within(around_.size(), std::move(inputs));
 }
 
-void Module::call_around(Around around, bool outermost) {
-  around_.insert(around_.end() - (outermost ? 0 : outermost_), std::move(around));
+void Module::call_around(Around around, std::string what, bool outermost) {
+  around_.emplace(around_.end() - (outermost ? 0 : outermost_), std::move(around), std::move(what));
   if (outermost) ++outermost_;
 }
 
 at::Tensor Module::call_within(size_t around, Tensors inputs) {
   if (around == 0) return call_with_hooks(std::move(inputs));
-  return around_[around - 1](std::move(inputs),
-                             [=, this](Tensors given) { return call_within(around - 1, std::move(given)); });
+  return around_[around - 1].first(
+      std::move(inputs), [=, this](Tensors given) { return call_within(around - 1, std::move(given)); });
 }
 
-namespace {
-
 // The full backward hooks of one call, as they were then.
-struct BackwardHooks {
+struct Module::BackwardHooks {
   std::weak_ptr<Module*> module;
-  std::vector<std::pair<int64_t, Module::BackwardPreHook>> before;
-  std::vector<std::pair<int64_t, Module::BackwardHook>> after;
+  Hooks<BackwardPreHook> before;
+  Hooks<BackwardHook> after;
   at::Tensor grad_output;
 
   Module& alive() const {
@@ -78,21 +76,19 @@ struct BackwardHooks {
     return **still;
   }
   void on_output(at::Tensor& gradient) {
-    for (const auto& [number, hook] : before) hook(alive(), gradient);
+    for (const auto& hook : before) hook.call(alive(), gradient);
     grad_output = gradient;
   }
   void on_inputs(Tensors& gradients) {
     if (!grad_output.defined()) return;  // a pass that came to the inputs by another way
-    for (const auto& [number, hook] : after) hook(alive(), gradients, grad_output);
+    for (const auto& hook : after) hook.call(alive(), gradients, grad_output);
     grad_output = at::Tensor();
   }
 };
 
-}  // namespace
-
 at::Tensor Module::call_with_hooks(Tensors inputs) {
   const auto pre_hooks = pre_hooks_;  // hooks may take hooks away, and add some
-  for (const auto& [number, hook] : pre_hooks) hook(*this, inputs);
+  for (const auto& hook : pre_hooks) hook.call(*this, inputs);
   std::shared_ptr<BackwardHooks> backward;
   const size_t count = inputs.size();
   bool none_passes = true;
@@ -105,7 +101,7 @@ at::Tensor Module::call_with_hooks(Tensors inputs) {
   }
   auto output = forward(inputs);
   const auto hooks = hooks_;
-  for (const auto& [number, hook] : hooks) hook(*this, inputs, output);
+  for (const auto& hook : hooks) hook.call(*this, inputs, output);
   if (backward == nullptr) return output;
   return at_boundary({output}, [backward, none_passes, count](Tensors& gradients) {
     backward->on_output(gradients[0]);
@@ -114,31 +110,50 @@ at::Tensor Module::call_with_hooks(Tensors inputs) {
   })[0];
 }
 
-int64_t Module::register_full_backward_pre_hook(BackwardPreHook hook) {
-  backward_pre_hooks_.emplace_back(next_hook_, std::move(hook));
-  return next_hook_++;
+int64_t Module::register_full_backward_pre_hook(BackwardPreHook hook, std::string what) {
+  return add_hook(backward_pre_hooks_, std::move(hook), std::move(what));
 }
 
-int64_t Module::register_full_backward_hook(BackwardHook hook) {
-  backward_hooks_.emplace_back(next_hook_, std::move(hook));
-  return next_hook_++;
+int64_t Module::register_full_backward_hook(BackwardHook hook, std::string what) {
+  return add_hook(backward_hooks_, std::move(hook), std::move(what));
 }
 
-int64_t Module::register_forward_pre_hook(PreHook hook) {
-  pre_hooks_.emplace_back(next_hook_, std::move(hook));
-  return next_hook_++;
+int64_t Module::register_forward_pre_hook(PreHook hook, std::string what) {
+  return add_hook(pre_hooks_, std::move(hook), std::move(what));
 }
 
-int64_t Module::register_forward_hook(Hook hook) {
-  hooks_.emplace_back(next_hook_, std::move(hook));
-  return next_hook_++;
+int64_t Module::register_forward_hook(Hook hook, std::string what) {
+  return add_hook(hooks_, std::move(hook), std::move(what));
 }
 
 void Module::remove_hook(int64_t number) {
-  const auto is_it = [number](const auto& entry) { return entry.first == number; };
+  const auto is_it = [number](const auto& entry) { return entry.number == number; };
   const auto removed = std::erase_if(pre_hooks_, is_it) + std::erase_if(hooks_, is_it) +
                        std::erase_if(backward_pre_hooks_, is_it) + std::erase_if(backward_hooks_, is_it);
   LOCKSTEP_CHECK(removed == 1, "[nn] no hook number ", number, " on this module");
+}
+
+std::vector<Module::HookRow> Module::hooks() {
+  std::vector<HookRow> rows;
+  for (const auto& [path, module] : named_modules()) {
+    const auto add = [&](const char* when, const auto& hooks) {
+      for (const auto& hook : hooks) rows.push_back({path, when, hook.what});
+    };
+    for (size_t i = module->around_.size(); i-- > 0;)
+      rows.push_back({path, "around", module->around_[i].second});
+    add("forward pre", module->pre_hooks_);
+    add("forward", module->hooks_);
+    add("backward pre", module->backward_pre_hooks_);
+    add("backward", module->backward_hooks_);
+  }
+  return rows;
+}
+
+std::string to_string(const std::vector<Module::HookRow>& rows) {
+  std::string text;
+  for (const auto& [path, when, what] : rows)
+    text += concat(path.empty() ? "(the model)" : path, " | ", when, " | ", what.empty() ? "-" : what, "\n");
+  return text;
 }
 
 Named<Module*> Module::at_all_places() {

@@ -52,21 +52,30 @@ class Module {
   }
   at::Tensor call(Tensors inputs);
 
-  // Return a number by which remove_hook takes the hook away again.
-  int64_t register_forward_pre_hook(PreHook hook);
-  int64_t register_forward_hook(Hook hook);
+  // Return a number by which remove_hook takes the hook away again. @param what it does, for hooks()
+  int64_t register_forward_pre_hook(PreHook hook, std::string what = "");
+  int64_t register_forward_hook(Hook hook, std::string what = "");
   // Called once in a backward pass for each call of the module, those that were there when it was called:
   // pre-hooks when the gradient of its output has come, hooks when those of its inputs have; where no input
   // requires one, right after the pre-hooks, with none. Not called where nothing came to the output. The
   // output is that after forward hooks, inputs are those after pre-hooks, and neither is to be written in
   // place. A gradient to which several uses of an input within the call contribute is their sum before any
   // other's.
-  int64_t register_full_backward_pre_hook(BackwardPreHook hook);
-  int64_t register_full_backward_hook(BackwardHook hook);
+  int64_t register_full_backward_pre_hook(BackwardPreHook hook, std::string what = "");
+  int64_t register_full_backward_hook(BackwardHook hook, std::string what = "");
   void remove_hook(int64_t number);
   // Each call goes through `around`, which calls `forward` once; the last one set is the outermost, but for
   // those that are to be `outermost` whenever they are set.
-  void call_around(Around around, bool outermost = false);
+  void call_around(Around around, std::string what = "", bool outermost = false);
+  // What this module and those below it do beside their forwards: a row each, of a module in the order in
+  // which they are called. A plan, fully_shard and checkpoint say here what they have done to a model.
+  struct HookRow {
+    std::string path;
+    const char* when;  // "around", "forward pre", "forward", "backward pre", "backward"
+    std::string what;  // "input 0 -> S1"; "" where nobody said it
+    bool operator==(const HookRow&) const = default;
+  };
+  std::vector<HookRow> hooks();
   // Expired: the module has been destroyed.
   std::weak_ptr<Module*> life() const { return alive_; }
 
@@ -143,21 +152,38 @@ class Module {
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
   at::Tensor call_within(size_t around, Tensors inputs);
   at::Tensor call_with_hooks(Tensors inputs);
+  template <class F>
+  struct Registered {
+    int64_t number;
+    F call;
+    std::string what;
+  };
+  template <class F>
+  using Hooks = std::vector<Registered<F>>;
+  template <class F>
+  int64_t add_hook(Hooks<F>& hooks, F hook, std::string what) {
+    hooks.push_back({next_hook_, std::move(hook), std::move(what)});
+    return next_hook_++;
+  }
+  struct BackwardHooks;
 
   Named<at::Tensor> parameters_, buffers_;
   Named<MakeBuffer> buffer_makers_;
   Named<std::shared_ptr<Module>> children_;
-  std::vector<std::pair<int64_t, PreHook>> pre_hooks_;
-  std::vector<std::pair<int64_t, Hook>> hooks_;
-  std::vector<std::pair<int64_t, BackwardPreHook>> backward_pre_hooks_;
-  std::vector<std::pair<int64_t, BackwardHook>> backward_hooks_;
-  std::vector<Around> around_;
+  Hooks<PreHook> pre_hooks_;
+  Hooks<Hook> hooks_;
+  Hooks<BackwardPreHook> backward_pre_hooks_;
+  Hooks<BackwardHook> backward_hooks_;
+  std::vector<std::pair<Around, std::string>> around_;
   ptrdiff_t outermost_ = 0;  // how many, at the end
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   std::shared_ptr<Module*> alive_ = std::make_shared<Module*>(this);  // for backward passes that come later
   int64_t next_hook_ = 0;
   bool training_ = true;
 };
+
+// "layers.0 | forward pre | input 0 -> S1", a line each.
+std::string to_string(const std::vector<Module::HookRow>& rows);
 
 // Materialises what is still on the meta device, then draws all parameters in the order of named_modules:
 // under a RandomScope, or on distributed parameters, these are the single device's values whatever the

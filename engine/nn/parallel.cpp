@@ -52,17 +52,28 @@ at::Tensor place(const at::Tensor& tensor, size_t mesh_dim, const Placement& wan
   return target == placements(tensor) ? tensor : redistribute(tensor, target);
 }
 
+std::string said(const char* what, size_t i, const Placement& wanted, size_t mesh_dim) {
+  return concat(what, i, " -> ", wanted, " along mesh dimension ", mesh_dim);
+}
+
 void add_hooks(Module& module, size_t mesh_dim, const ParallelStyle& style) {
+  std::string inputs_said;
+  for (size_t i = 0; i < style.inputs.size(); ++i)
+    if (style.inputs[i])
+      inputs_said += (inputs_said.empty() ? "" : ", ") + said("input ", i, *style.inputs[i], mesh_dim);
   if (!style.inputs.empty())
-    module.register_forward_pre_hook([mesh_dim, wanted = style.inputs](Module&, Tensors& inputs) {
-      for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
-        if (wanted[i]) inputs[i] = place(inputs[i], mesh_dim, *wanted[i], "input");
-    });
+    module.register_forward_pre_hook(
+        [mesh_dim, wanted = style.inputs](Module&, Tensors& inputs) {
+          for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
+            if (wanted[i]) inputs[i] = place(inputs[i], mesh_dim, *wanted[i], "input");
+        },
+        inputs_said);
   if (style.output)
     module.register_forward_hook(
         [mesh_dim, wanted = *style.output](Module&, const Tensors&, at::Tensor& output) {
           output = place(output, mesh_dim, wanted, "output");
-        });
+        },
+        said("output ", 0, *style.output, mesh_dim));
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ struct Seat {
   std::function<void(std::string& message)> wire{};  // does something to each message that leaves; for tests
 };
 
+// "process 4711 on one": its number and its host's name.
+std::string this_process();
+
 // This process's among those that torchrun, mpirun or srun started; none: none of them did. Throws Error that
 // says what the environment lacks.
 std::optional<Seat> launched_seat();

@@ -2,7 +2,9 @@
 // The World of the processes that a launcher started.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <optional>
 
 #include "engine/values/text.h"
@@ -53,9 +55,7 @@ Seat seat_of(const Launcher& by) {
   seat.at.port = number("MASTER_PORT");
   seat.at.serves = seat.process == 0 && !served;
   seat.at.prefix = "lockstep/" + variable("TORCHELASTIC_RESTART_COUNT");
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  seat.where = concat("process ", getpid(), " on ", host);
+  seat.where = this_process();
   seat.patience = seat.to_meet = std::chrono::minutes(10);
   return seat;
 }
@@ -69,7 +69,10 @@ struct Joined {
     LOCKSTEP_CHECK(wrong.empty(), "[world] ", seat.processes, " processes cannot move bits here: ", wrong);
     world = processes.begin(kNumber, n);
   }
-  ~Joined() { processes.end(kNumber, n, "its program is done"); }
+  ~Joined() {
+    const bool thrown = std::uncaught_exceptions() > 0;
+    processes.end(kNumber, n, thrown ? "its program ended by an exception" : "its program is done");
+  }
 
   Processes processes;
   int64_t n;
@@ -77,6 +80,12 @@ struct Joined {
 };
 
 }  // namespace
+
+std::string this_process() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return concat("process ", getpid(), " on ", host);
+}
 
 std::optional<Seat> launched_seat() {
   const auto* by = launcher();
@@ -88,12 +97,15 @@ int64_t launched_processes() {
   return by == nullptr ? 0 : parse_integer(variable(by->processes)).value_or(0);
 }
 
-WorldPtr world_from_environment(int64_t ranks_each) {
+WorldPtr world_from_environment(int64_t ranks_each, Patience patience) {
   LOCKSTEP_CHECK(ranks_each >= 1, "[world] a process hosts at least one rank, not ", ranks_each);
-  const auto seat = launched_seat();
+  auto seat = launched_seat();
   LOCKSTEP_CHECK(seat,
                  "[world] neither torchrun nor mpirun nor srun started this process: RANK and WORLD_SIZE are "
                  "not set; start it by one of them, or use local_world");
+  static std::atomic<int64_t> worlds = 0;  // of one program: what they say must not meet
+  seat->at.prefix += concat("/world ", worlds++);
+  seat->patience = seat->to_meet = patience;
   auto joined = std::make_shared<Joined>(*seat, seat->processes * ranks_each);
   auto* world = joined->world.get();
   return {std::move(joined), world};

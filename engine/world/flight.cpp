@@ -92,6 +92,7 @@ class RecordedWorld final : public World {
  public:
   RecordedWorld(WorldPtr world, std::shared_ptr<FlightMemory> memory)
       : World(*world), world_(std::move(world)), memory_(std::move(memory)) {}
+  Library* library() override { return world_->library(); }
 
   Work exchange(Exchange asked) override {
     std::vector<Kept> mine;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -16,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <tuple>
 #include <utility>
 
 #include "engine/values/as_size.h"
@@ -41,6 +43,18 @@ at::Tensor bytes_of(int64_t size) {
       memory, {size}, [memory](void*) { delete[] memory; }, at::kByte);
 }
 
+// One for each place that a launcher names, as long as the process: the next World of its program meets
+// there, too, where no other server can be begun.
+c10::intrusive_ptr<c10d::Store> tcp_store(const MeetingPoint& at, const c10d::TCPStoreOptions& options) {
+  using Stores = std::map<std::tuple<std::string, int64_t, bool>, c10::intrusive_ptr<c10d::Store>>;
+  static std::mutex mutex;
+  static auto& stores = *new Stores;
+  const std::lock_guard lock(mutex);
+  auto& store = stores[{at.host, at.port, at.serves}];
+  if (!store) store = c10::make_intrusive<c10d::TCPStore>(at.host, options);
+  return store;
+}
+
 c10::intrusive_ptr<c10d::Store> store_at(const MeetingPoint& at, int64_t processes, Milliseconds patience) {
   if (!at.file.empty()) return c10::make_intrusive<c10d::FileStore>(at.file, -1);
   c10d::TCPStoreOptions options;
@@ -49,8 +63,7 @@ c10::intrusive_ptr<c10d::Store> store_at(const MeetingPoint& at, int64_t process
   options.numWorkers = as_size(processes);
   options.waitWorkers = false;
   options.timeout = patience;
-  return c10::make_intrusive<c10d::PrefixStore>(at.prefix,
-                                                c10::make_intrusive<c10d::TCPStore>(at.host, options));
+  return c10::make_intrusive<c10d::PrefixStore>(at.prefix, tcp_store(at, options));
 }
 
 // The loopback device for what is on one machine; else that which the environment names, as for PyTorch, or

@@ -157,6 +157,7 @@ class ChaoticWorld final : public World {
  public:
   ChaoticWorld(WorldPtr world, std::shared_ptr<Chaotic::State> state, std::string token)
       : World(*world), world_(std::move(world)), state_(std::move(state)), token_(std::move(token)) {}
+  Library* library() override { return world_->library(); }
 
   Work exchange(Exchange asked) override {
     count(asked);

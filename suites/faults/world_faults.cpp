@@ -184,6 +184,7 @@ WorldFault handle_stale() {
 class LostBroadcast final : public World {
  public:
   explicit LostBroadcast(WorldPtr world) : World(*world), world_(std::move(world)) {}
+  Library* library() override { return world_->library(); }
 
   Work exchange(Exchange asked) override {
     if (asked.op != std::string_view("broadcast") || asked.parts.size() < 2)

@@ -199,8 +199,11 @@ TooCoarse too_coarse(const ModelTable& model, const ModelGroup& group, const Coa
   if (largest->granularity == 1) return {};
   const auto& tensor = group.tensors[static_cast<size_t>(largest - blocks.begin())];
   TooCoarse said{tensor.name};
+  const auto fewer = [](int64_t rows) {
+    return rows > kMostCounts ? std::max(rows / 2, kMostCounts) : rows - 1;
+  };
   for (int64_t rows = std::min(coarse.rows - 1, numel(tensor) / tensor.shape.back());
-       rows > 0 && said.rows == 0; --rows) {
+       rows > 0 && said.rows == 0; rows = fewer(rows)) {
     const auto finer = fsdp::plan(blocks_of(model, group, {rows, coarse.dense_too}), options);
     if (share(options.shards, finer.shard_size, numel(group)) <= kMostPadding) said.rows = rows;
   }

@@ -69,12 +69,14 @@ struct ModelPlan {
 ModelPlan plan_model(const ModelTable& model, const Coarse& coarse, const fsdp::PlanOptions& options);
 
 // Of a group whose padding is more than a fifth: its tensor with the largest blocks, "" if none has blocks of
-// more than an element, and the most rows a block with which it is not; 0: even with one row it is.
+// more than an element, and the most rows a block with which it is not, of those above kMostCounts only
+// halves; 0: even with one row it is.
 struct TooCoarse {
   std::string tensor;
   int64_t rows = 0;
 };
 inline constexpr double kMostPadding = 0.2;
+inline constexpr int64_t kMostCounts = 4096;
 TooCoarse too_coarse(const ModelTable& model, const ModelGroup& group, const Coarse& coarse,
                      const fsdp::PlanOptions& options);
 

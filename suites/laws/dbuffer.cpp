@@ -4,6 +4,8 @@
 // says what a case is.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/fsdp/reduce.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -27,9 +29,11 @@ at::Tensor values(at::IntArrayRef shape, c10::ScalarType dtype, uint64_t seed) {
 
 class Buffered {
  public:
-  Buffered(const Grouping& g, WorldPtr world)
+  // @param traffic what `world` moves
+  Buffered(const Grouping& g, WorldPtr world, const Traffic& traffic)
       : g_(g),
-        mesh_(init_device_mesh(g.mesh.device_type(), g.mesh.shape(), g.mesh.names(), std::move(world))) {
+        mesh_(init_device_mesh(g.mesh.device_type(), g.mesh.shape(), g.mesh.names(), std::move(world))),
+        traffic_(traffic) {
     std::vector<fsdp::GroupTensor> tensors;
     for (size_t i = 0; i < g.shapes.size(); ++i) {
       const auto& shape = g.shapes[i];
@@ -81,16 +85,35 @@ class Buffered {
         if (!local_tensors(buffer_->sharded(i))[r].is_alias_of(buffer_->shards()[r]))
           return concat("tensor ", i, " is no part of the shard of rank ", r);
     }
+    for (const auto& shard : buffer_->shards())
+      if (!is_aligned(shard)) return "a shard does not start at a multiple of 64 bytes";
     return "";
   }
 
-  std::string wrong_gather(const char* what, const std::vector<at::Tensor>& expected) {
+  // The addresses of a device are its allocator's.
+  static bool is_aligned(const at::Tensor& t) {
+    return !t.is_cpu() || t.numel() == 0 || reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
+  }
+
+  // @param among as many neighbours as have all of it together, each an equal part; 0: each rank has its
+  // shard
+  std::string wrong_gather(const char* what, const std::vector<at::Tensor>& expected, int64_t among = 0) {
+    const int64_t before = traffic_.bytes;
     buffer_->gather().wait();
-    for (size_t i = 0; i < plain_.size(); ++i)
-      if (auto why = compared(what, i, *layout().whole(i), local_tensors(buffer_->whole(i)),
-                              expected[i].to(g_.gathered));
-          !why.empty())
+    const auto& plan = layout().plan();
+    const int64_t parts = among > 0 ? among : plan.shards;
+    const int64_t part =
+        plan.shards * plan.shard_size / parts * static_cast<int64_t>(c10::elementSize(g_.gathered));
+    if (const int64_t moved = traffic_.bytes - before, needed = g_.mesh.size() * (parts - 1) * part;
+        moved != needed)
+      return concat(what, "gathering has moved ", moved, " bytes, where ranks lack ", needed);
+    for (size_t i = 0; i < plain_.size(); ++i) {
+      const auto& locals = local_tensors(buffer_->whole(i));
+      if (auto why = compared(what, i, *layout().whole(i), locals, expected[i].to(g_.gathered)); !why.empty())
         return why;
+      if (!std::all_of(locals.begin(), locals.end(), is_aligned))
+        return concat(what, "tensor ", i, " does not start at a multiple of 64 bytes where it is gathered");
+    }
     return "";
   }
 
@@ -99,7 +122,8 @@ class Buffered {
     buffer_->release(g_.among);
     std::vector<at::Tensor> others;
     for (size_t i = 0; i < plain_.size(); ++i) write(i, others.emplace_back(at::ones_like(plain_[i])));
-    if (auto why = wrong_gather("again, ", g_.among > 0 ? plain_ : others); !why.empty()) return why;
+    if (auto why = wrong_gather("again, ", g_.among > 0 ? plain_ : others, g_.among); !why.empty())
+      return why;
     buffer_->release();
     if (auto why = wrong_gather("anew, ", others); !why.empty()) return why;
     buffer_->release();
@@ -147,6 +171,7 @@ class Buffered {
 
   const Grouping g_;
   const MeshInWorld mesh_;
+  const Traffic& traffic_;
   std::vector<at::Tensor> plain_;
   std::optional<fsdp::DBuffer> buffer_;
 };
@@ -174,7 +199,7 @@ Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
     world = fault->world(std::move(world));
   world = counting(std::move(world), traffic);
   try {
-    const auto why = in_engine([&] { return Buffered(grouping, world).wrong(); });
+    const auto why = in_engine([&] { return Buffered(grouping, world, traffic).wrong(); });
     if (!why.empty()) return failed("dbuffer", "different", "", "-", dtype_name(grouping.gathered), why);
     Passed passed;
     passed.bytes_moved = traffic.bytes;

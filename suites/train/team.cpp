@@ -35,7 +35,7 @@ std::optional<Seat> given_seat() {
   std::string log;
   in >> seat.process >> slash >> seat.processes >> seat.at.file >> std::ws;
   std::getline(in, log);
-  seat.where = concat("process ", getpid(), ", log ", log);
+  seat.where = concat(this_process(), ", log ", log);
   return seat;
 }
 
@@ -98,7 +98,7 @@ class Members {
       auto& seat = seat_.emplace();
       seat.processes = count_, seat.at.file = meeting_.path();
       seat.patience = seat.to_meet = patience_;
-      seat.where = concat("process ", getpid(), ", which started the others");
+      seat.where = concat(this_process(), ", which started the others");
       followers_.emplace(count_, meeting_);
     }
     std::string wrong;
