@@ -248,6 +248,10 @@ void Unit::release(int64_t among) {
   if (buffer_ != nullptr) buffer_->release(among);
 }
 
+void Unit::release_unless_needed(bool cut) {
+  if (cut && calls_ == 0 && open_ == 0 && !by_hand_) release();
+}
+
 void Unit::unshard() {
   check_gradients();
   check_shown();
@@ -349,7 +353,7 @@ void Unit::after_backward() {
   show_sharded();
   if (lane->passes() > 1 || open_ > 0) return;
   collect();
-  if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
+  release_unless_needed(settings.reshard_after_backward);
 }
 
 // What has come to a parameter, with what waits since passes before, in the dtype in which it is reduced.
@@ -413,14 +417,14 @@ void Unit::close() {
   open_ = 0;
   show_sharded();
   land();  // prefetched, and not needed
-  if (settings.reshard_after_backward && calls_ == 0 && !by_hand_) release();
+  release_unless_needed(settings.reshard_after_backward);
 }
 
 // After what threw.
 void Unit::let_go(bool cut) {
   try {
     land();
-    if (cut && calls_ == 0 && open_ == 0 && !by_hand_) release();
+    release_unless_needed(cut);
   } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
   }
 }

@@ -98,7 +98,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   void gather();
   void release(int64_t among = 0);
-  // Waits for what has begun; cuts what nobody needs whole. Throws nothing.
+  // Where it is to be cut, and no call, no open backward pass and no hand needs it whole.
+  void release_unless_needed(bool cut);
+  // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut);
   at::Tensor& gradient(size_t i);
   void before_backward(const Versions& of_forward);
