@@ -156,15 +156,17 @@ SHOWN_RANKS = (8, 64, 256, 512, 1024)
 
 
 def measure_planner(path):
-    """A line a plan: the model, whose plan, and the padding at SHOWN_RANKS, beside what no order can go below."""
+    """A line a plan: the model, whose plan, and the padding at SHOWN_RANKS, beside what no order can go below, and
+    that of the group that has most."""
     planner = json.loads(pathlib.Path(path).read_text())
 
     def cell(at):
         if at["padding"] is None:
             return "refused"
         text, least = f"{at['padding']:.2%}", f"{at.get('least', at['padding']):.2%}"
-        return text if text == least else f"{text} ({least})"
-    return {"planner": {"goals": planner["goals"], "ms": planner["ms"], "rows": [
+        worst = f"{at.get('worst', at['padding']):.2%}"
+        return text + (f" ({least})" if text != least else "") + (f", worst {worst}" if text != worst else "")
+    return {"planner": {**planner, "rows": [
         [row["model"], row["of"], *(cell(at) for at in row["at"] if at["ranks"] in SHOWN_RANKS)]
         for row in planner["rows"]]}}
 
@@ -317,11 +319,16 @@ def planner_section(numbers):
     planner = numbers["planner"]
     goals = [[what, f"{worst:.2%}", f"at most {goal:.0%}", "yes" if worst <= goal else "no"]
              for what, worst, goal in planner["goals"]]
+    goals.append(["slowest plan, equal groups once", f"{planner['ms']:.2g} ms", "below 5 ms",
+                  "yes" if planner["ms"] < 5 else "no"])
     return ("`lockstep show buffer`: the padding of the buffers that ranks share evenly, a layer each, where no rank "
             "cuts a block of so many rows of the experts' matrices (without experts the MLPs'); in brackets what no "
             "order of the tensors can go below, where that is less. Below, what others make of the same layers: FSDP2 "
             "and megatron-fsdp keep rows, of GPT-OSS's stacked experts an expert each, the others nothing. "
-            f"The slowest of these plans took {planner['ms']:.2g} ms.\n\n"
+            "worst: of the group that has most, where that is more. "
+            f"The slowest of these plans took {planner['ms']:.2g} ms. Beside the best order of the same tensors, "
+            f"their own may need {planner['against_all_orders']['ratio']:.1f} times as much: "
+            f"`{planner['against_all_orders']['command']}`.\n\n"
             + table(["model", "blocks", *(f"{ranks:,} ranks" for ranks in SHOWN_RANKS)], planner["rows"], 2) + "\n"
             + table(["8 to 1,024 ranks", "worst", "goal", "met"], goals) + "\n")
 
@@ -397,10 +404,13 @@ def mutants_section(numbers):
 def worlds_section(numbers):
     if "worlds" not in numbers:
         return ""
-    rows = [[command_of(row), f"{row['value']:.0f}"] for row in numbers["worlds"]["rows"]]
-    return ("The ranks of the same cases in one thread, and in processes that run one case after the other, commit "
-            f"{numbers['worlds']['machine']['commit'][:12]}.\n\n" + table(["one worker", "cases a second"], rows)
-            + "\n")
+    local, gloo = numbers["worlds"]["rows"]
+    machine, met = numbers["worlds"]["machine"], "yes" if gloo["value"] >= 60 else "no"
+    rows = [[command_of(local), f"{local['value']:.0f}", "", ""],
+            [command_of(gloo), f"{gloo['value']:.0f}", "at least 60", met]]
+    return ("The ranks of the same cases in one thread, and in processes that run one case after the other, on "
+            f"{machine['processor']}, commit {machine['commit'][:12]}.\n\n"
+            + table(["one worker", "cases a second", "goal", "met"], rows) + "\n")
 
 
 def render(numbers):

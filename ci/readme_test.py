@@ -174,8 +174,11 @@ class Numbers(unittest.TestCase):
         without = readme.render(numbers)
         numbers |= readme.measure_worlds(self.path("run"), self.path("run"))
         numbers["worlds"]["rows"][1] |= {"command": "lockstep run --world gloo --db g.db", "value": 12.3}
-        self.assertTrue(readme.render(numbers).endswith("| one worker | cases a second |\n|---|--:|\n"
-                        "| `lockstep run --seed 7` | 321 |\n| `lockstep run --world gloo` | 12 |\n\n"))
+        self.assertTrue(readme.render(numbers).endswith(
+            "| one worker | cases a second | goal | met |\n|---|--:|--:|--:|\n| `lockstep run --seed 7` | 321 |  |  |\n"
+            "| `lockstep run --world gloo` | 12 | at least 60 | no |\n\n"))
+        numbers["worlds"]["rows"][1]["value"] = 60
+        self.assertIn("| 60 | at least 60 | yes |", readme.render(numbers))
         self.assertGreater(len(readme.render(numbers)), len(without))
 
     def test_of_hosted_ranks(self):
@@ -196,15 +199,19 @@ class Numbers(unittest.TestCase):
         """Catches: ranks under others, a bound that is lost, a goal that is missed and passes for met."""
         numbers = self.measured()
         at = [{"ranks": n, "padding": n / 1e5, "least": 64 / 1e5} for n in (8, 16, 64, 256, 512)]
+        at[2]["worst"] = 0.012
         at.append({"ranks": 1024, "padding": None})
         said = {"goals": [["a", 0.02001, 0.02], ["b", 0.02, 0.02]], "ms": 1.234, "rows": [
-            {"model": "m", "of": "16 rows", "at": at}]}
+            {"model": "m", "of": "16 rows", "at": at}], "against_all_orders": {"command": "c", "ratio": 2}}
         path = self.path("planner.json")
         pathlib.Path(path).write_text(json.dumps(said))
         text = readme.render(numbers | readme.measure_planner(path))
-        self.assertIn("| m | 16 rows | 0.01% (0.06%) | 0.06% | 0.26% (0.06%) | 0.51% (0.06%) | refused |\n", text)
+        self.assertIn("| m | 16 rows | 0.01% (0.06%) | 0.06%, worst 1.20% | 0.26% (0.06%) | 0.51% (0.06%) | "
+                      "refused |\n", text)
         self.assertIn("| a | 2.00% | at most 2% | no |\n| b | 2.00% | at most 2% | yes |\n", text)
-        self.assertIn("took 1.2 ms", text)
+        self.assertIn("took 1.2 ms. Beside the best order of the same tensors, their own may need 2.0 times as much: "
+                      "`c`", text)
+        self.assertIn("| slowest plan, equal groups once | 1.2 ms | below 5 ms | yes |\n", text)
 
     def test_of_fsdp(self):
         """Catches: times in the place of bytes, a goal at its bound that is told wrong."""

@@ -86,7 +86,7 @@ const Count kCounts[] = {{"collectives", "1", traffic<&Traffic::calls>},
 }  // namespace
 
 void add_training(Bodies& bodies) {
-  for (const auto* mesh : {"tp:1", "tp:2", "dp:2,tp:2"}) {
+  for (const auto* mesh : {"tp:1", "tp:2", "dp:2,tp:2", "fsdp:2"}) {
     const auto name = std::string("training step, llama tiny on ") + mesh;
     bodies.push_back({{name, "training", false, false, "ms"}, [mesh] { return timed(mesh); }});
     for (const auto& c : kCounts)

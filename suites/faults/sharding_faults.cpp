@@ -57,6 +57,10 @@ void terms_rounded(Arrived& all, const Groups&) {
       if (piece.is_floating_point()) piece = piece.to(at::kBFloat16).to(piece.scalar_type());
 }
 
+void gathers_again(const ShardedScene& scene) {
+  for (auto unit : scene.units) unit.unshard(), unit.reshard();
+}
+
 // Those are neighbours: in the cases of the fault all ranks are at least four.
 void of_few_swapped(Arrived& all, const Groups& groups) {
   for (size_t r = 0; r < all.size(); ++r)
@@ -282,6 +286,10 @@ bool reduces_in_f32(const oracle::Case& c) {
 bool waits_for_last(const oracle::Case& c) {
   return option(c, "passes", 1) > 1 && option(c, "each") == 0;
 }
+bool is_counted(const oracle::Case& c) {
+  const auto sharding = sharding_of(c);
+  return sharding.mesh.size() > 1 && gathers_of_a_pass(sharding).has_value();
+}
 bool steps_on(const oracle::Case& c) {
   return option(c, "steps", 1) > 1;
 }
@@ -337,6 +345,8 @@ std::vector<Fault> sharding_faults() {
        100, 0, reduces_in_f32, with_sharding({.world = scatters_so<terms_rounded>})},
       {144, "neighbours-swapped", "K6", "two neighbours change places in what they kept after a forward",
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
+      {161, "gathered-twice", "K16", "each unit is gathered once more than it is needed", "fsdp", 20, 0,
+       is_counted, with_sharding({.after_backward = gathers_again})},
       {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
        "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
   };

@@ -19,10 +19,6 @@
 namespace lockstep::suites {
 namespace {
 
-bool has_tp(const DeviceMesh& mesh) {
-  return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
-}
-
 // Along tp, matrices by rows and columns in turn, and every other vector.
 std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, const DeviceMesh& mesh) {
   std::vector<nn::ParameterPlacement> table;
@@ -275,6 +271,18 @@ std::string ShardedTraining::untidy(const Sharding& asked) const {
     if (auto why = buffer == nullptr ? "" : untidy(asked, *buffer); !why.empty()) return why;
   }
   return "";
+}
+
+int64_t ShardedTraining::bytes_of_a_gather() const {
+  int64_t bytes = 0;
+  for (const auto& handle : units_) {
+    const auto* buffer = handle.unit()->buffer();
+    if (buffer == nullptr) continue;
+    const auto& layout = buffer->layout();
+    const auto size = static_cast<int64_t>(c10::elementSize(layout.whole(0)->dtype()));
+    bytes += mesh_->mesh.size() * (layout.plan().shards - 1) * layout.plan().shard_size * size;
+  }
+  return bytes;
 }
 
 std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const {

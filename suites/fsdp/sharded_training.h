@@ -38,6 +38,8 @@ class ShardedTraining {
   // gathered or cut, and after it cut; tensors lie in the order asked for; no padding was written, no block
   // is cut. Empty: it does.
   std::string untidy(const Sharding& asked) const;
+  // What ranks lack of all units together: the bytes that gathering each once moves.
+  int64_t bytes_of_a_gather() const;
 
  private:
   void place(WorldPtr world);

@@ -383,6 +383,16 @@ oracle::Case case_of(const Sharding& s) {
   return c;
 }
 
+bool has_tp(const DeviceMesh& mesh) {
+  return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
+}
+
+std::optional<int64_t> gathers_of_a_pass(const Sharding& s) {
+  const bool otherwise = (s.frozen | s.recompute | s.calls | s.kept | s.by_hand | s.evaluates | s.among |
+                          s.ignored | s.sides) != 0;
+  return otherwise || has_tp(s.mesh) ? std::nullopt : std::optional<int64_t>(s.gathered != 0 ? 1 : 2);
+}
+
 Sharding any_sharding(uint64_t run_seed, int64_t index) {
   Random draw = Random(run_seed).split("fsdp").split(static_cast<uint64_t>(index));
   Sharding s;
@@ -397,7 +407,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.rows = draw.chance(33) ? draw.between(1, 4) : 0;
   s.frozen = draw.chance(16) ? draw.between(1, 8) : 0;
   s.order = fsdp::name(static_cast<fsdp::Order>(draw.between(0, 3)));
-  s.steps = draw.weighted<int64_t>({{5, 1}, {3, 2}, {1, 3}});
+  s.steps = draw.weighted<int64_t>({{5, 1}, {3, 2}, {1, 5}});
   s.passes = draw.chance(25) ? draw.between(2, 3) : 1;
   s.each = s.passes > 1 && draw.chance(50);
   s.factor = draw.chance(25) ? s.mesh.size() : 1;

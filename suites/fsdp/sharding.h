@@ -75,6 +75,11 @@ Sharding sharding_of(const oracle::Case& c);
 // @post sharding_of(result) is `sharding`
 oracle::Case case_of(const Sharding& sharding);
 
+bool has_tp(const DeviceMesh& mesh);
+// How often each pass gathers each unit: before its forward, and before its backward where it was cut between
+// them. None: the case asks for what gathers otherwise.
+std::optional<int64_t> gathers_of_a_pass(const Sharding& sharding);
+
 // A pure function of both.
 Sharding any_sharding(uint64_t run_seed, int64_t index);
 // Smaller ones, the boldest first. Each is of smaller size in some respect and greater in none.

@@ -109,13 +109,20 @@ void CaseWorker::begin(int worker) {
     recorder_ = std::make_unique<dashboard::Recorder>(*store_, run_, concat("worker ", worker));
     for (const auto& f : read_summary(*store_, run_).failures) shrunk_[f.bucket] = f.cases;
   });
-  engine_ = options_.fault.empty()
-                ? make_engine(options_.engine, {.world = options_.world,
-                                                .device = parse_device_type(options_.device),
-                                                .ranks = options_.ranks,
-                                                .chaos = options_.chaos,
-                                                .seconds = options_.hang_seconds})
-                : find_fault(options_.fault).plant();
+}
+
+// Made when it is needed: to make that of a launcher's processes is to meet them, and they have gone with the
+// worker that one takes the place of, whose last case is to be told first.
+EngineUnderTest& CaseWorker::engine() {
+  if (engine_ == nullptr)
+    engine_ = options_.fault.empty()
+                  ? make_engine(options_.engine, {.world = options_.world,
+                                                  .device = parse_device_type(options_.device),
+                                                  .ranks = options_.ranks,
+                                                  .chaos = options_.chaos,
+                                                  .seconds = options_.hang_seconds})
+                  : find_fault(options_.fault).plant();
+  return *engine_;
 }
 
 void CaseWorker::run(int64_t number) {
@@ -126,10 +133,10 @@ void CaseWorker::run(int64_t number) {
   oracle::Case c;
   Judged judged;
   const auto began = std::chrono::steady_clock::now();
-  Observing engine(*engine_, judged.facts);
+  Observing observed(engine(), judged.facts);
   try {
     c = case_of(p);
-    judged.outcome = judge_and_repeat(*p.suite, c, engine);
+    judged.outcome = judge_and_repeat(*p.suite, c, observed);
   } catch (const std::exception& e) {
     judged.outcome =
         HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
@@ -158,6 +165,11 @@ void CaseWorker::lost(const Lost& lost) {
     recorder_->flush();  // it cannot be run again, should this worker die too
   });
   settled(true);
+  if (joins(options_.world, options_.ranks)) {  // with nobody to go on with, nor to shrink with
+    has_nobody_ = true;
+    stop_pool();
+    return tell(p, c, judged.outcome);
+  }
   if (lost.again || lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,
@@ -174,6 +186,7 @@ void CaseWorker::save() {
 
 // Processes of a launcher wait to be told.
 void CaseWorker::leave() {
+  if (joins(options_.world, options_.ranks) && !has_nobody_) engine();  // also where no case was left
   engine_.reset();
 }
 
@@ -273,9 +286,9 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
     return tell(planned, c, failure);
   // An engine that dies is started anew for each candidate.
   const int64_t budget = failure.kind == dashboard::Verdict::kCrashed ? kCrashBudget : kShrinkBudget;
-  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_, budget);
+  const auto minimal = shrink_failure(*planned.suite, c, failure, engine(), budget);
   record_minimal(planned, failure, minimal);
-  auto again = judge_safely(*planned.suite, minimal.c, *engine_);
+  auto again = judge_safely(*planned.suite, minimal.c, engine());
   tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
 }
 

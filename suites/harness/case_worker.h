@@ -32,6 +32,7 @@ class CaseWorker {
 
  private:
   struct Judged;
+  EngineUnderTest& engine();
   dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
   void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
   void record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal);
@@ -51,6 +52,7 @@ class CaseWorker {
   std::unique_ptr<dashboard::Store> store_;
   std::unique_ptr<dashboard::Recorder> recorder_;
   std::unique_ptr<EngineUnderTest> engine_;
+  bool has_nobody_ = false;                // the launcher's other processes have gone
   std::map<std::string, int64_t> shrunk_;  // bucket -> how often
 };
 

@@ -64,7 +64,7 @@ void run_one(const PoolWork& work, int64_t number) {
 // meanwhile is the end of the list. The rest stays listed until all of it is.
 void run_again(const PoolWork& work) {
   auto& slot = *self.slot;
-  for (self.again = slot.unsaved - 1; self.again >= 0; --self.again) {
+  for (self.again = slot.unsaved - 1; self.again >= 0 && !self.memory->stop; --self.again) {
     slot.done.fetch_sub(1);
     run_one(work, slot.unsaved_numbers[self.again]);
   }

@@ -65,7 +65,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
     return failed("fsdp", verdict, op, pattern, dtype_name(sharding.dtype), text);
   };
   const ForkRng keep;
-  Traffic traffic;
+  TrafficByOp traffic;
   ShardedTraining plain(sharding, nullptr);
   plain.init();
   const auto begin = generator().state;
@@ -93,6 +93,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   const auto random_after = generator().state;
   generator().state = begin;
   Timeline timeline;
+  const int64_t gathered_before = traffic["all_gather"].bytes;
   {
     const TimelineScope log(timeline);
     actual = in_engine([&] { return mesh.run(placed); });
@@ -100,6 +101,13 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   if (generator().state != random_after)
     return fails("different", "", "-", "the random stream ends elsewhere than on one device");
   if (const auto why = mesh.untidy(sharding); !why.empty()) return fails("untidy", "", "-", why);
+  if (const auto gathers = gathers_of_a_pass(sharding)) {
+    const int64_t moved = traffic["all_gather"].bytes - gathered_before;
+    const int64_t needed = sharding.steps * sharding.passes * *gathers * mesh.bytes_of_a_gather();
+    if (moved != needed)
+      return fails("bytes", "", "-",
+                   concat("gathers have moved ", moved, " bytes, and ranks lacked ", needed));
+  }
 
   Pairs finals;
   add_state(finals, plain, mesh);
@@ -113,7 +121,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
     return fails(dashboard::name(dashboard::Verdict::kDifferent), judgement.mismatch->op,
                  pattern_at(timeline, judgement.mismatch->entry), oracle::describe(judgement));
   auto passed = passed_with(judgement);
-  passed.bytes_moved = traffic.bytes;
+  for (const auto& [op, of_op] : traffic) passed.bytes_moved += of_op.bytes;
   return passed;
 }
 
