@@ -51,7 +51,8 @@ int serve_ranks(const RankFlags& flags) {
   seat.process = (*numbers)[0], seat.processes = (*numbers)[1];
   seat.at.file = flags.meet;
   seat.where = concat(this_process(), ", log ", flags.log);
-  seat.patience = Patience(static_cast<int64_t>(flags.patience * 1000));
+  seat.patience = patience_of(flags.patience);
+  seat.to_meet = std::chrono::minutes(1);
   const int fd = open(flags.flight.c_str(), O_RDWR | O_CLOEXEC);
   const auto memory = std::make_shared<FlightMemory>(suites::kMostRanks, fd);
   std::optional<suites::Chaotic> chaotic;

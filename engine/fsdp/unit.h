@@ -44,8 +44,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
 struct UnitSettings {
   MixedPrecisionPolicy policy;
-  bool reshard_after_forward = true, reshard_after_backward = true;
+  bool reshard_after_forward{};          // as fully_shard is told
   std::optional<int64_t> reshard_among;  // ranks that keep all of it together after forward; none: each alone
+  bool reshard_after_backward = true;
   bool requires_gradient_sync = true;
   double gradient_divide_factor = 1;
   std::vector<std::weak_ptr<Unit>> forward_prefetch, backward_prefetch;

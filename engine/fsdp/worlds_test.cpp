@@ -57,7 +57,7 @@ TEST(FullyShardOnThreads, HasTheBitsOfOneThread) {
     int64_t ranks = 1;
     for (const int64_t n : setup.mesh) ranks *= n;
     const auto expected = trained(setup, local_world(ranks));
-    run_on_threads(ranks, [&](const WorldPtr& world) {
+    run_on_threads(ranks, std::chrono::minutes(1), [&](const WorldPtr& world) {
       const auto actual = trained(setup, world);
       ASSERT_EQ(actual.size(), expected.size());
       for (size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(same(actual[i], expected[i])) << setup.what << i;

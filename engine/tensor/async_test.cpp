@@ -61,7 +61,7 @@ TEST(Async, WaitedInAnotherOrder) {
 // Catches: a wait that needs the other ranks to wait in the same order.
 TEST(Async, WaitedInAnotherOrderOnThreads) {
   const Checked checks;
-  run_on_threads(4, [](const WorldPtr& world) {
+  run_on_threads(4, std::chrono::minutes(1), [](const WorldPtr& world) {
     EXPECT_EQ(wrong_pairs(init_device_mesh({2, 2}, {}, world)), std::vector<std::string>());
     const auto mesh = init_device_mesh({4}, {}, world);
     const auto x = distribute_tensor(ramp({8}), mesh, {Shard{0}});
@@ -104,7 +104,7 @@ TEST(Async, ResultsThatNobodyUsesAreNamed) {
   used.detach().neg();
   redistribute(x, {Replicate{}}, {}, true).detach().neg();
   EXPECT_EQ(take_never_waited(), std::vector<std::string>());
-  run_on_threads(2, [](const WorldPtr& world) {
+  run_on_threads(2, std::chrono::minutes(1), [](const WorldPtr& world) {
     const auto own = init_device_mesh({2}, {}, world);
     const auto t = distribute_tensor(ramp({4}), own, {Shard{0}});
     const bool first = world->hosted().front() == 0;
@@ -170,7 +170,8 @@ TEST(Async, WritesToLocalsInFlightAreFound) {
   };
   const char* said = "was written before the exchange was waited for";
   EXPECT_TRUE(says(writes(local_world(2)), {said}));
-  run_on_threads(2, [&](const WorldPtr& world) { EXPECT_TRUE(says(writes(world), {said})); });
+  run_on_threads(2, std::chrono::minutes(1),
+                 [&](const WorldPtr& world) { EXPECT_TRUE(says(writes(world), {said})); });
 }
 
 // Catches: locals that are made by the mode of the wait, which autograd then refuses to save.

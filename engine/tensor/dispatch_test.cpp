@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <future>
+#include <set>
 #include <thread>
 
 #include "engine/ops/decide.h"
@@ -93,7 +94,8 @@ std::string refusal_of(F&& f) {
   return "";
 }
 
-// Catches: a documented refusal that is thrown as any error, or under the reason of another.
+// Catches: a documented refusal that is thrown as any error, or under the reason of another; a reason that
+// nothing meets.
 TEST_F(DispatchTest, EveryRefusalHasItsReason) {
   const auto x = place(ramp({4, 6}), kR, Shard{1}), rows = place(ramp({4, 6}), Shard{0}, kR);
   auto p = place(ramp({4, 6}), Partial{}, kR), drawn = place(ramp({4, 6}), kR, kR),
@@ -122,13 +124,24 @@ TEST_F(DispatchTest, EveryRefusalHasItsReason) {
       {"aten::kthvalue, no rule", [&] { at::kthvalue(x, 1); }},
       {"aten::poisson, no stream", [&] { at::poisson(rows); }},
       {"aten::uniform_, generator", [&] { drawn.uniform_(0, 1, at::detail::createCPUGenerator()); }},
+      {"aten::add_.Tensor, in flight",
+       [&] {
+         const auto late = place(ramp({4, 6}), Shard{0}, kR);
+         const auto arriving = redistribute(late, {kR, kR}, {}, true);
+         late.add_(1);
+       }},
       {"aten::neg.out, out", [&] { at::neg_out(out, rows); }},
       {"spec, no reduction", [&] { make(Partial{ReduceOp::kAvg}, kR, at::kLong); }},
       {"spec, mixed partial", [&] { make(Partial{ReduceOp::kSum}, Partial{ReduceOp::kMax}, at::kFloat); }},
   };
-  for (const auto& [expected, call] : table) EXPECT_EQ(refusal_of(call), expected);
+  std::set<std::string> met{"explicit redistribution"};
+  for (const auto& [expected, call] : table) {
+    EXPECT_EQ(refusal_of(call), expected);
+    met.insert(expected.substr(expected.find(", ") + 2));
+  }
   const ExplicitRedistribution forbid;
   EXPECT_EQ(refusal_of([&] { x + rows; }), "aten::add.Tensor, explicit redistribution");
+  EXPECT_EQ(met, std::set<std::string>(std::begin(kRefusals), std::end(kRefusals)));
 }
 
 // Catches: a plain tensor taken for a replicated one.

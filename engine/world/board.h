@@ -18,6 +18,9 @@
 namespace lockstep {
 
 using Patience = std::chrono::milliseconds;
+inline Patience patience_of(double seconds) {
+  return Patience(static_cast<int64_t>(seconds * 1000));
+}
 
 // Another rank did not come to an exchange: it has ended, or is late.
 struct RankLost : Error {

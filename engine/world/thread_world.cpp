@@ -39,8 +39,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& errors) {
 
 }  // namespace
 
-void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>& body,
-                    std::chrono::milliseconds patience) {
+void run_on_threads(int64_t n, Patience patience, const std::function<void(const WorldPtr& world)>& body) {
   LOCKSTEP_CHECK(n >= 1, "[run_on_threads] a world needs at least one rank, not ", n);
   const auto board = std::make_shared<Board>(n, up_to(n), patience);
   std::vector<std::exception_ptr> errors(as_size(n));

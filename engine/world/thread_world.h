@@ -11,7 +11,7 @@ namespace lockstep {
 // Runs `body` on n threads at once, each with the World that hosts its rank and no other.
 // @post all threads have ended. If some threw, the first error by rank is thrown again, one that tells more
 // than that another rank was lost before one that does not.
-void run_on_threads(int64_t n, const std::function<void(const WorldPtr& world)>& body,
-                    Patience patience = std::chrono::minutes(1));
+// @param patience how long a rank waits for another
+void run_on_threads(int64_t n, Patience patience, const std::function<void(const WorldPtr& world)>& body);
 
 }  // namespace lockstep

@@ -17,22 +17,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kLong(20000);
+
 // What each rank is told while it runs `body`; empty: nothing.
 std::vector<std::string> told(int64_t n, const std::function<void(World&, const Groups&)>& body,
-                              milliseconds patience = milliseconds(20000)) {
+                              milliseconds patience = kLong) {
   std::vector<std::string> all(static_cast<size_t>(n));
-  run_on_threads(
-      n,
-      [&](const WorldPtr& world) {
-        const Comm comm(DeviceMesh({n}), world);
-        try {
-          body(*world, comm.along[0]);
-        } catch (const std::exception& e) {
-          all[static_cast<size_t>(world->hosted()[0])] = e.what();
-          throw;
-        }
-      },
-      patience);
+  run_on_threads(n, patience, [&](const WorldPtr& world) {
+    const Comm comm(DeviceMesh({n}), world);
+    try {
+      body(*world, comm.along[0]);
+    } catch (const std::exception& e) {
+      all[static_cast<size_t>(world->hosted()[0])] = e.what();
+      throw;
+    }
+  });
   return all;
 }
 
@@ -49,7 +48,7 @@ bool has(const std::string& text, const std::string& part) {
 TEST(ThreadWorld, Conforms) {
   for (const auto& shape : {std::vector<int64_t>{1}, {3}, {4}, {2, 3}, {2, 2, 2}}) {
     const DeviceMesh mesh(shape);
-    run_on_threads(mesh.size(),
+    run_on_threads(mesh.size(), kLong,
                    [&](const WorldPtr& world) { EXPECT_EQ(world_conformance(world, mesh), ""); });
   }
 }
@@ -57,7 +56,7 @@ TEST(ThreadWorld, Conforms) {
 // Catches: a group that waits for ranks that are not in it.
 TEST(ThreadWorld, SubMeshesMeetAlone) {
   const DeviceMesh mesh({2, 3}, {"dp", "tp"});
-  run_on_threads(6, [&](const WorldPtr& world) {
+  run_on_threads(6, kLong, [&](const WorldPtr& world) {
     const bool meets = world->hosted()[0] >= 3;
     EXPECT_EQ(meets ? world_conformance(world, mesh.sub_mesh({"tp"}, 4)) : "", "");
   });
@@ -157,7 +156,7 @@ TEST(ThreadWorld, WhoHasEndedIsNamedNotWhomItWaitedFor) {
 // Catches: a buffer that is sent and filled at once, taken for one that is only filled.
 TEST(ThreadWorld, GathersInPlace) {
   checks_in_flight = true;
-  run_on_threads(2, [](const WorldPtr& world) {
+  run_on_threads(2, kLong, [](const WorldPtr& world) {
     const Comm comm(DeviceMesh({2}), world);
     const int64_t rank = world->hosted()[0];
     const at::Tensor all = at::zeros({2, 3}), mine = all[rank].fill_(rank + 1);

@@ -116,10 +116,6 @@ Message message_of(const std::string& words) {
   return {wire::Json::parse(words.substr(0, line)), words.substr(line + 1)};
 }
 
-Patience patience_of(double seconds) {
-  return Patience(static_cast<int64_t>(seconds * 1000));
-}
-
 // The processes of the launcher, which can move bits. In a World ranks wait half as long as for an answer, so
 // that who waits in vain has time to say for whom.
 std::unique_ptr<Processes> met(double seconds) {

@@ -31,7 +31,9 @@ constexpr WorldRow kWorlds[] = {
        return std::make_unique<LockstepEngine>(o.decorate, o.spoil, o.remade);
      }},
     {"thread", "one rank a thread",
-     [](const EngineOptions&) -> EnginePtr { return std::make_unique<ThreadEngine>(); }},
+     [](const EngineOptions& o) -> EnginePtr {
+       return std::make_unique<ThreadEngine>(patience_of(o.seconds / 2));
+     }},
     {"gloo", "ranks in processes, over libtorch's Gloo",
      [](const EngineOptions& o) -> EnginePtr {
        const auto start = [o] {

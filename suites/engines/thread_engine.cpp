@@ -9,16 +9,17 @@
 
 namespace lockstep::suites {
 
-EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic) {
+EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& traffic, Patience patience) {
   std::vector<HostedResult> parts(as_size(c.mesh.size()));
-  lockstep::run_on_threads(least_world(c.mesh), [&](const WorldPtr& world) {
+  const auto one_rank = [&](const WorldPtr& world) {
     const auto& ranks = c.mesh.ranks();
     const int64_t position = std::find(ranks.begin(), ranks.end(), world->hosted()[0]) - ranks.begin();
     if (position == c.mesh.size()) return;
     auto& part = parts[as_size(position)];
     part.positions = {position};
     part.result = run_in(world, c, oracle::make_inputs(c), want_timeline, part.traffic);
-  });
+  };
+  lockstep::run_on_threads(least_world(c.mesh), patience, one_rank);
   for (const auto& part : parts) traffic += part.traffic;
   return merge(std::move(parts));
 }
@@ -29,7 +30,7 @@ const EngineProfile& ThreadEngine::profile() const {
 
 EngineResult ThreadEngine::run(const oracle::Case& c, bool want_timeline) {
   Traffic traffic;
-  return run_on_threads(c, want_timeline, traffic);
+  return run_on_threads(c, want_timeline, traffic, patience_);
 }
 
 }  // namespace lockstep::suites

@@ -15,6 +15,7 @@
 namespace lockstep::suites {
 namespace {
 
+constexpr Patience kLong = std::chrono::minutes(1);
 constexpr uint64_t kCases =
     60;  // of each suite; `lockstep run --world thread` runs more (ci/program/world_test)
 
@@ -61,7 +62,7 @@ void expect_same(const char* suite) {
     const auto a = ran([&](Traffic& traffic) {
       return run_in(local_world(c.mesh.size()), c, oracle::make_inputs(c), true, traffic);
     });
-    const auto b = ran([&](Traffic& traffic) { return run_on_threads(c, true, traffic); });
+    const auto b = ran([&](Traffic& traffic) { return run_on_threads(c, true, traffic, kLong); });
     const auto what = oracle::to_token(c);
     ASSERT_EQ(a.refused, b.refused) << what;
     if (!a.refused.empty()) continue;
@@ -103,7 +104,7 @@ TEST(ThreadEngine, SomeRanksOfALargerWorld) {
     const auto what = oracle::to_token(some);
     const auto a = ran([&](Traffic&) { return LockstepEngine().run(c, false); });
     const auto b = ran([&](Traffic&) { return LockstepEngine().run(some, false); });
-    const auto threads = ran([&](Traffic& traffic) { return run_on_threads(some, false, traffic); });
+    const auto threads = ran([&](Traffic& traffic) { return run_on_threads(some, false, traffic, kLong); });
     ASSERT_EQ(a.refused.empty(), b.refused.empty()) << what << b.refused;
     ASSERT_EQ(a.refused.empty(), threads.refused.empty()) << what << threads.refused;
     if (!a.refused.empty()) continue;

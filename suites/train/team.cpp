@@ -127,7 +127,7 @@ class Members {
 Team make_team(const std::string& world, int64_t ranks, std::chrono::seconds patience) {
   Team team;
   if (world == "thread")
-    team.in_world = [patience](int64_t n, const Team::Body& body) { run_on_threads(n, body, patience); };
+    team.in_world = [patience](int64_t n, const Team::Body& body) { run_on_threads(n, patience, body); };
   if (world != "gloo") return team;
   auto seat = given_seat();
   if (!seat && ranks == 0) seat = launched_seat();

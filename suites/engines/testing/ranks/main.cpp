@@ -102,7 +102,8 @@ int main(char** argv) {
   const std::string mode = argv[1];
   const auto numbers = *parse_integers(argv[3], '/');
   Seat seat{numbers[0], numbers[1], {.file = argv[5]}, concat("process ", getpid(), ", log ", argv[9]), {}};
-  seat.patience = Patience(static_cast<int64_t>(std::stod(argv[7]) * 1000));
+  seat.patience = patience_of(std::stod(argv[7]));
+  seat.to_meet = std::chrono::minutes(1);
   const bool spoils = seat.process == 1;
   if (spoils && mode == "elsewhere") return 9;
   flights = std::make_shared<FlightMemory>(kMostRanks, open(argv[11], O_RDWR | O_CLOEXEC));
