@@ -142,7 +142,7 @@ TESTED = {
 ADVERSARIES = {"engine": [], "judge": [
     *of_oracle("judge"), *of_oracle("ownership"), *of_oracle("plain"),
     *(f"suites/suites_{name}_test" for name in (
-        "edges", "judge", "refusal", "faults", "adversaries", "bounded", "training", "train_law"))]}
+        "in_memory", "edges", "judge", "refusal", "faults", "adversaries", "bounded", "training", "train_law"))]}
 
 
 def longest(table, path):

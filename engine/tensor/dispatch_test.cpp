@@ -124,7 +124,7 @@ TEST_F(DispatchTest, EveryRefusalHasItsReason) {
       {"aten::kthvalue, no rule", [&] { at::kthvalue(x, 1); }},
       {"aten::poisson, no stream", [&] { at::poisson(rows); }},
       {"aten::uniform_, generator", [&] { drawn.uniform_(0, 1, at::detail::createCPUGenerator()); }},
-      {"aten::add_.Tensor, in flight",
+      {"aten::add_.Scalar, in flight",
        [&] {
          const auto late = place(ramp({4, 6}), Shard{0}, kR);
          const auto arriving = redistribute(late, {kR, kR}, {}, true);

@@ -34,7 +34,7 @@ struct Question {
     return at::le(at::sub(actual, reference.value).abs(), bound).all().item<bool>();
   }
 };
-Question ask(std::vector<Input> inputs, Call call) {
+Question ask(std::vector<Input> inputs, Call call, c10::ScalarType dtype = at::kDouble) {
   Case c;
   c.mesh = DeviceMesh({1});
   c.device = {1, 256};
@@ -46,7 +46,7 @@ Question ask(std::vector<Input> inputs, Call call) {
   const RecordedOp& op = run.recording.ops.at(0);
   std::vector<WideInput> wide;
   for (const Window& w : op.inputs) wide.push_back(widen({run.recording.read(w)}, {}, {}));
-  return {references(*find_family(op.op->name), op, effects(op), wide, at::kDouble).at(0), run.values.back()};
+  return {references(*find_family(op.op->name), op, effects(op), wide, dtype).at(0), run.values.back()};
 }
 
 // addmm may multiply one matrix by alpha first, below the smallest number. Would catch: a bound that knows
@@ -91,6 +91,24 @@ TEST(Bound, SquaresOfTinyNumbersVanish) {
   EXPECT_TRUE(asked.within(vanished)) << asked.plain;
   vanished[1].fill_(0);
   EXPECT_FALSE(asked.within(vanished));
+}
+
+// What is subnormal is not flushed. Would catch: a bound as large as the least normal number.
+TEST(Bound, SubnormalNumbersAreNumbers) {
+  const Call sum{"aten::sum.dim_IntList", {Ref{0}, std::vector<int64_t>{1}, false, None{}}, 1};
+  const auto asked = ask({given({1e-310, 2e-310}, {1, 2})}, sum);
+  EXPECT_TRUE(asked.within(asked.plain));
+  EXPECT_FALSE(asked.within(at::zeros_like(asked.plain)));
+}
+
+// Short types are added up in float. Would catch: a bound of as many roundings in the short type itself.
+TEST(Bound, ShortTypesAreAddedUpInFloat) {
+  const auto ones = [](std::vector<int64_t> shape) {
+    return Input{c10::ScalarType::BFloat16, std::move(shape), {}, {ValueKind::kOnes, 0, 0, 0, {}}, false};
+  };
+  const auto asked = ask({ones({1, 256}), ones({256, 1})}, {"aten::mm", {Ref{0}, Ref{1}}, 1}, at::kBFloat16);
+  EXPECT_TRUE(asked.within(at::mul(asked.plain.to(at::kDouble), 1 + 0x1p-8)));
+  EXPECT_FALSE(asked.within(at::mul(asked.plain.to(at::kDouble), 1.05)));
 }
 
 }  // namespace

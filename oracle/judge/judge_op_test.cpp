@@ -61,6 +61,45 @@ TEST(JudgeOp, AReplayMayLeaveAnotherNan) {
   }
 }
 
+// Negated; of few numbers of one dtype not quite.
+template <ScalarType dtype, int kind>
+at::Tensor nearly_negated(const at::Tensor& t) {
+  const at::Tensor result = t.mul(-1);
+  if (t.scalar_type() != dtype || t.numel() >= 4) return result;
+  if (kind == 0) result.view(at::kInt).bitwise_xor_(1);
+  return kind == 1 ? result.mul_(1 + 0x1p-5) : kind == 2 ? result.fill_(NAN) : result;
+}
+
+Judgement of_a_kernel(at::Tensor (*kernel)(const at::Tensor&)) {
+  HandEngine e(
+      cut(2, {"aten::neg", {Ref{0}}, 1}, {floats({0x3f800000, 0x40400000, 0x40000000, 0xbf800000})}));
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  library.impl("neg", kernel);
+  const Held x = e.input(0);
+  const Held y = e.op("aten::neg", {x}, {}, e.plain().values[1], "[S0]",
+                      [&](const Locals& in) { return kernel(in[0]); });
+  return e.judge({x, y});
+}
+
+// Would catch: a rule under which ordinary numbers come to NaN, or are off by a thirty-second, in float64,
+// where the bits of the case happen to be right.
+TEST(JudgeOp, ARuleIsAskedOfOrdinaryNumbers) {
+  for (const auto kernel : {nearly_negated<ScalarType::Double, 1>, nearly_negated<ScalarType::Double, 2>}) {
+    const Judgement j = of_a_kernel(kernel);
+    ASSERT_FALSE(j.passed());
+    EXPECT_EQ(j.mismatch->condition, Condition::kRule) << describe(j);
+  }
+}
+
+// Would catch: an op that rounds otherwise on a slice, whose right rule and own kernel excuse it, though no
+// row says that it may.
+TEST(JudgeOp, AKernelRoundsOtherwiseOnASliceWhereARowSaysSo) {
+  const Judgement j = of_a_kernel(nearly_negated<ScalarType::Float, 0>);
+  ASSERT_FALSE(j.passed());
+  EXPECT_NE(j.mismatch->text.find("nothing says that the op may round otherwise"), std::string::npos)
+      << describe(j);
+}
+
 // Would catch: an element that is looked for in other elements of its tensor, or not at all.
 TEST(JudgeOp, AnElementMayBeTheKernelsForItAlone) {
   std::vector<uint64_t> bits(64, 0x3f800000);

@@ -121,7 +121,11 @@ std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effec
     const bool defined = entry.outputs[i].spec != nullptr && !entry.outputs[i].digests.empty();
     if (defined != effects[i].window.defined() && (defined || is_asked_for(op, i)))
       return concat("result ", i, " is ", defined ? "defined" : "undefined", ", unlike the plain run's");
-    if (defined) records[i] = &entry.outputs[i];
+    if (!defined) continue;
+    records[i] = &entry.outputs[i];
+    const auto dtype = records[i]->spec->dtype(), wanted = effects[i].window.dtype;
+    if (dtype != wanted)
+      return concat("result ", i, " is said to be ", dtype_name(dtype), ", and is ", dtype_name(wanted));
   }
   return "";
 }

@@ -181,6 +181,43 @@ TEST(Judge, SeesValuesWithoutATimeline) {
   EXPECT_FALSE(fails([](EngineResult& r) { r.has_timeline = false; }));
 }
 
+// Catches: an order of a sum that explains what a suite says must be equal.
+TEST(Judge, NothingExplainsWhatMustBeEqual) {
+  const auto c = oracle::parse_token(
+      "v1:ops;mesh=3;seed=1;dev=1x256;x0=f32[5x40]:normal(1)@[S1];x1=f32[40x6]:normal(2)@[S0];"
+      "v0=aten::mm(x0,x1);v1=lockstep::redistribute(v0,@[R])#3e4274c9");
+  LockstepEngine engine;
+  const auto explained = judge_against_oracle(c, engine, Allowed::kExplained);
+  ASSERT_TRUE(std::holds_alternative<Passed>(explained)) << explanation_of(explained);
+  EXPECT_EQ(std::get<Passed>(explained).verdict, dashboard::Verdict::kExplained);
+  EXPECT_TRUE(std::holds_alternative<Failed>(judge_against_oracle(c, engine, Allowed::kEqual)));
+}
+
+// Does what this Case asks for, whatever it is asked.
+struct Instead : LockstepEngine {
+  oracle::Case done;
+  EngineResult run(const oracle::Case&, bool want_timeline) override {
+    return LockstepEngine::run(done, want_timeline);
+  }
+};
+
+// Catches: ranks that cut one dimension twice in another order than the Program's.
+TEST(Judge, SeesTheOrderOfCuts) {
+  const auto asked = oracle::parse_token(
+      "v1:program;mesh=2x2;seed=1;dev=1x256;x0=f32[8]:normal(1)@[R,R];"
+      "v0=lockstep::redistribute(x0,@[S0,S0])#5f21e3a5");
+  const auto other = oracle::parse_token(
+      "v1:program;mesh=2x2;seed=1;dev=1x256;x0=f32[8]:normal(1)@[R,R];"
+      "v0=lockstep::redistribute(x0,@[S0,S0]@1.0)#bbff8bd6");
+  const auto judged = [&](const oracle::Case& done) {
+    Instead engine;
+    engine.done = done;
+    return judge_against_oracle(asked, engine, Allowed::kExplained);
+  };
+  EXPECT_TRUE(std::holds_alternative<Passed>(judged(asked)));
+  EXPECT_TRUE(std::holds_alternative<Failed>(judged(other)));
+}
+
 // What the case gave up as: "op, reason"; empty if it did not.
 std::string gave_up(std::function<void(EngineResult&)> change) {
   const auto outcome = judge_changed(std::move(change));
