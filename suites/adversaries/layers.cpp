@@ -147,7 +147,7 @@ std::vector<Adversary> layers() {
       {"results-everywhere",
        "the placements of a result",
        {kMatrix, kCopy},
-       "",  // of what the engine composes, the parts alone have places
+       "ops",
        any,
        with_result(results_everywhere)},
       {"gradients-in-another-order",
