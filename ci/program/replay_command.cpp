@@ -214,7 +214,7 @@ suites::EnginePtr engine_of(const Flags& flags) {
 [[noreturn]] void work(const Flags& flags, const oracle::Case& c) {
   const auto& suite = suites::find_suite(c.suite);
   suites::PoolWork work;
-  work.begin = [](int) {};
+  work.begin = [](int, bool) {};
   work.run = [&](int64_t) {
     try {
       check_case(c);

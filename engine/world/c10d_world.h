@@ -16,7 +16,7 @@ struct Seat {
   int64_t process = 0, processes = 1;
   MeetingPoint at;
   std::string where;  // "process 4711 on one, log /tmp/rank-0.log": what errors elsewhere call it
-  Patience patience{}, to_meet{};                    // 0: ends at once
+  Patience patience{}, to_meet{};                    // above 0
   std::function<void(std::string& message)> wire{};  // does something to each message that leaves; for tests
 };
 

@@ -357,7 +357,7 @@ class Checker {
                       *places.back(), " to ", now, ": it ought to be refused");
     }
     for (size_t k = 0; k < q.effects.size(); ++k)
-      if (q.outputs[k] != nullptr) places_.add(q.effects[k].window, q.outputs[k]->spec);
+      if (q.outputs[k] != nullptr && !q.op.in_backward) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
   // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in.

@@ -72,6 +72,7 @@ std::vector<const RecordedOp*> in_one_form(const std::vector<RecordedOp>& ops, s
     clone.op = &find_operator(kClone);
     clone.results = {effects(op).at(0).window};
     clone.inner = op.inner;
+    clone.in_backward = op.in_backward;
     result.back() = nullptr;
     result.push_back(&clone);
   }

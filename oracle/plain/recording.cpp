@@ -161,7 +161,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
       frame.is_in_place = adds_zeros_in_place(state, op, fn.inputs());
       frame.entry = begin_entry(op, fn.inputs(), *state.recording);
     });
-    frame.entry.inner = !state.frames.empty() || torch::autograd::get_current_node() != nullptr;
+    frame.entry.in_backward = torch::autograd::get_current_node() != nullptr;
+    frame.entry.inner = !state.frames.empty() || frame.entry.in_backward;
     if (frame.counted && state.blocked > 0) before_write(frame.entry, state.frames.back().entry);
     if (!frame.decomposes) ++state.blocked;
   }

@@ -66,7 +66,8 @@ struct RecordedOp {
   std::vector<Window> results;           // returned tensors, flattened
   std::vector<size_t> written;           // inputs that the op writes to
   std::optional<Generator> stream;       // before a random op
-  bool inner = false;  // of a composite op or a backward pass, whose tensors nobody else may hold
+  bool inner = false;        // of a composite op or a backward pass, whose tensors nobody else may hold
+  bool in_backward = false;  // of a backward pass, whose results the engine moves to where gradients belong
   // Its result is the recorded one of another op, whose loops over so many terms may round otherwise: the
   // copy of an out variant, the root of a norm.
   std::optional<double> terms_of_loop;

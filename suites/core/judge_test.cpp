@@ -215,7 +215,9 @@ TEST(Judge, SeesTheOrderOfCuts) {
     return judge_against_oracle(asked, engine, Allowed::kExplained);
   };
   EXPECT_TRUE(std::holds_alternative<Passed>(judged(asked)));
-  EXPECT_TRUE(std::holds_alternative<Failed>(judged(other)));
+  const auto wrong = judged(other);
+  ASSERT_TRUE(std::holds_alternative<Failed>(wrong)) << explanation_of(wrong);
+  EXPECT_EQ(std::get<Failed>(wrong).verdict, "placement");
 }
 
 // What the case gave up as: "op, reason"; empty if it did not.

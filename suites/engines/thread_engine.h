@@ -2,8 +2,6 @@
 // Lockstep's own engine with one rank a thread, each of which knows nothing of the others but what it
 // receives.
 #pragma once
-#include <chrono>
-
 #include "engine/world/board.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/counting_world.h"
@@ -13,7 +11,7 @@ namespace lockstep::suites {
 class ThreadEngine : public EngineUnderTest {
  public:
   // @param patience how long a rank waits for another
-  explicit ThreadEngine(Patience patience = std::chrono::minutes(1)) : patience_(patience) {}
+  explicit ThreadEngine(Patience patience) : patience_(patience) {}
   const EngineProfile& profile() const override;
   // @post what LockstepEngine gives: values, timeline, bytes.
   EngineResult run(const oracle::Case& c, bool want_timeline) override;

@@ -288,7 +288,7 @@ bool waits_for_last(const oracle::Case& c) {
 }
 bool is_counted(const oracle::Case& c) {
   const auto sharding = sharding_of(c);
-  return sharding.mesh.size() > 1 && gathers_of_a_pass(sharding).has_value();
+  return sharding.mesh.size(sharding.mesh.dim_index("fsdp")) > 1 && gathers_of_a_pass(sharding).has_value();
 }
 bool steps_on(const oracle::Case& c) {
   return option(c, "steps", 1) > 1;

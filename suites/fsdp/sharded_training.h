@@ -38,7 +38,7 @@ class ShardedTraining {
   // gathered or cut, and after it cut; tensors lie in the order asked for; no padding was written, no block
   // is cut. Empty: it does.
   std::string untidy(const Sharding& asked) const;
-  // What ranks lack of all units together: the bytes that gathering each once moves.
+  // The bytes that gathering each unit once moves: what ranks lack of its buffer.
   int64_t bytes_of_a_gather() const;
 
  private:

@@ -102,7 +102,9 @@ oracle::Case CaseWorker::case_of(const Planned& planned) const {
   return c;
 }
 
-void CaseWorker::begin(int worker) {
+// Of a launcher's processes the others have met the worker before, and go with it.
+void CaseWorker::begin(int worker, bool again) {
+  has_nobody_ = again && joins(options_.world, options_.ranks);
   storing([&] {
     store_ =
         std::make_unique<dashboard::Store>(dashboard::Store::open_writer(shard_path(options_.db, worker)));
@@ -111,21 +113,19 @@ void CaseWorker::begin(int worker) {
   });
 }
 
-// Made when it is needed: to make that of a launcher's processes is to meet them, and they have gone with the
-// worker that one takes the place of, whose last case is to be told first.
-EngineUnderTest& CaseWorker::engine() {
-  if (engine_ == nullptr)
-    engine_ = options_.fault.empty()
-                  ? make_engine(options_.engine, {.world = options_.world,
-                                                  .device = parse_device_type(options_.device),
-                                                  .ranks = options_.ranks,
-                                                  .chaos = options_.chaos,
-                                                  .seconds = options_.hang_seconds})
-                  : find_fault(options_.fault).plant();
-  return *engine_;
+void CaseWorker::ready() {
+  if (has_nobody_) return stop_pool();
+  engine_ = options_.fault.empty()
+                ? make_engine(options_.engine, {.world = options_.world,
+                                                .device = parse_device_type(options_.device),
+                                                .ranks = options_.ranks,
+                                                .chaos = options_.chaos,
+                                                .seconds = options_.hang_seconds})
+                : find_fault(options_.fault).plant();
 }
 
 void CaseWorker::run(int64_t number) {
+  if (has_nobody_) return;  // what is run again is lost
   const auto p = planned(number);
   if (const auto known = recorded_.find(p.suite->name);
       known != recorded_.end() && known->second.contains(p.index))
@@ -133,10 +133,10 @@ void CaseWorker::run(int64_t number) {
   oracle::Case c;
   Judged judged;
   const auto began = std::chrono::steady_clock::now();
-  Observing observed(engine(), judged.facts);
+  Observing engine(*engine_, judged.facts);
   try {
     c = case_of(p);
-    judged.outcome = judge_and_repeat(*p.suite, c, observed);
+    judged.outcome = judge_and_repeat(*p.suite, c, engine);
   } catch (const std::exception& e) {
     judged.outcome =
         HarnessBroken{concat("generating case ", p.index, " of ", p.suite->name, ": ", e.what())};
@@ -165,12 +165,8 @@ void CaseWorker::lost(const Lost& lost) {
     recorder_->flush();  // it cannot be run again, should this worker die too
   });
   settled(true);
-  if (joins(options_.world, options_.ranks)) {  // with nobody to go on with, nor to shrink with
-    has_nobody_ = true;
-    stop_pool();
-    return tell(p, c, judged.outcome);
-  }
-  if (lost.again || lost.hung || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
+  if (has_nobody_ || lost.again || lost.hung || p.suite->self_check ||
+      ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,
                                   "--engine",   options_.engine, "--world", options_.world};
@@ -186,7 +182,6 @@ void CaseWorker::save() {
 
 // Processes of a launcher wait to be told.
 void CaseWorker::leave() {
-  if (joins(options_.world, options_.ranks) && !has_nobody_) engine();  // also where no case was left
   engine_.reset();
 }
 
@@ -286,9 +281,9 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
     return tell(planned, c, failure);
   // An engine that dies is started anew for each candidate.
   const int64_t budget = failure.kind == dashboard::Verdict::kCrashed ? kCrashBudget : kShrinkBudget;
-  const auto minimal = shrink_failure(*planned.suite, c, failure, engine(), budget);
+  const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_, budget);
   record_minimal(planned, failure, minimal);
-  auto again = judge_safely(*planned.suite, minimal.c, engine());
+  auto again = judge_safely(*planned.suite, minimal.c, *engine_);
   tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
 }
 
@@ -300,7 +295,8 @@ void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outco
 
 void work_on(const CaseJob& job) {
   CaseWorker worker(job);
-  work_in_pool({.begin = [&](int index) { worker.begin(index); },
+  work_in_pool({.begin = [&](int index, bool again) { worker.begin(index, again); },
+                .ready = [&] { worker.ready(); },
                 .run = [&](int64_t number) { worker.run(number); },
                 .lost = [&](const Lost& lost) { worker.lost(lost); },
                 .save = [&] { worker.save(); },

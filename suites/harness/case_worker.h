@@ -24,7 +24,8 @@ class CaseWorker {
   explicit CaseWorker(const CaseJob& job);
 
   // The four calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
-  void begin(int worker);
+  void begin(int worker, bool again);
+  void ready();
   void run(int64_t number);
   void lost(const Lost& lost);
   void save();
@@ -32,7 +33,6 @@ class CaseWorker {
 
  private:
   struct Judged;
-  EngineUnderTest& engine();
   dashboard::CaseRow row(const Planned& planned, const oracle::Case& c) const;
   void record(const Planned& planned, const oracle::Case& c, const Judged& judged);
   void record_minimal(const Planned& planned, const Failed& failure, const Minimal& minimal);

@@ -29,10 +29,11 @@ struct Slot {
   std::atomic<int64_t> running;  // number of the case, -1 between cases
   std::atomic<int64_t> beat_ns;
   std::atomic<int64_t> done;
-  std::atomic<bool> settled;  // the running case is recorded; if it was before, it is durable now
-  std::atomic<bool> ended;    // the worker leaves by itself, with an exit code that it means
-  Loss loss;                  // until it is told; the parent writes it while no worker is here
-  std::atomic<int> unsaved;   // how many are recorded and not yet durable
+  std::atomic<bool> settled;    // the running case is recorded; if it was before, it is durable now
+  std::atomic<bool> was_ready;  // a worker of this place
+  std::atomic<bool> ended;      // the worker leaves by itself, with an exit code that it means
+  Loss loss;                    // until it is told; the parent writes it while no worker is here
+  std::atomic<int> unsaved;     // how many are recorded and not yet durable
   int64_t unsaved_numbers[kMostUnsaved];
 };
 

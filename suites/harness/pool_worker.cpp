@@ -64,7 +64,7 @@ void run_one(const PoolWork& work, int64_t number) {
 // meanwhile is the end of the list. The rest stays listed until all of it is.
 void run_again(const PoolWork& work) {
   auto& slot = *self.slot;
-  for (self.again = slot.unsaved - 1; self.again >= 0 && !self.memory->stop; --self.again) {
+  for (self.again = slot.unsaved - 1; self.again >= 0; --self.again) {
     slot.done.fetch_sub(1);
     run_one(work, slot.unsaved_numbers[self.again]);
   }
@@ -73,9 +73,11 @@ void run_again(const PoolWork& work) {
 }
 
 void work_loop(const PoolWork& work) {
-  work.begin(static_cast<int>(self.slot - self.memory->slots()));
+  work.begin(static_cast<int>(self.slot - self.memory->slots()), self.slot->was_ready);
   // First, for the next loss takes its place.
   tell_loss(work);
+  self.slot->was_ready = true;
+  work.ready();
   run_again(work);
   while (may_claim()) {
     const int64_t number = self.memory->next.fetch_add(1);

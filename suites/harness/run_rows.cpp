@@ -151,9 +151,7 @@ dashboard::Run unfinished_run(dashboard::Store& store, const std::string& db) {
 
 std::string numerics_of(const RunOptions& o) {
   return concat(o.lane == Lane::kExact ? "exact" : "fast", o.library ? " --reduce library" : "",
-                o.fallback ? " --fallback-replicate" : "", o.device == "cpu" ? "" : " --device " + o.device,
-                o.world == "local" ? "" : concat(" --world ", o.world),
-                o.ranks > 0 ? concat(" --ranks ", o.ranks) : "");
+                o.fallback ? " --fallback-replicate" : "", o.device == "cpu" ? "" : " --device " + o.device);
 }
 
 RunOptions resumed_options(RunOptions now, const dashboard::Run& run) {

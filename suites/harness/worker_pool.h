@@ -46,7 +46,9 @@ struct Lost {
 };
 
 struct PoolWork {
-  std::function<void(int worker)> begin;
+  // @param again another was ready in this place, and is lost
+  std::function<void(int worker, bool again)> begin;
+  std::function<void()> ready = [] {};  // before the first case; what was lost is told
   std::function<void(int64_t number)> run;
   std::function<void(const Lost& lost)> lost;
   std::function<void()> save;           // makes durable what was recorded

@@ -149,7 +149,7 @@ TEST(WorkerPool, DISABLED_Worker) {
   auto* file = std::fopen(job.substr(space + 1).c_str(), "r+");
   auto* ledger = seen = map(fileno(file));
   const auto body = kBodies.at(job.substr(0, space));
-  work_in_pool({.begin = [](int) {},
+  work_in_pool({.begin = [](int, bool) {},
                 .run =
                     [&](int64_t n) {
                       ++ledger->begun[n];

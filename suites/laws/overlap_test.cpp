@@ -35,7 +35,7 @@ TEST(Overlap, CasesHaveWhatTheLawIsAbout) {
 TEST(Overlap, TheLawHoldsWithAllRanksInOneThreadAndOneRankAThread) {
   const auto& suite = find_suite("overlap");
   LockstepEngine local;
-  ThreadEngine threads;
+  ThreadEngine threads(std::chrono::minutes(1));
   for (uint64_t i = 0; i < kCases; ++i) {
     const auto c = generators::generate("overlap", kSeed, i);
     for (EngineUnderTest* engine :
