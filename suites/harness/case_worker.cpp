@@ -165,8 +165,8 @@ void CaseWorker::lost(const Lost& lost) {
     recorder_->flush();  // it cannot be run again, should this worker die too
   });
   settled(true);
-  if (has_nobody_ || lost.again || lost.hung || p.suite->self_check ||
-      ++shrunk_[f.bucket] > kShrinksPerBucket)
+  const bool cannot = has_nobody_ || lost.again || lost.hung;
+  if (cannot || p.suite->self_check || ++shrunk_[f.bucket] > kShrinksPerBucket)
     return tell(p, c, judged.outcome);
   std::vector<std::string> replay{kThisProgram, "replay",        "--alone", "--fault",     options_.fault,
                                   "--engine",   options_.engine, "--world", options_.world};
