@@ -23,7 +23,7 @@ class CaseWorker {
   // Number k is the k-th kept case; the numbers after them are those of the sequence.
   explicit CaseWorker(const CaseJob& job);
 
-  // The four calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
+  // The calls of PoolWork, in the worker process. Throw WorkerExit with code 7 if the store fails.
   void begin(int worker, bool again);
   void ready();
   void run(int64_t number);
