@@ -18,7 +18,9 @@ using namespace testing;
 TEST(Gate, ABlessingHoldsForOneValue) {
   Story story;
   story.candidate.cases[0] = sample_case(0, Verdict::kExplained);
+  story.candidate.run.replay = " --world gloo --ranks 2";
   const Judgement red = story.judged();
+  EXPECT_EQ(red.findings.at(0).replay, "lockstep replay 'v1:case-0' --world gloo --ranks 2");
   record(red, 1);
   const std::string candidate = story.folder / "candidate.db", base = story.folder / "base.db";
   EXPECT_THROW(bless(candidate, "new_difference", "", "why", "ann"), Error);
@@ -55,6 +57,7 @@ TEST(Gate, OnlyABlessingLetsADemandGo) {
 TEST(Gate, AJudgementIsStoredWhole) {
   Story story;
   story.candidate.cases[0] = failing(0);
+  story.candidate.run.replay = " --world gloo --ranks 2";
   mute(story, "2026-12-31");
   Judgement j = story.judged();
   j.series = {{"dispatch", "timed", "turns", "slower", 12, 1.2, 1.1, 1.3, 0.001, 0.04, 0.0}};
@@ -66,7 +69,7 @@ TEST(Gate, AJudgementIsStoredWhole) {
   ASSERT_TRUE(row.executeStep());
   EXPECT_EQ(row.getColumn(0).getInt(), 1);
   EXPECT_EQ(row.getColumn(2).getString(), "[0]");
-  EXPECT_EQ(row.getColumn(3).getString(), "lockstep replay 'v1:case-0'");
+  EXPECT_EQ(row.getColumn(3).getString(), "lockstep replay 'v1:case-0' --world gloo --ranks 2");
   EXPECT_EQ(row.getColumn(4).getDouble(), 1.2);
   EXPECT_EQ(row.getColumn(5).getString(), "muted");
 }

@@ -43,7 +43,7 @@ const Rule kRules[] = {
      R"(
   SELECT suite || ' | ' || op || ' | ' || before || ' -> ' || verdict, before, verdict,
          count(*) || ' cases, for example ' || first_line(min(explanation)),
-         'lockstep replay ' || shell_quoted(min(token))
+         min(replay)
   FROM same_case
   WHERE severity > severity_before
     AND (verdict LIKE 'explained%' OR verdict = 'bounded'
@@ -125,18 +125,18 @@ const Rule kRules[] = {
   FROM c_failures WHERE verdict = 'nondeterministic'
   UNION ALL
   SELECT n.suite || ': ' || shortened(n.what), 'one outcome', n.outcomes || ' outcomes',
-         'the same binary, seed and case came out as ' || n.verdicts,
-         iif(n.suite = 'train', '', 'lockstep replay ' || shell_quoted(n.what))
+         'the same binary, seed and case came out as ' || n.verdicts, n.replay
   FROM main.v_nondeterminism n WHERE n.run_id IN (SELECT id FROM c_run)
   UNION ALL
   SELECT series, expected, got, detail, '' FROM speed WHERE reason = 'nondeterministic'
   UNION ALL
   SELECT c.suite || ': ' || shortened(c.token), b.verdict, c.verdict,
          'the same binary and case came out otherwise than in the baseline',
-         'lockstep replay ' || shell_quoted(c.token)
+         v.replay
   FROM (SELECT 1 WHERE EXISTS (SELECT 1 FROM b_run x JOIN c_run y ON x.build_hash = y.build_hash)) same
   JOIN base.cases b JOIN b_run ON b_run.id = b.run
-  JOIN main.cases c ON c.key = b.key AND c.outcome <> b.outcome JOIN c_run ON c_run.id = c.run)"},
+  JOIN main.cases c ON c.key = b.key AND c.outcome <> b.outcome JOIN c_run ON c_run.id = c.run
+  JOIN main.v_cases v ON v.case_id = c.id)"},
 };
 
 }  // namespace

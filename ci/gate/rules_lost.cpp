@@ -26,7 +26,7 @@ const Rule kRules[] = {
      "a case that was equal or explained is not given up or excused", R"(
   SELECT suite || ' | ' || before || ' -> ' || verdict, before, count(*) || ' ' || verdict,
          count(*) || ' cases, for example ' || first_line(min(explanation)),
-         'lockstep replay ' || shell_quoted(min(token))
+         min(replay)
   FROM same_case
   WHERE (before IN ('equal', 'bounded') OR before LIKE 'explained%')
     AND verdict IN ('gave_up', 'expected_exception')
@@ -111,7 +111,7 @@ const Rule kRules[] = {
      "a muted failure still fails; where it passes, remove the mute or bless it", R"(
   SELECT m.bucket, 'fails', 'passes',
          'muted by ' || m.owner || ', but its kept case passes now: remove the mute',
-         'lockstep replay ' || shell_quoted(min(r.token))
+         min(r.replay)
   FROM mute m JOIN c_replayed r ON r.bucket = m.bucket AND r.now <> r.bucket
   WHERE m.bucket NOT IN (SELECT bucket FROM c_failures) GROUP BY m.bucket)"},
 

@@ -12,7 +12,6 @@
 #include "dashboard/store/run_row.h"
 #include "dashboard/store/sql.h"
 #include "engine/values/error.h"
-#include "engine/values/shell.h"
 
 namespace lockstep::gate {
 namespace {
@@ -64,16 +63,11 @@ std::string shortened(const std::string& text) {
   return cut(text, 120);
 }
 
-std::string quoted(const std::string& text) {
-  return shell_quoted(text);
-}
-
 void add_functions(SQLite::Database& db) {
   db.createFunction("case_key", 9, true, nullptr, case_key, nullptr, nullptr, nullptr);
   db.createFunction("chance_of_more", 4, true, nullptr, chance, nullptr, nullptr, nullptr);
   db.createFunction("first_line", 1, true, nullptr, of_text<first_line>, nullptr, nullptr, nullptr);
   db.createFunction("shortened", 1, true, nullptr, of_text<shortened>, nullptr, nullptr, nullptr);
-  db.createFunction("shell_quoted", 1, true, nullptr, of_text<quoted>, nullptr, nullptr, nullptr);
 }
 
 // The runs of a side: those of the commit whose runs began last; of the baseline, of the candidate's engine.
@@ -139,15 +133,15 @@ void relate(SQLite::Database& db) {
                / max(1, (SELECT sum(cases) FROM b_measured))) AS share
       FROM number WHERE name = 'expected_hits';
     CREATE TEMP VIEW keyed AS
-      SELECT c.suite, c.op, c.verdict, c.bucket, c.token, c.explanation, c.bytes_moved, b_run.id AS b_run,
+      SELECT c.suite, c.op, c.verdict, c.severity, c.failure, c.bucket, c.token, c.explanation, c.replay,
+             c.bytes_moved, b_run.id AS b_run,
              case_key(b_run.build_hash, b_run.engine, b_run.version, b_run.numerics, b_run.seed, c.suite,
                       c.law, c.variant, c.token) AS b_key
-      FROM main.cases c JOIN c_run ON c_run.id = c.run
+      FROM main.v_cases c JOIN c_run ON c_run.id = c.run_id
       JOIN b_run ON b_run.seed = c_run.seed AND b_run.numerics = c_run.numerics
         AND b_run.engine = c_run.engine
       WHERE NOT c.self_check;
-    CREATE TEMP TABLE asked AS SELECT k.*, v.severity, v.failure
-      FROM keyed k JOIN main.verdict v ON v.name = k.verdict WHERE k.verdict <> 'equal';
+    CREATE TEMP TABLE asked AS SELECT * FROM keyed WHERE verdict <> 'equal';
     CREATE TEMP TABLE moved AS
       SELECT suite, count(*) AS cases, sum(bytes_moved) AS bytes_moved,
              sum(EXISTS (SELECT 1 FROM base.cases b WHERE b.run = b_run AND b.key = b_key)

@@ -25,7 +25,6 @@
 #include "suites/faults/chaos.h"
 #include "suites/harness/run.h"
 #include "suites/harness/run_rows.h"
-#include "suites/harness/tell.h"
 
 namespace lockstep::program {
 namespace {
@@ -143,6 +142,7 @@ Json to_json(const RunSummary& s, const RunFlags& flags) {
                         {"suite", f.suite},
                         {"verdict", f.verdict},
                         {"token", f.token},
+                        {"replay", f.replay},
                         {"cases", f.cases}});
   Json refusals = Json::array();
   for (const auto& r : s.refusals)
@@ -245,6 +245,14 @@ void print_faults(const RunSummary& s, bool each) {
     if (each || !f.found || !f.note.empty()) print_fault(f);
 }
 
+// Of ranks that parted, which came first: a line of the explanation.
+std::string who_was_first(const std::string& explanation) {
+  const auto at = explanation.find("ranks part in ");
+  return at == std::string::npos
+             ? ""
+             : concat("    ", explanation.substr(at, explanation.find('\n', at) - at), "\n");
+}
+
 void print_summary(const RunSummary& s, const RunFlags& flags) {
   std::printf("%ld cases in %.1f s (%.0f per second and core)\n", s.cases, s.seconds,
               s.cases_per_second_per_core);
@@ -254,11 +262,8 @@ void print_summary(const RunSummary& s, const RunFlags& flags) {
   if (s.fallbacks > 0) std::printf("ran whole on every rank, without a rule: %ld ops\n", s.fallbacks);
   print_faults(s, flags.each_fault);
   for (const auto& f : s.failures)
-    std::printf("  %s (%ld cases)\n    lockstep replay %s%s\n", f.bucket.c_str(), f.cases,
-                shell_quoted(f.token).c_str(),
-                suites::replay_flags(flags.options.fault, flags.options.engine, flags.options.world,
-                                     flags.options.ranks, flags.options.chaos)
-                    .c_str());
+    std::printf("  %s (%ld cases)\n    %s\n%s", f.bucket.c_str(), f.cases, f.replay.c_str(),
+                who_was_first(f.explanation).c_str());
   if (s.stopped)
     std::printf("stopped at the first failure%s\n", flags.options.fail_fast
                                                         ? ", as --fail-fast asks"

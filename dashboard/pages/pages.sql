@@ -238,8 +238,8 @@ ORDER BY r.id DESC, length(c.token) LIMIT 50
 
 --# panel repeat-case: How to repeat it
 --# list - div
-SELECT code_block('replay', 'Replay', 'lockstep replay ''' || replace(token, '''', '''\''''') || '''')
-FROM cases WHERE key = from_hex(?1) LIMIT 1
+SELECT code_block('replay', 'Replay', replay)
+FROM v_cases WHERE case_id IN (SELECT id FROM cases WHERE key = from_hex(?1)) LIMIT 1
 
 --# panel outcomes: Outcome
 --# list - div.group

@@ -39,6 +39,7 @@ std::optional<Run> unfinished_run(const Store& store) {
              .libtorch = text("libtorch"),
              .engine = text("engine"),
              .version = text("version"),
+             .replay = text("replay"),
              .cores = number("cores"),
              .started_ms = number("started_ms")};
 }

@@ -198,7 +198,7 @@ TEST(Recorder, SameOutcomeIsOneRowAnotherOutcomeIsAFinding) {
   EXPECT_EQ(count(store, "v_forgiven WHERE op = 'aten::detach' AND hits = 3"), 1);
   EXPECT_EQ(count(store, "v_nondeterminism"), 0);
   EXPECT_EQ(recorder.record(sample_case(1, Verdict::kDifferent)), 2);
-  EXPECT_EQ(count(store, "v_nondeterminism WHERE outcomes = 2"), 1);
+  EXPECT_EQ(count(store, "v_nondeterminism WHERE outcomes = 2 AND replay LIKE 'lockstep replay %'"), 1);
 }
 
 // Catches: a field of a run that is not read back, so that a resumed run becomes another one; a finished run
@@ -210,6 +210,7 @@ TEST(Recorder, AnUnfinishedRunReadsBackWhole) {
   dashboard::Run of_another = sample_run();
   of_another.engine = "other";
   of_another.version = "2.11";
+  of_another.replay = " --engine other";
   Recorder recorder(store, of_another, "w");
   recorder.record(sample_case(1));
   recorder.flush();
@@ -217,6 +218,7 @@ TEST(Recorder, AnUnfinishedRunReadsBackWhole) {
   ASSERT_TRUE(run);
   EXPECT_EQ(key_of(*run), key_of(of_another));
   EXPECT_EQ(run->started_ms, sample_run().started_ms);
+  EXPECT_EQ(run->replay, of_another.replay);
   EXPECT_EQ(outcomes(store, run->id).size(), 1u);
   EXPECT_TRUE(outcomes(store, "another").empty());
   recorder.finish("finished", 0);
@@ -287,6 +289,27 @@ TEST(Recorder, AResumedRunKnowsItsNumbers) {
   EXPECT_EQ(count(store, "run"), 1);
   EXPECT_EQ(count(store, "cases"), 10);
   EXPECT_EQ(count(store, "v_labels WHERE hits = 10"), 1);
+}
+
+// Catches: a replay line that leaves out where the case ran, or which fault was planted.
+TEST(Recorder, EachReplayLineSaysHow) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  dashboard::Run run = sample_run();
+  run.replay = " --world gloo --ranks 4";
+  Recorder recorder(store, run, "w");
+  CaseRow plain = sample_case(1, Verdict::kDifferent), planted = sample_case(2, Verdict::kDifferent);
+  plain.token = planted.token = "v1:a";
+  planted.variant = "term-lost", planted.bucket += " of a fault";
+  for (const auto& row : {plain, planted}) recorder.record(row);
+  recorder.record(Replayed{"v1:a", plain.bucket, Verdict::kEqual, ""});
+  recorder.flush();
+  const std::string line = "replay = 'lockstep replay ''v1:a'' --world gloo --ranks 4";
+  for (const std::string view : {"v_cases", "v_failures"}) {
+    EXPECT_EQ(count(store, view + " WHERE variant = '' AND " + line + "'"), 1) << view;
+    EXPECT_EQ(count(store, view + " WHERE variant <> '' AND " + line + " --fault term-lost'"), 1) << view;
+  }
+  EXPECT_EQ(count(store, "v_replayed WHERE " + line + "'"), 1);
 }
 
 // Catches: a larger minimal case that replaces a smaller one, a fault that is lost once found.

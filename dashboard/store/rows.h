@@ -56,6 +56,7 @@ struct Run {
   std::string build_hash{}, commit{};  // of the binary; of the source, with "+dirty" if so
   std::string cpu{}, compiler{}, libtorch{};
   std::string engine = kOwnEngine, version{};  // under test; runs of several engines are never compared
+  std::string replay{};  // flags after the token, each with a space before it: engine, World, ranks
   int64_t cores = 0;
   int64_t started_ms = 0;  // since the epoch, UTC
   std::optional<int64_t> ended_ms{};

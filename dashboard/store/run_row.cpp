@@ -58,7 +58,7 @@ int64_t insert_run(SQLite::Database& db, const Run& run, const std::vector<PlanI
               ") ON CONFLICT (key) DO UPDATE SET started_ms = min(started_ms, excluded.started_ms)");
   sql::run(insert, key_of(run), run.id, run.command, to_column(run.seed), run.numerics, run.plan,
            run.build_hash, run.commit, run.cpu, run.cores, run.compiler, run.libtorch, run.started_ms,
-           run.ended_ms, run.state, run.exit_code, run.engine, run.version);
+           run.ended_ms, run.state, run.exit_code, run.engine, run.version, run.replay);
   SQLite::Statement find(db, "SELECT id FROM run WHERE key = ?");
   const int64_t id = *sql::find(find, key_of(run));
   SQLite::Statement insert_item(db, "INSERT OR IGNORE INTO plan_item VALUES (?,?,?,?)");

@@ -203,7 +203,7 @@ TemporaryFile temporary_copy(SQLite::Database& db) {
 }  // namespace
 
 Migrations released_migrations() {
-  static const std::array<std::string_view, 4> list = {kSchema1, kSchema2, kSchema3, kSchema4};
+  static const std::array<std::string_view, 5> list = {kSchema1, kSchema2, kSchema3, kSchema4, kSchema5};
   return list;
 }
 

@@ -197,7 +197,8 @@ TEST(Store, ASecondWriterIsRefused) {
 
 const std::vector<std::string_view>& future_migrations() {
   static const std::vector<std::string_view> list = {
-      kSchema1, kSchema2, kSchema3, kSchema4, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
+      kSchema1, kSchema2, kSchema3,
+      kSchema4, kSchema5, "ALTER TABLE gate ADD COLUMN owner TEXT NOT NULL DEFAULT ''"};
   return list;
 }
 
@@ -293,7 +294,7 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
   EXPECT_EQ(read_file(folder / "a.db"), before);
   for (int i = 0; i < 2; ++i) {
     const Store writer = Store::open_writer(folder / "a.db", future_migrations());
-    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 5);
+    EXPECT_EQ(writer.database().execAndGet("PRAGMA user_version").getInt(), 6);
     EXPECT_EQ(count(writer, "cases"), 5);
   }
   EXPECT_EQ(error_of([&] { Store::open_writer(folder / "a.db"); }), Kind::kNewer);
@@ -303,8 +304,8 @@ TEST(Migrations, AnOlderDatabaseIsMigratedOnceAndReadWithoutChange) {
 TEST(Migrations, AFailingStepChangesNothing) {
   const TemporaryFolder folder;
   make_store(folder / "a.db", 5);
-  const std::vector<std::string_view> broken = {kSchema1, kSchema2, kSchema3, kSchema4,
-                                                "DROP TABLE gate; CREATE TABLE nonsense ("};
+  const std::vector<std::string_view> broken = {
+      kSchema1, kSchema2, kSchema3, kSchema4, kSchema5, "DROP TABLE gate; CREATE TABLE nonsense ("};
   EXPECT_ANY_THROW(Store::open_writer(folder / "a.db", broken));
   EXPECT_EQ(count(Store::open_reader(folder / "a.db"), "gate"), 0);
 }

@@ -41,6 +41,7 @@ constexpr const char* kJoinPoint = R"(ON CONFLICT DO UPDATE SET
 // The row that ended last speaks for the run; a run that has not ended says the least.
 constexpr const char* kJoinRun = R"(ON CONFLICT (key) DO UPDATE SET
   started_ms = min(started_ms, excluded.started_ms), version = max(version, excluded.version),
+  replay = max(replay, excluded.replay),
   (ended_ms, state, exit_code) = (
     SELECT e, s, x FROM (SELECT run.ended_ms AS e, run.state AS s, run.exit_code AS x
                          UNION ALL SELECT excluded.ended_ms, excluded.state, excluded.exit_code)

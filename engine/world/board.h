@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "engine/values/error.h"
@@ -26,6 +27,19 @@ inline Patience patience_of(double seconds) {
 struct RankLost : Error {
   using Error::Error;
 };
+
+// Runs f. To what it throws where ranks do not meet, RankLost or Error itself, is added what more() says.
+template <class More, class F>
+auto saying(const More& more, const F& f) {
+  try {
+    return f();
+  } catch (const RankLost& e) {
+    throw RankLost(e.what() + more());
+  } catch (const Error& e) {
+    if (typeid(e) != typeid(Error)) throw;
+    throw Error(e.what() + more());
+  }
+}
 
 // Exchanges are counted for each group, which is the same for all of its ranks.
 struct Meeting {

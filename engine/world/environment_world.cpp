@@ -9,6 +9,7 @@
 
 #include "engine/values/text.h"
 #include "engine/world/c10d_world.h"
+#include "engine/world/flight_files.h"
 
 namespace lockstep {
 namespace {
@@ -67,7 +68,7 @@ struct Joined {
   Joined(const Seat& seat, int64_t ranks) : processes(seat), n(ranks) {
     const auto wrong = self_test(processes, seat.processes);
     LOCKSTEP_CHECK(wrong.empty(), "[world] ", seat.processes, " processes cannot move bits here: ", wrong);
-    world = processes.begin(kNumber, n);
+    world = with_flights(processes.begin(kNumber, n), seat.where);
   }
   ~Joined() {
     const bool thrown = std::uncaught_exceptions() > 0;

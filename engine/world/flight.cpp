@@ -14,6 +14,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "engine/world/board.h"
 #include "engine/world/world.h"
 
 namespace lockstep {
@@ -90,8 +91,8 @@ struct Kept {
 
 class RecordedWorld final : public World {
  public:
-  RecordedWorld(WorldPtr world, std::shared_ptr<FlightMemory> memory)
-      : World(*world), world_(std::move(world)), memory_(std::move(memory)) {}
+  RecordedWorld(WorldPtr world, std::shared_ptr<FlightMemory> memory, std::function<std::string()> told)
+      : World(*world), world_(std::move(world)), memory_(std::move(memory)), told_(std::move(told)) {}
   Library* library() override { return world_->library(); }
 
   Work exchange(Exchange asked) override {
@@ -101,7 +102,10 @@ class RecordedWorld final : public World {
     const auto all = [mine = std::move(mine), memory = memory_](FlightState state) {
       for (const auto& kept : mine) kept.set(state);
     };
-    return world_->exchange(std::move(asked)).after([all] { all(FlightState::kWaited); }).then([all] {
+    auto work = saying(told_, [&] { return world_->exchange(std::move(asked)); });
+    return std::move(work).around([all, told = told_](const auto& finish) {
+      all(FlightState::kWaited);
+      saying(told, finish);
       all(FlightState::kDone);
     });
   }
@@ -130,6 +134,7 @@ class RecordedWorld final : public World {
 
   WorldPtr world_;
   std::shared_ptr<FlightMemory> memory_;
+  std::function<std::string()> told_;
   std::map<std::pair<std::vector<int64_t>, int64_t>, int64_t> begun_;  // exchanges, by group and place
 };
 
@@ -158,8 +163,8 @@ void FlightMemory::clear(int64_t n) const {
   for (int64_t rank = 0; rank < n; ++rank) of(rank).count = 0;
 }
 
-WorldPtr recorded(WorldPtr world, std::shared_ptr<FlightMemory> memory) {
-  return std::make_shared<RecordedWorld>(std::move(world), std::move(memory));
+WorldPtr recorded(WorldPtr world, std::shared_ptr<FlightMemory> memory, std::function<std::string()> told) {
+  return std::make_shared<RecordedWorld>(std::move(world), std::move(memory), std::move(told));
 }
 
 }  // namespace lockstep

@@ -4,7 +4,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/values/per_rank.h"
 #include "engine/world/worlds.h"
@@ -55,6 +57,9 @@ class FlightMemory {
 };
 
 // @post forwards everything to `world`, unchanged, and keeps what its ranks do.
-WorldPtr recorded(WorldPtr world, std::shared_ptr<FlightMemory> memory);
+// @param told what is added to the error of an exchange that fails
+WorldPtr recorded(
+    WorldPtr world, std::shared_ptr<FlightMemory> memory,
+    std::function<std::string()> told = [] { return std::string(); });
 
 }  // namespace lockstep

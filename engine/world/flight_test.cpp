@@ -6,13 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include "engine/context/asking.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/collectives.h"
 #include "engine/world/comm.h"
-#include "engine/world/flight_log.h"
+#include "engine/world/flight_files.h"
 #include "engine/world/testing_conformance.h"
+#include "engine/world/thread_world.h"
 #include "engine/world/world.h"
 
 namespace lockstep {
@@ -254,6 +259,95 @@ TEST(Flight, AGroupThatDisagreesComesBeforeOneThatWaits) {
   }
   const auto text = split_text(flights);
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,2, all_gather: rank 0 did not come");
+}
+
+// A folder for temporary files that is this test's own.
+class Flights : public ::testing::Test {
+ protected:
+  Flights() {
+    std::filesystem::create_directory(folder_);
+    setenv("TMPDIR", folder_.c_str(), 1);
+  }
+  ~Flights() override {
+    unsetenv("TMPDIR");
+    std::filesystem::remove_all(folder_);
+  }
+
+  // What is kept, by rank.
+  std::vector<Flight> kept() const {
+    std::vector<std::filesystem::path> files(std::filesystem::directory_iterator(folder_), {});
+    std::sort(files.begin(), files.end());
+    std::vector<Flight> flights;
+    for (const auto& file : files) {
+      std::ifstream in(file);
+      flights.push_back(parse_flight({std::istreambuf_iterator<char>(in), {}}, file.string()));
+    }
+    return flights;
+  }
+  std::string line(const std::string& name) const {
+    return concat("\nlockstep show flight ", folder_.string(), "/lockstep-", getpid(), "-", name,
+                  "rank-*.flight");
+  }
+
+  const std::filesystem::path folder_ = concat(::testing::TempDir(), "flights-", getpid());
+};
+
+constexpr Patience kSoon = std::chrono::milliseconds(300);
+
+// Three ranks, of which the last one leaves out the second of two exchanges.
+void leave_out(const WorldPtr& world) {
+  const Comm comm(DeviceMesh({3}), world);
+  gather(*world, comm.whole).wait();
+  if (world->hosted()[0] != 2) gather(*world, comm.whole).wait();
+}
+
+template <class E, class F>
+std::string error_of(const F& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return typeid(e) == typeid(E) ? e.what() : "another type";
+  }
+  return "nothing";
+}
+
+// Catches: threads of which nobody knows what they did; flights of some ranks alone, or of none that differ.
+TEST_F(Flights, ThreadsThatPartKeepTheFlightsOfAll) {
+  const auto run = [](const auto& body) { run_on_recorded_threads(3, kSoon, "v1:x#c0ffee", body); };
+  const auto text = error_of<RankLost>([&] { run(leave_out); });
+  EXPECT_NE(text.find("\nranks part in exchange 2 of ranks 0,1,2, all_gather: rank 2 did not come"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(text.ends_with(line("c0ffee-"))) << text;
+  ASSERT_EQ(kept().size(), 3u);
+  EXPECT_EQ(kept()[2].begun, 1);
+  EXPECT_EQ(describe(*split_of(kept())).find("exchange 2 of ranks 0,1,2"), 0u);
+  drop_flights_but(text);
+  EXPECT_EQ(kept().size(), 3u);
+  drop_flights_but("/lockstep-1-c0ffee-rank-");
+  EXPECT_EQ(kept().size(), 0u);
+  EXPECT_EQ(error_of<Error>([&] { run([](const WorldPtr&) { throw Error("all alike"); }); }), "all alike");
+  EXPECT_EQ(kept().size(), 0u);
+}
+
+// Catches: a rank of a World whose others are elsewhere that keeps nothing, tells nothing, or changes what is
+// thrown; flights that are said to be where nothing could be written.
+TEST_F(Flights, EachProcessKeepsThoseOfItsRanks) {
+  const auto run = [](const std::function<void(const WorldPtr&)>& body) {
+    run_on_threads(3, kSoon, [&](const WorldPtr& world) { body(with_flights(world, "here")); });
+  };
+  EXPECT_TRUE(error_of<RankLost>([&] { run(leave_out); }).ends_with(line("")));
+  ASSERT_EQ(kept().size(), 2u);
+  EXPECT_EQ(kept()[1].rank, 1);
+  EXPECT_EQ(kept()[1].where, "here");
+  EXPECT_NE(describe(*split_of(kept())).find("rank 2: no file"), std::string::npos);
+  const auto other_size = [](const WorldPtr& world) {
+    gather(*world, Comm(DeviceMesh({3}), world).whole, world->hosted()[0] == 0 ? 2 : 3).wait();
+  };
+  EXPECT_NE(error_of<Error>([&] { run(other_size); }).find(line("")), std::string::npos);
+  setenv("TMPDIR", "/proc", 1);
+  EXPECT_NE(error_of<RankLost>([&] { run(leave_out); }).find("what ranks did last is not kept: /proc/"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -20,11 +20,8 @@ Work Work::then(std::function<void()> next) && {
   });
 }
 
-Work Work::after(std::function<void()> first) && {
-  return Work(op_, [first = std::move(first), rest = std::exchange(finish_, nullptr)] {
-    first();
-    rest();
-  });
+Work Work::around(std::function<void(const std::function<void()>& finish)> run) && {
+  return Work(op_, [run = std::move(run), finish = std::exchange(finish_, nullptr)] { run(finish); });
 }
 
 Work::~Work() noexcept(false) {

@@ -57,8 +57,8 @@ class [[nodiscard]] Work {
   void wait();
   // The same, with `next` at the end of its wait.
   Work then(std::function<void()> next) &&;
-  // The same, with `first` at the beginning of its wait.
-  Work after(std::function<void()> first) &&;
+  // The same, with `run` for its wait, which is given what waits, to be called once.
+  Work around(std::function<void(const std::function<void()>& finish)> run) &&;
 
  private:
   const char* op_;

@@ -198,6 +198,7 @@ class Builder {
   };
   bool fits(const Value& value, const Want& want) const;
   Shape free_shape(const Want& want);
+  Shape broadcastable_shape(const Shape& shape);
   Shape fresh_shape(const Want& want);
   c10::ScalarType fresh_dtype(const Want& want);
   oracle::Target fresh_target(const oracle::Input& input, uint32_t kinds);

@@ -68,9 +68,16 @@ Shape Builder::free_shape(const Want& want) {
   return shape;
 }
 
+// What is cut along a later dimension is in an operand of fewer dimensions the first of these, or not there.
+Shape Builder::broadcastable_shape(const Shape& shape) {
+  const bool later = settings_.cut > 0 && settings_.cut < std::ssize(shape);
+  if (!later || !random_.chance(50)) return draw_broadcastable(random_, shape);
+  return {shape.begin() + (random_.chance(70) ? settings_.cut : std::ssize(shape)), shape.end()};
+}
+
 Shape Builder::fresh_shape(const Want& want) {
   if (!want.shape) return free_shape(want);
-  auto shape = want.broadcasts ? draw_broadcastable(random_, *want.shape) : *want.shape;
+  auto shape = want.broadcasts ? broadcastable_shape(*want.shape) : *want.shape;
   for (auto& n : shape)
     if (n < 0) n = std::min<int64_t>(draw_size(random_, settings_.mesh, want.least), 16);
   return shape;

@@ -36,6 +36,29 @@ bool signature_matches(const Spec& spec, const Rendition& rendition) {
   return next == rendition.ops.size();
 }
 
+Slicing signature_of(const Rendition& rendition) {
+  Slicing signature;
+  signature.partial_dims = rendition.partial_dims;
+  signature.ops = rendition.ops;
+  signature.sizes = rendition.sizes;
+  return signature;
+}
+
+bool pend_alike(const Rendition& a, const Rendition& b) {
+  return a.partial_dims == b.partial_dims && a.ops == b.ops && a.sizes == b.sizes;
+}
+
+// The same form, and of each value every bit another.
+at::Tensor flipped(const at::Tensor& values) {
+  const auto bytes = values.contiguous().reshape({-1}).view(at::kByte);
+  return bytes.bitwise_not().view(values.scalar_type()).reshape(values.sizes());
+}
+
+bool covers(const Window& window) {
+  return window.numel() * static_cast<int64_t>(c10::elementSize(window.dtype)) ==
+         static_cast<int64_t>(window.storage.nbytes());
+}
+
 bool shares_memory(const Window& window) {
   for (size_t d = 0; d < window.shape.size(); ++d)
     if (window.stride[d] == 0 && window.shape[d] > 1) return true;
@@ -54,9 +77,8 @@ std::string_view bytes_of(const c10::Storage& storage) {
 
 // Of one storage.
 bool same_rendition(const Rendition& a, const Rendition& b) {
-  return a.partial_dims == b.partial_dims && a.ops == b.ops && a.sizes == b.sizes && a.unset == b.unset &&
-         a.lent == b.lent && a.apart.size() == b.apart.size() && all_stand(a.apart, b.apart) &&
-         std::ranges::equal(a.terms, b.terms, {}, bytes_of, bytes_of);
+  return pend_alike(a, b) && a.unset == b.unset && a.lent == b.lent && a.apart.size() == b.apart.size() &&
+         all_stand(a.apart, b.apart) && std::ranges::equal(a.terms, b.terms, {}, bytes_of, bytes_of);
 }
 
 bool same_view(const Window& a, const Window& b) {
@@ -84,11 +106,9 @@ RenditionPtr Shadow::rendition(const Window& window, const std::vector<at::Tenso
   made->partial_dims = signature.partial_dims;
   made->ops = signature.ops;
   made->sizes = signature.sizes;
-  const bool covers = window.numel() * static_cast<int64_t>(c10::elementSize(window.dtype)) ==
-                      static_cast<int64_t>(window.storage.nbytes());
   for (size_t i = 0; i < terms.size(); ++i) {
     const c10::Storage& storage = made->terms.emplace_back(empty_like_storage(window));
-    if (!covers) {
+    if (!covers(window)) {
       // By value: what is read is a tensor that lives no longer than this line.
       const c10::Storage old = base != nullptr && base->terms.size() == terms.size()
                                    ? base->terms[i]
@@ -119,6 +139,7 @@ RenditionPtr Shadow::unset() {
 void Shadow::set(const Window& window, RenditionPtr rendition) {
   remember(window).untold = false;
   set_unseen(window, std::move(rendition));
+  keep_elsewhere(window);
 }
 
 void Shadow::set_unseen(const Window& window, RenditionPtr rendition) {
@@ -213,11 +234,7 @@ std::vector<RenditionPtr>& Shadow::renditions(const Window& window) {
 
 RenditionPtr Shadow::copy(const Window& from, const Window& to, const RenditionPtr& rendition) const {
   if (rendition->plain()) return rendition;
-  Slicing signature;
-  signature.partial_dims = rendition->partial_dims;
-  signature.ops = rendition->ops;
-  signature.sizes = rendition->sizes;
-  return this->rendition(to, terms(from, *rendition), signature);
+  return this->rendition(to, terms(from, *rendition), signature_of(*rendition));
 }
 
 void Shadow::copy(const Window& from, const Window& to) {
@@ -231,6 +248,25 @@ void Shadow::stay(const Window& before, const Window& after) {
   std::vector<RenditionPtr> same = renditions(before);
   remember(after);
   renditions_[{after.id(), after.epoch}] = std::move(same);
+}
+
+void Shadow::keep_elsewhere(const Window& written) {
+  const auto before = renditions_.find({written.id(), written.epoch - 1});
+  const auto now = only(written);
+  if (before == renditions_.end() || now->unset || written.numel() == 0 || covers(written) ||
+      shares_memory(written))
+    return;
+  for (const RenditionPtr& r : std::vector(before->second)) {
+    const bool of_parts = !r->unset && !r->lent && r->apart.empty();
+    if (of_parts && !(r->plain() && now->plain())) add(written, overwritten(written, *r, *now));
+  }
+}
+
+RenditionPtr Shadow::overwritten(const Window& written, const Rendition& before, const Rendition& now) const {
+  const std::vector<at::Tensor> other(before.plain() ? 1 : before.terms.size(),
+                                      flipped(recording_.read(written)));
+  return rendition(written, pend_alike(before, now) ? terms(written, now) : other, signature_of(before),
+                   &before);
 }
 
 bool Shadow::shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const {

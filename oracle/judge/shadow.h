@@ -46,7 +46,8 @@ class Shadow {
   static RenditionPtr plain();
   static RenditionPtr unset();
 
-  // From now on the storage at the window's epoch has this rendition, alone or beside the others.
+  // From now on the storage at the window's epoch has this rendition, alone or beside the others. A write
+  // leaves what lies elsewhere as it was: of each rendition that the storage had before, too.
   void set(const Window& window, RenditionPtr rendition);
   // The same of a value that no entry gives as its result: whatever record shows it may be the first.
   void set_untold(const Window& window, RenditionPtr rendition);
@@ -94,6 +95,10 @@ class Shadow {
   };
 
   std::vector<RenditionPtr>& renditions(const Window& window);
+  void keep_elsewhere(const Window& written);
+  // `before`, but that where it was written is what `now` has there, or, if that pends otherwise, bits that
+  // no engine holds.
+  RenditionPtr overwritten(const Window& written, const Rendition& before, const Rendition& now) const;
   // Of no element: nothing tells one such value from another, whatever pends.
   RenditionPtr find_empty(const Window& window, const TensorRecord& record);
   bool shows(const TensorRecord& record, const Window& window, const Rendition& rendition) const;

@@ -27,5 +27,41 @@ TEST(Shadow, KnowsAMoveThatIsRepeatedOnce) {
     }
 }
 
+// Would catch: halves of one storage that the engine holds apart, each reduced by itself, of which one is
+// forgotten, or found as it was, once the other is written to (a gradient that is accumulated).
+TEST(Shadow, AWriteLeavesTheRestAsItWas) {
+  HandEngine e(make_case({input({4}, 1)}, {"[P]"},
+                         {{"aten::slice.Tensor", {Ref{0}, int64_t{0}, int64_t{0}, int64_t{2}, int64_t{1}}, 1},
+                          {"aten::slice.Tensor", {Ref{0}, int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1}}, 1},
+                          {"aten::exp_", {Ref{1}}, 1}},
+                         {2}));
+  const Recording& recording = e.plain().recording;
+  Window whole = recording.ops.at(0).inputs[0], first = recording.ops[0].results[0],
+         second = recording.ops[1].results[0];
+  const Held x = e.input(0);
+  Shadow shadow(recording);
+  shadow.set(whole, shadow.rendition(whole, x.locals, *slicing_of(*x.spec)));
+  const auto part = [&](int64_t from) {
+    Held held = e.place(x.locals[0].slice(0, from, from + 2), "[P]");
+    for (size_t p = 0; p < 2; ++p) held.locals[p] = x.locals[p].slice(0, from, from + 2);
+    return held;
+  };
+  const auto one = [&](const Window& window, const at::Tensor& value) {
+    const Held held = e.place(value, "[R]");
+    shadow.add(window, shadow.rendition(window, {value}, *slicing_of(*held.spec)));
+    return held;
+  };
+  const Held p1 = part(0), p2 = part(2), r1 = one(first, at::full({2}, 5.F)),
+             r2 = one(second, at::full({2}, 6.F));
+  for (const auto& [window, held] : {std::pair{first, p1}, {first, r1}, {second, p2}, {second, r2}})
+    ASSERT_NE(shadow.find(window, held.record()), nullptr);
+  first.epoch = second.epoch = 1;
+  const Held written = e.place(at::full({2}, 7.F), "[R]");
+  shadow.set(first, shadow.rendition(first, {written.locals[0]}, *slicing_of(*written.spec)));
+  for (const auto& [window, held] : {std::pair{first, written}, {second, p2}, {second, r2}})
+    EXPECT_NE(shadow.find(window, held.record()), nullptr) << *held.spec;
+  for (const auto& old : {p1, r1}) EXPECT_EQ(shadow.find(first, old.record()), nullptr) << *old.spec;
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/crew.h"
 
-#include <unistd.h>
-
 #include <deque>
-#include <filesystem>
-#include <fstream>
 
 #include "engine/values/as_size.h"
 #include "engine/world/c10d_world.h"
-#include "engine/world/flight_log.h"
 #include "suites/core/memory_file.h"
 #include "suites/core/most_ranks.h"
 #include "suites/core/no_processes.h"
@@ -58,14 +53,7 @@ class StartedCrew : public Crew {
     for (int64_t process = 0; process < std::ssize(where_); ++process)
       for (const int64_t rank : hosted_ranks(n, std::ssize(where_), process))
         flights.push_back(flight_of(flights_.of(rank), rank, n, where_[as_size(process)], token));
-    const auto split = split_of(flights);
-    if (!split) return "";
-    const auto base = (std::filesystem::temp_directory_path() /
-                       concat("lockstep-", getpid(), "-", token.substr(token.rfind('#') + 1), "-rank-"))
-                          .string();
-    for (const auto& flight : flights)
-      std::ofstream(concat(base, flight.rank, ".flight"), std::ios::binary) << to_text(flight);
-    return concat("\nranks part in ", describe(*split), "\nlockstep show flight ", base, "*.flight");
+    return lockstep::parted(flights);
   }
 
  private:
@@ -132,6 +120,10 @@ std::unique_ptr<Processes> met(double seconds) {
   throw NoProcesses(concat("[gloo] the ", seat->processes, " processes cannot move bits: ", wrong));
 }
 
+WorldPtr with_own_flights(WorldPtr world, const std::string& token) {
+  return with_flights(std::move(world), this_process(), token);
+}
+
 class JoinedCrew : public Crew {
  public:
   explicit JoinedCrew(double seconds)
@@ -155,7 +147,7 @@ class JoinedCrew : public Crew {
       return std::max(rest, Patience(1));
     };
     for (int64_t process = 1; process < used; ++process) processes_->say(process, words_of(request));
-    all[0].answer = answer_hosted(*processes_, request);
+    all[0].answer = answer_hosted(*processes_, request, with_own_flights);
     for (int64_t process = 1; process < used; ++process) {
       auto& [answer, failure] = all[as_size(process)];
       try {
@@ -208,7 +200,7 @@ int follow(double seconds) {
     const auto words = processes->hear(0, std::chrono::hours(24 * 365));
     if (words == kEnd) return 0;
     if (words.starts_with(kLost)) throw RankLost(words.substr(kLost.size()));
-    processes->say(0, words_of(answer_hosted(*processes, message_of(words))));
+    processes->say(0, words_of(answer_hosted(*processes, message_of(words), with_own_flights)));
   }
 }
 

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/world/flight_files.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/wire.h"
 
 namespace lockstep::suites {
+
+using lockstep::drop_flights_but;  // of what a crew kept while a failure was shrunk
 
 // What came of a request to one process.
 struct Heard {

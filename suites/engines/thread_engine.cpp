@@ -2,7 +2,7 @@
 #include "suites/engines/thread_engine.h"
 
 #include "engine/values/as_size.h"
-#include "engine/world/thread_world.h"
+#include "engine/world/flight_files.h"
 #include "engine/world/world.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/engines/merge_results.h"
@@ -19,7 +19,7 @@ EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& 
     part.positions = {position};
     part.result = run_in(world, c, oracle::make_inputs(c), want_timeline, part.traffic);
   };
-  lockstep::run_on_threads(least_world(c.mesh), patience, one_rank);
+  run_on_recorded_threads(least_world(c.mesh), patience, oracle::to_token(c), one_rank);
   for (const auto& part : parts) traffic += part.traffic;
   return merge(std::move(parts));
 }

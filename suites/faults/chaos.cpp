@@ -247,9 +247,10 @@ class ChaoticWorld final : public World {
       });
     }
     if (kind.act != nullptr && state_->chaos.waits)
-      return world_->exchange(std::move(asked)).after([act = kind.act, told] {
+      return world_->exchange(std::move(asked)).around([act = kind.act, told](const auto& finish) {
         tell(told);
         act();
+        finish();
       });
     tell(told);
     if (kind.act != nullptr) kind.act();

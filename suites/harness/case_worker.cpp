@@ -11,6 +11,7 @@
 #include "suites/core/by_library.h"
 #include "suites/core/refusal.h"
 #include "suites/core/spawn.h"
+#include "suites/engines/crew.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/fault.h"
 #include "suites/harness/examine.h"
@@ -284,7 +285,9 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
   const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_, budget);
   record_minimal(planned, failure, minimal);
   auto again = judge_safely(*planned.suite, minimal.c, *engine_);
-  tell(planned, minimal.c, std::holds_alternative<Failed>(again) ? again : Outcome(failure));
+  if (!std::holds_alternative<Failed>(again)) again = failure;
+  drop_flights_but(concat(failure.explanation, explanation_of(again)));
+  tell(planned, minimal.c, again);
 }
 
 void CaseWorker::tell(const Planned& planned, const oracle::Case& c, const Outcome& outcome) {

@@ -43,7 +43,7 @@ struct RunOptions {
 };
 
 struct FailureSummary {
-  std::string bucket, suite, verdict, token;
+  std::string bucket, suite, verdict, token, replay, explanation;
   int64_t cases = 0;
 };
 

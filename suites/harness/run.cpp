@@ -20,6 +20,7 @@
 #include "suites/harness/kept.h"
 #include "suites/harness/random_coverage.h"
 #include "suites/harness/run_rows.h"
+#include "suites/harness/tell.h"
 #include "suites/harness/witnesses.h"
 #include "suites/harness/worker_pool.h"
 
@@ -79,6 +80,7 @@ Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<das
   describe_environment(p.run);
   p.run.engine = plan.engine.name;
   p.run.version = plan.engine.version;
+  p.run.replay = replay_flags("", options.engine, options.world, options.ranks, options.chaos);
   if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
   p.known = known_cases(named, store);

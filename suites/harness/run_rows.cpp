@@ -30,10 +30,11 @@ void read_verdicts(SQLite::Database& db, RunSummary& summary) {
 }
 
 void read_failures(SQLite::Database& db, RunSummary& summary) {
-  SQLite::Statement row(
-      db, "SELECT bucket, suite, verdict, token, cases FROM v_failures WHERE run = ? ORDER BY bucket");
+  SQLite::Statement row(db,
+                        "SELECT bucket, suite, verdict, token, replay, explanation, cases FROM v_failures "
+                        "WHERE run = ? ORDER BY bucket");
   row.bind(1, summary.run);
-  while (row.executeStep()) summary.failures.push_back(row.getColumns<FailureSummary, 5>());
+  while (row.executeStep()) summary.failures.push_back(row.getColumns<FailureSummary, 7>());
 }
 
 // What was refused, and apart from it what was not even asked or could not be judged.

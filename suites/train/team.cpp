@@ -14,7 +14,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/c10d_world.h"
-#include "engine/world/thread_world.h"
+#include "engine/world/flight_files.h"
 #include "suites/core/memory_file.h"
 #include "suites/core/most_ranks.h"
 #include "suites/core/no_processes.h"
@@ -86,7 +86,8 @@ class Members {
     ++number_;
     const bool hosts = !hosted_ranks(n, seat_->processes, seat_->process).empty();
     try {
-      if (hosts) processes_->run(number_, n, body);
+      if (hosts)
+        processes_->run(number_, n, [&](const WorldPtr& world) { body(with_flights(world, seat_->where)); });
     } catch (const RankLost& e) {
       throw RankLost(e.what() + (followers_ ? followers_->last_words() : ""));
     }
@@ -127,7 +128,9 @@ class Members {
 Team make_team(const std::string& world, int64_t ranks, std::chrono::seconds patience) {
   Team team;
   if (world == "thread")
-    team.in_world = [patience](int64_t n, const Team::Body& body) { run_on_threads(n, patience, body); };
+    team.in_world = [patience](int64_t n, const Team::Body& body) {
+      run_on_recorded_threads(n, patience, "", body);
+    };
   if (world != "gloo") return team;
   auto seat = given_seat();
   if (!seat && ranks == 0) seat = launched_seat();

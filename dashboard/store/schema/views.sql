@@ -64,7 +64,9 @@ GROUP BY r.id, c.op, c.placement, c.mesh_rank, c.verdict;
 CREATE VIEW v_cases AS
 SELECT r.id AS run_id, r.name AS run, c.id AS case_id, hex(c.key) AS key, c.number, c.suite, c.law, c.variant,
        c.self_check, c.token, c.ops, c.mesh, c.verdict, v.severity, v.failure, c.op, c.placement, c.mesh_rank,
-       c.evenness, c.dtype, c.how, c.time_ns / 1e9 AS seconds, c.bytes_moved, c.bucket, c.explanation
+       c.evenness, c.dtype, c.how, c.time_ns / 1e9 AS seconds, c.bytes_moved, c.bucket, c.explanation,
+       'lockstep replay ''' || replace(c.token, '''', '''\''''') || '''' || r.replay ||
+       iif(c.variant = '', '', ' --fault ' || c.variant) AS replay
 FROM cases c JOIN run r ON r.id = c.run JOIN verdict v ON v.name = c.verdict;
 
 -- With a single min() the bare columns are those of the row that holds the minimum: the shortest token.
@@ -72,7 +74,7 @@ CREATE VIEW v_failures AS
 SELECT r.id AS run_id, r.name AS run, b.bucket, b.suite, b.law, b.variant, b.verdict, b.op, b.placement,
        b.mesh, b.dtype, b.cases, coalesce(f.token, b.token) AS token, coalesce(f.program, '') AS program,
        f.ops, f.shrink_steps, f.budget_ended, b.explanation, b.case_id,
-       'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' ||
+       'lockstep replay ''' || replace(coalesce(f.token, b.token), '''', '''\''''') || '''' || r.replay ||
        iif(b.variant = '', '', ' --fault ' || b.variant) AS replay
 FROM (SELECT c.run, c.bucket, c.id AS case_id, c.suite, c.law, c.variant, c.verdict, c.op, c.placement,
              c.mesh, c.dtype, c.token, c.explanation, count(DISTINCT c.key) AS cases,
@@ -91,13 +93,13 @@ FROM tensor_diff d JOIN cases c ON c.id = d.case_id JOIN run r ON r.id = c.run;
 -- The same build, lane, seed and token came out in more than one way, within a run or across runs; or a
 -- training step did.
 CREATE VIEW v_nondeterminism AS
-SELECT max(r.id) AS run_id, r.name AS run, c.suite, c.token AS what, count(DISTINCT c.outcome) AS outcomes,
-       group_concat(DISTINCT c.verdict) AS verdicts
+SELECT max(v.run_id) AS run_id, v.run, c.suite, c.token AS what, count(DISTINCT c.outcome) AS outcomes,
+       group_concat(DISTINCT c.verdict) AS verdicts, v.replay
 FROM (SELECT key FROM cases GROUP BY key HAVING count(DISTINCT outcome) > 1) k
-JOIN cases c ON c.key = k.key JOIN run r ON r.id = c.run
+JOIN cases c ON c.key = k.key JOIN v_cases v ON v.case_id = c.id
 GROUP BY c.key
 UNION ALL
-SELECT r.id, r.name, 'train', k.name || ' at step ' || p.step, count(*), ''
+SELECT r.id, r.name, 'train', k.name || ' at step ' || p.step, count(*), '', ''
 FROM curve_point p JOIN curve k ON k.id = p.curve JOIN run r ON r.id = k.run
 GROUP BY p.curve, p.step HAVING count(*) > 1;
 
@@ -295,7 +297,8 @@ SELECT c.token, c.suite, c.bucket, c.origin, c.since_ms / 1000 AS since, c.note,
 FROM corpus c LEFT JOIN replayed y ON y.token = c.token GROUP BY c.token;
 
 CREATE VIEW v_replayed AS
-SELECT r.id AS run_id, r.name AS run, y.token, y.bucket, y.verdict, y.now
+SELECT r.id AS run_id, r.name AS run, y.token, y.bucket, y.verdict, y.now,
+       'lockstep replay ''' || replace(y.token, '''', '''\''''') || '''' || r.replay AS replay
 FROM replayed y JOIN run r ON r.id = y.run;
 
 -- A series at one run: the median of the samples of the binary that was measured, and their range.
