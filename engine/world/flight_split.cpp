@@ -117,6 +117,13 @@ std::string absent(const std::vector<FlightTurn>& turns) {
                        : concat(ranks.size() > 1 ? "ranks " : "rank ", join(ranks, ','), " did not come");
 }
 
+std::vector<int64_t> without_file(const std::vector<FlightTurn>& turns) {
+  std::vector<int64_t> ranks;
+  for (const auto& turn : turns)
+    if (turn.flight == nullptr) ranks.push_back(turn.rank);
+  return ranks;
+}
+
 std::string unfinished(const std::vector<FlightTurn>& turns) {
   std::string text;
   for (const auto& turn : turns)
@@ -124,7 +131,9 @@ std::string unfinished(const std::vector<FlightTurn>& turns) {
       text += concat(text.empty() ? "" : ", ", "rank ", turn.rank,
                      turn.entry->state == FlightState::kBegun ? " has begun it and does not wait for it"
                                                               : " waits for it");
-  return text;
+  const auto lacking = without_file(turns);
+  if (text.empty() || lacking.empty()) return text;
+  return concat(text, "; there is no file of ", lacking.size() > 1 ? "ranks " : "rank ", join(lacking, ','));
 }
 
 // What the ranks of an exchange disagree in; "": nothing.
@@ -165,7 +174,8 @@ std::string line(const FlightTurn& turn) {
 
 std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
   check(flights);
-  std::optional<FlightSplit> waits;  // who waits may do so for what ranks of another group disagree in
+  // Who waits may do so for what ranks of another group disagree in, or for one that nobody can ask.
+  std::optional<FlightSplit> waits;
   int64_t number = 0;
   for (const auto& [met, key] : in_order(flights)) {
     if (waits && met.number > number) break;
@@ -178,9 +188,11 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
     split.what = disagreement(split.turns);
     if (!split.what.empty()) return split;
     split.what = unfinished(split.turns);
-    if (split.what.empty() || waits) continue;
+    const bool is_first =
+        !waits || (without_file(waits->turns).empty() && !without_file(split.turns).empty());
+    if (split.what.empty() || !is_first) continue;
+    number = waits ? number : met.number;
     waits = std::move(split);
-    number = met.number;
   }
   return waits;
 }

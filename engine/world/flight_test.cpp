@@ -234,6 +234,8 @@ TEST(Flight, WhatFilesDoNotSayIsNoBlame) {
   auto waits = flights[0];
   waits.entries.back().state = FlightState::kWaited;
   EXPECT_NE(split_text({waits}).find("rank 1: no file"), std::string::npos);
+  EXPECT_NE(split_text({waits}).find("rank 0 waits for it; there is no file of ranks 1,2\n"),
+            std::string::npos);
 }
 
 // Catches: of two exchanges that wait for each other's ranks the one of the rank that went astray.
@@ -245,6 +247,24 @@ TEST(Flight, WhoLeavesAnExchangeOutIsBlamedNotWhomItThenWaitsFor) {
   flights[0].entries[0].ranks = "0,1";
   const auto text = split_text(flights);
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,1,2, all_gather: rank 0 did not come");
+}
+
+// Catches: of two groups that wait at the same time the one whose ranks are all there, and were interrupted
+// by the other, of which one has left no file.
+TEST(Flight, AGroupThatLacksARankComesBeforeOneThatDoesNot) {
+  Three t;
+  gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  for (auto& flight : flights) {
+    flight.ranks = 4;
+    auto& entry = flight.entries[0];
+    entry.state = FlightState::kWaited;
+    entry.ranks = flight.rank == 2 ? "2,3" : "0,1";
+    entry.sends = entry.expects = flight.rank == 0 || flight.rank == 2 ? "1:f32[2]" : "0:f32[2]";
+  }
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "exchange 1 of ranks 2,3, all_gather: rank 2 waits for it; there is no file of rank 3");
 }
 
 // Catches: of two groups that meet at the same time the one that is fine, and was only interrupted.

@@ -73,6 +73,10 @@ WorldPtr gathers_so(WorldPtr world) {
   return spoilt_world(std::move(world), {.gathered = spoil});
 }
 template <void (*spoil)(Arrived&, const Groups&)>
+WorldPtr all_reduces_so(WorldPtr world) {
+  return spoilt_world(std::move(world), {.all_reduced = spoil});
+}
+template <void (*spoil)(Arrived&, const Groups&)>
 WorldPtr scatters_so(WorldPtr world) {
   return spoilt_world(std::move(world), {.exchanged = spoil});
 }
@@ -243,6 +247,26 @@ void stays_gathered(const ShardedScene& scene) {
   auto last = scene.units.back();
   last.unshard();
 }
+// The unit that another one prefetches computes with what it had gathered in the step before.
+void computes_with_old(const ShardedScene& scene, at::Tensor&) {
+  if (scene.pass > 0) return;
+  auto last = scene.units.back();
+  last.unshard();
+  auto& old = kept(scene).values;
+  std::vector<PerRank<at::Tensor>> now;
+  for (const auto& parameter : last.unit()->module().parameters())
+    for (const auto& local : local_tensors(parameter)) now.push_back({local.clone()});
+  size_t i = 0;
+  for (const auto& parameter : last.unit()->module().parameters())
+    for (const auto& local : local_tensors(parameter))
+      if (i < old.size()) at::Tensor(local).copy_(old[i++][0]);
+  old = std::move(now);
+}
+// Gradients of a unit are added up along a dimension that does not cut them flat, one beside the other.
+void last_replica_lost(Arrived& all, const Groups&) {
+  for (auto& pieces : all)
+    if (pieces.size() > 1 && pieces.back().dim() == 1) pieces.back() = at::zeros_like(pieces.back());
+}
 void draws_early(const ShardedScene&, at::Tensor&) {
   generator().state.offset += 4;
 }
@@ -290,12 +314,24 @@ bool is_counted(const oracle::Case& c) {
   const auto sharding = sharding_of(c);
   return sharding.mesh.size(sharding.mesh.dim_index("fsdp")) > 1 && gathers_of_a_pass(sharding).has_value();
 }
+bool prefetches_steps(const oracle::Case& c) {
+  return option(c, "prefetch") > 0 && option(c, "wrap") > 0 && option(c, "steps", 1) > 1;
+}
+bool has_replicas(const oracle::Case& c) {
+  bool any = false;
+  for (int64_t d = 0; d < c.mesh.ndim(); ++d)
+    any |= c.mesh.names()[as_size(d)].starts_with("dp") && c.mesh.size(d) > 1;
+  return any && !has_tp(c.mesh);
+}
 bool steps_on(const oracle::Case& c) {
   return option(c, "steps", 1) > 1;
 }
 bool drops(const oracle::Case& c) {
   const auto found = c.options.find("model");
   return found != c.options.end() && found->second.find('d') != std::string::npos;
+}
+bool drops_again(const oracle::Case& c) {
+  return drops(c) && option(c, "recompute") > 0;
 }
 
 }  // namespace
@@ -347,6 +383,13 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
       {161, "gathered-twice", "K16", "each unit is gathered once more than it is needed", "fsdp", 20, 0,
        is_counted, with_sharding({.after_backward = gathers_again})},
+      {162, "replica-left-out", "K1", "the last replica's gradients are missing where replicas add theirs up",
+       "fsdp", 100, 0, has_replicas, with_sharding({.world = all_reduces_so<last_replica_lost>})},
+      {163, "prefetched-of-before", "K11",
+       "a unit that is prefetched computes with the values of the step before", "fsdp", 200, 0,
+       prefetches_steps, with_sharding({.input = computes_with_old})},
+      {164, "second-run-draws-anew", "K12", "a block that runs again on the way back draws another mask",
+       "fsdp", 200, 0, drops_again, with_sharding({.second_runs_draw_anew = true})},
       {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
        "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
   };

@@ -93,7 +93,9 @@ class FaultyWorld : public World {
   Work exchange(Exchange asked) override {
     const std::string_view op = asked.op;
     if (op == "broadcast" || op == "barrier") return world_->exchange(std::move(asked));
-    auto& hook = op == "all_gather" || op == "all_reduce" ? fault_.gathered : fault_.exchanged;
+    auto& hook = op == "all_reduce" && fault_.all_reduced   ? fault_.all_reduced
+                 : op == "all_gather" || op == "all_reduce" ? fault_.gathered
+                                                            : fault_.exchanged;
     auto inner = asked;
     if (fault_.sent)
       for (auto& part : inner.parts)

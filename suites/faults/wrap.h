@@ -32,6 +32,8 @@ using SpoilReceived = std::function<void(Arrived& all, const Groups& groups)>;
 struct WorldFault {
   // After an all-gather or all-reduce: for each hosted rank its pieces, and the groups.
   SpoilReceived gathered{};
+  // After an all-reduce, instead.
+  SpoilReceived all_reduced{};
   // After an all-to-all, a reduce-scatter, a general exchange.
   SpoilReceived exchanged{};
   // Before any of these: each tensor that is sent.

@@ -20,6 +20,7 @@ struct ShardedFault {
   WorldPtr (*world)(WorldPtr world) = nullptr;     // around that of the mesh
   void (*plan)(fsdp::BufferPlan& plan) = nullptr;  // of the suite `planner`
   void (*sharding)(Sharding& sharding) = nullptr;
+  bool second_runs_draw_anew = false;                   // of blocks that run again on the way back
   void (*placed)(const ShardedScene& scene) = nullptr;  // before the first step
   void (*input)(const ShardedScene& scene, at::Tensor& x) = nullptr;
   void (*before_backward)(const ShardedScene& scene, at::Tensor& loss) = nullptr;

@@ -68,7 +68,8 @@ class BlockChain : public nn::Module {
       const auto name = std::to_string(blocks_.size());
       blocks_.push_back(add_child(name, std::make_shared<Block>(spec, width, s.dtype, s.calls == 2)));
       const auto came = std::exchange(width, width_after(spec, width));
-      times_.push_back(s.calls == 1 && width == came ? 2 : 1);
+      const bool is_unused = s.unused == std::ssize(blocks_);
+      times_.push_back(is_unused ? 0 : s.calls == 1 && width == came ? 2 : 1);
     }
   }
   const Blocks& blocks() const { return blocks_; }

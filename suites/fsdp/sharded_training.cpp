@@ -71,7 +71,10 @@ ShardedTraining::ShardedTraining(const Sharding& sharding, WorldPtr world, const
     place(std::move(world));
   // What the one leaves to the default is said for the other.
   for (size_t i = 0; sharding_.recompute != 0 && i < blocks_.size(); ++i)
-    mesh_ ? checkpoint(*blocks_[i]) : checkpoint(*blocks_[i], {.preserve_rng_state = true});
+    if (fault_ != nullptr && fault_->second_runs_draw_anew)
+      checkpoint(*blocks_[i], {.preserve_rng_state = false});
+    else
+      mesh_ ? checkpoint(*blocks_[i]) : checkpoint(*blocks_[i], {.preserve_rng_state = true});
 }
 
 void ShardedTraining::place(WorldPtr world) {
@@ -219,11 +222,14 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
   return result;
 }
 
-// No backward pass need reach a unit that has nothing to learn, to gather it.
+// No backward pass need reach a unit that has nothing to learn, to gather it; one that nobody calls is
+// gathered where another prefetches it.
 void ShardedTraining::note_gathered(const char* when, bool expected) {
   for (const auto& handle : units_) {
     const auto* buffer = handle.unit()->buffer();
     if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
+    if (sharding_.unused > 0 && &handle.unit()->module() == blocks_[as_size(sharding_.unused - 1)].get())
+      continue;
     const auto parameters = handle.unit()->module().parameters();
     const bool learns =
         std::any_of(parameters.begin(), parameters.end(), [](auto& p) { return p.requires_grad(); });

@@ -44,6 +44,7 @@ constexpr Number kNumbers[] = {
     {"steps", &Sharding::steps, 1, 5},
     {"thaws", &Sharding::thaws, 0, 1},
     {"tied", &Sharding::tied, 0, 1},
+    {"unused", &Sharding::unused, 0, 8},
     {"wrap", &Sharding::wrap, 0, 255},
 };
 
@@ -84,6 +85,17 @@ void parse_model(Sharding& s, const std::string& text) {
   }
 }
 
+// Whether there is a k-th block, beside others, without which the others fit.
+bool may_be_unused(const Sharding& s, int64_t k) {
+  if (k > std::ssize(s.blocks) || s.blocks.size() == 1) return false;
+  int64_t width = s.width;
+  for (int64_t i = 0; i + 1 < k; ++i) width = width_after(s.blocks[as_size(i)], width);
+  const bool others_learn = std::count_if(s.blocks.begin(), s.blocks.end(), [](const auto& block) {
+                              return std::any_of(block.begin(), block.end(), is_linear);
+                            }) > 1;
+  return width_after(s.blocks[as_size(k - 1)], width) == width && others_learn;
+}
+
 // What is wrong with it; empty: nothing.
 std::string unfit(const Sharding& s) {
   constexpr int64_t kMost = 64;
@@ -105,6 +117,7 @@ std::string unfit(const Sharding& s) {
     }
   }
   if (linears == 0) return "it has no linear layer";
+  if (s.unused > 0 && !may_be_unused(s, s.unused)) return "no such block can be left out";
   if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
   if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
   if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
@@ -206,6 +219,7 @@ class Shardings {
     const auto groups = smaller_groups(s.mesh);
     if (std::find(groups.begin(), groups.end(), s.among) == groups.end()) s.among = 0;
     if (!tied_paths(s)) s.tied = 0;
+    if (s.unused > 0 && !may_be_unused(s, s.unused)) s.unused = 0;
     if (!unfit(s).empty()) return;
     auto made = case_of(s);
     if (oracle::to_token(made) != token_) all_.push_back(std::move(made));
@@ -389,7 +403,7 @@ bool has_tp(const DeviceMesh& mesh) {
 
 std::optional<int64_t> gathers_of_a_pass(const Sharding& s) {
   const bool otherwise = (s.frozen | s.recompute | s.calls | s.kept | s.by_hand | s.evaluates | s.among |
-                          s.ignored | s.sides) != 0;
+                          s.ignored | s.sides | s.unused) != 0;
   return otherwise || has_tp(s.mesh) ? std::nullopt : std::optional<int64_t>(s.gathered != 0 ? 1 : 2);
 }
 
@@ -434,6 +448,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.ignored = draw.chance(12) ? draw.between(1, 8) : 0;
   if (!unfit(s).empty()) s.ignored = 0;
   s.placed = draw.chance(12);
+  if (draw.chance(25)) s.unused = draw.between(1, std::ssize(s.blocks));
+  if (!unfit(s).empty()) s.unused = 0;
   return s;
 }
 

@@ -42,8 +42,9 @@ struct Sharding {
   int64_t evaluates = 0;     // a forward alone in each step: 1: after the update, 2: before it
   int64_t sides = 0;         // 1: a block gets a function of its input as another, but for the first one
   int64_t pretrained = 0;    // 1: parameters have values before fully_shard
-  int64_t calls = 0;  // of a block that returns the width that came: 1: on its output, too; 2: by itself
-  int64_t tied = 0;   // 1: two matrices of one shape in one unit are one parameter
+  int64_t calls = 0;   // of a block that returns the width that came: 1: on its output, too; 2: by itself
+  int64_t tied = 0;    // 1: two matrices of one shape in one unit are one parameter
+  int64_t unused = 0;  // k: the k-th block, which returns the width that came, is never called
   std::string order = "default";
   int64_t steps = 1, passes = 1;  // backward passes of a step
   int64_t each = 0;               // 1: every pass reduces; 0: the last one does

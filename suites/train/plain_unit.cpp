@@ -43,6 +43,7 @@ PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPr
 // If one was written since: all of them, in order.
 void PlainUnit::cast() {
   if (is_open_) return;
+  is_used_ = true;
   if (std::exchange(is_stale_, false)) cast_anew();
   for (size_t i = 0; i < paths_.size(); ++i)  // frozen meanwhile, or no more
     if (!whole_[i].is_same(parameters_[i])) whole_[i].set_requires_grad(parameters_[i].requires_grad());
@@ -156,7 +157,7 @@ void PlainUnits::cast() {
 }
 
 void PlainUnits::sync(bool on) {
-  each([&](PlainUnit& unit) { unit.sync(on); });
+  for (const auto& unit : units_) unit->sync(on);
 }
 
 void PlainUnits::end_pass(double divided_by) {

@@ -23,6 +23,8 @@ class PlainUnit {
   PlainUnit(const PlainUnit&) = delete;
   PlainUnit& operator=(const PlainUnit&) = delete;
 
+  // Whether its module was called, or its parameters cast, before.
+  bool is_used() const { return is_used_; }
   // The unit whose parameters are cast when this one is called.
   void prefetch(PlainUnit& next) { next_ = &next; }
   // The parameters are now what the module computes with, where they were written since.
@@ -54,7 +56,7 @@ class PlainUnit {
   const MixedPrecisionPolicy policy_;
   PlainUnit*& taken_last_;  // of all: one that has not settled
   PlainUnit* next_ = nullptr;
-  bool is_open_ = false, is_stale_ = true, syncs_ = true;
+  bool is_used_ = false, is_open_ = false, is_stale_ = true, syncs_ = true;
   int64_t calls_back_ = 0;                      // whose outputs a pass has reached, and not their inputs
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
@@ -81,10 +83,11 @@ class PlainUnits {
   void updated();
 
  private:
-  // From the outermost to the one that was called first, as gradients come.
+  // Those that are used, from the outermost to the one that was called first, as gradients come.
   template <class F>
   void each(const F& f) {
-    for (size_t i = 0; i < units_.size(); ++i) f(*units_[i == 0 ? 0 : units_.size() - i]);
+    for (size_t i = 0; i < units_.size(); ++i)
+      if (auto& unit = *units_[i == 0 ? 0 : units_.size() - i]; unit.is_used()) f(unit);
   }
 
   PlainUnit* taken_last_ = nullptr;
