@@ -131,7 +131,11 @@ void print_worse(const Worse& worse, const std::string& baseline) {
 Json to_json(const Worse& worse) {
   Json list = Json::array();
   for (const auto& f : worse)
-    list.push_back({{"rule", f.rule}, {"subject", f.subject}, {"expected", f.expected}, {"got", f.got}});
+    list.push_back({{"rule", f.rule},
+                    {"subject", f.subject},
+                    {"expected", f.expected},
+                    {"got", f.got},
+                    {"replay", f.replay}});
   return list;
 }
 

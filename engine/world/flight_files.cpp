@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -21,10 +23,18 @@ std::string own_prefix() {
   return concat("lockstep-", getpid(), "-");
 }
 
+// As the environment names it, whether it is there or not.
+fs::path folder() {
+  std::error_code wrong;
+  const auto found = fs::temp_directory_path(wrong);
+  const char* named = std::getenv("TMPDIR");
+  return wrong && named != nullptr ? fs::path(named) : found;
+}
+
 // "/tmp/lockstep-4711-c0ffee-rank-", what the names of a case's flights begin with.
 std::string base_of(const std::string& token) {
   const auto name = token.empty() ? "" : concat(token.substr(token.rfind('#') + 1), "-");
-  return (fs::temp_directory_path() / concat(own_prefix(), name, kRank)).string();
+  return (folder() / concat(own_prefix(), name, kRank)).string();
 }
 
 std::vector<Flight> flights_of(const FlightMemory& memory, const std::vector<int64_t>& ranks, int64_t n,
@@ -49,14 +59,23 @@ std::string keep_flights(const std::vector<Flight>& flights) {
   return concat("\nlockstep show flight ", base, "*", kEnd);
 }
 
-void drop_flights_but(const std::string& text) {
-  std::error_code ignored;  // another process may remove files of its own meanwhile
-  for (const auto& file : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
-    const auto path = file.path().string(), name = file.path().filename().string();
-    if (!name.starts_with(own_prefix()) || !name.ends_with(kEnd)) continue;
-    const auto base = path.substr(0, path.rfind(kRank));
-    if (text.find(base) == std::string::npos) fs::remove(path, ignored);
+std::vector<std::string> own_flights() {
+  std::vector<std::string> files;
+  std::error_code ignored;  // a folder that is not there has none
+  for (fs::directory_iterator at(folder(), ignored), end; at != end; at.increment(ignored)) {
+    const auto name = at->path().filename().string();
+    if (name.starts_with(own_prefix()) && name.ends_with(kEnd)) files.push_back(at->path().string());
   }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void drop_flights(const std::vector<std::string>& before, const std::string& text) {
+  std::error_code ignored;
+  for (const auto& path : own_flights())
+    if (!std::binary_search(before.begin(), before.end(), path) &&
+        text.find(path.substr(0, path.rfind(kRank))) == std::string::npos)
+      fs::remove(path, ignored);
 }
 
 std::string parted(const std::vector<Flight>& flights) {

@@ -14,8 +14,10 @@ namespace lockstep {
 // @returns how to look at them, "\nlockstep show flight /tmp/lockstep-4711-c0ffee-rank-*.flight", or why
 // there are none.
 std::string keep_flights(const std::vector<Flight>& flights);
-// Removes those that this process wrote and the text does not name.
-void drop_flights_but(const std::string& text);
+// The files of flights that this process wrote.
+std::vector<std::string> own_flights();
+// Removes those of them that were not there before and the text does not name.
+void drop_flights(const std::vector<std::string>& before, const std::string& text);
 
 // Where ranks part in these flights, which are kept then; "" where all did the same to the end.
 std::string parted(const std::vector<Flight>& flights);

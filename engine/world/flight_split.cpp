@@ -124,7 +124,12 @@ std::vector<int64_t> without_file(const std::vector<FlightTurn>& turns) {
   return ranks;
 }
 
+// Where all have begun it alike, and none waits, something else has stopped them.
 std::string unfinished(const std::vector<FlightTurn>& turns) {
+  const auto begun = [](const FlightTurn& turn) {
+    return turn.entry != nullptr && turn.entry->state == FlightState::kBegun;
+  };
+  if (std::all_of(turns.begin(), turns.end(), begun)) return "";
   std::string text;
   for (const auto& turn : turns)
     if (turn.entry != nullptr && turn.entry->state != FlightState::kDone)

@@ -12,7 +12,9 @@
 
 namespace lockstep::suites {
 
-using lockstep::drop_flights_but;  // of what a crew kept while a failure was shrunk
+// Of what a crew keeps while a failure is shrunk.
+using lockstep::drop_flights;
+using lockstep::own_flights;
 
 // What came of a request to one process.
 struct Heard {

@@ -247,20 +247,30 @@ void stays_gathered(const ShardedScene& scene) {
   auto last = scene.units.back();
   last.unshard();
 }
-// The unit that another one prefetches computes with what it had gathered in the step before.
-void computes_with_old(const ShardedScene& scene, at::Tensor&) {
+void keep_shards(const ShardedScene& scene, at::Tensor&) {
   if (scene.pass > 0) return;
+  auto& values = kept(scene).values;
+  values.clear();
+  for (const auto& parameter : scene.units.back().unit()->module().parameters())
+    for (const auto& local : local_tensors(parameter)) values.push_back({local.clone()});
+}
+// The unit that another one prefetches computes with what it would have gathered in the step before.
+void gathers_old(const ShardedScene& scene, at::Tensor&) {
   auto last = scene.units.back();
-  last.unshard();
   auto& old = kept(scene).values;
-  std::vector<PerRank<at::Tensor>> now;
-  for (const auto& parameter : last.unit()->module().parameters())
-    for (const auto& local : local_tensors(parameter)) now.push_back({local.clone()});
-  size_t i = 0;
-  for (const auto& parameter : last.unit()->module().parameters())
-    for (const auto& local : local_tensors(parameter))
-      if (i < old.size()) at::Tensor(local).copy_(old[i++][0]);
-  old = std::move(now);
+  if (scene.pass > 0 || old.empty()) return;
+  const auto cut = last.unit()->module().parameters();
+  const auto swap = [&] {
+    size_t i = 0;
+    for (const auto& parameter : cut)
+      for (const auto& local : local_tensors(parameter)) {
+        const auto now = local.clone();
+        at::Tensor(local).copy_(std::exchange(old[i++][0], now));
+      }
+  };
+  swap();
+  last.unshard();
+  swap();
 }
 // Gradients of a unit are added up along a dimension that does not cut them flat, one beside the other.
 void last_replica_lost(Arrived& all, const Groups&) {
@@ -315,7 +325,9 @@ bool is_counted(const oracle::Case& c) {
   return sharding.mesh.size(sharding.mesh.dim_index("fsdp")) > 1 && gathers_of_a_pass(sharding).has_value();
 }
 bool prefetches_steps(const oracle::Case& c) {
-  return option(c, "prefetch") > 0 && option(c, "wrap") > 0 && option(c, "steps", 1) > 1;
+  return option(c, "prefetch") > 0 && option(c, "gathered") == 0 && option(c, "wrap") > 0 &&
+         option(c, "steps", 1) > 1 && option(c, "kept") == 0 && option(c, "by_hand") == 0 &&
+         !computes_in_another(c);
 }
 bool has_replicas(const oracle::Case& c) {
   bool any = false;
@@ -387,7 +399,7 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, has_replicas, with_sharding({.world = all_reduces_so<last_replica_lost>})},
       {163, "prefetched-of-before", "K11",
        "a unit that is prefetched computes with the values of the step before", "fsdp", 200, 0,
-       prefetches_steps, with_sharding({.input = computes_with_old})},
+       prefetches_steps, with_sharding({.input = gathers_old, .before_backward = keep_shards})},
       {164, "second-run-draws-anew", "K12", "a block that runs again on the way back draws another mask",
        "fsdp", 200, 0, drops_again, with_sharding({.second_runs_draw_anew = true})},
       {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",

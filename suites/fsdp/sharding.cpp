@@ -108,8 +108,9 @@ std::string unfit(const Sharding& s) {
     for (const auto& layer : block) {
       if (layer.kind == 'r' && width != came)
         return "r stands where the block has the width that came into it";
-      parameters += (layer.kind == 'L' || layer.kind == 'N') +
-                    (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
+      if (s.unused != &block - s.blocks.data() + 1)
+        parameters += (layer.kind == 'L' || layer.kind == 'N') +
+                      (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
       if (!is_linear(layer)) continue;
       ++linears;
       width = layer.size;
@@ -123,7 +124,7 @@ std::string unfit(const Sharding& s) {
   if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
     return "its ignored parameter would stand in another dtype beside the others";
   parameters -= s.tied;
-  return s.frozen > 0 && parameters == 1 ? "its only parameter is frozen" : "";
+  return s.frozen > 0 && parameters == 1 ? "the only parameter that it uses may be frozen" : "";
 }
 
 // Among how many ranks parameters can be cut after forward.
@@ -237,6 +238,8 @@ void drop_block(Sharding& s, size_t i) {
   s.blocks.erase(s.blocks.begin() + static_cast<ptrdiff_t>(i));
   const int64_t below = (int64_t{1} << i) - 1;
   s.wrap = (s.wrap & below) | ((s.wrap >> 1) & ~below);
+  const auto dropped = static_cast<int64_t>(i) + 1;
+  s.unused = s.unused == dropped ? 0 : s.unused - (s.unused > dropped);
 }
 
 void fewer_ranks(Shardings& all) {

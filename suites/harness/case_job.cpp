@@ -6,7 +6,7 @@
 namespace lockstep::dashboard {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Run, id, command, seed, numerics, plan, build_hash, commit, cpu, compiler,
-                                   libtorch, engine, version, cores, started_ms, state)
+                                   libtorch, engine, version, replay, cores, started_ms, state)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeptCase, token, suite, bucket, origin, since_ms, note, time_ns)
 
 }  // namespace lockstep::dashboard

@@ -21,6 +21,7 @@ TEST(CaseJob, ArrivesAsItWasSent) {
   job.options.ranks = 3;
   job.options.hang_seconds = 0.1;
   job.run = {"id", "lockstep run \xfe", 5, "fast", "{}", "hash", "commit", "cpu", "compiler", "libtorch"};
+  job.run.replay = " --ranks 3";
   job.run.engine = "other", job.run.version = "2", job.run.cores = 4, job.run.started_ms = 1'700'000'000'000;
   job.chosen = {"random", "ops"};
   job.kept = {{"v1:ops;…", "ops", "bucket", "slow", 3, "note", 9}};
@@ -34,6 +35,7 @@ TEST(CaseJob, ArrivesAsItWasSent) {
   EXPECT_EQ(back.options.ranks, 3);
   EXPECT_EQ(back.options.hang_seconds, 0.1);
   EXPECT_EQ(back.run.command, job.run.command);
+  EXPECT_EQ(back.run.replay, job.run.replay);
   EXPECT_EQ(back.run.started_ms, job.run.started_ms);
   EXPECT_EQ(back.chosen, job.chosen);
   EXPECT_EQ(back.kept, job.kept);

@@ -282,11 +282,12 @@ void CaseWorker::shrink_and_tell(const Planned& planned, const oracle::Case& c, 
     return tell(planned, c, failure);
   // An engine that dies is started anew for each candidate.
   const int64_t budget = failure.kind == dashboard::Verdict::kCrashed ? kCrashBudget : kShrinkBudget;
+  const auto before = own_flights();
   const auto minimal = shrink_failure(*planned.suite, c, failure, *engine_, budget);
   record_minimal(planned, failure, minimal);
   auto again = judge_safely(*planned.suite, minimal.c, *engine_);
   if (!std::holds_alternative<Failed>(again)) again = failure;
-  drop_flights_but(concat(failure.explanation, explanation_of(again)));
+  drop_flights(before, concat(failure.explanation, explanation_of(again)));
   tell(planned, minimal.c, again);
 }
 
