@@ -53,10 +53,9 @@ std::vector<PlanItem> plan_of(const Run& run) {
 }
 
 int64_t insert_run(SQLite::Database& db, const Run& run, const std::vector<PlanItem>& plan) {
-  SQLite::Statement insert(db, "INSERT INTO run (" + columns_of(db, "run") + ") VALUES (" +
-                                   columns_of(db, "run", "?") +
-                                   ") ON CONFLICT (key) DO UPDATE SET started_ms = min(started_ms, "
-                                   "excluded.started_ms), replay = max(replay, excluded.replay)");
+  SQLite::Statement insert(
+      db, "INSERT INTO run (" + columns_of(db, "run") + ") VALUES (" + columns_of(db, "run", "?") +
+              ") ON CONFLICT (key) DO UPDATE SET started_ms = min(started_ms, excluded.started_ms)");
   sql::run(insert, key_of(run), run.id, run.command, to_column(run.seed), run.numerics, run.plan,
            run.build_hash, run.commit, run.cpu, run.cores, run.compiler, run.libtorch, run.started_ms,
            run.ended_ms, run.state, run.exit_code, run.engine, run.version, run.replay);

@@ -193,11 +193,10 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
     split.what = disagreement(split.turns);
     if (!split.what.empty()) return split;
     split.what = unfinished(split.turns);
-    const bool is_first =
-        !waits || (without_file(waits->turns).empty() && !without_file(split.turns).empty());
-    if (split.what.empty() || !is_first) continue;
-    number = waits ? number : met.number;
-    waits = std::move(split);
+    if (split.what.empty()) continue;
+    if (!waits) number = met.number;
+    if (!waits || (without_file(waits->turns).empty() && !without_file(split.turns).empty()))
+      waits = std::move(split);
   }
   return waits;
 }

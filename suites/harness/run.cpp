@@ -67,11 +67,6 @@ struct Prepared {
   std::vector<dashboard::KeptCase> kept;   // and those that it replays
 };
 
-// But for a planted fault, which is the variant of its cases.
-std::string replayed_as(const RunOptions& options) {
-  return replay_flags("", options.engine, options.world, options.ranks, options.chaos);
-}
-
 // Opens the database first, so that an unusable one is told before any case runs.
 Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<dashboard::KeptCase>& named,
                  const RunListener& listener) {
@@ -85,7 +80,8 @@ Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<das
   describe_environment(p.run);
   p.run.engine = plan.engine.name;
   p.run.version = plan.engine.version;
-  p.run.replay = replayed_as(options);
+  // But for a planted fault, which is the variant of its cases.
+  p.run.replay = replay_flags("", options.engine, options.world, options.ranks, options.chaos);
   if (!options.commit.empty()) p.run.commit = options.commit;
   dashboard::Recorder(store, p.run, "supervisor").flush();
   p.known = known_cases(named, store);
@@ -102,7 +98,6 @@ Prepared prepare_resumed(RunOptions& options, const std::vector<dashboard::KeptC
   Prepared p;
   p.run = unfinished_run(store, options.db);
   options = resumed_options(options, p.run);
-  if (p.run.replay.empty()) p.run.replay = replayed_as(options);  // an older version began it
   dashboard::Recorder recorder(store, p.run, "supervisor");
   for (const auto& suite : suites())
     for (const auto number : recorder.recorded_numbers(suite.name))
