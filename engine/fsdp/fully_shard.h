@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +23,13 @@ class Unit;
 
 // Whether a module's parameters are cut again after its forward, and gathered anew for its backward: to each
 // rank's part of all, or, by a number, to its part among as many neighbours along the mesh dimension, who
-// gather from one another then (more memory, and a shorter way).
+// gather from one another then (more memory, and a shorter way); or, by std::nullopt (FSDP2's None), but for
+// those of the outermost module, whose backward begins where its forward ends.
 struct ReshardAfterForward {
   ReshardAfterForward(bool on) : reshards(on) {}
   ReshardAfterForward(int to) : reshards(true), among(to) {}
-  bool reshards;
+  ReshardAfterForward(std::nullopt_t) {}
+  std::optional<bool> reshards = {};
   std::optional<int64_t> among = {};
 };
 

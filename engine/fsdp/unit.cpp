@@ -288,9 +288,9 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
       if (throws && unit.lane->calls == 0)
         for (auto* other : unit.lane->units) other->let_go(false);
       if (--unit.calls_ > 0) return;
-      if (unit.settings.reshard_after_forward) unit.by_hand_ = false;
+      if (unit.reshards_after_forward()) unit.by_hand_ = false;
       unit.show_sharded();
-      if (throws) unit.let_go(unit.settings.reshard_after_forward);
+      if (throws) unit.let_go(unit.reshards_after_forward());
     }
     Unit& unit;
     const int before = std::uncaught_exceptions();
@@ -315,7 +315,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   }
   const bool goes_back = is_recomputing() && at::GradMode::is_enabled() && output.requires_grad();
   const bool is_needed = calls_ > 0 || open_ > 0 || goes_back;
-  if (settings.reshard_after_forward && !is_needed && buffer_ != nullptr) {
+  if (reshards_after_forward() && !is_needed && buffer_ != nullptr) {
     LOCKSTEP_CHECK(!buffer_->holds(output),
                    "[fully_shard] a module returns a parameter of its own, or a view of ",
                    "one, which is cut again when it returns; let it return a copy");

@@ -44,7 +44,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
 struct UnitSettings {
   MixedPrecisionPolicy policy;
-  bool reshard_after_forward{};          // as fully_shard is told
+  std::optional<bool> reshard_after_forward;  // as fully_shard is told; none: but for the outermost
   std::optional<int64_t> reshard_among;  // ranks that keep all of it together after forward; none: each alone
   bool reshard_after_backward = true;
   bool requires_gradient_sync = true;
@@ -71,6 +71,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void module_is_gone() { module_ = nullptr; }
   const DBuffer* buffer() const { return buffer_.get(); }
   bool is_gathering() const { return gathering_.has_value(); }
+  bool reshards_after_forward() const {
+    return settings.reshard_after_forward.value_or(lane->units.front() != this);
+  }
 
   // By hand: the module's parameters are whole from here to there, and have the values of the shards, also
   // where these have been written since. Throws Error if they were written while they were whole.

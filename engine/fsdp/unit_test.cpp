@@ -202,7 +202,7 @@ TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
       return at::Tensor();
     });
     const auto loss = loss_of((*net.each[1])(hidden));
-    for (const size_t i : {0, 1}) EXPECT_EQ(gathered(i), !blocks[i].unit()->settings.reshard_after_forward);
+    for (const size_t i : {0, 1}) EXPECT_EQ(gathered(i), !blocks[i].unit()->reshards_after_forward());
     loss.backward();
     for (const size_t i : {0, 1}) EXPECT_EQ(gathered(i), !blocks[i].unit()->settings.reshard_after_backward);
   };
@@ -213,7 +213,7 @@ TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
   pass();
   EXPECT_EQ(seen, (std::vector<bool>{true, true}));
   root.set_reshard_after_forward(false, /*recurse=*/false);
-  EXPECT_TRUE(blocks[0].unit()->settings.reshard_after_forward);
+  EXPECT_TRUE(blocks[0].unit()->reshards_after_forward());
   root.set_reshard_after_forward(false);
   pass();
   root.set_reshard_after_backward(false);
@@ -222,6 +222,26 @@ TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
   EXPECT_FALSE(gathered(0));
   blocks[0].unshard();
   EXPECT_TRUE(gathered(0));
+}
+
+// Catches: a None that means true or false for all; one that asks who was sharded last, and not who is
+// outermost.
+TEST(FullyShard, NothingSaidKeepsTheOutermostAfterItsForward) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  std::vector<FSDPModule> units;
+  for (const auto& block : net.each)
+    units.push_back(fully_shard(*block, mesh, {.reshard_after_forward = std::nullopt}));
+  units.push_back(fully_shard(net, mesh, {.reshard_after_forward = std::nullopt}));
+  init(net);
+  const auto loss = loss_of(net(batch(mesh, 1)));
+  for (const auto& unit : units)
+    EXPECT_EQ(unit.unit()->buffer()->is_gathered(), unit.unit() == units.back().unit());
+  loss.backward();
+  for (const auto& unit : units) EXPECT_FALSE(unit.unit()->buffer()->is_gathered());
+  units.back().set_reshard_after_forward(true);
+  net(batch(mesh, 1));
+  for (const auto& unit : units) EXPECT_FALSE(unit.unit()->buffer()->is_gathered());
 }
 
 // A module that calls itself; by hand, around a backward pass.

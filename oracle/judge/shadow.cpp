@@ -138,8 +138,16 @@ RenditionPtr Shadow::unset() {
 
 void Shadow::set(const Window& window, RenditionPtr rendition) {
   remember(window).untold = false;
+  const auto written_by_op = renditions_.find({window.id(), window.epoch});
+  const bool wrote_more = window.epoch > 0 && written_by_op != renditions_.end();
+  const auto before = wrote_more ? written_by_op : renditions_.find({window.id(), window.epoch - 1});
+  const auto old = before == renditions_.end() ? std::vector<RenditionPtr>() : before->second;
   set_unseen(window, std::move(rendition));
-  keep_elsewhere(window);
+  keep_elsewhere(window, old);
+  // Elsewhere it is of before the op, which has written there.
+  auto& list = renditions(window);
+  const auto alike = [&](const RenditionPtr& r) { return pend_alike(*r, *list.front()); };
+  if (wrote_more && std::any_of(list.begin() + 1, list.end(), alike)) list.erase(list.begin());
 }
 
 void Shadow::set_unseen(const Window& window, RenditionPtr rendition) {
@@ -250,13 +258,10 @@ void Shadow::stay(const Window& before, const Window& after) {
   renditions_[{after.id(), after.epoch}] = std::move(same);
 }
 
-void Shadow::keep_elsewhere(const Window& written) {
-  const auto before = renditions_.find({written.id(), written.epoch - 1});
+void Shadow::keep_elsewhere(const Window& written, const std::vector<RenditionPtr>& before) {
   const auto now = only(written);
-  if (before == renditions_.end() || now->unset || written.numel() == 0 || covers(written) ||
-      shares_memory(written))
-    return;
-  for (const RenditionPtr& r : std::vector(before->second)) {
+  if (now->unset || written.numel() == 0 || covers(written) || shares_memory(written)) return;
+  for (const RenditionPtr& r : before) {
     const bool of_parts = !r->unset && !r->lent && r->apart.empty();
     if (of_parts && !(r->plain() && now->plain())) add(written, overwritten(written, *r, *now));
   }

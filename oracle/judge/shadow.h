@@ -95,7 +95,7 @@ class Shadow {
   };
 
   std::vector<RenditionPtr>& renditions(const Window& window);
-  void keep_elsewhere(const Window& written);
+  void keep_elsewhere(const Window& written, const std::vector<RenditionPtr>& before);
   // `before`, but that where it was written is what `now` has there, or, if that pends otherwise, bits that
   // no engine holds.
   RenditionPtr overwritten(const Window& written, const Rendition& before, const Rendition& now) const;

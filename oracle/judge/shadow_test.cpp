@@ -61,6 +61,17 @@ TEST(Shadow, AWriteLeavesTheRestAsItWas) {
   for (const auto& [window, held] : {std::pair{first, written}, {second, p2}, {second, r2}})
     EXPECT_NE(shadow.find(window, held.record()), nullptr) << *held.spec;
   for (const auto& old : {p1, r1}) EXPECT_EQ(shadow.find(first, old.record()), nullptr) << *old.spec;
+  // An op that writes to both: neither is as it was.
+  const auto base1 = shadow.find(first, written.record()), base2 = shadow.find(second, r2.record());
+  first.epoch = second.epoch = 2;
+  const Held w1 = e.place(at::full({2}, 8.F), "[R]"), w2 = e.place(at::full({2}, 9.F), "[R]");
+  const auto& whole_here = *slicing_of(*w1.spec);
+  shadow.set(first, shadow.rendition(first, {w1.locals[0]}, whole_here, base1.get()));
+  shadow.set(second, shadow.rendition(second, {w2.locals[0]}, whole_here, base2.get()));
+  EXPECT_NE(shadow.find(first, w1.record()), nullptr);
+  EXPECT_NE(shadow.find(second, w2.record()), nullptr);
+  for (const auto& old : {p1, r1, written}) EXPECT_EQ(shadow.find(first, old.record()), nullptr);
+  for (const auto& old : {p2, r2}) EXPECT_EQ(shadow.find(second, old.record()), nullptr);
 }
 
 }  // namespace

@@ -125,7 +125,12 @@ RecordedOp begin_entry(const Operator& op, c10::ArrayRef<const c10::IValue> args
   entry.args.reserve(count);
   for (size_t i = 0; i < count; ++i) add_argument(entry, recording, args[i], op.args[i]);
   if (op.random) entry.stream = generator();
-  for (const size_t i : entry.written) recording.freeze(entry.inputs[i].storage);
+  for (size_t k = 0; k < entry.written.size(); ++k) {  // once, also where it writes to several parts
+    const auto& storage = entry.inputs[entry.written[k]].storage;
+    const auto is_it = [&](size_t i) { return entry.inputs[i].id() == storage.unsafeGetStorageImpl(); };
+    if (std::none_of(entry.written.begin(), entry.written.begin() + static_cast<ptrdiff_t>(k), is_it))
+      recording.freeze(storage);
+  }
   return entry;
 }
 

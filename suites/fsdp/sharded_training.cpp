@@ -38,6 +38,7 @@ std::vector<nn::ParameterPlacement> tensor_parallel(const nn::Module& model, con
 FullyShardOptions options_of(const Sharding& s) {
   FullyShardOptions options{
       .mesh_dim = "fsdp", .reshard_after_forward = s.gathered == 0, .order = fsdp::parse_order(s.order)};
+  if (s.gathered == 2) options.reshard_after_forward = std::nullopt;
   if (s.among > 0) options.reshard_after_forward = static_cast<int>(s.among);
   if (s.placed != 0)
     options.shard_placement_fn = [](const at::Tensor& parameter) {
@@ -154,12 +155,13 @@ at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
   if (mesh_) units_[0].set_requires_gradient_sync(reduces);
   if (fault_ != nullptr && fault_->input != nullptr) fault_->input(scene(), input);
   const auto output = (*model_)(input);
-  note_gathered("after a forward", sharding_.gathered != 0);
+  const bool root = sharding_.gathered != 0, others = sharding_.gathered == 1;
+  note_gathered("after a forward", root, others);
   auto loss = (output * output).mean();
   if (fault_ != nullptr && fault_->before_backward != nullptr) fault_->before_backward(scene(), loss);
   loss.backward();
-  const bool by_hand = sharding_.by_hand != 0 && sharding_.gathered != 0;
-  note_gathered("after a backward pass", sharding_.kept != 0 || by_hand);
+  const bool kept = sharding_.kept != 0, by_hand = sharding_.by_hand != 0;
+  note_gathered("after a backward pass", kept || (by_hand && root), kept || (by_hand && others));
   if (fault_ != nullptr && fault_->after_backward != nullptr) fault_->after_backward(scene());
   return loss.detach();
 }
@@ -224,8 +226,9 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
 
 // No backward pass need reach a unit that has nothing to learn, to gather it; one that nobody calls is
 // gathered where another prefetches it.
-void ShardedTraining::note_gathered(const char* when, bool expected) {
+void ShardedTraining::note_gathered(const char* when, bool root, bool others) {
   for (const auto& handle : units_) {
+    const bool expected = &handle == &units_.front() ? root : others;
     const auto* buffer = handle.unit()->buffer();
     if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
     if (sharding_.unused > 0 && &handle.unit()->module() == blocks_[as_size(sharding_.unused - 1)].get())

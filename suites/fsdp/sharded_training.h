@@ -48,7 +48,7 @@ class ShardedTraining {
   nn::Tensors ignored(const Sharding& asked) const;  // at most one
   void set_frozen(const nn::Tensors& parameters, bool on) const;
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
-  void note_gathered(const char* when, bool expected);
+  void note_gathered(const char* when, bool root, bool others);
   at::Tensor backward(const at::Tensor& x, bool reduces);
   at::Tensor evaluate(const at::Tensor& x);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }

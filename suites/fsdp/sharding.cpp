@@ -31,7 +31,7 @@ constexpr Number kNumbers[] = {
     {"factor", &Sharding::factor, 1, 64},
     {"frozen", &Sharding::frozen, 0, 64},
     {"frozen_first", &Sharding::frozen_first, 0, 1},
-    {"gathered", &Sharding::gathered, 0, 1},
+    {"gathered", &Sharding::gathered, 0, 2},
     {"ignored", &Sharding::ignored, 0, 64},
     {"kept", &Sharding::kept, 0, 1},
     {"passes", &Sharding::passes, 1, 4},
@@ -405,8 +405,8 @@ bool has_tp(const DeviceMesh& mesh) {
 }
 
 std::optional<int64_t> gathers_of_a_pass(const Sharding& s) {
-  const bool otherwise = (s.frozen | s.recompute | s.calls | s.kept | s.by_hand | s.evaluates | s.among |
-                          s.ignored | s.sides | s.unused) != 0;
+  const bool otherwise = s.gathered > 1 || (s.frozen | s.recompute | s.calls | s.kept | s.by_hand |
+                                            s.evaluates | s.among | s.ignored | s.sides | s.unused) != 0;
   return otherwise || has_tp(s.mesh) ? std::nullopt : std::optional<int64_t>(s.gathered != 0 ? 1 : 2);
 }
 
@@ -453,6 +453,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.placed = draw.chance(12);
   if (draw.chance(25)) s.unused = draw.between(1, std::ssize(s.blocks));
   if (!unfit(s).empty()) s.unused = 0;
+  if (s.gathered > 0 && draw.chance(33)) s.gathered = 2;
   return s;
 }
 

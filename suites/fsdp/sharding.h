@@ -27,7 +27,7 @@ struct Sharding {
   int64_t width = 6;  // features of an example
   std::vector<BlockSpec> blocks = {{{'L', 6}}};
   int64_t wrap = 0;          // bit i: block i is fully_sharded by itself; the rest is by the root
-  int64_t gathered = 0;      // 1: not cut again after forward
+  int64_t gathered = 0;      // 1: not cut again after forward; 2: but for the root's, which are not
   int64_t among = 0;         // k: cut among k ranks after forward
   int64_t prefetch = 0;      // 1: every unit prefetches the next one, forward and backward
   int64_t recompute = 0;     // 1: every block runs again on the way back
