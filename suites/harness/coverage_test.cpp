@@ -68,7 +68,7 @@ TEST(Coverage, DefaultsNameEveryLabelAndNothingElse) {
   for (const auto& label : generators::all_labels()) EXPECT_TRUE(default_leasts().contains(label)) << label;
 }
 
-// golden/coverage_search.txt: what ci/nightly asks of its searches, and what exists and is met too seldom.
+// golden/coverage_search.txt: what is too rare for a default run, and how often ci/nightly's searches met it.
 std::set<std::string> asked_of_searches() {
   std::ifstream in(LOCKSTEP_SEARCH_LIST);
   std::set<std::string> names;
