@@ -89,7 +89,8 @@ void add_step_options(CLI::App& buffer, CLI::Option* step, ShowRequest& r) {
                       "Not cut again after forward (reshard_after_forward = false)"));
   add(buffer
           .add_option("--prefetch", r.step.prefetch,
-                      "How many modules each one prefetches, forward and backward (default 0)")
+                      "How many modules each one is told to prefetch, forward and backward (default 0; one "
+                      "backward it prefetches untold)")
           ->check(whole_number()));
   add(buffer.add_option("--scaling", r.step.scaling,
                         "weak or strong: how a step grows from 8 ranks to 1,024, predicted"));

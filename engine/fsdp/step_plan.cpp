@@ -158,12 +158,12 @@ class Walk {
     m.state = State::kOnTheWay;
     note();
   }
-  void gather(const Sequence& order, size_t i) {
+  void gather(const Sequence& order, size_t i, int64_t prefetch) {
     auto& m = *order[i];
     begin(m);
     if (m.state == State::kOnTheWay) now_.gathered -= m.sizes->cast;
     m.state = State::kGathered;
-    for (size_t next = i + 1; next < order.size() && std::cmp_less_equal(next - i, o_.prefetch); ++next)
+    for (size_t next = i + 1; next < order.size() && std::cmp_less_equal(next - i, prefetch); ++next)
       begin(*order[next]);
   }
   void release(Module& m) {
@@ -175,7 +175,7 @@ class Walk {
     Sequence order;
     for (auto& m : modules_) order.push_back(&m);
     for (size_t i = 0; i < order.size(); ++i) {
-      gather(order, i);
+      gather(order, i, o_.prefetch);
       if (i > 0 && o_.reshard_after_forward) release(*order[i]);
     }
     if (o_.reshard_after_forward) release(modules_.front());
@@ -190,10 +190,11 @@ class Walk {
     auto& outermost = modules_.front();
     Sequence order{&outermost};
     for (size_t i = modules_.size() - 1; i > 0; --i) order.push_back(&modules_[i]);
-    gather(order, 0);
+    const auto prefetch = std::max<int64_t>(o_.prefetch, 1);
+    gather(order, 0, prefetch);
     come(outermost.sizes->early);
     for (size_t i = 1; i < order.size(); ++i) {
-      gather(order, i);
+      gather(order, i, prefetch);
       come(order[i]->sizes->gradients);
       collect(*order[i]);
       release(*order[i]);

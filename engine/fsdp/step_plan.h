@@ -23,7 +23,8 @@ struct StepOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;  // of parameters that are cut, and of their gradients
   MixedPrecisionPolicy policy = {};
   bool reshard_after_forward = true;
-  // Each module prefetches so many that run after it, on the way forward and back, the outermost too.
+  // Each module is told to prefetch so many that run after it, on the way forward and back, the outermost
+  // too. Untold, it prefetches one on the way back.
   int64_t prefetch = 0;
 };
 

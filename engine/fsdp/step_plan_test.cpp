@@ -73,9 +73,8 @@ TEST(StepPlan, OfModulesOneAfterTheOther) {
   const auto peak = [&](bool reshards, int64_t prefetch) {
     return plan_step(groups, {.reshard_after_forward = reshards, .prefetch = prefetch}).peak();
   };
-  // The first of them at work, the one behind it reduced to the end.
-  expect_held(peak(true, 0), {3 * kOne, kOne, 2 * kOne, 2 * kOne});
-  // The second at work, the first gathered already.
+  // The second at work, the first gathered already: untold, too, on the way back.
+  expect_held(peak(true, 0), {3 * kOne, 2 * kOne, 2 * kOne, kOne});
   expect_held(peak(true, 1), {3 * kOne, 2 * kOne, 2 * kOne, kOne});
   expect_held(peak(false, 0), {3 * kOne, 2 * kOne, 2 * kOne, kOne});
   EXPECT_EQ(plan_step(groups, {.shards = 2}).moves.gather_forward.calls, 3);

@@ -275,6 +275,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   check_gradients();
   check_shown();
   check_not_written();
+  if (lane->calls == 0 && lane->passes() == 0) lane->returned.clear();
   gather();
   struct Call {
     explicit Call(Unit& u) : unit(u) {
@@ -323,12 +324,17 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   }
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
+  const auto before = lane->returned.size();
+  if (at::GradMode::is_enabled() && output.requires_grad() && !is_recomputing())
+    lane->returned.push_back(self);
   const auto outer = nn::at_boundary(
-      {output}, [self, of_forward = gathered_](nn::Tensors&) { self->before_backward(of_forward); }, held);
+      {output},
+      [self, of_forward = gathered_, before](nn::Tensors&) { self->before_backward(of_forward, before); },
+      held);
   return cast(outer[0], settings.policy.output_dtype);
 }
 
-void Unit::before_backward(const Versions& of_forward) {
+void Unit::before_backward(const Versions& of_forward, size_t before) {
   LOCKSTEP_CHECK(
       !at::GradMode::is_enabled() || calls_ > 0,
       "[fully_shard] gradients with a history of their own "
@@ -343,8 +349,18 @@ void Unit::before_backward(const Versions& of_forward) {
   gather();
   ++open_;
   show_whole();
+  prefetch_backward(before);
+}
+
+// Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
+// (FSDP2, _backward_prefetch). A second run is within the pass, and others are behind it.
+void Unit::prefetch_backward(size_t before) const {
   for (const auto& next : settings.backward_prefetch)
     if (const auto unit = next.lock()) unit->begin_gather();
+  if (!settings.backward_prefetch.empty() || is_recomputing() || before == 0 ||
+      before > lane->returned.size())
+    return;
+  if (const auto unit = lane->returned[before - 1].lock()) unit->begin_gather();
 }
 
 void Unit::after_backward() {

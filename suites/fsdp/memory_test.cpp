@@ -45,16 +45,16 @@ Held held(bool reshard_after_forward) {
 }
 
 // Parts of parameters; forward, one layer gathered, which all ranks share; backward, besides parts of
-// gradients one layer gathered and, of it and of the one behind it, whose reduction is on its way, a term for
-// each rank. Catches: a layer that stays gathered, a copy of what is gathered for each rank, gradients of
-// more layers that wait.
+// gradients two layers gathered, one for its turn, and, of the one at work and of that behind it, whose
+// reduction is on its way, a term for each rank. Catches: a layer that stays gathered, a copy of what is
+// gathered for each rank, gradients of more layers that wait.
 TEST(Memory, IsPartsAndTheLayersAtWork) {
   const auto resharded = held(true);
   EXPECT_GE(resharded.before, kLayers * kGroup);
   EXPECT_LE(resharded.before, kLayers * kGroup + kSmall);
   EXPECT_GE(resharded.forward, kGroup);
   EXPECT_LE(resharded.forward, kGroup + kSmall);
-  EXPECT_LE(resharded.backward, kGroup + 2 * kRanks * kGroup + kSmall);
+  EXPECT_LE(resharded.backward, 2 * kGroup + 2 * kRanks * kGroup + kSmall);
   // Otherwise all of them, at the end of the forward.
   const auto gathered = held(false);
   EXPECT_GE(gathered.forward, kLayers * kGroup);
