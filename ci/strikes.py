@@ -15,7 +15,8 @@ The law. A finding is of the strike where all of this holds:
    rank that number among its own at which it was struck.
 5. Each rank names process, host and log; those of the struck process name it, and no other does. Of a process that is
    gone the finding says so, by its log.
-The flights show the same, of the strike's case."""
+Where a failure did not repeat itself and what the second run came to stands behind it, both hold it, each of the strike on
+its own run. The flights show the same, of the strike's case."""
 import re
 
 # kind: whether it must be found, and the word of the verdict.
@@ -28,6 +29,7 @@ PARTS = re.compile(r"ranks part in exchange (\d+) of ranks ([\d,]+), (\w*): (.*)
 TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", re.M)
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
+AGAIN = "\n    it ran again: "
 UNSENT = ("kill", "stop")
 # Of a rank that is blamed by words alone: what they say of it.
 WORDS = {"disconnect": "its connection is lost", "bit": "a message of it arrived with other bits than it left with"}
@@ -131,12 +133,12 @@ def is_late(strike, token, said=""):
     return strike.kind == "disconnect" and (not is_of(strike, token) or "\nnondeterministic: case " in said)
 
 
-def parting_is_wrong(strike, text, token):
+def parting_is_wrong(strike, text, token, late=False):
     """What of the law (2 to 5) the text, of the case with this token, does not keep."""
     if not PARTS.search(text):
         return ["it does not say in which exchange ranks part"]
     parting, wrong = Parting(text), []
-    late = is_late(strike, token, text)
+    late = late or is_late(strike, token)
     meeting = strike.groups.get(parting.ranks)
     later = strike.kind == "skip" and meeting is not None and parting.meeting > meeting
     earlier = strike.kind in UNSENT and parting.before(strike)
@@ -167,7 +169,11 @@ def finding_is_wrong(strikes, chaos, processes, said):
     replay = re.search(rf"^ *replay: lockstep replay '(v\d:\S*)' --world gloo --ranks {processes} --chaos (\S+)$", said, re.M)
     if not replay or replay[2] != chaos:
         return ["it does not name a line that replays it"]
-    return min((of_strike(strike, replay[1], said) for strike in strikes), key=len)
+    first, *again = said.split(AGAIN)
+    wrong = min((of_strike(strike, replay[1], first) for strike in strikes), key=len)
+    for text in filter(PARTS.search, again):
+        wrong = wrong + min((parting_is_wrong(strike, text, replay[1], True) for strike in strikes), key=len)
+    return wrong
 
 
 def of_strike(strike, token, said):
@@ -176,7 +182,7 @@ def of_strike(strike, token, said):
     wrong = [] if re.search(rf"^({words}): case ", said, re.M) else [f"its verdict is not {words}"]
     if not is_of(strike, token) and not late:
         wrong.append(f"it replays {token}, and {strike.token} was struck")
-    wrong += parting_is_wrong(strike, said, token)
+    wrong += parting_is_wrong(strike, said, token, late)
     if strike.kind in UNSENT and PARTS.search(said):
         log = Parting(said).logs.get(strike.process)
         gone = re.findall(r"process \d+ of \d+ \(log ([^)]*)\): the engine ", said)

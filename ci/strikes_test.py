@@ -107,6 +107,19 @@ class Forged(unittest.TestCase):
             self.reject(kind, done, ABSENT, said)
         self.reject("skip", "", "", finding("skip", parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE))
 
+    def test_a_failure_that_does_not_repeat_itself(self):
+        """Its second run is struck in processes of its own."""
+        def again(text):
+            return text.replace("process 11", "process 33").replace("process 22", "process 44")
+        body, words = TRUE["disconnect"]
+        strikes = [Strike(text(LOG.format(kind="disconnect"))) for text in (str, again)]
+        first = finding("disconnect", body, words).replace("different: case", "nondeterministic: case")
+        whole = "\n" + first + "    it ran again: " + again(words + body)
+        chaos = chaos_of("disconnect")
+        self.assertEqual(finding_is_wrong(strikes, chaos, 2, whole), [])
+        for old, new in (("rank 1 (process 44", "rank 2 (process 55"), ("rank 1 (process 22", "rank 2 (process 55")):
+            self.assertNotEqual(finding_is_wrong(strikes, chaos, 2, whole.replace(old, new)), [], old)
+
     def test_no_case(self):
         for kind in TRUE:
             self.reject(kind, CASE, "")

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the flights of several ranks part.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -18,26 +20,46 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// An exchange in the record: the least number that a rank began it as, and how many came.
+// An exchange in the record: the least number that a rank began it as, how many ranks were at what asks for
+// it as their exchange of that number, which of the ops in their order that is, and how many came.
 struct Met {
-  int64_t number = 0, came = 0;
+  int64_t number = 0, together = 0, entry = 0, came = 0;
 };
 using Order = std::vector<std::pair<Met, Key>>;
 
+// Which exchange of a rank, of what op.
+using Stage = std::tuple<int64_t, int64_t, std::string, std::string>;
+Stage stage_of(const FlightEntry& e) {
+  return {e.number, e.entry, e.asker, e.op};
+}
+
 // By number. Of two with the same number some ranks wait in one and some in the other, and the fewer have
-// gone astray: where a rank left an exchange out it waits in another group, for whom it ought to have met.
+// gone astray: where ranks left an exchange out they wait in another, of a later op, and for whom they ought
+// to have met.
 Order in_order(const std::vector<Flight>& flights) {
-  std::map<Key, Met> all;
+  std::map<Stage, int64_t> together;
   for (const auto& flight : flights)
+    for (const auto& e : flight.entries) ++together[stage_of(e)];
+  std::map<Key, Met> all;
+  for (const auto& flight : flights) {
+    int64_t nobody = -1;  // what no op asks for comes before the first of them, or behind the last
     for (const auto& e : flight.entries) {
-      auto& met = all.try_emplace(Key{e.ranks, e.meeting}, Met{e.number, 0}).first->second;
+      if (e.entry >= 0) nobody = std::numeric_limits<int64_t>::max();
+      const int64_t entry = e.entry < 0 ? nobody : e.entry;
+      auto& met = all.try_emplace(Key{e.ranks, e.meeting}, Met{e.number, 0, entry, 0}).first->second;
       met.number = std::min(met.number, e.number);
+      met.together = std::max(met.together, together[stage_of(e)]);
+      met.entry = std::min(met.entry, entry);
       ++met.came;
     }
+  }
   Order order;
   for (const auto& [key, met] : all) order.emplace_back(met, key);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.number, -a.first.came) < std::pair(b.first.number, -b.first.came);
+    const auto place = [](const Met& met) {
+      return std::tuple(met.number, -met.together, met.entry, -met.came);
+    };
+    return place(a.first) < place(b.first);
   });
   return order;
 }

@@ -249,6 +249,26 @@ TEST(Flight, WhoLeavesAnExchangeOutIsBlamedNotWhomItThenWaitsFor) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,1,2, all_gather: rank 0 did not come");
 }
 
+// Ranks 0 and 1 left an exchange with 2 and 3 out, each pair in another group, and wait in what the next op
+// asks for. Catches: the largest group taken for the one that most ranks ought to have met in; where as many
+// have gone astray as have not, the op that comes later.
+TEST(Flight, WhatMostRanksAreAtComesFirstAndOfHalvesTheEarlierOp) {
+  for (const int64_t ranks : {4, 6}) {
+    std::vector<Flight> flights;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const bool astray = rank < 2;
+      FlightEntry entry;
+      entry.number = entry.meeting = 1, entry.state = FlightState::kWaited;
+      entry.op = astray ? "reduce_scatter" : "all_gather";
+      entry.entry = astray ? 7 : ranks == 4 ? 6 : 8;
+      entry.ranks = astray ? (ranks == 4 ? "0,1,2,3" : "0,1,2,3,4,5") : concat(rank % 2, ",", rank);
+      flights.push_back({rank, ranks, "", "", 1, {entry}});
+    }
+    const auto text = split_text(flights);
+    EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 0,2, all_gather: rank 0 did not come");
+  }
+}
+
 // Catches: of two groups that wait at the same time the one whose ranks are all there, and were interrupted
 // by the other, of which one has left no file.
 TEST(Flight, AGroupThatLacksARankComesBeforeOneThatDoesNot) {
