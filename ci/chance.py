@@ -10,7 +10,6 @@ import math
 
 DECADES = 6           # 1 to 10%, 0.1 to 1%, ...; the last one is open
 ALARM = 1 / 500       # how often, at most, chance alone may call a group wrong
-MISSED_OFTEN = 0.1    # what is missed this often is not judged
 
 
 @dataclasses.dataclass
@@ -24,30 +23,30 @@ class Group:
         return bool(self.missed) and at_least(len(self.missed), self.expected) < ALARM
 
 
-def missed_by_chance(hits, of, cases):
-    return (of / (of + cases)) ** hits
+def decades_of_chance(hits, of, cases):
+    """3: that it misses what it met so often has a probability of 1 in a thousand."""
+    return hits * math.log10((of + cases) / of)
 
 
 def at_least(count, expected):
     """The probability that Poisson's number of this mean is so large; of small ones without cancellation."""
-    term, total = math.exp(-expected), 0.0
-    for k in range(1, count + 100 + int(10 * expected)):
-        term *= expected / k
-        total += term if k >= count else 0.0
-    return 1.0 if count == 0 else total
+    if expected == 0:
+        return float(count == 0)
+    many = range(count, count + 100 + int(10 * expected))
+    return sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in many)
 
 
 def groups(known, of, met, cases):
     """`known`: name: hits, of `of` cases; `met`: the names that `cases` new ones met. What was never met is not in
-    a group, nor what `cases` cases miss often."""
+    a group, nor what `cases` cases miss more often than once in ten times."""
     found = [Group(10.0 ** -(decade + 1), []) for decade in range(DECADES)]
     for name, hits in known.items():
-        chance = missed_by_chance(hits, of, cases)
-        if hits == 0 or chance > MISSED_OFTEN:
+        decades = decades_of_chance(hits, of, cases)
+        if decades < 1:
             continue
-        group = found[min(DECADES, math.floor(-math.log10(chance) + 1e-9)) - 1]
+        group = found[min(DECADES, math.floor(decades)) - 1]
         group.members += 1
-        group.expected += chance
+        group.expected += 10 ** -decades
         if name not in met:
             group.missed.append(name)
     return found

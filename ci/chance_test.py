@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches may miss what chance explains and nothing else."""
 import math, random, unittest
-from chance import at_least, groups, missed_by_chance
+from chance import at_least, decades_of_chance, groups
 
 OF, CASES = 600_000, 300_000
 RATES = [10 ** (-6 + 3 * k / 6000) for k in range(6000)]  # as likely in each order of magnitude
@@ -26,9 +26,10 @@ def searches(seed):
 class Chance(unittest.TestCase):
     # Catches: a chance that leaves out how little is known of a rate, or that grows with what was met.
     def test_is_that_of_a_rate_nobody_knows(self):
-        self.assertAlmostEqual(missed_by_chance(3, OF, CASES), (2 / 3) ** 3)
-        self.assertEqual(missed_by_chance(0, OF, CASES), 1)
-        self.assertLess(missed_by_chance(40, OF, CASES), 1e-6)
+        self.assertAlmostEqual(10 ** -decades_of_chance(3, OF, CASES), (2 / 3) ** 3)
+        self.assertEqual(decades_of_chance(0, OF, CASES), 0)
+        self.assertGreater(decades_of_chance(40, OF, CASES), 6)
+        self.assertEqual(sum(g.members for g in groups({"often": 10 ** 9}, OF, set(), CASES)), 1)
 
     # Catches: a tail that is lost in the rounding of 1 - sum, where the alarm stands.
     def test_at_least(self):
@@ -37,6 +38,7 @@ class Chance(unittest.TestCase):
         self.assertAlmostEqual(at_least(1, 1e-20) / 1e-20, 1)
         fewer = sum(math.exp(-44) * 44 ** k / math.factorial(k) for k in range(60))
         self.assertAlmostEqual(at_least(60, 44.0), 1 - fewer)
+        self.assertAlmostEqual(at_least(800, 800.0), 0.5, delta=0.02)
 
     # Catches: bounds that searches of the same generators break.
     def test_searches_that_draw_alike_are_believed(self):

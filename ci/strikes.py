@@ -171,7 +171,7 @@ def finding_is_wrong(strikes, chaos, processes, said):
         return ["it does not name a line that replays it"]
     first, *again = said.split(AGAIN)
     wrong = min((of_strike(strike, replay[1], first) for strike in strikes), key=len)
-    for text in filter(PARTS.search, again):
+    for text in filter(PARTS.search, (text.partition(" cases in ")[0] for text in again)):  # and not the summary
         wrong = wrong + min((parting_is_wrong(strike, text, replay[1], True) for strike in strikes), key=len)
     return wrong
 

@@ -275,7 +275,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   check_gradients();
   check_shown();
   check_not_written();
-  if (lane->calls == 0 && lane->passes() == 0) lane->returned.clear();
+  if (lane->calls == 0 && lane->passes() == 0) lane->returned.reset();
   gather();
   struct Call {
     explicit Call(Unit& u) : unit(u) {
@@ -324,9 +324,9 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   }
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
-  const auto before = lane->returned.size();
-  if (at::GradMode::is_enabled() && output.requires_grad() && !is_recomputing())
-    lane->returned.push_back(self);
+  const auto before = lane->returned;
+  if (buffer_ != nullptr && at::GradMode::is_enabled() && output.requires_grad() && !is_recomputing())
+    lane->returned = self;
   const auto outer = nn::at_boundary(
       {output},
       [self, of_forward = gathered_, before](nn::Tensors&) { self->before_backward(of_forward, before); },
@@ -334,7 +334,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   return cast(outer[0], settings.policy.output_dtype);
 }
 
-void Unit::before_backward(const Versions& of_forward, size_t before) {
+void Unit::before_backward(const Versions& of_forward, const std::weak_ptr<Unit>& before) {
   LOCKSTEP_CHECK(
       !at::GradMode::is_enabled() || calls_ > 0,
       "[fully_shard] gradients with a history of their own "
@@ -354,13 +354,11 @@ void Unit::before_backward(const Versions& of_forward, size_t before) {
 
 // Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
 // (FSDP2, _backward_prefetch). A second run is within the pass, and others are behind it.
-void Unit::prefetch_backward(size_t before) const {
+void Unit::prefetch_backward(const std::weak_ptr<Unit>& before) const {
   for (const auto& next : settings.backward_prefetch)
     if (const auto unit = next.lock()) unit->begin_gather();
-  if (!settings.backward_prefetch.empty() || is_recomputing() || before == 0 ||
-      before > lane->returned.size())
-    return;
-  if (const auto unit = lane->returned[before - 1].lock()) unit->begin_gather();
+  if (!settings.backward_prefetch.empty() || is_recomputing()) return;
+  if (const auto unit = before.lock()) unit->begin_gather();
 }
 
 void Unit::after_backward() {

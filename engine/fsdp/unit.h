@@ -23,8 +23,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
   std::vector<Unit*> units;  // outermost first, then from the one that runs last to the one that runs first
   Unit* reducing = nullptr;  // whose reduction is on its way: one at a time
   int64_t calls = 0;         // of their modules, that have not returned
-  // Whose calls have returned since the outermost one began, of those that a backward pass may come to.
-  std::vector<std::weak_ptr<Unit>> returned;
+  // Whose call returned last since the outermost one began, of those that have parameters and to which a
+  // backward pass may come.
+  std::weak_ptr<Unit> returned;
 
   // The current backward pass reaches the model: at its end, every unit hands over what it has.
   void enter_pass();
@@ -109,9 +110,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut);
   at::Tensor& gradient(size_t i);
-  // @param before how many calls had returned when this one did
-  void before_backward(const Versions& of_forward, size_t before);
-  void prefetch_backward(size_t before) const;
+  // @param before whose call had returned when this one did
+  void before_backward(const Versions& of_forward, const std::weak_ptr<Unit>& before);
+  void prefetch_backward(const std::weak_ptr<Unit>& before) const;
   void after_backward();
   // Of each parameter: where either tensor was frozen since, or is no more, the other is so, too.
   void agree();

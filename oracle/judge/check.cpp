@@ -72,7 +72,7 @@ class Checker {
     window.epoch = 0;
     if (s.spec == nullptr) return set_outside(window, Shadow::plain());
     places_.begin(window, s.spec);
-    if (s.locals.empty()) return shadow_.set(window, Shadow::plain());
+    if (s.locals.empty()) return void(shadow_.set(window, Shadow::plain()));
     const SlicingPtr plan = slicing_of(*s.spec);
     Tensors terms;
     for (int64_t t = 0; t < plan->terms; ++t)

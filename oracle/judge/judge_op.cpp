@@ -106,8 +106,8 @@ RenditionPtr own_or_plain(const OpInQuestion& q, size_t i, const Tensors& terms,
 }
 
 void learn(const OpInQuestion& q, size_t i, RenditionPtr rendition, Shadow& shadow) {
-  shadow.set(q.effects[i].window, rendition);
-  if (q.outputs[i] != nullptr) shadow.learn(q.effects[i].window, rendition, *q.outputs[i]);
+  const auto stands = shadow.set(q.effects[i].window, std::move(rendition));
+  if (q.outputs[i] != nullptr) shadow.learn(q.effects[i].window, stands, *q.outputs[i]);
 }
 
 // ---- the op on every rank's slices ----

@@ -136,7 +136,7 @@ RenditionPtr Shadow::unset() {
   return kUnset;
 }
 
-void Shadow::set(const Window& window, RenditionPtr rendition) {
+RenditionPtr Shadow::set(const Window& window, RenditionPtr rendition) {
   remember(window).untold = false;
   const auto written_by_op = renditions_.find({window.id(), window.epoch});
   const bool wrote_more = window.epoch > 0 && written_by_op != renditions_.end();
@@ -147,7 +147,11 @@ void Shadow::set(const Window& window, RenditionPtr rendition) {
   // Elsewhere it is of before the op, which has written there.
   auto& list = renditions(window);
   const auto alike = [&](const RenditionPtr& r) { return pend_alike(*r, *list.front()); };
-  if (wrote_more && std::any_of(list.begin() + 1, list.end(), alike)) list.erase(list.begin());
+  if (const auto both = std::find_if(list.begin() + 1, list.end(), alike); wrote_more && both != list.end()) {
+    list.front() = *both;
+    list.erase(both);
+  }
+  return list.front();
 }
 
 void Shadow::set_unseen(const Window& window, RenditionPtr rendition) {

@@ -48,7 +48,8 @@ class Shadow {
 
   // From now on the storage at the window's epoch has this rendition, alone or beside the others. A write
   // leaves what lies elsewhere as it was: of each rendition that the storage had before, too.
-  void set(const Window& window, RenditionPtr rendition);
+  // @returns it, or what it became beside what the same op wrote elsewhere
+  RenditionPtr set(const Window& window, RenditionPtr rendition);
   // The same of a value that no entry gives as its result: whatever record shows it may be the first.
   void set_untold(const Window& window, RenditionPtr rendition);
   // The same of a value that the engine has not: no record shows it, whatever bits it has.

@@ -67,11 +67,19 @@ TEST(Shadow, AWriteLeavesTheRestAsItWas) {
   const Held w1 = e.place(at::full({2}, 8.F), "[R]"), w2 = e.place(at::full({2}, 9.F), "[R]");
   const auto& whole_here = *slicing_of(*w1.spec);
   shadow.set(first, shadow.rendition(first, {w1.locals[0]}, whole_here, base1.get()));
-  shadow.set(second, shadow.rendition(second, {w2.locals[0]}, whole_here, base2.get()));
+  shadow.learn(second, shadow.set(second, shadow.rendition(second, {w2.locals[0]}, whole_here, base2.get())),
+               w2.record());
   EXPECT_NE(shadow.find(first, w1.record()), nullptr);
   EXPECT_NE(shadow.find(second, w2.record()), nullptr);
   for (const auto& old : {p1, r1, written}) EXPECT_EQ(shadow.find(first, old.record()), nullptr);
   for (const auto& old : {p2, r2}) EXPECT_EQ(shadow.find(second, old.record()), nullptr);
+  // What the record of the one shows has what the op wrote to the other: a later write to the one keeps it.
+  const auto base3 = shadow.find(second, w2.record());
+  first.epoch = second.epoch = 3;
+  const Held w3 = e.place(at::full({2}, 7.F), "[R]");
+  shadow.set(second, shadow.rendition(second, {w3.locals[0]}, whole_here, base3.get()));
+  EXPECT_NE(shadow.find(first, w1.record()), nullptr);
+  EXPECT_EQ(shadow.find(first, written.record()), nullptr);
 }
 
 }  // namespace

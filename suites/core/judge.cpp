@@ -68,9 +68,17 @@ Divergence differs(const oracle::Case& c, size_t value, const oracle::Difference
           diff_row(value_name(c, value), d, dtype, rank)};
 }
 
-// What an op in place returns is what it was given.
+// Whether an op returns what it was given, as one in place does; others, where there is nothing to do.
+bool may_return_itself(const oracle::Call& call) {
+  static constexpr std::array kOps = {"aten::contiguous", "aten::to",         "aten::type_as",
+                                      "aten::flatten",    "aten::positive",   "aten::ravel",
+                                      "aten::dropout",    "aten::sum_to_size"};
+  return oracle::is_in_place(call.op) ||
+         std::find(kOps.begin(), kOps.end(), oracle::stem(call.op)) != kOps.end();
+}
+
 size_t itself(const oracle::Case& c, size_t value) {
-  for (const auto* call = call_of(c, value); call != nullptr && oracle::is_in_place(call->op);
+  for (const auto* call = call_of(c, value); call != nullptr && may_return_itself(*call);
        call = call_of(c, value)) {
     const auto* given = std::get_if<oracle::Ref>(&call->args.at(0));
     if (given == nullptr || given->id < 0) break;

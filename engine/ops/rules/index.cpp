@@ -130,7 +130,7 @@ Rows index_put(const OpCall& call) {
     row.inputs[0] = row.inputs[1] = Shard{d};
     rows.push_back(std::move(row));
   }
-  if (first.shape == self.shape) add_ragged_rows(rows, call);
+  if (first.shape == self.shape && !first.plain) add_ragged_rows(rows, call);
   return rows;
 }
 
