@@ -53,7 +53,7 @@ dashboard/serve: dashboard/pages
 suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/program oracle/plain oracle/random
     oracle/judge dashboard/store
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
-    oracle/ownership oracle/program oracle/plain dashboard/store suites/core
+    oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
 suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
     engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference
     dashboard/store suites/core

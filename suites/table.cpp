@@ -44,8 +44,10 @@ const std::vector<Suite>& table() {
        "each rank holds the elements that brute force gives it, and the locals together are the tensor", 10,
        kEndless, false, generated<"layout">, judge_layout},
       {"redistribute",
-       "a redistribution keeps every bit on every rank, goes back, and does not depend on the way", 15,
-       kEndless, false, generated<"redistribute">, judge_redistribute},
+       "a redistribution keeps every bit on every rank, goes back, and depends on no way, nor on another "
+       "mesh "
+       "on it",
+       15, kEndless, false, generated<"redistribute">, judge_redistribute},
       {"ragged",
        "ops on tensors that lie in the same blocks give the oracle's bits, and nothing moves that need not",
        8, kEndless, false, generated<"ragged">, judge_ragged},

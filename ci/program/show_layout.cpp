@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-Spec spec_of(const ShowRequest& r, const std::string& placements) {
+Spec spec_of(const ShowRequest& r, const std::string& mesh, const std::string& placements) {
   const auto shape = parse_shape(r.shape);
   const auto [list, order] = parse_placements_and_order(placements);
-  return Spec(parse_mesh(r.mesh), list, shape, contiguous_strides(shape),
+  return Spec(parse_mesh(mesh), list, shape, contiguous_strides(shape),
               parse_dtype(r.dtype.empty() ? "f32" : r.dtype), order);
 }
 
@@ -71,7 +71,7 @@ std::vector<Box> boxes_of(const Owned& owned) {
 }  // namespace
 
 Shown show_layout(const ShowRequest& request) {
-  const auto spec = spec_of(request, request.placements);
+  const auto spec = spec_of(request, request.mesh, request.placements);
   Shown shown{to_string(spec) + " on " + to_string(spec.mesh()), {}};
   shown.json = {{"spec", to_string(spec)},
                 {"mesh", to_string(spec.mesh())},
@@ -101,15 +101,21 @@ Shown show_layout(const ShowRequest& request) {
 }
 
 Shown show_route(const ShowRequest& request) {
-  const auto from = std::make_shared<const Spec>(spec_of(request, request.placements));
-  const auto to = std::make_shared<const Spec>(spec_of(request, request.to));
+  const auto from = std::make_shared<const Spec>(spec_of(request, request.mesh, request.placements));
+  const auto& mesh = request.to_mesh.empty() ? request.mesh : request.to_mesh;
+  const auto to = std::make_shared<const Spec>(spec_of(request, mesh, request.to));
   const auto start = std::chrono::steady_clock::now();
   const auto way = route(from, to);
   const std::chrono::duration<double, std::milli> planning = std::chrono::steady_clock::now() - start;
   Shown shown{to_string(*from) + " -> " + to_string(*to), {}};
-  shown.json = {{"from", to_string(*from)},          {"to", to_string(*to)},
-                {"mesh", to_string(from->mesh())},   {"bytes", way.bytes()},
-                {"planned_in_ms", planning.count()}, {"steps", Json::array()}};
+  if (from->mesh() != to->mesh()) shown.text += concat(", from mesh ", from->mesh(), " to ", to->mesh());
+  shown.json = {{"from", to_string(*from)},
+                {"to", to_string(*to)},
+                {"mesh", to_string(from->mesh())},
+                {"to_mesh", to_string(to->mesh())},
+                {"bytes", way.bytes()},
+                {"planned_in_ms", planning.count()},
+                {"steps", Json::array()}};
   for (const auto& step : way.steps) {
     shown.text += "\n  " + to_string(step);
     shown.json["steps"].push_back({{"collective", name(step.kind)},

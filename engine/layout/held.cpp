@@ -107,16 +107,30 @@ int64_t in_common(const Piece& a, const Piece& b) {
   return n;
 }
 
+// By the ranks at these positions.
+int64_t in_common(const Spec& from, int64_t position, const Spec& to, int64_t there) {
+  int64_t n = 0;
+  const auto before = pieces(owned_by(from, position)), after = pieces(owned_by(to, there));
+  for (const auto& a : before)
+    for (const auto& b : after) n += in_common(a, b);
+  return n;
+}
+
 // Along these mesh dimensions, coordinate by coordinate.
 int64_t kept_one_by_one(const Spec& from, const Spec& to, const std::vector<bool>& mesh_dims) {
   int64_t total = 0;
   Coordinate c(mesh_dims.size(), 0);
   do {
     const int64_t p = from.mesh().position(c);
-    const auto before = pieces(owned_by(from, p)), after = pieces(owned_by(to, p));
-    for (const auto& a : before)
-      for (const auto& b : after) total += in_common(a, b);
+    total += in_common(from, p, to, p);
   } while (advance(c, mesh_dims, from.mesh()));
+  return total;
+}
+
+int64_t kept_rank_by_rank(const Spec& from, const Spec& to) {
+  int64_t total = 0;
+  const auto there = from.mesh().positions_in(to.mesh());
+  for (int64_t p = 0; p < from.mesh().size(); ++p) total += in_common(from, p, to, there[as_size(p)]);
   return total;
 }
 
@@ -138,6 +152,7 @@ int64_t held_by_all(const Spec& spec) {
 
 int64_t kept_by_all(const Spec& from, const Spec& to) {
   const auto& mesh = from.mesh();
+  if (mesh != to.mesh()) return kept_rank_by_rank(from, to);
   std::vector<bool> counted(as_size(mesh.ndim()));
   if (is_flat(from) || is_flat(to)) {
     for (size_t d = 0; d < counted.size(); ++d)

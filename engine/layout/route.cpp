@@ -46,6 +46,7 @@ class Planner {
 
   Route plan() {
     check();
+    if (now_->mesh() != to_->mesh()) return across();
     // What is cut on the way first: then the others add up parts. Flat locals are not cut again.
     reduce_to([](const Placement& p) { return std::holds_alternative<Shard>(p); });
     reduce_to(is_ragged);
@@ -60,10 +61,20 @@ class Planner {
   const Placement& target(int64_t d) const { return to_->placements()[as_size(d)]; }
 
   void check() const {
-    LOCKSTEP_CHECK(
-        now_->mesh() == to_->mesh() && now_->shape() == to_->shape() && now_->dtype() == to_->dtype(),
-        "[redistribute] ", to_string(*now_), " and ", to_string(*to_),
-        " differ in more than placements; redistribute keeps mesh, shape and dtype");
+    LOCKSTEP_CHECK(now_->shape() == to_->shape() && now_->dtype() == to_->dtype(), "[redistribute] ",
+                   to_string(*now_), " and ", to_string(*to_),
+                   " differ in more than placements; redistribute keeps shape and dtype");
+  }
+
+  // What pends is whole before it goes to another mesh.
+  Route across() {
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d)
+      if (is_partial(now(d))) all_reduce(d);
+    const auto whole =
+        std::make_shared<const Spec>(to_->with_placements(dual(to_->placements()), to_->order()));
+    step(StepKind::kExchange, -1, whole, received(*whole));
+    for (int64_t d = 0; d < now_->mesh().ndim(); ++d) make_partial(d);
+    return std::move(route_);
   }
 
   void step(StepKind kind, int64_t mesh_dim, SpecPtr next, int64_t bytes) {
@@ -91,7 +102,12 @@ class Planner {
                   terms / m * (m - 1));
     if (std::holds_alternative<RaggedShard>(target(d)) && !is_flat(*now_) && others_stay(d))
       return step(StepKind::kReduceScatter, d, with(d, target(d), now_->order()), terms / m * (m - 1));
-    step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (m - 1));
+    all_reduce(d);
+  }
+
+  void all_reduce(int64_t d) {
+    const int64_t terms = held_by_all(*now_) * element_size(*now_);
+    step(StepKind::kAllReduce, d, with(d, Replicate{}, now_->order()), terms * (now_->mesh().size(d) - 1));
   }
 
   // What the other mesh dimensions cut is cut in the target, too, so that the pieces of a flat local are the
@@ -254,6 +270,11 @@ Placements dual(const Placements& placements) {
   return result;
 }
 
+Moves::Moves(const Spec& from, const Spec& to)
+    : from_(from),
+      to_(to),
+      there_(from.mesh() == to.mesh() ? std::vector<int64_t>() : from.mesh().positions_in(to.mesh())) {}
+
 std::vector<int64_t> Moves::peers(int64_t position) const {
   const auto& mesh = from_.mesh();
   std::vector<int64_t> found{position};
@@ -276,7 +297,8 @@ const Holding& Moves::held(std::map<int64_t, Holding>& known, const Spec& spec, 
 
 const std::vector<Transfer>& Moves::between(int64_t source, int64_t target) {
   const auto [found, fresh] = between_.try_emplace({source, target});
-  if (fresh) found->second = transfers(held(sources_, from_, source), held(targets_, to_, target));
+  const int64_t there = there_.empty() ? target : there_[as_size(target)];
+  if (fresh) found->second = transfers(held(sources_, from_, source), held(targets_, to_, there));
   return found->second;
 }
 

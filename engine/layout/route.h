@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute()
-// decides nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials.
+// decides nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials. To
+// another mesh of the same ranks it is the move that goes there: before it Partials are reduced in the one,
+// after it made in the other.
 #pragma once
 #include <map>
 #include <string>
@@ -17,7 +19,8 @@ enum class StepKind {
   kSlice,          // every rank keeps a part of what it holds; no communication
   kAllGather,      // Shard -> Replicate along one mesh dimension
   kAllToAll,       // Shard -> Shard of another dimension along one mesh dimension
-  kExchange,       // any other move of elements: intersect what ranks hold with what they need
+  kExchange,       // any other move of elements, to another mesh, too: intersect what ranks hold with what
+                   // they need
   kMakePartial,    // Replicate -> Partial: by sum and product coordinate 0 keeps the value and the
                    // others the identity; by avg, min and max every coordinate keeps the value
 };
@@ -38,8 +41,8 @@ struct Route {
   ReductionOrder order(bool by_library = false) const;
 };
 
-// @pre from and to differ in placements and order only. @post executing the steps gives `to`; no steps if
-// equal. Throws Error naming the Specs if they differ in mesh, shape or dtype.
+// @pre from and to differ in placements, order and mesh only. @post executing the steps gives `to`; no steps
+// if equal. Throws Error naming the Specs if they differ in shape or dtype, or their meshes in their ranks.
 Route route(const SpecPtr& from, const SpecPtr& to);
 
 // The placement of the gradient of a tensor so placed: S -> S, I -> I, G -> G, R -> R, and P -> R, since the
@@ -73,11 +76,11 @@ struct Holding {
 // What a position holds under both Specs: from where in its local tensor to where in the other.
 std::vector<Transfer> kept_at(const Spec& from, const Spec& to, int64_t position);
 
-// The moves of elements from one Spec to another, for each pair of mesh positions. Keeps what it has
-// computed.
+// The moves of elements from one Spec to another, for each pair of mesh positions; those of `from`, also
+// where the meshes are others. Keeps what it has computed.
 class Moves {
  public:
-  Moves(const Spec& from, const Spec& to) : from_(from), to_(to) {}
+  Moves(const Spec& from, const Spec& to);
 
   // Whom this position may receive from and send to, ascending: along mesh dimensions that replicate or hold
   // terms they stand where it stands.
@@ -90,6 +93,7 @@ class Moves {
 
   const Spec& from_;
   const Spec& to_;
+  const std::vector<int64_t> there_;  // in the mesh of `to`, by position; empty: as in that of `from`
   std::map<int64_t, Holding> sources_, targets_;
   std::map<std::pair<int64_t, int64_t>, std::vector<Transfer>> between_;
 };

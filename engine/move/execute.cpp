@@ -240,8 +240,19 @@ Moving sliced(const Step& step, const Locals& locals, const Comm& comm) {
   return arrived(std::move(result));
 }
 
-Moving exchanged(const Step& step, const Locals& locals, const Comm& comm) {
-  auto result = empty_locals(*step.to, comm);
+// Of each rank hosted here, which hosted one it is in another mesh.
+std::vector<size_t> places_in(const Comm& after, const Comm& comm) {
+  std::vector<size_t> places;
+  for (const int64_t rank : comm.ranks)
+    places.push_back(
+        static_cast<size_t>(std::find(after.ranks.begin(), after.ranks.end(), rank) - after.ranks.begin()));
+  return places;
+}
+
+// Between two meshes, of which ranks know each other by their positions in the first.
+Moving crossed(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
+  auto result = empty_locals(*step.to, after);
+  const auto places = places_in(after, comm);
   Moves moves(*step.from, *step.to);
   Exchange asked{name(step.kind), PerRank<Part>(locals.size()), nullptr};
   for (size_t i = 0; i < locals.size(); ++i) {
@@ -252,11 +263,16 @@ Moving exchanged(const Step& step, const Locals& locals, const Comm& comm) {
       for (const auto& t : moves.between(own, peer))
         for (auto& view : views(locals[i], t.at_source)) part.sent.push_back({peer, std::move(view)});
       for (const auto& t : moves.between(peer, own))
-        for (auto& view : views(result[i], t.at_target)) part.received.push_back({peer, std::move(view)});
+        for (auto& view : views(result[places[i]], t.at_target))
+          part.received.push_back({peer, std::move(view)});
     }
   }
   auto work = comm.world->exchange(std::move(asked));
   return {std::make_shared<Locals>(std::move(result)), std::move(work)};
+}
+
+Moving exchanged(const Step& step, const Locals& locals, const Comm& comm) {
+  return crossed(step, locals, comm, comm);
 }
 
 Moving make_partial(const Step& step, const Locals& locals, const Comm& comm) {
@@ -275,27 +291,29 @@ Moving make_partial(const Step& step, const Locals& locals, const Comm& comm) {
 constexpr Moving (*kRuns[])(const Step&, const Locals&, const Comm&) = {
     reduced, reduced_and_scattered, sliced, gathered, turned, exchanged, make_partial};
 
-Moving run(const Step& step, const Locals& locals, const Comm& comm) {
-  return kRuns[static_cast<size_t>(step.kind)](step, locals, comm);
+Moving run(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
+  if (step.from->mesh() != step.to->mesh()) return crossed(step, locals, comm, after);
+  const auto& here = step.from->mesh() == comm.mesh ? comm : after;
+  return kRuns[static_cast<size_t>(step.kind)](step, locals, here);
 }
 
 }  // namespace
 
-Locals execute(const Route& route, const Locals& locals, const Comm& comm) {
-  auto moving = begin(route, locals, comm);
+Locals execute(const Route& route, const Locals& locals, const Comm& comm, const Comm& after) {
+  auto moving = begin(route, locals, comm, after);
   moving.work.wait();
   return std::move(*moving.locals);
 }
 
-Moving begin(const Route& route, const Locals& locals, const Comm& comm) {
+Moving begin(const Route& route, const Locals& locals, const Comm& comm, const Comm& after) {
   if (route.steps.empty()) return arrived(locals);
   auto now = std::make_shared<Locals>(locals);
   for (size_t k = 0; k + 1 < route.steps.size(); ++k) {
-    auto moving = run(route.steps[k], *now, comm);
+    auto moving = run(route.steps[k], *now, comm, after);
     moving.work.wait();
     now = moving.locals;
   }
-  return run(route.steps.back(), *now, comm);
+  return run(route.steps.back(), *now, comm, after);
 }
 
 at::Scalar identity(ReduceOp op, c10::ScalarType dtype) {

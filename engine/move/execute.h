@@ -8,17 +8,19 @@
 
 namespace lockstep {
 
-// @pre locals are placed as route.from, one for each hosted position. @post placed as route.to; fresh
-// storage, dense in the order of the Spec's strides; the input itself if the route has no steps.
-PerRank<at::Tensor> execute(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm);
+// @pre locals are placed as route.from, one for each hosted position of its mesh, `comm`'s; `after` is that
+// of route.to, in the same World. @post placed as route.to, for the positions there; fresh storage, dense in
+// the order of the Spec's strides; the input itself if the route has no steps.
+PerRank<at::Tensor> execute(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm,
+                            const Comm& after);
 
 // The same with its last step begun and not waited for: those before it are done, since ranks begin their
-// exchanges in one order, and may wait in any. `comm` outlives the wait.
+// exchanges in one order, and may wait in any. `comm` and `after` outlive the wait.
 struct Moving {
   std::shared_ptr<PerRank<at::Tensor>> locals;  // there after the wait
   Work work;
 };
-Moving begin(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm);
+Moving begin(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm, const Comm& after);
 
 // The identity of a reduction: x op identity has the bits of x, for every x. -0.0 for a sum.
 at::Scalar identity(ReduceOp op, c10::ScalarType dtype);

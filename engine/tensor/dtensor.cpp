@@ -26,11 +26,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-CommPtr comm_of(const MeshInWorld& mesh) {
-  if (mesh.comm != nullptr) return mesh.comm;
-  return std::make_shared<const Comm>(mesh.mesh, mesh.world);
-}
-
 // Why this tensor can neither be cut nor be a part; empty: it can.
 std::string unfit(const at::Tensor& tensor, const DeviceMesh& mesh) {
   if (!tensor.defined()) return "is undefined; give it a value first";

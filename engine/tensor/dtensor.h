@@ -75,6 +75,10 @@ at::Tensor full_tensor(const at::Tensor& tensor);
 // once.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
+// To another mesh of the same ranks in the same World: of another shape, or in another order. What pends is
+// reduced on the way. Throws Error naming a rank that one of the meshes has alone.
+at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
+                        const std::vector<int64_t>& order = {}, bool async_op = false);
 // torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.
 at::Tensor wait_tensor(const at::Tensor& tensor);
 // "[redistribute] f32[4x3]@[S0] -> [R]", …: what was begun in the current Context and never used, since it

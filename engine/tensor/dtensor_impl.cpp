@@ -143,6 +143,11 @@ at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> ar
   return at::detail::make_tensor<DTensorImpl>(std::move(spec), std::move(comm), std::move(arriving));
 }
 
+CommPtr comm_of(const MeshInWorld& mesh) {
+  if (mesh.comm != nullptr) return mesh.comm;
+  return std::make_shared<const Comm>(mesh.mesh, mesh.world);
+}
+
 at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm) {
   const PlainGuard guard;
   const auto spec = std::make_shared<const Spec>(

@@ -65,6 +65,9 @@ DTensorImpl& require_dtensor(const at::Tensor& tensor, const char* who);
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, PerRank<at::Tensor> locals);
 at::Tensor make_dtensor(SpecPtr spec, CommPtr comm, std::shared_ptr<Arriving> arriving);
 
+// That of the mesh; one made for it where it has none.
+CommPtr comm_of(const MeshInWorld& mesh);
+
 // A plain tensor on every rank: each has a copy of its own.
 at::Tensor replicated(const at::Tensor& tensor, const CommPtr& comm);
 

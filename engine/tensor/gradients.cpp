@@ -12,6 +12,7 @@
 #include <typeinfo>
 
 #include "engine/tensor/init.h"
+#include "engine/tensor/operands.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/zeros.h"
 #include "engine/values/refused.h"
@@ -177,9 +178,9 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
   if (!is_dtensor(grad) && !made_by_autograd(grad)) refuse_plain(grad, to_string(*of));
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
-  const auto target = now.with_placements(dual(of->placements()), of->order());
-  if (target == now) return placed;
-  auto moved = inserted_redistribute(placed, target);
+  const Spec target(of->mesh(), dual(of->placements()), now.shape(), now.stride(), now.dtype(), of->order());
+  if (equal_and_named_alike(target, now)) return placed;
+  auto moved = inserted_redistribute(placed, target, comm);
   if (is_zeros(placed)) mark_zeros(moved);
   return moved;
 }

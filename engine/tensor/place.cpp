@@ -63,7 +63,7 @@ void place_inputs(Dispatched& d) {
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;
     ++context.counters.redistributions;
-    d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true);
+    d.placed[i] = run_route(d.placed[i], d.decision->routes[i], true, dtensor_impl(d.placed[i])->comm());
     if (moves_itself(d, i))
       dtensor_impl(d.call.tensors[i])
           ->reset(dtensor_impl(d.placed[i])->spec(), dtensor_impl(d.placed[i])->locals());

@@ -19,8 +19,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-SpecPtr placed(const Spec& spec, const Placements& placements, const std::vector<int64_t>& order) {
-  return std::make_shared<const Spec>(spec.with_placements(placements, order));
+SpecPtr placed(const Spec& spec, const DeviceMesh& mesh, const Placements& placements,
+               const std::vector<int64_t>& order) {
+  return std::make_shared<const Spec>(
+      mesh == spec.mesh() && mesh.names() == spec.mesh().names()
+          ? spec.with_placements(placements, order)
+          : Spec(mesh, placements, spec.shape(), spec.stride(), spec.dtype(), order));
 }
 
 constexpr const char* kName = "lockstep::redistribute";
@@ -38,10 +42,10 @@ LogResult log(const DTensorImpl& from, const SpecPtr& to, const Route& by, bool 
 }
 
 // Logs a redistribution and wraps its result.
-at::Tensor moved(const DTensorImpl& from, SpecPtr to, PerRank<at::Tensor> locals, const Route& by,
-                 bool implicit) {
+at::Tensor moved(const DTensorImpl& from, SpecPtr to, const CommPtr& after, PerRank<at::Tensor> locals,
+                 const Route& by, bool implicit) {
   log(from, to, by, implicit)(locals);
-  return make_dtensor(std::move(to), from.comm(), std::move(locals));
+  return make_dtensor(std::move(to), after, std::move(locals));
 }
 
 // For a redistribution to where the tensor is: still a new tensor.
@@ -51,22 +55,22 @@ PerRank<at::Tensor> copies(const DTensorImpl& impl) {
   return locals;
 }
 
-at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere) {
-  const auto to = dense(impl.spec());
+at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere, const CommPtr& after, bool implicit) {
+  const auto to = dense(nowhere.to);
   auto locals = copies(impl);
   conform_all(locals, *to);
-  return moved(impl, to, std::move(locals), nowhere, false);
+  return moved(impl, to, after, std::move(locals), nowhere, implicit);
 }
 
 // The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
 // was then.
-at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
+at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& after) {
   const auto to = dense(by.to);
   const auto& comm = from.comm();
   const auto moving =
-      std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm));
+      std::make_shared<Moving>(begin(by, by.steps.empty() ? copies(from) : from.locals(), *comm, *after));
   const bool inference = c10::InferenceMode::is_enabled();
-  auto take = [moving, to, comm, inference, logged = log(from, to, by, false)] {
+  auto take = [moving, to, comm, after, inference, logged = log(from, to, by, false)] {
     const c10::InferenceMode as_begun(inference);
     const PlainGuard guard;
     const Asking asks(kName);
@@ -77,7 +81,7 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by) {
     return locals;
   };
   const auto what = concat("[redistribute] ", *by.from, " -> ", to_string(to->placements()));
-  return make_dtensor(to, comm, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
+  return make_dtensor(to, after, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
 }
 
 enum class How {
@@ -88,8 +92,8 @@ enum class How {
 
 // Backward is the route of the duals: from the gradient's placement to the dual of the input's.
 struct Redistribute : torch::autograd::Function<Redistribute> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const Placements& placements,
-                            const std::vector<int64_t>& order, How how) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input, const CommPtr& after,
+                            const Placements& placements, const std::vector<int64_t>& order, How how) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
     if (input.requires_grad()) ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
@@ -97,14 +101,16 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     const Asking asks(kName);
     auto& context = *impl.comm()->context;
     const ContextUse use(context);
-    const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), placements, order));
-    if (how == How::kBegun) return begin_route(impl, *plan);
-    return plan->steps.empty() ? copy_in_place(impl, *plan) : run_route(input, *plan, how == How::kInserted);
+    const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), after->mesh, placements, order));
+    if (how == How::kBegun) return begin_route(impl, *plan, after);
+    const bool implicit = how == How::kInserted;
+    return plan->steps.empty() ? copy_in_place(impl, *plan, after, implicit)
+                               : run_route(input, *plan, implicit, after);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
     const auto grad = grads[0].defined() ? settled(grads[0], from->spec, from->comm) : at::Tensor();
-    return {grad, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {grad, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -129,30 +135,41 @@ LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
   };
 }
 
-at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit) {
+at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit, const CommPtr& after) {
   if (r.steps.empty()) return tensor;
   const auto& impl = require_dtensor(tensor, "redistribute");
   const PlainGuard guard;
   // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
   if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
-    return moved(impl, r.to, impl.locals(), r, implicit);
+    return moved(impl, r.to, after, impl.locals(), r, implicit);
   const auto to = dense(r.to);
-  auto locals = execute(r, impl.locals(), *impl.comm());
+  auto locals = execute(r, impl.locals(), *impl.comm(), *after);
   conform_all(locals, *to);
-  return moved(impl, to, std::move(locals), r, implicit);
+  return moved(impl, to, after, std::move(locals), r, implicit);
 }
 
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit) {
   const auto& impl = require_dtensor(tensor, "redistribute");
-  const auto to = placed(*impl.spec(), placements, order);
-  return run_route(tensor, *known_route(*impl.comm()->context, impl.spec(), to), implicit);
+  const auto to = placed(*impl.spec(), impl.spec()->mesh(), placements, order);
+  return run_route(tensor, *known_route(*impl.comm()->context, impl.spec(), to), implicit, impl.comm());
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order, bool async_op) {
-  require_dtensor(tensor, "redistribute").check_memory("redistribute");
-  return Redistribute::apply(tensor, placements, order, async_op ? How::kBegun : How::kAsked);
+  const auto& impl = require_dtensor(tensor, "redistribute");
+  impl.check_memory("redistribute");
+  return Redistribute::apply(tensor, impl.comm(), placements, order, async_op ? How::kBegun : How::kAsked);
+}
+
+at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
+                        const std::vector<int64_t>& order, bool async_op) {
+  const auto& impl = require_dtensor(tensor, "redistribute");
+  LOCKSTEP_CHECK(mesh.world == impl.comm()->world, "[redistribute] a tensor on mesh ", impl.comm()->mesh,
+                 " cannot go to mesh ", mesh.mesh,
+                 " of another world; give init_device_mesh the first one's world");
+  impl.check_memory("redistribute");
+  return Redistribute::apply(tensor, comm_of(mesh), placements, order, async_op ? How::kBegun : How::kAsked);
 }
 
 at::Tensor wait_tensor(const at::Tensor& tensor) {
@@ -160,8 +177,8 @@ at::Tensor wait_tensor(const at::Tensor& tensor) {
   return tensor;
 }
 
-at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target) {
-  return Redistribute::apply(tensor, target.placements(), target.order(), How::kInserted);
+at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target, const CommPtr& comm) {
+  return Redistribute::apply(tensor, comm, target.placements(), target.order(), How::kInserted);
 }
 
 }  // namespace lockstep

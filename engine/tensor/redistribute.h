@@ -15,11 +15,12 @@ LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
                              const std::function<ReductionOrder()>& order, bool implicit = false);
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
-at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit);
+// @param after of the mesh where it ends, in the tensor's World
+at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit, const CommPtr& after);
 // By the known route. Below autograd.
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
 // Above autograd, where a gradient has to lie as `target` says: redistribute() that the engine inserts.
-at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target);
+at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target, const CommPtr& comm);
 
 }  // namespace lockstep

@@ -55,7 +55,8 @@ const char* name(Flag flag) {
   static constexpr std::pair<Flag, const char*> kNames[] = {
       {Flag::kTimeline, "timeline"},    {Flag::kRules, "rules"},   {Flag::kClosedForm, "closed form"},
       {Flag::kTraining, "training"},    {Flag::kFaults, "faults"}, {Flag::kOverlap, "overlap"},
-      {Flag::kSomeRanks, "some ranks"}, {Flag::kMemory, "memory"}, {Flag::kGradients, "gradients"}};
+      {Flag::kSomeRanks, "some ranks"}, {Flag::kMemory, "memory"}, {Flag::kGradients, "gradients"},
+      {Flag::kAcross, "across"}};
   for (const auto& [known, text] : kNames)
     if (known == flag) return text;
   return "";

@@ -12,17 +12,19 @@ namespace lockstep::suites {
 // What only some engines have. A suite names the one that its law cannot do without.
 enum class Flag : unsigned {
   kNone = 0,
-  kTimeline = 1,    // logs what it did, so that a difference can be explained
-  kRules = 2,       // its rules are the table of this process (engine/ops/rules)
-  kClosedForm = 4,  // its random stream is the closed form of this process: single elements can be asked for
-  kTraining = 8,    // trains the models of engine/nn in this process
-  kFaults = 16,     // faults can be planted in it
-  kOverlap = 32,    // begins redistributions as a Case's option says (overlap.h)
-  kSomeRanks = 64,  // its mesh may be of some ranks of a larger World
-  kMemory = 128,    // the locals that it hands in are those that it holds, in its own memory (in_memory.h)
-  kGradients = 256  // the gradient of an input lies as the input does, replicated where that pends
+  kTimeline = 1,     // logs what it did, so that a difference can be explained
+  kRules = 2,        // its rules are the table of this process (engine/ops/rules)
+  kClosedForm = 4,   // its random stream is the closed form of this process: single elements can be asked for
+  kTraining = 8,     // trains the models of engine/nn in this process
+  kFaults = 16,      // faults can be planted in it
+  kOverlap = 32,     // begins redistributions as a Case's option says (overlap.h)
+  kSomeRanks = 64,   // its mesh may be of some ranks of a larger World
+  kMemory = 128,     // the locals that it hands in are those that it holds, in its own memory (in_memory.h)
+  kGradients = 256,  // the gradient of an input lies as the input does, replicated where that pends
+  kAcross = 512      // redistributes by way of another mesh, as a Case's option says (across.h)
 };
-// "timeline", "rules", "closed form", "training", "faults", "overlap", "some ranks", "memory", "gradients"
+// "timeline", "rules", "closed form", "training", "faults", "overlap", "some ranks", "memory", "gradients",
+// "across"
 const char* name(Flag flag);
 
 struct EngineProfile {

@@ -15,6 +15,7 @@
 #include "oracle/program/options.h"
 #include "oracle/program/values.h"
 #include "suites/core/by_library.h"
+#include "suites/engines/by_way.h"
 
 namespace lockstep::suites {
 namespace {
@@ -199,7 +200,7 @@ const EngineProfile& own_profile() {
       .name = dashboard::kOwnEngine,
       .version = LOCKSTEP_VERSION,
       .flags = Flag::kTimeline | Flag::kRules | Flag::kClosedForm | Flag::kTraining | Flag::kFaults |
-               Flag::kOverlap | Flag::kSomeRanks | Flag::kMemory | Flag::kGradients,
+               Flag::kOverlap | Flag::kSomeRanks | Flag::kMemory | Flag::kGradients | Flag::kAcross,
       .random_policies = {"forged-words", "single-device"},
       .program = 2,
   };
@@ -249,13 +250,17 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   traffic = {};
   take_never_waited();
   Overlapped moves(c, spoil);
+  std::optional<ByWay> ways;
+  if (const auto seed = across_of(c)) ways.emplace(mesh, *seed, result.timeline, remade);
   Modes modes(c, result.timeline);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);
   const auto values = oracle::run(
       c.program, std::move(inputs),
-      {[&](const at::Tensor& t, const oracle::Target& target) { return moves.move(t, target); }, full_tensor,
-       oracle::read_number,
+      {[&](const at::Tensor& t, const oracle::Target& target) {
+         return ways ? ways->move(t, target) : moves.move(t, target);
+       },
+       full_tensor, oracle::read_number,
        [&](const oracle::LocalMap& map, const std::vector<at::Tensor>& of) {
          return mapped(mesh, map, of, remade);
        },
@@ -267,6 +272,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   moves.finish();
   modes.set_explicit(false);
   scope.reset();
+  if (ways) join_gradients(result.timeline, c.mesh);
   strike_other_meshes(result.timeline, c.mesh);
   result.never_waited = take_never_waited();
   result.has_timeline = want_timeline;

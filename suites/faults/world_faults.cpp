@@ -234,6 +234,11 @@ DeviceMesh counted_down(const DeviceMesh& whole, const DeviceMesh& made) {
   return DeviceMesh(made.shape(), made.names(), {made.ranks().rbegin(), made.ranks().rend()});
 }
 
+// A mesh to which tensors go has its ranks in the order of the one from which they come.
+DeviceMesh as_before(const DeviceMesh& whole, const DeviceMesh& made) {
+  return DeviceMesh(made.shape(), {}, whole.ranks()).on(made.device_type());
+}
+
 }  // namespace
 
 std::vector<Fault> world_faults() {
@@ -266,6 +271,8 @@ std::vector<Fault> world_faults() {
        on_ranks(calls(oracle::kMeshMap)), with_meshes(column_major)},
       {113, "sub-mesh-counted-down", "K6", "a mesh of some dimensions counts its ranks from the last",
        "edges", 500, 3, on_ranks(calls(oracle::kMeshMap)), with_meshes(counted_down)},
+      {165, "other-mesh-in-order", "K6", "on another mesh ranks stand in the order of the one before",
+       "redistribute", 200, 1, on_ranks(calls(oracle::kRedistribute)), with_meshes(as_before)},
       {85, "wait-lost", "K14", "nobody waits for what the last rank receives", "redistribute", 300, 1,
        many_ranks, with_received(wait_lost, wait_lost)},
       {86, "handle-stale", "K14", "the exchange before is waited for instead, where it had the same forms",

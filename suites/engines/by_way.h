@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// ByWay: the redistributions of one run of a Program, each by way of another mesh, as its Case says
+// (across.h).
+#pragma once
+#include "engine/tensor/dtensor.h"
+#include "engine/values/timeline.h"
+#include "suites/core/across.h"
+#include "suites/engines/mapped.h"
+
+namespace lockstep::suites {
+
+class ByWay {
+ public:
+  // @param timeline of the run, in which a way there and back is one move
+  // @param remade what becomes of a mesh on the way (mapped.h); null: nothing
+  ByWay(MeshInWorld home, int64_t seed, Timeline& timeline, Remade remade)
+      : home_(std::move(home)), seed_(seed), timeline_(timeline), remade_(std::move(remade)) {}
+
+  // The next one. Throws logic_error where a rank there holds other elements than brute force gives it.
+  at::Tensor move(const at::Tensor& tensor, const oracle::Target& target);
+
+ private:
+  const MeshInWorld home_;
+  const int64_t seed_;
+  Timeline& timeline_;
+  const Remade remade_;
+  uint64_t next_ = 0;
+};
+
+// A gradient that went to another mesh and from there back was moved once, on its own.
+void join_gradients(Timeline& timeline, const DeviceMesh& home);
+
+}  // namespace lockstep::suites
