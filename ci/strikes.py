@@ -122,9 +122,14 @@ def blamed_wrongly(strike, parting):
     return strike.kind not in UNSENT  # rule 5 names the process that is gone
 
 
+def body_of(token):
+    """What a token says of the case: the second run of a case by way of other meshes is one of the case."""
+    return re.sub(r"^v\d:|;options=across:\d+", "", token.rsplit("#", 1)[0])
+
+
 def is_of(strike, token):
-    body = token.rsplit("#", 1)[0]
-    return strike.token == token or strike.token.startswith(body + ";")
+    body = body_of(token)
+    return strike.token == token or (body_of(strike.token) + ";").startswith(body + ";")
 
 
 def is_late(strike, token, said=""):

@@ -138,7 +138,10 @@ class Forged(unittest.TestCase):
     def test_a_case_that_goes_on(self):
         longer = LOG.format(kind="kill").replace("#12345678", ";v1=aten::neg(v0)#87654321")
         said = finding("kill", *TRUE["kill"])
-        self.assertEqual(finding_is_wrong([Strike(longer)], chaos_of("kill"), 2, said), [])
+        by_way = longer.replace("v1:program;mesh=2;seed=5", "v2:program;mesh=2;seed=5;options=across:123")
+        for token in (longer, by_way):
+            self.assertEqual(finding_is_wrong([Strike(token)], chaos_of("kill"), 2, said), [])
+        self.assertNotEqual(finding_is_wrong([Strike(by_way.replace("neg", "abs"))], chaos_of("kill"), 2, said), [])
 
 
 class Drawn(unittest.TestCase):

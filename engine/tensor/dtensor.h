@@ -76,7 +76,8 @@ at::Tensor full_tensor(const at::Tensor& tensor);
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
 // To another mesh of the same ranks in the same World: of another shape, or in another order. What pends is
-// reduced on the way. Throws Error naming a rank that one of the meshes has alone.
+// reduced on the way. The result is of the Context in which that mesh was made. Throws Error naming a rank
+// that one of the meshes has alone, and for another World.
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
 // torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.

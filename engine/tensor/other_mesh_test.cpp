@@ -19,6 +19,7 @@ MeshInWorld mesh_of(std::vector<int64_t> shape, std::vector<int64_t> ranks, cons
 // Ways to place a matrix on a mesh of one or two dimensions, in both orders of these.
 std::vector<std::pair<Placements, std::vector<int64_t>>> placings(int64_t mesh_dims) {
   auto choices = placement_choices(2);
+  choices.emplace_back(Partial{ReduceOp::kAvg});
   choices.emplace_back(Partial{ReduceOp::kMax});
   choices.emplace_back(RaggedShard{{0}, {0, 2, 1, 0, 1, 1}});
   choices.emplace_back(RaggedShard{{0, 1}, {3, 0, 1, 0, 0, 1}});
@@ -27,7 +28,7 @@ std::vector<std::pair<Placements, std::vector<int64_t>>> placings(int64_t mesh_d
     for (const auto& p : choices) result.push_back({{p}, {}});
     return result;
   }
-  choices.resize(choices.size() - 3);
+  choices.resize(choices.size() - 4);
   for (const auto& a : choices)
     for (const auto& b : choices) result.push_back({{a, b}, {}});
   result.push_back({{Shard{0}, Shard{0}}, {1, 0}});
@@ -108,6 +109,26 @@ TEST(OtherMesh, ANameIsAnother) {
   EXPECT_EQ(to_string(spec(y).mesh()), "tp:2");
   EXPECT_FALSE(y.is_same(x));
   EXPECT_EQ(to_string(spec(redistribute(x, named, {Replicate{}})).mesh()), "tp:2");
+}
+
+// Catches: what has begun and refers to a mesh that is no more, or may be written to where it is sent from; two
+// that are waited for in another order; one that nobody waits for and is not named by its mesh.
+TEST(OtherMesh, IsBegunAndWaitedForLater) {
+  const auto world = local_world(4);
+  const auto x = distribute_tensor(at::arange(8, at::kFloat), init_device_mesh({4}, {}, world), {Shard{0}});
+  const auto begin = [&](std::vector<int64_t> ranks) {
+    return redistribute(x, mesh_of({2, 2}, std::move(ranks), world), {Replicate{}, Shard{0}}, {}, true);
+  };
+  {
+    auto first = begin({0, 1, 2, 3}), second = begin({3, 2, 1, 0});
+    EXPECT_NE(error_of([&] { at::Tensor(x).zero_(); }), "");
+    EXPECT_TRUE(same_bits(full_tensor(second), at::arange(8, at::kFloat)));
+    EXPECT_TRUE(same_bits(full_tensor(first), at::arange(8, at::kFloat)));
+  }
+  take_never_waited();
+  begin({0, 2, 1, 3});
+  EXPECT_EQ(take_never_waited(),
+            std::vector<std::string>{"[redistribute] f32[8]@[S0] -> [R,S0] on mesh 2x2"});
 }
 
 // Catches: meshes of other ranks, or of another World, between which tensors would be lost.

@@ -55,11 +55,11 @@ PerRank<at::Tensor> copies(const DTensorImpl& impl) {
   return locals;
 }
 
-at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere, const CommPtr& after, bool implicit) {
+at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere, const CommPtr& after) {
   const auto to = dense(nowhere.to);
   auto locals = copies(impl);
   conform_all(locals, *to);
-  return moved(impl, to, after, std::move(locals), nowhere, implicit);
+  return moved(impl, to, after, std::move(locals), nowhere, false);
 }
 
 // The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
@@ -80,7 +80,8 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& 
     logged(locals);
     return locals;
   };
-  const auto what = concat("[redistribute] ", *by.from, " -> ", to_string(to->placements()));
+  const auto mesh = to->mesh() == by.from->mesh() ? "" : concat(" on mesh ", to->mesh());
+  const auto what = concat("[redistribute] ", *by.from, " -> ", to_string(to->placements()), mesh);
   return make_dtensor(to, after, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
 }
 
@@ -96,6 +97,9 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
                             const Placements& placements, const std::vector<int64_t>& order, How how) {
     ctx->set_materialize_grads(false);
     const auto& impl = require_dtensor(input, "redistribute");
+    LOCKSTEP_CHECK(after->world == impl.comm()->world, "[redistribute] a tensor on mesh ", impl.comm()->mesh,
+                   " cannot go to mesh ", after->mesh,
+                   " of another world; give init_device_mesh the first one's world");
     if (input.requires_grad()) ctx->saved_data["from"] = hold(impl.spec(), impl.comm());
     const PlainGuard guard;
     const Asking asks(kName);
@@ -103,9 +107,10 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     const ContextUse use(context);
     const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), after->mesh, placements, order));
     if (how == How::kBegun) return begin_route(impl, *plan, after);
-    const bool implicit = how == How::kInserted;
-    return plan->steps.empty() ? copy_in_place(impl, *plan, after, implicit)
-                               : run_route(input, *plan, implicit, after);
+    if (!plan->steps.empty()) return run_route(input, *plan, how == How::kInserted, after);
+    // The engine asks so where but the names of the mesh are others.
+    if (how == How::kInserted) return make_dtensor(plan->to, after, impl.locals());
+    return copy_in_place(impl, *plan, after);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
@@ -164,11 +169,7 @@ at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
 
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order, bool async_op) {
-  const auto& impl = require_dtensor(tensor, "redistribute");
-  LOCKSTEP_CHECK(mesh.world == impl.comm()->world, "[redistribute] a tensor on mesh ", impl.comm()->mesh,
-                 " cannot go to mesh ", mesh.mesh,
-                 " of another world; give init_device_mesh the first one's world");
-  impl.check_memory("redistribute");
+  require_dtensor(tensor, "redistribute").check_memory("redistribute");
   return Redistribute::apply(tensor, comm_of(mesh), placements, order, async_op ? How::kBegun : How::kAsked);
 }
 
