@@ -50,7 +50,8 @@ bool pend_alike(const Rendition& a, const Rendition& b) {
 
 // The same form, and of each value every bit another.
 at::Tensor flipped(const at::Tensor& values) {
-  const auto bytes = values.contiguous().reshape({-1}).view(at::kByte);
+  // A copy: of one element any stride is contiguous, and no view of its bytes.
+  const auto bytes = values.clone(at::MemoryFormat::Contiguous).view({-1}).view(at::kByte);
   return bytes.bitwise_not().view(values.scalar_type()).reshape(values.sizes());
 }
 
