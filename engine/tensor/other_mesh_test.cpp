@@ -111,8 +111,8 @@ TEST(OtherMesh, ANameIsAnother) {
   EXPECT_EQ(to_string(spec(redistribute(x, named, {Replicate{}})).mesh()), "tp:2");
 }
 
-// Catches: what has begun and refers to a mesh that is no more, or may be written to where it is sent from; two
-// that are waited for in another order; one that nobody waits for and is not named by its mesh.
+// Catches: what has begun and refers to a mesh that is no more, or may be written to where it is sent from;
+// two that are waited for in another order; one that nobody waits for and is not named by its mesh.
 TEST(OtherMesh, IsBegunAndWaitedForLater) {
   const auto world = local_world(4);
   const auto x = distribute_tensor(at::arange(8, at::kFloat), init_device_mesh({4}, {}, world), {Shard{0}});

@@ -40,7 +40,7 @@ class Checker {
       next_ = 0;
       for (const Start& s : starts) start(s);
       for (const Final& f : finals)
-        if (f.plain.defined() && f.is_gradient) places_.hand_in(recording_.window(f.plain), f.record.spec);
+        if (f.plain.defined()) places_.hand_in(recording_.window(f.plain), f.record.spec);
       std::deque<RecordedOp> made;
       const auto ops = in_one_form(recording_.ops, made);
       for (size_t k = 0; k < ops.size(); ++k) {

@@ -45,9 +45,10 @@ void Places::hand_in(const Window& window, SpecPtr spec) {
 }
 
 bool Places::may_become(const Window& window, const SpecPtr& spec) const {
-  return spec == nullptr || std::none_of(handed_in_.begin(), handed_in_.end(), [&](const auto& value) {
-           return value.first == window && !lies_so({spec}, *value.second);
-         });
+  std::vector<SpecPtr> as;
+  for (const auto& [handed, in] : handed_in_)
+    if (handed == window) as.push_back(in);
+  return spec == nullptr || as.empty() || lies_so(as, *spec);
 }
 
 bool lies_so(const std::vector<SpecPtr>& places, const Spec& spec) {

@@ -25,7 +25,7 @@ class Places {
 
   // At the end this value is handed in so.
   void hand_in(const Window& window, SpecPtr spec);
-  // Whether a value that lies so may be the one that is handed in from here: it is written no more.
+  // Whether a value that lies so may be one that is handed in from here: it is written no more.
   bool may_become(const Window& window, const SpecPtr& spec) const;
 
  private:

@@ -25,6 +25,10 @@ TEST(Places, AreHandedInValueByValue) {
   EXPECT_FALSE(places.may_become(window(0), whole));
   EXPECT_TRUE(places.may_become(window(1), whole));
   EXPECT_TRUE(places.may_become(window(0), nullptr));
+  // A gradient may be another value, which lies otherwise.
+  places.hand_in(window(0), whole);
+  EXPECT_TRUE(places.may_become(window(0), cut));
+  EXPECT_TRUE(places.may_become(window(0), whole));
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ Way draw_way(int64_t seed, uint64_t number, const Spec& from) {
   return way;
 }
 
-// Whether a rank's term is the value: of what was made to pend by sum or product those at coordinate 0 have it.
+// Whether a rank's term is the value: of what was made to pend by sum or product those at coordinate 0 have
+// it.
 bool has_value(const Spec& placed, int64_t position) {
   const auto at = placed.mesh().coordinate(position);
   for (size_t d = 0; d < at.size(); ++d)
