@@ -289,7 +289,16 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow) {
-  return fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
+  const auto value = fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
+  if (value.strides() == at::IntArrayRef(window.stride)) return value;
+  // A sum goes through memory as its input lies.
+  const auto lies = at::empty_strided(window.shape, window.stride, value.options());
+  auto from = value, into = lies;
+  for (int64_t d = 0; d < value.dim(); ++d)
+    if (value.size(d) > 1 && window.stride[as_size(d)] == 0)
+      from = from.narrow(d, 0, 1), into = into.narrow(d, 0, 1);
+  into.copy_(from);
+  return lies;
 }
 
 at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
