@@ -16,7 +16,7 @@ struct StepRequest {
   bool on = false;
   int64_t replicas = 1, prefetch = 0;
   std::string param_dtype, reduce_dtype;  // "": as parameters are, as they are gathered
-  bool keep_gathered = false;
+  std::string reshard_after_forward = "true";
   int64_t tokens = 4096;  // of a rank
   std::string scaling;    // "weak", "strong"; "": not asked
   bool calibrate = false;

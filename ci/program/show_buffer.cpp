@@ -46,9 +46,9 @@ Shown of_tensors(const ShowRequest& request) {
   const auto least = fsdp::least_shard_size(tensors, request.buffer);
   constexpr int64_t kMostUnits = 1 << 22;
   const bool lists_units = std::ssize(tensors) <= kMostUnits / request.buffer.shards;
-  std::string text =
-      concat("shards of ", plan.shard_size, " elements (", proven(plan), "no order has fewer than ", least,
-             "), ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
+  std::string text = concat("shards of ", plan.shard_size, " elements (", proven(plan),
+                            "no order has fewer than ", least, ") in the order ", fsdp::name(plan.order),
+                            ", ", plan.padding(), " of ", plan.shards * plan.shard_size, " are padding");
   Json all = Json::array();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [start, end] = plan.intervals[i];
@@ -64,6 +64,7 @@ Shown of_tensors(const ShowRequest& request) {
                    " ranks are more than ", kMostUnits);
   return {text,
           {{"shard_size", plan.shard_size},
+           {"order", fsdp::name(plan.order)},
            {"is_least", plan.is_least},
            {"least_shard_size", least},
            {"padding", plan.padding()},
@@ -91,7 +92,7 @@ Shown of_model(const ShowRequest& request) {
   Json notes = Json::array(), warnings = Json::array();
   for (const auto& g : plan.groups) {
     text += concat("\n", g.group->count, " x ", g.group->name, ": ", g.elements, " elements, shards of ",
-                   g.plan.shard_size, ", ", percent(g.padding()));
+                   g.plan.shard_size, " in the order ", fsdp::name(g.plan.order), ", ", percent(g.padding()));
     Json tensors = Json::array();
     const auto blocks = suites::blocks_of(model, *g.group, coarse);
     for (size_t i = 0; i < blocks.size(); ++i) {
@@ -109,6 +110,7 @@ Shown of_model(const ShowRequest& request) {
                       {"count", g.group->count},
                       {"elements", g.elements},
                       {"shard_size", g.plan.shard_size},
+                      {"order", fsdp::name(g.plan.order)},
                       {"is_least", g.plan.is_least},
                       {"least_shard_size", g.least_shard_size},
                       {"padding", g.padding()},

@@ -85,8 +85,9 @@ void add_step_options(CLI::App& buffer, CLI::Option* step, ShowRequest& r) {
                         "In which they are gathered (default: their own)"));
   add(buffer.add_option("--reduce-dtype", r.step.reduce_dtype,
                         "In which gradients are reduced (default: that in which they are gathered)"));
-  add(buffer.add_flag("--keep-gathered", r.step.keep_gathered,
-                      "Not cut again after forward (reshard_after_forward = false)"));
+  add(buffer.add_option("--reshard-after-forward", r.step.reshard_after_forward,
+                        "As fully_shard is told: true, false, none (but for the outermost module), or among "
+                        "how many ranks (default true)"));
   add(buffer
           .add_option("--prefetch", r.step.prefetch,
                       "How many modules each one is told to prefetch, forward and backward (default 0; one "

@@ -2,6 +2,7 @@
 // lockstep show buffer --step: what one training step under fully_shard moves and holds, how long it takes,
 // and how both grow with the ranks. Nothing of that is run but what --calibrate measures.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 
@@ -54,6 +55,28 @@ int64_t shards_of(int64_t ranks, int64_t replicas) {
   return ranks / replicas;
 }
 
+ReshardAfterForward reshard_of(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  if (text == "none") return std::nullopt;
+  int among = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), among);
+  LOCKSTEP_CHECK(error == std::errc() && end == text.data() + text.size(),
+                 "[show buffer] --reshard-after-forward ", text,
+                 ": write true, false, none or among how many ranks");
+  return among;
+}
+
+Json json_of(const ReshardAfterForward& reshard) {
+  if (reshard.among) return *reshard.among;
+  return reshard.reshards ? Json(*reshard.reshards) : Json();
+}
+
+std::string words(const ReshardAfterForward& reshard) {
+  if (reshard.among) return concat("cut among ", *reshard.among, " ranks after forward");
+  if (!reshard.reshards) return "cut again after forward, but for the outermost";
+  return *reshard.reshards ? "cut again after forward" : "gathered once";
+}
+
 fsdp::StepOptions options_of(const ShowRequest& request, int64_t ranks) {
   const auto& step = request.step;
   fsdp::StepOptions o;
@@ -63,7 +86,7 @@ fsdp::StepOptions options_of(const ShowRequest& request, int64_t ranks) {
   o.dtype = dtype_of("--dtype", request.dtype.empty() ? "f32" : request.dtype);
   o.policy = {.param_dtype = dtype_if("--param-dtype", step.param_dtype),
               .reduce_dtype = dtype_if("--reduce-dtype", step.reduce_dtype)};
-  o.reshard_after_forward = !step.keep_gathered;
+  o.reshard_after_forward = reshard_of(step.reshard_after_forward);
   o.prefetch = step.prefetch;
   return o;
 }
@@ -163,8 +186,7 @@ Row row_of(const ShowRequest& request, const std::vector<fsdp::StepGroup>& group
   const double share =
       request.step.scaling == "weak" ? 1 : static_cast<double>(kLeastRanks) / static_cast<double>(ranks);
   const double tokens = share * static_cast<double>(request.step.tokens);
-  return {ranks, tokens, suites::work_of_rank(plan, suites::elements_of(groups, tokens)),
-          plan.peak().total()};
+  return {ranks, tokens, suites::work_of_rank(plan, suites::elements_of(groups, tokens)), plan.peak.total()};
 }
 
 void show_scaling(Shown& shown, const ShowRequest& request, const std::vector<fsdp::StepGroup>& groups,
@@ -213,23 +235,22 @@ Shown show_step(const ShowRequest& request) {
   const auto gathered = options.policy.param_dtype.value_or(options.dtype);
   const auto reduced = options.policy.reduce_dtype.value_or(gathered);
   const auto name = request.model.empty() ? std::string("one module") : request.model;
-  Shown shown{
-      concat("a step under fully_shard, predicted: ", name, " on ", request.buffer.shards, " ranks, ",
-             step.replicas == 1 ? "" : concat(step.replicas, " replicas, "), "shards in ",
-             dtype_name(options.dtype), ", gathered in ", dtype_name(gathered), ", gradients reduced in ",
-             dtype_name(reduced), ", ", step.keep_gathered ? "gathered once" : "cut again after forward",
-             ", ", step.prefetch, " prefetched"),
-      {{"model", request.model.empty() ? Json() : Json(request.model)},
-       {"ranks", request.buffer.shards},
-       {"replicas", step.replicas},
-       {"dtype", dtype_name(options.dtype)},
-       {"param_dtype", dtype_name(gathered)},
-       {"reduce_dtype", dtype_name(reduced)},
-       {"reshard_after_forward", !step.keep_gathered},
-       {"prefetch", step.prefetch}}};
+  Shown shown{concat("a step under fully_shard, predicted: ", name, " on ", request.buffer.shards, " ranks, ",
+                     step.replicas == 1 ? "" : concat(step.replicas, " replicas, "), "shards in ",
+                     dtype_name(options.dtype), ", gathered in ", dtype_name(gathered),
+                     ", gradients reduced in ", dtype_name(reduced), ", ",
+                     words(options.reshard_after_forward), ", ", step.prefetch, " prefetched"),
+              {{"model", request.model.empty() ? Json() : Json(request.model)},
+               {"ranks", request.buffer.shards},
+               {"replicas", step.replicas},
+               {"dtype", dtype_name(options.dtype)},
+               {"param_dtype", dtype_name(gathered)},
+               {"reduce_dtype", dtype_name(reduced)},
+               {"reshard_after_forward", json_of(options.reshard_after_forward)},
+               {"prefetch", step.prefetch}}};
   show_moves(shown, plan);
   show_groups(shown, plan, groups);
-  show_peak(shown, plan.peak());
+  show_peak(shown, plan.peak);
   std::optional<Calibration> calibration;
   if (step.calibrate) show_calibration(shown, calibration.emplace(suites::calibrate()));
   if (!step.scaling.empty()) show_scaling(shown, request, groups, calibration);

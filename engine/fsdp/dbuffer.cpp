@@ -72,13 +72,18 @@ at::Tensor DBuffer::part(const c10::Storage& memory, int64_t start, at::IntArray
   return view;
 }
 
-// What is tensor i's in a shard of hosted rank r.
+PerRank<at::Tensor> DBuffer::empty_shards(c10::ScalarType dtype) const {
+  PerRank<at::Tensor> shards;
+  for (const auto& shard : shards_)
+    shards.push_back(poisoned(layout_.plan().shard_size, shard.options().dtype(dtype)));
+  return shards;
+}
+
 at::Tensor DBuffer::in_shard(size_t i, size_t r, const at::Tensor& shard) const {
   const auto mine = layout_.in_shard(i, comm_->positions[r]);
   return shard.narrow(0, mine.start, mine.end - mine.start);
 }
 
-// Tensor i as parts of these shards.
 at::Tensor DBuffer::cut(size_t i, const PerRank<at::Tensor>& shards) const {
   PerRank<at::Tensor> parts;
   for (size_t r = 0; r < shards.size(); ++r) parts.push_back(in_shard(i, r, shards[r]));
@@ -88,10 +93,14 @@ at::Tensor DBuffer::cut(size_t i, const PerRank<at::Tensor>& shards) const {
 // Tensor by tensor, as one device does: at the end of its vectors the stock kernel makes other NaNs of f16.
 PerRank<at::Tensor> DBuffer::cast() const {
   if (layout_.gathered_dtype() == layout_.dtype()) return shards_;
-  PerRank<at::Tensor> cast;
+  auto cast = empty_shards(layout_.gathered_dtype());
   for (size_t r = 0; r < shards_.size(); ++r) {
-    cast.push_back(poisoned(layout_.plan().shard_size, shards_[r].options().dtype(layout_.gathered_dtype())));
-    for (size_t i = 0; i < layout_.size(); ++i) in_shard(i, r, cast[r]).copy_(in_shard(i, r, shards_[r]));
+    std::vector<at::Tensor> from, into;
+    for (size_t i = 0; i < layout_.size(); ++i) {
+      from.push_back(in_shard(i, r, shards_[r]));
+      into.push_back(in_shard(i, r, cast[r]));
+    }
+    at::_foreach_copy_(into, from);
   }
   return cast;
 }
@@ -109,7 +118,7 @@ std::vector<LogResult> DBuffer::log_gather(const PerRank<at::Tensor>& sent) {
     std::vector<uint32_t> versions;
     for (const auto& tensor : sharded_) versions.push_back(static_cast<uint32_t>(tensor._version()));
     const bool is_new = versions != cast_ || log != cast_in_ || log->empty();
-    for (size_t i = 0; i < parts.size() && is_new; ++i) log_cast(sharded_[i], parts[i]);
+    for (size_t i = 0; i < parts.size() && is_new; ++i) log_cast(sharded_[i], parts[i], true);
     cast_ = std::move(versions);
     cast_in_ = log;
   }

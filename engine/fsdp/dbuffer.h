@@ -39,6 +39,11 @@ class DBuffer {
   // together, each an equal part, from whom the next gather is then. @pre `among` divides the shards
   void release(int64_t among = 0);
   bool is_gathered() const { return gathered_; }
+  // Memory like that of the shards, in another dtype, for what belongs to the group: NaNs.
+  PerRank<at::Tensor> empty_shards(c10::ScalarType dtype) const;
+  // What is tensor i's in such memory of hosted rank r; of all of them, a DTensor that is cut as tensor i.
+  at::Tensor in_shard(size_t i, size_t r, const at::Tensor& shard) const;
+  at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
   // Whether a DTensor is tensor i as it is cut.
   bool has(size_t i, const at::Tensor& tensor) const;
   // Whether a DTensor has memory of what is gathered.
@@ -54,8 +59,6 @@ class DBuffer {
 
  private:
   at::Tensor part(const c10::Storage& memory, int64_t start, at::IntArrayRef shape) const;
-  at::Tensor in_shard(size_t i, size_t r, const at::Tensor& shard) const;
-  at::Tensor cut(size_t i, const PerRank<at::Tensor>& shards) const;
   PerRank<at::Tensor> cast() const;
   std::vector<LogResult> log_gather(const PerRank<at::Tensor>& sent);
   void note_begun(const Gathering& gathering) const;

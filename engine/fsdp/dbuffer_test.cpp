@@ -230,6 +230,59 @@ TEST(Reduce, BringsWhatRedistributeBrings) {
   });
 }
 
+// Catches: a gradient in memory of its own, or of another's part; padding written by a fold.
+TEST(Reduce, GradientsArePartsOfOneMemory) {
+  each_group([](const Group& g) {
+    const bool is_alike = std::string_view(g.setting.whole).find('S') == std::string_view::npos;
+    for (const bool replicas_too : {false, true}) {
+      if (replicas_too && !is_alike) continue;  // then those that are not added up once more lie elsewhere
+      std::vector<at::Tensor> gradients;
+      for (size_t i = 0; i < g.wholes.size(); ++i) {
+        auto pending = g.wholes[i]->placements();
+        for (size_t e = 0; e < pending.size(); ++e)
+          if (e == static_cast<size_t>(g.setting.mesh_dim) || (replicas_too && is_replicate(pending[e])))
+            pending[e] = Partial{};
+        gradients.push_back(gradient(g, i, pending, 1));
+      }
+      const auto all = reduced(g, gradients);
+      const auto& layout = g.buffer->layout();
+      for (size_t r = 0; r < local_tensors(all[0]).size(); ++r) {
+        int64_t held = 0;
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto& part = local_tensors(all[i])[r];
+          const auto mine = layout.in_shard(i, g.buffer->comm()->positions[r]);
+          EXPECT_TRUE(part.is_alias_of(local_tensors(all[0])[r]));
+          EXPECT_EQ(part.storage_offset(), mine.start);
+          held += mine.end - mine.start;
+        }
+        const auto& first = local_tensors(all[0])[r];
+        const auto memory = first.as_strided({layout.plan().shard_size}, {1}, 0);
+        EXPECT_EQ(memory.isnan().sum().item<int64_t>(), layout.plan().shard_size - held);
+      }
+    }
+  });
+}
+
+// Catches: a cast of another tensor's gradient, one that is left out, and one of what is not there.
+TEST(Reduce, CastsWhatCameIntoOneMemory) {
+  each_group([](const Group& g) {
+    std::vector<at::Tensor> gradients;
+    for (size_t i = 0; i < g.wholes.size(); ++i) {
+      auto pending = g.wholes[i]->placements();
+      pending[static_cast<size_t>(g.setting.mesh_dim)] = Partial{};
+      gradients.push_back(i == 1 ? at::Tensor() : gradient(g, i, pending, 1));
+    }
+    const auto came = reduced(g, gradients), cast = cast_reduced(*g.buffer, came, at::kHalf);
+    EXPECT_FALSE(cast[1].defined());
+    for (size_t i = 0; i < cast.size(); ++i) {
+      if (i == 1) continue;
+      expect_same(cast[i], came[i].to(at::kHalf));
+      for (size_t r = 0; r < local_tensors(cast[i]).size(); ++r)
+        EXPECT_TRUE(local_tensors(cast[i])[r].is_alias_of(local_tensors(cast[0])[r]));
+    }
+  });
+}
+
 // Catches: an average or a maximum that is added up.
 TEST(Reduce, WhatPendsOtherwiseGoesItsOwnWay) {
   const Group g(kSettings[2], at::kFloat, at::kFloat);

@@ -239,8 +239,14 @@ std::vector<std::weak_ptr<Unit>> units_of(const std::vector<FSDPModule>& modules
 
 }  // namespace
 
-void FSDPModule::unshard() {
-  unit_->unshard();
+void UnshardHandle::wait() {
+  unit_->finish_unshard();
+}
+
+UnshardHandle FSDPModule::unshard(bool async_op) {
+  unit_->begin_unshard();
+  if (!async_op) unit_->finish_unshard();
+  return UnshardHandle(unit_);
 }
 void FSDPModule::reshard() {
   unit_->reshard();

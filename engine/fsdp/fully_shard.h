@@ -11,6 +11,7 @@
 
 #include "engine/fsdp/mixed_precision.h"
 #include "engine/fsdp/planner.h"
+#include "engine/fsdp/reshard.h"
 #include "engine/nn/module.h"
 #include "engine/tensor/dtensor.h"
 
@@ -20,18 +21,6 @@ namespace fsdp {
 class HeldMemory;
 class Unit;
 }  // namespace fsdp
-
-// Whether a module's parameters are cut again after its forward, and gathered anew for its backward: to each
-// rank's part of all, or, by a number, to its part among as many neighbours along the mesh dimension, who
-// gather from one another then (more memory, and a shorter way); or, by std::nullopt (FSDP2's None), but for
-// those of the outermost module, whose backward begins where its forward ends.
-struct ReshardAfterForward {
-  ReshardAfterForward(bool on) : reshards(on) {}
-  ReshardAfterForward(int to) : reshards(true), among(to) {}
-  ReshardAfterForward(std::nullopt_t) {}
-  std::optional<bool> reshards = {};
-  std::optional<int64_t> among = {};
-};
 
 struct FullyShardOptions {
   // Name of the mesh dimension that cuts parameters; empty: the last. Along the others they stay as they are,
@@ -51,6 +40,17 @@ struct FullyShardOptions {
   std::vector<at::Tensor> ignored_params = {};  // left as they are
 };
 
+// What FSDPModule::unshard has begun.
+class UnshardHandle {
+ public:
+  explicit UnshardHandle(std::shared_ptr<fsdp::Unit> unit) : unit_(std::move(unit)) {}
+  // The parameters are whole when it returns, unless they have been cut by hand since.
+  void wait();
+
+ private:
+  std::shared_ptr<fsdp::Unit> unit_;
+};
+
 // A module under fully_shard: FSDPModule's methods. A handle, which must not outlive the module.
 class FSDPModule {
  public:
@@ -58,8 +58,9 @@ class FSDPModule {
   const std::shared_ptr<fsdp::Unit>& unit() const { return unit_; }
 
   // Gathers the parameters, and cuts them again. Between forward and backward of a module that reshards
-  // neither is needed.
-  void unshard();
+  // neither is needed. `async_op`: begins to gather, and whoever needs them first waits: the handle, or a
+  // call of the module.
+  UnshardHandle unshard(bool async_op = false);
   void reshard();
   // false: gradients stay whole terms on each rank, and are added up there, until a backward pass with true
   // (accumulation without communication); zero_grad does not see them. Of this module and those within it

@@ -93,16 +93,15 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
     : mesh_dim_(mesh_dim) {
   check(tensors, mesh_dim);
   const auto gathered_dtype = gathered.value_or(tensors.front().whole->dtype());
-  std::vector<BlockTensor> blocks;
   for (auto& [whole, granularity] : tensors) {
     const auto& all = elements_.emplace_back(elements_of(*whole));
     const int64_t most = *std::max_element(all.begin(), all.end());
-    blocks.push_back(
+    blocks_.push_back(
         {most, granularity == 1 || has_one_row(*whole) ? granularity : std::max<int64_t>(most, 1)});
     wholes_.push_back(std::move(whole));
   }
   const auto& one = *wholes_.front();
-  plan_ = fsdp::plan(blocks, buffer_options(one.mesh().size(mesh_dim), order, one.dtype(), gathered_dtype));
+  plan_ = fsdp::plan(blocks_, buffer_options(one.mesh().size(mesh_dim), order, one.dtype(), gathered_dtype));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     const auto& mesh = wholes_[i]->mesh();
     std::vector<Line> lines;  // by coordinate of the others, row-major

@@ -37,6 +37,8 @@ class GroupLayout {
   const SpecPtr& whole(size_t i) const { return wholes_[i]; }
   // The same in dtype(), cut by a RaggedShard along mesh_dim, of the fewest leading dimensions that tell it.
   const SpecPtr& sharded(size_t i) const { return sharded_[i]; }
+  // What the plan was told of each.
+  const std::vector<BlockTensor>& blocks() const { return blocks_; }
   // Of tensor i the elements in the shard of the rank at this mesh position, counted within the shard: start
   // = end for none.
   Interval in_shard(size_t i, int64_t position) const;
@@ -49,6 +51,7 @@ class GroupLayout {
   int64_t mesh_dim_;
   std::vector<SpecPtr> wholes_, sharded_;
   std::vector<std::vector<int64_t>> elements_;  // of tensor i at each mesh position
+  std::vector<BlockTensor> blocks_;
   BufferPlan plan_;
 };
 

@@ -173,19 +173,6 @@ std::vector<size_t> sorted_by(const Tensors& tensors, int64_t BlockTensor::*what
   return order;
 }
 
-BufferPlan plan_in(const Tensors& tensors, const PlanOptions& o, int64_t BlockTensor::*what) {
-  const auto order = sorted_by(tensors, what);
-  Tensors sorted;
-  for (const size_t i : order) sorted.push_back(tensors[i]);
-  const auto [size, is_least] = shard_size(sorted, o);
-  BufferPlan made{o.shards, size, is_least, std::vector<Interval>(tensors.size())};
-  if (made.shard_size == 0) return made;
-  const auto placed = place_in(sorted, made.shard_size, made.shard_size, o);
-  if (!placed) throw Broken(concat("[planner] shards of ", made.shard_size, " hold the tensors no more"));
-  for (size_t k = 0; k < order.size(); ++k) made.intervals[order[k]] = (*placed)[k];
-  return made;
-}
-
 struct OrderRow {
   const char* name;
   Order order;
@@ -196,6 +183,19 @@ constexpr OrderRow kOrders[] = {{"default", Order::kDefault, nullptr},
                                 {"shape", Order::kShape, &BlockTensor::elements},
                                 {"best", Order::kBest, nullptr}};
 constexpr auto kOwnOrders = std::span(kOrders).first(3);
+
+BufferPlan plan_in(const Tensors& tensors, const PlanOptions& o, const OrderRow& row) {
+  const auto order = sorted_by(tensors, row.by);
+  Tensors sorted;
+  for (const size_t i : order) sorted.push_back(tensors[i]);
+  const auto [size, is_least] = shard_size(sorted, o);
+  BufferPlan made{o.shards, size, row.order, is_least, std::vector<Interval>(tensors.size())};
+  if (made.shard_size == 0) return made;
+  const auto placed = place_in(sorted, made.shard_size, made.shard_size, o);
+  if (!placed) throw Broken(concat("[planner] shards of ", made.shard_size, " hold the tensors no more"));
+  for (size_t k = 0; k < order.size(); ++k) made.intervals[order[k]] = (*placed)[k];
+  return made;
+}
 
 }  // namespace
 
@@ -220,7 +220,7 @@ BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& opti
   std::optional<BufferPlan> best;
   for (const auto& row : kOwnOrders) {
     if (options.order != row.order && options.order != Order::kBest) continue;
-    auto made = plan_in(tensors, options, row.by);
+    auto made = plan_in(tensors, options, row);
     if (!best || made.shard_size < best->shard_size) best = std::move(made);
   }
   return *best;

@@ -38,6 +38,7 @@ struct Interval {
 
 struct BufferPlan {
   int64_t shards = 1, shard_size = 0;
+  Order order = Order::kDefault;    // in which the tensors lie; of kBest that which is
   bool is_least = true;             // no smaller shard size has such intervals in this order
   std::vector<Interval> intervals;  // by tensor, as given
 

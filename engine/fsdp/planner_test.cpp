@@ -216,10 +216,12 @@ TEST(Planner, OrdersAreDescendingAndTiesAsGiven) {
     std::optional<BufferPlan> best;
     for (const auto order : {Order::kDefault, Order::kBlock, Order::kShape}) {
       o.order = order;
+      ASSERT_EQ(plan(drawn, o).order, order);
       if (auto made = plan(drawn, o); !best || made.shard_size < best->shard_size) best = std::move(made);
     }
     o.order = Order::kBest;
     ASSERT_EQ(plan(drawn, o).intervals, best->intervals) << text(drawn, o);
+    ASSERT_EQ(plan(drawn, o).order, best->order) << text(drawn, o);
   }
   // Many, so that a sort that loses the order of ties does.
   const Tensors alike(60, {4, 2});

@@ -3,12 +3,14 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
+#include <optional>
+
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/world/collectives.h"
 #include "engine/world/fold.h"
 
 namespace lockstep::fsdp {
@@ -31,95 +33,74 @@ bool is_term(const Spec& grad, const Spec& whole, int64_t mesh_dim) {
   return grad.order() == whole.order();
 }
 
-// The terms of some of the group's tensors on their way to the shards.
-class Terms {
+// Terms of tensors, one a rank, along one mesh dimension on their way to whoever has the same shard: each
+// part is folded in rank order as its terms come, all of them in one memory like the shards.
+class Hop {
  public:
-  explicit Terms(const DBuffer& buffer)
-      : buffer_(buffer), groups_(buffer.comm()->along[as_size(buffer.layout().mesh_dim())]) {
-    for (const int64_t position : buffer.comm()->positions)
-      lines_.push_back(buffer.comm()->mesh.line(position, buffer.layout().mesh_dim()));
-  }
+  // What hosted rank r has of the k-th tensor for the rank at this place.
+  using Sent = std::function<Slab(size_t r, size_t k, int64_t place)>;
+  // @param tensors of the group, by index
+  Hop(const char* op, const DBuffer& buffer, int64_t mesh_dim, std::vector<size_t> tensors, Sent sent)
+      : op_(op),
+        buffer_(buffer),
+        groups_(buffer.comm()->along[as_size(mesh_dim)]),
+        tensors_(std::move(tensors)),
+        sent_(std::move(sent)) {}
 
-  void add(size_t i, const DTensorImpl& grad) {
-    indices_.push_back(i);
-    auto& locals = flat_.emplace_back();
-    for (const auto& local : grad.locals()) locals.push_back(local.reshape({-1}));
-  }
-  const std::vector<size_t>& indices() const { return indices_; }
-
-  // A parcel for each place and each tensor of which it holds a part; from each place what this one holds.
-  Exchange exchange() {
-    Exchange asked{"reduce_scatter", PerRank<Part>(groups_.size()), nullptr};
+  // @post after wait(), parts() are there
+  Work begin() {
+    Exchange asked{op_, PerRank<Part>(groups_.size()), nullptr};
+    mine_.resize(groups_.size());
     for (size_t r = 0; r < groups_.size(); ++r) {
       asked.parts[r].group = &groups_[r];
-      folds_.emplace_back(indices_.size(), Fold(ReduceOp::kSum));
-      auto& mine = mine_.emplace_back();
-      for (size_t t = 0; t < indices_.size(); ++t)
-        if (piece(r, t, groups_[r].place).numel() > 0) mine.push_back(t);
+      for (size_t k = 0; k < tensors_.size(); ++k)
+        if (!own(r, k).empty()) mine_[r].push_back(k);
       for (int64_t place = 0; place < std::ssize(groups_[r].ranks); ++place) {
-        for (size_t t = 0; t < indices_.size(); ++t)
-          if (auto sent = piece(r, t, place); sent.numel() > 0)
+        for (size_t k = 0; k < tensors_.size(); ++k)
+          if (auto sent = sent_(r, k, place); !sent.empty())
             asked.parts[r].sent.push_back({place, std::move(sent)});
-        for (const size_t t : mine) asked.parts[r].received.push_back({place, piece(r, t, groups_[r].place)});
+        for (const size_t k : mine_[r]) asked.parts[r].received.push_back({place, own(r, k)});
       }
     }
     asked.arrived = [this](size_t r, size_t parcel, const at::Tensor& term) {
       const PlainGuard plain;
-      folds_[r][mine_[r][parcel % mine_[r].size()]].add(term);
+      if (memory_.empty()) allocate(term.scalar_type());
+      folds_[r][parcel % mine_[r].size()].add(term);
     };
-    return asked;
+    return buffer_.comm()->world->exchange(std::move(asked)).then([this] {
+      const PlainGuard plain;
+      if (memory_.empty()) allocate(sent_(0, 0, 0).of.scalar_type());  // of no elements
+      buffer_.note(memory_);
+    });
   }
 
-  // [tensor][hosted rank]
-  std::vector<PerRank<at::Tensor>> results() const {
-    std::vector<PerRank<at::Tensor>> results(indices_.size());
-    for (size_t t = 0; t < indices_.size(); ++t)
-      for (size_t r = 0; r < groups_.size(); ++r)
-        results[t].push_back(piece(r, t, groups_[r].place).numel() > 0
-                                 ? folds_[r][t].result()
-                                 : at::empty({0}, flat_[t][r].options()));
-    return results;
+  // Of the k-th tensor, by hosted rank.
+  PerRank<at::Tensor> parts(size_t k) const {
+    PerRank<at::Tensor> parts;
+    for (size_t r = 0; r < groups_.size(); ++r) parts.push_back(buffer_.in_shard(tensors_[k], r, memory_[r]));
+    return parts;
   }
 
  private:
-  Slab piece(size_t r, size_t t, int64_t place) const {
-    const auto [start, end] = buffer_.layout().in_tensor(indices_[t], lines_[r][as_size(place)]);
-    return {flat_[t][r], 0, start, end - start};
-  }
-
-  const DBuffer& buffer_;
-  const Groups& groups_;
-  PerRank<std::vector<int64_t>> lines_;    // mesh positions by place
-  std::vector<size_t> indices_;            // of the group's tensors
-  std::vector<PerRank<at::Tensor>> flat_;  // [tensor][hosted rank]
-  PerRank<std::vector<Fold>> folds_;       // [hosted rank][tensor]
-  PerRank<std::vector<size_t>> mine_;      // by hosted rank: tensors of which it has a part
-};
-
-// What pends along these mesh dimensions too, as one tensor a rank.
-void all_reduce_over(std::vector<PerRank<at::Tensor>>& parts, const std::vector<size_t>& which,
-                     int64_t mesh_dim, const DBuffer& buffer) {
-  if (which.empty()) return;
-  const auto& comm = *buffer.comm();
-  PerRank<at::Tensor> terms, sums(comm.positions.size());
-  for (size_t r = 0; r < sums.size(); ++r) {
-    std::vector<at::Tensor> all;
-    for (const size_t t : which) all.push_back(parts[t][r]);
-    terms.push_back(at::cat(all));
-  }
-  all_reduce(*comm.world, comm.along[as_size(mesh_dim)], ReduceOp::kSum, terms, sums).wait();
-  for (size_t r = 0; r < sums.size(); ++r) {
-    int64_t from = 0;
-    for (const size_t t : which) {
-      const int64_t n = parts[t][r].numel();
-      parts[t][r] = sums[r].narrow(0, from, n).clone();
-      from += n;
+  Slab own(size_t r, size_t k) const { return sent_(r, k, groups_[r].place); }
+  void allocate(c10::ScalarType dtype) {
+    memory_ = buffer_.empty_shards(dtype);
+    for (size_t r = 0; r < groups_.size(); ++r) {
+      auto& folds = folds_.emplace_back();
+      for (const size_t k : mine_[r])
+        folds.emplace_back(ReduceOp::kSum, buffer_.in_shard(tensors_[k], r, memory_[r]));
     }
   }
-  buffer.note(terms);
-  buffer.note(sums);
-  for (const size_t t : which) buffer.note(parts[t]);
-}
+
+  const char* const op_;
+  const DBuffer& buffer_;
+  const Groups& groups_;
+  const std::vector<size_t> tensors_;
+  const Sent sent_;
+  PerRank<std::vector<size_t>> mine_;  // of the tensors those of which a hosted rank has a part
+  PerRank<at::Tensor> memory_;
+  PerRank<std::vector<Fold>> folds_;  // as mine_
+};
 
 // A gradient that is no term of the exchange, by its own way.
 at::Tensor moved(const at::Tensor& grad, const Spec& target) {
@@ -127,12 +108,72 @@ at::Tensor moved(const at::Tensor& grad, const Spec& target) {
   return there.is_same(grad) ? grad.clone() : there;
 }
 
-struct Reduction {
-  explicit Reduction(const DBuffer& buffer) : terms(buffer) {}
-  Terms terms;
-  std::vector<SpecPtr> targets;  // where each of the terms goes
-  std::vector<LogResult> logs;
-  std::vector<std::vector<size_t>> pending;  // by mesh dimension: which of the terms pend along it, too
+// The terms of a group's gradients, and what becomes of them.
+class Reduction {
+ public:
+  Reduction(const DBuffer& buffer, std::shared_ptr<std::vector<at::Tensor>> reduced)
+      : buffer_(buffer), reduced_(std::move(reduced)), pending_(as_size(buffer.comm()->mesh.ndim())) {}
+
+  void add(size_t i, const DTensorImpl& grad) {
+    const auto mesh_dim = buffer_.layout().mesh_dim();
+    std::vector<int64_t> over{mesh_dim};
+    for (int64_t d = 0; d < std::ssize(pending_); ++d)
+      if (d != mesh_dim && pends(*grad.spec(), d)) {
+        over.push_back(d);
+        pending_[as_size(d)].push_back(indices_.size());
+      }
+    indices_.push_back(i);
+    auto& flat = parts_.emplace_back();
+    for (const auto& local : grad.locals()) flat.push_back(local.reshape({-1}));
+    targets_.push_back(in_dtype(buffer_.layout().sharded(i), grad.spec()->dtype()));
+    logs_.push_back(log_redistribution(grad, targets_.back(), [&] { return fold_over(*grad.spec(), over); }));
+  }
+  bool empty() const { return indices_.empty(); }
+
+  Work begin() {
+    const auto mesh_dim = buffer_.layout().mesh_dim();
+    for (const int64_t position : buffer_.comm()->positions)
+      lines_.push_back(buffer_.comm()->mesh.line(position, mesh_dim));
+    hop_.emplace("reduce_scatter", buffer_, mesh_dim, indices_, [this](size_t r, size_t k, int64_t place) {
+      const auto [start, end] = buffer_.layout().in_tensor(indices_[k], lines_[r][as_size(place)]);
+      return Slab(parts_[k][r], 0, start, end - start);
+    });
+    return hop_->begin();
+  }
+
+  // @pre what begin began has been waited for
+  void finish() {
+    for (size_t k = 0; k < indices_.size(); ++k) parts_[k] = hop_->parts(k);
+    hop_.reset();
+    for (int64_t d = 0; d < std::ssize(pending_); ++d) reduce_over(d);
+    for (size_t k = 0; k < indices_.size(); ++k) {
+      logs_[k](parts_[k]);
+      (*reduced_)[indices_[k]] = make_dtensor(targets_[k], buffer_.comm(), std::move(parts_[k]));
+    }
+  }
+
+ private:
+  // What pends along this one, too.
+  void reduce_over(int64_t mesh_dim) {
+    const auto& which = pending_[as_size(mesh_dim)];
+    if (which.empty() || buffer_.comm()->mesh.size(mesh_dim) == 1) return;
+    std::vector<size_t> tensors;
+    for (const size_t k : which) tensors.push_back(indices_[k]);
+    Hop hop("all_reduce", buffer_, mesh_dim, tensors,
+            [&](size_t r, size_t k, int64_t) { return Slab(parts_[which[k]][r]); });
+    hop.begin().wait();
+    for (size_t k = 0; k < which.size(); ++k) parts_[which[k]] = hop.parts(k);
+  }
+
+  const DBuffer& buffer_;
+  const std::shared_ptr<std::vector<at::Tensor>> reduced_;
+  std::vector<size_t> indices_;             // of the group's tensors: the terms
+  std::vector<PerRank<at::Tensor>> parts_;  // of each term: flat; then what it is folded to
+  std::vector<SpecPtr> targets_;            // where each goes
+  std::vector<LogResult> logs_;
+  std::vector<std::vector<size_t>> pending_;  // by mesh dimension: which of the terms pend along it, too
+  PerRank<std::vector<int64_t>> lines_;       // mesh positions by place
+  std::optional<Hop> hop_;
 };
 
 }  // namespace
@@ -143,48 +184,51 @@ at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype) {
   PerRank<at::Tensor> locals;
   for (const auto& local : from.locals()) locals.push_back(local.to(dtype));
   auto cast = make_dtensor(in_dtype(from.spec(), dtype), from.comm(), std::move(locals));
-  log_cast(gradient, cast);
+  log_cast(gradient, cast, true);
+  return cast;
+}
+
+std::vector<at::Tensor> cast_reduced(const DBuffer& buffer, const std::vector<at::Tensor>& gradients,
+                                     c10::ScalarType dtype) {
+  const PlainGuard guard;
+  const auto memory = buffer.empty_shards(dtype);
+  buffer.note(memory);
+  std::vector<at::Tensor> cast(gradients.size());
+  PerRank<std::vector<at::Tensor>> from(memory.size()), into(memory.size());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    cast[i] = buffer.cut(i, memory);
+    for (size_t r = 0; r < memory.size(); ++r) {
+      from[r].push_back(dtensor_impl(gradients[i])->locals()[r]);
+      into[r].push_back(dtensor_impl(cast[i])->locals()[r]);
+    }
+  }
+  for (size_t r = 0; r < memory.size(); ++r)
+    if (!from[r].empty()) at::_foreach_copy_(into[r], from[r]);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (cast[i].defined()) log_cast(gradients[i], cast[i], false);
   return cast;
 }
 
 Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
   const auto& layout = buffer.layout();
-  const int64_t ndim = buffer.comm()->mesh.ndim();
   const PlainGuard guard;
   auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients.size());
-  const auto all = std::make_shared<Reduction>(buffer);
-  all->pending.resize(as_size(ndim));
+  const auto terms = std::make_shared<Reduction>(buffer, reduced);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const auto& grad = require_dtensor(gradients[i], "fully_shard");
-    if (!is_term(*grad.spec(), *layout.whole(i), layout.mesh_dim())) {
-      (*reduced)[i] = moved(gradients[i], *layout.sharded(i));
-      buffer.note(dtensor_impl((*reduced)[i])->locals());
+    if (is_term(*grad.spec(), *layout.whole(i), layout.mesh_dim())) {
+      terms->add(i, grad);
       continue;
     }
-    std::vector<int64_t> over{layout.mesh_dim()};
-    for (int64_t d = 0; d < ndim; ++d)
-      if (d != layout.mesh_dim() && pends(*grad.spec(), d)) {
-        over.push_back(d);
-        all->pending[as_size(d)].push_back(all->terms.indices().size());
-      }
-    all->terms.add(i, grad);
-    all->targets.push_back(in_dtype(layout.sharded(i), grad.spec()->dtype()));
-    all->logs.push_back(
-        log_redistribution(grad, all->targets.back(), [&] { return fold_over(*grad.spec(), over); }));
+    (*reduced)[i] = moved(gradients[i], *layout.sharded(i));
+    buffer.note(dtensor_impl((*reduced)[i])->locals());
   }
-  if (all->terms.indices().empty()) return {reduced, Work("reduce_scatter", [] {})};
-  auto work = buffer.comm()->world->exchange(all->terms.exchange());
-  return {reduced, std::move(work).then([all, reduced, &buffer, ndim] {
+  if (terms->empty()) return {reduced, Work("reduce_scatter", [] {})};
+  return {reduced, terms->begin().then([terms] {
             const PlainGuard plain;
-            auto parts = all->terms.results();
-            for (const auto& part : parts) buffer.note(part);
-            for (int64_t d = 0; d < ndim; ++d) all_reduce_over(parts, all->pending[as_size(d)], d, buffer);
-            for (size_t t = 0; t < parts.size(); ++t) {
-              const size_t i = all->terms.indices()[t];
-              all->logs[t](parts[t]);
-              (*reduced)[i] = make_dtensor(all->targets[t], buffer.comm(), std::move(parts[t]));
-            }
+            terms->finish();
           })};
 }
 

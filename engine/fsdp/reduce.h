@@ -8,7 +8,7 @@
 namespace lockstep::fsdp {
 
 // There after the wait: for each tensor of the group its gradient as sharded(i) is placed, undefined where
-// none was given.
+// none was given. Those of terms are parts of one memory like the shards, whose padding is NaN.
 struct Reducing {
   std::shared_ptr<std::vector<at::Tensor>> gradients;
   Work work;
@@ -17,6 +17,10 @@ struct Reducing {
 // The same terms in another dtype, also of a sum that pends, which dispatch would make first, in the
 // gradient's own dtype.
 at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype);
+
+// Gradients that reduce() brought, in another dtype, in one memory like the shards; undefined ones stay so.
+std::vector<at::Tensor> cast_reduced(const DBuffer& buffer, const std::vector<at::Tensor>& gradients,
+                                     c10::ScalarType dtype);
 
 // Begins to bring gradients to where the group's tensors are cut, in the dtype that each has. Law: each comes
 // out as redistribute brings it there, but for the order in which it is reduced over several mesh dimensions:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "engine/fsdp/group_layout.h"
@@ -34,6 +35,10 @@ int64_t size_of(c10::ScalarType dtype) {
   return static_cast<int64_t>(c10::elementSize(dtype));
 }
 
+bool reshards(const StepOptions& o, bool is_outermost) {
+  return o.reshard_after_forward.reshards.value_or(!is_outermost);
+}
+
 // In which dtypes a group's elements are at each stage.
 struct Dtypes {
   explicit Dtypes(const StepOptions& o)
@@ -46,12 +51,13 @@ struct Dtypes {
 // What a module of one group holds, in bytes of a rank, apart from what depends on which rank it is.
 struct Sizes {
   int64_t shard = 0, cast = 0, whole = 0;
+  int64_t kept = 0;  // after forward, of what is cut among some
   // Of whole gradients, as they come, and as they are reduced; at most while one becomes the other.
   int64_t early = 0, gradients = 0, terms = 0, casting = 0;
-  std::vector<int64_t> parts;  // by shard: elements of the gradients that end there
+  int64_t reduced = 0;  // of a shard, in the dtype of terms
 };
 
-// Elements of the tensors in each shard.
+// Elements of gradients that end in each shard.
 std::vector<int64_t> parts_of(const BufferPlan& plan) {
   std::vector<int64_t> parts(as_size(plan.shards));
   for (const auto& [start, end] : plan.intervals)
@@ -63,11 +69,14 @@ std::vector<int64_t> parts_of(const BufferPlan& plan) {
   return parts;
 }
 
-Sizes sizes_of(const StepGroup& group, const BufferPlan& plan, const Dtypes& dtypes) {
+Sizes sizes_of(const StepGroup& group, const BufferPlan& plan, const Dtypes& dtypes,
+               std::optional<int64_t> among) {
   Sizes s;
   s.shard = plan.shard_size * size_of(dtypes.cut);
   s.cast = dtypes.gathered == dtypes.cut ? 0 : plan.shard_size * size_of(dtypes.gathered);
+  s.reduced = plan.shard_size * size_of(dtypes.reduced);
   s.whole = times(plan.shards * plan.shard_size, size_of(dtypes.gathered));
+  if (among) s.kept = s.whole / *among;
   int64_t came = 0;
   for (const auto& t : group.tensors) came += t.elements * size_of(dtypes.gathered);
   const bool casts = dtypes.reduced != dtypes.gathered;
@@ -79,7 +88,6 @@ Sizes sizes_of(const StepGroup& group, const BufferPlan& plan, const Dtypes& dty
     if (casts) s.casting = std::max(s.casting, came + s.terms);
     came -= elements * size_of(dtypes.gathered);
   }
-  s.parts = parts_of(plan);
   return s;
 }
 
@@ -91,9 +99,9 @@ Moved sending(std::vector<int64_t> sent, int64_t replicas) {
   return moved;
 }
 
-// Whole shards, to all others.
-Moved gather_of(const BufferPlan& plan, const Dtypes& dtypes, int64_t replicas) {
-  const int64_t each = times((plan.shards - 1) * plan.shard_size, size_of(dtypes.gathered));
+// Whole shards, to all others; of what is cut among some, to these.
+Moved gather_of(const BufferPlan& plan, const Dtypes& dtypes, int64_t replicas, int64_t among) {
+  const int64_t each = times((among - 1) * (plan.shards / among) * plan.shard_size, size_of(dtypes.gathered));
   return sending(std::vector<int64_t>(as_size(plan.shards), each), replicas);
 }
 
@@ -121,12 +129,11 @@ void add(Moved& all, const Moved& one, int64_t count) {
 
 // ---- what is held ----
 
-// A step as unit.cpp takes it, of one rank: each allocation and each release, in their order.
+// A step as unit.cpp takes it, of any rank: each allocation and each release, in their order.
 class Walk {
  public:
   // @param modules the outermost first, then in the order in which they run
-  Walk(const std::vector<const Sizes*>& modules, const StepOptions& o, size_t shard)
-      : o_(o), dtypes_(o), shard_(shard) {
+  Walk(const std::vector<const Sizes*>& modules, const StepOptions& o) : o_(o), dtypes_(o) {
     for (const auto* sizes : modules) {
       modules_.push_back({sizes});
       now_.shards += sizes->shard;
@@ -145,6 +152,7 @@ class Walk {
   struct Module {
     const Sizes* sizes;
     State state = State::kCut;
+    bool is_kept = false;  // among some
   };
   using Sequence = std::vector<Module*>;  // the outermost first
 
@@ -154,14 +162,16 @@ class Walk {
 
   void begin(Module& m) {
     if (m.state != State::kCut) return;
-    now_.gathered += m.sizes->cast + m.sizes->whole;
+    now_.gathered += m.sizes->whole;
+    if (!m.is_kept) now_.gathered += m.sizes->cast;
     m.state = State::kOnTheWay;
     note();
   }
   void gather(const Sequence& order, size_t i, int64_t prefetch) {
     auto& m = *order[i];
     begin(m);
-    if (m.state == State::kOnTheWay) now_.gathered -= m.sizes->cast;
+    if (m.state == State::kOnTheWay)
+      now_.gathered -= std::exchange(m.is_kept, false) ? m.sizes->kept : m.sizes->cast;
     m.state = State::kGathered;
     for (size_t next = i + 1; next < order.size() && std::cmp_less_equal(next - i, prefetch); ++next)
       begin(*order[next]);
@@ -170,15 +180,21 @@ class Walk {
     now_.gathered -= m.sizes->whole;
     m.state = State::kCut;
   }
+  void release_after_forward(Module& m) {
+    m.is_kept = m.sizes->kept > 0;
+    if (m.is_kept) now_.gathered += m.sizes->kept;
+    note();
+    release(m);
+  }
 
   void forward() {
     Sequence order;
     for (auto& m : modules_) order.push_back(&m);
     for (size_t i = 0; i < order.size(); ++i) {
       gather(order, i, o_.prefetch);
-      if (i > 0 && o_.reshard_after_forward) release(*order[i]);
+      if (i > 0 && reshards(o_, false)) release_after_forward(*order[i]);
     }
-    if (o_.reshard_after_forward) release(modules_.front());
+    if (reshards(o_, true)) release_after_forward(modules_.front());
   }
 
   void come(int64_t bytes) {
@@ -214,30 +230,27 @@ class Walk {
     wait();
     reducing_ = &m;
   }
-  int64_t part(const Module& m, c10::ScalarType dtype) const {
-    return m.sizes->parts[shard_] * size_of(dtype);
-  }
-  // What is folded; of HSDP also as one tensor to send, as what comes of that, and as the tensors cut out of
-  // it.
+  // What is folded; of HSDP folded once more, when terms are gone.
   void wait() {
     if (reducing_ == nullptr) return;
-    const int64_t one = part(*reducing_, dtypes_.reduced);
-    now_.reduced += o_.replicas > 1 ? 4 * one : one;
+    const auto& sizes = *std::exchange(reducing_, nullptr)->sizes;
+    now_.reduced += sizes.reduced;
     note();
-    now_.reduced -= o_.replicas > 1 ? 3 * one : 0;
-    now_.gradients -= reducing_->sizes->terms;
-    reducing_ = nullptr;
+    now_.gradients -= sizes.terms;
+    if (o_.replicas == 1) return;
+    now_.reduced += sizes.reduced;
+    note();
+    now_.reduced -= sizes.reduced;
   }
   void hand_over(const Module& m) {
     if (dtypes_.reduced == dtypes_.cut) return;
-    now_.reduced += part(m, dtypes_.cut);
+    now_.reduced += m.sizes->shard;
     note();
-    now_.reduced -= part(m, dtypes_.reduced);
+    now_.reduced -= m.sizes->reduced;
   }
 
   const StepOptions& o_;
   const Dtypes dtypes_;
-  const size_t shard_;
   std::vector<Module> modules_;
   const Module* reducing_ = nullptr;
   Held now_, peak_;
@@ -249,6 +262,10 @@ void check(const std::vector<StepGroup>& groups, const StepOptions& o) {
                  "[step plan] the first group is the outermost module, one; it may have no tensors");
   LOCKSTEP_CHECK(o.replicas >= 1 && o.shards >= 1 && o.shards <= kMostRanks / o.replicas, "[step plan] ",
                  o.replicas, " times ", o.shards, " ranks: give 1 to ", kMostRanks, " in all");
+  const auto among = o.reshard_after_forward.among;
+  LOCKSTEP_CHECK(!among || (*among > 1 && *among < o.shards && o.shards % *among == 0),
+                 "[step plan] parameters are cut among ", among.value_or(0), " of ", o.shards,
+                 " ranks after forward; give a divisor of these between 1 and all");
   LOCKSTEP_CHECK(o.prefetch >= 0, "[step plan] ", o.prefetch,
                  " modules are prefetched; give 0 for none, or how many");
   int64_t modules = 0;
@@ -273,11 +290,6 @@ void check_sums(const std::vector<StepGroup>& groups, const std::vector<Sizes>& 
 
 }  // namespace
 
-const Held& StepPlan::peak() const {
-  return *std::max_element(peaks.begin(), peaks.end(),
-                           [](const Held& a, const Held& b) { return a.total() < b.total(); });
-}
-
 StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& o) {
   check(groups, o);
   const Dtypes dtypes(o);
@@ -286,20 +298,22 @@ StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& o) {
   for (const auto& group : groups) {
     auto& made = step.groups.emplace_back();
     made.plan = plan(group.tensors, buffer_options(o.shards, o.order, dtypes.cut, dtypes.gathered));
-    const auto& s = sizes.emplace_back(sizes_of(group, made.plan, dtypes));
+    sizes.push_back(sizes_of(group, made.plan, dtypes, o.reshard_after_forward.among));
     if (group.tensors.empty()) continue;
-    made.moves.gather_forward = gather_of(made.plan, dtypes, o.replicas);
-    if (o.reshard_after_forward) made.moves.gather_backward = made.moves.gather_forward;
-    made.moves.reduce_scatter = reduce_of(s.parts, dtypes, o.replicas);
-    if (o.replicas > 1) made.moves.all_reduce = all_reduce_of(s.parts, dtypes, o.replicas);
+    made.moves.gather_forward = gather_of(made.plan, dtypes, o.replicas, o.shards);
+    if (reshards(o, step.groups.size() == 1))
+      made.moves.gather_backward =
+          gather_of(made.plan, dtypes, o.replicas, o.reshard_after_forward.among.value_or(o.shards));
+    const auto parts = parts_of(made.plan);
+    made.moves.reduce_scatter = reduce_of(parts, dtypes, o.replicas);
+    if (o.replicas > 1) made.moves.all_reduce = all_reduce_of(parts, dtypes, o.replicas);
     for (const auto which : kMoves) add(step.moves.*which, made.moves.*which, group.count);
   }
   check_sums(groups, sizes);
   std::vector<const Sizes*> modules;
   for (size_t i = 0; i < groups.size(); ++i)
     modules.insert(modules.end(), as_size(groups[i].count), &sizes[i]);
-  for (size_t shard = 0; shard < as_size(o.shards); ++shard)
-    step.peaks.push_back(Walk(modules, o, shard).peak());
+  step.peak = Walk(modules, o).peak();
   return step;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include "engine/fsdp/mixed_precision.h"
 #include "engine/fsdp/planner.h"
+#include "engine/fsdp/reshard.h"
 
 namespace lockstep::fsdp {
 
@@ -22,7 +23,7 @@ struct StepOptions {
   Order order = Order::kDefault;
   c10::ScalarType dtype = c10::ScalarType::Float;  // of parameters that are cut, and of their gradients
   MixedPrecisionPolicy policy = {};
-  bool reshard_after_forward = true;
+  ReshardAfterForward reshard_after_forward = true;
   // Each module is told to prefetch so many that run after it, on the way forward and back, the outermost
   // too. Untold, it prefetches one on the way back.
   int64_t prefetch = 0;
@@ -45,7 +46,7 @@ struct Held {
   int64_t shards = 0;     // of parameters, padding included
   int64_t gathered = 0;   // and what is cast to be gathered
   int64_t gradients = 0;  // whole: a rank's own terms
-  int64_t reduced = 0;    // gradients of its shards, and on the way there
+  int64_t reduced = 0;    // gradients of its shards, padding included, and on the way there
   int64_t total() const { return shards + gathered + gradients + reduced; }
 };
 
@@ -57,9 +58,7 @@ struct GroupStep {
 struct StepPlan {
   std::vector<GroupStep> groups;  // as given
   Moves moves;                    // of all modules
-  std::vector<Held> peaks;        // by shard, of a rank that has it, when it holds the most
-  // Of that shard which holds the most.
-  const Held& peak() const;
+  Held peak;                      // of any rank, when it holds the most
 };
 
 // The first group is the outermost module, which may have no tensors; the others are modules within it, in

@@ -252,12 +252,17 @@ void Unit::release_unless_needed(bool cut) {
   if (cut && calls_ == 0 && open_ == 0 && !by_hand_) release();
 }
 
-void Unit::unshard() {
+void Unit::begin_unshard() {
   check_gradients();
   check_shown();
   check_not_written();
-  gather();
+  begin_gather();
   by_hand_ = true;
+}
+
+void Unit::finish_unshard() {
+  if (!by_hand_) return;
+  gather();
   show_whole();
 }
 
@@ -414,15 +419,18 @@ void Unit::wait_for_reduction() {
 }
 
 void Unit::hand_over() {
+  if (reduced_.empty()) return;
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   for (const auto& gradient : reduced_)
     if (gradient.defined()) gradients.push_back(gradient);
   if (settings.gradient_divide_factor != 1 && !gradients.empty())
     at::_foreach_div_(gradients, settings.gradient_divide_factor);
+  const auto dtype = buffer_->layout().dtype();
+  if (settings.policy.reduce_dtype.value_or(buffer_->layout().gathered_dtype()) != dtype)
+    reduced_ = cast_reduced(*buffer_, reduced_, dtype);
   for (size_t i = 0; i < reduced_.size(); ++i)
-    if (auto& sharded = parameters_[i].sharded; reduced_[i].defined())
-      add(sharded.mutable_grad(), reduced_[i].to(sharded.scalar_type()));
+    if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
   note_gradients();
   reduced_.clear();
 }

@@ -80,7 +80,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   // By hand: the module's parameters are whole from here to there, and have the values of the shards, also
   // where these have been written since. Throws Error if they were written while they were whole.
-  void unshard();
+  void begin_unshard();
+  void finish_unshard();
   void reshard();
   // Around each call of the module, in which they are whole.
   at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);

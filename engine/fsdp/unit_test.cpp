@@ -62,6 +62,36 @@ TEST(FullyShard, UnshardAndReshardByHand) {
   EXPECT_TRUE(net.parameter("first.weight").is_same(cut));
 }
 
+// Catches: a gather that is awaited at once, or begun only where it is awaited; parameters that a call does
+// not wait for, or that it cuts; a handle that gathers anew what was cut by hand.
+TEST(FullyShard, UnshardBegunByHand) {
+  const auto mesh = init_device_mesh({3});
+  Net net;
+  auto root = shard(net, mesh, {.reshard_after_forward = false});
+  const auto& unit = *root.unit();
+  const auto is_whole = [&] { return to_string(placements(net.parameter("first.weight"))) == "[R]"; };
+  for (const bool by_call : {false, true}) {
+    auto handle = root.unshard(true);
+    EXPECT_TRUE(unit.is_gathering());
+    EXPECT_FALSE(is_whole());
+    if (by_call)
+      net(batch(mesh, 1));
+    else
+      handle.wait();
+    EXPECT_FALSE(unit.is_gathering());
+    EXPECT_TRUE(unit.buffer()->is_gathered());
+    handle.wait();
+    EXPECT_TRUE(is_whole());
+    root.reshard();
+    handle.wait();
+    EXPECT_FALSE(unit.buffer()->is_gathered());
+    EXPECT_FALSE(is_whole());
+  }
+  root.unshard(true);
+  root.reshard();
+  EXPECT_FALSE(unit.buffer()->is_gathered());
+}
+
 // Catches: a parameter that trains on, since who froze it had the other of its two tensors.
 TEST(FullyShard, EitherTensorOfAParameterFreezesIt) {
   for (const bool whole : {false, true}) {

@@ -44,13 +44,13 @@ void log_read(const char* op, const at::Tensor& dtensor) {
   timeline->push_back(std::move(entry));
 }
 
-void log_cast(const at::Tensor& from, const at::Tensor& to) {
+void log_cast(const at::Tensor& from, const at::Tensor& to, bool implicit) {
   auto* timeline = dtensor_impl(from)->comm()->context->timeline;
   if (timeline == nullptr) return;
   const c10::IValue none;
   TimelineEntry entry;
   entry.op = "aten::_to_copy";
-  entry.implicit = true;
+  entry.implicit = implicit;
   entry.args = {none, to.scalar_type(), none, none, none, false, none};
   entry.tensors_per_arg = {1, -1, -1, -1, -1, -1, -1};
   entry.inputs = {record(from)};

@@ -18,8 +18,8 @@ Timeline* current_timeline();
 // Of a DTensor that becomes plain: an entry that has no results.
 void log_read(const char* op, const at::Tensor& dtensor);
 
-// Of a cast that ran outside of dispatch, as the op that it stands for, `implicit`.
-void log_cast(const at::Tensor& from, const at::Tensor& to);
+// Of a cast that ran outside of dispatch, as the op that it stands for.
+void log_cast(const at::Tensor& from, const at::Tensor& to, bool implicit);
 
 // A digest for each hosted local; no digests for an undefined tensor.
 TensorRecord record(const at::Tensor& dtensor);

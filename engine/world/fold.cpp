@@ -64,9 +64,16 @@ bool summed_in_place(ReduceOp op, const at::Tensor& value, const at::Tensor& ter
 
 void Fold::add(const at::Tensor& term) {
   if (terms_++ == 0)
-    value_ = term.clone();
+    put(is_placed_ ? term : term.clone());
   else if (!summed_in_place(op_, value_, term))
-    value_ = node(op_, value_, term);
+    put(node(op_, value_, term));
+}
+
+void Fold::put(at::Tensor value) {
+  if (is_placed_)
+    value_.copy_(value);
+  else
+    value_ = std::move(value);
 }
 
 at::Tensor Fold::result() const {

@@ -10,13 +10,18 @@ namespace lockstep {
 // Takes terms as they come and keeps none of them.
 class Fold {
  public:
-  explicit Fold(ReduceOp op) : op_(op) {}
+  // @param into the memory in which they are folded, of a term's form; undefined: its own. Not of an average.
+  explicit Fold(ReduceOp op, at::Tensor into = {})
+      : op_(op), is_placed_(into.defined()), value_(std::move(into)) {}
   void add(const at::Tensor& term);
   // @pre at least one term. Avg divides the root by their number.
   at::Tensor result() const;
 
  private:
+  void put(at::Tensor value);
+
   ReduceOp op_;
+  bool is_placed_;
   at::Tensor value_;
   int64_t terms_ = 0;
 };

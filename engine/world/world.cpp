@@ -14,8 +14,8 @@ void Work::wait() {
 }
 
 Work Work::then(std::function<void()> next) && {
-  return Work(op_, [first = std::exchange(finish_, nullptr), next = std::move(next)] {
-    first();
+  return Work(op_, [first = std::exchange(finish_, nullptr), next = std::move(next)]() mutable {
+    std::exchange(first, nullptr)();
     next();
   });
 }

@@ -55,7 +55,7 @@ class [[nodiscard]] Work {
 
   // Throws Error if it has been waited for before.
   void wait();
-  // The same, with `next` at the end of its wait.
+  // The same, with `next` at the end of its wait, when it holds nothing any more of what it sent.
   Work then(std::function<void()> next) &&;
   // The same, with `run` for its wait, which is given what waits, to be called once.
   Work around(std::function<void(const std::function<void()>& finish)> run) &&;

@@ -34,12 +34,13 @@ at::Tensor lines(const std::vector<StepSample>& samples) {
 }  // namespace
 
 StepWork work_of_rank(const fsdp::StepPlan& plan, double elements) {
-  std::vector<int64_t> sent(plan.peaks.size());
+  std::vector<int64_t> sent;
   for (const auto which : fsdp::kMoves) {
     const auto& moved = plan.moves.*which;
+    sent.resize(std::max(sent.size(), moved.sent.size()));
     for (size_t i = 0; i < moved.sent.size(); ++i) sent[i] += moved.sent[i];
   }
-  return {static_cast<double>(*std::max_element(sent.begin(), sent.end())), elements};
+  return {sent.empty() ? 0 : static_cast<double>(std::ranges::max(sent)), elements};
 }
 
 StepWork work_of_all(const fsdp::StepPlan& plan, double elements) {

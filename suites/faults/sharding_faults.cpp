@@ -8,6 +8,7 @@
 #include "engine/stream/random_source.h"
 #include "engine/values/as_size.h"
 #include "suites/engines/lockstep_engine.h"
+#include "suites/faults/sharded_cases.h"
 #include "suites/faults/tables.h"
 #include "suites/fsdp/sharded_fault.h"
 
@@ -149,6 +150,19 @@ void shard_drifts(const ShardedScene& scene) {
     if (last->numel() > 0) return static_cast<void>(at::Tensor(*last).add_(1));
 }
 
+void gradient_apart(const ShardedScene& scene) {
+  for (const auto& parameter : scene.model.parameters())
+    if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient = gradient.clone();
+}
+void padding_of_gradients_written(const ShardedScene& scene) {
+  for (const auto& parameter : scene.model.parameters())
+    if (const auto& gradient = parameter.grad(); gradient.defined())
+      for (const auto& local : local_tensors(gradient)) {
+        const auto size = static_cast<int64_t>(local.storage().nbytes() / local.element_size());
+        local.as_strided({size}, {1}, 0).nan_to_num_(0.0);
+      }
+}
+
 void padding_written(const ShardedScene& scene) {
   for (const auto& handle : scene.units)
     if (const auto* buffer = handle.unit()->buffer())
@@ -201,6 +215,12 @@ void starts_anew(const ShardedScene& scene) {
   const at::NoGradGuard no_grad;
   for (auto& parameter : scene.model.parameters())
     for (const auto& local : local_tensors(parameter)) at::Tensor(local).zero_();
+}
+void cuts_after_forward(Sharding& s) {
+  s.gathered = 0;
+}
+void cuts_among_all(Sharding& s) {
+  s.among = 0;
 }
 void nothing_ignored(Sharding& s) {
   s.ignored = 0;
@@ -281,71 +301,6 @@ void draws_early(const ShardedScene&, at::Tensor&) {
   generator().state.offset += 4;
 }
 
-// ---- in which cases ----
-
-int64_t option(const oracle::Case& c, const char* name, int64_t usual = 0) {
-  const auto found = c.options.find(name);
-  return found == c.options.end() ? usual : std::stoll(found->second);
-}
-template <const auto& name>
-bool has(const oracle::Case& c) {
-  return option(c, name) > 0;
-}
-constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
-               kClip[] = "clip", kIgnored[] = "ignored", kPlaced[] = "placed", kTied[] = "tied",
-               kThaws[] = "thaws", kPretrained[] = "pretrained";
-
-std::string dtype(const oracle::Case& c, const char* name, const std::string& usual) {
-  const auto found = c.options.find(name);
-  return found == c.options.end() ? usual : found->second;
-}
-std::string computed_in(const oracle::Case& c) {
-  return dtype(c, "param_dtype", dtype(c, "dtype", "f32"));
-}
-bool computes_in_half(const oracle::Case& c) {
-  return dtype(c, "param_dtype", "").ends_with("f16");
-}
-bool computes_in_another(const oracle::Case& c) {
-  return computed_in(c) != dtype(c, "dtype", "f32");
-}
-bool reduces_in_another(const oracle::Case& c) {
-  return many_ranks(c) && dtype(c, "reduce_dtype", computed_in(c)) != computed_in(c);
-}
-bool returns_another(const oracle::Case& c) {
-  return dtype(c, "output_dtype", computed_in(c)) != computed_in(c);
-}
-bool reduces_in_f32(const oracle::Case& c) {
-  return many_ranks(c) && computed_in(c) == "f32" && dtype(c, "reduce_dtype", "f32") == "f32";
-}
-bool waits_for_last(const oracle::Case& c) {
-  return option(c, "passes", 1) > 1 && option(c, "each") == 0;
-}
-bool is_counted(const oracle::Case& c) {
-  const auto sharding = sharding_of(c);
-  return sharding.mesh.size(sharding.mesh.dim_index("fsdp")) > 1 && gathers_of_a_pass(sharding).has_value();
-}
-bool prefetches_steps(const oracle::Case& c) {
-  return option(c, "prefetch") > 0 && option(c, "gathered") == 0 && option(c, "wrap") > 0 &&
-         option(c, "steps", 1) > 1 && option(c, "kept") == 0 && option(c, "by_hand") == 0 &&
-         !computes_in_another(c);
-}
-bool has_replicas(const oracle::Case& c) {
-  bool any = false;
-  for (int64_t d = 0; d < c.mesh.ndim(); ++d)
-    any |= c.mesh.names()[as_size(d)].starts_with("dp") && c.mesh.size(d) > 1;
-  return any && !has_tp(c.mesh);
-}
-bool steps_on(const oracle::Case& c) {
-  return option(c, "steps", 1) > 1;
-}
-bool drops(const oracle::Case& c) {
-  const auto found = c.options.find("model");
-  return found != c.options.end() && found->second.find('d') != std::string::npos;
-}
-bool drops_again(const oracle::Case& c) {
-  return drops(c) && option(c, "recompute") > 0;
-}
-
 }  // namespace
 
 std::vector<Fault> sharding_faults() {
@@ -404,6 +359,10 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 200, 0, drops_again, with_sharding({.second_runs_draw_anew = true})},
       {157, "pretrained-lost", "K11", "values that are there before fully_shard are not those that are cut",
        "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
+      {166, "gradient-apart", "K14", "gradients lie in memory of their own, and not in one of the unit's",
+       "fsdp", 20, 0, has_terms, with_sharding({.after_backward = gradient_apart})},
+      {167, "padding-of-gradients-written", "K7", "what lies between gradients is written", "fsdp", 60, 0,
+       has_terms, with_sharding({.after_backward = padding_of_gradients_written})},
   };
 }
 
@@ -415,6 +374,12 @@ std::vector<Fault> asking_faults() {
        has<kFactor>, with_sharding({.sharding = divides_by_one})},
       {125, "frozen-trains", "K10", "a parameter that is frozen has a gradient", "fsdp", 100, 0, has<kFrozen>,
        with_sharding({.sharding = nothing_frozen})},
+      {168, "cut-after-forward", "K16", "units are cut after forward, though they are to stay gathered",
+       "fsdp", 60, 0, keeps_gathered, with_sharding({.sharding = cuts_after_forward})},
+      {169, "outermost-cut", "K16", "the outermost unit is cut after forward as the others are", "fsdp", 100,
+       0, keeps_outermost, with_sharding({.sharding = cuts_after_forward})},
+      {170, "cut-among-all", "K16", "units are cut among all ranks, though neighbours are to keep them",
+       "fsdp", 60, 0, keeps_among, with_sharding({.sharding = cuts_among_all})},
       {136, "blocks-cut", "K7", "ranks cut blocks that are to stay whole", "fsdp", 200, 0, has<kRows>,
        with_sharding({.sharding = no_blocks})},
       {139, "reduced-as-computed", "K3", "gradients are added up in the dtype in which they come", "fsdp",

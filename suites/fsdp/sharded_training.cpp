@@ -201,7 +201,7 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
     if (sharding_.thaws != 0 && step_ == 1) set_frozen(parameters, false);  // also where whole ones are shown
     optim::zero_grad(parameters);
     if (sharding_.by_hand != 0) {
-      for (auto& unit : units_) unit.unshard();
+      for (auto& unit : units_) unit.unshard(sharding_.by_hand == 2);
       plain_.cast();
     }
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
@@ -310,6 +310,13 @@ std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& 
                         " cut a block of ", block);
     }
   }
+  std::vector<at::Tensor> gradients(layout.size());
+  for (const auto& parameter : model_->parameters())
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (buffer.has(i, parameter)) gradients[i] = parameter.grad();
+  if (auto why = untidy_gradients(buffer, gradients, has_tp(asked.mesh) || has_short_norm(asked));
+      !why.empty())
+    return why;
   return written_padding(buffer);
 }
 

@@ -32,6 +32,8 @@ class ShardedTraining {
   };
   Result run(const Batches& batches);
 
+  // The outermost first, then in the order in which they run.
+  const std::vector<FSDPModule>& units() const { return units_; }
   nn::Module& model() { return *model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
   // What must hold of what was asked for, whatever the values: between forward and backward units are

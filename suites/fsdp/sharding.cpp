@@ -23,7 +23,7 @@ constexpr Number kNumbers[] = {
     // by name
     {"among", &Sharding::among, 0, 8},
     {"batch", &Sharding::batch, 1, 8},
-    {"by_hand", &Sharding::by_hand, 0, 1},
+    {"by_hand", &Sharding::by_hand, 0, 2},
     {"calls", &Sharding::calls, 0, 2},
     {"clip", &Sharding::clip, 0, 1},
     {"each", &Sharding::each, 0, 1},
@@ -295,7 +295,7 @@ BlockSpec any_block(Random& draw, int64_t& width) {
 }
 
 DeviceMesh any_mesh(Random& draw) {
-  const int64_t n = draw.between(1, 6);
+  const int64_t n = draw.between(1, 8);
   if (draw.chance(60)) return DeviceMesh({n}, {"fsdp"});
   const auto* other = draw.pick({"dp", "dp_replicate", "tp", "tp"});
   if (draw.chance(20))
@@ -404,6 +404,17 @@ bool has_tp(const DeviceMesh& mesh) {
   return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
 }
 
+bool has_layer(const Sharding& s, std::string_view kinds) {
+  return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) {
+    return std::any_of(block.begin(), block.end(),
+                       [&](auto& layer) { return kinds.find(layer.kind) != std::string_view::npos; });
+  });
+}
+
+bool has_short_norm(const Sharding& s) {
+  return has_layer(s, "nN") && c10::elementSize(s.policy.param_dtype.value_or(s.dtype)) < 4;
+}
+
 std::optional<int64_t> gathers_of_a_pass(const Sharding& s) {
   const bool otherwise = s.gathered > 1 || (s.frozen | s.recompute | s.calls | s.kept | s.by_hand |
                                             s.evaluates | s.among | s.ignored | s.sides | s.unused) != 0;
@@ -454,6 +465,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   if (draw.chance(25)) s.unused = draw.between(1, std::ssize(s.blocks));
   if (!unfit(s).empty()) s.unused = 0;
   if (s.gathered > 0 && draw.chance(33)) s.gathered = 2;
+  if (s.by_hand > 0 && draw.chance(50)) s.by_hand = 2;
   return s;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct Sharding {
   int64_t placed = 0;        // 1: shard_placement_fn says Shard(0) of matrices: no row is cut
   int64_t thaws = 0;         // 1: it does from the second step on
   int64_t kept = 0;          // 1: not cut again after backward
-  int64_t by_hand = 0;       // 1: gathered by hand before each step
+  int64_t by_hand = 0;       // gathered by hand before each step; 2: begun to be, and the calls wait
   int64_t evaluates = 0;     // a forward alone in each step: 1: after the update, 2: before it
   int64_t sides = 0;         // 1: a block gets a function of its input as another, but for the first one
   int64_t pretrained = 0;    // 1: parameters have values before fully_shard
@@ -77,6 +78,9 @@ Sharding sharding_of(const oracle::Case& c);
 oracle::Case case_of(const Sharding& sharding);
 
 bool has_tp(const DeviceMesh& mesh);
+bool has_layer(const Sharding& sharding, std::string_view kinds);
+// A norm in 16 bits, which adds up its gradient in 32 before it comes.
+bool has_short_norm(const Sharding& sharding);
 // How often each pass gathers each unit: before its forward, and before its backward where it was cut between
 // them. None: the case asks for what gathers otherwise.
 std::optional<int64_t> gathers_of_a_pass(const Sharding& sharding);

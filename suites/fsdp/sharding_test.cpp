@@ -11,6 +11,8 @@
 #include "engine/values/error.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/faults/fault.h"
+#include "suites/fsdp/microbatches.h"
+#include "suites/fsdp/predicted_step.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {
@@ -44,6 +46,8 @@ TEST(Sharding, EachOptionIsDrawn) {
     for (const auto& block : s.blocks)
       for (const auto& layer : block) layers.insert(layer.kind);
     for (const auto& name : s.mesh.names()) ++meshes[name];
+    meshes["predicted"] += is_predicted(s);
+    meshes["in microbatches"] += has_microbatches(s);
     meshes["ranks"] = std::max(meshes["ranks"], static_cast<int>(s.mesh.size()));
   }
   for (const auto* name :
@@ -56,7 +60,9 @@ TEST(Sharding, EachOptionIsDrawn) {
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);
   EXPECT_EQ(drawn["order"].size(), 3u);
-  for (const auto* name : {"fsdp", "dp", "dp_replicate", "tp"}) EXPECT_GT(meshes[name], 20) << name;
+  EXPECT_EQ(drawn["by_hand"].size(), 2u);
+  for (const auto* name : {"fsdp", "dp", "dp_replicate", "tp", "predicted", "in microbatches"})
+    EXPECT_GT(meshes[name], 20) << name;
   EXPECT_GE(meshes["ranks"], 8);
 }
 

@@ -128,7 +128,7 @@ void expect_counted(const std::vector<StepGroup>& groups, const StepOptions& o, 
   expect_counted("all-reduce", plan.moves.all_reduce, all["all_reduce"], forward["all_reduce"]);
   ASSERT_EQ(std::ssize(counted.peaks), o.shards * o.replicas);
   for (size_t r = 0; r < counted.peaks.size(); ++r)
-    EXPECT_EQ(plan.peaks[r % plan.peaks.size()].total(), counted.peaks[r]) << "rank " << r;
+    EXPECT_EQ(plan.peak.total(), counted.peaks[r]) << "rank " << r;
 }
 
 const MixedPrecisionPolicy kMixed{.param_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
@@ -137,15 +137,26 @@ const MixedPrecisionPolicy kLong{.reduce_dtype = at::kDouble};
 const MixedPrecisionPolicy kShortSums{.reduce_dtype = at::kBFloat16};
 
 std::vector<Setup> setups(int64_t shards) {
-  return {{"plain", {.shards = shards}},
-          {"not cut after forward", {.shards = shards, .reshard_after_forward = false}},
-          {"mixed", {.shards = shards, .policy = kMixed}},
-          {"mixed, not cut", {.shards = shards, .policy = kMixed, .reshard_after_forward = false}},
-          {"short", {.shards = shards, .policy = kShort}},
-          {"long sums", {.shards = shards, .policy = kLong}},
-          {"short sums", {.shards = shards, .policy = kShortSums}},
-          {"prefetch", {.shards = shards, .policy = kMixed, .prefetch = 1}},
-          {"prefetch of two", {.shards = shards, .prefetch = 2}}};
+  std::vector<Setup> all{
+      {"plain", {.shards = shards}},
+      {"not cut after forward", {.shards = shards, .reshard_after_forward = false}},
+      {"mixed", {.shards = shards, .policy = kMixed}},
+      {"mixed, not cut", {.shards = shards, .policy = kMixed, .reshard_after_forward = false}},
+      {"short", {.shards = shards, .policy = kShort}},
+      {"long sums", {.shards = shards, .policy = kLong}},
+      {"short sums", {.shards = shards, .policy = kShortSums}},
+      {"outermost not cut", {.shards = shards, .policy = kMixed, .reshard_after_forward = std::nullopt}},
+      {"outermost not cut, prefetch",
+       {.shards = shards, .reshard_after_forward = std::nullopt, .prefetch = 1}},
+      {"prefetch", {.shards = shards, .policy = kMixed, .prefetch = 1}},
+      {"prefetch of two", {.shards = shards, .prefetch = 2}}};
+  for (const int among : {2, 4, 16})
+    if (among < shards && shards % among == 0)
+      for (const auto& policy : {MixedPrecisionPolicy(), kMixed})
+        all.push_back(
+            {"cut among some",
+             {.shards = shards, .policy = policy, .reshard_after_forward = among, .prefetch = among / 4}});
+  return all;
 }
 
 std::vector<StepGroup> groups_of(const Stack& stack) {
@@ -194,6 +205,7 @@ TEST(StepPlan, IsWhatHsdpDoes) {
     for (const bool reshards : {true, false}) {
       expect_stack({.shards = 2, .replicas = 2, .policy = policy, .reshard_after_forward = reshards}, 6);
       expect_stack({.shards = 4, .replicas = 3, .policy = policy, .reshard_after_forward = reshards}, 40);
+      expect_stack({.shards = 16, .replicas = 4, .policy = policy, .reshard_after_forward = reshards}, 40);
     }
 }
 
@@ -237,7 +249,7 @@ TEST(StepPlan, IsWhatALlamaDoesInMixedPrecisionButForNorms) {
     EXPECT_EQ(plan.moves.reduce_scatter.calls + norms, all["reduce_scatter"].calls);
     EXPECT_EQ(plan.moves.reduce_scatter.bytes, all["reduce_scatter"].bytes);
     for (size_t r = 0; r < peaks.size(); ++r)
-      EXPECT_LE(std::abs(plan.peaks[r].total() - peaks[r]), norms * options.hidden * 8) << "rank " << r;
+      EXPECT_LE(std::abs(plan.peak.total() - peaks[r]), norms * options.hidden * 8) << "rank " << r;
   }
 }
 
@@ -258,8 +270,8 @@ TEST(StepPlan, IsMostOfWhatIsAllocated) {
       const auto x = batch(mesh, 1);
       memory.take_peak_bytes();
       loss_of(stack(x)).backward();
-      int64_t predicted = plan.peak().gathered;
-      for (const auto& held : plan.peaks) predicted += held.total() - held.gathered;
+      int64_t predicted = plan.peak.gathered;
+      predicted += shards * (plan.peak.total() - plan.peak.gathered);
       const int64_t activations = shards * 2 * 3 * 24 * kSize * 4, kernels = kSize * (2 * kSize + 1) * 4;
       const int64_t peak = memory.take_peak_bytes();
       EXPECT_GE(peak, predicted);

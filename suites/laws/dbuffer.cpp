@@ -166,7 +166,7 @@ class Buffered {
           !why.empty())
         return why;
     }
-    return "";
+    return untidy_gradients(*buffer_, *reducing.gradients, false);
   }
 
   const Grouping g_;

@@ -3,12 +3,15 @@
 // parameters, gradients, moments, losses and norms, in bits or with proof. sharding.h says what a case is.
 #include <ATen/ATen.h>
 
+#include "engine/fsdp/held_memory.h"
 #include "engine/tensor/timeline_log.h"
 #include "oracle/judge/check.h"
 #include "oracle/plain/recording.h"
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
+#include "suites/fsdp/microbatches.h"
+#include "suites/fsdp/predicted_step.h"
 #include "suites/fsdp/sharded_training.h"
 #include "suites/laws/laws.h"
 #include "suites/train/step_judgement.h"
@@ -51,6 +54,54 @@ void add_state(Pairs& pairs, ShardedTraining& plain, ShardedTraining& mesh) {
   for (size_t k = 0; k < a.moments.size(); ++k) pairs.add("moment of parameter", a.moments[k], b.moments[k]);
 }
 
+// What a training sends and holds, beside what ranks lack, and what is predicted of its steps where that is
+// known.
+class Counted {
+ public:
+  Counted(const Sharding& sharding, ShardedTraining& mesh, TrafficByOp& traffic)
+      : sharding_(sharding),
+        mesh_(mesh),
+        traffic_(traffic),
+        before_(traffic),
+        step_(predicted_step(sharding, mesh.units())) {
+    if (step_) in_engine([&] { FSDPModule(mesh.units()[0]).watch_memory(memory_); });
+  }
+
+  // Empty: it is as it should be.
+  std::string wrong() const {
+    const int64_t passes = sharding_.steps * sharding_.passes;
+    const int64_t reduces = sharding_.each != 0 ? passes : sharding_.steps;
+    if (const auto gathers = gathers_of_a_pass(sharding_)) {
+      const int64_t moved = bytes("all_gather"), needed = passes * *gathers * mesh_.bytes_of_a_gather();
+      if (moved != needed) return concat("gathers have moved ", moved, " bytes, and ranks lacked ", needed);
+    }
+    if (!step_) return "";
+    const auto& [forward, backward, reduce, replicas] = step_->moves;
+    for (const auto& [op, predicted] : {std::pair("all_gather", passes * (forward.bytes + backward.bytes)),
+                                        std::pair("reduce_scatter", reduces * reduce.bytes)})
+      if (const auto moved = bytes(op); moved != predicted)
+        return concat(op, "s have moved ", moved, " bytes, and ", predicted, " are predicted");
+    if (sharding_.passes > 1) return "";  // gradients that wait are held beside
+    for (const auto peak : memory_->take_peak_bytes())
+      if (peak != step_->peak.total())
+        return concat("a rank has held ", peak, " bytes, and ", step_->peak.total(), " are predicted");
+    return "";
+  }
+
+ private:
+  int64_t bytes(const std::string& op) const {
+    const auto was = before_.find(op), is = traffic_.find(op);
+    return (is == traffic_.end() ? 0 : is->second.bytes) - (was == before_.end() ? 0 : was->second.bytes);
+  }
+
+  const Sharding& sharding_;
+  const ShardedTraining& mesh_;
+  const TrafficByOp& traffic_;
+  const TrafficByOp before_;
+  const std::optional<fsdp::StepPlan> step_;
+  const std::shared_ptr<fsdp::HeldMemory> memory_ = std::make_shared<fsdp::HeldMemory>();
+};
+
 std::string pattern_at(const Timeline& timeline, size_t entry) {
   std::vector<Placements> placements;
   if (entry < timeline.size())
@@ -80,6 +131,8 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   add_state(starts, plain, mesh);
   for (size_t step = 0; step < whole.size(); ++step) starts.add("batch", whole[step], placed[step]);
   const auto start_records = starts_of(starts.plain, starts.placed);
+  nn::Tensors first;
+  for (const auto& parameter : plain.model().parameters()) first.push_back(parameter.detach().clone());
 
   oracle::Recording recording;
   recording.device = sharding.mesh.device_type();
@@ -93,7 +146,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   const auto random_after = generator().state;
   generator().state = begin;
   Timeline timeline;
-  const int64_t gathered_before = traffic["all_gather"].bytes;
+  const Counted counted(sharding, mesh, traffic);
   {
     const TimelineScope log(timeline);
     actual = in_engine([&] { return mesh.run(placed); });
@@ -101,13 +154,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   if (generator().state != random_after)
     return fails("different", "", "-", "the random stream ends elsewhere than on one device");
   if (const auto why = mesh.untidy(sharding); !why.empty()) return fails("untidy", "", "-", why);
-  if (const auto gathers = gathers_of_a_pass(sharding)) {
-    const int64_t moved = traffic["all_gather"].bytes - gathered_before;
-    const int64_t needed = sharding.steps * sharding.passes * *gathers * mesh.bytes_of_a_gather();
-    if (moved != needed)
-      return fails("bytes", "", "-",
-                   concat("gathers have moved ", moved, " bytes, and ranks lacked ", needed));
-  }
+  if (const auto why = counted.wrong(); !why.empty()) return fails("bytes", "", "-", why);
 
   Pairs finals;
   add_state(finals, plain, mesh);
@@ -120,6 +167,9 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   if (judgement.mismatch)
     return fails(dashboard::name(dashboard::Verdict::kDifferent), judgement.mismatch->op,
                  pattern_at(timeline, judgement.mismatch->entry), oracle::describe(judgement));
+  if (has_microbatches(sharding))
+    if (const auto why = unlike_microbatches(sharding, first, whole, mesh); !why.empty())
+      return fails("unequal", "", "-", why);
   auto passed = passed_with(judgement);
   for (const auto& [op, of_op] : traffic) passed.bytes_moved += of_op.bytes;
   return passed;

@@ -129,8 +129,9 @@ void PlainUnit::deliver(double divided_by) {
     if (gradient.defined()) defined.push_back(gradient);
   if (divided_by != 1 && !defined.empty()) at::_foreach_div_(defined, divided_by);
   for (size_t i = 0; i < paths_.size(); ++i)
-    if (const auto reduced = std::exchange(reduced_[i], at::Tensor()); reduced.defined())
-      add_to(gradients_[i], reduced.to(parameters_[i].scalar_type()));
+    if (reduced_[i].defined()) reduced_[i] = reduced_[i].to(parameters_[i].scalar_type());
+  for (size_t i = 0; i < paths_.size(); ++i)
+    if (reduced_[i].defined()) add_to(gradients_[i], std::exchange(reduced_[i], at::Tensor()));
 }
 
 void PlainUnit::hand_in() {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/fsdp/microbatches.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/values/as_size.h"
+#include "engine/values/error.h"
+#include "engine/world/bits.h"
+#include "oracle/ownership/ownership.h"
+#include "suites/fsdp/sharded_model.h"
+
+namespace lockstep::suites {
+namespace {
+
+using Gradients = std::vector<at::Tensor>;  // by parameter; undefined: none
+
+void add(Gradients& sums, const Gradients& terms) {
+  sums.resize(terms.size());
+  for (size_t i = 0; i < terms.size(); ++i)
+    if (terms[i].defined()) sums[i] = sums[i].defined() ? sums[i] + terms[i] : terms[i];
+}
+
+class Microbatches {
+ public:
+  Microbatches(const Sharding& sharding, const std::vector<at::Tensor>& starts)
+      : s_(sharding), model_(make_model(sharding).first) {
+    const at::NoGradGuard no_grad;
+    nn::make_parameters(*model_, sharding.mesh.device_type());
+    parameters_ = model_->parameters();
+    for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(starts.at(i));
+    set_frozen(true);
+    TrainOptions options;
+    options.optimizer = sharding.optimizer;
+    optimizer_.emplace(parameters_, options);
+  }
+
+  void train(const Batches& batches) {
+    for (size_t step = 0; step < batches.size(); ++step) {
+      if (step == 1 && s_.thaws != 0) set_frozen(false);
+      Gradients sums;
+      if (s_.each != 0)
+        for (const auto& batch : batches[step]) add(sums, reduced({batch}));
+      else
+        sums = reduced(batches[step]);
+      for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = at_index(sums, i);
+      optimizer_->step();
+    }
+  }
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  static at::Tensor at_index(const Gradients& gradients, size_t i) {
+    return i < gradients.size() ? gradients[i] : at::Tensor();
+  }
+
+  void set_frozen(bool on) {
+    if (s_.frozen > 0 && s_.frozen <= std::ssize(parameters_))
+      parameters_[as_size(s_.frozen - 1)].set_requires_grad(!on);
+  }
+
+  // Of the rank at this position, added up over passes.
+  Gradients of_rank(int64_t position, const std::vector<at::Tensor>& passes) {
+    for (auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
+    for (const auto& batch : passes) {
+      const auto output = (*model_)(batch.narrow(0, position * s_.batch, s_.batch));
+      const auto each = at::ones_like(output).div(output.numel() * s_.mesh.size());
+      (output * output).backward(each);
+    }
+    Gradients gradients;
+    for (auto& parameter : parameters_)
+      gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    return gradients;
+  }
+
+  // Terms by position to sums by position: one for all along a mesh dimension.
+  std::vector<Gradients> added_along(int64_t dim, const std::vector<Gradients>& terms) const {
+    std::vector<Gradients> sums(terms.size());
+    for (int64_t position = 0; position < s_.mesh.size(); ++position)
+      for (const int64_t other : s_.mesh.line(position, dim))
+        add(sums[as_size(position)], terms[as_size(other)]);
+    return sums;
+  }
+
+  Gradients reduced(const std::vector<at::Tensor>& passes) {
+    std::vector<Gradients> all;
+    for (int64_t position = 0; position < s_.mesh.size(); ++position)
+      all.push_back(of_rank(position, passes));
+    const int64_t first = s_.mesh.dim_index("fsdp");
+    all = added_along(first, all);
+    for (int64_t d = 0; d < s_.mesh.ndim(); ++d)
+      if (d != first) all = added_along(d, all);
+    auto sums = all.front();
+    for (auto& sum : sums)
+      if (sum.defined() && s_.factor != 1) sum = sum.div(static_cast<double>(s_.factor));
+    return sums;
+  }
+
+  const Sharding& s_;
+  std::shared_ptr<nn::Module> model_;
+  std::vector<at::Tensor> parameters_;
+  std::optional<Optimizer> optimizer_;
+};
+
+// A NaN is one whatever its payload, which kernels make as they like.
+bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  const auto nan = a.ne(a);
+  return nan.equal(b.ne(b)) && same_bits(a.masked_fill(nan, 0), b.masked_fill(nan, 0));
+}
+
+}  // namespace
+
+bool has_microbatches(const Sharding& s) {
+  const auto& policy = s.policy;
+  const bool casts = policy.param_dtype || policy.reduce_dtype || policy.output_dtype;
+  const bool adds_inputs_first = s.wrap != 0 && (s.calls != 0 || s.sides != 0);
+  return !casts && !adds_inputs_first && !has_tp(s.mesh) && s.clip == 0 && s.ignored == 0 &&
+         !has_layer(s, "d") && !has_short_norm(s);
+}
+
+std::string unlike_microbatches(const Sharding& sharding, const std::vector<at::Tensor>& starts,
+                                const Batches& whole, ShardedTraining& trained) {
+  Microbatches plain(sharding, starts);
+  plain.train(whole);
+  const auto placed = trained.model().parameters();
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const auto& parameter = placed[i];
+    const auto& expected = plain.parameters().at(i);
+    const auto gathered = [](const at::Tensor& t) {
+      return oracle::assemble(local_tensors(t), spec(t)).global;
+    };
+    if (expected.grad().defined() != parameter.grad().defined() ||
+        (expected.grad().defined() && !same_numbers(expected.grad(), gathered(parameter.grad()))))
+      return concat("the gradient of parameter ", i,
+                    " is not that of one device that takes the ranks' microbatches");
+    if (!same_numbers(expected, gathered(parameter)))
+      return concat("parameter ", i, " is not that of one device that takes the ranks' microbatches");
+  }
+  return "";
+}
+
+}  // namespace lockstep::suites
