@@ -6,6 +6,7 @@ The law. A finding is of the strike where all of this holds:
    what that goes on from: the suite redistribute asks more of a case than the case says.
 2. Ranks part in the struck exchange: in one of its groups, at its number there. Where it was left out what comes next may
    fit for a while: at a later number then. Where connections were lost, in any: what was sent before may be lost as well.
+   Of two that wait for each other's ranks at one op either may have been left out, and both are named.
    Who is killed or stopped may take with it what it had sent before and gloo had not yet: an earlier one then, to which
    the struck rank came earlier, and has nothing more to wait for.
 3. Blamed are ranks that the struck process hosts, and no other: those who did not come or do not wait, who sends what
@@ -26,6 +27,7 @@ STRIKE = re.compile(r"chaos: (?P<kind>\w+) strikes rank (?P<rank>\d+) at its exc
                     r"by (?P<asker>.+?)(?P<groups>(?:; exchange \d+ of ranks [\d,]+)+); process (?P<process>\d+) hosts "
                     r"ranks (?P<hosted>[\d,]+); case (?P<token>\S+)")
 PARTS = re.compile(r"ranks part in exchange (\d+) of ranks ([\d,]+), (\w*): (.*)")
+OTHER = re.compile(r"ranks? [\d,]+ did not come, or ranks? (?P<absent>[\d,]+) to exchange (?P<at>\d+) of ranks (?P<ranks>[\d,]+)")
 TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", re.M)
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
@@ -72,12 +74,18 @@ class Parting:
         told = PARTS.search(text)
         self.text = text
         self.meeting, self.ranks, self.op, self.what = int(told[1]), told[2], told[3], told[4]
+        self.other = OTHER.fullmatch(self.what)
         self.turns = {int(rank): (line, int(process)) for rank, line, process, *_ in TURN.findall(text[told.end():])}
         self.logs = {int(process): log for _, _, process, _, log in TURN.findall(text[told.end():])}
 
     def at(self, strike):
         """Whether it is the struck exchange."""
         return strike.groups.get(self.ranks) == self.meeting
+
+    def or_at(self, strike):
+        """Whether that is the one of two that wait for each other's ranks, and its ranks are blamed."""
+        return bool(self.other) and strike.groups.get(self.other["ranks"]) == int(self.other["at"]) and numbers(
+            self.other["absent"]) <= strike.hosted
 
     def before(self, strike):
         """Whether the struck rank has done with it, before the strike, and others have not."""
@@ -102,8 +110,8 @@ def named_by_words(strike, parting):
 
 def blamed_wrongly(strike, parting):
     what, hosted = parting.what, strike.hosted
-    if absent := re.fullmatch(r"ranks? ([\d,]+) did not come", what):
-        return not numbers(absent[1]) <= hosted
+    if absent := re.match(r"ranks? ([\d,]+) did not come", what):
+        return not (parting.or_at(strike) or (numbers(absent[1]) <= hosted and (not parting.other or parting.at(strike))))
     if misfit := re.match(r"rank (\d+) sends .*, and rank (\d+) expects of it ", what):
         spoils = strike.kind in ("shape", "dtype")
         return not ({int(misfit[1])} if spoils else {int(misfit[1]), int(misfit[2])}) & hosted
@@ -147,7 +155,7 @@ def parting_is_wrong(strike, text, token, late=False):
     meeting = strike.groups.get(parting.ranks)
     later = strike.kind == "skip" and meeting is not None and parting.meeting > meeting
     earlier = strike.kind in UNSENT and parting.before(strike)
-    if strike.kind != "disconnect" and not later and not earlier and not parting.at(strike):
+    if strike.kind != "disconnect" and not later and not earlier and not parting.at(strike) and not parting.or_at(strike):
         wrong.append(f"exchange {parting.meeting} of ranks {parting.ranks} is named, not the struck: {strike.groups}")
     # Words are the finding's own; flights have none.
     words = strike.kind in WORDS and "waits for rank" not in text

@@ -107,6 +107,16 @@ class Forged(unittest.TestCase):
             self.reject(kind, done, ABSENT, said)
         self.reject("skip", "", "", finding("skip", parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE))
 
+    def test_either_of_two(self):
+        """Ranks that wait for each other in two exchanges of one op: the struck one is among the two."""
+        said = finding("skip", parting("rank 0 did not come, or rank 1 to exchange 2 of ranks 0,1", came(number=4),
+                                       ABSENT.replace("done", "waited"), 5, ranks="1,0"))
+        self.assertEqual(wrong("skip", said), [])
+        self.reject("skip", "or rank 1 to", "or rank 0 to", said)
+        self.reject("skip", "to exchange 2 of", "to exchange 3 of", said)
+        self.reject("skip", "of ranks 0,1\n", "of ranks 0,2\n", said)
+        self.reject("skip", ", or rank 1 to exchange 2 of ranks 0,1", "", said)
+
     def test_a_failure_that_does_not_repeat_itself(self):
         """Its second run is struck in processes of its own."""
         def again(text):

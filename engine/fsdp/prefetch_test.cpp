@@ -4,6 +4,7 @@
 
 #include "engine/fsdp/testing.h"
 #include "engine/fsdp/unit.h"
+#include "engine/nn/checkpoint.h"
 
 namespace lockstep {
 namespace {
@@ -74,6 +75,33 @@ TEST(FullyShard, ThePassBackPrefetchesTheOneThatRanBefore) {
     for (auto& parameter : net.each[learns]->parameters()) parameter.set_requires_grad(true);
   loss_of(net(batch(mesh, 1))).backward();
   expect({{3, {2, 3}}, {2, {2}}});
+}
+
+// Catches: a second run that waits for each gather, or prefetches what runs after it.
+TEST(FullyShard, ASecondRunPrefetchesTheOneThatRanBefore) {
+  const auto mesh = init_device_mesh({2});
+  Net net(6, 4);
+  std::vector<FSDPModule> blocks;
+  for (const auto& block : net.each) {
+    blocks.push_back(fully_shard(*block, mesh));
+    checkpoint(*block);
+  }
+  fully_shard(net, mesh);
+  init(net);
+  std::map<size_t, std::vector<size_t>> seen;  // while a block runs again
+  for (size_t i = 0; i < blocks.size(); ++i)
+    net.each[i]->a->register_forward_hook([&, i](nn::Module&, const Tensors&, at::Tensor& inside) {
+      if (!inside.requires_grad()) return;
+      for (size_t j = 0; j < blocks.size(); ++j)
+        if (const auto& unit = *blocks[j].unit(); unit.buffer()->is_gathered() || unit.is_gathering())
+          seen[i].push_back(j);
+    });
+  for (uint64_t step = 0; step < 2; ++step) {
+    loss_of(net(batch(mesh, step))).backward();
+    EXPECT_EQ(seen, (decltype(seen){{3, {2, 3}}, {2, {1, 2}}, {1, {0, 1}}, {0, {0}}}));
+    for (const auto& block : blocks) EXPECT_FALSE(block.unit()->buffer()->is_gathered());
+    seen.clear();
+  }
 }
 
 }  // namespace

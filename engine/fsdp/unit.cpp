@@ -282,6 +282,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   check_not_written();
   if (lane->calls == 0 && lane->passes() == 0) lane->returned.reset();
   gather();
+  if (is_recomputing()) prefetch_backward(ran_before_);
   struct Call {
     explicit Call(Unit& u) : unit(u) {
       ++unit.calls_;
@@ -330,8 +331,11 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   if (lane->calls == 0 && lane->passes() == 0)
     for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
   const auto before = lane->returned;
-  if (buffer_ != nullptr && at::GradMode::is_enabled() && output.requires_grad() && !is_recomputing())
+  const bool comes_back = is_first_run() || (at::GradMode::is_enabled() && output.requires_grad());
+  if (buffer_ != nullptr && comes_back && !is_recomputing()) {
+    ran_before_ = before;
     lane->returned = self;
+  }
   const auto outer = nn::at_boundary(
       {output},
       [self, of_forward = gathered_, before](nn::Tensors&) { self->before_backward(of_forward, before); },
@@ -354,15 +358,15 @@ void Unit::before_backward(const Versions& of_forward, const std::weak_ptr<Unit>
   gather();
   ++open_;
   show_whole();
-  prefetch_backward(before);
+  if (!is_recomputing()) prefetch_backward(before);  // else before it ran again
 }
 
 // Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
-// (FSDP2, _backward_prefetch). A second run is within the pass, and others are behind it.
+// (FSDP2, _backward_prefetch).
 void Unit::prefetch_backward(const std::weak_ptr<Unit>& before) const {
   for (const auto& next : settings.backward_prefetch)
     if (const auto unit = next.lock()) unit->begin_gather();
-  if (!settings.backward_prefetch.empty() || is_recomputing()) return;
+  if (!settings.backward_prefetch.empty()) return;
   if (const auto unit = before.lock()) unit->begin_gather();
 }
 

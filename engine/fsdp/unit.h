@@ -133,6 +133,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   at::Tensor UnitParameter::*shown_ = &UnitParameter::sharded;
   Versions gathered_;                 // of the shards when they were gathered
   Versions landed_;                   // of what was gathered, when it had arrived
+  std::weak_ptr<Unit> ran_before_;    // whose call had returned when this one first ran, where it runs again
   std::optional<Work> gathering_;     // begun
   std::optional<Reducing> reducing_;  // begun
   std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet

@@ -23,7 +23,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-thread_local int running_again = 0;
+thread_local int running_first = 0, running_again = 0;
+
+// While alive, one more block runs.
+struct Running {
+  explicit Running(int& count) : running(count) { ++running; }
+  ~Running() { --running; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  int& running;
+};
 
 // libtorch's generators, of which plain tensors draw: of the host, and of the devices of these tensors.
 class PlainDraws {
@@ -170,6 +179,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     ctx->set_materialize_grads(false);  // where no gradient arrives none goes back
     ctx->saved_data["block"] = at::IValue::make_capsule(block);
     ctx->save_for_backward(inputs.vec());
+    const Running first(running_first);
     return block->run(inputs.vec());
   }
 
@@ -189,10 +199,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       inputs.push_back(saved.detach());
       if (saved.requires_grad()) wanted.push_back(inputs.back().requires_grad_(true));
     }
-    struct Again {
-      Again() { ++running_again; }
-      ~Again() { --running_again; }
-    } const again;
+    const Running again(running_again);
     const Tensors results = run_again(*block, inputs);
     Tensors roots, seeds;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -288,6 +295,10 @@ void checkpoint(nn::Module& module, CheckpointOptions options) {
     return Checkpoint::apply(at::TensorList(operands), block)[0];
   };
   module.call_around(around, "checkpoint", /*outermost=*/true);
+}
+
+bool is_first_run() {
+  return running_first > 0;
 }
 
 bool is_recomputing() {

@@ -36,6 +36,8 @@ struct BeforeSecondRun {
   std::function<void()> call;
 };
 
+// Whether a block runs for the first time, and may run again.
+bool is_first_run();
 // Whether a block runs again, or its gradients are on their way back.
 bool is_recomputing();
 

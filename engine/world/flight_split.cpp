@@ -33,6 +33,11 @@ Stage stage_of(const FlightEntry& e) {
   return {e.number, e.entry, e.asker, e.op};
 }
 
+// Of those in one place nothing says which came first.
+std::tuple<int64_t, int64_t, int64_t, int64_t> place(const Met& met) {
+  return {met.number, -met.together, met.entry, -met.came};
+}
+
 // By number. Of two with the same number some ranks wait in one and some in the other, and the fewer have
 // gone astray: where ranks left an exchange out they wait in another, of a later op, and for whom they ought
 // to have met.
@@ -55,12 +60,8 @@ Order in_order(const std::vector<Flight>& flights) {
   }
   Order order;
   for (const auto& [key, met] : all) order.emplace_back(met, key);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    const auto place = [](const Met& met) {
-      return std::tuple(met.number, -met.together, met.entry, -met.came);
-    };
-    return place(a.first) < place(b.first);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
   return order;
 }
 
@@ -131,12 +132,17 @@ std::string misfit(const std::vector<FlightTurn>& turns) {
   return "";
 }
 
-std::string absent(const std::vector<FlightTurn>& turns) {
+// "rank 1", "ranks 1,2"; "": all came.
+std::string absent_ranks(const std::vector<FlightTurn>& turns) {
   std::vector<int64_t> ranks;
   for (const auto& turn : turns)
     if (turn.flight != nullptr && turn.entry == nullptr && !turn.forgotten) ranks.push_back(turn.rank);
-  return ranks.empty() ? ""
-                       : concat(ranks.size() > 1 ? "ranks " : "rank ", join(ranks, ','), " did not come");
+  return ranks.empty() ? "" : concat(ranks.size() > 1 ? "ranks " : "rank ", join(ranks, ','));
+}
+
+std::string absent(const std::vector<FlightTurn>& turns) {
+  const auto ranks = absent_ranks(turns);
+  return ranks.empty() ? "" : ranks + " did not come";
 }
 
 std::vector<int64_t> without_file(const std::vector<FlightTurn>& turns) {
@@ -197,6 +203,24 @@ std::string line(const FlightTurn& turn) {
                 turn.last->ranks, ", ", name(turn.last->state), ", asked by ", asker(*turn.last));
 }
 
+std::vector<FlightTurn> turns_of(const std::vector<Flight>& flights, const Key& key) {
+  std::vector<FlightTurn> turns;
+  for (const int64_t rank : parse_integers(key.ranks, ',').value_or(std::vector<int64_t>()))
+    turns.push_back(turn_of(flights, rank, key));
+  return turns;
+}
+
+// Where some wait in one exchange and as many in another of the same op, either may have been left out.
+std::string or_another(const std::vector<Flight>& flights, const Order& order, size_t i) {
+  for (size_t k = i + 1; k < order.size() && place(order[k].first) == place(order[i].first); ++k) {
+    const auto& key = order[k].second;
+    const auto turns = turns_of(flights, key);
+    if (const auto ranks = absent_ranks(turns); !ranks.empty() && disagreement(turns) == absent(turns))
+      return concat(", or ", ranks, " to exchange ", key.meeting, " of ranks ", key.ranks);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
@@ -204,16 +228,19 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
   // Who waits may do so for what ranks of another group disagree in, or for one that nobody can ask.
   std::optional<FlightSplit> waits;
   int64_t number = 0;
-  for (const auto& [met, key] : in_order(flights)) {
+  const auto order = in_order(flights);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto& [met, key] = order[i];
     if (waits && met.number > number) break;
-    const auto ranks = parse_integers(key.ranks, ',');
-    if (!ranks) continue;  // more than the record had room for
-    FlightSplit split{key.ranks, "", key.meeting, "", {}};
-    for (const int64_t rank : *ranks) split.turns.push_back(turn_of(flights, rank, key));
+    FlightSplit split{key.ranks, "", key.meeting, "", turns_of(flights, key)};
+    if (split.turns.empty()) continue;  // more than the record had room for
     for (const auto& turn : split.turns)
       if (turn.entry != nullptr && split.op.empty()) split.op = turn.entry->op;
     split.what = disagreement(split.turns);
-    if (!split.what.empty()) return split;
+    if (!split.what.empty()) {
+      if (split.what == absent(split.turns)) split.what += or_another(flights, order, i);
+      return split;
+    }
     split.what = unfinished(split.turns);
     if (split.what.empty()) continue;
     if (!waits) number = met.number;

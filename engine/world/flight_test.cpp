@@ -269,6 +269,24 @@ TEST(Flight, WhatMostRanksAreAtComesFirstAndOfHalvesTheEarlierOp) {
   }
 }
 
+// Ranks 0 and 1 wait in one mesh, ranks 2 and 3 in another of the same ranks, both for one op. Catches: one
+// of them blamed, where nothing says who has gone astray.
+TEST(Flight, OfHalvesAtOneOpEitherMayHaveGoneAstray) {
+  std::vector<Flight> flights;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    FlightEntry entry;
+    entry.number = entry.meeting = 1, entry.entry = 6, entry.state = FlightState::kWaited;
+    entry.op = "exchange";
+    entry.ranks = rank < 2 ? "0,1,2,3" : "3,1,2,0";
+    flights.push_back({rank, 4, "", "", 1, {entry}});
+  }
+  const auto text = split_text(flights);
+  EXPECT_EQ(
+      text.substr(0, text.find('\n')),
+      "exchange 1 of ranks 0,1,2,3, exchange: ranks 2,3 did not come, or ranks 1,0 to exchange 1 of ranks "
+      "3,1,2,0");
+}
+
 // Catches: of two groups that wait at the same time the one whose ranks are all there, and were interrupted
 // by the other, of which one has left no file.
 TEST(Flight, AGroupThatLacksARankComesBeforeOneThatDoesNot) {

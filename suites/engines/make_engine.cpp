@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/engines/make_engine.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "engine/lane/numerics.h"
@@ -11,6 +12,9 @@
 
 namespace lockstep::suites {
 namespace {
+
+// Seconds in which processes come up and meet, also where one answer may take less.
+constexpr double kLeastStart = 60;
 
 // This program itself, which serves its own engine, or hosts some ranks of it.
 std::vector<std::string> own_command(const char* serves) {
@@ -38,7 +42,7 @@ constexpr WorldRow kWorlds[] = {
      [](const EngineOptions& o) -> EnginePtr {
        const auto start = [o] {
          const auto processes = o.ranks == 0 ? kDefaultProcesses : o.ranks;
-         return start_crew(ranks_command(o.chaos), processes, o.seconds, o.seconds);
+         return start_crew(ranks_command(o.chaos), processes, o.seconds, std::max(o.seconds, kLeastStart));
        };
        const auto join = [o] { return join_crew(o.seconds); };
        return joins(o.world, o.ranks) ? std::make_unique<RanksEngine>(join)
