@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The padding of FSDP's buffers for real models, ours and others', as JSON: {"rows": [{model, of, at: [{ranks,
-padding, ...}]}], "goals": [[what, worst, goal]]}. Run by the peers' Python (ci/setup --peers), with megatron-fsdp on
-the path and `lockstep` on PATH.
+padding, ...}]}], "goals": [[what, worst, goal]], ...}. Run by the peers' Python (ci/setup --peers), with megatron-fsdp
+on the path and `lockstep` on PATH.
 
 What others make of the same groups: FSDP2 pads a dimension of each tensor to a multiple of the ranks, and refuses where
 another than the first is none; ZeRO and FSDP1 cut a group anywhere; the experimental layout of megatron-fsdp aligns
@@ -18,6 +18,7 @@ from megatron_fsdp.experimental.layout import GlobalLayout  # noqa: E402
 MODELS = ["llama3-8b", "llama3-70b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-120b"]
 RANKS = [8, 16, 32, 64, 128, 256, 512, 1024]
 BLOCKS = [1, 16, 128]
+MANY_GROUPS, MANY_RANKS = 500, 131072
 
 
 def shown(model, ranks, rows, *more):
@@ -52,14 +53,16 @@ def padding_of(buffer_of, groups, ranks):
     elements = sum(group["elements"] * group["count"] for group in groups)
     held = [(buffer_of([t["shape"] for t in group["tensors"]], ranks), group["count"]) for group in groups]
     if any(size is None for size, _ in held):
-        return None
-    return (sum(size * count for size, count in held) - elements) / elements
+        return {"padding": None}
+    worst = max(size / group["elements"] - 1 for (size, _), group in zip(held, groups))
+    return {"padding": (sum(size * count for size, count in held) - elements) / elements, "worst": worst}
 
 
 def row(model, rows, *more):
     said = [shown(model, ranks, rows, *more) for ranks in RANKS]
     return [{"ranks": one["ranks"], "padding": one["padding"], "least": one["least_padding"],
-             "worst": max(group["padding"] for group in one["groups"]), "ms": one["planned_in_ms"]} for one in said]
+             "worst": max(group["padding"] for group in one["groups"]), "ms": one["planned_in_ms"],
+             "each_ms": one["planned_each_in_ms"]} for one in said]
 
 
 # Of tensors in their own order: twice what the best order has, and no generated group was farther.
@@ -83,7 +86,7 @@ def main():
         groups = shown(model, 8, 1)["groups"]
         for name, buffer_of in OTHERS.items():
             rows.append({"model": model, "of": name, "at": [
-                {"ranks": ranks, "padding": padding_of(buffer_of, groups, ranks)} for ranks in RANKS]})
+                {"ranks": ranks, **padding_of(buffer_of, groups, ranks)} for ranks in RANKS]})
 
     def worst(model, blocks, most=1024):
         return max(at["padding"] for at in ours[model, blocks] if at["ranks"] <= most)
@@ -91,9 +94,14 @@ def main():
              ["gpt-oss-120b, 1 and 16 rows", max(worst("gpt-oss-120b", 1), worst("gpt-oss-120b", 16)), 0.03],
              ["deepseek-v3, 128 rows, to 512 ranks", worst("deepseek-v3", 128, 512), 0.03],
              ["gpt-oss-120b, 128 rows", worst("gpt-oss-120b", 128), 0.18]]
-    slowest = max(at["ms"] for row_ in rows for at in row_["at"] if "ms" in at)
+    def slowest(model, what):
+        return max(at[what] for row_ in rows if row_["model"] == model for at in row_["at"] if what in at)
+    times = [{"model": model, "ms": slowest(model, "ms"), "each_ms": slowest(model, "each_ms")} for model in MODELS]
+    large = shown("deepseek-v3", MANY_RANKS, 128)
+    many = large["planned_each_in_ms"] * MANY_GROUPS / sum(group["count"] for group in large["groups"])
     farthest = over_any_order(FARTHEST)
-    print(json.dumps({"rows": rows, "goals": goals, "ms": slowest, "against_all_orders": farthest}))
+    print(json.dumps({"rows": rows, "goals": goals, "times": times, "many_groups_ms": many,
+                      "against_all_orders": farthest}))
 
 
 main()

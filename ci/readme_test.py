@@ -201,17 +201,21 @@ class Numbers(unittest.TestCase):
         at = [{"ranks": n, "padding": n / 1e5, "least": 64 / 1e5} for n in (8, 16, 64, 256, 512)]
         at[2]["worst"] = 0.012
         at.append({"ranks": 1024, "padding": None})
-        said = {"goals": [["a", 0.02001, 0.02], ["b", 0.02, 0.02]], "ms": 1.234, "rows": [
-            {"model": "m", "of": "16 rows", "at": at}], "against_all_orders": {"command": "c", "ratio": 2}}
+        times = [{"model": "m", "ms": 1.234, "each_ms": 29}, {"model": "n", "ms": 1, "each_ms": 30}]
+        said = {"goals": [["a", 0.02001, 0.02], ["b", 0.02, 0.02]], "times": times, "many_groups_ms": 2000,
+                "rows": [{"model": "m", "of": "16 rows", "at": at}], "against_all_orders": {"command": "c", "ratio": 2}}
         path = self.path("planner.json")
         pathlib.Path(path).write_text(json.dumps(said))
         text = readme.render(numbers | readme.measure_planner(path))
         self.assertIn("| m | 16 rows | 0.01% (0.06%) | 0.06%, worst 1.20% | 0.26% (0.06%) | 0.51% (0.06%) | "
                       "refused |\n", text)
         self.assertIn("| a | 2.00% | at most 2% | no |\n| b | 2.00% | at most 2% | yes |\n", text)
-        self.assertIn("took 1.2 ms. Beside the best order of the same tensors, their own may need 2.0 times as much: "
+        self.assertIn("Beside the best order of the same tensors, their own may need 2.0 times as much: "
                       "`c`", text)
-        self.assertIn("| slowest plan, equal groups once | 1.2 ms | below 5 ms | yes |\n", text)
+        self.assertIn("| slowest plan, equal groups once | 1.2 ms | below 5 ms | yes |\n"
+                      "| slowest plan, each group by itself | 30 ms | below 30 ms | no |\n"
+                      "| 500 groups like DeepSeek-V3's on 131,072 ranks | 2e+03 ms | below 2,000 ms | no |\n", text)
+        self.assertIn("| m | 1.2 ms | 29 ms |\n| n | 1 ms | 30 ms |\n", text)
 
     def test_of_fsdp(self):
         """Catches: times in the place of bytes, a goal at its bound that is told wrong."""

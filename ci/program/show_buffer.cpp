@@ -127,9 +127,10 @@ Shown of_model(const ShowRequest& request) {
     text += concat("\nwarning: ", warning);
     warnings.push_back(warning);
   }
-  char ms[32];
-  std::snprintf(ms, sizeof ms, "%.3f", plan.planned_in_ms);
-  text += concat("\nplanned in ", ms, " ms");
+  char ms[96];
+  std::snprintf(ms, sizeof ms, "\nplanned in %.3f ms; with equal groups each by itself, in %.3f ms",
+                plan.planned_in_ms, plan.planned_each_in_ms);
+  text += ms;
   return {text,
           {{"model", model.name},
            {"ranks", request.buffer.shards},
@@ -138,6 +139,7 @@ Shown of_model(const ShowRequest& request) {
            {"padding", plan.padding},
            {"least_padding", plan.least_padding},
            {"planned_in_ms", plan.planned_in_ms},
+           {"planned_each_in_ms", plan.planned_each_in_ms},
            {"groups", groups},
            {"notes", notes},
            {"warnings", warnings}}};

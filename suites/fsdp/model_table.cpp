@@ -119,6 +119,13 @@ double share(int64_t shards, int64_t shard_size, int64_t elements) {
   return static_cast<double>(shards * shard_size - elements) / static_cast<double>(elements);
 }
 
+template <class F>
+double milliseconds(const F& run) {
+  const auto began = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+}
+
 }  // namespace
 
 const std::vector<ModelTable>& model_tables() {
@@ -175,11 +182,14 @@ ModelPlan plan_model(const ModelTable& model, const Coarse& coarse, const fsdp::
   ModelPlan made;
   std::vector<std::vector<fsdp::BlockTensor>> blocks;
   for (const auto& group : model.groups) blocks.push_back(blocks_of(model, group, coarse));
-  const auto began = std::chrono::steady_clock::now();
-  for (size_t i = 0; i < blocks.size(); ++i)
-    made.groups.push_back({&model.groups[i], numel(model.groups[i]), fsdp::plan(blocks[i], options)});
-  made.planned_in_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  made.planned_in_ms = milliseconds([&] {
+    for (size_t i = 0; i < blocks.size(); ++i)
+      made.groups.push_back({&model.groups[i], numel(model.groups[i]), fsdp::plan(blocks[i], options)});
+  });
+  made.planned_each_in_ms = milliseconds([&] {
+    for (size_t i = 0; i < blocks.size(); ++i)
+      for (int64_t k = 0; k < model.groups[i].count; ++k) fsdp::plan(blocks[i], options);
+  });
   double elements = 0, padding = 0, least = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
     auto& g = made.groups[i];

@@ -64,7 +64,8 @@ struct GroupPlan {
 struct ModelPlan {
   std::vector<GroupPlan> groups;
   double padding = 0, least_padding = 0;
-  double planned_in_ms = 0;  // equal groups once
+  double planned_in_ms = 0;       // equal groups once
+  double planned_each_in_ms = 0;  // and each of them
 };
 ModelPlan plan_model(const ModelTable& model, const Coarse& coarse, const fsdp::PlanOptions& options);
 
