@@ -8,6 +8,7 @@ set(_public
   engine/fsdp/held_memory.h
   engine/fsdp/mixed_precision.h
   engine/fsdp/planner.h
+  engine/fsdp/reshard.h
   engine/lane/numerics.h
   engine/nn/blocks.h
   engine/nn/checkpoint.h

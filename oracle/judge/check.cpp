@@ -360,11 +360,22 @@ class Checker {
       if (q.outputs[k] != nullptr && !q.op.in_backward) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
-  // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in.
+  // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in, if one
+  // does.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
-    if (op.op->name != kClone || e.inputs.size() != 1 || e.outputs.size() != 1) return true;
-    return places_.may_become(op.results.at(0), e.outputs[0].spec) && reads(op, e.inputs[0]);
+    const auto is_copy = [&](const TimelineEntry& it) {
+      return it.op == kClone && it.inputs.size() == 1 && it.outputs.size() == 1;
+    };
+    if (!is_copy(e)) return true;
+    if (!reads(op, e.inputs[0])) return false;
+    const auto fits = [&](const TimelineEntry& it) {
+      return places_.may_become(op.results.at(0), it.outputs[0].spec);
+    };
+    if (fits(e)) return true;
+    return std::none_of(&e + 1, timeline_.data() + timeline_.size(), [&](const TimelineEntry& later) {
+      return is_copy(later) && fits(later) && reads(op, later.inputs[0]);
+    });
   }
 
   void judge(const RecordedOp& op) {

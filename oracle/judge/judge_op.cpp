@@ -288,17 +288,26 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
+// Whether each element has memory of its own, and perhaps there are gaps.
+static bool lies_apart(const Window& window) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // strides and sizes
+  for (size_t d = 0; d < window.shape.size(); ++d)
+    if (window.shape[d] > 1) dims.emplace_back(window.stride[d], window.shape[d]);
+  std::sort(dims.begin(), dims.end());
+  int64_t extent = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride < extent) return false;
+    extent = stride * size;
+  }
+  return true;
+}
+
+// As the window lies: a sum goes through memory as its input does. Where elements share memory each may have
+// its own.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow) {
   const auto value = fold_terms(shadow.terms(window, rendition), rendition.ops, rendition.sizes);
-  if (value.strides() == at::IntArrayRef(window.stride)) return value;
-  // A sum goes through memory as its input lies.
-  const auto lies = at::empty_strided(window.shape, window.stride, value.options());
-  auto from = value, into = lies;
-  for (int64_t d = 0; d < value.dim(); ++d)
-    if (value.size(d) > 1 && window.stride[as_size(d)] == 0)
-      from = from.narrow(d, 0, 1), into = into.narrow(d, 0, 1);
-  into.copy_(from);
-  return lies;
+  if (value.strides() == at::IntArrayRef(window.stride) || !lies_apart(window)) return value;
+  return at::empty_strided(window.shape, window.stride, value.options()).copy_(value);
 }
 
 at::Tensor assembled(const Window& window, const Rendition& rendition, const Spec& spec,
