@@ -63,4 +63,12 @@ bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shad
   return false;
 }
 
+bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, const Places& places,
+                   const std::function<bool(const TensorRecord&)>& reads) {
+  const auto fits = [&](const TimelineEntry& e) { return places.may_become(result, e.outputs[0].spec); };
+  return !fits(rest.front()) && std::any_of(rest.begin() + 1, rest.end(), [&](const TimelineEntry& e) {
+    return e.op == kClone && e.inputs.size() == 1 && e.outputs.size() == 1 && fits(e) && reads(e.inputs[0]);
+  });
+}
+
 }  // namespace lockstep::oracle

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rest of a timeline says of an op of the plain run that the engine may leave out.
 #pragma once
+#include <functional>
 #include <span>
 
 #include "engine/values/timeline.h"
 #include "oracle/judge/matching.h"
+#include "oracle/judge/places.h"
 #include "oracle/judge/shadow.h"
 
 namespace lockstep::oracle {
@@ -14,5 +16,10 @@ namespace lockstep::oracle {
 // of what it is composed of, which reads one of its inputs.
 bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shadow& shadow,
                  const IsPlain& is_plain);
+
+// Whether the first of these, a copy, is of another than the copy that gives `result`: it lies otherwise than
+// what is handed in of that, and a later copy of the same lies so.
+bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, const Places& places,
+                   const std::function<bool(const TensorRecord&)>& reads);
 
 }  // namespace lockstep::oracle

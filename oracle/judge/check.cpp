@@ -204,7 +204,7 @@ class Checker {
     return shadow_.terms(window, *found);
   }
 
-  bool is_outside(const Window& window) const { return outside_.contains(window.id()); }
+  bool is_outside(const Window& w) const { return outside_.contains(w.id()); }
   at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
 
   // Of plain tensors alone, some of which the engine has had in its hands. What autograd made of nothing may
@@ -360,22 +360,13 @@ class Checker {
       if (q.outputs[k] != nullptr && !q.op.in_backward) places_.add(q.effects[k].window, q.outputs[k]->spec);
   }
 
-  // Of two copies, the one of the same value; of equal values, the one that lies as what is handed in, if one
-  // does.
+  // Of copies of the same value, the one of this op.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
-    const auto is_copy = [&](const TimelineEntry& it) {
-      return it.op == kClone && it.inputs.size() == 1 && it.outputs.size() == 1;
-    };
-    if (!is_copy(e)) return true;
-    if (!reads(op, e.inputs[0])) return false;
-    const auto fits = [&](const TimelineEntry& it) {
-      return places_.may_become(op.results.at(0), it.outputs[0].spec);
-    };
-    if (fits(e)) return true;
-    return std::none_of(&e + 1, timeline_.data() + timeline_.size(), [&](const TimelineEntry& later) {
-      return is_copy(later) && fits(later) && reads(op, later.inputs[0]);
-    });
+    if (op.op->name != kClone || e.inputs.size() != 1 || e.outputs.size() != 1) return true;
+    return reads(op, e.inputs[0]) &&
+           !is_of_another(std::span(timeline_).subspan(next_), op.results.at(0), places_,
+                          [&](const TensorRecord& record) { return reads(op, record); });
   }
 
   void judge(const RecordedOp& op) {
@@ -458,12 +449,11 @@ class Checker {
   void finish(const Final& f, size_t i) {
     const bool defined = f.record.spec != nullptr && !f.record.digests.empty();
     if (defined != f.plain.defined())
-      report_mismatch(Condition::kFinal, "value ", i, " is ", defined ? "defined" : "undefined",
+      report_mismatch(Condition::kFinal, "value ", i, defined ? " is defined" : " is undefined",
                       ", unlike the plain run's");
-    result_.finals.emplace_back();
-    if (!defined) return;
+    if (result_.finals.emplace_back(); !defined) return;
     const Window window = recording_.window(f.plain);
-    const RenditionPtr rendition = shadow_.find(window, f.record);
+    const auto rendition = shadow_.find(window, f.record);
     if (!rendition)
       report_mismatch_at(first_mismatch({recording_.read(window)}, f.record), Condition::kFinal, "value ", i,
                          ", placed as ", *f.record.spec, ", is not what the oracle's own values come to");
@@ -472,8 +462,7 @@ class Checker {
     if (window.numel() > 0 && !places.empty() && !lies_so(places, *f.record.spec))
       report_mismatch(Condition::kFinal, "value ", i, " is handed in as ", *f.record.spec,
                       ", where no op has put it, nor a move that counts; it was last ", *places.back());
-    const at::Tensor plain = recording_.read(window);
-    result_.finals.back() = plain;
+    const at::Tensor plain = result_.finals.back() = recording_.read(window);
     if (rendition->plain() || same_bits(folded(window, *rendition, shadow_), plain)) return;
     result_.finals.back() = assembled(window, *rendition, *f.record.spec, shadow_);
     if (!same_bits(result_.finals.back(), plain)) result_.equal = false;
