@@ -282,7 +282,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   check_not_written();
   if (lane->calls == 0 && lane->passes() == 0) lane->returned.reset();
   gather();
-  if (is_recomputing()) prefetch_backward(ran_before_);
+  if (is_recomputing() && at::GradMode::is_enabled()) prefetch_backward(ran_before_);  // and comes back now
   struct Call {
     explicit Call(Unit& u) : unit(u) {
       ++unit.calls_;

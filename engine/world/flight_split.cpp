@@ -210,12 +210,24 @@ std::vector<FlightTurn> turns_of(const std::vector<Flight>& flights, const Key& 
   return turns;
 }
 
-// Where some wait in one exchange and as many in another of the same op, either may have been left out.
+// Whether those who did not come to the one are at the other.
+bool awaits(const std::vector<FlightTurn>& one, const std::vector<FlightTurn>& other) {
+  return std::all_of(one.begin(), one.end(), [&](const FlightTurn& turn) {
+    return turn.entry != nullptr || std::any_of(other.begin(), other.end(), [&](const FlightTurn& it) {
+             return it.rank == turn.rank && it.entry != nullptr;
+           });
+  });
+}
+
+// Where some wait in one exchange for those who wait in another of the same op, and as many for them, either
+// may have been left out.
 std::string or_another(const std::vector<Flight>& flights, const Order& order, size_t i) {
+  const auto mine = turns_of(flights, order[i].second);
   for (size_t k = i + 1; k < order.size() && place(order[k].first) == place(order[i].first); ++k) {
     const auto& key = order[k].second;
     const auto turns = turns_of(flights, key);
-    if (const auto ranks = absent_ranks(turns); !ranks.empty() && disagreement(turns) == absent(turns))
+    const auto ranks = absent_ranks(turns);
+    if (!ranks.empty() && disagreement(turns) == absent(turns) && awaits(mine, turns) && awaits(turns, mine))
       return concat(", or ", ranks, " to exchange ", key.meeting, " of ranks ", key.ranks);
   }
   return "";
