@@ -166,7 +166,7 @@ void add_formats(Bodies& bodies) {
       bodies.push_back({{"copy-in of a layer, " + name, "fsdp", false, false, "ms"},
                         [&format] { return timed<&Scene::in>(format); }});
     bodies.push_back(
-        {{"bytes of a copy-out, " + name, "fsdp", true, false, "B"}, [&format] { return held(format); }});
+        {{"copy-out of a layer, " + name + ": bytes", "fsdp", true, false, "B"}, [&format] { return held(format); }});
   }
 }
 
