@@ -165,8 +165,8 @@ void add_formats(Bodies& bodies) {
     if (format.copy_in != nullptr)
       bodies.push_back({{"copy-in of a layer, " + name, "fsdp", false, false, "ms"},
                         [&format] { return timed<&Scene::in>(format); }});
-    bodies.push_back(
-        {{"copy-out of a layer, " + name + ": bytes", "fsdp", true, false, "B"}, [&format] { return held(format); }});
+    bodies.push_back({{"copy-out of a layer, " + name + ": bytes", "fsdp", true, false, "B"},
+                      [&format] { return held(format); }});
   }
 }
 
