@@ -221,8 +221,8 @@ bool awaits(const std::vector<FlightTurn>& one, const std::vector<FlightTurn>& o
 
 // Where some wait in one exchange for those who wait in another of the same op, and as many for them, either
 // may have been left out.
-std::string or_another(const std::vector<Flight>& flights, const Order& order, size_t i) {
-  const auto mine = turns_of(flights, order[i].second);
+std::string or_another(const std::vector<Flight>& flights, const Order& order, size_t i,
+                       const std::vector<FlightTurn>& mine) {
   for (size_t k = i + 1; k < order.size() && place(order[k].first) == place(order[i].first); ++k) {
     const auto& key = order[k].second;
     const auto turns = turns_of(flights, key);
@@ -250,7 +250,7 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
       if (turn.entry != nullptr && split.op.empty()) split.op = turn.entry->op;
     split.what = disagreement(split.turns);
     if (!split.what.empty()) {
-      if (split.what == absent(split.turns)) split.what += or_another(flights, order, i);
+      if (split.what == absent(split.turns)) split.what += or_another(flights, order, i, split.turns);
       return split;
     }
     split.what = unfinished(split.turns);

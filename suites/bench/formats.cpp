@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "engine/fsdp/planner.h"
+#include "engine/fsdp/group_layout.h"
 #include "engine/values/as_size.h"
 #include "suites/bench/body.h"
 #include "suites/bench/measure.h"
@@ -49,7 +49,7 @@ struct Format {
 fsdp::BufferPlan plan_of(const Tensors& like) {
   std::vector<fsdp::BlockTensor> blocks;
   for (const auto& t : like) blocks.push_back({t.numel(), 1});
-  return fsdp::plan(blocks, {.shards = kRanks, .alignment = 16, .start_align = 16});
+  return fsdp::plan(blocks, fsdp::buffer_options(kRanks, fsdp::Order::kDefault, at::kFloat, at::kFloat));
 }
 Tensors views(const at::Tensor& gathered, const Tensors& like) {
   static const auto plan = plan_of(like);
