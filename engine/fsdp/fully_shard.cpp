@@ -105,10 +105,8 @@ SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
 }
 
 void check_reshard(const ReshardAfterForward& reshard, int64_t ranks) {
-  if (!reshard.among) return;
-  LOCKSTEP_CHECK(*reshard.among > 1 && *reshard.among < ranks && ranks % *reshard.among == 0,
-                 "[fully_shard] reshard_after_forward among ", *reshard.among, " of ", ranks,
-                 " ranks; name a divisor of these between 1 and all, or true or false");
+  LOCKSTEP_CHECK(reshard.fits(ranks), "[fully_shard] reshard_after_forward among ", *reshard.among, " of ",
+                 ranks, " ranks; name a divisor of these between 1 and all, or true or false");
 }
 
 int64_t sharding_dim(const FullyShardOptions& options, const DeviceMesh& mesh) {

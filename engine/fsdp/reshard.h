@@ -16,6 +16,8 @@ struct ReshardAfterForward {
   ReshardAfterForward(std::nullopt_t) {}
   std::optional<bool> reshards = {};
   std::optional<int64_t> among = {};
+  // Whether so many ranks fall into such groups: a divisor of them between one and all.
+  bool fits(int64_t ranks) const { return !among || (*among > 1 && *among < ranks && ranks % *among == 0); }
 };
 
 }  // namespace lockstep

@@ -262,9 +262,8 @@ void check(const std::vector<StepGroup>& groups, const StepOptions& o) {
                  "[step plan] the first group is the outermost module, one; it may have no tensors");
   LOCKSTEP_CHECK(o.replicas >= 1 && o.shards >= 1 && o.shards <= kMostRanks / o.replicas, "[step plan] ",
                  o.replicas, " times ", o.shards, " ranks: give 1 to ", kMostRanks, " in all");
-  const auto among = o.reshard_after_forward.among;
-  LOCKSTEP_CHECK(!among || (*among > 1 && *among < o.shards && o.shards % *among == 0),
-                 "[step plan] parameters are cut among ", among.value_or(0), " of ", o.shards,
+  LOCKSTEP_CHECK(o.reshard_after_forward.fits(o.shards), "[step plan] parameters are cut among ",
+                 *o.reshard_after_forward.among, " of ", o.shards,
                  " ranks after forward; give a divisor of these between 1 and all");
   LOCKSTEP_CHECK(o.prefetch >= 0, "[step plan] ", o.prefetch,
                  " modules are prefetched; give 0 for none, or how many");
