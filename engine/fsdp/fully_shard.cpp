@@ -38,12 +38,13 @@ struct Distributed {
 
 // Kept with a module.
 struct Sharded {
-  explicit Sharded(std::shared_ptr<Unit> u) : unit(std::move(u)) {}
-  ~Sharded() { unit->module_is_gone(); }
+  Sharded(std::shared_ptr<Unit> u, size_t i) : unit(std::move(u)), module(i) {}
+  ~Sharded() { unit->module_is_gone(module); }
   Sharded(const Sharded&) = delete;
   Sharded& operator=(const Sharded&) = delete;
 
   std::shared_ptr<Unit> unit;
+  size_t module;  // which of the unit's
   std::vector<Original> originals;
   std::vector<Distributed> buffers;
 };
@@ -56,17 +57,28 @@ void check_not_shared(const std::vector<Original>& a, const std::vector<Original
                      "that are sharded by themselves are one; shard them with a module that has both");
 }
 
-std::vector<const Sharded*> sharded_within(nn::Module& module) {
+using Modules = std::vector<nn::Module*>;
+
+std::vector<const Sharded*> sharded_within(const Modules& modules) {
   std::vector<const Sharded*> all;
-  for (const auto& [path, below] : module.named_modules())
-    if (const auto* sharded = below->attached<Sharded>()) all.push_back(sharded);
+  for (auto* module : modules)
+    for (const auto& [path, below] : module->named_modules())
+      if (const auto* sharded = below->attached<Sharded>()) all.push_back(sharded);
   return all;
 }
 
-using Found = nn::Module::WithPaths;
+struct Found {
+  at::Tensor value;
+  std::vector<fsdp::ParameterPath> paths;
+};
+
+const std::string& path_of(const Found& found) {
+  return found.paths.front().path;
+}
 
 // Those that are neither ignored nor of a module within that is sharded already.
-std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tensor>& ignored) {
+std::vector<nn::Module::WithPaths> own_parameters(nn::Module& module,
+                                                  const std::vector<at::Tensor>& ignored) {
   std::vector<std::string> taken;  // prefixes of paths
   for (const auto& [below, paths] : module.modules_with_paths())
     for (const auto& path : paths)
@@ -76,7 +88,7 @@ std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tens
                        [&](const auto& prefix) { return path.starts_with(prefix); });
   };
   auto found = module.parameters_with_paths();
-  std::erase_if(found, [&](const Found& f) {
+  std::erase_if(found, [&](const auto& f) {
     const auto is_it = [&](const at::Tensor& t) { return t.is_same(f.value); };
     if (std::any_of(ignored.begin(), ignored.end(), is_it)) return true;
     const auto one = std::find_if(f.paths.begin(), f.paths.end(), is_taken);
@@ -88,17 +100,25 @@ std::vector<Found> own_parameters(nn::Module& module, const std::vector<at::Tens
   return found;
 }
 
+// Tensors of several modules, each once.
+void gather_up(std::vector<Found>& all, const std::vector<nn::Module::WithPaths>& of_one, size_t module) {
+  for (const auto& [value, paths] : of_one) {
+    auto place = std::find_if(all.begin(), all.end(), [&](const auto& f) { return f.value.is_same(value); });
+    if (place == all.end()) place = all.insert(all.end(), {value, {}});
+    for (const auto& path : paths) place->paths.push_back({module, path});
+  }
+}
+
 // As it is when gathered.
 SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
   const auto& value = parameter.value;
   Placements all(as_size(mesh.mesh.ndim()), Replicate{});
   if (is_dtensor(value)) {
-    LOCKSTEP_CHECK(device_mesh(value).comm == mesh.comm, "[fully_shard] the parameter '",
-                   parameter.paths.front(), "' is on a mesh ", to_string(spec(value).mesh()),
-                   ", and the call names another, ", to_string(mesh.mesh),
-                   ": pass the one that the module was distributed on");
+    LOCKSTEP_CHECK(device_mesh(value).comm == mesh.comm, "[fully_shard] the parameter '", path_of(parameter),
+                   "' is on a mesh ", to_string(spec(value).mesh()), ", and the call names another, ",
+                   to_string(mesh.mesh), ": pass the one that the module was distributed on");
     all = placements(value);
-    LOCKSTEP_CHECK(!has_ragged(all), "[fully_shard] the parameter '", parameter.paths.front(),
+    LOCKSTEP_CHECK(!has_ragged(all), "[fully_shard] the parameter '", path_of(parameter),
                    "' is cut already, with a module around this one; shard inner modules first");
   }
   return std::make_shared<const Spec>(mesh.mesh, all, value.sizes().vec(), value.scalar_type());
@@ -123,7 +143,7 @@ void check_policy(const MixedPrecisionPolicy& policy) {
 
 int64_t block_of(const FullyShardOptions& options, const Found& parameter) {
   if (!options.orig_param_policy) return 1;
-  const auto& path = parameter.paths.front();
+  const auto& path = path_of(parameter);
   const int64_t elements = options.orig_param_policy(path, parameter.value);
   LOCKSTEP_CHECK(elements >= 1, "[fully_shard] orig_param_policy says blocks of ", elements,
                  " elements for the parameter '", path, "'; say at least 1");
@@ -138,10 +158,10 @@ int64_t row_of(const FullyShardOptions& options, const Found& parameter, const S
   const auto ndim = std::ssize(whole.shape());
   const auto* shard = std::get_if<Shard>(&*said);
   LOCKSTEP_CHECK(ndim > 0, "[fully_shard] shard_placement_fn says ", *said, " for the parameter '",
-                 parameter.paths.front(), "', which is one number; say nothing for it");
+                 path_of(parameter), "', which is one number; say nothing for it");
   LOCKSTEP_CHECK(shard != nullptr && (shard->dim == 0 || shard->dim == -ndim),
-                 "[fully_shard] shard_placement_fn says ", *said, " for the parameter '",
-                 parameter.paths.front(), "' of shape ", whole.shape(),
+                 "[fully_shard] shard_placement_fn says ", *said, " for the parameter '", path_of(parameter),
+                 "' of shape ", whole.shape(),
                  "; a shard is a run of its memory: say Shard(0), for whole rows, or nothing, and keep a "
                  "parameter transposed that is to be cut along another dimension");
   const auto part = local_shape(whole, 0);
@@ -168,9 +188,9 @@ UnitParameter unit_parameter(const fsdp::DBuffer& buffer, size_t i, Found&& foun
   return {std::move(found.paths), std::move(sharded), buffer.whole(i), false};
 }
 
-std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std::vector<Found> found,
+std::shared_ptr<Unit> make_unit(Modules modules, const MeshInWorld& mesh, std::vector<Found> found,
                                 const FullyShardOptions& options) {
-  if (found.empty()) return std::make_shared<Unit>(module, nullptr, std::vector<UnitParameter>());
+  if (found.empty()) return std::make_shared<Unit>(std::move(modules), nullptr, std::vector<UnitParameter>());
   std::vector<fsdp::GroupTensor> tensors;
   for (const auto& parameter : found) tensors.push_back(group_tensor(options, parameter, mesh));
   const bool is_floating = c10::isFloatingType(found.front().value.scalar_type());
@@ -180,7 +200,7 @@ std::shared_ptr<Unit> make_unit(nn::Module& module, const MeshInWorld& mesh, std
   std::vector<UnitParameter> parameters;
   for (size_t i = 0; i < found.size(); ++i)
     parameters.push_back(unit_parameter(*buffer, i, std::move(found[i]), mesh));
-  return std::make_shared<Unit>(module, std::move(buffer), std::move(parameters));
+  return std::make_shared<Unit>(std::move(modules), std::move(buffer), std::move(parameters));
 }
 
 struct Buffers {
@@ -190,23 +210,24 @@ struct Buffers {
 
 // Plain buffers are to become replicated DTensors, one of which modules share, also with one within that is
 // sharded by itself.
-Buffers distributed_buffers(nn::Module& module, const MeshInWorld& mesh,
+Buffers distributed_buffers(const Modules& modules, const MeshInWorld& mesh,
                             const std::vector<const Sharded*>& within) {
   Buffers buffers;
   auto& all = buffers.were_plain;
   for (const auto* sharded : within) all.insert(all.end(), sharded->buffers.begin(), sharded->buffers.end());
   const auto find = [&](const auto& is_it) { return std::find_if(all.begin(), all.end(), is_it); };
-  const auto replicated = [&](const std::vector<std::string>& paths, const at::Tensor& buffer) {
+  const auto replicated = [&](nn::Module& module, const std::string& path, const at::Tensor& buffer) {
     const auto itself = find([&](const auto& d) { return d.buffer.is_same(buffer); });
     const auto was = itself == all.end() ? before(buffer) : itself->impl;
     if (const auto first = find([&](const auto& d) { return d.impl == was; }); first != all.end())
       return first->buffer;
     if (is_dtensor(buffer)) return buffer;
     const Placements whole(as_size(mesh.mesh.ndim()), Replicate{});
-    return all.emplace_back(was, nn::distributed_buffer(module, paths.front(), mesh, whole)).buffer;
+    return all.emplace_back(was, nn::distributed_buffer(module, path, mesh, whole)).buffer;
   };
-  for (auto& [buffer, paths] : module.buffers_with_paths())
-    buffers.now.push_back({replicated(paths, buffer), paths});
+  for (size_t i = 0; i < modules.size(); ++i)
+    for (auto& [buffer, paths] : modules[i]->buffers_with_paths())
+      gather_up(buffers.now, {{replicated(*modules[i], paths.front(), buffer), paths}}, i);
   return buffers;
 }
 
@@ -223,10 +244,45 @@ void join(Unit& unit, const std::vector<const Sharded*>& within) {
     }
 }
 
+void check_modules(const Modules& modules) {
+  LOCKSTEP_CHECK(!modules.empty(), "[fully_shard] is given no module");
+  for (size_t i = 0; i < modules.size(); ++i) {
+    LOCKSTEP_CHECK(modules[i]->attached<Sharded>() == nullptr,
+                   "[fully_shard] this module is sharded already");
+    for (const auto& [path, below] : modules[i]->named_modules())
+      for (size_t k = 0; k < modules.size(); ++k)
+        LOCKSTEP_CHECK(k == i || below != modules[k], "[fully_shard] of the modules to be sharded ",
+                       "together, module ", k, " is within module ", i, ", or the same; leave it out");
+  }
+}
+
+// @param originals of each of the modules that are to be sharded together
+void check_within(const std::vector<std::vector<Original>>& originals,
+                  const std::vector<const Sharded*>& within) {
+  for (size_t i = 0; i < within.size(); ++i) {
+    LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0,
+                   "[fully_shard] within a backward pass of a module within");
+    for (const auto& of_one : originals) check_not_shared(of_one, within[i]->originals);
+    for (size_t k = 0; k < i; ++k)
+      if (within[i]->unit != within[k]->unit) check_not_shared(within[i]->originals, within[k]->originals);
+  }
+}
+
+void install(nn::Module& module, const std::shared_ptr<Sharded>& sharded) {
+  auto* const unit = sharded->unit.get();
+  module.attach(sharded);
+  module.attach(std::make_shared<BeforeSecondRun>(BeforeSecondRun{[unit] { unit->lane->enter_pass(); }}));
+  module.call_around(
+      [unit, i = sharded->module](nn::Tensors inputs, const nn::Module::Forward& forward) {
+        return unit->call(i, std::move(inputs), forward);
+      },
+      "fully_shard");
+}
+
 template <class Set>
 void each_unit(const std::shared_ptr<Unit>& unit, bool recurse, Set&& set) {
   if (!recurse) return set(unit->settings);
-  for (const auto* each : sharded_within(unit->module())) set(each->unit->settings);
+  for (const auto* each : sharded_within(unit->modules())) set(each->unit->settings);
 }
 
 std::vector<std::weak_ptr<Unit>> units_of(const std::vector<FSDPModule>& modules) {
@@ -239,6 +295,17 @@ std::vector<std::weak_ptr<Unit>> units_of(const std::vector<FSDPModule>& modules
 
 void UnshardHandle::wait() {
   unit_->finish_unshard();
+}
+
+std::vector<at::Tensor> FSDPModule::parameters() const {
+  std::vector<at::Tensor> all;
+  const auto is_new = [&](const at::Tensor& t) {
+    return std::none_of(all.begin(), all.end(), [&](const auto& other) { return other.is_same(t); });
+  };
+  for (const auto* module : unit_->modules())
+    for (auto& parameter : module->parameters())
+      if (is_new(parameter)) all.push_back(std::move(parameter));
+  return all;
 }
 
 UnshardHandle FSDPModule::unshard(bool async_op) {
@@ -269,46 +336,45 @@ void FSDPModule::set_modules_to_backward_prefetch(const std::vector<FSDPModule>&
   unit_->settings.backward_prefetch = units_of(modules);
 }
 void FSDPModule::watch_memory(const std::shared_ptr<fsdp::HeldMemory>& memory) {
-  for (const auto* each : sharded_within(unit_->module())) each->unit->watch(memory);
+  for (const auto* each : sharded_within(unit_->modules())) each->unit->watch(memory);
 }
 fsdp::BufferPlan FSDPModule::plan() const {
   return unit_->buffer() == nullptr ? fsdp::BufferPlan() : unit_->buffer()->layout().plan();
 }
 
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options) {
-  LOCKSTEP_CHECK(module.attached<Sharded>() == nullptr, "[fully_shard] this module is sharded already");
+  return fully_shard(Modules{&module}, mesh, std::move(options));
+}
+
+FSDPModule fully_shard(const std::vector<nn::Module*>& modules, const MeshInWorld& mesh,
+                       FullyShardOptions options) {
+  check_modules(modules);
   LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
   check_policy(options.mp_policy);
   check_reshard(options.reshard_after_forward, mesh.mesh.size(sharding_dim(options, mesh.mesh)));
-  const auto within = sharded_within(module);
-  auto found = own_parameters(module, options.ignored_params);
-  std::vector<Original> originals;
-  for (const auto& parameter : found) originals.push_back({before(parameter.value), parameter.paths.front()});
-  for (size_t i = 0; i < within.size(); ++i) {
-    LOCKSTEP_CHECK(within[i]->unit->lane->passes() == 0,
-                   "[fully_shard] within a backward pass of a module within");
-    check_not_shared(originals, within[i]->originals);
-    for (size_t k = 0; k < i; ++k) check_not_shared(within[i]->originals, within[k]->originals);
+  const auto within = sharded_within(modules);
+  std::vector<Found> found;
+  std::vector<std::vector<Original>> originals(modules.size());
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const auto own = own_parameters(*modules[i], options.ignored_params);
+    gather_up(found, own, i);
+    for (const auto& [value, paths] : own) originals[i].push_back({before(value), paths.front()});
   }
-  auto buffers = distributed_buffers(module, mesh, within);  // which may throw, and has changed nothing then
-  const auto unit = make_unit(module, mesh, std::move(found), options);
+  check_within(originals, within);
+  auto buffers = distributed_buffers(modules, mesh, within);  // which may throw, and has changed nothing then
+  const auto unit = make_unit(modules, mesh, std::move(found), options);
   for (const auto& [buffer, paths] : buffers.now)
-    for (const auto& path : paths) module.set_buffer(path, buffer);
+    for (const auto& [module, path] : paths) modules[module]->set_buffer(path, buffer);
   unit->settings.policy = options.mp_policy;
   unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
   unit->settings.reshard_among = options.reshard_after_forward.among;
-  const auto sharded = std::make_shared<Sharded>(unit);
-  sharded->originals = std::move(originals);
-  sharded->buffers = std::move(buffers.were_plain);
   join(*unit, within);
-  module.attach(sharded);
-  module.attach(
-      std::make_shared<BeforeSecondRun>(BeforeSecondRun{[unit = unit.get()] { unit->lane->enter_pass(); }}));
-  module.call_around(
-      [unit = unit.get()](nn::Tensors inputs, const nn::Module::Forward& forward) {
-        return unit->call(std::move(inputs), forward);
-      },
-      "fully_shard");
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const auto sharded = std::make_shared<Sharded>(unit, i);
+    sharded->originals = std::move(originals[i]);
+    sharded->buffers = buffers.were_plain;
+    install(*modules[i], sharded);
+  }
   return FSDPModule(unit);
 }
 

@@ -56,6 +56,8 @@ class FSDPModule {
  public:
   explicit FSDPModule(std::shared_ptr<fsdp::Unit> unit) : unit_(std::move(unit)) {}
   const std::shared_ptr<fsdp::Unit>& unit() const { return unit_; }
+  // Of its modules, as nn::Module::parameters().
+  std::vector<at::Tensor> parameters() const;
 
   // Gathers the parameters, and cuts them again. Between forward and backward of a module that reshards
   // neither is needed. `async_op`: begins to gather, and whoever needs them first waits: the handle, or a
@@ -109,5 +111,12 @@ class FSDPModule {
 // output. lockstep::checkpoint of a module gathers anew for its second run, which keeps what it gathered for
 // its gradients.
 FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOptions options = {});
+
+// Several modules, none within another, with one buffer: their parameters are gathered when the first of
+// them runs and cut when each has run, or the outermost call returns; on the way back gathered with the last
+// one and reduced once each has its gradients, or at the end of the pass. They may share parameters. Bits as
+// above. Throws Error as above, for no module, and for one that is another or within it.
+FSDPModule fully_shard(const std::vector<nn::Module*>& modules, const MeshInWorld& mesh,
+                       FullyShardOptions options = {});
 
 }  // namespace lockstep

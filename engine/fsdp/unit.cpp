@@ -2,11 +2,10 @@
 #include "engine/fsdp/unit.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 
 #include "engine/nn/boundary.h"
 #include "engine/nn/checkpoint.h"
@@ -57,61 +56,9 @@ class Unwritten {
 
 }  // namespace
 
-// ---- the lane ----
-
-void Lane::enter_pass() {
-  if (passes() > 0 && is_recomputing()) return;  // a part of that pass
-  const auto id = torch::autograd::get_current_graph_task_id();
-  if (!passes_.empty() && passes_.back().id == id) return;
-  // As long as libtorch has the callback; then what a pass that failed has left is tidied.
-  const auto runs = std::shared_ptr<void>(nullptr, [lane = weak_from_this()](void*) {
-    if (const auto self = lane.lock()) self->tidy();
-  });
-  passes_.push_back({id, runs});
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [self = shared_from_this(), runs] { self->finish_pass(); });
-}
-
-void Lane::tidy() {
-  try {
-    passes();
-  } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
-  }
-}
-
-size_t Lane::passes() {
-  const auto before = passes_.size();
-  while (!passes_.empty() && passes_.back().runs.expired()) passes_.pop_back();
-  if (passes_.empty() && before > 0)
-    for (auto* unit : units) unit->forget_pass();
-  return passes_.size();
-}
-
-// A pass within another leaves it to that one.
-void Lane::finish_pass() {
-  passes();  // one within this one may have failed, and been caught
-  passes_.pop_back();
-  if (!passes_.empty()) return;
-  try {
-    for (auto* unit : units) unit->collect();
-    if (reducing != nullptr) reducing->wait_for_reduction();
-    for (auto* unit : units) unit->hand_over();
-    for (auto* unit : units) unit->close();
-  } catch (...) {
-    for (auto* unit : units) unit->forget_pass();
-    throw;
-  }
-}
-
-// A unit's come while those within it run.
-void Lane::note_gradients() const {
-  for (const auto* unit : units) unit->note_gradients();
-}
-
-// ---- a unit ----
-
-Unit::Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters)
-    : module_(&module), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
+Unit::Unit(std::vector<nn::Module*> modules, std::unique_ptr<DBuffer> buffer,
+           std::vector<UnitParameter> parameters)
+    : modules_(std::move(modules)), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
   lane->units = {this};
   show(&UnitParameter::sharded);
 }
@@ -126,9 +73,16 @@ Unit::~Unit() {
   }
 }
 
-nn::Module& Unit::module() const {
-  LOCKSTEP_CHECK(module_ != nullptr, "[fully_shard] the module of this handle has been destroyed");
-  return *module_;
+std::vector<nn::Module*> Unit::modules() const {
+  auto alive = modules_;
+  std::erase(alive, nullptr);
+  LOCKSTEP_CHECK(!alive.empty(), "[fully_shard] the module of this handle has been destroyed");
+  return alive;
+}
+
+std::string Unit::name_of(size_t parameter) const {
+  const auto& [module, path] = parameters_[parameter].paths.front();
+  return modules_.size() == 1 ? path : concat(module, ".", path);
 }
 
 void Unit::agree() {
@@ -143,9 +97,9 @@ void Unit::agree() {
 void Unit::show(at::Tensor UnitParameter::*which) {
   agree();
   shown_ = which;
-  if (module_ == nullptr) return;
   for (const auto& parameter : parameters_)
-    for (const auto& path : parameter.paths) module_->set_parameter(path, parameter.*which, true);
+    for (const auto& [module, path] : parameter.paths)
+      if (modules_[module] != nullptr) modules_[module]->set_parameter(path, parameter.*which, true);
 }
 
 void Unit::show_whole() {
@@ -154,17 +108,17 @@ void Unit::show_whole() {
 
 // Unless somebody still needs them whole.
 void Unit::show_sharded() {
-  if (calls_ == 0 && open_ == 0 && !by_hand_) show(&UnitParameter::sharded);
+  if (!is_needed()) show(&UnitParameter::sharded);
 }
 
 // Nobody has put another tensor there, or other memory into this one (set_data).
 void Unit::check_shown() const {
-  if (module_ == nullptr) return;
   for (size_t i = 0; i < parameters_.size(); ++i)
-    for (const auto& path : parameters_[i].paths)
+    for (const auto& [module, path] : parameters_[i].paths)
       LOCKSTEP_CHECK(
-          module_->parameter(path).is_same(parameters_[i].*shown_) &&
-              buffer_->has(i, parameters_[i].sharded) && buffer_->holds(parameters_[i].whole),
+          modules_[module] == nullptr ||
+              (modules_[module]->parameter(path).is_same(parameters_[i].*shown_) &&
+               buffer_->has(i, parameters_[i].sharded) && buffer_->holds(parameters_[i].whole)),
           "[fully_shard] the parameter '", path,
           "' has been replaced by another tensor, or its data by another's, which the buffer does not hold; "
           "write its values with copy_");
@@ -180,10 +134,11 @@ void Unit::check_not_written() {
   const auto now = versions(&UnitParameter::whole);
   const auto i = std::mismatch(now.begin(), now.end(), landed_.begin()).first - now.begin();
   by_hand_ = false;
+  round_.reset();
   show_sharded();
   if (shown_ == &UnitParameter::sharded) release();
   throw Error(
-      concat("[fully_shard] the parameter '", parameters_[static_cast<size_t>(i)].paths.front(),
+      concat("[fully_shard] the parameter '", name_of(static_cast<size_t>(i)),
              "' was written while it was gathered, which its parts do not see, so that it is lost; write it "
              "while it is cut"));
 }
@@ -193,9 +148,9 @@ void Unit::check_not_written() {
 void Unit::check_gradients() {
   if (has_unsynced_ || lane->passes() > 0) return;
   std::string strays;
-  for (const auto& parameter : parameters_)
-    if (std::exchange(parameter.whole.mutable_grad(), at::Tensor()).defined())
-      strays += concat(strays.empty() ? "'" : ", '", parameter.paths.front(), "'");
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (std::exchange(parameters_[i].whole.mutable_grad(), at::Tensor()).defined())
+      strays += concat(strays.empty() ? "'" : ", '", name_of(i), "'");
   LOCKSTEP_CHECK(strays.empty(), "[fully_shard] a gradient has come to the gathered parameter ", strays,
                  " outside of a call of its module, so that nobody reduced it, and is dropped; use ",
                  "parameters in the module's forward alone");
@@ -249,7 +204,7 @@ void Unit::release(int64_t among) {
 }
 
 void Unit::release_unless_needed(bool cut) {
-  if (cut && calls_ == 0 && open_ == 0 && !by_hand_) release();
+  if (cut && !is_needed()) release();
 }
 
 void Unit::begin_unshard() {
@@ -272,10 +227,44 @@ void Unit::reshard() {
   check_not_written();
   by_hand_ = false;
   show_sharded();
-  if (calls_ == 0 && open_ == 0) release();
+  release_unless_needed(true);
 }
 
-at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
+// A second run is of the round of its first, if that is known.
+Unit::RoundPtr Unit::enter_round(size_t module) {
+  const auto anew = [&] {
+    auto round = std::make_shared<Round>();
+    round->ran.resize(modules_.size());
+    return round;
+  };
+  if (is_recomputing()) {
+    const auto first = std::find_if(first_runs_.rbegin(), first_runs_.rend(),
+                                    [&](const auto& run) { return run.first == module; });
+    if (first == first_runs_.rend()) return anew();
+    const auto round = first->second;
+    if (!is_first_run()) first_runs_.erase(std::next(first).base());
+    return round;
+  }
+  if (round_ == nullptr || round_->ran[module]) round_ = anew();
+  if (is_first_run()) first_runs_.emplace_back(module, round_);
+  return round_;
+}
+
+bool Unit::is_between() const {
+  if (round_ == nullptr) return false;
+  const auto& ran = round_->ran;
+  return std::adjacent_find(ran.begin(), ran.end(), std::not_equal_to<>()) != ran.end();
+}
+
+void Unit::end_round() {
+  if (!is_between()) return;
+  round_.reset();
+  if (reshards_after_forward()) by_hand_ = false;
+  show_sharded();
+  let_go(reshards_after_forward());
+}
+
+at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forward& forward) {
   const auto self = shared_from_this();
   check_gradients();
   check_shown();
@@ -283,6 +272,7 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   if (lane->calls == 0 && lane->passes() == 0) lane->returned.reset();
   gather();
   if (is_recomputing() && at::GradMode::is_enabled()) prefetch_backward(ran_before_);  // and comes back now
+  const auto round = enter_round(module);
   struct Call {
     explicit Call(Unit& u) : unit(u) {
       ++unit.calls_;
@@ -292,9 +282,13 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     ~Call() {
       --unit.lane->calls;
       const bool throws = std::uncaught_exceptions() > before;
+      if (throws) unit.round_.reset();
       if (throws && unit.lane->calls == 0)
-        for (auto* other : unit.lane->units) other->let_go(false);
-      if (--unit.calls_ > 0) return;
+        for (auto* other : unit.lane->units) {
+          other->end_round();
+          other->let_go(false);
+        }
+      if (--unit.calls_ > 0 || unit.is_between()) return;
       if (unit.reshards_after_forward()) unit.by_hand_ = false;
       unit.show_sharded();
       if (throws) unit.let_go(unit.reshards_after_forward());
@@ -306,13 +300,15 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
   bool held = false;
   {
     const Call within(*this);
-    if (!is_recomputing())  // on the way back the next one is behind
+    const bool begins = !is_between();
+    round->ran[module] = true;
+    if (begins && !is_recomputing())  // on the way back the next one is behind
       for (const auto& next : settings.forward_prefetch)
         if (const auto unit = next.lock()) unit->begin_gather();
     if (settings.policy.cast_forward_inputs)
       for (auto& input : inputs) input = cast(input, settings.policy.param_dtype);
     inputs = nn::at_boundary(
-        std::move(inputs), [self](nn::Tensors&) { self->after_backward(); }, false);
+        std::move(inputs), [self, round](nn::Tensors&) { self->after_backward(round); }, false);
     const Unwritten given(inputs);
     output = forward(std::move(inputs));
     held = is_held(output);  // also where it is an input, which `given` holds
@@ -320,30 +316,50 @@ at::Tensor Unit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
     check_shown();
     check_not_written();
   }
-  const bool goes_back = is_recomputing() && at::GradMode::is_enabled() && output.requires_grad();
-  const bool is_needed = calls_ > 0 || open_ > 0 || goes_back;
-  if (reshards_after_forward() && !is_needed && buffer_ != nullptr) {
-    LOCKSTEP_CHECK(!buffer_->holds(output),
-                   "[fully_shard] a module returns a parameter of its own, or a view of ",
-                   "one, which is cut again when it returns; let it return a copy");
-    release(settings.reshard_among.value_or(0));
-  }
-  if (lane->calls == 0 && lane->passes() == 0)
-    for (auto* unit : lane->units) unit->land();  // prefetched, and not needed: shards may be written now
-  const auto before = lane->returned;
-  const bool comes_back = is_first_run() || (at::GradMode::is_enabled() && output.requires_grad());
-  if (buffer_ != nullptr && comes_back && !is_recomputing()) {
-    ran_before_ = before;
-    lane->returned = self;
-  }
+  const bool comes_back = at::GradMode::is_enabled() && output.requires_grad();
+  cut_after_forward(output, comes_back);
+  const auto before = note_return(*round, comes_back);
   const auto outer = nn::at_boundary(
       {output},
-      [self, of_forward = gathered_, before](nn::Tensors&) { self->before_backward(of_forward, before); },
+      [self, of_forward = gathered_, round, before](nn::Tensors&) {
+        self->before_backward(of_forward, round, before);
+      },
       held);
   return cast(outer[0], settings.policy.output_dtype);
 }
 
-void Unit::before_backward(const Versions& of_forward, const std::weak_ptr<Unit>& before) {
+// Where no other call needs it, nor the rest of the round, nor the way back from here.
+void Unit::cut_after_forward(const at::Tensor& output, bool comes_back) {
+  if (reshards_after_forward() && calls_ == 0 && open_.empty() && !(is_recomputing() && comes_back) &&
+      buffer_ != nullptr) {
+    LOCKSTEP_CHECK(!buffer_->holds(output),
+                   "[fully_shard] a module returns a parameter of its own, or a view of ",
+                   "one, which is cut again when it returns; let it return a copy");
+    if (!is_between()) release(settings.reshard_among.value_or(0));
+  }
+  if (lane->calls > 0 || lane->passes() > 0) return;
+  for (auto* unit : lane->units) {
+    unit->end_round();
+    unit->land();  // prefetched, and not needed: shards may be written now
+  }
+}
+
+// Which other unit's call had returned when this one, or the first of its round, did.
+std::weak_ptr<Unit> Unit::note_return(Round& round, bool comes_back) {
+  if (is_recomputing() ? comes_back && round.to_return == 0 : comes_back || is_first_run()) ++round.to_return;
+  const bool is_first = std::count(round.ran.begin(), round.ran.end(), true) == 1;
+  if (is_first) round.before = lane->returned;
+  const auto self = weak_from_this();
+  const auto before = lane->returned.lock() == self.lock() ? round.before : lane->returned;
+  if (buffer_ != nullptr && (is_first_run() || comes_back) && !is_recomputing()) {
+    if (is_first) ran_before_ = before;
+    lane->returned = self;
+  }
+  return before;
+}
+
+void Unit::before_backward(const Versions& of_forward, const RoundPtr& round,
+                           const std::weak_ptr<Unit>& before) {
   LOCKSTEP_CHECK(
       !at::GradMode::is_enabled() || calls_ > 0,
       "[fully_shard] gradients with a history of their own "
@@ -353,12 +369,16 @@ void Unit::before_backward(const Versions& of_forward, const std::weak_ptr<Unit>
   lane->note_gradients();
   const auto now = versions(&UnitParameter::sharded);
   for (size_t i = 0; i < now.size(); ++i)
-    LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", parameters_[i].paths.front(),
+    LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", name_of(i),
                    "' was written between a forward and its backward pass; write it after both");
   gather();
-  ++open_;
+  const bool opens = std::find(open_.begin(), open_.end(), round) == open_.end();
+  if (opens) {
+    round->returned = 0;
+    open_.push_back(round);
+  }
   show_whole();
-  if (!is_recomputing()) prefetch_backward(before);  // else before it ran again
+  if (opens && !is_recomputing()) prefetch_backward(before);  // else before it ran again
 }
 
 // Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
@@ -370,11 +390,11 @@ void Unit::prefetch_backward(const std::weak_ptr<Unit>& before) const {
   if (const auto unit = before.lock()) unit->begin_gather();
 }
 
-void Unit::after_backward() {
+void Unit::after_backward(const RoundPtr& round) {
   lane->enter_pass();
-  if (open_ > 0) --open_;
+  if (++round->returned >= round->to_return) std::erase(open_, round);
   show_sharded();
-  if (lane->passes() > 1 || open_ > 0) return;
+  if (lane->passes() > 1 || !open_.empty()) return;
   collect();
   release_unless_needed(settings.reshard_after_backward);
 }
@@ -440,7 +460,8 @@ void Unit::hand_over() {
 }
 
 void Unit::close() {
-  open_ = 0;
+  open_.clear();
+  first_runs_.clear();
   show_sharded();
   land();  // prefetched, and not needed
   release_unless_needed(settings.reshard_after_backward);
@@ -459,7 +480,8 @@ void Unit::forget_pass() {
   if (reducing_) wait_for_reduction();
   reduced_.clear();
   unsynced_.clear();
-  open_ = 0;
+  open_.clear();
+  first_runs_.clear();
   show_sharded();
   has_unsynced_ = false;
   for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();

@@ -10,10 +10,16 @@
 
 namespace lockstep::fsdp {
 
+// Of which of the unit's modules, and the path from there.
+struct ParameterPath {
+  size_t module = 0;
+  std::string path;
+};
+
 struct UnitParameter {
-  std::vector<std::string> paths;  // from the module; several for one that is shared
-  at::Tensor sharded, whole;       // leaves
-  bool learns = false;             // when both were last said to
+  std::vector<ParameterPath> paths;  // several for one that is shared
+  at::Tensor sharded, whole;         // leaves
+  bool learns = false;               // when both were last said to
 };
 
 class Unit;
@@ -57,8 +63,10 @@ struct UnitSettings {
 
 class Unit : public std::enable_shared_from_this<Unit> {
  public:
-  // @param buffer null: the module has no parameters of its own. They are those of the buffer, in its order.
-  Unit(nn::Module& module, std::unique_ptr<DBuffer> buffer, std::vector<UnitParameter> parameters);
+  // @param modules at least one, none of which is within another. @param buffer null: they have no parameters
+  // of their own. These are those of the buffer, in its order.
+  Unit(std::vector<nn::Module*> modules, std::unique_ptr<DBuffer> buffer,
+       std::vector<UnitParameter> parameters);
   // Waits for what has begun and nobody waited for.
   ~Unit();
   Unit(const Unit&) = delete;
@@ -69,9 +77,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Tells it of the gradients that are there.
   void note_gradients() const;
 
-  // Throws Error if it has been destroyed.
-  nn::Module& module() const;
-  void module_is_gone() { module_ = nullptr; }
+  // Those that have not been destroyed. Throws Error if all have.
+  std::vector<nn::Module*> modules() const;
+  void module_is_gone(size_t module) { modules_.at(module) = nullptr; }
   const DBuffer* buffer() const { return buffer_.get(); }
   bool is_gathering() const { return gathering_.has_value(); }
   bool reshards_after_forward() const {
@@ -83,8 +91,10 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void begin_unshard();
   void finish_unshard();
   void reshard();
-  // Around each call of the module, in which they are whole.
-  at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
+  // Around each call of one of the modules, in which they are whole.
+  at::Tensor call(size_t module, nn::Tensors inputs, const nn::Module::Forward& forward);
+  // The outermost call has returned: who has not run in this round will not.
+  void end_round();
 
   // Begins to gather, and waits for it. Throws Error as unshard() does.
   void begin_gather();
@@ -104,6 +114,22 @@ class Unit : public std::enable_shared_from_this<Unit> {
  private:
   using Versions = std::vector<int64_t>;
 
+  // Calls of the modules, one of each, in which the parameters are whole from the first to the last; and on
+  // the way back, from the last to the first.
+  struct Round {
+    std::vector<bool> ran;       // by module: its call has begun
+    std::weak_ptr<Unit> before;  // whose call had returned when that of the first did
+    int64_t to_return = 0;       // calls to whose output a backward pass may come
+    int64_t returned = 0;        // of these, where this pass has come to the inputs
+  };
+  using RoundPtr = std::shared_ptr<Round>;
+
+  RoundPtr enter_round(size_t module);
+  // Some of the modules have run, and others are to.
+  bool is_between() const;
+  bool is_needed() const { return calls_ > 0 || !open_.empty() || by_hand_ || is_between(); }
+  std::string name_of(size_t parameter) const;
+
   void gather();
   void release(int64_t among = 0);
   // Where it is to be cut, and no call, no open backward pass and no hand needs it whole.
@@ -111,10 +137,12 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut);
   at::Tensor& gradient(size_t i);
+  void cut_after_forward(const at::Tensor& output, bool comes_back);
+  std::weak_ptr<Unit> note_return(Round& round, bool comes_back);
   // @param before whose call had returned when this one did
-  void before_backward(const Versions& of_forward, const std::weak_ptr<Unit>& before);
+  void before_backward(const Versions& of_forward, const RoundPtr& round, const std::weak_ptr<Unit>& before);
   void prefetch_backward(const std::weak_ptr<Unit>& before) const;
-  void after_backward();
+  void after_backward(const RoundPtr& round);
   // Of each parameter: where either tensor was frozen since, or is no more, the other is so, too.
   void agree();
   void show(at::Tensor UnitParameter::*which);
@@ -127,7 +155,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void check_gradients();
   Versions versions(at::Tensor UnitParameter::*which) const;
 
-  nn::Module* module_;
+  std::vector<nn::Module*> modules_;  // null: destroyed
   const std::unique_ptr<DBuffer> buffer_;
   std::vector<UnitParameter> parameters_;
   at::Tensor UnitParameter::*shown_ = &UnitParameter::sharded;
@@ -140,8 +168,10 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::vector<at::Tensor> unsynced_;  // by parameter: what waits for a pass that syncs, in another dtype
   int64_t calls_ = 0;                 // that have not returned
   bool by_hand_ = false;              // whole until reshard
-  int64_t open_ = 0;                  // calls whose output a backward pass has reached, and not their inputs
-  bool has_unsynced_ = false;         // whole gradients of passes that did not sync
+  std::vector<std::pair<size_t, RoundPtr>> first_runs_;  // by module: of calls that may run again
+  RoundPtr round_;                                       // the last that has begun, but on the way back
+  std::vector<RoundPtr> open_;  // to whose outputs a pass has come, and not to all their inputs
+  bool has_unsynced_ = false;   // whole gradients of passes that did not sync
 };
 
 }  // namespace lockstep::fsdp

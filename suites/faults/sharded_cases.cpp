@@ -63,10 +63,25 @@ bool keeps_among(const oracle::Case& c) {
 bool keeps_gathered(const oracle::Case& c) {
   return is_counted(c) && sharding_of(c).gathered == 1;
 }
+// A unit but the outermost has another to prefetch, which is cut until then.
+bool prefetches_next(const oracle::Case& c) {
+  const auto sharding = sharding_of(c);
+  return sharding.prefetch > 0 && wrapped_blocks(sharding).size() > 1 && sharding.kept == 0 &&
+         sharding.by_hand == 0 && sharding.unused == 0;
+}
+// Gathered by hand, and still so after a backward pass.
+bool stays_by_hand(const oracle::Case& c) {
+  const auto sharding = sharding_of(c);
+  return sharding.by_hand > 0 && sharding.gathered == 1 && sharding.kept == 0 && sharding.frozen == 0;
+}
+bool runs_list(const oracle::Case& c) {
+  const auto sharding = sharding_of(c);
+  const auto units = wrapped_blocks(sharding);
+  return is_counted(c) && sharding.gathered == 0 && !units.empty() && units.front().size() > 1;
+}
 // All gradients come as terms.
 bool has_terms(const oracle::Case& c) {
-  const auto sharding = sharding_of(c);
-  return !has_tp(sharding.mesh) && !has_short_norm(sharding);
+  return !comes_in_parts(sharding_of(c));
 }
 bool prefetches_steps(const oracle::Case& c) {
   return option(c, "prefetch") > 0 && option(c, "gathered") == 0 && option(c, "wrap") > 0 &&

@@ -13,7 +13,7 @@ bool has(const oracle::Case& c) {
 }
 inline constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
                       kClip[] = "clip", kIgnored[] = "ignored", kPlaced[] = "placed", kTied[] = "tied",
-                      kThaws[] = "thaws", kPretrained[] = "pretrained";
+                      kThaws[] = "thaws", kPretrained[] = "pretrained", kKept[] = "kept";
 
 bool computes_in_half(const oracle::Case& c);
 bool computes_in_another(const oracle::Case& c);
@@ -25,6 +25,9 @@ bool is_counted(const oracle::Case& c);
 bool keeps_outermost(const oracle::Case& c);
 bool keeps_among(const oracle::Case& c);
 bool keeps_gathered(const oracle::Case& c);
+bool prefetches_next(const oracle::Case& c);
+bool stays_by_hand(const oracle::Case& c);
+bool runs_list(const oracle::Case& c);
 bool has_terms(const oracle::Case& c);
 bool prefetches_steps(const oracle::Case& c);
 bool has_replicas(const oracle::Case& c);

@@ -231,12 +231,28 @@ void rows_anyhow(Sharding& s) {
 void nothing_tied(Sharding& s) {
   s.tied = 0;
 }
+void prefetches_nothing(Sharding& s) {
+  s.prefetch = 0;
+}
+void cuts_after_backward(const ShardedScene& scene) {
+  auto root = scene.units.front();
+  root.set_reshard_after_backward(true);
+}
+void cuts_again(const ShardedScene& scene, at::Tensor&) {
+  for (auto unit : scene.units) unit.reshard();
+}
+// After each module of a list, as after the last one.
+void cuts_between(const ShardedScene& scene) {
+  for (const auto& handle : scene.units)
+    for (auto* module : handle.unit()->modules())
+      module->register_forward_hook([unit = handle.unit().get()](auto&&...) { unit->end_round(); });
+}
 void no_blocks(Sharding& s) {
   s.rows = 0;
 }
 void clips_units(const ShardedScene& scene) {
   if (scene.pass + 1 < scene.sharding.passes) return;
-  for (const auto& unit : scene.units) optim::clip_grad_norm_(unit.unit()->module().parameters(), 0.5);
+  for (const auto& unit : scene.units) optim::clip_grad_norm_(unit.parameters(), 0.5);
 }
 void clips_nothing(Sharding& s) {
   s.clip = 0;
@@ -271,7 +287,7 @@ void keep_shards(const ShardedScene& scene, at::Tensor&) {
   if (scene.pass > 0) return;
   auto& values = kept(scene).values;
   values.clear();
-  for (const auto& parameter : scene.units.back().unit()->module().parameters())
+  for (const auto& parameter : scene.units.back().parameters())
     for (const auto& local : local_tensors(parameter)) values.push_back({local.clone()});
 }
 // The unit that another one prefetches computes with what it would have gathered in the step before.
@@ -279,7 +295,7 @@ void gathers_old(const ShardedScene& scene, at::Tensor&) {
   auto last = scene.units.back();
   auto& old = kept(scene).values;
   if (scene.pass > 0 || old.empty()) return;
-  const auto cut = last.unit()->module().parameters();
+  const auto cut = last.parameters();
   const auto swap = [&] {
     size_t i = 0;
     for (const auto& parameter : cut)
@@ -380,6 +396,14 @@ std::vector<Fault> asking_faults() {
        0, keeps_outermost, with_sharding({.sharding = cuts_after_forward})},
       {170, "cut-among-all", "K16", "units are cut among all ranks, though neighbours are to keep them",
        "fsdp", 60, 0, keeps_among, with_sharding({.sharding = cuts_among_all})},
+      {171, "nothing-prefetched", "K16", "units do not prefetch those that they are told to", "fsdp", 200, 0,
+       prefetches_next, with_sharding({.sharding = prefetches_nothing})},
+      {172, "cut-after-backward", "K16", "units are cut after backward, though they are to stay gathered",
+       "fsdp", 60, 0, has<kKept>, with_sharding({.placed = cuts_after_backward})},
+      {173, "cut-by-hand", "K16", "units that were gathered by hand are cut before the step", "fsdp", 400, 0,
+       stays_by_hand, with_sharding({.input = cuts_again})},
+      {174, "list-cut-between", "K16", "units of several modules are cut after each of them", "fsdp", 200, 0,
+       runs_list, with_sharding({.placed = cuts_between})},
       {136, "blocks-cut", "K7", "ranks cut blocks that are to stay whole", "fsdp", 200, 0, has<kRows>,
        with_sharding({.sharding = no_blocks})},
       {139, "reduced-as-computed", "K3", "gradients are added up in the dtype in which they come", "fsdp",

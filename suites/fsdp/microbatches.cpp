@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/checkpoint.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/bits.h"
@@ -24,8 +25,11 @@ void add(Gradients& sums, const Gradients& terms) {
 
 class Microbatches {
  public:
-  Microbatches(const Sharding& sharding, const std::vector<at::Tensor>& starts)
-      : s_(sharding), model_(make_model(sharding).first) {
+  Microbatches(const Sharding& sharding, const std::vector<at::Tensor>& starts) : s_(sharding) {
+    const auto [model, blocks] = make_model(sharding);
+    model_ = model;
+    if (sharding.recompute != 0)  // then a block's uses of one parameter are added up first
+      for (const auto& block : blocks) checkpoint(*block);
     const at::NoGradGuard no_grad;
     nn::make_parameters(*model_, sharding.mesh.device_type());
     parameters_ = model_->parameters();

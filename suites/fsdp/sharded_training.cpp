@@ -87,8 +87,8 @@ void ShardedTraining::place(WorldPtr world) {
   options.ignored_params = ignored(sharding_);
   options.mp_policy = policy_of(sharding_, false);
   std::vector<FSDPModule> within;
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    if (is_wrapped(sharding_, i)) within.push_back(fully_shard(*blocks_[i], *mesh_, options));
+  for (const auto& unit : wrapped_blocks(sharding_))
+    within.push_back(fully_shard(modules_of(unit), *mesh_, options));
   options.mp_policy = policy_of(sharding_, true);
   units_.push_back(fully_shard(*model_, *mesh_, options));
   units_.insert(units_.end(), within.begin(), within.end());
@@ -96,6 +96,9 @@ void ShardedTraining::place(WorldPtr world) {
     units_[i - 1].set_modules_to_forward_prefetch({units_[i]});
     units_[i].set_modules_to_backward_prefetch({units_[i - 1]});
   }
+  for (size_t i = 1; i + 1 < units_.size(); ++i)
+    units_[i].unit()->modules().front()->register_forward_hook(
+        [this, i](auto&&...) { note_prefetched(i + 1); });
   if (sharding_.kept != 0) units_[0].set_reshard_after_backward(false);
   units_[0].set_gradient_divide_factor(static_cast<double>(sharding_.factor));
   if (fault_ != nullptr && fault_->placed != nullptr) fault_->placed(scene());
@@ -175,20 +178,29 @@ at::Tensor ShardedTraining::evaluate(const at::Tensor& x) {
   return (output * output).mean();
 }
 
+std::vector<nn::Module*> ShardedTraining::modules_of(const std::vector<size_t>& blocks) const {
+  std::vector<nn::Module*> modules;
+  for (const auto i : blocks) modules.push_back(blocks_[i].get());
+  return modules;
+}
+
 // What is left of it on one device.
 void ShardedTraining::stay_plain() {
-  const auto add = [&, alone = ignored(sharding_)](nn::Module& module, bool is_root) {
+  const auto alone = ignored(sharding_);
+  const auto paths_of = [&](const auto& is_of_it) {
     std::vector<std::string> paths;
-    for (auto& parameter : module.parameters_with_paths()) {
-      if (!alone.empty() && alone[0].is_same(parameter.value)) continue;
+    for (auto& parameter : model_->parameters_with_paths())
       for (auto& path : parameter.paths)
-        if (!is_root || !is_wrapped(sharding_, as_size(std::stoll(path)))) paths.push_back(std::move(path));
-    }
-    plain_.add(module, std::move(paths), policy_of(sharding_, is_root));
+        if ((alone.empty() || !alone[0].is_same(parameter.value)) && is_of_it(as_size(std::stoll(path))))
+          paths.push_back(std::move(path));
+    return paths;
   };
-  add(*model_, true);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    if (is_wrapped(sharding_, i)) add(*blocks_[i], false);
+  plain_.add(*model_, {model_.get()}, paths_of([&](size_t block) { return !is_wrapped(sharding_, block); }),
+             policy_of(sharding_, true));
+  for (const auto& unit : wrapped_blocks(sharding_)) {
+    const auto is_in = [&](size_t block) { return std::find(unit.begin(), unit.end(), block) != unit.end(); };
+    plain_.add(*model_, modules_of(unit), paths_of(is_in), policy_of(sharding_, false));
+  }
   if (sharding_.prefetch != 0) plain_.prefetch();
 }
 
@@ -231,13 +243,21 @@ void ShardedTraining::note_gathered(const char* when, bool root, bool others) {
     const bool expected = &handle == &units_.front() ? root : others;
     const auto* buffer = handle.unit()->buffer();
     if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
-    if (sharding_.unused > 0 && &handle.unit()->module() == blocks_[as_size(sharding_.unused - 1)].get())
-      continue;
-    const auto parameters = handle.unit()->module().parameters();
-    const bool learns =
-        std::any_of(parameters.begin(), parameters.end(), [](auto& p) { return p.requires_grad(); });
+    const auto modules = handle.unit()->modules();
+    if (sharding_.unused > 0 && modules == modules_of({as_size(sharding_.unused - 1)})) continue;
+    const bool learns = std::any_of(modules.begin(), modules.end(), [](const auto* module) {
+      const auto parameters = module->parameters();
+      return std::any_of(parameters.begin(), parameters.end(), [](auto& p) { return p.requires_grad(); });
+    });
     if (!expected || learns) unlike_ = concat("a unit is ", expected ? "cut " : "gathered ", when);
   }
+}
+
+// While the one before runs, for the first time.
+void ShardedTraining::note_prefetched(size_t i) {
+  const auto& unit = *units_[i].unit();
+  if (is_recomputing() || unit.buffer() == nullptr) return;
+  prefetches_ = prefetches_ && (unit.is_gathering() || unit.buffer()->is_gathered());
 }
 
 namespace {
@@ -272,6 +292,7 @@ bool in_order(const Sharding& asked, const fsdp::GroupLayout& layout) {
 
 std::string ShardedTraining::untidy(const Sharding& asked) const {
   if (!unlike_.empty()) return unlike_;
+  if (asked.prefetch != 0 && !prefetches_) return "a unit has not begun to gather the next one";
   for (const auto& alone : ignored(asked))
     if (!is_replicate(placements(alone).at(as_size(asked.mesh.dim_index("fsdp")))))
       return "an ignored parameter is cut";
@@ -314,9 +335,7 @@ std::string ShardedTraining::untidy(const Sharding& asked, const fsdp::DBuffer& 
   for (const auto& parameter : model_->parameters())
     for (size_t i = 0; i < gradients.size(); ++i)
       if (buffer.has(i, parameter)) gradients[i] = parameter.grad();
-  if (auto why = untidy_gradients(buffer, gradients, has_tp(asked.mesh) || has_short_norm(asked));
-      !why.empty())
-    return why;
+  if (auto why = untidy_gradients(buffer, gradients, comes_in_parts(asked)); !why.empty()) return why;
   return written_padding(buffer);
 }
 

@@ -46,11 +46,13 @@ class ShardedTraining {
  private:
   void place(WorldPtr world);
   void stay_plain();
+  std::vector<nn::Module*> modules_of(const std::vector<size_t>& blocks) const;
   void give_values();
   nn::Tensors ignored(const Sharding& asked) const;  // at most one
   void set_frozen(const nn::Tensors& parameters, bool on) const;
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool root, bool others);
+  void note_prefetched(size_t i);
   at::Tensor backward(const at::Tensor& x, bool reduces);
   at::Tensor evaluate(const at::Tensor& x);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
@@ -66,7 +68,8 @@ class ShardedTraining {
   PlainUnits plain_;
   std::optional<Optimizer> optimizer_;
   int64_t step_ = 0, pass_ = 0;
-  std::string unlike_;  // where units were not gathered, or were, as asked for: the first time
+  bool prefetches_ = true;  // each unit but the outermost the next one
+  std::string unlike_;      // where units were not gathered, or were, as asked for: the first time
 };
 
 }  // namespace lockstep::suites

@@ -9,7 +9,6 @@
 #include "engine/fsdp/planner.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "generators/space/random.h"
 
 namespace lockstep::suites {
 namespace {
@@ -44,6 +43,7 @@ constexpr Number kNumbers[] = {
     {"steps", &Sharding::steps, 1, 5},
     {"thaws", &Sharding::thaws, 0, 1},
     {"tied", &Sharding::tied, 0, 1},
+    {"together", &Sharding::together, 0, 8},
     {"unused", &Sharding::unused, 0, 8},
     {"wrap", &Sharding::wrap, 0, 255},
 };
@@ -94,46 +94,6 @@ bool may_be_unused(const Sharding& s, int64_t k) {
                               return std::any_of(block.begin(), block.end(), is_linear);
                             }) > 1;
   return width_after(s.blocks[as_size(k - 1)], width) == width && others_learn;
-}
-
-// What is wrong with it; empty: nothing.
-std::string unfit(const Sharding& s) {
-  constexpr int64_t kMost = 64;
-  int64_t width = s.width, linears = 0, parameters = 0;
-  if (width < 1 || width > kMost) return "its width is from 1 to 64";
-  if (s.blocks.empty() || s.blocks.size() > 8) return "it has 1 to 8 blocks";
-  for (const auto& block : s.blocks) {
-    const int64_t came = width;
-    if (block.empty() || block.size() > 8) return "a block has 1 to 8 layers";
-    for (const auto& layer : block) {
-      if (layer.kind == 'r' && width != came)
-        return "r stands where the block has the width that came into it";
-      if (s.unused != &block - s.blocks.data() + 1)
-        parameters += (layer.kind == 'L' || layer.kind == 'N') +
-                      (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
-      if (!is_linear(layer)) continue;
-      ++linears;
-      width = layer.size;
-      if (width < 1 || width > kMost) return "features are from 1 to 64";
-    }
-  }
-  if (linears == 0) return "it has no linear layer";
-  if (s.unused > 0 && !may_be_unused(s, s.unused)) return "no such block can be left out";
-  if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
-  if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
-  if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
-    return "its ignored parameter would stand in another dtype beside the others";
-  parameters -= s.tied;
-  return s.frozen > 0 && parameters == 1 ? "the only parameter that it uses may be frozen" : "";
-}
-
-// Among how many ranks parameters can be cut after forward.
-std::vector<int64_t> smaller_groups(const DeviceMesh& mesh) {
-  const int64_t ranks = mesh.size(mesh.dim_index("fsdp"));
-  std::vector<int64_t> all;
-  for (int64_t n = 2; n < ranks; ++n)
-    if (ranks % n == 0) all.push_back(n);
-  return all;
 }
 
 using DtypeOfPolicy = std::optional<c10::ScalarType> MixedPrecisionPolicy::*;
@@ -276,56 +236,6 @@ void smaller_models(Shardings& all) {
     if (n >= 1 && n < from.width) all.add([&](Sharding& s) { s.width = n; });
 }
 
-using generators::Random;
-
-BlockSpec any_block(Random& draw, int64_t& width) {
-  BlockSpec block;
-  const int64_t came = width;
-  const auto linear = [&](int64_t size) {
-    block.push_back({draw.chance(33) ? 'l' : 'L', size});
-    width = size;
-  };
-  if (draw.chance(25)) block.push_back({draw.chance(50) ? 'n' : 'N'});
-  linear(draw.between(1, 14));
-  if (draw.chance(50)) block.push_back({'t'});
-  if (draw.chance(20)) block.push_back({'d'});
-  if (draw.chance(50)) linear(draw.chance(50) ? came : draw.between(1, 12));
-  if (width == came && draw.chance(67)) block.push_back({'r'});
-  return block;
-}
-
-DeviceMesh any_mesh(Random& draw) {
-  const int64_t n = draw.between(1, 8);
-  if (draw.chance(60)) return DeviceMesh({n}, {"fsdp"});
-  const auto* other = draw.pick({"dp", "dp_replicate", "tp", "tp"});
-  if (draw.chance(20))
-    return DeviceMesh({2, draw.between(1, 2), draw.between(1, 3)},
-                      {other == std::string_view("tp") ? "dp" : "dp_replicate", "fsdp", "tp"});
-  const int64_t m = draw.between(1, n > 4 ? 2 : 3);
-  return draw.chance(33) ? DeviceMesh({n, m}, {"fsdp", other}) : DeviceMesh({m, n}, {other, "fsdp"});
-}
-
-MixedPrecisionPolicy any_policy(Random& draw) {
-  const auto any = [&](int none, int half, int full) {
-    return draw.weighted<std::optional<c10::ScalarType>>(
-        {{none, std::nullopt}, {half, at::kBFloat16}, {1, at::kHalf}, {full, at::kFloat}, {1, at::kDouble}});
-  };
-  MixedPrecisionPolicy policy;
-  policy.param_dtype = any(1, 4, 1);
-  policy.reduce_dtype = any(3, 1, 4);
-  policy.output_dtype = any(4, 1, 2);
-  return policy;
-}
-
-// Where there are no two matrices to be tied, two more layers.
-void tie(Sharding& s) {
-  s.tied = 1;
-  if (tied_paths(s)) return;
-  int64_t width = s.width;
-  for (const auto& block : s.blocks) width = width_after(block, width);
-  for (int k = 0; k < 2; ++k) s.blocks.back().push_back({'l', width});
-}
-
 }  // namespace
 
 bool is_linear(const LayerSpec& layer) {
@@ -342,7 +252,23 @@ bool is_wrapped(const Sharding& s, size_t block) {
   return (s.wrap >> block & 1) != 0;
 }
 
+std::vector<std::vector<size_t>> wrapped_blocks(const Sharding& s) {
+  std::vector<std::vector<size_t>> units;
+  for (size_t i = 0, n = 0; i < s.blocks.size(); ++i) {
+    if (!is_wrapped(s, i)) continue;
+    const bool joins = n > 0 && as_size(s.together) > n;
+    if (!joins) units.emplace_back();
+    units[joins ? 0 : units.size() - 1].push_back(i);
+    ++n;
+  }
+  return units;
+}
+
 std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s) {
+  std::vector<int64_t> unit_of(s.blocks.size(), -1);
+  const auto units = wrapped_blocks(s);
+  for (size_t unit = 0; unit < units.size(); ++unit)
+    for (const auto block : units[unit]) unit_of[block] = static_cast<int64_t>(unit);
   using Shape = std::array<int64_t, 3>;  // of a matrix, and its unit
   std::map<Shape, std::string> first;
   std::optional<std::pair<std::string, std::string>> last;
@@ -351,9 +277,8 @@ std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s)
     for (size_t k = 0; k < s.blocks[i].size(); ++k) {
       const auto& layer = s.blocks[i][k];
       if (!is_linear(layer)) continue;
-      const int64_t unit = is_wrapped(s, i) ? static_cast<int64_t>(i) : -1;
       auto path = concat(i, ".", k, ".weight");
-      const auto [known, is_new] = first.emplace(Shape{width, layer.size, unit}, path);
+      const auto [known, is_new] = first.emplace(Shape{width, layer.size, unit_of[i]}, path);
       if (!is_new) last.emplace(std::move(path), known->second);
       width = layer.size;
     }
@@ -400,6 +325,44 @@ oracle::Case case_of(const Sharding& s) {
   return c;
 }
 
+std::string unfit(const Sharding& s) {
+  constexpr int64_t kMost = 64;
+  int64_t width = s.width, linears = 0, parameters = 0;
+  if (width < 1 || width > kMost) return "its width is from 1 to 64";
+  if (s.blocks.empty() || s.blocks.size() > 8) return "it has 1 to 8 blocks";
+  for (const auto& block : s.blocks) {
+    const int64_t came = width;
+    if (block.empty() || block.size() > 8) return "a block has 1 to 8 layers";
+    for (const auto& layer : block) {
+      if (layer.kind == 'r' && width != came)
+        return "r stands where the block has the width that came into it";
+      if (s.unused != &block - s.blocks.data() + 1)
+        parameters += (layer.kind == 'L' || layer.kind == 'N') +
+                      (is_linear(layer) || layer.kind == 'n' || layer.kind == 'N');
+      if (!is_linear(layer)) continue;
+      ++linears;
+      width = layer.size;
+      if (width < 1 || width > kMost) return "features are from 1 to 64";
+    }
+  }
+  if (linears == 0) return "it has no linear layer";
+  if (s.unused > 0 && !may_be_unused(s, s.unused)) return "no such block can be left out";
+  if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
+  if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
+  if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
+    return "its ignored parameter would stand in another dtype beside the others";
+  parameters -= s.tied;
+  return s.frozen > 0 && parameters == 1 ? "the only parameter that it uses may be frozen" : "";
+}
+
+std::vector<int64_t> smaller_groups(const DeviceMesh& mesh) {
+  const int64_t ranks = mesh.size(mesh.dim_index("fsdp"));
+  std::vector<int64_t> all;
+  for (int64_t n = 2; n < ranks; ++n)
+    if (ranks % n == 0) all.push_back(n);
+  return all;
+}
+
 bool has_tp(const DeviceMesh& mesh) {
   return std::find(mesh.names().begin(), mesh.names().end(), "tp") != mesh.names().end();
 }
@@ -415,58 +378,14 @@ bool has_short_norm(const Sharding& s) {
   return has_layer(s, "nN") && c10::elementSize(s.policy.param_dtype.value_or(s.dtype)) < 4;
 }
 
+bool comes_in_parts(const Sharding& s) {
+  return has_tp(s.mesh) || has_short_norm(s) || (s.together > 1 && s.calls > 0);
+}
+
 std::optional<int64_t> gathers_of_a_pass(const Sharding& s) {
   const bool otherwise = s.gathered > 1 || (s.frozen | s.recompute | s.calls | s.kept | s.by_hand |
                                             s.evaluates | s.among | s.ignored | s.sides | s.unused) != 0;
   return otherwise || has_tp(s.mesh) ? std::nullopt : std::optional<int64_t>(s.gathered != 0 ? 1 : 2);
-}
-
-Sharding any_sharding(uint64_t run_seed, int64_t index) {
-  Random draw = Random(run_seed).split("fsdp").split(static_cast<uint64_t>(index));
-  Sharding s;
-  s.mesh = any_mesh(draw);
-  s.width = draw.between(1, 12);
-  s.blocks.clear();
-  int64_t width = s.width;
-  for (int64_t n = draw.between(1, 3); n > 0; --n) s.blocks.push_back(any_block(draw, width));
-  s.wrap = draw.between(0, (int64_t{1} << s.blocks.size()) - 1);
-  s.gathered = draw.chance(25);
-  s.prefetch = draw.chance(25);
-  s.rows = draw.chance(33) ? draw.between(1, 4) : 0;
-  s.frozen = draw.chance(16) ? draw.between(1, 8) : 0;
-  s.order = fsdp::name(static_cast<fsdp::Order>(draw.between(0, 3)));
-  s.steps = draw.weighted<int64_t>({{5, 1}, {3, 2}, {1, 5}});
-  s.passes = draw.chance(25) ? draw.between(2, 3) : 1;
-  s.each = s.passes > 1 && draw.chance(50);
-  s.factor = draw.chance(25) ? s.mesh.size() : 1;
-  s.clip = draw.chance(33);
-  s.batch = draw.between(1, 3);
-  s.optimizer = static_cast<OptimizerKind>(draw.between(0, 2));
-  if (!unfit(s).empty()) s.frozen = 0;
-  s.dtype =
-      draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
-  s.seed = run_seed;
-  if (draw.chance(33)) s.policy = any_policy(draw);
-  s.recompute = draw.chance(20);
-  if (const auto groups = smaller_groups(s.mesh); !groups.empty() && s.gathered == 0 && draw.chance(50))
-    s.among = groups[static_cast<size_t>(draw.below(std::ssize(groups)))];
-  s.calls = draw.weighted<int64_t>({{12, 0}, {1, 1}, {s.recompute > 0 ? 0 : 1, 2}});
-  if (draw.chance(10)) tie(s);
-  s.pretrained = draw.chance(16);
-  s.kept = draw.chance(12);
-  s.by_hand = draw.chance(12);
-  s.evaluates = draw.weighted<int64_t>({{14, 0}, {1, 1}, {s.among > 0 ? 4 : 1, 2}});
-  s.sides = draw.chance(12);
-  s.frozen_first = s.frozen > 0 && draw.chance(50);
-  s.thaws = s.frozen > 0 && s.steps > 1 && draw.chance(50);
-  s.ignored = draw.chance(12) ? draw.between(1, 8) : 0;
-  if (!unfit(s).empty()) s.ignored = 0;
-  s.placed = draw.chance(12);
-  if (draw.chance(25)) s.unused = draw.between(1, std::ssize(s.blocks));
-  if (!unfit(s).empty()) s.unused = 0;
-  if (s.gathered > 0 && draw.chance(33)) s.gathered = 2;
-  if (s.by_hand > 0 && draw.chance(50)) s.by_hand = 2;
-  return s;
 }
 
 std::vector<oracle::Case> simpler_shardings(const oracle::Case& c) {

@@ -28,6 +28,7 @@ struct Sharding {
   int64_t width = 6;  // features of an example
   std::vector<BlockSpec> blocks = {{{'L', 6}}};
   int64_t wrap = 0;          // bit i: block i is fully_sharded by itself; the rest is by the root
+  int64_t together = 0;      // k: the first k of the wrapped blocks by one call, of a list
   int64_t gathered = 0;      // 1: not cut again after forward; 2: but for the root's, which are not
   int64_t among = 0;         // k: cut among k ranks after forward
   int64_t prefetch = 0;      // 1: every unit prefetches the next one, forward and backward
@@ -68,6 +69,9 @@ bool is_linear(const LayerSpec& layer);
 // Features that a block returns.
 int64_t width_after(const BlockSpec& block, int64_t width);
 bool is_wrapped(const Sharding& sharding, size_t block);
+// The wrapped blocks, those in one list that are sharded by one call; in the order in which the first ones
+// run.
+std::vector<std::vector<size_t>> wrapped_blocks(const Sharding& sharding);
 // The paths of the last matrix that can be that of a layer before, and of the first that it can be.
 std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& sharding);
 
@@ -77,10 +81,17 @@ Sharding sharding_of(const oracle::Case& c);
 // @post sharding_of(result) is `sharding`
 oracle::Case case_of(const Sharding& sharding);
 
+// What is wrong with the model and what is asked of it; empty: nothing.
+std::string unfit(const Sharding& sharding);
+// Among how many ranks parameters can be cut after forward.
+std::vector<int64_t> smaller_groups(const DeviceMesh& mesh);
 bool has_tp(const DeviceMesh& mesh);
 bool has_layer(const Sharding& sharding, std::string_view kinds);
 // A norm in 16 bits, which adds up its gradient in 32 before it comes.
 bool has_short_norm(const Sharding& sharding);
+// Some gradients of a unit are reduced by themselves: what tensor parallelism leaves as it comes, such a
+// norm's, and those of one of several modules that runs twice.
+bool comes_in_parts(const Sharding& sharding);
 // How often each pass gathers each unit: before its forward, and before its backward where it was cut between
 // them. None: the case asks for what gathers otherwise.
 std::optional<int64_t> gathers_of_a_pass(const Sharding& sharding);

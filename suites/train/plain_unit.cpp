@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/nn/boundary.h"
+#include "engine/nn/checkpoint.h"
 
 namespace lockstep::suites {
 namespace {
@@ -23,21 +24,41 @@ void add_to(at::Tensor& sum, at::Tensor term) {
 
 }  // namespace
 
-PlainUnit::PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy,
-                     PlainUnit*& taken_last)
-    : module_(module),
+PlainUnit::PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules,
+                     std::vector<std::string> paths, MixedPrecisionPolicy policy, PlainUnit*& taken_last)
+    : model_(model),
       paths_(std::move(paths)),
       policy_(policy),
       taken_last_(taken_last),
+      first_runs_(modules.size()),
       parameters_(paths_.size()),
       whole_(paths_.size()),
       sums_(paths_.size()),
       taken_(paths_.size()),
       reduced_(paths_.size()),
       gradients_(paths_.size()) {
-  module.call_around([this](nn::Tensors inputs, const nn::Module::Forward& forward) {
-    return call(std::move(inputs), forward);
-  });
+  for (size_t i = 0; i < modules.size(); ++i)
+    modules[i]->call_around([this, i](nn::Tensors inputs, const nn::Module::Forward& forward) {
+      return call(i, std::move(inputs), forward);
+    });
+}
+
+// A second run is of the round of its first one.
+std::shared_ptr<PlainUnit::Round> PlainUnit::round_of(size_t module) {
+  if (is_recomputing() && !first_runs_[module].empty()) {
+    const auto round = first_runs_[module].back();
+    first_runs_[module].pop_back();
+    return round;
+  }
+  if (is_recomputing() || round_ == nullptr || round_->ran[module]) {
+    const auto round = std::make_shared<Round>();
+    round->ran.resize(first_runs_.size());
+    if (is_recomputing()) return round;
+    round_ = round;
+  }
+  round_->ran[module] = true;
+  if (is_first_run()) first_runs_[module].push_back(round_);
+  return round_;
 }
 
 // If one was written since: all of them, in order.
@@ -52,7 +73,7 @@ void PlainUnit::cast() {
 void PlainUnit::cast_anew() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < paths_.size(); ++i) {
-    parameters_[i] = module_.parameter(paths_[i]);
+    parameters_[i] = model_.parameter(paths_[i]);
     const auto tied = std::find_if(parameters_.begin(), parameters_.begin() + static_cast<ptrdiff_t>(i),
                                    [&](const at::Tensor& t) { return t.is_same(parameters_[i]); });
     if (const auto k = static_cast<size_t>(tied - parameters_.begin()); k < i) {
@@ -63,35 +84,44 @@ void PlainUnit::cast_anew() {
   }
 }
 
-at::Tensor PlainUnit::call(nn::Tensors inputs, const nn::Module::Forward& forward) {
+at::Tensor PlainUnit::call(size_t module, nn::Tensors inputs, const nn::Module::Forward& forward) {
   cast();
+  const auto round = round_of(module);
   if (next_ != nullptr) next_->cast();
   is_open_ = true;
   show(whole_);
   for (auto& input : inputs) input = in_dtype(input, policy_.param_dtype);
   // Each at a boundary of its own: where one has several, whose gradient is whose is not taken on trust.
   const auto awaited = std::make_shared<int64_t>(0);
-  const auto arrived = [this, awaited](nn::Tensors&) {
+  const auto arrived = [this, awaited, round](nn::Tensors&) {
     if (--*awaited > 0) return;
-    if (calls_back_ > 0) --calls_back_;
-    if (calls_back_ == 0) collect();
+    if (++round->back >= round->calls && std::exchange(round->is_reached, false) && reached_ > 0) --reached_;
+    if (reached_ == 0) collect();
   };
   for (auto& input : inputs) {
     *awaited += input.requires_grad() ? 1 : 0;
     input = nn::at_boundary({input}, arrived)[0];
   }
   const auto output = forward(std::move(inputs));
-  const auto outer = nn::at_boundary({output}, [this](nn::Tensors&) { ++calls_back_; });
+  const bool comes_back = output.requires_grad() || (is_first_run() && !is_recomputing());
+  if (comes_back && (!is_recomputing() || round->calls == 0)) ++round->calls;
+  const auto outer = nn::at_boundary({output}, [this, round](nn::Tensors&) {
+    if (std::exchange(round->is_reached, true)) return;
+    round->back = 0;
+    ++reached_;
+  });
   return in_dtype(outer[0], policy_.output_dtype);
 }
 
 void PlainUnit::show(const std::vector<at::Tensor>& which) {
-  for (size_t i = 0; i < paths_.size(); ++i) module_.set_parameter(paths_[i], which[i], true);
+  for (size_t i = 0; i < paths_.size(); ++i) model_.set_parameter(paths_[i], which[i], true);
 }
 
 void PlainUnit::close() {
   is_open_ = false;
-  calls_back_ = 0;
+  reached_ = 0;
+  round_.reset();
+  for (auto& runs : first_runs_) runs.clear();
   show(parameters_);
 }
 
@@ -145,8 +175,9 @@ void PlainUnit::updated() {
   is_stale_ |= std::any_of(parameters_.begin(), parameters_.end(), has_gradient);
 }
 
-void PlainUnits::add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy) {
-  units_.push_back(std::make_unique<PlainUnit>(module, std::move(paths), policy, taken_last_));
+void PlainUnits::add(nn::Module& model, const std::vector<nn::Module*>& modules,
+                     std::vector<std::string> paths, MixedPrecisionPolicy policy) {
+  units_.push_back(std::make_unique<PlainUnit>(model, modules, std::move(paths), policy, taken_last_));
 }
 
 void PlainUnits::prefetch() {

@@ -16,10 +16,11 @@ namespace lockstep::suites {
 
 class PlainUnit {
  public:
-  // @param paths of the module's parameters that are its own
+  // @param modules that are sharded together, of `model`
+  // @param paths from the model, of the parameters that are their own
   // @param taken_last which of the model's units has taken gradients that have not settled
-  PlainUnit(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy,
-            PlainUnit*& taken_last);
+  PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules, std::vector<std::string> paths,
+            MixedPrecisionPolicy policy, PlainUnit*& taken_last);
   PlainUnit(const PlainUnit&) = delete;
   PlainUnit& operator=(const PlainUnit&) = delete;
 
@@ -31,8 +32,8 @@ class PlainUnit {
   void cast();
   // false: gradients are kept, and none is delivered.
   void sync(bool on) { syncs_ = on; }
-  // Takes what has come to its parameters in a pass: when the gradients of the inputs of all its calls are
-  // there that the pass has reached, and at its end.
+  // Takes what has come to its parameters in a pass: when the gradients of the inputs of all calls are there
+  // of the rounds that the pass has reached, and at its end.
   void collect();
   // Adds what was taken last to what this pass took before.
   void settle();
@@ -46,18 +47,27 @@ class PlainUnit {
   void updated();
 
  private:
-  at::Tensor call(nn::Tensors inputs, const nn::Module::Forward& forward);
+  // Calls of the modules, one of each at most.
+  struct Round {
+    std::vector<bool> ran;
+    int64_t calls = 0, back = 0;  // that have a gradient; of these, those whose inputs a pass has reached
+    bool is_reached = false;
+  };
+  std::shared_ptr<Round> round_of(size_t module);
+  at::Tensor call(size_t module, nn::Tensors inputs, const nn::Module::Forward& forward);
   void cast_anew();
   void show(const std::vector<at::Tensor>& which);
   bool converts(size_t i) const;
 
-  nn::Module& module_;
+  nn::Module& model_;
   const std::vector<std::string> paths_;
   const MixedPrecisionPolicy policy_;
   PlainUnit*& taken_last_;  // of all: one that has not settled
   PlainUnit* next_ = nullptr;
   bool is_used_ = false, is_open_ = false, is_stale_ = true, syncs_ = true;
-  int64_t calls_back_ = 0;                      // whose outputs a pass has reached, and not their inputs
+  std::shared_ptr<Round> round_;
+  std::vector<std::vector<std::shared_ptr<Round>>> first_runs_;  // by module: that may run again
+  int64_t reached_ = 0;                         // rounds whose outputs a pass has reached, and not all inputs
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
   std::vector<at::Tensor> taken_, reduced_;     // last, and in this pass
@@ -67,8 +77,9 @@ class PlainUnit {
 // Those of one model.
 class PlainUnits {
  public:
-  // In the order in which they are called: the outermost first.
-  void add(nn::Module& module, std::vector<std::string> paths, MixedPrecisionPolicy policy);
+  // In the order in which they are called: the outermost first. As PlainUnit.
+  void add(nn::Module& model, const std::vector<nn::Module*>& modules, std::vector<std::string> paths,
+           MixedPrecisionPolicy policy);
   // Each casts the parameters of the next.
   void prefetch();
   // As when each is called.

@@ -54,7 +54,7 @@ void Trainer::stay_plain() {
     std::vector<std::string> paths;
     for (const auto& [path, value] : module.named_parameters())
       if (is_own(path)) paths.push_back(path);
-    units_.add(module, std::move(paths), options_.precision);
+    units_.add(module, {&module}, std::move(paths), options_.precision);
   };
   add(model_, [](std::string_view path) { return !path.starts_with("layers."); });
   for (int64_t i = 0; i < model_options(options_).layers; ++i)
