@@ -29,8 +29,8 @@ class Store:
         self.db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         self.db.row_factory = sqlite3.Row
 
-    def rows(self, query):
-        return [dict(row) for row in self.db.execute(query)]
+    def rows(self, query, *values):
+        return [dict(row) for row in self.db.execute(query, values)]
 
     def some(self, query, what):
         return self.rows(query) or self.lacks(what)
@@ -142,7 +142,7 @@ def measure_hosted(path, facts):
     """`facts`: JSON of what is not in a store, [[what, number, unit, goal], …]."""
     store = Store(path)
     medians = {s["series"]: median(x["value"] for x in store.rows(
-        f"SELECT value FROM v_samples{NEWEST} AND series = '{s['series']}'"))
+        f"SELECT value FROM v_samples{NEWEST} AND series = ?", s["series"]))
                for s in store.some(f"SELECT series FROM v_series{NEWEST} ORDER BY area DESC, series",
                                    "a run of lockstep bench --series 'hosted ranks'")}
     steps = {name: value for name, value in medians.items() if STEP.fullmatch(name)}

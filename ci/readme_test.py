@@ -195,6 +195,20 @@ class Numbers(unittest.TestCase):
         self.assertTrue(text.endswith("| ranks | tp, ms | dp and tp, ms |\n|---|--:|--:|\n"
                                       "| 4 | 12.3 | 23.4 |\n| 1,024 | 5,678.9 | - |\n\n"))
 
+    def test_hosted_ranks_are_read_from_the_store(self):
+        """Catches: a series that is not found by its name, a step that is taken for a goal."""
+        db = new_store(self.path("hosted"))
+        run = insert_run(db, command="lockstep bench --series 'hosted ranks'")
+        of_way = "hosted ranks, 4 to 256 of tp: exponent of a step's time"
+        for name, values in ((of_way, (0.9, 1.2, 1.0)), ("hosted ranks, tp, 4 of them: a step", (12, 11, 13))):
+            insert(db, "series", run=run, name=name, area="hosted", kind="timed", better="less", unit="")
+            for seq, value in enumerate(values):
+                self.sample(db, run, name, "", value, seq)
+        pathlib.Path(self.path("facts")).write_text('[["a route", 3, "ms", 50]]')
+        hosted = readme.measure_hosted(self.path("hosted"), self.path("facts"))["hosted"]
+        self.assertEqual(hosted["rows"], [[of_way, 1.0, "", 1.15], ["a route", 3, "ms", 50]])
+        self.assertEqual(hosted["steps"], {"hosted ranks, tp, 4 of them: a step": 12})
+
     def test_of_planners(self):
         """Catches: ranks under others, a bound that is lost, a goal that is missed and passes for met."""
         numbers = self.measured()

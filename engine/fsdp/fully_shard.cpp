@@ -247,6 +247,7 @@ void join(Unit& unit, const std::vector<const Sharded*>& within) {
 void check_modules(const Modules& modules) {
   LOCKSTEP_CHECK(!modules.empty(), "[fully_shard] is given no module");
   for (size_t i = 0; i < modules.size(); ++i) {
+    LOCKSTEP_CHECK(modules[i] != nullptr, "[fully_shard] module ", i, " of the list is null");
     LOCKSTEP_CHECK(modules[i]->attached<Sharded>() == nullptr,
                    "[fully_shard] this module is sharded already");
     for (const auto& [path, below] : modules[i]->named_modules())

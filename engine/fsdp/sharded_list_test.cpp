@@ -24,6 +24,17 @@ std::vector<FSDPModule> shard_ends(Net& net, const MeshInWorld& mesh, const Full
   return units;
 }
 
+// Two layers of one weight.
+struct Tied : nn::Module {
+  Tied() {
+    add_child("a", a);
+    add_child("b", b);
+    b->set_parameter("weight", a->parameter("weight"));
+  }
+  at::Tensor forward(const Tensors& in) override { return (*b)((*a)(in.at(0)).tanh()); }
+  std::shared_ptr<nn::Linear> a = std::make_shared<nn::Linear>(5, 5), b = std::make_shared<nn::Linear>(5, 5);
+};
+
 bool is_gathered(const FSDPModule& unit) {
   return unit.unit()->buffer()->is_gathered();
 }
@@ -52,9 +63,10 @@ TEST(ShardedList, IsWholeFromItsFirstModuleToItsLast) {
   const auto mesh = init_device_mesh({2});
   Net net;
   const auto units = shard_ends(net, mesh);
-  std::vector<bool> whole;  // in block 0 on the way there, and on the way back
-  net.each[0]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
+  std::vector<bool> whole;  // in block 1 on the way there, and on the way back
+  net.each[1]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
     whole.push_back(is_gathered(units[0]));
+    EXPECT_TRUE(is_cut(*net.first)) << "shown within its calls alone";
     inside.register_hook([&](const at::Tensor&) {
       const auto* reducing = units[0].unit()->lane->reducing;
       whole.push_back(is_gathered(units[0]) && reducing != units[0].unit().get());
@@ -79,25 +91,33 @@ TEST(ShardedList, IsCutWhenTheOutermostReturns) {
   EXPECT_FALSE(is_gathered(units[0]));
   EXPECT_TRUE(is_cut(net));
   const auto hidden = (*net.first)(batch(mesh, 1));  // outermost itself
+  EXPECT_TRUE(is_cut(net));
   EXPECT_FALSE(is_gathered(units[0]));
   loss_of(hidden).backward();
   EXPECT_TRUE(net.first->parameter("weight").grad().defined());
   EXPECT_FALSE(net.last->parameter("weight").grad().defined());
 }
 
+// Catches: a round that a forward within a backward pass begins, and nobody ends: its parameters stay whole.
+TEST(ShardedList, IsCutAfterAForwardWithinABackwardPass) {
+  const auto mesh = init_device_mesh({2});
+  Net net;
+  const auto units = shard_ends(net, mesh);
+  const auto output = net(batch(mesh, 1));
+  output.register_hook([&](const at::Tensor&) {
+    const at::NoGradGuard no_grad;
+    (*net.first)(batch(mesh, 2));
+    return at::Tensor();
+  });
+  loss_of(output).backward();
+  EXPECT_TRUE(is_cut(net));
+  EXPECT_FALSE(is_gathered(units[0]));
+}
+
 // Catches: a parameter of two modules of a list that becomes two.
 TEST(ShardedList, MayShareParameters) {
   const auto mesh = init_device_mesh({3});
-  struct Two : nn::Module {
-    Two() {
-      add_child("a", a);
-      add_child("b", b);
-      b->set_parameter("weight", a->parameter("weight"));
-    }
-    at::Tensor forward(const Tensors& in) override { return (*b)((*a)(in.at(0)).tanh()); }
-    std::shared_ptr<nn::Linear> a = std::make_shared<nn::Linear>(5, 5),
-                                b = std::make_shared<nn::Linear>(5, 5);
-  } two, reference;
+  Tied two, reference;
   fully_shard(Modules{two.a.get(), two.b.get()}, mesh);
   for (auto* model : {&two, &reference}) {
     fully_shard(*model, mesh);
@@ -106,6 +126,25 @@ TEST(ShardedList, MayShareParameters) {
   }
   EXPECT_TRUE(two.a->parameter("weight").is_same(two.b->parameter("weight")));
   expect_same_parameters(two, reference);
+}
+
+// Catches: second runs that are not of the rounds of their first ones where passes cross: terms that are
+// added up in another order.
+TEST(ShardedList, PassesMayCrossBeforeTheirSecondRuns) {
+  const auto mesh = init_device_mesh({3});
+  Tied crossed, in_turn;
+  for (auto* model : {&crossed, &in_turn}) {
+    fully_shard(Modules{model->a.get(), model->b.get()}, mesh);
+    fully_shard(*model, mesh);
+    for (auto* module : {model->a.get(), model->b.get()}) checkpoint(*module);
+    init(*model);
+  }
+  const auto loss = [&](Tied& model, uint64_t seed) { return loss_of(model(parameter(batch(mesh, seed)))); };
+  const auto first = loss(crossed, 1), second = loss(crossed, 2);
+  first.backward();
+  second.backward();
+  for (const uint64_t seed : {1, 2}) loss(in_turn, seed).backward();
+  expect_same_parameters(crossed, in_turn);
 }
 
 // Catches: a handle that follows the first module alone.

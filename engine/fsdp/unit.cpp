@@ -58,7 +58,10 @@ class Unwritten {
 
 Unit::Unit(std::vector<nn::Module*> modules, std::unique_ptr<DBuffer> buffer,
            std::vector<UnitParameter> parameters)
-    : modules_(std::move(modules)), buffer_(std::move(buffer)), parameters_(std::move(parameters)) {
+    : modules_(std::move(modules)),
+      buffer_(std::move(buffer)),
+      parameters_(std::move(parameters)),
+      ran_before_(modules_.size()) {
   lane->units = {this};
   show(&UnitParameter::sharded);
 }
@@ -80,9 +83,8 @@ std::vector<nn::Module*> Unit::modules() const {
   return alive;
 }
 
-std::string Unit::name_of(size_t parameter) const {
-  const auto& [module, path] = parameters_[parameter].paths.front();
-  return modules_.size() == 1 ? path : concat(module, ".", path);
+std::string Unit::name_of(const ParameterPath& path) const {
+  return modules_.size() == 1 ? path.path : concat(path.module, ".", path.path);
 }
 
 void Unit::agree() {
@@ -108,18 +110,18 @@ void Unit::show_whole() {
 
 // Unless somebody still needs them whole.
 void Unit::show_sharded() {
-  if (!is_needed()) show(&UnitParameter::sharded);
+  if (!is_shown_whole()) show(&UnitParameter::sharded);
 }
 
 // Nobody has put another tensor there, or other memory into this one (set_data).
 void Unit::check_shown() const {
   for (size_t i = 0; i < parameters_.size(); ++i)
-    for (const auto& [module, path] : parameters_[i].paths)
+    for (const auto& path : parameters_[i].paths)
       LOCKSTEP_CHECK(
-          modules_[module] == nullptr ||
-              (modules_[module]->parameter(path).is_same(parameters_[i].*shown_) &&
+          modules_[path.module] == nullptr ||
+              (modules_[path.module]->parameter(path.path).is_same(parameters_[i].*shown_) &&
                buffer_->has(i, parameters_[i].sharded) && buffer_->holds(parameters_[i].whole)),
-          "[fully_shard] the parameter '", path,
+          "[fully_shard] the parameter '", name_of(path),
           "' has been replaced by another tensor, or its data by another's, which the buffer does not hold; "
           "write its values with copy_");
 }
@@ -203,8 +205,8 @@ void Unit::release(int64_t among) {
   if (buffer_ != nullptr) buffer_->release(among);
 }
 
-void Unit::release_unless_needed(bool cut) {
-  if (cut && !is_needed()) release();
+void Unit::release_unless_needed(bool cut, int64_t among) {
+  if (cut && !is_shown_whole() && !is_between()) release(among);
 }
 
 void Unit::begin_unshard() {
@@ -230,24 +232,20 @@ void Unit::reshard() {
   release_unless_needed(true);
 }
 
-// A second run is of the round of its first, if that is known.
+// A second run is of the round of its first; what runs for the first time within one is of a round of its
+// own.
 Unit::RoundPtr Unit::enter_round(size_t module) {
-  const auto anew = [&] {
-    auto round = std::make_shared<Round>();
+  const void* key = &modules_[module];
+  if (is_recomputing() && !is_first_run())
+    if (const auto first = take_from_first_run(key)) return std::static_pointer_cast<Round>(first);
+  auto round = round_;
+  if (round == nullptr || round->ran[module] || is_recomputing()) {
+    round = std::make_shared<Round>();
     round->ran.resize(modules_.size());
-    return round;
-  };
-  if (is_recomputing()) {
-    const auto first = std::find_if(first_runs_.rbegin(), first_runs_.rend(),
-                                    [&](const auto& run) { return run.first == module; });
-    if (first == first_runs_.rend()) return anew();
-    const auto round = first->second;
-    if (!is_first_run()) first_runs_.erase(std::next(first).base());
-    return round;
   }
-  if (round_ == nullptr || round_->ran[module]) round_ = anew();
-  if (is_first_run()) first_runs_.emplace_back(module, round_);
-  return round_;
+  if (!is_recomputing()) round_ = round;
+  if (is_first_run()) leave_for_second_run(key, round);
+  return round;
 }
 
 bool Unit::is_between() const {
@@ -261,7 +259,7 @@ void Unit::end_round() {
   round_.reset();
   if (reshards_after_forward()) by_hand_ = false;
   show_sharded();
-  let_go(reshards_after_forward());
+  let_go(reshards_after_forward(), settings.reshard_among.value_or(0));
 }
 
 at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forward& forward) {
@@ -271,8 +269,9 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
   check_not_written();
   if (lane->calls == 0 && lane->passes() == 0) lane->returned.reset();
   gather();
-  if (is_recomputing() && at::GradMode::is_enabled()) prefetch_backward(ran_before_);  // and comes back now
   const auto round = enter_round(module);
+  if (is_recomputing() && at::GradMode::is_enabled())  // and comes back now
+    prefetch_backward(ran_before_[module], find_open(round) == open_.end());
   struct Call {
     explicit Call(Unit& u) : unit(u) {
       ++unit.calls_;
@@ -288,8 +287,8 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
           other->end_round();
           other->let_go(false);
         }
-      if (--unit.calls_ > 0 || unit.is_between()) return;
-      if (unit.reshards_after_forward()) unit.by_hand_ = false;
+      if (--unit.calls_ > 0) return;
+      if (unit.reshards_after_forward() && !unit.is_between()) unit.by_hand_ = false;
       unit.show_sharded();
       if (throws) unit.let_go(unit.reshards_after_forward());
     }
@@ -318,7 +317,7 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
   }
   const bool comes_back = at::GradMode::is_enabled() && output.requires_grad();
   cut_after_forward(output, comes_back);
-  const auto before = note_return(*round, comes_back);
+  const auto before = note_return(module, *round, comes_back);
   const auto outer = nn::at_boundary(
       {output},
       [self, of_forward = gathered_, round, before](nn::Tensors&) {
@@ -330,29 +329,28 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
 
 // Where no other call needs it, nor the rest of the round, nor the way back from here.
 void Unit::cut_after_forward(const at::Tensor& output, bool comes_back) {
-  if (reshards_after_forward() && calls_ == 0 && open_.empty() && !(is_recomputing() && comes_back) &&
-      buffer_ != nullptr) {
-    LOCKSTEP_CHECK(!buffer_->holds(output),
-                   "[fully_shard] a module returns a parameter of its own, or a view of ",
-                   "one, which is cut again when it returns; let it return a copy");
-    if (!is_between()) release(settings.reshard_among.value_or(0));
-  }
-  if (lane->calls > 0 || lane->passes() > 0) return;
-  for (auto* unit : lane->units) {
-    unit->end_round();
-    unit->land();  // prefetched, and not needed: shards may be written now
-  }
+  const bool cuts = reshards_after_forward() && calls_ == 0 && open_.empty() &&
+                    !(is_recomputing() && comes_back) && buffer_ != nullptr;
+  const bool gives_own = cuts && buffer_->holds(output);
+  if (cuts && !gives_own && !is_between()) release(settings.reshard_among.value_or(0));
+  if (lane->calls == 0 && lane->passes() == 0)
+    for (auto* unit : lane->units) {
+      unit->end_round();
+      unit->land();  // prefetched, and not needed: shards may be written now
+    }
+  LOCKSTEP_CHECK(!gives_own, "[fully_shard] a module returns a parameter of its own, or a view of ",
+                 "one, which is cut again when it returns; let it return a copy");
 }
 
 // Which other unit's call had returned when this one, or the first of its round, did.
-std::weak_ptr<Unit> Unit::note_return(Round& round, bool comes_back) {
+std::weak_ptr<Unit> Unit::note_return(size_t module, Round& round, bool comes_back) {
   if (is_recomputing() ? comes_back && round.to_return == 0 : comes_back || is_first_run()) ++round.to_return;
   const bool is_first = std::count(round.ran.begin(), round.ran.end(), true) == 1;
   if (is_first) round.before = lane->returned;
   const auto self = weak_from_this();
   const auto before = lane->returned.lock() == self.lock() ? round.before : lane->returned;
   if (buffer_ != nullptr && (is_first_run() || comes_back) && !is_recomputing()) {
-    if (is_first) ran_before_ = before;
+    ran_before_[module] = before;
     lane->returned = self;
   }
   return before;
@@ -372,27 +370,32 @@ void Unit::before_backward(const Versions& of_forward, const RoundPtr& round,
     LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", name_of(i),
                    "' was written between a forward and its backward pass; write it after both");
   gather();
-  const bool opens = std::find(open_.begin(), open_.end(), round) == open_.end();
-  if (opens) {
-    round->returned = 0;
-    open_.push_back(round);
-  }
+  const bool opens = find_open(round) == open_.end();
+  if (opens) open_.push_back({round, lane->passes()});
   show_whole();
-  if (opens && !is_recomputing()) prefetch_backward(before);  // else before it ran again
+  if (!is_recomputing()) prefetch_backward(before, opens);  // else before it ran again
+}
+
+std::vector<Unit::Open>::iterator Unit::find_open(const RoundPtr& round) {
+  return std::find_if(open_.begin(), open_.end(), [&, passes = lane->passes()](const Open& open) {
+    return open.round == round && open.passes == passes;
+  });
 }
 
 // Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
 // (FSDP2, _backward_prefetch).
-void Unit::prefetch_backward(const std::weak_ptr<Unit>& before) const {
-  for (const auto& next : settings.backward_prefetch)
-    if (const auto unit = next.lock()) unit->begin_gather();
+void Unit::prefetch_backward(const std::weak_ptr<Unit>& before, bool opens) const {
+  if (opens)
+    for (const auto& next : settings.backward_prefetch)
+      if (const auto unit = next.lock()) unit->begin_gather();
   if (!settings.backward_prefetch.empty()) return;
   if (const auto unit = before.lock()) unit->begin_gather();
 }
 
 void Unit::after_backward(const RoundPtr& round) {
   lane->enter_pass();
-  if (++round->returned >= round->to_return) std::erase(open_, round);
+  if (const auto open = find_open(round); open != open_.end() && ++open->returned >= round->to_return)
+    open_.erase(open);
   show_sharded();
   if (lane->passes() > 1 || !open_.empty()) return;
   collect();
@@ -461,17 +464,17 @@ void Unit::hand_over() {
 
 void Unit::close() {
   open_.clear();
-  first_runs_.clear();
+  if (lane->calls == 0) round_.reset();
   show_sharded();
   land();  // prefetched, and not needed
   release_unless_needed(settings.reshard_after_backward);
 }
 
 // After what threw.
-void Unit::let_go(bool cut) {
+void Unit::let_go(bool cut, int64_t among) {
   try {
     land();
-    release_unless_needed(cut);
+    release_unless_needed(cut, among);
   } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
   }
 }
@@ -481,7 +484,7 @@ void Unit::forget_pass() {
   reduced_.clear();
   unsynced_.clear();
   open_.clear();
-  first_runs_.clear();
+  if (lane->calls == 0) round_.reset();
   show_sharded();
   has_unsynced_ = false;
   for (const auto& parameter : parameters_) parameter.whole.mutable_grad() = at::Tensor();

@@ -120,28 +120,35 @@ class Unit : public std::enable_shared_from_this<Unit> {
     std::vector<bool> ran;       // by module: its call has begun
     std::weak_ptr<Unit> before;  // whose call had returned when that of the first did
     int64_t to_return = 0;       // calls to whose output a backward pass may come
-    int64_t returned = 0;        // of these, where this pass has come to the inputs
   };
   using RoundPtr = std::shared_ptr<Round>;
+  // One to whose outputs a pass has come, and not to the inputs of all its calls.
+  struct Open {
+    RoundPtr round;
+    size_t passes;         // which of those that run, one within another
+    int64_t returned = 0;  // calls to whose inputs it has come
+  };
 
   RoundPtr enter_round(size_t module);
   // Some of the modules have run, and others are to.
   bool is_between() const;
-  bool is_needed() const { return calls_ > 0 || !open_.empty() || by_hand_ || is_between(); }
-  std::string name_of(size_t parameter) const;
+  bool is_shown_whole() const { return calls_ > 0 || !open_.empty() || by_hand_; }
+  std::vector<Open>::iterator find_open(const RoundPtr& round);
+  std::string name_of(const ParameterPath& path) const;
+  std::string name_of(size_t parameter) const { return name_of(parameters_[parameter].paths.front()); }
 
   void gather();
   void release(int64_t among = 0);
   // Where it is to be cut, and no call, no open backward pass and no hand needs it whole.
-  void release_unless_needed(bool cut);
+  void release_unless_needed(bool cut, int64_t among = 0);
   // Waits for what has begun; then the same. Throws nothing.
-  void let_go(bool cut);
+  void let_go(bool cut, int64_t among = 0);
   at::Tensor& gradient(size_t i);
   void cut_after_forward(const at::Tensor& output, bool comes_back);
-  std::weak_ptr<Unit> note_return(Round& round, bool comes_back);
+  std::weak_ptr<Unit> note_return(size_t module, Round& round, bool comes_back);
   // @param before whose call had returned when this one did
   void before_backward(const Versions& of_forward, const RoundPtr& round, const std::weak_ptr<Unit>& before);
-  void prefetch_backward(const std::weak_ptr<Unit>& before) const;
+  void prefetch_backward(const std::weak_ptr<Unit>& before, bool opens) const;
   void after_backward(const RoundPtr& round);
   // Of each parameter: where either tensor was frozen since, or is no more, the other is so, too.
   void agree();
@@ -159,19 +166,18 @@ class Unit : public std::enable_shared_from_this<Unit> {
   const std::unique_ptr<DBuffer> buffer_;
   std::vector<UnitParameter> parameters_;
   at::Tensor UnitParameter::*shown_ = &UnitParameter::sharded;
-  Versions gathered_;                 // of the shards when they were gathered
-  Versions landed_;                   // of what was gathered, when it had arrived
-  std::weak_ptr<Unit> ran_before_;    // whose call had returned when this one first ran, where it runs again
-  std::optional<Work> gathering_;     // begun
-  std::optional<Reducing> reducing_;  // begun
-  std::vector<at::Tensor> reduced_;   // in this backward pass, by parameter; undefined: none yet
+  Versions gathered_;                            // of the shards when they were gathered
+  Versions landed_;                              // of what was gathered, when it had arrived
+  std::vector<std::weak_ptr<Unit>> ran_before_;  // by module: when it first ran, where it runs again
+  std::optional<Work> gathering_;                // begun
+  std::optional<Reducing> reducing_;             // begun
+  std::vector<at::Tensor> reduced_;              // in this backward pass, by parameter; undefined: none yet
   std::vector<at::Tensor> unsynced_;  // by parameter: what waits for a pass that syncs, in another dtype
   int64_t calls_ = 0;                 // that have not returned
   bool by_hand_ = false;              // whole until reshard
-  std::vector<std::pair<size_t, RoundPtr>> first_runs_;  // by module: of calls that may run again
-  RoundPtr round_;                                       // the last that has begun, but on the way back
-  std::vector<RoundPtr> open_;  // to whose outputs a pass has come, and not to all their inputs
-  bool has_unsynced_ = false;   // whole gradients of passes that did not sync
+  RoundPtr round_;                    // the last that has begun, but on the way back
+  std::vector<Open> open_;
+  bool has_unsynced_ = false;  // whole gradients of passes that did not sync
 };
 
 }  // namespace lockstep::fsdp

@@ -205,6 +205,30 @@ TEST(FullyShard, AGraphMayBeWalkedTwice) {
   expect_same_parameters(net, reference);
 }
 
+// Catches: an inner pass over the same calls that takes the outer one's parameters away, in whose block a
+// layer runs again.
+TEST(FullyShard, AGraphMayBeWalkedWithinItsOwnPass) {
+  const auto mesh = init_device_mesh({2});
+  Net net, reference;
+  shard(net, mesh);
+  replicate(reference, mesh);
+  for (auto* model : {&net, &reference}) {
+    checkpoint(*model->each[1]->a);
+    at::Tensor loss;
+    int walks = 0;
+    model->each[1]->b->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& output) {
+      output.register_hook([&](const at::Tensor&) {
+        if (walks++ == 0) loss.backward({}, /*retain_graph=*/true);
+        return at::Tensor();
+      });
+    });
+    loss = loss_of((*model)(parameter(batch(mesh, 1))));
+    loss.backward({}, /*retain_graph=*/true);
+  }
+  for (const auto& [path, parameter] : net.named_parameters())
+    expect_same_gradient(net, reference, path.c_str());
+}
+
 // When units are gathered, begin to be, and reduce. Catches: settings that change nothing.
 TEST(FullyShard, UnitsAreGatheredWhereTheyAreNeeded) {
   const auto mesh = init_device_mesh({2});

@@ -10,7 +10,9 @@
 #include <torch/custom_class.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
+#include <utility>
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
@@ -103,8 +105,25 @@ struct Block : torch::CustomClassHolder {
   Generator before = generator();
   std::optional<PlainDraws> plain;
   Autocast autocast;
+  std::map<const void*, std::vector<std::shared_ptr<void>>> left;  // by the first run, under keys
 };
 using BlockPtr = c10::intrusive_ptr<Block>;
+
+// The innermost block that runs.
+struct Run {
+  Block* block = nullptr;
+  std::map<const void*, size_t> taken = {};  // of what was left, under keys
+};
+thread_local Run innermost;
+
+Tensors run_in(Block& block, const Tensors& inputs) {
+  const struct Within {
+    explicit Within(Block& b) : around(std::exchange(innermost, Run{&b})) {}
+    ~Within() { innermost = std::move(around); }
+    Run around;
+  } within(block);
+  return block.run(inputs);
+}
 
 // Throws where the history of `results` leads to a leaf that is not among `inputs`.
 void check_closed(const Tensors& results, const Tensors& inputs) {
@@ -154,10 +173,10 @@ class AsBefore {
 };
 
 // The block once more, on inputs that begin a history of their own.
-Tensors run_again(const Block& block, const Tensors& inputs) {
+Tensors run_again(Block& block, const Tensors& inputs) {
   const AsBefore as_before(block, inputs);
   const at::AutoGradMode with_history(true);
-  Tensors results = block.run(inputs);
+  Tensors results = run_in(block, inputs);
   if (!block.has_leaves) check_closed(results, inputs);
   return results;
 }
@@ -180,7 +199,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     ctx->saved_data["block"] = at::IValue::make_capsule(block);
     ctx->save_for_backward(inputs.vec());
     const Running first(running_first);
-    return block->run(inputs.vec());
+    return run_in(*block, inputs.vec());
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& arriving) {
@@ -295,6 +314,17 @@ void checkpoint(nn::Module& module, CheckpointOptions options) {
     return Checkpoint::apply(at::TensorList(operands), block)[0];
   };
   module.call_around(around, "checkpoint", /*outermost=*/true);
+}
+
+void leave_for_second_run(const void* key, std::shared_ptr<void> what) {
+  if (innermost.block != nullptr) innermost.block->left[key].push_back(std::move(what));
+}
+
+std::shared_ptr<void> take_from_first_run(const void* key) {
+  if (innermost.block == nullptr) return nullptr;
+  const auto& left = innermost.block->left[key];
+  auto& taken = innermost.taken[key];
+  return taken < left.size() ? left[taken++] : nullptr;
 }
 
 bool is_first_run() {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "engine/nn/module.h"
@@ -35,6 +36,11 @@ void checkpoint(nn::Module& module, CheckpointOptions options = {});
 struct BeforeSecondRun {
   std::function<void()> call;
 };
+
+// In a block's first run: leaves `what` under this key for each of its second runs, which takes what was left
+// under the key one after the other. Null: no more was left, or no block runs.
+void leave_for_second_run(const void* key, std::shared_ptr<void> what);
+std::shared_ptr<void> take_from_first_run(const void* key);
 
 // Whether a block runs for the first time, and may run again.
 bool is_first_run();

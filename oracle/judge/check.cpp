@@ -310,8 +310,8 @@ class Checker {
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
     pass_moves(stop);
     // Where autograd copies what two leaves share, the engine may have moved it to each.
-    if (op.in_backward && op.op->name == kClone && !at_end() && may_be(op, entry()) && choices_.next())
-      return skip(op);
+    if (is_copied_on(op, recording_) && !at_end() && may_be(op, entry()) && choices_.next())
+      return owed_ = next_, skip(op);
     while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {
       pass_copy();
       ++next_;
@@ -402,6 +402,7 @@ class Checker {
 
   // An op of the engine's alone: a copy has the renditions of its source.
   void pass_copy() {
+    if (next_ == owed_) report_mismatch(Condition::kSequence, "no op of the plain run copies this");
     forgive(*alone(entry().op), entry().op);
     if (entry().op != kClone || entry().inputs.size() != 1 || entry().outputs.size() != 1) return;
     const TensorRecord &in = entry().inputs[0], &out = entry().outputs[0];
@@ -426,12 +427,11 @@ class Checker {
   // An op of the plain run's alone.
   void skip(const RecordedOp& op) {
     forgive(alone(op.op->name).value_or(Forgiven::kFactory), op.op->name);
-    if (op.inputs.empty() || reads_constants(op)) {
+    if (op.inputs.empty() || reads_constants(op))
       for (const Window& w : op.results) {
         constants_.insert(w.id());
         shadow_.set(w, Shadow::plain());
       }
-    }
     if (leaves_unset(op.op->name)) {
       for (const Window& w : op.results) shadow_.set(w, Shadow::unset());
     } else if (const Window* copied = copied_by(op)) {
@@ -473,7 +473,7 @@ class Checker {
   Shadow shadow_;
   const Lane numerics_;
   Choices& choices_;
-  size_t next_ = 0, crossed_ = 0;  // of the timeline, of the recording's crossings
+  size_t next_ = 0, crossed_ = 0, owed_ = SIZE_MAX;  // entry; of the crossings; entry that a later op takes
   std::unordered_set<const c10::StorageImpl*> constants_, outside_;
   const IsPlain is_plain_ = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
   Places places_;

@@ -27,10 +27,10 @@ void add_to(at::Tensor& sum, at::Tensor term) {
 PlainUnit::PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules,
                      std::vector<std::string> paths, MixedPrecisionPolicy policy, PlainUnit*& taken_last)
     : model_(model),
+      modules_(modules),
       paths_(std::move(paths)),
       policy_(policy),
       taken_last_(taken_last),
-      first_runs_(modules.size()),
       parameters_(paths_.size()),
       whole_(paths_.size()),
       sums_(paths_.size()),
@@ -45,19 +45,20 @@ PlainUnit::PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules,
 
 // A second run is of the round of its first one.
 std::shared_ptr<PlainUnit::Round> PlainUnit::round_of(size_t module) {
-  if (is_recomputing() && !first_runs_[module].empty()) {
-    const auto round = first_runs_[module].back();
-    first_runs_[module].pop_back();
-    return round;
-  }
-  if (is_recomputing() || round_ == nullptr || round_->ran[module]) {
+  const void* key = &modules_[module];
+  const bool again = is_recomputing();
+  if (again && !is_first_run())
+    if (const auto first = take_from_first_run(key)) return std::static_pointer_cast<Round>(first);
+  if (again || round_ == nullptr || round_->ran[module]) {
     const auto round = std::make_shared<Round>();
-    round->ran.resize(first_runs_.size());
-    if (is_recomputing()) return round;
+    round->ran.resize(modules_.size());
+    if (is_first_run()) leave_for_second_run(key, round);
+    if (again) return round;
     round_ = round;
+  } else if (is_first_run()) {
+    leave_for_second_run(key, round_);
   }
   round_->ran[module] = true;
-  if (is_first_run()) first_runs_[module].push_back(round_);
   return round_;
 }
 
@@ -121,7 +122,6 @@ void PlainUnit::close() {
   is_open_ = false;
   reached_ = 0;
   round_.reset();
-  for (auto& runs : first_runs_) runs.clear();
   show(parameters_);
 }
 

@@ -60,13 +60,13 @@ class PlainUnit {
   bool converts(size_t i) const;
 
   nn::Module& model_;
+  const std::vector<nn::Module*> modules_;
   const std::vector<std::string> paths_;
   const MixedPrecisionPolicy policy_;
   PlainUnit*& taken_last_;  // of all: one that has not settled
   PlainUnit* next_ = nullptr;
   bool is_used_ = false, is_open_ = false, is_stale_ = true, syncs_ = true;
   std::shared_ptr<Round> round_;
-  std::vector<std::vector<std::shared_ptr<Round>>> first_runs_;  // by module: that may run again
   int64_t reached_ = 0;                         // rounds whose outputs a pass has reached, and not all inputs
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
