@@ -313,6 +313,10 @@ def hosted_section(numbers):
             + steps_table(numbers["hosted"]["steps"]) + "\n")
 
 
+def milliseconds(ms):
+    return f"{ms:,.0f} ms" if ms >= 10 else f"{ms:.2g} ms"
+
+
 def planner_section(numbers):
     if "planner" not in numbers:
         return ""
@@ -323,8 +327,8 @@ def planner_section(numbers):
             ("slowest plan, equal groups once", max(one["ms"] for one in planner["times"]), 5),
             ("slowest plan, each group by itself", max(one["each_ms"] for one in planner["times"]), 30),
             ("500 groups like DeepSeek-V3's on 131,072 ranks", planner["many_groups_ms"], 2000)]:
-        goals.append([what, f"{ms:.2g} ms", f"below {goal:,} ms", "yes" if ms < goal else "no"])
-    times = [[one["model"], f"{one['ms']:.2g} ms", f"{one['each_ms']:.2g} ms"] for one in planner["times"]]
+        goals.append([what, milliseconds(ms), f"below {goal:,} ms", "yes" if ms < goal else "no"])
+    times = [[one["model"], milliseconds(one["ms"]), milliseconds(one["each_ms"])] for one in planner["times"]]
     return ("`lockstep show buffer`: the padding of the buffers that ranks share evenly, a layer each, where no rank "
             "cuts a block of so many rows of the experts' matrices (without experts the MLPs'); in brackets what no "
             "order of the tensors can go below, where that is less. Below, what others make of the same layers: FSDP2 "

@@ -75,7 +75,7 @@ suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/progr
 suites/harness: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random generators/random
     generators/cases generators/shrink dashboard/store suites/core suites/engines suites/faults suites/golden
 suites/bench: engine/values engine/context engine/ops/rules engine/random engine/tensor engine/fsdp dashboard/store
-    suites/core suites/engines suites/fsdp suites/train suites/harness
+    oracle/reference suites/core suites/engines suites/fsdp suites/train suites/harness
 suites/engines/testing/bad:
 suites/engines/testing/good: engine/lane suites/engines
 suites/engines/testing/ranks: engine/values engine/lane engine/world suites/core suites/engines suites/faults

@@ -8,7 +8,7 @@
 
 int main(int, char** argv) {
   lockstep::enter_lane(lockstep::Lane::kExact, argv);
-  const auto world = lockstep::world_from_environment();
+  const auto world = lockstep::World::from_environment();
   const auto mesh = lockstep::init_device_mesh({world->size()}, {"tp"}, world);
   const auto x = at::arange(6 * 10).reshape({6, 10}).to(at::kFloat), w = x.t().contiguous();
   const auto expected = at::mm(x, w);

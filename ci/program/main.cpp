@@ -14,6 +14,7 @@
 #include "engine/lane/cuda.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
+#include "engine/values/shell.h"
 #include "engine/world/board.h"
 #include "suites/core/no_processes.h"
 #include "suites/harness/worker_pool.h"
@@ -88,7 +89,7 @@ std::string unknown_command(const CLI::App& app) {
 
 std::string command_line(int argc, char** argv) {
   std::string text = "lockstep";
-  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  for (int i = 1; i < argc; ++i) text += " " + shell_word(argv[i]);
   return text;
 }
 

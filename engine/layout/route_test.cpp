@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <numeric>
 
@@ -244,6 +245,28 @@ TEST(RouteTest, IdentitiesKeepEveryBit) {
     const auto y = fold.result();
     EXPECT_TRUE(y.view(at::kInt).equal(x.view(at::kInt))) << name(op);
   }
+}
+
+// Bytes that a route holds, beside the Specs that it is between.
+size_t held_by_route(std::vector<int64_t> mesh) {
+  const auto whole = spec_of(std::move(mesh), {Shard{0}, Partial{}}, {131072, 4096});
+  const auto from = std::make_shared<const Spec>(*whole);
+  const auto to = std::make_shared<const Spec>(whole->with_placements({Replicate{}, Shard{1}}, {0, 1}));
+  const auto bytes = [] {
+    const auto all = mallinfo2();
+    return all.uordblks + all.hblkhd;
+  };
+  const auto before = bytes();
+  const auto way = route(from, to);
+  const auto after = bytes();
+  for (const auto& step : way.steps) EXPECT_EQ(&step.to->mesh().ranks(), &whole->mesh().ranks());
+  return after - before;
+}
+
+// Catches: a route that has the ranks in it, or a copy of a mesh that has.
+TEST(Route, TakesNoMoreMemoryForMoreRanks) {
+  const auto few = held_by_route({2, 4});
+  EXPECT_LE(held_by_route({128, 1024}), few + few / 4 + 64);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cctype>
 #include <map>
 #include <ostream>
-#include <set>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -81,16 +80,25 @@ DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> name
     : DeviceMesh(shape, std::move(names), up_to(checked_size(shape))) {}
 
 DeviceMesh::DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks)
-    : shape_(std::move(shape)), names_(std::move(names)), ranks_(std::move(ranks)), named_(!names_.empty()) {
+    : shape_(std::move(shape)),
+      names_(std::move(names)),
+      ranks_(std::make_shared<const std::vector<int64_t>>(std::move(ranks))),
+      named_(!names_.empty()) {
   const auto expected = checked_size(shape_);
   LOCKSTEP_CHECK(size() == expected, "[mesh] ", size(), " ranks for ", join(shape_, 'x'), ", which needs ",
                  expected);
-  const std::set<int64_t> distinct(ranks_.begin(), ranks_.end());
-  LOCKSTEP_CHECK(static_cast<int64_t>(distinct.size()) == expected && *distinct.begin() >= 0,
-                 "[mesh] ranks must be distinct and not negative, got ", join(ranks_, ','));
+  auto sorted = this->ranks();
+  std::sort(sorted.begin(), sorted.end());
+  LOCKSTEP_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() && sorted.front() >= 0,
+                 "[mesh] ranks must be distinct and not negative, got ", join(this->ranks(), ','));
   if (!named_)
     for (size_t i = 0; i < shape_.size(); ++i) names_.push_back(concat("dim", i));
   check_names(names_, shape_.size());
+}
+
+const DeviceMesh::Ranks& DeviceMesh::no_ranks() {
+  static const auto none = std::make_shared<const std::vector<int64_t>>();
+  return none;
 }
 
 DeviceMesh DeviceMesh::on(c10::DeviceType type) const {
@@ -131,9 +139,9 @@ int64_t DeviceMesh::position(const std::vector<int64_t>& coordinate) const {
 
 std::vector<int64_t> DeviceMesh::positions_in(const DeviceMesh& other) const {
   std::map<int64_t, int64_t> standing;
-  for (int64_t p = 0; p < other.size(); ++p) standing.emplace(other.ranks_[as_size(p)], p);
+  for (int64_t p = 0; p < other.size(); ++p) standing.emplace(other.ranks()[as_size(p)], p);
   std::vector<int64_t> found;
-  for (const int64_t rank : ranks_) {
+  for (const int64_t rank : ranks()) {
     const auto at = standing.find(rank);
     LOCKSTEP_CHECK(at != standing.end(), "[mesh] ", *this, " has rank ", rank, ", and ", other,
                    " has not; give two meshes of the same ranks");
@@ -161,8 +169,8 @@ int64_t DeviceMesh::dim_index(std::string_view name) const {
 }
 
 DeviceMesh DeviceMesh::sub_mesh(const std::vector<std::string>& dims, int64_t rank) const {
-  const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
-  LOCKSTEP_CHECK(found != ranks_.end(), "[mesh] rank ", rank, " is not in ", *this);
+  const auto found = std::find(ranks().begin(), ranks().end(), rank);
+  LOCKSTEP_CHECK(found != ranks().end(), "[mesh] rank ", rank, " is not in ", *this);
   std::vector<int64_t> kept, shape;
   for (const auto& name : dims) {
     const auto d = dim_index(name);
@@ -173,21 +181,21 @@ DeviceMesh DeviceMesh::sub_mesh(const std::vector<std::string>& dims, int64_t ra
   }
   const int64_t count = checked_size(shape);
   const DeviceMesh grid(shape);
-  auto at = coordinate(found - ranks_.begin());
-  std::vector<int64_t> ranks;
+  auto at = coordinate(found - ranks().begin());
+  std::vector<int64_t> some;
   for (int64_t p = 0; p < count; ++p) {
     const auto inner = grid.coordinate(p);
     for (size_t i = 0; i < kept.size(); ++i) at[static_cast<size_t>(kept[i])] = inner[i];
-    ranks.push_back(ranks_[static_cast<size_t>(position(at))]);
+    some.push_back(ranks()[static_cast<size_t>(position(at))]);
   }
-  return DeviceMesh(std::move(shape), dims, std::move(ranks)).on(device_type_);
+  return DeviceMesh(std::move(shape), dims, std::move(some)).on(device_type_);
 }
 
 DeviceMesh DeviceMesh::flatten(std::string name) const {
   if (name.empty() && named_)
     for (const auto& part : names_) name += (name.empty() ? "" : "_") + part;
   const auto names = name.empty() ? std::vector<std::string>{} : std::vector<std::string>{name};
-  return DeviceMesh({size()}, names, ranks_).on(device_type_);
+  return DeviceMesh({size()}, names, ranks()).on(device_type_);
 }
 
 std::string to_string(const DeviceMesh& mesh) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,13 +23,13 @@ class DeviceMesh {
   DeviceMesh(std::vector<int64_t> shape, std::vector<std::string> names, std::vector<int64_t> ranks);
 
   int64_t ndim() const { return static_cast<int64_t>(shape_.size()); }
-  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+  int64_t size() const { return static_cast<int64_t>(ranks().size()); }
   int64_t size(int64_t dim) const;
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<std::string>& names() const { return names_; }
   bool has_names() const { return named_; }
   // The rank at each row-major position of the grid.
-  const std::vector<int64_t>& ranks() const { return ranks_; }
+  const std::vector<int64_t>& ranks() const { return *ranks_; }
   // Of local tensors: cpu, cuda, or meta for a program that is only tried out. Where a process sees several
   // devices of the type, its current one (as in torch).
   c10::DeviceType device_type() const { return device_type_; }
@@ -51,13 +52,17 @@ class DeviceMesh {
   DeviceMesh flatten(std::string name = "") const;
 
   bool operator==(const DeviceMesh& other) const {
-    return shape_ == other.shape_ && ranks_ == other.ranks_ && device_type_ == other.device_type_;
+    return shape_ == other.shape_ && device_type_ == other.device_type_ &&
+           (ranks_ == other.ranks_ || ranks() == other.ranks());
   }
 
  private:
+  using Ranks = std::shared_ptr<const std::vector<int64_t>>;
+  static const Ranks& no_ranks();
+
   std::vector<int64_t> shape_;
   std::vector<std::string> names_;
-  std::vector<int64_t> ranks_;
+  Ranks ranks_ = no_ranks();  // of all copies
   bool named_ = false;
   c10::DeviceType device_type_ = c10::DeviceType::CPU;
 };

@@ -91,6 +91,16 @@ TEST(DeviceMesh, EqualityIsOfShapeAndRanks) {
   EXPECT_THROW(DeviceMesh({2}, {}, {1, 1}), Error);
   EXPECT_THROW(DeviceMesh({2}, {}, {1}), Error);
   EXPECT_THROW(DeviceMesh({2}, {"a", "b"}), Error);
+  EXPECT_EQ(DeviceMesh(), DeviceMesh());
+  EXPECT_EQ(DeviceMesh().size(), 0);
+}
+
+// Would catch: copies that each have the ranks, in every Spec of a large mesh.
+TEST(DeviceMesh, CopiesShareTheRanks) {
+  const DeviceMesh mesh({128, 1024});
+  const auto copy = mesh.on(c10::DeviceType::Meta);
+  EXPECT_EQ(&copy.ranks(), &mesh.ranks());
+  EXPECT_NE(&DeviceMesh({128, 1024}).ranks(), &mesh.ranks());
 }
 
 }  // namespace

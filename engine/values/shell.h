@@ -13,4 +13,12 @@ inline std::string shell_quoted(std::string_view text) {
   return quoted + "'";
 }
 
+// The text as it is where a shell reads it as one word without meaning, else in quotes.
+inline std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  const bool plain = !text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos;
+  return plain ? std::string(text) : shell_quoted(text);
+}
+
 }  // namespace lockstep

@@ -124,7 +124,7 @@ TEST(C10dWorld, EachProcessHostsABlock) {
 // one World that are read in the next.
 TEST(C10dWorld, Conforms) {
   const std::vector<std::vector<int64_t>> shapes = {{2}, {4}, {2, 3}, {2, 2, 2}, {5}};
-  for (const int64_t n : {2, 3, 4}) {
+  for (const int64_t n : {2, 3, 4, 8}) {
     const auto said = in_processes(n, [&](Processes& processes, int64_t process) {
       std::string wrong = self_test(processes, n);
       for (int64_t number = 1; const auto& shape : shapes) {
@@ -301,12 +301,12 @@ TEST(C10dWorld, JoinsTheWorldsOfTheEnvironment) {
         setenv(size.c_str(), "3", 1);
         setenv("MASTER_ADDR", "127.0.0.1", 1);
         setenv("MASTER_PORT", port.c_str(), 1);
-        const auto world = each == 1 ? world_from_environment() : world_from_environment(each);
+        const auto world = each == 1 ? World::from_environment() : World::from_environment(each);
         if (world->hosted() != hosted_ranks(3 * each, 3, child)) return std::string("hosts other ranks");
         auto wrong = world_conformance(world, DeviceMesh({3, each}));
         // Beside it another, and one when that is gone.
         for (int more = 0; more < 2 && wrong.empty() && rank == "RANK"; ++more)
-          wrong = world_conformance(world_from_environment(each), DeviceMesh({3, each}));
+          wrong = world_conformance(World::from_environment(each), DeviceMesh({3, each}));
         return wrong;
       });
       EXPECT_EQ(said, std::vector<std::string>(3)) << rank;
@@ -421,7 +421,7 @@ TEST(C10dWorld, TellsWhatTheEnvironmentLacks) {
   const auto told = [](const char* rank) {
     return in_children(1, [&](int64_t) {
       if (rank != nullptr) setenv("RANK", rank, 1), setenv("WORLD_SIZE", "2", 1);
-      world_from_environment();
+      World::from_environment();
       return std::string();
     })[0];
   };

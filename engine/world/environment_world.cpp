@@ -98,7 +98,7 @@ int64_t launched_processes() {
   return by == nullptr ? 0 : parse_integer(variable(by->processes)).value_or(0);
 }
 
-WorldPtr world_from_environment(int64_t ranks_each, Patience patience) {
+WorldPtr World::from_environment(int64_t ranks_each, Patience patience) {
   LOCKSTEP_CHECK(ranks_each >= 1, "[world] a process hosts at least one rank, not ", ranks_each);
   auto seat = launched_seat();
   LOCKSTEP_CHECK(seat,

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -72,6 +73,13 @@ class World {
   World(std::string name, int64_t size, std::vector<int64_t> hosted, c10::Device device = c10::kCPU)
       : name_(std::move(name)), size_(size), hosted_(std::move(hosted)), device_(device) {}
   virtual ~World() = default;
+
+  // Hosts this process's ranks of the World that torchrun, mpirun or srun started: `ranks_each` in each of
+  // its processes, which meet at MASTER_ADDR and MASTER_PORT and check all collectives first. A process that
+  // is not heard for `patience` is lost. Throws Error that says what the environment lacks, or which process
+  // does not come. All processes make as many Worlds, in the same order.
+  static WorldPtr from_environment(int64_t ranks_each = 1,
+                                   std::chrono::milliseconds patience = std::chrono::minutes(10));
 
   const std::string& name() const { return name_; }  // "local", "thread", later "gloo", "nccl"
   int64_t size() const { return size_; }

@@ -3,7 +3,6 @@
 #pragma once
 #include <c10/core/Device.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -28,12 +27,5 @@ WorldPtr local_world(int64_t n, c10::Device device = c10::kCPU);
 // Hosts `rank` of n ranks, without the others. What needs none of them runs: drawing a model's shards one
 // rank at a time. A collective is an Error that says so.
 WorldPtr lone_world(int64_t n, int64_t rank);
-
-// Hosts this process's ranks of the World that torchrun, mpirun or srun started: `ranks_each` in each of its
-// processes, which meet at MASTER_ADDR and MASTER_PORT and check all collectives first. A process that is not
-// heard for `patience` is lost. Throws Error that says what the environment lacks, or which process does not
-// come. All processes make as many Worlds, in the same order.
-WorldPtr world_from_environment(int64_t ranks_each = 1,
-                                std::chrono::milliseconds patience = std::chrono::minutes(10));
 
 }  // namespace lockstep

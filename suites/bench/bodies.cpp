@@ -10,7 +10,7 @@ const Bodies& bodies() {
   static const Bodies all = [] {
     Bodies list;
     for (const auto add : {add_dispatch, add_redistribute, add_random, add_cases, add_small_cases,
-                           add_training, add_formats, add_scaling, add_store})
+                           add_training, add_formats, add_padding, add_scaling, add_store})
       add(list);
     return list;
   }();

@@ -51,6 +51,7 @@ void add_cases(Bodies& bodies);
 void add_small_cases(Bodies& bodies);
 void add_training(Bodies& bodies);
 void add_formats(Bodies& bodies);
+void add_padding(Bodies& bodies);
 void add_scaling(Bodies& bodies);
 void add_store(Bodies& bodies);
 

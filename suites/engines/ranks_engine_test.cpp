@@ -68,7 +68,7 @@ class RanksEngineTest : public testing::Test {
 // Catches: whatever above World needs to host one rank or all; bits, digests, bytes or refusals that a
 // process changes on the way; a World that hears of the one before.
 TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
-  for (const int64_t processes : {2, 3}) {
+  for (const int64_t processes : {2, 3, 4, 8}) {
     int64_t compared = 0, refused = 0, hybrid = 0;
     RanksEngine engine(crew("well", processes, 60));
     for (const auto* suite : {"redistribute", "ops", "gradient", "random", "program", "edges"})
@@ -95,7 +95,9 @@ TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
         hybrid += c.mesh.size() > processes ? 1 : 0;
       }
     EXPECT_GT(compared, 60);
-    EXPECT_GT(hybrid, 20);
+    if (processes <= 3) {
+      EXPECT_GT(hybrid, 20);
+    }
   }
   EXPECT_EQ(remove_logs(), 0) << "logs are left where nothing was lost";
 }
