@@ -114,8 +114,9 @@ FSDPModule fully_shard(nn::Module& module, const MeshInWorld& mesh, FullyShardOp
 
 // Several modules, none within another, with one buffer: their parameters are gathered when the first of
 // them runs and cut when each has run, or the outermost call returns; on the way back gathered with the last
-// one and reduced once each has its gradients, or at the end of the pass. They may share parameters. Bits as
-// above. Throws Error as above, for no module, and for one that is another or within it.
+// one and reduced once each has its gradients, or at the end of the pass. They may share parameters, and
+// their paths are those within each. Bits as above, with a round of their calls, at most one of each, for a
+// call. Throws Error as above, for no module, and for one that is another or within it.
 FSDPModule fully_shard(const std::vector<nn::Module*>& modules, const MeshInWorld& mesh,
                        FullyShardOptions options = {});
 

@@ -32,6 +32,8 @@ void Lane::tidy() {
 size_t Lane::passes() {
   const auto before = passes_.size();
   while (!passes_.empty() && passes_.back().runs.expired()) passes_.pop_back();
+  if (passes_.size() < before)
+    for (auto* unit : units) unit->forget_deeper(passes_.size());
   if (passes_.empty() && before > 0)
     for (auto* unit : units) unit->forget_pass();
   return passes_.size();
@@ -41,6 +43,7 @@ size_t Lane::passes() {
 void Lane::finish_pass() {
   passes();  // one within this one may have failed, and been caught
   passes_.pop_back();
+  for (auto* unit : units) unit->forget_deeper(passes_.size());
   if (!passes_.empty()) return;
   try {
     for (auto* unit : units) unit->collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fully_shard of a list of modules: one buffer, one gather on the way there and one on the way back, one
 // reduction; bits as without.
+#include "engine/fsdp/held_memory.h"
 #include "engine/fsdp/testing.h"
 #include "engine/fsdp/unit.h"
 #include "engine/nn/checkpoint.h"
@@ -103,15 +104,31 @@ TEST(ShardedList, IsCutAfterAForwardWithinABackwardPass) {
   const auto mesh = init_device_mesh({2});
   Net net;
   const auto units = shard_ends(net, mesh);
-  const auto output = net(batch(mesh, 1));
-  output.register_hook([&](const at::Tensor&) {
-    const at::NoGradGuard no_grad;
-    (*net.first)(batch(mesh, 2));
-    return at::Tensor();
+  int forwards = 0;
+  net.each[1]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
+    inside.register_hook([&](const at::Tensor&) {
+      const at::NoGradGuard no_grad;
+      if (forwards++ == 0) (*net.first)(batch(mesh, 2));
+      return at::Tensor();
+    });
   });
-  loss_of(output).backward();
+  loss_of(net(batch(mesh, 1))).backward();
+  EXPECT_EQ(forwards, 1);
   EXPECT_TRUE(is_cut(net));
   EXPECT_FALSE(is_gathered(units[0]));
+}
+
+// Catches: neighbours that keep nothing where a round ends before all its modules have run.
+TEST(ShardedList, NeighboursKeepWhatARoundLeaves) {
+  const auto mesh = init_device_mesh({4});
+  nn::Linear first(50, 100), last(50, 100);
+  auto unit = fully_shard(Modules{&first, &last}, mesh, {.reshard_after_forward = 2});
+  for (auto* module : {&first, &last}) init(*module);
+  const auto memory = std::make_shared<fsdp::HeldMemory>();
+  unit.watch_memory(memory);
+  const auto output = first(distribute_tensor(values({4, 50}, 1), mesh, {Shard{0}}));
+  memory->take_peak_bytes();
+  EXPECT_EQ(memory->take_peak_bytes(), PerRank<int64_t>(4, 3 * unit.plan().shard_size * 4));
 }
 
 // Catches: a parameter of two modules of a list that becomes two.

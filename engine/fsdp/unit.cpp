@@ -15,13 +15,6 @@
 namespace lockstep::fsdp {
 namespace {
 
-void add(at::Tensor& sum, const at::Tensor& term) {
-  if (sum.defined())
-    sum.add_(term);
-  else
-    sum = term;
-}
-
 at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
   return dtype && tensor.is_floating_point() ? tensor.to(*dtype) : tensor;
 }
@@ -271,7 +264,7 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
   gather();
   const auto round = enter_round(module);
   if (is_recomputing() && at::GradMode::is_enabled())  // and comes back now
-    prefetch_backward(ran_before_[module], find_open(round) == open_.end());
+    prefetch_backward(ran_before_[module], find_open(round, module, false) == nullptr);
   struct Call {
     explicit Call(Unit& u) : unit(u) {
       ++unit.calls_;
@@ -307,7 +300,8 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
     if (settings.policy.cast_forward_inputs)
       for (auto& input : inputs) input = cast(input, settings.policy.param_dtype);
     inputs = nn::at_boundary(
-        std::move(inputs), [self, round](nn::Tensors&) { self->after_backward(round); }, false);
+        std::move(inputs), [self, module, round](nn::Tensors&) { self->after_backward(module, round); },
+        false);
     const Unwritten given(inputs);
     output = forward(std::move(inputs));
     held = is_held(output);  // also where it is an input, which `given` holds
@@ -320,8 +314,8 @@ at::Tensor Unit::call(size_t module, nn::Tensors inputs, const nn::Module::Forwa
   const auto before = note_return(module, *round, comes_back);
   const auto outer = nn::at_boundary(
       {output},
-      [self, of_forward = gathered_, round, before](nn::Tensors&) {
-        self->before_backward(of_forward, round, before);
+      [self, module, of_forward = gathered_, round, before](nn::Tensors&) {
+        self->before_backward(module, of_forward, round, before);
       },
       held);
   return cast(outer[0], settings.policy.output_dtype);
@@ -338,6 +332,10 @@ void Unit::cut_after_forward(const at::Tensor& output, bool comes_back) {
       unit->end_round();
       unit->land();  // prefetched, and not needed: shards may be written now
     }
+  if (gives_own) {
+    round_.reset();
+    let_go(true);
+  }
   LOCKSTEP_CHECK(!gives_own, "[fully_shard] a module returns a parameter of its own, or a view of ",
                  "one, which is cut again when it returns; let it return a copy");
 }
@@ -356,7 +354,7 @@ std::weak_ptr<Unit> Unit::note_return(size_t module, Round& round, bool comes_ba
   return before;
 }
 
-void Unit::before_backward(const Versions& of_forward, const RoundPtr& round,
+void Unit::before_backward(size_t module, const Versions& of_forward, const RoundPtr& round,
                            const std::weak_ptr<Unit>& before) {
   LOCKSTEP_CHECK(
       !at::GradMode::is_enabled() || calls_ > 0,
@@ -370,16 +368,28 @@ void Unit::before_backward(const Versions& of_forward, const RoundPtr& round,
     LOCKSTEP_CHECK(now[i] == of_forward.at(i), "[fully_shard] the parameter '", name_of(i),
                    "' was written between a forward and its backward pass; write it after both");
   gather();
-  const bool opens = find_open(round) == open_.end();
-  if (opens) open_.push_back({round, lane->passes()});
+  auto* open = find_open(round, module, false);
+  const bool opens = open == nullptr;
+  if (opens) {
+    const std::vector<bool> none(modules_.size());
+    open = &open_.emplace_back(round, lane->passes(), none, none);
+  }
+  open->reached[module] = true;
   show_whole();
   if (!is_recomputing()) prefetch_backward(before, opens);  // else before it ran again
 }
 
-std::vector<Unit::Open>::iterator Unit::find_open(const RoundPtr& round) {
-  return std::find_if(open_.begin(), open_.end(), [&, passes = lane->passes()](const Open& open) {
-    return open.round == round && open.passes == passes;
+Unit::Open* Unit::find_open(const RoundPtr& round, size_t module, bool reached) {
+  const auto passes = lane->passes();
+  const auto found = std::find_if(open_.rbegin(), open_.rend(), [&](const Open& open) {
+    return open.round == round && open.passes == passes && open.reached[module] == reached &&
+           !open.back[module];
   });
+  return found == open_.rend() ? nullptr : &*found;
+}
+
+void Unit::forget_deeper(size_t passes) {
+  std::erase_if(open_, [&](const Open& open) { return open.passes > passes; });
 }
 
 // Unless told whose parameters: those of the call that returned before this one, to which the pass comes next
@@ -392,74 +402,17 @@ void Unit::prefetch_backward(const std::weak_ptr<Unit>& before, bool opens) cons
   if (const auto unit = before.lock()) unit->begin_gather();
 }
 
-void Unit::after_backward(const RoundPtr& round) {
+void Unit::after_backward(size_t module, const RoundPtr& round) {
   lane->enter_pass();
-  if (const auto open = find_open(round); open != open_.end() && ++open->returned >= round->to_return)
-    open_.erase(open);
+  if (auto* open = find_open(round, module, true); open != nullptr) {
+    open->back[module] = true;
+    if (std::count(open->back.begin(), open->back.end(), true) >= round->to_return)
+      open_.erase(open_.begin() + (open - open_.data()));
+  }
   show_sharded();
   if (lane->passes() > 1 || !open_.empty()) return;
   collect();
   release_unless_needed(settings.reshard_after_backward);
-}
-
-// What has come to a parameter, with what waits since passes before, in the dtype in which it is reduced.
-at::Tensor& Unit::gradient(size_t i) {
-  auto& came = parameters_[i].whole.mutable_grad();
-  const auto dtype = settings.policy.reduce_dtype.value_or(parameters_[i].whole.scalar_type());
-  if (dtype == parameters_[i].whole.scalar_type()) return came;
-  unsynced_.resize(parameters_.size());
-  if (!came.defined()) return unsynced_[i];
-  const auto terms = cast_terms(came, dtype);
-  buffer_->note(require_dtensor(terms, "fully_shard").locals());
-  came = at::Tensor();
-  add(unsynced_[i], terms);
-  return unsynced_[i];
-}
-
-void Unit::collect() {
-  if (buffer_ == nullptr) return;
-  lane->note_gradients();
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  bool any = false;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    auto& came = gradient(i);
-    any |= came.defined();
-    gradients.push_back(settings.requires_gradient_sync ? std::exchange(came, at::Tensor()) : at::Tensor());
-  }
-  has_unsynced_ = any && !settings.requires_gradient_sync;
-  if (!any || has_unsynced_) return;
-  if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
-  reducing_.emplace(reduce(*buffer_, gradients));
-  lane->reducing = this;
-}
-
-void Unit::wait_for_reduction() {
-  lane->reducing = nullptr;
-  auto reducing = std::move(*reducing_);
-  reducing_.reset();
-  reducing.work.wait();
-  const at::NoGradGuard no_grad;
-  reduced_.resize(parameters_.size());
-  for (size_t i = 0; i < reduced_.size(); ++i)
-    if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(reduced_[i], gradient);
-}
-
-void Unit::hand_over() {
-  if (reduced_.empty()) return;
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  for (const auto& gradient : reduced_)
-    if (gradient.defined()) gradients.push_back(gradient);
-  if (settings.gradient_divide_factor != 1 && !gradients.empty())
-    at::_foreach_div_(gradients, settings.gradient_divide_factor);
-  const auto dtype = buffer_->layout().dtype();
-  if (settings.policy.reduce_dtype.value_or(buffer_->layout().gathered_dtype()) != dtype)
-    reduced_ = cast_reduced(*buffer_, reduced_, dtype);
-  for (size_t i = 0; i < reduced_.size(); ++i)
-    if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
-  note_gradients();
-  reduced_.clear();
 }
 
 void Unit::close() {

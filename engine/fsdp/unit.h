@@ -104,6 +104,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void collect();
   void wait_for_reduction();
   void hand_over();
+  // Of passes that are no more, `passes` of which are left.
+  void forget_deeper(size_t passes);
   // After a pass: cut, if it is to be. After one that failed: nothing of it is left.
   void close();
   void forget_pass();
@@ -114,26 +116,29 @@ class Unit : public std::enable_shared_from_this<Unit> {
  private:
   using Versions = std::vector<int64_t>;
 
-  // Calls of the modules, one of each, in which the parameters are whole from the first to the last; and on
-  // the way back, from the last to the first.
+  // Calls of the modules, at most one of each: what they need is gathered from the first to the last, and on
+  // the way back from the last to the first.
   struct Round {
     std::vector<bool> ran;       // by module: its call has begun
     std::weak_ptr<Unit> before;  // whose call had returned when that of the first did
     int64_t to_return = 0;       // calls to whose output a backward pass may come
   };
   using RoundPtr = std::shared_ptr<Round>;
-  // One to whose outputs a pass has come, and not to the inputs of all its calls.
+  // One to whose outputs a pass has come, and not to the inputs of all its calls. A pass within another, or
+  // within a second run, comes to them anew.
   struct Open {
     RoundPtr round;
-    size_t passes;         // which of those that run, one within another
-    int64_t returned = 0;  // calls to whose inputs it has come
+    size_t passes;                    // which of those that run, one within another
+    std::vector<bool> reached, back;  // by module: its output, its inputs
   };
 
   RoundPtr enter_round(size_t module);
   // Some of the modules have run, and others are to.
   bool is_between() const;
   bool is_shown_whole() const { return calls_ > 0 || !open_.empty() || by_hand_; }
-  std::vector<Open>::iterator find_open(const RoundPtr& round);
+  // The last one of this round and pass whose call of the module has, or has not, been reached and not left;
+  // null: none.
+  Open* find_open(const RoundPtr& round, size_t module, bool reached);
   std::string name_of(const ParameterPath& path) const;
   std::string name_of(size_t parameter) const { return name_of(parameters_[parameter].paths.front()); }
 
@@ -147,9 +152,10 @@ class Unit : public std::enable_shared_from_this<Unit> {
   void cut_after_forward(const at::Tensor& output, bool comes_back);
   std::weak_ptr<Unit> note_return(size_t module, Round& round, bool comes_back);
   // @param before whose call had returned when this one did
-  void before_backward(const Versions& of_forward, const RoundPtr& round, const std::weak_ptr<Unit>& before);
+  void before_backward(size_t module, const Versions& of_forward, const RoundPtr& round,
+                       const std::weak_ptr<Unit>& before);
   void prefetch_backward(const std::weak_ptr<Unit>& before, bool opens) const;
-  void after_backward(const RoundPtr& round);
+  void after_backward(size_t module, const RoundPtr& round);
   // Of each parameter: where either tensor was frozen since, or is no more, the other is so, too.
   void agree();
   void show(at::Tensor UnitParameter::*which);

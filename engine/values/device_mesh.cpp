@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <ostream>
+#include <set>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"

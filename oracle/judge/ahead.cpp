@@ -71,11 +71,13 @@ bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, co
   });
 }
 
-bool is_copied_on(const RecordedOp& op, const Recording& recording) {
-  return op.in_backward && op.op->name == kClone &&
+bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, const Recording& recording,
+                  const Places& places) {
+  return op.in_backward && op.op->name == kClone && entry.outputs.size() == 1 &&
          std::ranges::any_of(recording.ops, [&](const RecordedOp& other) {
            return other.op->name == kClone && !other.in_backward && other.inputs.at(0).defined() &&
-                  other.inputs[0].id() == op.results.at(0).id();
+                  other.inputs[0].id() == op.results.at(0).id() &&
+                  places.may_become(other.results.at(0), entry.outputs[0].spec);
          });
 }
 

@@ -22,7 +22,9 @@ bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shad
 bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, const Places& places,
                    const std::function<bool(const TensorRecord&)>& reads);
 
-// Whether the op is a copy that a backward pass makes, and the Program copies that copy.
-bool is_copied_on(const RecordedOp& op, const Recording& recording);
+// Whether the op is a copy that a backward pass makes, and the entry may be that of a copy that the Program
+// makes of that copy.
+bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, const Recording& recording,
+                  const Places& places);
 
 }  // namespace lockstep::oracle

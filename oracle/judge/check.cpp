@@ -309,8 +309,8 @@ class Checker {
     const bool skippable = constant || alone(op.op->name);
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
     pass_moves(stop);
-    // Where autograd copies what two leaves share, the engine may have moved it to each.
-    if (is_copied_on(op, recording_) && !at_end() && may_be(op, entry()) && choices_.next())
+    // What autograd copies for two leaves the engine may have moved to each.
+    if (!at_end() && may_be(op, entry()) && is_copied_on(op, entry(), recording_, places_) && choices_.next())
       return owed_ = next_, skip(op);
     while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {
       pass_copy();

@@ -130,12 +130,31 @@ std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effec
   return "";
 }
 
+namespace {
+
+// Strides behind the sizes that they are of: of a dimension of one element there are none.
+bool same_strides(const RecordedOp& op, const TimelineEntry& entry, size_t a) {
+  const auto& args = op.op->args;
+  if (a == 0 || args[a].name != "stride" || args[a - 1].name != "size") return false;
+  if (!op.args[a - 1].isIntList() || !op.args[a].isIntList() || !entry.args.at(a).isIntList()) return false;
+  const auto sizes = op.args[a - 1].toIntVector(), plain = op.args[a].toIntVector(),
+             engine = entry.args[a].toIntVector();
+  if (sizes.size() != plain.size() || sizes.size() != engine.size()) return false;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && plain[d] != engine[d]) return false;
+  return true;
+}
+
+}  // namespace
+
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry) {
   if (entry.args.size() != op.args.size()) return "it has another number of arguments than the plain run's";
   for (size_t a = 0; a < op.args.size(); ++a) {
     if (op.tensors_per_arg[a] >= 0 || entry.tensors_per_arg[a] > 0 || is_placement_argument(op.op->args[a]))
       continue;
-    if (op.op->args[a].kind == ArgKind::kTensor || same_value(op.args[a], entry.args.at(a))) continue;
+    if (op.op->args[a].kind == ArgKind::kTensor || same_value(op.args[a], entry.args.at(a)) ||
+        same_strides(op, entry, a))
+      continue;
     return concat("argument ", a, " (", op.op->args[a].name, ") is ", entry.args[a],
                   ", where the plain run has ", op.args[a]);
   }

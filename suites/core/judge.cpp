@@ -421,18 +421,6 @@ Passed passed_with(const oracle::Judgement& judgement) {
   return passed;
 }
 
-std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c) {
-  const auto& calls = c.program.calls;
-  const auto only = calls.size() == 1 ? calls[0].op : "";
-  if (const auto* said = dynamic_cast<const EngineRefusal*>(&e))
-    return dashboard::RefusalRow{said->op.empty() ? only : said->op,
-                                 said->why.empty() ? "refused" : said->why};
-  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return dashboard::RefusalRow{only, "not built"};
-  const auto* refused = dynamic_cast<const Refused*>(&e);
-  if (refused == nullptr || !by_placements(refused->why)) return std::nullopt;
-  return dashboard::RefusalRow{refused->op, name(refused->why)};
-}
-
 // Every exception of an engine begins with who throws it: "[aten::mm] …". Two of them are not one finding.
 static std::string who_throws(const std::string& text) {
   const auto end = text.find(']');

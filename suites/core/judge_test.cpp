@@ -245,6 +245,24 @@ TEST(Judge, TellsRefusalsFromErrorsByTheirType) {
   EXPECT_TRUE(fails([](EngineResult&) { throw std::runtime_error("anything"); }));
 }
 
+// Catches: a composite op that cannot write to what comes of a plain constant, taken for a finding; a plain
+// tensor that the Program mixes in itself, taken for that.
+TEST(Judge, AConstantThatACompositeWritesToIsARefusal) {
+  const auto of = [](const char* op, const std::string& token) {
+    const Refused refused(Refusal::kPlain, op, "[S0]", "a plain tensor beside; ", "distribute it");
+    return refusal_of(refused, oracle::parse_token(token)).has_value();
+  };
+  const std::string with =
+      "v2:edges;mesh=1x1;seed=0;dev=1x256;x0=f32[1x1]:ones;x1=i64[1]:index@[S0,R];"
+      "v0=aten::cross_entropy_loss(x0,x1,none,1,-100,0.1)#89c7ad7e";
+  const std::string without =
+      "v1:edges;mesh=1x1;seed=0;dev=1x256;x0=f32[1x1]:ones@[R,R];x1=i64[1]:index@[S0,R];"
+      "v0=aten::cross_entropy_loss(x0,x1,none,1,-100,0.1)#e4e39f3d";
+  EXPECT_TRUE(of("aten::masked_fill_.Scalar", with));
+  EXPECT_FALSE(of("aten::cross_entropy_loss", with));
+  EXPECT_FALSE(of("aten::masked_fill_.Scalar", without));
+}
+
 // Catches: kernels that fail in two ops as one bug.
 TEST(Judge, AKernelsErrorIsABugOfItsOp) {
   const auto outcome =

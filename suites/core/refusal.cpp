@@ -11,7 +11,9 @@
 #include "oracle/plain/evaluate.h"
 #include "oracle/program/before_call.h"
 #include "oracle/program/schema.h"
+#include "suites/core/engine_under_test.h"
 #include "suites/core/facts.h"
+#include "suites/core/judge.h"
 
 namespace lockstep::suites {
 namespace {
@@ -168,6 +170,28 @@ Outcome judge_refusal(const oracle::Case& c, EngineUnderTest& engine, Allowed al
   passed->refusal = {refusal.op, concat(kDue, refusal.reason)};
   passed->note += concat(passed->note.empty() ? "" : "; ", "refused, as is due: ", text);
   return outcome;
+}
+
+// A composite op, of which the Program calls no such part, computes with a plain tensor of one element, and
+// would write a DTensor to what comes of it.
+static bool writes_to_a_constant(const Refused& refused, const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  return refused.why == Refusal::kPlain &&
+         std::any_of(c.placements.begin(), c.placements.end(), oracle::is_plain) &&
+         std::none_of(calls.begin(), calls.end(), [&](const auto& call) { return call.op == refused.op; });
+}
+
+std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c) {
+  const auto& calls = c.program.calls;
+  const auto only = calls.size() == 1 ? calls[0].op : "";
+  if (const auto* said = dynamic_cast<const EngineRefusal*>(&e))
+    return dashboard::RefusalRow{said->op.empty() ? only : said->op,
+                                 said->why.empty() ? "refused" : said->why};
+  if (dynamic_cast<const NotBuilt*>(&e) != nullptr) return dashboard::RefusalRow{only, "not built"};
+  const auto* refused = dynamic_cast<const Refused*>(&e);
+  if (refused == nullptr || !(by_placements(refused->why) || writes_to_a_constant(*refused, c)))
+    return std::nullopt;
+  return dashboard::RefusalRow{refused->op, name(refused->why)};
 }
 
 }  // namespace lockstep::suites

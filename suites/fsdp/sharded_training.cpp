@@ -243,8 +243,9 @@ void ShardedTraining::note_gathered(const char* when, bool root, bool others) {
     const bool expected = &handle == &units_.front() ? root : others;
     const auto* buffer = handle.unit()->buffer();
     if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
-    const auto modules = handle.unit()->modules();
-    if (sharding_.unused > 0 && modules == modules_of({as_size(sharding_.unused - 1)})) continue;
+    auto modules = handle.unit()->modules();
+    if (sharding_.unused > 0) std::erase(modules, blocks_[as_size(sharding_.unused - 1)].get());
+    if (modules.empty()) continue;
     const bool learns = std::any_of(modules.begin(), modules.end(), [](const auto* module) {
       const auto parameters = module->parameters();
       return std::any_of(parameters.begin(), parameters.end(), [](auto& p) { return p.requires_grad(); });
