@@ -96,12 +96,17 @@ TEST(ThreadEngine, Program) {
   expect_same("program");
 }
 
-// Catches: ranks that wait for each other as long as they like, whatever --hang says.
+// Catches: ranks that wait for each other as long as they like, whatever --hang says. (Of a single case all
+// ranks may come just in time.)
 TEST(ThreadEngine, WaitsAsLongAsItIsTold) {
-  const auto c = generators::generate("redistribute", 13, 0);
   const auto engine = make_engine("lockstep", {.world = "thread", .seconds = 0});
-  const auto told = ran([&](Traffic&) { return engine->run(c, false); });
-  EXPECT_NE(told.refused.find("did not come within 0 ms"), std::string::npos) << told.refused;
+  int64_t lost = 0;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const auto c = generators::generate("redistribute", 13, i);
+    const auto told = ran([&](Traffic&) { return engine->run(c, false); });
+    lost += told.refused.find("did not come within 0 ms") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(lost, 0);
 }
 
 // Catches: a rank that is taken for its position, a World that waits for ranks that the mesh does not have.
