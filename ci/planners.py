@@ -21,8 +21,10 @@ BLOCKS = [1, 16, 128]
 MANY_GROUPS, MANY_RANKS = 500, 131072
 
 
-def shown(model, ranks, rows, *more):
-    words = ["lockstep", "show", "buffer", "--model", model, "--ranks", str(ranks), "--block-rows", str(rows), "--json"]
+def shown(model, ranks, blocks, *more):
+    """blocks: rows, or a tile."""
+    option = ["--block-tile" if isinstance(blocks, str) else "--block-rows", str(blocks)]
+    words = ["lockstep", "show", "buffer", "--model", model, "--ranks", str(ranks), *option, "--json"]
     return json.loads(subprocess.run([*words, *more], check=True, capture_output=True, text=True).stdout)
 
 
@@ -58,8 +60,8 @@ def padding_of(buffer_of, groups, ranks):
     return {"padding": (sum(size * count for size, count in held) - elements) / elements, "worst": worst}
 
 
-def row(model, rows, *more):
-    said = [shown(model, ranks, rows, *more) for ranks in RANKS]
+def row(model, blocks, *more):
+    said = [shown(model, ranks, blocks, *more) for ranks in RANKS]
     return [{"ranks": one["ranks"], "padding": one["padding"], "least": one["least_padding"],
              "worst": max(group["padding"] for group in one["groups"]), "ms": one["planned_in_ms"],
              "each_ms": one["planned_each_in_ms"]} for one in said]
@@ -83,6 +85,8 @@ def main():
             rows.append({"model": model, "of": f"{blocks} row{'s' * (blocks > 1)}", "at": ours[model, blocks]})
         if model == "deepseek-v3":
             rows.append({"model": model, "of": "128 rows, dense layers too", "at": row(model, 128, "--dense-too")})
+        if model == "gpt-oss-120b":
+            rows.append({"model": model, "of": "128x128 tiles, of each expert", "at": row(model, "128x128")})
         groups = shown(model, 8, 1)["groups"]
         for name, buffer_of in OTHERS.items():
             rows.append({"model": model, "of": name, "at": [

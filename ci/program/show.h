@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/fsdp/planner.h"
+#include "suites/fsdp/model_table.h"
 
 namespace lockstep::program {
 
@@ -34,6 +35,7 @@ struct ShowRequest {
   std::string model, tensors;  // of a buffer: one of them
   fsdp::PlanOptions buffer;
   int64_t block_rows = 1;
+  std::string block_tile;  // or this, "128x128"
   bool dense_too = false;
   StepRequest step;
 };
@@ -53,5 +55,7 @@ Shown show_flight(const ShowRequest& request);
 
 // Of a buffer: "elements:granularity,…".
 std::vector<fsdp::BlockTensor> parse_tensors(const std::string& text);
+// What --block-rows, --block-tile and --dense-too say.
+suites::Coarse coarse_of(const ShowRequest& request);
 
 }  // namespace lockstep::program

@@ -53,6 +53,7 @@ Shown of_tensors(const ShowRequest& request) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [start, end] = plan.intervals[i];
     text += concat("\ntensor ", i, ": ", start, " to ", end, ", blocks of ", tensors[i].granularity);
+    if (tensors[i].period > 0) text += concat(", anew after ", tensors[i].period);
     all.push_back({{"start", start}, {"end", end}});
     if (!lists_units) continue;
     const auto units = fsdp::units(tensors[i], plan.intervals[i], plan);
@@ -72,22 +73,30 @@ Shown of_tensors(const ShowRequest& request) {
 }
 
 // What blocks of so many rows do to a tensor of matrices, as experts are stored; empty: nothing.
-std::string across(const suites::ModelTensor& tensor, int64_t granularity) {
+std::string across(const suites::ModelTensor& tensor, const BlockTensor& blocks) {
   const auto& shape = tensor.shape;
-  if (shape.size() < 3 || granularity == 1 || (shape.end()[-2] * shape.back()) % granularity == 0) return "";
+  if (shape.size() < 3 || blocks.granularity == 1) return "";
+  const int64_t rows = blocks.granularity / shape.back(), all = shape.end()[-2];
+  if (all % rows == 0) return "";
+  if (blocks.period > 0)
+    return concat("tiles of ", tensor.name, " begin anew in each of its ", shape[0], " matrices: ", rows,
+                  " rows do not divide ", all, ", so that the last of each have ", all % rows);
   return concat("blocks of ", tensor.name, " go on from one of its ", shape[0],
-                " matrices to the next: ", granularity / shape.back(), " rows do not divide ",
-                shape.end()[-2]);
+                " matrices to the next: ", rows, " rows do not divide ", all);
+}
+
+std::string blocks_text(const ShowRequest& request) {
+  if (!request.block_tile.empty()) return "tiles of " + request.block_tile;
+  return concat("blocks of ", request.block_rows, request.block_rows == 1 ? " row" : " rows");
 }
 
 Shown of_model(const ShowRequest& request) {
   const auto& model = suites::find_model(request.model);
-  const suites::Coarse coarse{request.block_rows, request.dense_too};
+  const auto coarse = coarse_of(request);
   const auto plan = suites::plan_model(model, coarse, request.buffer);
   std::string text =
-      concat(model.name, " on ", request.buffer.shards, " ranks, blocks of ", request.block_rows,
-             request.block_rows == 1 ? " row" : " rows", ": ", percent(plan.padding),
-             " padding (no order has less than ", percent(plan.least_padding), ")");
+      concat(model.name, " on ", request.buffer.shards, " ranks, ", blocks_text(request), ": ",
+             percent(plan.padding), " padding (no order has less than ", percent(plan.least_padding), ")");
   Json groups = Json::array();
   Json notes = Json::array(), warnings = Json::array();
   for (const auto& g : plan.groups) {
@@ -99,9 +108,10 @@ Shown of_model(const ShowRequest& request) {
       tensors.push_back({{"name", g.group->tensors[i].name},
                          {"shape", g.group->tensors[i].shape},
                          {"granularity", blocks[i].granularity},
+                         {"period", blocks[i].period},
                          {"start", g.plan.intervals[i].start},
                          {"end", g.plan.intervals[i].end}});
-      const auto note = across(g.group->tensors[i], blocks[i].granularity);
+      const auto note = across(g.group->tensors[i], blocks[i]);
       if (note.empty()) continue;
       text += concat("\nnote: ", note);
       notes.push_back(concat(g.group->name, ": ", note));
@@ -134,7 +144,8 @@ Shown of_model(const ShowRequest& request) {
   return {text,
           {{"model", model.name},
            {"ranks", request.buffer.shards},
-           {"block_rows", request.block_rows},
+           {"block_rows", coarse.rows},
+           {"block_tile", coarse.tiles ? Json(request.block_tile) : Json()},
            {"order", fsdp::name(request.buffer.order)},
            {"padding", plan.padding},
            {"least_padding", plan.least_padding},
@@ -151,18 +162,30 @@ std::vector<BlockTensor> parse_tensors(const std::string& text) {
   std::vector<BlockTensor> tensors;
   for (const auto one : split(text, ',')) {
     const auto parts = split(one, ':');
-    LOCKSTEP_CHECK(parts.size() == 2, "[show buffer] --tensors ", text, ": write '", one,
-                   "' as elements:granularity");
+    LOCKSTEP_CHECK(parts.size() == 2 || parts.size() == 3, "[show buffer] --tensors ", text, ": write '", one,
+                   "' as elements:granularity, or elements:granularity:period");
     tensors.push_back({number(parts[0], text), number(parts[1], text)});
+    if (parts.size() == 3) tensors.back().period = number(parts[2], text);
   }
   return tensors;
+}
+
+suites::Coarse coarse_of(const ShowRequest& request) {
+  if (request.block_tile.empty()) return {request.block_rows, request.dense_too};
+  LOCKSTEP_CHECK(request.block_rows == 1, "[show buffer] give --block-rows or --block-tile, not both");
+  const auto tile = parse_integers(request.block_tile, 'x');
+  LOCKSTEP_CHECK(tile && tile->size() == 2 && (*tile)[1] >= 1, "[show buffer] --block-tile ",
+                 request.block_tile, ": write rows and columns, for example 128x128");
+  return {(*tile)[0], request.dense_too, true};
 }
 
 Shown show_buffer(const ShowRequest& request) {
   LOCKSTEP_CHECK(request.model.empty() != request.tensors.empty(),
                  "[show buffer] name a model, --model deepseek-v3, or give tensors, --tensors 20:2,6:6");
-  LOCKSTEP_CHECK(request.tensors.empty() || (request.block_rows == 1 && !request.dense_too),
-                 "[show buffer] --tensors say their own granularity; leave out --block-rows and --dense-too");
+  LOCKSTEP_CHECK(request.tensors.empty() ||
+                     (request.block_rows == 1 && request.block_tile.empty() && !request.dense_too),
+                 "[show buffer] --tensors say their own granularity; leave out --block-rows, --block-tile "
+                 "and --dense-too");
   if (request.step.on) return show_step(request);
   return request.model.empty() ? of_tensors(request) : of_model(request);
 }

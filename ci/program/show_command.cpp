@@ -116,6 +116,10 @@ void add_buffer_options(CLI::App& buffer, ShowRequest& r) {
       "--block-rows", r.block_rows,
       "Of a model: rows of a block, of the matrices of its experts, or where there are none of its "
       "MLPs (default 1)");
+  buffer.add_option(
+      "--block-tile", r.block_tile,
+      "Or tiles, as rows x columns, for example 128x128: rows of them begin anew in each of the "
+      "matrices that are stacked in a tensor, as experts may be");
   buffer.add_flag("--dense-too", r.dense_too,
                   "Of a model with experts: its dense MLPs have such blocks, too");
   auto* align = buffer.add_option("--align", r.buffer.alignment,

@@ -93,7 +93,7 @@ fsdp::StepOptions options_of(const ShowRequest& request, int64_t ranks) {
 
 std::vector<fsdp::StepGroup> groups_of(const ShowRequest& request) {
   if (request.model.empty()) return {{parse_tensors(request.tensors)}};
-  return step_groups(suites::find_model(request.model), {request.block_rows, request.dense_too});
+  return step_groups(suites::find_model(request.model), coarse_of(request));
 }
 
 int64_t most(const Moved& moved) {

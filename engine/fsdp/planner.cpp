@@ -35,6 +35,34 @@ Tensors largest_first(Tensors tensors) {
   return tensors;
 }
 
+// After how many elements the blocks of a tensor lie as they did.
+int64_t recurrence(const BlockTensor& t) {
+  const bool anew = t.period > 0 && t.period < t.elements;
+  return anew && t.period % t.granularity != 0 ? t.period : t.granularity;
+}
+
+// How many blocks of a tensor begin in its first n elements.
+int64_t begun(const BlockTensor& t, int64_t n) {
+  const int64_t period = t.period > 0 ? t.period : std::max<int64_t>(t.elements, 1);
+  const auto blocks = [&](int64_t elements) { return (elements + t.granularity - 1) / t.granularity; };
+  return n / period * blocks(period) + blocks(n % period);
+}
+
+// How many of them are of all their elements.
+int64_t whole_blocks(const BlockTensor& t) {
+  const int64_t period = t.period > 0 ? t.period : std::max<int64_t>(t.elements, 1);
+  return t.elements / period * (period / t.granularity) + t.elements % period / t.granularity;
+}
+
+// What divides the elements from where one block begins to where any other does.
+int64_t common_step(const BlockTensor& t) {
+  return std::gcd(t.granularity, recurrence(t));
+}
+
+bool begins_anew(const BlockTensor& t) {
+  return recurrence(t) != t.granularity;
+}
+
 // How many elements hold all tensors one behind the other.
 int64_t whole(const Tensors& tensors, const PlanOptions& o) {
   int64_t end = 0;
@@ -44,6 +72,7 @@ int64_t whole(const Tensors& tensors, const PlanOptions& o) {
 
 // So that no product of two of these overflows.
 constexpr int64_t kMostElements = int64_t{1} << 38, kMostShards = 1 << 24, kMostAlignment = 1 << 16;
+constexpr int64_t kMostBlocks = 1 << 16;  // from where they begin anew to where they do again
 
 void check_count(const char* what, int64_t count, int64_t most) {
   LOCKSTEP_CHECK(count >= 1 && count <= most, "[planner] ", what, " ", count, ": give 1 to ", most);
@@ -55,28 +84,58 @@ void check(const Tensors& tensors, const PlanOptions& o) {
   check_count("start-align", o.start_align, kMostAlignment);
   int64_t sum = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [elements, granularity] = tensors[i];
+    const auto& [elements, granularity, period] = tensors[i];
     LOCKSTEP_CHECK(elements >= 0 && elements <= kMostElements - sum, "[planner] tensor ", i, " has ",
                    elements, " elements, those before it ", sum, "; give 0 to ", kMostElements, " in all");
     LOCKSTEP_CHECK(granularity >= 1 && granularity <= kMostElements, "[planner] tensor ", i,
                    " has blocks of ", granularity, " elements; give 1 to ", kMostElements);
+    LOCKSTEP_CHECK(period >= 0 && period <= kMostElements, "[planner] blocks of tensor ", i,
+                   " begin anew after ", period, " elements; give 0 to ", kMostElements, ", 0 for nowhere");
+    LOCKSTEP_CHECK(!begins_anew(tensors[i]) || period / granularity < kMostBlocks, "[planner] tensor ", i,
+                   " has ", period / granularity, " blocks of ", granularity,
+                   " before they begin anew; give at most ", kMostBlocks);
     sum += elements;
   }
 }
 
-// Where a tensor may lie first, from `from` on. Boundaries within it are whole blocks from its start: those
-// of different shards both are only where the shard size is (`whole_shards`). The start s is therefore
-// congruent to every boundary within, which recurs with each shard, so that what is not found in two shards
-// is in none.
+// Where the last block begins that does so in the first n elements or behind them, at a multiple of `align`.
+int64_t last_begin(const BlockTensor& t, int64_t n, int64_t align) {
+  if (!begins_anew(t)) {
+    const int64_t step = std::lcm(t.granularity, align);
+    return n / step * step;
+  }
+  const auto before = [&](int64_t at) { return at - at % t.period % t.granularity; };
+  for (n = before(n); n % align != 0; n = before(n - 1)) {
+  }
+  return n;
+}
+
+// Whether blocks begin where shards end in a tensor, of which the first shard has so many elements, where a
+// block begins. That a tensor whose blocks do not recur with the regime has all of a shard is tried in one
+// size only.
+bool lies_well(const BlockTensor& t, int64_t offset, int64_t size, int64_t regime) {
+  if (offset + size >= t.elements || regime % recurrence(t) == 0) return true;
+  bool all = regime == size;
+  for (int64_t at = offset + size; all && at < t.elements; at += size)
+    all = at % recurrence(t) % t.granularity == 0;
+  return all;
+}
+
+// Where a tensor may lie first, from `from` on. Whether it may goes by how far before the end of a shard it
+// starts, so that what is not found in two shards is in none; unless blocks begin anew, one start of a shard
+// speaks for all.
 std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t size, int64_t align,
-                                   bool whole_shards) {
+                                   int64_t regime) {
   from = up_to_multiple(from, align);
-  const int64_t step = std::lcm(t.granularity, align);  // shards begin at multiples of `align`
   for (int64_t shard = 0; shard < 2; ++shard) {
     const int64_t next = (from / size + 1) * size;  // the first boundary after `from`
     if (from + t.elements <= next) return from;
-    const int64_t start = from + (next - from) % step;
-    if (start < next && (whole_shards || start + t.elements <= next + size)) return start;
+    // Shards begin at multiples of `align`.
+    for (int64_t offset = last_begin(t, next - from, align); offset > 0;
+         offset = last_begin(t, offset - 1, align)) {
+      if (lies_well(t, offset, size, regime)) return next - offset;
+      if (!begins_anew(t)) break;
+    }
     from = next;
   }
   return std::nullopt;
@@ -88,19 +147,19 @@ std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t si
   intervals.reserve(tensors.size());
   int64_t from = 0;
   for (const auto& t : tensors) {
-    const auto start = first_start(t, from, size, o.start_align, regime % t.granularity == 0);
+    const auto start = first_start(t, from, size, o.start_align, regime);
     if (!start || *start + t.elements > o.shards * size) return std::nullopt;
     intervals.push_back({*start, from = *start + t.elements});
   }
   return intervals;
 }
 
-// The alignment alone, and with the blocks of the largest tensors: mostly these have all of a shard.
-// Distinct, and no more than there are elements.
+// The alignment alone, and with what the blocks of the largest tensors recur in: mostly these have all of a
+// shard. Distinct, and no more than there are elements.
 std::vector<int64_t> regimes(const Tensors& tensors, int64_t alignment, int64_t most) {
   std::vector<int64_t> found{alignment};
   for (const auto& t : largest_first(tensors)) {
-    const auto next = lcm_up_to(found.back(), t.granularity, std::max(most, alignment));
+    const auto next = lcm_up_to(found.back(), recurrence(t), std::max(most, alignment));
     if (!next) break;
     if (*next != found.back()) found.push_back(*next);
   }
@@ -127,16 +186,36 @@ int64_t alignment_of(const PlanOptions& o) {
   return std::lcm(o.alignment, o.start_align);
 }
 
-// By the blocks of which a shard size is to be a multiple, too: the elements of the largest tensor that has
-// them.
-std::map<int64_t, int64_t> most_by_multiple(const Tensors& tensors, int64_t align, int64_t size) {
-  std::map<int64_t, int64_t> most;
-  for (const auto& t : tensors) {
-    const auto multiple = lcm_up_to(align, t.granularity, size);
-    if (!multiple || *multiple == align) continue;
-    auto& elements = most[*multiple];
-    elements = std::max(elements, t.elements);
+// Shard sizes: `first`, and every `step` elements more.
+struct Comb {
+  int64_t step = 1, first = 0;
+  auto operator<=>(const Comb&) const = default;
+};
+
+// In what sizes a tensor may have all of a shard: from where one of its blocks begins to where another does.
+// Empty: in all that are aligned, or in none up to `most`.
+std::vector<Comb> whole_shards(const BlockTensor& t, int64_t align, int64_t most) {
+  if (!begins_anew(t)) {
+    const auto step = lcm_up_to(align, t.granularity, most);
+    return step && *step != align ? std::vector<Comb>{{*step, 0}} : std::vector<Comb>{};
   }
+  if (align % t.period == 0) return {};
+  std::vector<Comb> all;
+  for (int64_t begin = 0; begin < t.period; begin += t.granularity) {
+    all.push_back({t.period, begin});
+    if (begin > 0) all.push_back({t.period, t.period - begin});
+  }
+  return all;
+}
+
+// The elements of the largest tensor that may have all of a shard of such sizes.
+std::map<Comb, int64_t> most_by_comb(const Tensors& tensors, int64_t align, int64_t size) {
+  std::map<Comb, int64_t> most;
+  for (const auto& t : tensors)
+    for (const auto& comb : whole_shards(t, align, size)) {
+      auto& elements = most[comb];
+      elements = std::max(elements, t.elements);
+    }
   return most;
 }
 
@@ -145,8 +224,8 @@ struct Size {
   bool is_least = true;
 };
 
-// In the order given. In the least size either no tensor has all of a shard but those of whose blocks the
-// alignment is a multiple, which is that regime; or one has, and the size is a multiple of its blocks and not
+// In the order given. In the least size either no tensor has all of a shard but those whose blocks recur with
+// the alignment, which is that regime; or one has, and the size is from one of its blocks to another and not
 // above its elements.
 Size shard_size(const Tensors& tensors, const PlanOptions& o) {
   const int64_t align = alignment_of(o);
@@ -156,8 +235,10 @@ Size shard_size(const Tensors& tensors, const PlanOptions& o) {
   for (const int64_t regime : regimes(tensors, align, size.elements))
     size.elements = least_in_regime(tensors, regime, least, size.elements, o);
   int64_t tries = o.tries / std::ssize(tensors);
-  for (const auto& [multiple, most] : most_by_multiple(tensors, align, size.elements))
-    for (int64_t s = up_to_multiple(least, multiple); s < size.elements && s <= most; s += multiple) {
+  for (const auto& [comb, most] : most_by_comb(tensors, align, size.elements))
+    for (int64_t s = comb.first + up_to_multiple(std::max<int64_t>(least - comb.first, 0), comb.step);
+         s < size.elements && s <= most; s += comb.step) {
+      if (s % align != 0) continue;
       if (tries-- <= 0) return {size.elements, false};
       if (place_in(tensors, s, s, o)) size.elements = s;
     }
@@ -239,11 +320,12 @@ std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tenso
 std::vector<int64_t> units(const BlockTensor& tensor, const Interval& interval, const BufferPlan& plan) {
   std::vector<int64_t> counts(as_size(plan.shards), 0);
   if (interval.start == interval.end) return counts;
-  int64_t from = interval.start;
-  for (int64_t shard = from / plan.shard_size; from < interval.end; ++shard) {
-    const int64_t end = std::min(interval.end, (shard + 1) * plan.shard_size);
-    counts[as_size(shard)] = (end - from + tensor.granularity - 1) / tensor.granularity;
-    from = end;
+  int64_t before = 0;
+  for (int64_t shard = interval.start / plan.shard_size, end = 0; end < interval.end; ++shard) {
+    end = std::min(interval.end, (shard + 1) * plan.shard_size);
+    const int64_t by_now = begun(tensor, end - interval.start);
+    counts[as_size(shard)] = by_now - before;
+    before = by_now;
   }
   return counts;
 }
@@ -256,7 +338,7 @@ int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOpti
   for (const auto& of : tensors) {
     int64_t count = 0;  // of whole blocks of this granularity
     for (const auto& t : tensors)
-      if (t.granularity == of.granularity) count += t.elements / t.granularity;
+      if (t.granularity == of.granularity) count += whole_blocks(t);
     const int64_t share = (count + options.shards - 1) / options.shards;
     least = std::max(least, up_to_multiple(share * of.granularity, align));
   }
@@ -267,7 +349,7 @@ int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOpti
     const int64_t most = k == 0 ? -1 : sorted[k - 1].elements / 2;
     const int64_t above = k == sorted.size() ? 0 : sorted[k].elements / 2 + 1;
     if (k > 0) {
-      const auto next = lcm_up_to(regime, sorted[k - 1].granularity, std::max<int64_t>(most, 1));
+      const auto next = lcm_up_to(regime, common_step(sorted[k - 1]), std::max<int64_t>(most, 1));
       if (!next) break;
       regime = *next;
     }

@@ -9,9 +9,11 @@
 
 namespace lockstep::fsdp {
 
-// A tensor in blocks of so many elements, which stay whole. The last block may be short.
+// A tensor in blocks of so many elements, which stay whole. The last block may be short. Blocks begin anew
+// after each `period` elements (tiles of rows in each of several matrices, stacked), the last before that
+// perhaps short; 0: nowhere.
 struct BlockTensor {
-  int64_t elements = 0, granularity = 1;
+  int64_t elements = 0, granularity = 1, period = 0;
   bool operator==(const BlockTensor&) const = default;
 };
 
@@ -46,18 +48,18 @@ struct BufferPlan {
   int64_t padding() const;
 };
 
-// The plan of a group. Law: the intervals are disjoint, lie in shards x shard_size, and each multiple b of
-// the shard size within one, start < b < end, is a whole number of blocks from its start; the shard size is a
-// multiple of both alignments, and 0 where there is nothing to place. It is the least in this order, but
-// where that takes too many tries. Throws Error that names the tensor and the number for what is negative, or
+// The plan of a group. Law: the intervals are disjoint, lie in shards x shard_size, and at each multiple b of
+// the shard size within one, start < b < end, a block of it begins; the shard size is a multiple of both
+// alignments, and 0 where there is nothing to place. It is the least in this order, but where that takes too
+// many tries. Throws Error that names the tensor and the number for what is negative, or
 // no count.
 BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& options);
 
 // The same for one shard size: each tensor, in this order, where it may lie first. nullopt: not in so many
 // shards.
-// @param regime what divides the shard size: only tensors of whose blocks it is a multiple may have all of a
-// shard. Law: where shards of one multiple of it hold the tensors, those of every larger one do; of the shard
-// size itself, which lets every tensor that can, that does not hold.
+// @param regime what divides the shard size: only tensors of whose blocks, or periods, it is a multiple may
+// have all of a shard. Law: where shards of one multiple above it hold the tensors, those of every larger one
+// do; of the shard size itself, which lets every tensor that can, that does not hold.
 std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tensors, int64_t shard_size,
                                            int64_t regime, const PlanOptions& options);
 
@@ -66,7 +68,7 @@ std::optional<std::vector<Interval>> place(const std::vector<BlockTensor>& tenso
 std::vector<int64_t> units(const BlockTensor& tensor, const Interval& interval, const BufferPlan& plan);
 
 // No order has smaller shards: they hold all elements, some shard holds its share of the blocks of one
-// granularity, and a tensor of twice a shard has all of one, which is then a whole number of its blocks.
+// granularity, and a tensor of twice a shard has all of one, which is then from one of its blocks to another.
 int64_t least_shard_size(const std::vector<BlockTensor>& tensors, const PlanOptions& options);
 
 }  // namespace lockstep::fsdp

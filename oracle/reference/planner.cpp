@@ -15,7 +15,7 @@ bool may_start(const Blocks& t, int64_t start, int64_t size, const ShardsAsked& 
   const int64_t end = start + t.elements;
   if (start < 0 || start % asked.start_align != 0 || end > asked.shards * size) return false;
   for (int64_t boundary = size; boundary < end; boundary += size)
-    if (boundary > start && (boundary - start) % t.block != 0) return false;
+    if (boundary > start && !begins(t, boundary - start)) return false;
   return true;
 }
 
@@ -39,6 +39,10 @@ std::vector<Blocks> largest_first(std::vector<Blocks> tensors, const Key& key) {
 
 }  // namespace
 
+bool begins(const Blocks& t, int64_t element) {
+  return (t.period == 0 ? element : element % t.period) % t.block == 0;
+}
+
 std::string unlawful(const std::vector<Blocks>& tensors, const std::vector<Place>& places, int64_t size,
                      const ShardsAsked& asked) {
   if (places.size() != tensors.size())
@@ -55,8 +59,9 @@ std::string unlawful(const std::vector<Blocks>& tensors, const std::vector<Place
     if (end - start != tensors[i].elements)
       return concat("tensor ", i, " of ", tensors[i].elements, " elements has ", end - start);
     if (size > 0 && !may_start(tensors[i], start, size, asked))
-      return concat("tensor ", i, " of blocks of ", tensors[i].block, ", from ", start, " to ", end,
-                    ", is cut within a block, or lies beyond ", asked.shards, " shards of ", size);
+      return concat("tensor ", i, " of blocks of ", tensors[i].block, ", anew after ", tensors[i].period,
+                    ", from ", start, " to ", end, ", is cut within a block, or lies beyond ", asked.shards,
+                    " shards of ", size);
   }
   return "";
 }

@@ -9,10 +9,14 @@
 
 namespace lockstep::oracle {
 
-// Of so many elements, in blocks of so many, of which the last may be short.
+// Of so many elements, in blocks of so many, of which the last may be short. After each `period` elements a
+// block begins, and that before it may be short; 0: none does for that.
 struct Blocks {
-  int64_t elements = 0, block = 1;
+  int64_t elements = 0, block = 1, period = 0;
 };
+
+// Whether that element of it is the first of a block.
+bool begins(const Blocks& tensor, int64_t element);
 
 // What of all tensors alike is asked.
 struct ShardsAsked {

@@ -93,7 +93,7 @@ ModelTable deepseek() {
            ends(kHidden, 129280)}};
 }
 
-// Experts stacked in one tensor each: blocks of rows go on from one expert to the next.
+// Experts stacked in one tensor each: blocks of rows go on from one expert to the next, tiles do not.
 ModelTable gpt_oss() {
   constexpr int64_t kHidden = 2880, kQueries = 4096, kKeys = 512, kExperts = 128;
   const Tensors biased = {{"q", {kQueries, kHidden}}, {"q_bias", {kQueries}},  {"k", {kKeys, kHidden}},
@@ -166,6 +166,8 @@ std::vector<fsdp::BlockTensor> blocks_of(const ModelTable& model, const ModelGro
   for (const auto& t : group.tensors) {
     const bool in_rows = t.part == Part::kExpert || (t.part == Part::kMlp && mlps);
     blocks.push_back({numel(t), in_rows ? coarse.rows * t.shape.back() : 1});
+    if (in_rows && coarse.tiles && t.shape.size() > 2)
+      blocks.back().period = t.shape.end()[-2] * t.shape.back();
   }
   return blocks;
 }
@@ -214,7 +216,7 @@ TooCoarse too_coarse(const ModelTable& model, const ModelGroup& group, const Coa
   };
   for (int64_t rows = std::min(coarse.rows - 1, numel(tensor) / tensor.shape.back());
        rows > 0 && said.rows == 0; rows = fewer(rows)) {
-    const auto finer = fsdp::plan(blocks_of(model, group, {rows, coarse.dense_too}), options);
+    const auto finer = fsdp::plan(blocks_of(model, group, {rows, coarse.dense_too, coarse.tiles}), options);
     if (share(options.shards, finer.shard_size, numel(group)) <= kMostPadding) said.rows = rows;
   }
   return said;

@@ -41,10 +41,12 @@ int64_t numel(const ModelTensor& tensor);
 int64_t numel(const ModelGroup& group);
 
 // Whose blocks are whole rows, so many: those of the experts, of a model without experts of its MLPs; and of
-// the dense MLPs beside experts, if `dense_too`. The others are cut anywhere.
+// the dense MLPs beside experts, if `dense_too`. The others are cut anywhere. As rows of `tiles` they begin
+// anew in each of the matrices that are stacked in a tensor, at whose end they may be short.
 struct Coarse {
   int64_t rows = 1;
   bool dense_too = false;
+  bool tiles = false;
 };
 std::vector<fsdp::BlockTensor> blocks_of(const ModelTable& model, const ModelGroup& group,
                                          const Coarse& coarse);

@@ -36,12 +36,15 @@ TEST(ModelTable, HasEveryParameter) {
 // Catches: rows of another dimension than the last, blocks of what is cut anywhere, experts that count as
 // dense.
 TEST(ModelTable, BlocksAreRowsOfTheExperts) {
-  const auto granularity = [](const char* model, const char* group, const char* tensor, Coarse coarse) {
+  const auto blocks = [](const char* model, const char* group, const char* tensor, Coarse coarse) {
     const auto& table = find_model(model);
     for (const auto& g : table.groups)
       for (size_t i = 0; i < g.tensors.size(); ++i)
-        if (g.name == group && g.tensors[i].name == tensor) return blocks_of(table, g, coarse)[i].granularity;
-    return int64_t{-1};
+        if (g.name == group && g.tensors[i].name == tensor) return blocks_of(table, g, coarse)[i];
+    return fsdp::BlockTensor{};
+  };
+  const auto granularity = [&](const char* model, const char* group, const char* tensor, Coarse coarse) {
+    return blocks(model, group, tensor, coarse).granularity;
   };
   EXPECT_EQ(granularity("llama3-8b", "layer", "down", {16}), 16 * 14336);
   EXPECT_EQ(granularity("llama3-8b", "layer", "q", {16}), 1);
@@ -51,6 +54,13 @@ TEST(ModelTable, BlocksAreRowsOfTheExperts) {
   EXPECT_EQ(granularity("deepseek-v3", "layer", "shared.up", {2}), 2 * 7168);
   EXPECT_EQ(granularity("deepseek-v3", "dense layer", "up", {2}), 1);
   EXPECT_EQ(granularity("deepseek-v3", "dense layer", "up", {2, true}), 2 * 7168);
+  // Tiles are rows, and begin anew in each of the matrices of a tensor.
+  const Coarse tiles{128, false, true};
+  EXPECT_EQ(blocks("gpt-oss-120b", "layer", "down", tiles),
+            (fsdp::BlockTensor{128 * 2880 * 2880, 128 * 2880, 2880 * 2880}));
+  EXPECT_EQ(blocks("gpt-oss-120b", "layer", "down_bias", tiles).period, 0);
+  EXPECT_EQ(blocks("mixtral-8x7b", "layer", "experts.7.gate", tiles),
+            (fsdp::BlockTensor{14336 * 4096, 128 * 4096, 0}));
 }
 
 // What is promised of real models, from 8 to 1,024 ranks. Catches: a planner that pads more, a bound that is

@@ -12,10 +12,12 @@ using fsdp::BlockTensor;
 
 constexpr int64_t kMost = 4096;  // elements, that the definition is asked about
 
-// "8x4-30x7": elements and blocks.
+// "8x4-30x7x10": elements, blocks, and after how many elements these begin anew.
 std::string tensors_text(const std::vector<BlockTensor>& tensors) {
   std::string text;
-  for (const auto& t : tensors) text += concat(text.empty() ? "" : "-", t.elements, "x", t.granularity);
+  for (const auto& t : tensors)
+    text += concat(text.empty() ? "" : "-", t.elements, "x", t.granularity,
+                   t.period > 0 ? concat("x", t.period) : "");
   return text;
 }
 
@@ -23,11 +25,12 @@ std::vector<BlockTensor> parse_tensors(const std::string& text) {
   std::vector<BlockTensor> tensors;
   for (const auto part : split(text, '-')) {
     const auto numbers = parse_integers(part, 'x');
-    LOCKSTEP_CHECK(
-        numbers && numbers->size() == 2 && (*numbers)[0] >= 0 && (*numbers)[0] <= kMost && (*numbers)[1] >= 1,
-        "[planner] the tensor '", part, "' is not <elements>x<block>, of at most ", kMost,
-        " elements in blocks of at least 1, as in 30x7");
-    tensors.push_back({(*numbers)[0], (*numbers)[1]});
+    LOCKSTEP_CHECK(numbers && (numbers->size() == 2 || numbers->size() == 3) && (*numbers)[0] >= 0 &&
+                       (*numbers)[0] <= kMost && (*numbers)[1] >= 1 && numbers->back() >= 1,
+                   "[planner] the tensor '", part,
+                   "' is not <elements>x<block>, or <elements>x<block>x<period>, of at most ", kMost,
+                   " elements in blocks of at least 1, as in 30x7");
+    tensors.push_back({(*numbers)[0], (*numbers)[1], numbers->size() == 3 ? (*numbers)[2] : 0});
   }
   return tensors;
 }
@@ -86,6 +89,8 @@ Planning any_planning(uint64_t run_seed, int64_t index) {
     const int64_t g = draw.chance(75) ? draw.between(1, 7) : draw.between(1, most);
     p.tensors.push_back({whole_blocks ? g * draw.between(0, most / g) : draw.between(0, most), g});
   }
+  for (auto& t : p.tensors)
+    if (draw.chance(20)) t.period = draw.between(1, std::min(4 * t.granularity, most));
   p.options.shards = draw.chance(80) ? draw.between(1, 6) : draw.between(7, 24);
   p.options.alignment = draw.pick({int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}, int64_t{16}});
   if (draw.chance(25)) p.options.start_align = draw.pick({int64_t{2}, int64_t{3}, int64_t{4}, int64_t{16}});
@@ -111,7 +116,7 @@ std::vector<oracle::Case> simpler_plannings(const oracle::Case& c) {
     for (const int64_t n : {int64_t{1}, from.options.*which - 1})
       if (n >= 1 && n < from.options.*which) add([&](Planning& p) { p.options.*which = n; });
   for (size_t i = 0; i < from.tensors.size(); ++i)
-    for (const auto which : {&BlockTensor::elements, &BlockTensor::granularity}) {
+    for (const auto which : {&BlockTensor::period, &BlockTensor::elements, &BlockTensor::granularity}) {
       const int64_t now = from.tensors[i].*which, least = which == &BlockTensor::granularity ? 1 : 0;
       for (const int64_t n : {least, now / 2, now - 1})
         if (n >= least && n < now) add([&](Planning& p) { p.tensors[i].*which = n; });

@@ -18,13 +18,13 @@ namespace {
 int64_t size_of(const Planning& p) {
   int64_t size =
       p.options.shards + p.options.alignment + p.options.start_align + static_cast<int64_t>(p.options.order);
-  for (const auto& t : p.tensors) size += 1 + t.elements + t.granularity;
+  for (const auto& t : p.tensors) size += 1 + t.elements + t.granularity + t.period;
   return size;
 }
 
 // Catches: a number that a token loses or takes for another; what is called simpler and is not.
 TEST(Planning, TokensArePlanningsAndSimplerOnesAreSmaller) {
-  std::set<int64_t> alignments, starts, orders, counts;
+  std::set<int64_t> alignments, starts, orders, counts, periods;
   for (int64_t i = 0; i < 1000; ++i) {
     const auto c = planner_case(3, i);
     const auto p = planning_of(c);
@@ -35,11 +35,13 @@ TEST(Planning, TokensArePlanningsAndSimplerOnesAreSmaller) {
     starts.insert(p.options.start_align);
     orders.insert(static_cast<int64_t>(p.options.order));
     counts.insert(std::ssize(p.tensors));
+    for (const auto& t : p.tensors) periods.insert(t.period);
   }
   EXPECT_EQ(alignments.size(), 5u);
   EXPECT_EQ(starts.size(), 5u);
   EXPECT_EQ(orders.size(), 4u);
   EXPECT_EQ(counts.size(), 6u);
+  EXPECT_GT(periods.size(), 20u);
 }
 
 // Catches: a law that holds whatever is planned. (The faults of the suite are planted by `faults`.)
@@ -58,7 +60,8 @@ TEST(Planning, SaysWhatIsWrong) {
     c.options[name] = text;
     EXPECT_THROW(planning_of(c), Error) << name << " " << text;
   };
-  for (const char* text : {"", "8", "8x0", "-1x2", "8x2-", "5000x1"}) refuses("tensors", text);
+  for (const char* text : {"", "8", "8x0", "-1x2", "8x2-", "8x2x0", "8x2x3x4", "5000x1"})
+    refuses("tensors", text);
   refuses("align", "0");
   refuses("start", "65");
   refuses("order", "size");

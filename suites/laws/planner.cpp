@@ -14,7 +14,7 @@ namespace {
 
 std::vector<oracle::Blocks> blocks_of(const Planning& p) {
   std::vector<oracle::Blocks> all;
-  for (const auto& t : p.tensors) all.push_back({t.elements, t.granularity});
+  for (const auto& t : p.tensors) all.push_back({t.elements, t.granularity, t.period});
   return all;
 }
 
@@ -38,17 +38,19 @@ int64_t least(const std::vector<oracle::Blocks>& tensors, fsdp::Order order,
 
 // A shard's elements of a tensor are as many of its blocks as its units say.
 std::string wrong_units(const Planning& planning, const fsdp::BufferPlan& plan) {
+  const auto tensors = blocks_of(planning);
   for (size_t i = 0; i < plan.intervals.size(); ++i) {
     const auto& [start, end] = plan.intervals[i];
-    const int64_t block = planning.tensors[i].granularity;
     const auto counts = fsdp::units(planning.tensors[i], plan.intervals[i], plan);
     if (std::ssize(counts) != plan.shards) return concat("tensor ", i, " has ", counts.size(), " units");
     for (int64_t k = 0; k < plan.shards; ++k) {
       const int64_t from = std::clamp(k * plan.shard_size, start, end);
       const int64_t to = std::clamp((k + 1) * plan.shard_size, start, end);
-      if (counts[static_cast<size_t>(k)] != (to - from + block - 1) / block)
-        return concat("shard ", k, " has ", to - from, " elements of tensor ", i, ", in blocks of ", block,
-                      ", and ", counts[static_cast<size_t>(k)], " units");
+      int64_t blocks = 0;
+      for (int64_t at = from; at < to; ++at) blocks += oracle::begins(tensors[i], at - start);
+      if (counts[static_cast<size_t>(k)] != blocks)
+        return concat("shard ", k, " has ", to - from, " elements of tensor ", i, ", in ", blocks,
+                      " blocks, and ", counts[static_cast<size_t>(k)], " units");
     }
   }
   return "";
