@@ -48,7 +48,7 @@ class Planner {
     check();
     if (now_->mesh() != to_->mesh()) return across();
     // What is cut on the way first: then the others add up parts. Flat locals are not cut again.
-    reduce_to([](const Placement& p) { return std::holds_alternative<Shard>(p); });
+    reduce_to([](const Placement& p) { return distributes(p) && !is_ragged(p); });
     reduce_to(is_ragged);
     reduce_to([](const Placement&) { return true; });
     move();
@@ -95,14 +95,15 @@ class Planner {
 
   void reduce(int64_t d) {
     const int64_t m = now_->mesh().size(d), terms = held_by_all(*now_) * element_size(*now_);
-    // The scattered piece nests inside what already cuts its dimension. Where the target nests otherwise it
-    // moves on from there, and both together are no more bytes than the whole on every rank.
-    if (std::holds_alternative<Shard>(target(d)) && !is_flat(*now_))
-      return step(StepKind::kReduceScatter, d, with(d, target(d), innermost(now_->order(), d)),
-                  terms / m * (m - 1));
-    if (std::holds_alternative<RaggedShard>(target(d)) && !is_flat(*now_) && others_stay(d))
+    if (!distributes(target(d)) || is_flat(*now_)) return all_reduce(d);
+    if (is_ragged(target(d)) && others_stay(d))
       return step(StepKind::kReduceScatter, d, with(d, target(d), now_->order()), terms / m * (m - 1));
-    all_reduce(d);
+    if (now_->shape().empty()) return all_reduce(d);  // which a RaggedShard cuts, and no Shard
+    // The scattered piece nests inside what already cuts its dimension. Where the target is cut otherwise it
+    // moves on from there, and both together are no more bytes than the whole on every rank: of that a line
+    // of ranks keeps each element once, which is no more than the terms that it need not receive.
+    const Shard scattered{is_ragged(target(d)) ? 0 : shard_dim(target(d))};
+    step(StepKind::kReduceScatter, d, with(d, scattered, innermost(now_->order(), d)), terms / m * (m - 1));
   }
 
   void all_reduce(int64_t d) {
