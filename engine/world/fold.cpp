@@ -56,8 +56,18 @@ bool added(const at::Tensor& value, const at::Tensor& term) {
 // The same node in one pass over the value, which nobody else holds; false: not of these.
 bool summed_in_place(ReduceOp op, const at::Tensor& value, const at::Tensor& term) {
   if (op != ReduceOp::kSum && op != ReduceOp::kAvg) return false;
-  if (value.scalar_type() == at::kFloat) return added<float>(value, term);
-  return value.scalar_type() == at::kDouble && added<double>(value, term);
+  switch (value.scalar_type()) {
+    case at::kFloat:
+      return added<float>(value, term);
+    case at::kDouble:
+      return added<double>(value, term);
+    case at::kBFloat16:
+      return added<BFloat16Bits>(value, term);
+    case at::kHalf:
+      return added<HalfBits>(value, term);
+    default:
+      return false;
+  }
 }
 
 }  // namespace
