@@ -76,16 +76,35 @@ TEST(Distributed, SgdIsThePlainOne) {
 }
 
 // Small integers: any order of the sum is exact, so the norm and the scaled gradients must be equal in bits.
-// Catches: a shard counted twice, or a replica, or one forgotten.
+// Catches: a shard counted twice, or a replica, or one forgotten; a norm of another order.
 TEST(Distributed, ClipGradNormSeesEveryElementOnce) {
+  for (const double order : {1.0, 2.0, 3.0, HUGE_VAL}) {
+    Models models;
+    models.set_gradients(0, [](uint64_t seed) { return (normal(seed) * 4).round(); });
+    std::vector<at::Tensor> all;
+    for (const auto& p : models.plain) all.push_back(p.grad().flatten());
+    const auto norm = at::linalg_vector_norm(at::cat(all).to(at::kDouble), order).item<double>();
+    const auto plain = clip_grad_norm_(models.plain, 1.5, order),
+               distributed = clip_grad_norm_(models.distributed, 1.5, order, true);
+    EXPECT_EQ(plain.item<float>(), distributed.item<float>());
+    EXPECT_FLOAT_EQ(plain.item<float>(), static_cast<float>(norm));
+    for (size_t i = 0; i < models.plain.size(); ++i)
+      EXPECT_TRUE(at::equal(models.plain[i].grad(), full_tensor(models.distributed[i].grad())))
+          << kPlacements[i] << " order " << order;
+  }
+}
+
+// Catches: gradients that are scaled by what is no number, though that is to be an error; an order that is
+// none.
+TEST(Distributed, NormsThatAreNoneAreErrors) {
   Models models;
-  models.set_gradients(0, [](uint64_t seed) { return (normal(seed) * 4).round(); });
-  const auto plain = clip_grad_norm_(models.plain, 1.5),
-             distributed = clip_grad_norm_(models.distributed, 1.5);
-  EXPECT_EQ(plain.item<float>(), distributed.item<float>());
-  for (size_t i = 0; i < models.plain.size(); ++i)
-    EXPECT_TRUE(at::equal(models.plain[i].grad(), full_tensor(models.distributed[i].grad())))
-        << kPlacements[i];
+  models.set_gradients(0);
+  models.distributed[0].grad().fill_(NAN);
+  const auto before = full_tensor(models.distributed[1].grad()).clone();
+  EXPECT_THROW(clip_grad_norm_(models.distributed, 1, 2, true), Error);
+  EXPECT_TRUE(at::equal(full_tensor(models.distributed[1].grad()), before));
+  EXPECT_TRUE(full_tensor(clip_grad_norm_(models.distributed, 1)).isnan().item<bool>());
+  EXPECT_THROW(clip_grad_norm_(models.distributed, 1, 0), Error);
 }
 
 // Catches: zeros that are made of what was there, which a NaN, an infinity or a negative number shows.

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
@@ -25,10 +27,21 @@ bool is_half(at::ScalarType dtype) {
   return dtype == at::kHalf || dtype == at::kBFloat16;
 }
 
-// A tensor of no dimensions: the sum of the squares of all elements.
-at::Tensor sum_of_squares(const at::Tensor& gradient) {
+// A tensor of no dimensions: the sum of the powers of all elements' absolute values, or the largest of these.
+at::Tensor sum_of_powers(const at::Tensor& gradient, double power) {
   const auto g = is_half(gradient.scalar_type()) ? gradient.to(at::kFloat) : gradient;
-  return (g * g).sum();
+  if (power == 2) return (g * g).sum();
+  return std::isinf(power) ? g.abs().amax() : g.abs().pow(power).sum();
+}
+
+at::Tensor norm_of(const Tensors& gradients, double power) {
+  Tensors sums;
+  for (const auto& gradient : gradients)
+    if (gradient.numel() > 0 || !std::isinf(power)) sums.push_back(sum_of_powers(gradient, power));
+  if (sums.empty()) return at::zeros({});
+  const auto all = at::stack(sums);
+  if (std::isinf(power)) return all.amax();
+  return power == 2 ? all.sum().sqrt() : all.sum().pow(1 / power);
 }
 
 }  // namespace
@@ -56,13 +69,19 @@ Tensors gradients(const Tensors& parameters, const std::vector<size_t>& indices)
   return picked;
 }
 
-at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm) {
+at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, double norm_type,
+                           bool error_if_nonfinite) {
+  LOCKSTEP_CHECK(norm_type > 0, "[optim] clip_grad_norm_ with a norm_type of ", norm_type,
+                 "; give a number above 0, or infinity");
   const at::NoGradGuard no_grad;
   const auto grads = gradients(parameters, with_gradient(parameters));
   if (grads.empty()) return at::zeros({});
-  Tensors squares;
-  for (const auto& gradient : grads) squares.push_back(sum_of_squares(gradient));
-  const auto norm = at::stack(squares).sum().sqrt();
+  const auto norm = norm_of(grads, norm_type);
+  if (error_if_nonfinite) {
+    const double value = (is_dtensor(norm) ? full_tensor(norm) : norm).item<double>();
+    LOCKSTEP_CHECK(std::isfinite(value), "[optim] the norm of the gradients, of order ", norm_type, ", is ",
+                   value, "; to scale them by it nevertheless leave out error_if_nonfinite");
+  }
   const auto scale = (max_norm / (norm + 1e-6)).clamp_max(1.0);
   at::_foreach_mul_(grads, scale);
   return norm;
