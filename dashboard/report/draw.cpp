@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts of measured series and of commits.
+// Charts of measured series, of padding and of commits.
 #include "dashboard/report/html.h"
 #include "dashboard/report/panels.h"
 
@@ -35,6 +35,30 @@ std::string draw_series(const Source& source, nlohmann::json& charts, const Text
 
 std::string draw_one_series(const Source& source, nlohmann::json& charts, const Texts& texts) {
   return plot(source, "series-0", texts[0], texts[0] + ": median and range by commit", charts);
+}
+
+std::string draw_padding(const Source& source, nlohmann::json& charts, const Texts&) {
+  std::string figures;
+  source.each("SELECT DISTINCT rows FROM paddings ORDER BY rows", [&](const Row& blocks) {
+    const std::string rows = blocks.text(0), id = "padding-" + rows;
+    nlohmann::json made = source.columns(
+        "SELECT DISTINCT ranks AS labels FROM paddings WHERE rows = ?1 ORDER BY ranks", {rows});
+    made.update({{"id", id}, {"kind", "lines"}, {"unit", "% of the elements"}, {"along", "ranks"}});
+    source.each(
+        "SELECT DISTINCT model FROM paddings WHERE rows = ?1 ORDER BY model",
+        [&](const Row& model) {
+          auto line = source.columns(
+              "SELECT value AS \"values\" FROM paddings WHERE rows = ?1 AND model = ?2 ORDER BY ranks",
+              {rows, model.text(0)});
+          line["name"] = model.text(0);
+          made["lines"].push_back(std::move(line));
+        },
+        {rows});
+    charts["plots"].push_back(std::move(made));
+    figures +=
+        html::figure(id, "Padding in blocks of " + rows + (rows == "1" ? " row" : " rows") + ", by ranks");
+  });
+  return figures.empty() ? "" : html::element("div.many", figures);
 }
 
 std::string draw_trend(const Source& source, nlohmann::json& charts, const Texts&) {

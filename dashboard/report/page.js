@@ -208,11 +208,26 @@
     return { type: 'bar', options: o, data: { labels: plot.labels, datasets } };
   }
 
+  // A line for each name, logarithmic; what is less than its lower end is shown as zero.
+  function linesPlot(plot) {
+    const least = 1e-3, palette = isDark() ? dark : light;
+    const datasets = plot.lines.map((l, i) => ({ label: l.name, data: l.values.map((v) => Math.max(v, least)),
+      borderColor: palette[i % palette.length], backgroundColor: palette[i % palette.length], borderWidth: 2,
+      borderDash: dashes[i % dashes.length], pointRadius: 3, tension: 0 }));
+    const o = plain(plot.labels, plot.unit);
+    const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
+    const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? (v <= least ? '0' : short(v)) : null) };
+    Object.assign(o.scales.y, { type: 'logarithmic', min: least, ticks });
+    o.scales.x.title = { display: true, text: plot.along, color: css('--quiet') };
+    o.plugins.tooltip = { callbacks: { label: ({ datasetIndex: d, dataIndex: i }) =>
+      ` ${plot.lines[d].name}: ${short(plot.lines[d].values[i])} ${plot.unit}` } };
+    return { type: 'line', options: o, data: { labels: plot.labels, datasets } };
+  }
+
   function drawPlots() {
-    (data.plots || []).forEach((plot) => {
-      const made = plot.kind === 'band' ? bandPlot(plot) : trendPlot(plot);
-      charts.push(new Chart(document.getElementById(plot.id), made));
-    });
+    const makers = { band: bandPlot, trend: trendPlot, lines: linesPlot };
+    (data.plots || []).forEach((plot) =>
+      charts.push(new Chart(document.getElementById(plot.id), makers[plot.kind](plot))));
   }
 
   function draw() {

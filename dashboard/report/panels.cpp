@@ -13,8 +13,11 @@ namespace lockstep::dashboard {
 namespace {
 
 using Draw = std::string (*)(const Source&, nlohmann::json&, const Texts&);
-constexpr std::pair<std::string_view, Draw> kDrawn[] = {
-    {"curves", draw_curves}, {"series", draw_series}, {"one-series", draw_one_series}, {"trend", draw_trend}};
+constexpr std::pair<std::string_view, Draw> kDrawn[] = {{"curves", draw_curves},
+                                                        {"series", draw_series},
+                                                        {"one-series", draw_one_series},
+                                                        {"padding", draw_padding},
+                                                        {"trend", draw_trend}};
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');

@@ -44,6 +44,8 @@ std::string draw_curves(const Source& source, nlohmann::json& charts, const Text
 std::string draw_series(const Source& source, nlohmann::json& charts, const Texts& texts);
 std::string draw_one_series(const Source& source, nlohmann::json& charts,
                             const Texts& texts);  // of the name ?1
+// Of paddings, a chart for each number of rows, a line for each model.
+std::string draw_padding(const Source& source, nlohmann::json& charts, const Texts& texts);
 std::string draw_trend(const Source& source, nlohmann::json& charts, const Texts& texts);
 
 }  // namespace lockstep::dashboard

@@ -340,6 +340,14 @@ saw a change.</p>
 --# after {SELECT el('p.quiet', plural(n - ?9, 'more series', 'more series'), ': the view v_series has them all.') FROM
 (SELECT count(DISTINCT series) AS n FROM points) WHERE n > ?9}
 --# draw series
+--# draw padding
+--# table Padding of published models' buffers, in percent of their elements, by ranks
+SELECT model AS Model, rows AS "#Rows of a block", brief(max(iif(ranks = 8, value, NULL))) AS "#8",
+       brief(max(iif(ranks = 16, value, NULL))) AS "#16", brief(max(iif(ranks = 32, value, NULL))) AS "#32",
+       brief(max(iif(ranks = 64, value, NULL))) AS "#64", brief(max(iif(ranks = 128, value, NULL))) AS "#128",
+       brief(max(iif(ranks = 256, value, NULL))) AS "#256", brief(max(iif(ranks = 512, value, NULL))) AS "#512",
+       brief(max(iif(ranks = 1024, value, NULL))) AS "#1,024"
+FROM paddings GROUP BY model, rows ORDER BY model, rows
 
 --# panel levels: Where series changed their level (Levels)
 --# table Changes of level of all series

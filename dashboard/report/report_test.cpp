@@ -303,6 +303,39 @@ TEST(Report, ABrowserDrawsIt) {
   }
 }
 
+// Models' padding by ranks, of two runs.
+void write_paddings(Store& store) {
+  for (const auto& [run, more] : {std::pair("a", 0.0), std::pair("b", 5.0)}) {
+    auto row = sample_run(run);
+    row.started_ms += run[0];
+    Recorder recorder(store, row, "x");
+    for (const int ranks : {8, 64, 1024}) {
+      const std::string name = " in blocks of 16 rows on " + std::to_string(ranks) + " ranks: padding";
+      recorder.record(Measurement{"</script>" + name, "%", more + ranks});
+      recorder.record(Measurement{"zero" + name, "%", 0});
+    }
+  }
+}
+
+// Catches: a figure of padding that is not drawn, or of an older run; a number in another's column.
+TEST(Report, ABrowserDrawsThePadding) {
+  const TemporaryFolder folder;
+  Store store = Store::open_writer(folder / "a.db");
+  write_paddings(store);
+  write_report(store, folder / "r.html");
+  const std::string page = render_report(store);
+  EXPECT_TRUE(has(page, "{\"name\":\"zero\",\"values\":[0.0,0.0,0.0]}"));
+  EXPECT_TRUE(has(page, "\"labels\":[8,64,1024]"));
+  EXPECT_TRUE(has(page, "\"values\":[13.0,69.0,1029.0]"));
+  const auto row = page.find("Padding of published models");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_TRUE(has(page.substr(row), ">1,029<"));
+  const auto dom = drawn(folder, "r.html", "");
+  if (!dom) GTEST_SKIP() << "no chromium here; install it to test the page in a browser";
+  EXPECT_TRUE(has(*dom, "data-errors=\"0\""));
+  EXPECT_TRUE(has(*dom, "data-charts=\"7\""));  // six series of two runs, and the padding
+}
+
 // Catches: a column of the policies that is not drawn, the whole page where one part was asked for.
 TEST(Report, ABrowserDrawsThePolicies) {
   const TemporaryFolder folder;

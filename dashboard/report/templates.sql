@@ -61,6 +61,13 @@ CREATE TEMP VIEW IF NOT EXISTS points AS
 SELECT s.*, v.verdict FROM v_series s LEFT JOIN (
   SELECT series, commit_id, verdict, max(time) FROM v_series_verdicts GROUP BY series, commit_id) v
 ON v.series = s.series AND v.commit_id = s.commit_id;
+-- What the buffers of published models have of padding, in percent (lockstep bench, area planner): the newest of each.
+CREATE TEMP VIEW IF NOT EXISTS paddings AS
+SELECT substr(series, 1, place - 1) AS model, CAST(rest AS INTEGER) AS rows,
+       CAST(substr(rest, instr(rest, ' on ') + 4) AS INTEGER) AS ranks, value
+FROM (SELECT *, instr(series, ' in blocks of ') AS place, substr(series, instr(series, ' in blocks of ') + 14) AS rest,
+             row_number() OVER (PARTITION BY series ORDER BY time DESC, run_id DESC) AS back
+      FROM points WHERE series LIKE '% in blocks of % rows on % ranks: padding') WHERE back = 1;
 -- Of each series the medians of the machine that measured it last: those of another say nothing about the binary.
 CREATE TEMP VIEW IF NOT EXISTS history AS
 SELECT *, row_number() OVER (PARTITION BY series ORDER BY time, run_id) - 1 AS n

@@ -21,7 +21,7 @@ void check_lawful(const Asked& asked) {
   for (const auto& made : asked.plan().groups) {
     std::vector<oracle::Blocks> tensors;
     for (const auto& t : blocks_of(asked.model, *made.group, asked.coarse))
-      tensors.push_back({t.elements, t.granularity});
+      tensors.push_back({t.elements, t.granularity, t.period});
     std::vector<oracle::Place> places;
     for (const auto& interval : made.plan.intervals) places.emplace_back(interval.start, interval.end);
     const auto& o = asked.options;
@@ -50,7 +50,7 @@ Prepared planned(const Asked& asked) {
 void add_padding(Bodies& bodies) {
   for (const auto& model : model_tables()) {
     for (const int64_t rows : {1, 16, 128})
-      for (const int64_t ranks : {64, 1024}) {
+      for (int64_t ranks = 8; ranks <= 1024; ranks *= 2) {
         const Asked asked{model, {.rows = rows}, {.shards = ranks}};
         bodies.push_back({{model.name + " in blocks of " + std::to_string(rows) + " rows on " +
                                std::to_string(ranks) + " ranks: padding",
