@@ -228,7 +228,8 @@ class Numbers(unittest.TestCase):
                       "`c`", text)
         self.assertIn("| slowest plan, equal groups once | 1.2 ms | below 5 ms | yes |\n"
                       "| slowest plan, each group by itself | 30 ms | below 30 ms | no |\n"
-                      "| 500 groups like DeepSeek-V3's on 131,072 ranks | 2,000 ms | below 2,000 ms | no |\n", text)
+                      "| 500 groups like DeepSeek-V3's on 131,072 ranks, from its 62 | 2,000 ms "
+                      "| below 2,000 ms | no |\n", text)
         self.assertIn("| m | 1.2 ms | 29 ms |\n| n | 1 ms | 30 ms |\n", text)
 
     def test_of_fsdp(self):

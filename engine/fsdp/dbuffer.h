@@ -2,7 +2,7 @@
 // DBuffer (veScale-FSDP, section 5): one memory for the tensors of a group. Cut, they are parts of every
 // rank's shard; gathered, parts of all shards one behind the other. So one all-gather of the shards gathers
 // all of them, and nothing is packed or copied out. Gathered in another dtype (mixed precision) the shards
-// are cast first, in one pass over them.
+// are cast first, tensor by tensor in one call.
 #pragma once
 #include <c10/core/Storage.h>
 

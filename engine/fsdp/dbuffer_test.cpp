@@ -57,7 +57,7 @@ struct Group {
     std::vector<GroupTensor> tensors;
     for (const auto& whole : wholes) tensors.push_back({whole, 1});
     buffer =
-        std::make_unique<DBuffer>(mesh.comm, GroupLayout(tensors, s.mesh_dim, Order::kDefault, gathered));
+        std::make_unique<DBuffer>(mesh.comm, GroupLayout(tensors, s.mesh_dim, Order::kDefault, {gathered}));
   }
   const Setting& setting;
   MeshInWorld mesh;

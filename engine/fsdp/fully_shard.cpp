@@ -126,7 +126,7 @@ SpecPtr whole_spec(const Found& parameter, const MeshInWorld& mesh) {
 
 void check_reshard(const ReshardAfterForward& reshard, int64_t ranks) {
   LOCKSTEP_CHECK(reshard.fits(ranks), "[fully_shard] reshard_after_forward among ", *reshard.among, " of ",
-                 ranks, " ranks; name a divisor of these between 1 and all, or true or false");
+                 ranks, " ranks; name a divisor of these, or true or false");
 }
 
 int64_t sharding_dim(const FullyShardOptions& options, const DeviceMesh& mesh) {
@@ -196,7 +196,9 @@ std::shared_ptr<Unit> make_unit(Modules modules, const MeshInWorld& mesh, std::v
   const bool is_floating = c10::isFloatingType(found.front().value.scalar_type());
   auto buffer = std::make_unique<fsdp::DBuffer>(
       mesh.comm, fsdp::GroupLayout(std::move(tensors), sharding_dim(options, mesh.mesh), options.order,
-                                   is_floating ? options.mp_policy.param_dtype : std::nullopt));
+                                   is_floating ? fsdp::GroupDtypes{options.mp_policy.param_dtype,
+                                                                   options.mp_policy.reduce_dtype}
+                                               : fsdp::GroupDtypes{}));
   std::vector<UnitParameter> parameters;
   for (size_t i = 0; i < found.size(); ++i)
     parameters.push_back(unit_parameter(*buffer, i, std::move(found[i]), mesh));
@@ -320,6 +322,9 @@ void FSDPModule::reshard() {
 void FSDPModule::set_requires_gradient_sync(bool requires_sync, bool recurse) {
   each_unit(unit_, recurse, [&](auto& settings) { settings.requires_gradient_sync = requires_sync; });
 }
+void FSDPModule::set_requires_all_reduce(bool requires_all_reduce, bool recurse) {
+  each_unit(unit_, recurse, [&](auto& settings) { settings.requires_all_reduce = requires_all_reduce; });
+}
 void FSDPModule::set_reshard_after_forward(bool reshard, bool recurse) {
   each_unit(unit_, recurse, [&](auto& settings) { settings.reshard_after_forward = reshard; });
 }
@@ -352,7 +357,8 @@ FSDPModule fully_shard(const std::vector<nn::Module*>& modules, const MeshInWorl
   check_modules(modules);
   LOCKSTEP_CHECK(mesh.comm != nullptr, "[fully_shard] needs a mesh of init_device_mesh");
   check_policy(options.mp_policy);
-  check_reshard(options.reshard_after_forward, mesh.mesh.size(sharding_dim(options, mesh.mesh)));
+  const int64_t ranks = mesh.mesh.size(sharding_dim(options, mesh.mesh));
+  check_reshard(options.reshard_after_forward, ranks);
   const auto within = sharded_within(modules);
   std::vector<Found> found;
   std::vector<std::vector<Original>> originals(modules.size());
@@ -367,8 +373,9 @@ FSDPModule fully_shard(const std::vector<nn::Module*>& modules, const MeshInWorl
   for (const auto& [buffer, paths] : buffers.now)
     for (const auto& [module, path] : paths) modules[module]->set_buffer(path, buffer);
   unit->settings.policy = options.mp_policy;
-  unit->settings.reshard_after_forward = options.reshard_after_forward.reshards;
-  unit->settings.reshard_among = options.reshard_after_forward.among;
+  const auto reshard = options.reshard_after_forward.on(ranks);
+  unit->settings.reshard_after_forward = reshard.reshards;
+  unit->settings.reshard_among = reshard.among;
   join(*unit, within);
   for (size_t i = 0; i < modules.size(); ++i) {
     const auto sharded = std::make_shared<Sharded>(unit, i);

@@ -68,6 +68,9 @@ class FSDPModule {
   // (accumulation without communication); zero_grad does not see them. Of this module and those within it
   // that are sharded, or it alone.
   void set_requires_gradient_sync(bool requires_sync, bool recurse = true);
+  // false: on a mesh of several dimensions (HSDP) gradients are reduced to shards, and added up there, but
+  // not over replicas, until a backward pass with true, which does that once; zero_grad does not see them.
+  void set_requires_all_reduce(bool requires_all_reduce, bool recurse = true);
   void set_reshard_after_forward(bool reshard, bool recurse = true);
   void set_reshard_after_backward(bool reshard, bool recurse = true);
   // By what gradients are divided, once, after they are added up. 1 unless set: the loss is that of all
@@ -104,7 +107,7 @@ class FSDPModule {
 // added to them, and the sum to the parameter's dtype after it is divided; outputs on the way out.
 //
 // Throws Error for parameters of several dtypes or meshes, for a placement that is not Shard(0), for a number
-// of ranks to reshard among that does not divide those of mesh_dim or is none or all of them, and for a
+// of ranks to reshard among that does not divide those of mesh_dim, and for a
 // parameter that two modules share which are sharded by themselves. A call throws where its module writes to
 // a parameter or an input, or returns a parameter; a backward pass, where a parameter has been written since
 // the forward, and with create_graph. What the module computes is not to be differentiated but through its

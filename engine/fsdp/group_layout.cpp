@@ -82,17 +82,17 @@ bool has_one_row(const Spec& spec) {
 
 }  // namespace
 
-PlanOptions buffer_options(int64_t shards, Order order, c10::ScalarType dtype, c10::ScalarType gathered) {
-  const auto least = std::min(c10::elementSize(dtype), c10::elementSize(gathered));
+PlanOptions buffer_options(int64_t shards, Order order, std::initializer_list<c10::ScalarType> dtypes) {
+  size_t least = kAlignment;
+  for (const auto dtype : dtypes) least = std::min(least, c10::elementSize(dtype));
   const int64_t align = kAlignment / static_cast<int64_t>(least);
   return {.shards = shards, .alignment = align, .start_align = align, .order = order};
 }
 
-GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order,
-                         std::optional<c10::ScalarType> gathered)
+GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order, GroupDtypes dtypes)
     : mesh_dim_(mesh_dim) {
   check(tensors, mesh_dim);
-  const auto gathered_dtype = gathered.value_or(tensors.front().whole->dtype());
+  const auto gathered_dtype = dtypes.gathered.value_or(tensors.front().whole->dtype());
   for (auto& [whole, granularity] : tensors) {
     const auto& all = elements_.emplace_back(elements_of(*whole));
     const int64_t most = *std::max_element(all.begin(), all.end());
@@ -101,7 +101,9 @@ GroupLayout::GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Ord
     wholes_.push_back(std::move(whole));
   }
   const auto& one = *wholes_.front();
-  plan_ = fsdp::plan(blocks_, buffer_options(one.mesh().size(mesh_dim), order, one.dtype(), gathered_dtype));
+  plan_ = fsdp::plan(blocks_,
+                     buffer_options(one.mesh().size(mesh_dim), order,
+                                    {one.dtype(), gathered_dtype, dtypes.reduced.value_or(gathered_dtype)}));
   for (size_t i = 0; i < wholes_.size(); ++i) {
     const auto& mesh = wholes_[i]->mesh();
     std::vector<Line> lines;  // by coordinate of the others, row-major

@@ -9,9 +9,9 @@
 
 namespace lockstep::fsdp {
 
-// How a group's buffer is planned whose tensors are cut in one of these dtypes and gathered in the other:
-// every tensor starts at a multiple of 64 bytes, and shards are such, in both.
-PlanOptions buffer_options(int64_t shards, Order order, c10::ScalarType dtype, c10::ScalarType gathered);
+// How a group's buffer is planned that holds its tensors, or their gradients, in these dtypes: every tensor
+// starts at a multiple of 64 bytes, and shards are such, in each of them.
+PlanOptions buffer_options(int64_t shards, Order order, std::initializer_list<c10::ScalarType> dtypes);
 
 // A tensor as it is when gathered, and of how many elements of a rank's part a block is, which stays whole.
 struct GroupTensor {
@@ -19,14 +19,18 @@ struct GroupTensor {
   int64_t granularity = 1;
 };
 
+// In which dtypes the tensors are gathered, and their gradients reduced. None: their own, and as gathered.
+struct GroupDtypes {
+  std::optional<c10::ScalarType> gathered = {}, reduced = {};
+};
+
 class GroupLayout {
  public:
   // Planned by buffer_options. A tensor of which another mesh dimension leaves ranks rows of different
   // lengths is one block, unless blocks are of one element. Throws Error where tensors are of several meshes
   // or dtypes, or not whole along `mesh_dim`.
-  // @param gathered the dtype in which they are gathered; empty: their own
   GroupLayout(std::vector<GroupTensor> tensors, int64_t mesh_dim, Order order = Order::kDefault,
-              std::optional<c10::ScalarType> gathered = {});
+              GroupDtypes dtypes = {});
 
   size_t size() const { return wholes_.size(); }
   int64_t mesh_dim() const { return mesh_dim_; }

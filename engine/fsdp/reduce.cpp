@@ -111,21 +111,29 @@ at::Tensor moved(const at::Tensor& grad, const Spec& target) {
 // The terms of a group's gradients, and what becomes of them.
 class Reduction {
  public:
-  Reduction(const DBuffer& buffer, std::shared_ptr<std::vector<at::Tensor>> reduced)
-      : buffer_(buffer), reduced_(std::move(reduced)), pending_(as_size(buffer.comm()->mesh.ndim())) {}
+  // @param across over the other mesh dimensions than the buffer's, too
+  Reduction(const DBuffer& buffer, std::shared_ptr<std::vector<at::Tensor>> reduced, bool across)
+      : buffer_(buffer),
+        reduced_(std::move(reduced)),
+        across_(across),
+        pending_(as_size(buffer.comm()->mesh.ndim())) {}
 
   void add(size_t i, const DTensorImpl& grad) {
     const auto mesh_dim = buffer_.layout().mesh_dim();
-    std::vector<int64_t> over{mesh_dim};
-    for (int64_t d = 0; d < std::ssize(pending_); ++d)
-      if (d != mesh_dim && pends(*grad.spec(), d)) {
-        over.push_back(d);
-        pending_[as_size(d)].push_back(indices_.size());
-      }
+    const auto& cut = *buffer_.layout().sharded(i);
+    std::vector<int64_t> over;
+    if (pends(*grad.spec(), mesh_dim)) over.push_back(mesh_dim);
+    auto placements = cut.placements();
+    for (int64_t d = 0; d < std::ssize(pending_); ++d) {
+      if (d == mesh_dim || !pends(*grad.spec(), d)) continue;
+      if (across_) over.push_back(d), pending_[as_size(d)].push_back(indices_.size());
+      if (!across_) placements[as_size(d)] = Partial{};
+    }
     indices_.push_back(i);
     auto& flat = parts_.emplace_back();
     for (const auto& local : grad.locals()) flat.push_back(local.reshape({-1}));
-    targets_.push_back(in_dtype(buffer_.layout().sharded(i), grad.spec()->dtype()));
+    targets_.push_back(in_dtype(std::make_shared<const Spec>(cut.with_placements(std::move(placements))),
+                                grad.spec()->dtype()));
     logs_.push_back(log_redistribution(grad, targets_.back(), [&] { return fold_over(*grad.spec(), over); }));
   }
   bool empty() const { return indices_.empty(); }
@@ -141,9 +149,9 @@ class Reduction {
     return hop_->begin();
   }
 
-  // @pre what begin began has been waited for
+  // @pre what begin began has been waited for, or the terms are in shards already
   void finish() {
-    for (size_t k = 0; k < indices_.size(); ++k) parts_[k] = hop_->parts(k);
+    for (size_t k = 0; hop_ && k < indices_.size(); ++k) parts_[k] = hop_->parts(k);
     hop_.reset();
     for (int64_t d = 0; d < std::ssize(pending_); ++d) reduce_over(d);
     for (size_t k = 0; k < indices_.size(); ++k) {
@@ -167,6 +175,7 @@ class Reduction {
 
   const DBuffer& buffer_;
   const std::shared_ptr<std::vector<at::Tensor>> reduced_;
+  const bool across_;
   std::vector<size_t> indices_;             // of the group's tensors: the terms
   std::vector<PerRank<at::Tensor>> parts_;  // of each term: flat; then what it is folded to
   std::vector<SpecPtr> targets_;            // where each goes
@@ -210,11 +219,11 @@ std::vector<at::Tensor> cast_reduced(const DBuffer& buffer, const std::vector<at
   return cast;
 }
 
-Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
+Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients, bool across) {
   const auto& layout = buffer.layout();
   const PlainGuard guard;
   auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients.size());
-  const auto terms = std::make_shared<Reduction>(buffer, reduced);
+  const auto terms = std::make_shared<Reduction>(buffer, reduced, across);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const auto& grad = require_dtensor(gradients[i], "fully_shard");
@@ -230,6 +239,17 @@ Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients)
             const PlainGuard plain;
             terms->finish();
           })};
+}
+
+std::vector<at::Tensor> reduce_across(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
+  const PlainGuard guard;
+  auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients);
+  Reduction terms(buffer, reduced, true);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined() && require_dtensor(gradients[i], "fully_shard").spec()->has_partial())
+      terms.add(i, *dtensor_impl(gradients[i]));
+  terms.finish();
+  return *reduced;
 }
 
 }  // namespace lockstep::fsdp

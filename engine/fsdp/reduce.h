@@ -26,7 +26,10 @@ std::vector<at::Tensor> cast_reduced(const DBuffer& buffer, const std::vector<at
 // out as redistribute brings it there, but for the order in which it is reduced over several mesh dimensions:
 // over the buffer's first, in rank order, then over the others, of which by then there is only a shard. Each
 // is logged as such.
+// @param across over the others too; false: what pends along them does so still
 // @pre gradients.size() is that of the group; they are of whole(i)'s shape
-Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients);
+Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients, bool across = true);
+// The rest of what reduce() has left to pend, or sums of such.
+std::vector<at::Tensor> reduce_across(const DBuffer& buffer, const std::vector<at::Tensor>& gradients);
 
 }  // namespace lockstep::fsdp

@@ -16,8 +16,14 @@ struct ReshardAfterForward {
   ReshardAfterForward(std::nullopt_t) {}
   std::optional<bool> reshards = {};
   std::optional<int64_t> among = {};
-  // Whether so many ranks fall into such groups: a divisor of them between one and all.
-  bool fits(int64_t ranks) const { return !among || (*among > 1 && *among < ranks && ranks % *among == 0); }
+  // Whether so many ranks fall into such groups.
+  bool fits(int64_t ranks) const { return !among || (*among > 0 && ranks % *among == 0); }
+  // What that is on so many ranks: a rank by itself has nothing to gather, and keeps all; all of them keep no
+  // more than their parts (FSDP2).
+  ReshardAfterForward on(int64_t ranks) const {
+    if (!among || (*among > 1 && *among < ranks)) return *this;
+    return *among != 1;
+  }
 };
 
 }  // namespace lockstep

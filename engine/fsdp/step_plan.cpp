@@ -264,7 +264,7 @@ void check(const std::vector<StepGroup>& groups, const StepOptions& o) {
                  o.replicas, " times ", o.shards, " ranks: give 1 to ", kMostRanks, " in all");
   LOCKSTEP_CHECK(o.reshard_after_forward.fits(o.shards), "[step plan] parameters are cut among ",
                  *o.reshard_after_forward.among, " of ", o.shards,
-                 " ranks after forward; give a divisor of these between 1 and all");
+                 " ranks after forward; give a divisor of these");
   LOCKSTEP_CHECK(o.prefetch >= 0, "[step plan] ", o.prefetch,
                  " modules are prefetched; give 0 for none, or how many");
   int64_t modules = 0;
@@ -289,14 +289,17 @@ void check_sums(const std::vector<StepGroup>& groups, const std::vector<Sizes>& 
 
 }  // namespace
 
-StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& o) {
-  check(groups, o);
+StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& asked) {
+  check(groups, asked);
+  auto o = asked;
+  o.reshard_after_forward = asked.reshard_after_forward.on(asked.shards);
   const Dtypes dtypes(o);
   StepPlan step;
   std::vector<Sizes> sizes;
   for (const auto& group : groups) {
     auto& made = step.groups.emplace_back();
-    made.plan = plan(group.tensors, buffer_options(o.shards, o.order, dtypes.cut, dtypes.gathered));
+    made.plan =
+        plan(group.tensors, buffer_options(o.shards, o.order, {dtypes.cut, dtypes.gathered, dtypes.reduced}));
     sizes.push_back(sizes_of(group, made.plan, dtypes, o.reshard_after_forward.among));
     if (group.tensors.empty()) continue;
     made.moves.gather_forward = gather_of(made.plan, dtypes, o.replicas, o.shards);

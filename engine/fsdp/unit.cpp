@@ -435,6 +435,7 @@ void Unit::let_go(bool cut, int64_t among) {
 void Unit::forget_pass() {
   if (reducing_) wait_for_reduction();
   reduced_.clear();
+  scattered_.clear();
   unsynced_.clear();
   open_.clear();
   if (lane->calls == 0) round_.reset();

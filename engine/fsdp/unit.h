@@ -57,6 +57,7 @@ struct UnitSettings {
   std::optional<int64_t> reshard_among;  // ranks that keep all of it together after forward; none: each alone
   bool reshard_after_backward = true;
   bool requires_gradient_sync = true;
+  bool requires_all_reduce = true;
   double gradient_divide_factor = 1;
   std::vector<std::weak_ptr<Unit>> forward_prefetch, backward_prefetch;
 };
@@ -124,8 +125,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
     int64_t to_return = 0;       // calls to whose output a backward pass may come
   };
   using RoundPtr = std::shared_ptr<Round>;
-  // One to whose outputs a pass has come, and not to the inputs of all its calls. A pass within another, or
-  // within a second run, comes to them anew.
+  // One to whose outputs a pass has come, and not to the inputs of all its calls. A pass within another
+  // comes to them anew.
   struct Open {
     RoundPtr round;
     size_t passes;                    // which of those that run, one within another
@@ -149,6 +150,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut, int64_t among = 0);
   at::Tensor& gradient(size_t i);
+  // Gradients stay terms of replicas in this pass, or wait as such.
+  bool scatters_only() const;
   void cut_after_forward(const at::Tensor& output, bool comes_back);
   std::weak_ptr<Unit> note_return(size_t module, Round& round, bool comes_back);
   // @param before whose call had returned when this one did
@@ -178,10 +181,11 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::optional<Work> gathering_;                // begun
   std::optional<Reducing> reducing_;             // begun
   std::vector<at::Tensor> reduced_;              // in this backward pass, by parameter; undefined: none yet
-  std::vector<at::Tensor> unsynced_;  // by parameter: what waits for a pass that syncs, in another dtype
-  int64_t calls_ = 0;                 // that have not returned
-  bool by_hand_ = false;              // whole until reshard
-  RoundPtr round_;                    // the last that has begun, but on the way back
+  std::vector<at::Tensor> scattered_;  // since passes that did not add up over replicas: their terms
+  std::vector<at::Tensor> unsynced_;   // by parameter: what waits for a pass that syncs, in another dtype
+  int64_t calls_ = 0;                  // that have not returned
+  bool by_hand_ = false;               // whole until reshard
+  RoundPtr round_;                     // the last that has begun, but on the way back
   std::vector<Open> open_;
   bool has_unsynced_ = false;  // whole gradients of passes that did not sync
 };

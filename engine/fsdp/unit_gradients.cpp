@@ -45,7 +45,7 @@ void Unit::collect() {
   has_unsynced_ = any && !settings.requires_gradient_sync;
   if (!any || has_unsynced_) return;
   if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
-  reducing_.emplace(reduce(*buffer_, gradients));
+  reducing_.emplace(reduce(*buffer_, gradients, !scatters_only()));
   lane->reducing = this;
 }
 
@@ -55,14 +55,21 @@ void Unit::wait_for_reduction() {
   reducing_.reset();
   reducing.work.wait();
   const at::NoGradGuard no_grad;
-  reduced_.resize(parameters_.size());
-  for (size_t i = 0; i < reduced_.size(); ++i)
-    if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(reduced_[i], gradient);
+  auto& sums = scatters_only() ? scattered_ : reduced_;
+  sums.resize(parameters_.size());
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(sums[i], gradient);
+}
+
+bool Unit::scatters_only() const {
+  return buffer_->comm()->mesh.ndim() > 1 && (!settings.requires_all_reduce || !scattered_.empty());
 }
 
 void Unit::hand_over() {
-  if (reduced_.empty()) return;
   const at::NoGradGuard no_grad;
+  if (settings.requires_gradient_sync && settings.requires_all_reduce && !scattered_.empty())
+    reduced_ = reduce_across(*buffer_, std::exchange(scattered_, {}));
+  if (reduced_.empty()) return;
   std::vector<at::Tensor> gradients;
   for (const auto& gradient : reduced_)
     if (gradient.defined()) gradients.push_back(gradient);

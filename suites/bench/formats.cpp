@@ -49,7 +49,7 @@ struct Format {
 fsdp::BufferPlan plan_of(const Tensors& like) {
   std::vector<fsdp::BlockTensor> blocks;
   for (const auto& t : like) blocks.push_back({t.numel(), 1});
-  return fsdp::plan(blocks, fsdp::buffer_options(kRanks, fsdp::Order::kDefault, at::kFloat, at::kFloat));
+  return fsdp::plan(blocks, fsdp::buffer_options(kRanks, fsdp::Order::kDefault, {at::kFloat}));
 }
 Tensors views(const at::Tensor& gathered, const Tensors& like) {
   static const auto plan = plan_of(like);

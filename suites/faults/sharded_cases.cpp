@@ -88,6 +88,9 @@ bool prefetches_steps(const oracle::Case& c) {
          option(c, "steps", 1) > 1 && option(c, "kept") == 0 && option(c, "by_hand") == 0 &&
          !computes_in_another(c);
 }
+bool waits_for_replicas(const oracle::Case& c) {
+  return option(c, "each") == 2 && has_replicas(c);
+}
 bool has_replicas(const oracle::Case& c) {
   bool any = false;
   for (int64_t d = 0; d < c.mesh.ndim(); ++d)

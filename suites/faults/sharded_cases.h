@@ -13,7 +13,8 @@ bool has(const oracle::Case& c) {
 }
 inline constexpr char kAmong[] = "among", kFactor[] = "factor", kFrozen[] = "frozen", kRows[] = "rows",
                       kClip[] = "clip", kIgnored[] = "ignored", kPlaced[] = "placed", kTied[] = "tied",
-                      kThaws[] = "thaws", kPretrained[] = "pretrained", kKept[] = "kept";
+                      kThaws[] = "thaws", kPretrained[] = "pretrained", kKept[] = "kept",
+                      kUnused[] = "unused", kCalls[] = "calls";
 
 bool computes_in_half(const oracle::Case& c);
 bool computes_in_another(const oracle::Case& c);
@@ -31,6 +32,7 @@ bool runs_list(const oracle::Case& c);
 bool has_terms(const oracle::Case& c);
 bool prefetches_steps(const oracle::Case& c);
 bool has_replicas(const oracle::Case& c);
+bool waits_for_replicas(const oracle::Case& c);
 bool steps_on(const oracle::Case& c);
 bool drops(const oracle::Case& c);
 bool drops_again(const oracle::Case& c);

@@ -150,6 +150,13 @@ void shard_drifts(const ShardedScene& scene) {
     if (last->numel() > 0) return static_cast<void>(at::Tensor(*last).add_(1));
 }
 
+// As where all gradients of a unit have one memory, and nobody says whether any came.
+void zeros_for_none(const ShardedScene& scene) {
+  for (const auto& parameter : scene.model.parameters())
+    if (auto& gradient = parameter.mutable_grad(); parameter.requires_grad() && !gradient.defined())
+      gradient = at::zeros_like(parameter);
+}
+
 void gradient_apart(const ShardedScene& scene) {
   for (const auto& parameter : scene.model.parameters())
     if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient = gradient.clone();
@@ -195,6 +202,10 @@ void never_syncs(const ShardedScene& scene, at::Tensor&) {
   auto root = scene.units.front();
   root.set_requires_gradient_sync(false);
 }
+void never_adds_replicas(const ShardedScene& scene, at::Tensor&) {
+  auto root = scene.units.front();
+  root.set_requires_all_reduce(false);
+}
 void divides_by_one(Sharding& s) {
   s.factor = 1;
 }
@@ -227,6 +238,9 @@ void nothing_ignored(Sharding& s) {
 }
 void rows_anyhow(Sharding& s) {
   s.placed = 0;
+}
+void calls_once(Sharding& s) {
+  s.calls = 0;
 }
 void nothing_tied(Sharding& s) {
   s.tied = 0;
@@ -333,6 +347,8 @@ std::vector<Fault> sharding_faults() {
        with_sharding({.input = keep_values, .after_update = restore_values})},
       {121, "never-reduces", "K1", "no pass reduces its gradients", "fsdp", 20, 0, any,
        with_sharding({.before_backward = never_syncs})},
+      {177, "replicas-never-added", "K1", "no pass adds gradients up over replicas", "fsdp", 200, 0,
+       waits_for_replicas, with_sharding({.before_backward = never_adds_replicas})},
       {124, "divided-before-fold", "K3", "the loss is divided, not the gradients once they are added up",
        "fsdp", 60, 0, has<kFactor>,
        with_sharding({.sharding = divides_by_one, .before_backward = divides_the_loss})},
@@ -377,6 +393,8 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, has<kPretrained>, with_sharding({.placed = starts_anew})},
       {166, "gradient-apart", "K14", "gradients lie in memory of their own, and not in one of the unit's",
        "fsdp", 20, 0, has_terms, with_sharding({.after_backward = gradient_apart})},
+      {175, "zeros-for-none", "K10", "a parameter that nothing uses has a gradient of zeros", "fsdp", 200, 0,
+       has<kUnused>, with_sharding({.after_backward = zeros_for_none})},
       {167, "padding-of-gradients-written", "K7", "what lies between gradients is written", "fsdp", 60, 0,
        has_terms, with_sharding({.after_backward = padding_of_gradients_written})},
   };
@@ -414,6 +432,8 @@ std::vector<Fault> asking_faults() {
        100, 0, computes_in_another, with_sharding({.sharding = computes_as_cut})},
       {142, "output-as-computed", "K10", "the model's output stays in the dtype in which it is computed",
        "fsdp", 100, 0, returns_another, with_sharding({.sharding = output_as_computed})},
+      {176, "second-call-left-out", "K11", "a block that is to be called twice is called once", "fsdp", 200,
+       0, has<kCalls>, with_sharding({.sharding = calls_once})},
       {156, "tied-parted", "K11", "a parameter that two layers share becomes two", "fsdp", 100, 0, has<kTied>,
        with_sharding({.sharding = nothing_tied})},
       {158, "stays-frozen", "K11", "a parameter that is frozen no more stays frozen", "fsdp", 200, 0,

@@ -43,11 +43,7 @@ class Microbatches {
   void train(const Batches& batches) {
     for (size_t step = 0; step < batches.size(); ++step) {
       if (step == 1 && s_.thaws != 0) set_frozen(false);
-      Gradients sums;
-      if (s_.each != 0)
-        for (const auto& batch : batches[step]) add(sums, reduced({batch}));
-      else
-        sums = reduced(batches[step]);
+      const auto sums = gradients_of(batches[step]);
       for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = at_index(sums, i);
       optimizer_->step();
     }
@@ -88,12 +84,29 @@ class Microbatches {
     return sums;
   }
 
-  Gradients reduced(const std::vector<at::Tensor>& passes) {
+  // In the order that is declared, nested: a rank's passes, the ranks of a replica, the replicas.
+  Gradients gradients_of(const std::vector<at::Tensor>& passes) {
+    if (s_.each == 0) return reduced(scattered(passes));
+    Gradients sums;
+    std::vector<Gradients> by_position(as_size(s_.mesh.size()));
+    for (const auto& batch : passes) {
+      const auto terms = scattered({batch});
+      if (s_.each == 1) add(sums, reduced(terms));
+      for (size_t p = 0; p < terms.size(); ++p) add(by_position[p], terms[p]);
+    }
+    return s_.each == 1 ? sums : reduced(by_position);
+  }
+
+  // Of each position the sums of its replica.
+  std::vector<Gradients> scattered(const std::vector<at::Tensor>& passes) {
     std::vector<Gradients> all;
     for (int64_t position = 0; position < s_.mesh.size(); ++position)
       all.push_back(of_rank(position, passes));
+    return added_along(s_.mesh.dim_index("fsdp"), all);
+  }
+
+  Gradients reduced(std::vector<Gradients> all) const {
     const int64_t first = s_.mesh.dim_index("fsdp");
-    all = added_along(first, all);
     for (int64_t d = 0; d < s_.mesh.ndim(); ++d)
       if (d != first) all = added_along(d, all);
     auto sums = all.front();

@@ -26,6 +26,10 @@ std::string written(const fsdp::DBuffer& buffer, size_t r, const at::Tensor& mem
 
 }  // namespace
 
+bool is_aligned(const at::Tensor& t) {
+  return !t.is_cpu() || t.numel() == 0 || reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
+}
+
 std::string written_padding(const fsdp::DBuffer& buffer) {
   for (size_t r = 0; r < buffer.shards().size(); ++r)
     if (auto why = written(buffer, r, buffer.shards()[r]); !why.empty()) return why;
@@ -44,6 +48,8 @@ std::string untidy_gradients(const fsdp::DBuffer& buffer, const std::vector<at::
           part.storage().nbytes() == static_cast<size_t>(size) * part.element_size() &&
           part.storage_offset() == buffer.layout().in_shard(i, buffer.comm()->positions[r]).start;
       if (!is_part && !sums) return concat("gradient ", i, " of a buffer has memory of its own");
+      if (is_part && !is_aligned(part))
+        return concat("gradient ", i, " does not start at a multiple of 64 bytes");
       const auto is_it = [&](const at::Tensor& memory) { return part.is_alias_of(memory); };
       if (!is_part || std::any_of(memories.begin(), memories.end(), is_it)) continue;
       memories.push_back(part.as_strided({size}, {1}, 0));

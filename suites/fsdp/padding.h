@@ -8,6 +8,9 @@
 
 namespace lockstep::suites {
 
+// Whether a tensor starts at a multiple of 64 bytes. The addresses of a device are its allocator's.
+bool is_aligned(const at::Tensor& tensor);
+
 // On which rank it has been written. Empty: on none.
 std::string written_padding(const fsdp::DBuffer& buffer);
 

@@ -153,9 +153,12 @@ Batches ShardedTraining::batches() const {
   return batches;
 }
 
-at::Tensor ShardedTraining::backward(const at::Tensor& x, bool reduces) {
+at::Tensor ShardedTraining::backward(const at::Tensor& x) {
   auto input = x;
-  if (mesh_) units_[0].set_requires_gradient_sync(reduces);
+  const bool is_last = pass_ + 1 == sharding_.passes;
+  plain_.sync(sharding_.each != 0 || is_last);
+  if (mesh_) units_[0].set_requires_gradient_sync(sharding_.each != 0 || is_last);
+  if (mesh_) units_[0].set_requires_all_reduce(sharding_.each != 2 || is_last);
   if (fault_ != nullptr && fault_->input != nullptr) fault_->input(scene(), input);
   const auto output = (*model_)(input);
   const bool root = sharding_.gathered != 0, others = sharding_.gathered == 1;
@@ -217,10 +220,9 @@ ShardedTraining::Result ShardedTraining::run(const Batches& batches) {
       plain_.cast();
     }
     for (pass_ = 0; pass_ < sharding_.passes; ++pass_) {
-      const bool reduces = sharding_.each != 0 || pass_ + 1 == sharding_.passes;
-      plain_.sync(reduces);
-      result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)], reduces));
-      plain_.end_pass(static_cast<double>(sharding_.factor));
+      result.losses.push_back(backward(batches[as_size(step_)][as_size(pass_)]));
+      const bool delivers = sharding_.each != 2 || pass_ + 1 == sharding_.passes;
+      plain_.end_pass(static_cast<double>(sharding_.factor), delivers);
     }
     plain_.hand_in();
     if (sharding_.clip != 0) result.norms.push_back(optim::clip_grad_norm_(parameters, 0.5));

@@ -53,7 +53,7 @@ class ShardedTraining {
   std::string untidy(const Sharding& asked, const fsdp::DBuffer& buffer) const;
   void note_gathered(const char* when, bool root, bool others);
   void note_prefetched(size_t i);
-  at::Tensor backward(const at::Tensor& x, bool reduces);
+  at::Tensor backward(const at::Tensor& x);
   at::Tensor evaluate(const at::Tensor& x);
   ShardedScene scene() { return {sharding_, *model_, units_, step_, pass_}; }
 

@@ -25,7 +25,7 @@ constexpr Number kNumbers[] = {
     {"by_hand", &Sharding::by_hand, 0, 2},
     {"calls", &Sharding::calls, 0, 2},
     {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 1},
+    {"each", &Sharding::each, 0, 2},
     {"evaluates", &Sharding::evaluates, 0, 2},
     {"factor", &Sharding::factor, 1, 64},
     {"frozen", &Sharding::frozen, 0, 64},

@@ -49,10 +49,10 @@ struct Sharding {
   int64_t unused = 0;  // k: the k-th block, which returns the width that came, is never called
   std::string order = "default";
   int64_t steps = 1, passes = 1;  // backward passes of a step
-  int64_t each = 0;               // 1: every pass reduces; 0: the last one does
-  int64_t factor = 1;             // by which gradients are divided
-  int64_t clip = 0;               // 1: gradients are clipped to a norm of 0.5
-  int64_t batch = 2;              // examples of a rank in a pass
+  int64_t each = 0;    // 1: every pass reduces; 2: but over replicas the last one does; 0: the last one does
+  int64_t factor = 1;  // by which gradients are divided
+  int64_t clip = 0;    // 1: gradients are clipped to a norm of 0.5
+  int64_t batch = 2;   // examples of a rank in a pass
   OptimizerKind optimizer = OptimizerKind::kSgd;
   c10::ScalarType dtype = c10::ScalarType::Float;
   MixedPrecisionPolicy policy;  // of the root; the others' outputs stay as they are

@@ -42,7 +42,7 @@ class Buffered {
                          g.rows > 0 && shape.size() >= 2 ? std::max<int64_t>(g.rows * row, 1) : 1});
       plain_.push_back(values(shape, g.dtype, g.seed * 16 + i));
     }
-    buffer_.emplace(mesh_.comm, fsdp::GroupLayout(std::move(tensors), g.dim, g.order, g.gathered));
+    buffer_.emplace(mesh_.comm, fsdp::GroupLayout(std::move(tensors), g.dim, g.order, {g.gathered}));
   }
 
   // Empty: the law holds.
@@ -88,11 +88,6 @@ class Buffered {
     for (const auto& shard : buffer_->shards())
       if (!is_aligned(shard)) return "a shard does not start at a multiple of 64 bytes";
     return "";
-  }
-
-  // The addresses of a device are its allocator's.
-  static bool is_aligned(const at::Tensor& t) {
-    return !t.is_cpu() || t.numel() == 0 || reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
   }
 
   // @param among as many neighbours as have all of it together, each an equal part; 0: each rank has its

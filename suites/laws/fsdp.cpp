@@ -72,15 +72,22 @@ class Counted {
     const int64_t passes = sharding_.steps * sharding_.passes;
     const int64_t reduces = sharding_.each != 0 ? passes : sharding_.steps;
     if (const auto gathers = gathers_of_a_pass(sharding_)) {
-      const int64_t moved = bytes("all_gather"), needed = passes * *gathers * mesh_.bytes_of_a_gather();
+      const int64_t moved = since_then("all_gather").bytes,
+                    needed = passes * *gathers * mesh_.bytes_of_a_gather();
       if (moved != needed) return concat("gathers have moved ", moved, " bytes, and ranks lacked ", needed);
     }
     if (!step_) return "";
     const auto& [forward, backward, reduce, replicas] = step_->moves;
-    for (const auto& [op, predicted] : {std::pair("all_gather", passes * (forward.bytes + backward.bytes)),
-                                        std::pair("reduce_scatter", reduces * reduce.bytes)})
-      if (const auto moved = bytes(op); moved != predicted)
-        return concat(op, "s have moved ", moved, " bytes, and ", predicted, " are predicted");
+    if (auto why = other_than("all_gather", passes * (forward.bytes + backward.bytes),
+                              passes * (forward.calls + backward.calls));
+        !why.empty())
+      return why;
+    if (auto why = other_than("reduce_scatter", reduces * reduce.bytes, reduces * reduce.calls); !why.empty())
+      return why;
+    // Losses and norms are reduced, too.
+    const int64_t needed = (sharding_.each == 1 ? passes : sharding_.steps) * replicas.bytes;
+    if (const auto moved = since_then("all_reduce").bytes; moved < needed)
+      return concat("all_reduces have moved ", moved, " bytes, and replicas' gradients are ", needed);
     if (sharding_.passes > 1) return "";  // gradients that wait are held beside
     for (const auto peak : memory_->take_peak_bytes())
       if (peak != step_->peak.total())
@@ -89,9 +96,22 @@ class Counted {
   }
 
  private:
-  int64_t bytes(const std::string& op) const {
-    const auto was = before_.find(op), is = traffic_.find(op);
-    return (is == traffic_.end() ? 0 : is->second.bytes) - (was == before_.end() ? 0 : was->second.bytes);
+  struct Moved {
+    int64_t bytes = 0, calls = 0;
+  };
+  Moved since_then(const std::string& op) const {
+    Moved moved;
+    if (const auto is = traffic_.find(op); is != traffic_.end()) moved = {is->second.bytes, is->second.calls};
+    if (const auto was = before_.find(op); was != before_.end())
+      moved = {moved.bytes - was->second.bytes, moved.calls - was->second.calls};
+    return moved;
+  }
+
+  std::string other_than(const std::string& op, int64_t bytes, int64_t calls) const {
+    const auto moved = since_then(op);
+    if (moved.bytes == bytes && moved.calls == calls) return "";
+    return concat(moved.calls, " ", op, "s have moved ", moved.bytes, " bytes, and ", calls, " of ", bytes,
+                  " bytes are predicted");
   }
 
   const Sharding& sharding_;

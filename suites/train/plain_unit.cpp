@@ -192,10 +192,10 @@ void PlainUnits::sync(bool on) {
   for (const auto& unit : units_) unit->sync(on);
 }
 
-void PlainUnits::end_pass(double divided_by) {
+void PlainUnits::end_pass(double divided_by, bool delivers) {
   each([](PlainUnit& unit) { unit.collect(); });
   if (taken_last_ != nullptr) taken_last_->settle();
-  each([&](PlainUnit& unit) { unit.deliver(divided_by); });
+  if (delivers) each([&](PlainUnit& unit) { unit.deliver(divided_by); });
   close();
 }
 

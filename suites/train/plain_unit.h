@@ -87,7 +87,8 @@ class PlainUnits {
   // Before a backward pass: whether it delivers gradients, or they are kept.
   void sync(bool on);
   // After it.
-  void end_pass(double divided_by = 1);
+  // @param delivers false: what the pass took is kept, and delivered with that of the next ones
+  void end_pass(double divided_by = 1, bool delivers = true);
   // After calls that no backward pass follows.
   void close();
   void hand_in();
