@@ -25,7 +25,8 @@ std::string plot(const Source& source, const std::string& id, const std::string&
 std::string draw_series(const Source& source, nlohmann::json& charts, const Texts&) {
   std::string figures;
   int64_t drawn = 0;
-  source.each("SELECT series FROM points GROUP BY series HAVING count(*) > 1 ORDER BY series LIMIT 24",
+  source.each(R"(SELECT series FROM points WHERE series NOT IN (SELECT series FROM paddings)
+      GROUP BY series HAVING count(*) > 1 ORDER BY series LIMIT 24)",
               [&](const Row& r) {
                 figures += plot(source, "series-" + std::to_string(drawn++), r.text(0),
                                 r.text(0).substr(0, 120), charts);

@@ -324,7 +324,8 @@ which step first differs.
 --# panel series: Performance series (Series)
 --# table Series
 WITH told AS (
-  SELECT *, row_number() OVER (PARTITION BY series ORDER BY time DESC, run_id DESC) AS back FROM points),
+  SELECT *, row_number() OVER (PARTITION BY series ORDER BY time DESC, run_id DESC) AS back FROM points
+  WHERE series NOT IN (SELECT series FROM paddings)),
 history AS (SELECT series, median(back, iif(back > 1, value, NULL)) AS before, count(*) AS runs FROM told GROUP BY
   series)
 SELECT link(cut(series, 120), 'series', 'name', series) AS Series, area AS Area,
@@ -334,11 +335,12 @@ SELECT link(cut(series, 120), 'series', 'name', series) AS Series, area AS Area,
          AS "#Against its history",
        runs AS "#Runs", judged(coalesce(verdict, '')) AS "The gate says"
 FROM told JOIN history USING (series) WHERE back = 1 ORDER BY told.series LIMIT 500
---# none No series was measured. <code>lockstep bench</code> measures them.
+--# none {SELECT iif(EXISTS (SELECT 1 FROM points), '',
+html('No series was measured. <code>lockstep bench</code> measures them.'))}
 --# before <p>Each point is the median of one run, the band the range of its samples. A triangle marks where the gate
 saw a change.</p>
 --# after {SELECT el('p.quiet', plural(n - ?9, 'more series', 'more series'), ': the view v_series has them all.') FROM
-(SELECT count(DISTINCT series) AS n FROM points) WHERE n > ?9}
+(SELECT count(DISTINCT series) AS n FROM points WHERE series NOT IN (SELECT series FROM paddings)) WHERE n > ?9}
 --# draw series
 --# draw padding
 --# table Padding of published models' buffers, in percent of their elements, by ranks

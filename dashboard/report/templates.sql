@@ -63,7 +63,7 @@ SELECT s.*, v.verdict FROM v_series s LEFT JOIN (
 ON v.series = s.series AND v.commit_id = s.commit_id;
 -- What the buffers of published models have of padding, in percent (lockstep bench, area planner): the newest of each.
 CREATE TEMP VIEW IF NOT EXISTS paddings AS
-SELECT substr(series, 1, place - 1) AS model, CAST(rest AS INTEGER) AS rows,
+SELECT series, substr(series, 1, place - 1) AS model, CAST(rest AS INTEGER) AS rows,
        CAST(substr(rest, instr(rest, ' on ') + 4) AS INTEGER) AS ranks, value
 FROM (SELECT *, instr(series, ' in blocks of ') AS place, substr(series, instr(series, ' in blocks of ') + 14) AS rest,
              row_number() OVER (PARTITION BY series ORDER BY time DESC, run_id DESC) AS back

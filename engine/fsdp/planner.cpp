@@ -110,32 +110,40 @@ int64_t last_begin(const BlockTensor& t, int64_t n, int64_t align) {
   return n;
 }
 
+// Whether a tensor may have all of a shard: from where one of its blocks begins to where another does. That
+// one has whose blocks do not recur with the regime is tried in one size only.
+bool may_have_all(const BlockTensor& t, int64_t size, int64_t regime) {
+  const int64_t recurs = recurrence(t);
+  if (regime % recurs == 0 || regime != size) return regime % recurs == 0;
+  const int64_t rest = size % recurs;
+  return rest % t.granularity == 0 || (recurs - rest) % t.granularity == 0;
+}
+
 // Whether blocks begin where shards end in a tensor, of which the first shard has so many elements, where a
-// block begins. That a tensor whose blocks do not recur with the regime has all of a shard is tried in one
-// size only.
-bool lies_well(const BlockTensor& t, int64_t offset, int64_t size, int64_t regime) {
-  if (offset + size >= t.elements || regime % recurrence(t) == 0) return true;
-  bool all = regime == size;
-  for (int64_t at = offset + size; all && at < t.elements; at += size)
-    all = at % recurrence(t) % t.granularity == 0;
-  return all;
+// block begins.
+bool lies_well(const BlockTensor& t, int64_t offset, int64_t size) {
+  const int64_t recurs = recurrence(t);
+  if (size % recurs == 0) return true;
+  for (int64_t at = offset + size; at < t.elements; at += size)
+    if (at % recurs % t.granularity != 0) return false;
+  return true;
 }
 
 // Where a tensor may lie first, from `from` on. Whether it may goes by how far before the end of a shard it
-// starts, so that what is not found in two shards is in none; unless blocks begin anew, one start of a shard
-// speaks for all.
+// starts, so that what is not found in two shards is in none. If blocks do not begin anew, or it has all of
+// no shard, the first start of a shard at which a block ends with it speaks for all.
 std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t size, int64_t align,
                                    int64_t regime) {
+  const bool may = may_have_all(t, size, regime), tries = may && begins_anew(t);
+  if (!may && t.elements > 2 * size) return std::nullopt;
   from = up_to_multiple(from, align);
   for (int64_t shard = 0; shard < 2; ++shard) {
     const int64_t next = (from / size + 1) * size;  // the first boundary after `from`
     if (from + t.elements <= next) return from;
     // Shards begin at multiples of `align`.
-    for (int64_t offset = last_begin(t, next - from, align); offset > 0;
-         offset = last_begin(t, offset - 1, align)) {
-      if (lies_well(t, offset, size, regime)) return next - offset;
-      if (!begins_anew(t)) break;
-    }
+    int64_t offset = last_begin(t, next - from, align);
+    while (tries && offset > 0 && !lies_well(t, offset, size)) offset = last_begin(t, offset - 1, align);
+    if (offset > 0 && (may || offset + size >= t.elements)) return next - offset;
     from = next;
   }
   return std::nullopt;

@@ -217,8 +217,10 @@ TEST(RouteTest, RaggedShardsTakeTheGeneralExchange) {
   EXPECT_EQ(plan({r, Partial{}}, {r, InterleavedShard{0, 2}}), scattered);
   // A tensor of no dimensions has none to scatter along.
   const Placement all = RaggedShard{{}, {0, 1}};
-  const auto scalar = route(spec_of({2, 2}, {Partial{}, Partial{}}, {}), spec_of({2, 2}, {Partial{ReduceOp::kMax}, all}, {}));
-  EXPECT_EQ(kinds(scalar), (Kinds{StepKind::kAllReduce, StepKind::kAllReduce, StepKind::kSlice, StepKind::kMakePartial}));
+  const auto scalar =
+      route(spec_of({2, 2}, {Partial{}, Partial{}}, {}), spec_of({2, 2}, {Partial{ReduceOp::kMax}, all}, {}));
+  EXPECT_EQ(kinds(scalar),
+            (Kinds{StepKind::kAllReduce, StepKind::kAllReduce, StepKind::kSlice, StepKind::kMakePartial}));
   EXPECT_EQ(route(spec_of({2, 2}, {r, Partial{}}, {4, 6}), spec_of({2, 2}, {r, g}, {4, 6})).bytes(),
             2 * 24 * 4);
   EXPECT_EQ(plan({Partial{}, g}, {Shard{1}, g}), (Kinds{StepKind::kAllReduce, StepKind::kSlice}));
