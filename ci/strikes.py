@@ -108,6 +108,15 @@ def named_by_words(strike, parting):
     return bool(ends) and all(strike.process in end for end in ends)
 
 
+def took_its_place(strike, parting):
+    """Whether what the struck process went on to is of the form of what it left out: it came there for others' exchange,
+    with values of its own, which no flight tells from theirs."""
+    came = {rank: CAME.match(line) for rank, (line, _) in parting.turns.items()}
+    alike = {(told[1], told[3]) for told in came.values() if told}
+    ours = came.get(strike.rank)
+    return all(came.values()) and alike == {(strike.op, strike.asker)} and bool(ours) and int(ours[4]) == strike.number
+
+
 def blamed_wrongly(strike, parting):
     what, hosted = parting.what, strike.hosted
     if absent := re.match(r"ranks? ([\d,]+) did not come", what):
@@ -127,6 +136,8 @@ def blamed_wrongly(strike, parting):
         return not idle <= hosted
     if strike.kind in WORDS:
         return not named_by_words(strike, parting)
+    if strike.kind == "skip" and took_its_place(strike, parting):
+        return False
     return strike.kind not in UNSENT  # rule 5 names the process that is gone
 
 

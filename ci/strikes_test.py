@@ -117,6 +117,15 @@ class Forged(unittest.TestCase):
         self.reject("skip", "of ranks 0,1\n", "of ranks 0,2\n", said)
         self.reject("skip", ", or rank 1 to exchange 2 of ranks 0,1", "", said)
 
+    def test_what_took_the_place_of_what_was_left_out(self):
+        """The next exchange has the form of the skipped one: all came, and nothing but the values tells them apart."""
+        said = finding("skip", parting("rank 0 waits for it, rank 1 waits for it", came()))
+        self.assertEqual(wrong("skip", said), [])
+        self.reject("skip", "its exchange 3", "its exchange 4", said)
+        self.reject("skip", "rank 1: all_gather", "rank 1: broadcast", said)
+        self.reject("skip", "rank 1: " + came(), "rank 1: " + ABSENT, said)
+        self.reject("skip", "exchange 2 of ranks", "exchange 1 of ranks", said)
+
     def test_a_failure_that_does_not_repeat_itself(self):
         """Its second run is struck in processes of its own."""
         def again(text):

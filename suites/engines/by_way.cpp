@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
@@ -74,10 +73,8 @@ bool has_value(const Spec& placed, int64_t position) {
   return true;
 }
 
-// Beside what is logged. @param comm of the mesh where it is
+// @param comm of the mesh where it is
 void check(const at::Tensor& there, const at::Tensor& from, const DeviceMesh& mesh, const Comm& comm) {
-  Timeline unseen;
-  const TimelineScope scope(unseen);
   const at::NoGradGuard no_grad;
   const auto& got = spec(there);
   const Spec placed(mesh, got.placements(), got.shape(), got.stride(), got.dtype(), got.order());
@@ -111,12 +108,25 @@ at::Tensor ByWay::move(const at::Tensor& tensor, const oracle::Target& target) {
   const auto begun = timeline_.size();
   const auto there = redistribute(tensor, other, placed.placements, placed.order, begins);
   const auto back = redistribute(there, home_, target.placements, target.order);
-  if (timeline_.size() == begun + 2) {
-    timeline_[begun].outputs = std::move(timeline_.back().outputs);
-    timeline_.pop_back();
-  }
+  const auto moved = timeline_.size();
+  if (moved == begun + 2) ways_.push_back(begun);
   check(there, tensor, mesh, *other.comm);
+  unseen_.emplace_back(moved, timeline_.size());
   return back;
+}
+
+void ByWay::tidy() {
+  std::vector<bool> is_left_out(timeline_.size());
+  for (const auto way : ways_) {
+    timeline_[way].outputs = std::move(timeline_[way + 1].outputs);
+    is_left_out[way + 1] = true;
+  }
+  for (const auto& [from, to] : unseen_)
+    std::fill_n(is_left_out.begin() + static_cast<ptrdiff_t>(from), to - from, true);
+  Timeline kept;
+  for (size_t i = 0; i < timeline_.size(); ++i)
+    if (!is_left_out[i]) kept.push_back(std::move(timeline_[i]));
+  timeline_ = std::move(kept);
 }
 
 void join_gradients(Timeline& timeline, const DeviceMesh& home) {

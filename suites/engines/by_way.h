@@ -11,13 +11,16 @@ namespace lockstep::suites {
 
 class ByWay {
  public:
-  // @param timeline of the run, in which a way there and back is one move
+  // @param timeline of the run
   // @param remade what becomes of a mesh on the way (mapped.h); null: nothing
   ByWay(MeshInWorld home, int64_t seed, Timeline& timeline, Remade remade)
       : home_(std::move(home)), seed_(seed), timeline_(timeline), remade_(std::move(remade)) {}
 
   // The next one. Throws logic_error where a rank there holds other elements than brute force gives it.
   at::Tensor move(const at::Tensor& tensor, const oracle::Target& target);
+  // After the run: a way there and back is one move in the timeline, and what looked at it is not there. (Not
+  // before: exchanges are told apart by the place of their op in it.)
+  void tidy();
 
  private:
   const MeshInWorld home_;
@@ -25,6 +28,8 @@ class ByWay {
   Timeline& timeline_;
   const Remade remade_;
   uint64_t next_ = 0;
+  std::vector<size_t> ways_;                       // entries there, which one back follows
+  std::vector<std::pair<size_t, size_t>> unseen_;  // from .. to-1
 };
 
 // A gradient that went to another mesh and from there back was moved once, on its own.

@@ -272,7 +272,10 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   moves.finish();
   modes.set_explicit(false);
   scope.reset();
-  if (ways) join_gradients(result.timeline, c.mesh);
+  if (ways) {
+    ways->tidy();
+    join_gradients(result.timeline, c.mesh);
+  }
   strike_other_meshes(result.timeline, c.mesh);
   result.never_waited = take_never_waited();
   result.has_timeline = want_timeline;
