@@ -87,6 +87,7 @@ fsdp::StepOptions options_of(const ShowRequest& request, int64_t ranks) {
   o.policy = {.param_dtype = dtype_if("--param-dtype", step.param_dtype),
               .reduce_dtype = dtype_if("--reduce-dtype", step.reduce_dtype)};
   o.reshard_after_forward = reshard_of(step.reshard_after_forward);
+  if (o.reshard_after_forward.fits(o.shards)) o.reshard_after_forward = o.reshard_after_forward.on(o.shards);
   o.prefetch = step.prefetch;
   return o;
 }

@@ -45,16 +45,17 @@ std::string draw_padding(const Source& source, nlohmann::json& charts, const Tex
     nlohmann::json made = source.columns(
         "SELECT DISTINCT ranks AS labels FROM paddings WHERE rows = ?1 ORDER BY ranks", {rows});
     made.update({{"id", id}, {"kind", "lines"}, {"unit", "% of the elements"}, {"along", "ranks"}});
-    source.each(
-        "SELECT DISTINCT model FROM paddings WHERE rows = ?1 ORDER BY model",
-        [&](const Row& model) {
-          auto line = source.columns(
-              "SELECT value AS \"values\" FROM paddings WHERE rows = ?1 AND model = ?2 ORDER BY ranks",
-              {rows, model.text(0)});
-          line["name"] = model.text(0);
-          made["lines"].push_back(std::move(line));
-        },
-        {rows});
+    source.each("SELECT DISTINCT model FROM paddings WHERE rows = ?1 ORDER BY model",
+                [&](const Row& model) {
+                  auto line = source.columns(
+                      R"(SELECT value AS "values" FROM (SELECT DISTINCT ranks FROM paddings WHERE rows = ?1)
+              LEFT JOIN (SELECT ranks, value FROM paddings WHERE rows = ?1 AND model = ?2) USING (ranks)
+              ORDER BY ranks)",
+                      {rows, model.text(0)});
+                  line["name"] = model.text(0);
+                  made["lines"].push_back(std::move(line));
+                },
+                {rows});
     charts["plots"].push_back(std::move(made));
     figures +=
         html::figure(id, "Padding in blocks of " + rows + (rows == "1" ? " row" : " rows") + ", by ranks");

@@ -211,7 +211,8 @@
   // A line for each name, logarithmic; what is less than its lower end is shown as zero.
   function linesPlot(plot) {
     const least = 1e-3, palette = isDark() ? dark : light;
-    const datasets = plot.lines.map((l, i) => ({ label: l.name, data: l.values.map((v) => Math.max(v, least)),
+    const shown = (v) => (v === null ? null : Math.max(v, least));
+    const datasets = plot.lines.map((l, i) => ({ label: l.name, data: l.values.map(shown), spanGaps: true,
       borderColor: palette[i % palette.length], backgroundColor: palette[i % palette.length], borderWidth: 2,
       borderDash: dashes[i % dashes.length], pointRadius: 3, tension: 0 }));
     const o = plain(plot.labels, plot.unit);

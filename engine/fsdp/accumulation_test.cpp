@@ -194,5 +194,29 @@ TEST(Accumulation, AddsUpAcrossPasses) {
   expect_same_parameters(net, reference);
 }
 
+// What waits to be added up over replicas. Catches: terms of before a pass that failed in the gradients of
+// the next one; a unit that the last pass does not reach, and whose gradients nobody adds up.
+TEST(Accumulation, WhatWaitsForReplicasIsHandedOverOrDropped) {
+  const auto mesh = init_device_mesh({2, 2});
+  Net net, reference;
+  auto root = shard(net, mesh);
+  shard(reference, mesh);
+  root.set_requires_all_reduce(false);
+  loss_of(net(batch(mesh, 1))).backward();
+  const auto hidden = (*net.each[0])((*net.first)(batch(mesh, 2)));
+  const auto output = (*net.each[1])(hidden);
+  hidden.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("a hook fails"); });
+  EXPECT_THROW(loss_of(output).backward(), std::exception);
+  for (auto* model : {&net, &reference}) {
+    loss_of((*model)(batch(mesh, 3))).backward();
+    root.set_requires_all_reduce(true);
+  }
+  EXPECT_FALSE(net.each[1]->parameters()[0].grad().defined());
+  loss_of((*net.each[0])((*net.first)(batch(mesh, 4)))).backward();
+  const auto of_net = net.each[1]->parameters(), of_reference = reference.each[1]->parameters();
+  for (size_t i = 0; i < of_net.size(); ++i)
+    EXPECT_TRUE(same(full_tensor(of_net[i].grad()), full_tensor(of_reference[i].grad()))) << i;
+}
+
 }  // namespace
 }  // namespace lockstep

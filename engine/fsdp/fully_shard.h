@@ -70,6 +70,7 @@ class FSDPModule {
   void set_requires_gradient_sync(bool requires_sync, bool recurse = true);
   // false: on a mesh of several dimensions (HSDP) gradients are reduced to shards, and added up there, but
   // not over replicas, until a backward pass with true, which does that once; zero_grad does not see them.
+  // (A gradient that comes as a sum of all ranks is one already.)
   void set_requires_all_reduce(bool requires_all_reduce, bool recurse = true);
   void set_reshard_after_forward(bool reshard, bool recurse = true);
   void set_reshard_after_backward(bool reshard, bool recurse = true);
@@ -99,12 +100,13 @@ class FSDPModule {
 // The module's parameters are the cut ones, but within its calls, and while a backward pass is between its
 // output and its inputs: optimizers take these, whose gradients are
 // cut alike, and come at the end of a backward pass (no hook on them is called), from the outermost module to
-// the one that ran first; a pass that throws takes along what passes before it had added up without sync.
-// Law: a step has the bits of the same modules whose parameters are redistributed to Replicate once for each
-// call, and whose gradients are reduced along mesh_dim first; of an input that is used outside of the module
-// too, the module's own gradients are added up first. Under mp_policy parameters are cast before they are
-// gathered, and inputs on the way in; each pass's gradients to reduce_dtype, as terms, before anything is
-// added to them, and the sum to the parameter's dtype after it is divided; outputs on the way out.
+// the one that ran first; a pass that throws takes along what passes before it had added up without sync or
+// all-reduce. Law: a step has the bits of the same modules whose parameters are redistributed to Replicate
+// once for each call, and whose gradients are reduced along mesh_dim first; of an input that is used outside
+// of the module too, the module's own gradients are added up first. Under mp_policy parameters are cast
+// before they are gathered, and inputs on the way in; each pass's gradients to reduce_dtype, as terms, before
+// anything is added to them, and the sum to the parameter's dtype after it is divided; outputs on the way
+// out.
 //
 // Throws Error for parameters of several dtypes or meshes, for a placement that is not Shard(0), for a number
 // of ranks to reshard among that does not divide those of mesh_dim, and for a

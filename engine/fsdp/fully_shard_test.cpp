@@ -248,12 +248,14 @@ TEST(FullyShard, SettingsReachUnitsWithin) {
     Net net;
     auto within = fully_shard(*net.each[0], mesh), root = fully_shard(net, mesh);
     root.set_requires_gradient_sync(false, recurse);
+    root.set_requires_all_reduce(false, recurse);
     root.set_reshard_after_forward(false, recurse);
     root.set_reshard_after_backward(false, recurse);
     root.set_gradient_divide_factor(8, recurse);
     for (const auto& [unit, is_set] : {std::pair(root, true), std::pair(within, recurse)}) {
       const auto& settings = unit.unit()->settings;
       EXPECT_EQ(settings.requires_gradient_sync, !is_set);
+      EXPECT_EQ(settings.requires_all_reduce, !is_set);
       EXPECT_EQ(settings.reshard_after_forward, !is_set);
       EXPECT_EQ(settings.reshard_after_backward, !is_set);
       EXPECT_EQ(settings.gradient_divide_factor, is_set ? 8 : 1);

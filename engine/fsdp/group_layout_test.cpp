@@ -102,6 +102,21 @@ TEST(GroupLayout, TensorsLieInTheOrderAskedFor) {
   EXPECT_EQ(GroupLayout(tensors, 0, Order::kShape).plan().intervals[1].start, 0);
 }
 
+// Catches: starts that are aligned for what is cut and gathered, and not for what is reduced in a narrower
+// dtype.
+TEST(GroupLayout, StartsAreAlignedInEachDtype) {
+  const DeviceMesh mesh({2});
+  const std::vector<GroupTensor> tensors{{whole(mesh, "[R]", {5}), 1}, {whole(mesh, "[R]", {70}), 1}};
+  for (const auto& [dtypes, elements] :
+       {std::pair(GroupDtypes{}, 16), std::pair(GroupDtypes{.gathered = c10::kHalf}, 32),
+        std::pair(GroupDtypes{.reduced = c10::kBFloat16}, 32),
+        std::pair(GroupDtypes{.gathered = c10::kDouble, .reduced = c10::kDouble}, 16)}) {
+    const auto plan = GroupLayout(tensors, 0, Order::kDefault, dtypes).plan();
+    EXPECT_EQ(plan.intervals[1].start, elements);
+    EXPECT_EQ(plan.shard_size % elements, 0);
+  }
+}
+
 // Where another dimension cuts unevenly, ranks along it have units of their own, in blocks of rows too.
 // Catches: a cut that only some of the tp ranks have, a block that others cut.
 TEST(GroupLayout, UnitsFollowWhatAnotherDimensionCutsUnevenly) {

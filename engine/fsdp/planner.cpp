@@ -72,7 +72,7 @@ int64_t whole(const Tensors& tensors, const PlanOptions& o) {
 
 // So that no product of two of these overflows.
 constexpr int64_t kMostElements = int64_t{1} << 38, kMostShards = 1 << 24, kMostAlignment = 1 << 16;
-constexpr int64_t kMostBlocks = 1 << 16;  // from where they begin anew to where they do again
+constexpr int64_t kMostBlocks = 1 << 16;  // of all tensors, from where they begin anew to where they do again
 
 void check_count(const char* what, int64_t count, int64_t most) {
   LOCKSTEP_CHECK(count >= 1 && count <= most, "[planner] ", what, " ", count, ": give 1 to ", most);
@@ -82,7 +82,7 @@ void check(const Tensors& tensors, const PlanOptions& o) {
   check_count("ranks", o.shards, kMostShards);
   check_count("alignment", o.alignment, kMostAlignment);
   check_count("start-align", o.start_align, kMostAlignment);
-  int64_t sum = 0;
+  int64_t sum = 0, anew = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [elements, granularity, period] = tensors[i];
     LOCKSTEP_CHECK(elements >= 0 && elements <= kMostElements - sum, "[planner] tensor ", i, " has ",
@@ -91,9 +91,9 @@ void check(const Tensors& tensors, const PlanOptions& o) {
                    " has blocks of ", granularity, " elements; give 1 to ", kMostElements);
     LOCKSTEP_CHECK(period >= 0 && period <= kMostElements, "[planner] blocks of tensor ", i,
                    " begin anew after ", period, " elements; give 0 to ", kMostElements, ", 0 for nowhere");
-    LOCKSTEP_CHECK(!begins_anew(tensors[i]) || period / granularity < kMostBlocks, "[planner] tensor ", i,
-                   " has ", period / granularity, " blocks of ", granularity,
-                   " before they begin anew; give at most ", kMostBlocks);
+    if (begins_anew(tensors[i])) anew += period / granularity + 1;
+    LOCKSTEP_CHECK(anew <= kMostBlocks, "[planner] tensor ", i, " and those before it have ", anew,
+                   " blocks before these begin anew; give at most ", kMostBlocks, " in all");
     sum += elements;
   }
 }
@@ -130,10 +130,12 @@ bool lies_well(const BlockTensor& t, int64_t offset, int64_t size) {
 }
 
 // Where a tensor may lie first, from `from` on. Whether it may goes by how far before the end of a shard it
-// starts, so that what is not found in two shards is in none. If blocks do not begin anew, or it has all of
-// no shard, the first start of a shard at which a block ends with it speaks for all.
+// starts, so that what is not found in two shards is in none. Of the starts of a shard at which a block ends
+// with it the first speaks for all, but if blocks begin anew and it has all of a shard: then for those that
+// come a period later, too, since ends of shards are nowhere else in it.
+// @param looked counts the starts
 std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t size, int64_t align,
-                                   int64_t regime) {
+                                   int64_t regime, int64_t& looked) {
   const bool may = may_have_all(t, size, regime), tries = may && begins_anew(t);
   if (!may && t.elements > 2 * size) return std::nullopt;
   from = up_to_multiple(from, align);
@@ -142,24 +144,32 @@ std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t s
     if (from + t.elements <= next) return from;
     // Shards begin at multiples of `align`.
     int64_t offset = last_begin(t, next - from, align);
-    while (tries && offset > 0 && !lies_well(t, offset, size)) offset = last_begin(t, offset - 1, align);
-    if (offset > 0 && (may || offset + size >= t.elements)) return next - offset;
+    const int64_t last = tries ? std::max<int64_t>(offset - std::lcm(t.period, align), 0) : 0;
+    for (; tries && offset > last && !lies_well(t, offset, size); ++looked)
+      offset = last_begin(t, offset - 1, align);
+    if (offset > last && (may || offset + size >= t.elements)) return next - offset;
     from = next;
   }
   return std::nullopt;
 }
 
 std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t size, int64_t regime,
-                                              const PlanOptions& o) {
+                                              const PlanOptions& o, int64_t& looked) {
   std::vector<Interval> intervals;
   intervals.reserve(tensors.size());
   int64_t from = 0;
   for (const auto& t : tensors) {
-    const auto start = first_start(t, from, size, o.start_align, regime);
+    const auto start = first_start(t, from, size, o.start_align, regime, ++looked);
     if (!start || *start + t.elements > o.shards * size) return std::nullopt;
     intervals.push_back({*start, from = *start + t.elements});
   }
   return intervals;
+}
+
+std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t size, int64_t regime,
+                                              const PlanOptions& o) {
+  int64_t looked = 0;
+  return place_in(tensors, size, regime, o, looked);
 }
 
 // The alignment alone, and with what the blocks of the largest tensors recur in: mostly these have all of a
@@ -242,13 +252,14 @@ Size shard_size(const Tensors& tensors, const PlanOptions& o) {
   Size size{up_to_multiple(whole(tensors, o), align), true};  // all in the first shard
   for (const int64_t regime : regimes(tensors, align, size.elements))
     size.elements = least_in_regime(tensors, regime, least, size.elements, o);
-  int64_t tries = o.tries / std::ssize(tensors);
+  int64_t tries = o.tries;
   for (const auto& [comb, most] : most_by_comb(tensors, align, size.elements))
     for (int64_t s = comb.first + up_to_multiple(std::max<int64_t>(least - comb.first, 0), comb.step);
          s < size.elements && s <= most; s += comb.step) {
-      if (s % align != 0) continue;
       if (tries-- <= 0) return {size.elements, false};
-      if (place_in(tensors, s, s, o)) size.elements = s;
+      int64_t looked = 0;
+      if (s % align == 0 && place_in(tensors, s, s, o, looked)) size.elements = s;
+      tries -= looked;
     }
   return size;
 }

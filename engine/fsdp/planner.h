@@ -29,7 +29,7 @@ struct PlanOptions {
   int64_t alignment = 8;    // of the shard size: what collectives ask for
   int64_t start_align = 1;  // of every tensor's start; the shard size is a multiple of it, too
   Order order = Order::kDefault;
-  int64_t tries = int64_t{1} << 18;  // shard sizes times tensors that are tried one by one
+  int64_t tries = int64_t{1} << 18;  // shard sizes times tensors, or their starts, that are tried one by one
 };
 
 // Elements start .. end-1 of the buffer.

@@ -218,6 +218,22 @@ TEST(Planner, TriesTheMultiplesOfBlocks) {
   EXPECT_EQ(plan(others, {6, 8, 1, Order::kDefault}).shard_size, 9437184);
 }
 
+// Blocks that begin anew after so many that not every size and start can be tried. Catches: a search that
+// does not end, a plan that is none where it was given up, or that is said to be the least.
+TEST(Planner, GivesUpWhereBlocksBeginAnewTooOften) {
+  for (const auto& [tensor, shards] :
+       {std::pair(BlockTensor{400000, 2, 65535}, 8), std::pair(BlockTensor{13107100, 20, 1310701}, 64),
+        std::pair(BlockTensor{100000000000, 2, 3}, 7), std::pair(BlockTensor{1000000000, 7, 48}, 8)}) {
+    const PlanOptions o{shards, 8, 1, Order::kDefault};
+    const auto p = plan({tensor}, o);
+    for (int64_t at = p.shard_size - p.intervals[0].start; at < tensor.elements; at += p.shard_size)
+      ASSERT_EQ(at % tensor.period % tensor.granularity, 0) << text({tensor}, o);
+    EXPECT_GE(p.shard_size * shards, p.intervals[0].end);
+    EXPECT_GE(p.shard_size, least_shard_size({tensor}, o));
+  }
+  EXPECT_FALSE(plan({{400000, 2, 65535}}, {8, 8, 1, Order::kDefault}).is_least);
+}
+
 // Catches: sorted orders that ascend, or lose the order of ties; a best that is not.
 TEST(Planner, OrdersAreDescendingAndTiesAsGiven) {
   const Tensors tensors = {{2, 2}, {4, 1}, {4, 2}, {6, 3}};

@@ -150,7 +150,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut, int64_t among = 0);
   at::Tensor& gradient(size_t i);
-  // Gradients stay terms of replicas in this pass, or wait as such.
+  // Whether gradients stay terms of replicas, or such wait.
   bool scatters_only() const;
   void cut_after_forward(const at::Tensor& output, bool comes_back);
   std::weak_ptr<Unit> note_return(size_t module, Round& round, bool comes_back);
@@ -180,6 +180,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::vector<std::weak_ptr<Unit>> ran_before_;  // by module: when it first ran, where it runs again
   std::optional<Work> gathering_;                // begun
   std::optional<Reducing> reducing_;             // begun
+  bool is_scattering_ = false;                   // and leaves terms of replicas
   std::vector<at::Tensor> reduced_;              // in this backward pass, by parameter; undefined: none yet
   std::vector<at::Tensor> scattered_;  // since passes that did not add up over replicas: their terms
   std::vector<at::Tensor> unsynced_;   // by parameter: what waits for a pass that syncs, in another dtype

@@ -45,7 +45,8 @@ void Unit::collect() {
   has_unsynced_ = any && !settings.requires_gradient_sync;
   if (!any || has_unsynced_) return;
   if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
-  reducing_.emplace(reduce(*buffer_, gradients, !scatters_only()));
+  is_scattering_ = scatters_only();
+  reducing_.emplace(reduce(*buffer_, gradients, !is_scattering_));
   lane->reducing = this;
 }
 
@@ -55,7 +56,7 @@ void Unit::wait_for_reduction() {
   reducing_.reset();
   reducing.work.wait();
   const at::NoGradGuard no_grad;
-  auto& sums = scatters_only() ? scattered_ : reduced_;
+  auto& sums = is_scattering_ ? scattered_ : reduced_;
   sums.resize(parameters_.size());
   for (size_t i = 0; i < sums.size(); ++i)
     if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(sums[i], gradient);

@@ -15,7 +15,7 @@ namespace {
 // Bytes that each rank receives, roughly: `bytes` is the tensor at this mesh dimension's level, m its size.
 double move_cost(const Placement& from, const Placement& to, double bytes, double m) {
   if (from == to) return 0;
-  if (is_partial(from)) return is_shard(to) ? bytes * (m - 1) / m : bytes * (m - 1);
+  if (is_partial(from)) return distributes(to) ? bytes * (m - 1) / m : bytes * (m - 1);
   if (!distributes(from)) return 0;  // Replicate to anything is local
   return distributes(to) ? bytes * (m - 1) / (m * m) : bytes * (m - 1) / m;
 }

@@ -94,6 +94,26 @@ TEST(Distributed, ClipGradNormSeesEveryElementOnce) {
   }
 }
 
+// Catches: the largest of no elements; a norm in 16 bits; a norm where there is no gradient.
+TEST(Distributed, NormsOfEmptyAndOfShortGradients) {
+  const auto mesh = init_device_mesh({2});
+  for (const double order : {1.0, 2.0, HUGE_VAL}) {
+    Tensors parameters;
+    for (const int64_t rows : {0, 1, 3}) {
+      parameters.push_back(
+          parameter(distribute_tensor(at::zeros({rows, 2}, at::kBFloat16), mesh, {Shard{0}})));
+      parameters.back().mutable_grad() =
+          distribute_tensor(at::full({rows, 2}, 300, at::kBFloat16), mesh, {Shard{0}});
+    }
+    const double elements = 8, norm = std::isinf(order) ? 300 : 300 * std::pow(elements, 1 / order);
+    EXPECT_FLOAT_EQ(full_tensor(clip_grad_norm_(parameters, 1e9, order)).item<float>(),
+                    static_cast<float>(norm));
+    EXPECT_EQ(full_tensor(clip_grad_norm_({parameters[0]}, 1e9, order)).item<float>(), 0);
+    parameters[2].grad().fill_(HUGE_VAL);
+    EXPECT_THROW(clip_grad_norm_(parameters, 1, order, true), Error);
+  }
+}
+
 // Catches: gradients that are scaled by what is no number, though that is to be an error; an order that is
 // none.
 TEST(Distributed, NormsThatAreNoneAreErrors) {

@@ -31,14 +31,13 @@ bool is_half(at::ScalarType dtype) {
 at::Tensor sum_of_powers(const at::Tensor& gradient, double power) {
   const auto g = is_half(gradient.scalar_type()) ? gradient.to(at::kFloat) : gradient;
   if (power == 2) return (g * g).sum();
+  if (g.numel() == 0) return g.sum();  // of which there is no largest
   return std::isinf(power) ? g.abs().amax() : g.abs().pow(power).sum();
 }
 
 at::Tensor norm_of(const Tensors& gradients, double power) {
   Tensors sums;
-  for (const auto& gradient : gradients)
-    if (gradient.numel() > 0 || !std::isinf(power)) sums.push_back(sum_of_powers(gradient, power));
-  if (sums.empty()) return at::zeros({});
+  for (const auto& gradient : gradients) sums.push_back(sum_of_powers(gradient, power));
   const auto all = at::stack(sums);
   if (std::isinf(power)) return all.amax();
   return power == 2 ? all.sum().sqrt() : all.sum().pow(1 / power);

@@ -78,9 +78,10 @@ class Sgd {
 // Scales gradients so that the norm of all their elements is at most max_norm; returns the norm before, one
 // element. The norm is the root of one sum of powers, by default of squares: torch adds the powers of rounded
 // roots, which no sharded run can equal. Half-precision gradients are raised and added in float.
-// @param norm_type above 0; infinity: the largest of the absolute values
-// Throws Error for another norm_type, and before anything is scaled where the norm is no finite number and
-// `error_if_nonfinite`.
+// @param norm_type above 0; infinity: the largest of the absolute values. Of another than 1, 2 and infinity
+// ranks may have the norm in other last bits than one device: what pow gives depends on where in a tensor an
+// element stands. Throws Error for another norm_type, and before anything is scaled where the norm is no
+// finite number and `error_if_nonfinite`.
 at::Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, double norm_type = 2,
                            bool error_if_nonfinite = false);
 

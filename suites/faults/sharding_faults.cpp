@@ -347,7 +347,7 @@ std::vector<Fault> sharding_faults() {
        with_sharding({.input = keep_values, .after_update = restore_values})},
       {121, "never-reduces", "K1", "no pass reduces its gradients", "fsdp", 20, 0, any,
        with_sharding({.before_backward = never_syncs})},
-      {177, "replicas-never-added", "K1", "no pass adds gradients up over replicas", "fsdp", 200, 0,
+      {177, "replicas-never-added", "K1", "no pass adds gradients up over replicas", "fsdp", 400, 0,
        waits_for_replicas, with_sharding({.before_backward = never_adds_replicas})},
       {124, "divided-before-fold", "K3", "the loss is divided, not the gradients once they are added up",
        "fsdp", 60, 0, has<kFactor>,

@@ -108,7 +108,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   if (s.by_hand > 0 && draw.chance(50)) s.by_hand = 2;
   const auto wrapped = static_cast<int64_t>(std::popcount(static_cast<uint64_t>(s.wrap)));
   if (wrapped > 1 && draw.chance(33)) s.together = draw.between(2, wrapped);
-  if (s.each > 0 && s.mesh.ndim() > 1 && draw.chance(50)) s.each = 2;
+  if (s.each > 0 && s.mesh.ndim() > 1 && draw.chance(70)) s.each = 2;
   return s;
 }
 

@@ -150,8 +150,8 @@ std::vector<Setup> setups(int64_t shards) {
        {.shards = shards, .reshard_after_forward = std::nullopt, .prefetch = 1}},
       {"prefetch", {.shards = shards, .policy = kMixed, .prefetch = 1}},
       {"prefetch of two", {.shards = shards, .prefetch = 2}}};
-  for (const int among : {2, 4, 16})
-    if (among < shards && shards % among == 0)
+  for (const int among : {1, 2, 4, 8, 16})
+    if (among <= shards && shards % among == 0)
       for (const auto& policy : {MixedPrecisionPolicy(), kMixed})
         all.push_back(
             {"cut among some",
