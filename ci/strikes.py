@@ -88,11 +88,14 @@ class Parting:
             self.other["absent"]) <= strike.hosted
 
     def before(self, strike):
-        """Whether the struck rank has done with it, before the strike, and others have not."""
+        """Whether the struck process' ranks have done with it, before the strike, and others have not."""
         came = {rank: CAME.match(line) for rank, (line, _) in self.turns.items()}
-        struck = came.get(strike.rank)
+        ours = [told for rank, told in came.items() if rank in strike.hosted]
         others = [told for rank, told in came.items() if rank not in strike.hosted]
-        return bool(struck) and struck[2] == "done" and int(struck[4]) < strike.number and any(
+        struck = came.get(strike.rank)
+        meeting = strike.groups.get(self.ranks, self.meeting + 1)
+        earlier = int(struck[4]) < strike.number if struck else self.meeting < meeting
+        return earlier and bool(ours) and all(told and told[2] == "done" for told in ours) and any(
             told and told[2] != "done" for told in others)
 
 

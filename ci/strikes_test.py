@@ -106,6 +106,17 @@ class Forged(unittest.TestCase):
             self.reject(kind, "its exchange 2", "its exchange 3", said)
             self.reject(kind, done, ABSENT, said)
         self.reject("skip", "", "", finding("skip", parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE))
+        # Of another rank that the struck process hosts, too.
+        log = LOG.format(kind="kill").replace("strikes rank 1", "strikes rank 5")
+        log = log.replace("hosts ranks 1;", "hosts ranks 1,5;")
+        said = finding("kill", parting("rank 0 waits for it", done, waits, 1, "broadcast"), GONE)
+        chaos = chaos_of("kill")
+        self.assertEqual(finding_is_wrong([Strike(log)], chaos, 2, said), [])
+        for old, new in (("rank 1: broadcast, done", "rank 1: broadcast, waited"), (done, ABSENT),
+                         ("exchange 1 of ranks 0,1, broadcast", "exchange 3 of ranks 0,1, broadcast")):
+            self.assertIn(old, said)
+            forged = said.replace(old, new)
+            self.assertNotEqual(finding_is_wrong([Strike(log)], chaos, 2, forged), [], f"{old} -> {new}")
 
     def test_either_of_two(self):
         """Ranks that wait for each other in two exchanges of one op: the struck one is among the two."""
