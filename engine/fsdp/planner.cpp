@@ -101,8 +101,8 @@ void check(const Tensors& tensors, const PlanOptions& o) {
 // Where the last block begins that does so in the first n elements or behind them, at a multiple of `align`.
 int64_t last_begin(const BlockTensor& t, int64_t n, int64_t align) {
   if (!begins_anew(t)) {
-    const int64_t step = std::lcm(t.granularity, align);
-    return n / step * step;
+    const int64_t step = align == 1 ? t.granularity : std::lcm(t.granularity, align);
+    return n - n % step;
   }
   const auto before = [&](int64_t at) { return at - at % t.period % t.granularity; };
   for (n = before(n); n % align != 0; n = before(n - 1)) {
@@ -133,7 +133,7 @@ bool lies_well(const BlockTensor& t, int64_t offset, int64_t size) {
 // starts, so that what is not found in two shards is in none. Of the starts of a shard at which a block ends
 // with it the first speaks for all, but if blocks begin anew and it has all of a shard: then for those that
 // come a period later, too, since ends of shards are nowhere else in it.
-// @param looked counts the starts
+// @param looked counts these starts
 std::optional<int64_t> first_start(const BlockTensor& t, int64_t from, int64_t size, int64_t align,
                                    int64_t regime, int64_t& looked) {
   const bool may = may_have_all(t, size, regime), tries = may && begins_anew(t);
@@ -159,7 +159,7 @@ std::optional<std::vector<Interval>> place_in(const Tensors& tensors, int64_t si
   intervals.reserve(tensors.size());
   int64_t from = 0;
   for (const auto& t : tensors) {
-    const auto start = first_start(t, from, size, o.start_align, regime, ++looked);
+    const auto start = first_start(t, from, size, o.start_align, regime, looked);
     if (!start || *start + t.elements > o.shards * size) return std::nullopt;
     intervals.push_back({*start, from = *start + t.elements});
   }
@@ -256,8 +256,8 @@ Size shard_size(const Tensors& tensors, const PlanOptions& o) {
   for (const auto& [comb, most] : most_by_comb(tensors, align, size.elements))
     for (int64_t s = comb.first + up_to_multiple(std::max<int64_t>(least - comb.first, 0), comb.step);
          s < size.elements && s <= most; s += comb.step) {
-      if (tries-- <= 0) return {size.elements, false};
-      int64_t looked = 0;
+      if (tries < std::ssize(tensors)) return {size.elements, false};
+      int64_t looked = std::ssize(tensors);
       if (s % align == 0 && place_in(tensors, s, s, o, looked)) size.elements = s;
       tries -= looked;
     }
