@@ -262,5 +262,11 @@ TEST(Metamorphic, the_single_device_answer_stays) {
   EXPECT_GT(beside_ragged, 0);
 }
 
+// Weights of a normalised image learn, the image does not, and its channels lie last. Catches: a gradient
+// that libtorch writes to where there is none, which takes the process along.
+TEST(Programs, NoImageWithoutAGradientIsNormalisedWhereLibtorchWritesToIt) {
+  EXPECT_FALSE(generate("edges", 246592975, 4988).program.calls.empty());
+}
+
 }  // namespace
 }  // namespace lockstep::generators

@@ -137,8 +137,12 @@ bool enlarge(Builder& b, const OpTemplate& op) {
               {image});
 }
 
+// Not of an image without a gradient whose channels lie last: libtorch's kernel writes to that gradient where
+// the weight or the bias has one, and takes the process along.
 bool group_norm(Builder& b, const OpTemplate& op) {
   const Ref image = draw_image(b, op);
+  const auto& x = b.tensor(image);
+  if (!x.requires_grad() && x.suggest_memory_format() == at::MemoryFormat::ChannelsLast) return false;
   const auto of_channels = [&] {
     return b.operand({.dtypes = bit_of(b.dtype(image)), .shape = Shape{b.tensor(image).size(1)}});
   };
