@@ -29,6 +29,8 @@
     return extreme ? v.toExponential(1).replace('.0e', 'e') : +v.toPrecision(4) + '';
   };
 
+  const isDecade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
+
   // The policy that stays closest to the reference gets the first colour.
   const largest = (s) => Math.max(0, ...(s.lossAbs || []).map((v) => v ?? Infinity));
   const sorted = (series) => {
@@ -113,8 +115,7 @@
         pointBackgroundColor: css('--card') };
     });
     const label = (v) => (v <= zero * 1.01 ? (group.digits ? 'equal as written' : 'identical') : short(v));
-    const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
-    const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? label(v) : null) };
+    const ticks = { color: css('--quiet'), callback: (v) => (isDecade(v) ? label(v) : null) };
     const y = { type: 'logarithmic', min: zero / 2, max: range.most, ticks };
     const o = options(measure === 'Ulp' ? 'difference in ulp' : 'absolute difference', { ...range, y });
     o.plugins.tooltip.callbacks = { label: (c) => ` ${c.dataset.label}: ${label(c.raw.y)}` };
@@ -216,8 +217,7 @@
       borderColor: palette[i % palette.length], backgroundColor: palette[i % palette.length], borderWidth: 2,
       borderDash: dashes[i % dashes.length], pointRadius: 3, tension: 0 }));
     const o = plain(plot.labels, plot.unit);
-    const decade = (v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6);
-    const ticks = { color: css('--quiet'), callback: (v) => (decade(v) ? (v <= least ? '0' : short(v)) : null) };
+    const ticks = { color: css('--quiet'), callback: (v) => (isDecade(v) ? (v <= least ? '0' : short(v)) : null) };
     Object.assign(o.scales.y, { type: 'logarithmic', min: least, ticks });
     o.scales.x.title = { display: true, text: plot.along, color: css('--quiet') };
     o.plugins.tooltip = { callbacks: { label: ({ datasetIndex: d, dataIndex: i }) =>

@@ -41,17 +41,20 @@ int64_t recurrence(const BlockTensor& t) {
   return anew && t.period % t.granularity != 0 ? t.period : t.granularity;
 }
 
-// How many blocks of a tensor begin in its first n elements.
-int64_t begun(const BlockTensor& t, int64_t n) {
-  const int64_t period = t.period > 0 ? t.period : std::max<int64_t>(t.elements, 1);
-  const auto blocks = [&](int64_t elements) { return (elements + t.granularity - 1) / t.granularity; };
-  return n / period * blocks(period) + blocks(n % period);
+// What a tensor's first n elements have of blocks, where `blocks` tells it of so many that begin with one.
+template <class Blocks>
+int64_t sum_of_periods(const BlockTensor& t, int64_t n, const Blocks& blocks) {
+  return t.period == 0 ? blocks(n) : n / t.period * blocks(t.period) + blocks(n % t.period);
 }
 
-// How many of them are of all their elements.
+// How many blocks begin there.
+int64_t begun(const BlockTensor& t, int64_t n) {
+  return sum_of_periods(t, n, [&](int64_t of) { return (of + t.granularity - 1) / t.granularity; });
+}
+
+// How many of all of them are whole.
 int64_t whole_blocks(const BlockTensor& t) {
-  const int64_t period = t.period > 0 ? t.period : std::max<int64_t>(t.elements, 1);
-  return t.elements / period * (period / t.granularity) + t.elements % period / t.granularity;
+  return sum_of_periods(t, t.elements, [&](int64_t of) { return of / t.granularity; });
 }
 
 // What divides the elements from where one block begins to where any other does.

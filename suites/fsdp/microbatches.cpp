@@ -87,14 +87,20 @@ class Microbatches {
   // In the order that is declared, nested: a rank's passes, the ranks of a replica, the replicas.
   Gradients gradients_of(const std::vector<at::Tensor>& passes) {
     if (s_.each == 0) return reduced(scattered(passes));
+    if (s_.each == 2) return reduced(added_up(passes));
     Gradients sums;
-    std::vector<Gradients> by_position(as_size(s_.mesh.size()));
+    for (const auto& batch : passes) add(sums, reduced(scattered({batch})));
+    return sums;
+  }
+
+  // Of each position the sums of its replica, pass after pass.
+  std::vector<Gradients> added_up(const std::vector<at::Tensor>& passes) {
+    std::vector<Gradients> sums(as_size(s_.mesh.size()));
     for (const auto& batch : passes) {
       const auto terms = scattered({batch});
-      if (s_.each == 1) add(sums, reduced(terms));
-      for (size_t p = 0; p < terms.size(); ++p) add(by_position[p], terms[p]);
+      for (size_t p = 0; p < terms.size(); ++p) add(sums[p], terms[p]);
     }
-    return s_.each == 1 ? sums : reduced(by_position);
+    return sums;
   }
 
   // Of each position the sums of its replica.
