@@ -23,8 +23,9 @@ bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, co
                    const std::function<bool(const TensorRecord&)>& reads);
 
 // Whether the op is a copy that a backward pass makes, and the entry may be that of a copy that the Program
-// makes of that copy.
-bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, const Recording& recording,
+// makes of it; or of another such copy of the same gradient, or that one itself.
+// @param ops the plain run's, in one form
+bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, std::span<const RecordedOp* const> ops,
                   const Places& places);
 
 }  // namespace lockstep::oracle

@@ -41,11 +41,9 @@ class Checker {
       for (const Start& s : starts) start(s);
       for (const Final& f : finals)
         if (f.plain.defined()) places_.hand_in(recording_.window(f.plain), f.record.spec);
-      std::deque<RecordedOp> made;
-      const auto ops = in_one_form(recording_.ops, made);
-      for (size_t k = 0; k < ops.size(); ++k) {
+      for (size_t k = 0; k < ops_.size(); ++k) {
         cross_until(k);
-        if (ops[k] != nullptr) step(*ops[k]);
+        if (ops_[k] != nullptr) step(*ops_[k]);
       }
       cross_until(recording_.ops.size());
       finish_timeline();
@@ -310,7 +308,7 @@ class Checker {
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
     pass_moves(stop);
     // What autograd copies for two leaves the engine may have moved to each.
-    if (!at_end() && may_be(op, entry()) && is_copied_on(op, entry(), recording_, places_) && choices_.next())
+    if (!at_end() && may_be(op, entry()) && is_copied_on(op, entry(), ops_, places_) && choices_.next())
       return owed_ = next_, skip(op);
     while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {
       pass_copy();
@@ -469,6 +467,8 @@ class Checker {
   }
 
   const Recording& recording_;
+  std::deque<RecordedOp> made_;  // of ops_
+  const std::vector<const RecordedOp*> ops_ = in_one_form(recording_.ops, made_);
   const Timeline timeline_;
   Shadow shadow_;
   const Lane numerics_;
