@@ -99,13 +99,11 @@ bool lies_as_operands(const c10::OperatorHandle& op) {
 }
 
 std::vector<int64_t> strides_as_operands(const Dispatched& d) {
-  at::Tensor all;
-  for (const size_t i : {1, 2, 0}) {
+  const auto meta = [&](size_t i) {
     const auto& t = d.call.tensors[i];
-    const auto meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
-    all = all.defined() ? at::add(all, meta) : meta;
-  }
-  return all.strides().vec();
+    return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+  };
+  return at::addcmul(meta(1), meta(2), meta(0)).strides().vec();
 }
 
 // Integers have nothing to replace, and are copied into an out of their size.

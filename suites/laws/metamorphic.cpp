@@ -53,9 +53,17 @@ bool is_of_local_kernels(const Outcome& outcome) {
 }
 
 // Whether its local is flat, row after row, and the whole lies otherwise.
-bool lies_flat_alone(const EngineValue& value) {
-  return value.defined() && has_ragged(value.spec->placements()) &&
-         !at::geometry_is_contiguous(value.spec->shape(), value.spec->stride());
+bool lies_flat_alone(const SpecPtr& spec) {
+  return spec && has_ragged(spec->placements()) && !at::geometry_is_contiguous(spec->shape(), spec->stride());
+}
+
+// A value of the Program, or what an op, of a backward pass too, reads.
+bool reads_flat_alone(const EngineResult& result) {
+  const auto is_flat = [](const auto& tensor) { return lies_flat_alone(tensor.spec); };
+  return std::ranges::any_of(result.values, is_flat) ||
+         std::ranges::any_of(result.timeline, [&](const TimelineEntry& entry) {
+           return std::ranges::any_of(entry.inputs, is_flat);
+         });
 }
 
 // On one rank a local lies in memory as the whole does, so that no kernel can tell them apart. That of a
@@ -67,8 +75,7 @@ Outcome judge_alone(const oracle::Case& c, EngineUnderTest& engine) {
   if (held(equal) || !has_flat_locals(c)) return equal;
   auto explained = judge_against_oracle(c, engine, Allowed::kExplained);
   if (is_of_local_kernels(explained)) return explained;
-  return held(explained) && std::ranges::any_of(engine.run(c, false).values, lies_flat_alone) ? explained
-                                                                                              : equal;
+  return held(explained) && reads_flat_alone(engine.run(c, true)) ? explained : equal;
 }
 
 }  // namespace

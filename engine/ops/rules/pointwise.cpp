@@ -127,10 +127,18 @@ Metas as_other(const Arguments& args) {
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
 }
-// Contiguous, but where the target is larger: then as the sum lies.
+// As the gradient, but where the others make it larger: then as they lie, the gradient last. On CUDA there
+// is no buffer.
+Metas of_log_sigmoid_backward(const Arguments& args) {
+  const auto grad = args.tensor("grad_output"), self = args.tensor("self"), buffer = args.tensor("buffer");
+  const auto all = at::addcmul(self, buffer.numel() > 0 ? buffer : self, grad);
+  return {{all.sizes() == grad.sizes() ? at::empty_like(grad) : all}};
+}
+// Contiguous, but where the others make it larger: then as they lie, the gradient last.
 Metas of_mse_loss_backward(const Arguments& args) {
-  const auto sum = at::add(args.tensor("self"), args.tensor("target"));
-  return {{sum.sizes() == args.tensor("self").sizes() ? sum.contiguous() : sum}};
+  const auto self = args.tensor("self");
+  const auto all = at::addcmul(self, args.tensor("target"), args.tensor("grad_output"));
+  return {{all.sizes() == self.sizes() ? all.contiguous() : all}};
 }
 // Of integers too it is a float.
 Metas of_logit(const Arguments& args) {
@@ -200,7 +208,7 @@ Records pointwise_ops() {
       {.name = "hardtanh", .rows = pointwise, .infer = as_self},
       {.name = "hardtanh_backward", .rows = pointwise, .infer = as_grad_and_self},
       {.name = "isnan", .rows = pointwise, .infer = of_isnan},
-      {.name = "log_sigmoid_backward", .rows = pointwise, .infer = as_grad_and_self},
+      {.name = "log_sigmoid_backward", .rows = pointwise, .infer = of_log_sigmoid_backward},
       {.name = "logit", .rows = pointwise, .infer = of_logit},
       {.name = "mse_loss"},
       {.name = "mse_loss_backward", .infer = of_mse_loss_backward},
