@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/move/execute.h"
+#include "engine/ops/rules/laid_out.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
@@ -91,7 +92,7 @@ bool is_generated(const c10::OperatorHandle& op) {
 }
 
 // An empty out of these lies as their operands do, the first after the others; the functional result as the
-// first, or contiguous.
+// first, or contiguous, where the others do not make it larger.
 bool lies_as_operands(const c10::OperatorHandle& op) {
   static const std::set<std::string> names = {"aten::huber_loss_backward", "aten::log_sigmoid_backward",
                                               "aten::mse_loss_backward", "aten::smooth_l1_loss_backward"};
@@ -99,11 +100,10 @@ bool lies_as_operands(const c10::OperatorHandle& op) {
 }
 
 std::vector<int64_t> strides_as_operands(const Dispatched& d) {
-  const auto meta = [&](size_t i) {
-    const auto& t = d.call.tensors[i];
-    return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
-  };
-  return at::addcmul(meta(1), meta(2), meta(0)).strides().vec();
+  const auto& t = d.call.tensors;
+  const bool asks_no_buffer =
+      d.op.schema().name() == "aten::log_sigmoid_backward" && d.call.comm->mesh.device_type() == c10::kCUDA;
+  return laid_out_by(t[1], t[asks_no_buffer ? 1 : 2], t[0]).strides().vec();
 }
 
 // Integers have nothing to replace, and are copied into an out of their size.

@@ -74,15 +74,16 @@ bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, co
 bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, std::span<const RecordedOp* const> ops,
                   const Places& places) {
   if (!op.in_backward || op.op->name != kClone || entry.outputs.size() != 1) return false;
-  const auto copies = [](const RecordedOp* other, bool in_backward, const Window& from) {
+  const auto is_copy = [](const RecordedOp* other, bool in_backward) {
     return other != nullptr && other->in_backward == in_backward && other->op->name == kClone &&
-           other->inputs.at(0).defined() && other->inputs[0].id() == from.id();
+           other->inputs.at(0).defined();
   };
   return std::ranges::any_of(ops, [&](const RecordedOp* gradient) {
-    return copies(gradient, true, op.inputs.at(0)) && std::ranges::any_of(ops, [&](const RecordedOp* other) {
-             return copies(other, false, gradient->results.at(0)) &&
-                    places.may_become(other->results.at(0), entry.outputs[0].spec);
-           });
+    if (!is_copy(gradient, true) || gradient->inputs[0] != op.inputs.at(0)) return false;
+    return std::ranges::any_of(ops, [&](const RecordedOp* other) {
+      return is_copy(other, false) && other->inputs[0].id() == gradient->results.at(0).id() &&
+             places.may_become(other->results.at(0), entry.outputs[0].spec);
+    });
   });
 }
 

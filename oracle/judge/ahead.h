@@ -22,8 +22,8 @@ bool begins_with(std::span<const TimelineEntry> rest, const RecordedOp& op, Shad
 bool is_of_another(std::span<const TimelineEntry> rest, const Window& result, const Places& places,
                    const std::function<bool(const TensorRecord&)>& reads);
 
-// Whether the op is a copy that a backward pass makes, and the entry may be that of a copy that the Program
-// makes of it; or of another such copy of the same gradient, or that one itself.
+// Whether the op is a copy that a backward pass makes, and the entry may be that of a copy which the Program
+// makes of it, or of another backward copy of the same gradient.
 // @param ops the plain run's, in one form
 bool is_copied_on(const RecordedOp& op, const TimelineEntry& entry, std::span<const RecordedOp* const> ops,
                   const Places& places);

@@ -307,7 +307,7 @@ class Checker {
     const bool skippable = constant || alone(op.op->name);
     const StopAt stop = skippable ? StopAt::kUnknown : StopAt::kNone;
     pass_moves(stop);
-    // What autograd copies for two leaves the engine may have moved to each.
+    // What autograd copies for two leaves the engine may have moved to one or to each.
     if (!at_end() && may_be(op, entry()) && is_copied_on(op, entry(), ops_, places_) && choices_.next())
       return owed_ = next_, skip(op);
     while (!at_end() && alone(entry().op) && !is_out_of(op, entry()) && !may_be(op, entry())) {

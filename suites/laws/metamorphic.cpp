@@ -57,12 +57,12 @@ bool lies_flat_alone(const SpecPtr& spec) {
   return spec && has_ragged(spec->placements()) && !at::geometry_is_contiguous(spec->shape(), spec->stride());
 }
 
-// A value of the Program, or what an op, of a backward pass too, reads.
+// A value of the Program, or what a kernel, of a backward pass too, reads.
 bool reads_flat_alone(const EngineResult& result) {
   const auto is_flat = [](const auto& tensor) { return lies_flat_alone(tensor.spec); };
   return std::ranges::any_of(result.values, is_flat) ||
          std::ranges::any_of(result.timeline, [&](const TimelineEntry& entry) {
-           return std::ranges::any_of(entry.inputs, is_flat);
+           return entry.op != oracle::kRedistribute && std::ranges::any_of(entry.inputs, is_flat);
          });
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/ops/rules/families.h"
+#include "engine/ops/rules/laid_out.h"
 
 namespace lockstep::rules {
 namespace {
@@ -127,18 +128,18 @@ Metas as_other(const Arguments& args) {
 Metas as_grad_and_self(const Arguments& args) {
   return {{at::add(args.tensor("grad_output"), args.tensor("self"))}};
 }
-// As the gradient, but where the others make it larger: then as they lie, the gradient last. On CUDA there
-// is no buffer.
+// As the gradient, but where the others make it larger: then as they lie, the gradient last. On CUDA the
+// buffer is not asked.
 Metas of_log_sigmoid_backward(const Arguments& args) {
-  const auto grad = args.tensor("grad_output"), self = args.tensor("self"), buffer = args.tensor("buffer");
-  const auto all = at::addcmul(self, buffer.numel() > 0 ? buffer : self, grad);
-  return {{all.sizes() == grad.sizes() ? at::empty_like(grad) : all}};
+  const auto grad = args.tensor("grad_output"), self = args.tensor("self");
+  const auto all = laid_out_by(self, args.device() == c10::kCUDA ? self : args.tensor("buffer"), grad);
+  return {{all.sizes() == grad.sizes() ? at::empty_like(grad, all.options()) : all}};
 }
 // Contiguous, but where the others make it larger: then as they lie, the gradient last.
 Metas of_mse_loss_backward(const Arguments& args) {
   const auto self = args.tensor("self");
-  const auto all = at::addcmul(self, args.tensor("target"), args.tensor("grad_output"));
-  return {{all.sizes() == self.sizes() ? all.contiguous() : all}};
+  const auto all = laid_out_by(self, args.tensor("target"), args.tensor("grad_output"));
+  return {{all.sizes() == self.sizes() ? at::empty(self.sizes(), all.options()) : all}};
 }
 // Of integers too it is a float.
 Metas of_logit(const Arguments& args) {
