@@ -89,6 +89,18 @@ Prepared prepare(RunOptions& options, const RunPlan& plan, const std::vector<das
   return p;
 }
 
+// Kept cases are numbered by their places in the list: whether those that the run has replayed are where it
+// had them.
+bool stand_as_they_did(const Prepared& p, const std::vector<std::string>& replayed) {
+  std::set<int64_t> then, now;
+  for (const auto& [suite, numbers] : p.recorded)
+    for (const auto number : numbers)
+      if (number < 0) then.insert(number);
+  for (const auto& token : replayed)
+    now.insert(p.kept.begin() - 1 - std::ranges::find(p.kept, token, &dashboard::KeptCase::token));
+  return then == now;
+}
+
 Prepared prepare_resumed(RunOptions& options, const std::vector<dashboard::KeptCase>& named,
                          const RunListener& listener) {
   LOCKSTEP_CHECK(std::filesystem::exists(options.db), "[run] --resume: there is no ", options.db,
@@ -100,13 +112,14 @@ Prepared prepare_resumed(RunOptions& options, const std::vector<dashboard::KeptC
   options = resumed_options(options, p.run);
   dashboard::Recorder recorder(store, p.run, "supervisor");
   for (const auto& suite : suites())
-    for (const auto number : recorder.recorded_numbers(suite.name))
-      if (number >= 0) p.recorded[suite.name].insert(number);
+    for (const auto number : recorder.recorded_numbers(suite.name)) p.recorded[suite.name].insert(number);
   p.known = known_cases(named, store);
+  // What this run itself has kept is for the next.
+  std::erase_if(p.known, [&](const auto& k) { return k.since_ms == p.run.started_ms; });
   p.kept = kept_cases(options, p.known, plan(options).chosen, listener.message);
-  const auto done = dashboard::replayed_tokens(store, p.run.id);
-  std::erase_if(p.kept,
-                [&](const auto& k) { return std::find(done.begin(), done.end(), k.token) != done.end(); });
+  LOCKSTEP_CHECK(stand_as_they_did(p, dashboard::replayed_tokens(store, p.run.id)), "[run] --resume: run ",
+                 p.run.id,
+                 " has replayed other kept cases than there are now; start a new run without --resume");
   return p;
 }
 
