@@ -109,7 +109,7 @@ class Checker {
   // ---- outside: plain tensors, which stock libtorch computes with on every rank, and no engine ----
 
   void set_outside(const Window& window, RenditionPtr rendition) {
-    outside_.insert(window.id());
+    result_.outside.insert(window.id());
     shadow_.set_unseen(window, std::move(rendition));
   }
 
@@ -202,7 +202,7 @@ class Checker {
     return shadow_.terms(window, *found);
   }
 
-  bool is_outside(const Window& w) const { return outside_.contains(w.id()); }
+  bool is_outside(const Window& w) const { return result_.outside.contains(w.id()); }
   at::Tensor value_outside(const Window& window) { return shadow_.terms(window, *shadow_.only(window))[0]; }
 
   // Of plain tensors alone, some of which the engine has had in its hands. What autograd made of nothing may
@@ -237,7 +237,7 @@ class Checker {
     for (size_t i = 0; i < made.size(); ++i) {
       const Effect& e = made[i];
       if (!e.window.defined()) continue;
-      outside_.insert(e.window.id());
+      result_.outside.insert(e.window.id());
       if (e.input >= 0 && !e.written) continue;
       const RenditionPtr base = e.written ? shadow_.only(op.inputs[static_cast<size_t>(e.input)]) : nullptr;
       set_outside(e.window, is_plain ? Shadow::plain()
@@ -474,7 +474,7 @@ class Checker {
   const Lane numerics_;
   Choices& choices_;
   size_t next_ = 0, crossed_ = 0, owed_ = SIZE_MAX;  // entry; of the crossings; entry that a later op takes
-  std::unordered_set<const c10::StorageImpl*> constants_, outside_;
+  std::unordered_set<const c10::StorageImpl*> constants_;
   const IsPlain is_plain_ = [this](const Window& w) { return constants_.contains(w.id()) || is_outside(w); };
   Places places_;
   std::deque<std::vector<RecordedOp>> expanded_;  // keeps the memory of its values

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/lane/numerics.h"
@@ -65,6 +66,8 @@ struct Judgement {
   std::map<std::pair<Forgiven, std::string>, int64_t> forgiven;  // kind and op: how often
   std::vector<at::Tensor>
       finals;  // the oracle's own final values, pending sums folded; without a mismatch only
+  // Of the recording: those of plain tensors, of which there is one, whoever asks.
+  std::unordered_set<const c10::StorageImpl*> outside;
   bool passed() const { return !mismatch; }
 };
 std::string describe(const Judgement& judgement);

@@ -57,11 +57,13 @@ struct Element {
 
 class Memory {
  public:
-  Memory(const oracle::Case& c, const std::vector<at::Tensor>& plain, const std::vector<EngineValue>& values)
+  Memory(const oracle::Case& c, const std::vector<at::Tensor>& plain, const std::vector<EngineValue>& values,
+         const Storages& outside)
       : c_(c),
         plain_(plain),
         values_(values),
-        outside_(oracle::plain_values(c)),
+        called_plain_(oracle::plain_values(c)),
+        outside_(outside),
         called_new_(called_new(c.program)) {}
 
   std::optional<LiesElsewhere> first_elsewhere() {
@@ -83,8 +85,10 @@ class Memory {
 
  private:
   const at::Tensor& local(size_t v, size_t p) const { return values_[v].locals[p]; }
-  // What is outside of the mesh is one tensor, whoever asks.
-  size_t ranks_of(size_t v) const { return outside_[v] ? 1 : values_[v].locals.size(); }
+  size_t ranks_of(size_t v) const {
+    const bool is_one = called_plain_[v] || outside_.contains(storage_of(plain_[v]));
+    return is_one ? 1 : values_[v].locals.size();
+  }
   oracle::SlicingPtr plan(size_t v) const { return oracle::slicing_of(*values_[v].spec); }
   std::string name(size_t v) const { return oracle::value_name(c_.program, static_cast<int64_t>(v)); }
   bool is_flat(size_t v, size_t p) const { return plan(v)->shares[p].run.has_value(); }
@@ -184,7 +188,9 @@ class Memory {
   const oracle::Case& c_;
   const std::vector<at::Tensor>& plain_;
   const std::vector<EngineValue>& values_;
-  const std::vector<bool> outside_, called_new_;
+  const std::vector<bool> called_plain_;
+  const Storages& outside_;
+  const std::vector<bool> called_new_;
   std::vector<std::vector<size_t>> sharing_;  // values in one storage of the single device
   std::unordered_map<StorageId, Owner> owners_;
 };
@@ -192,8 +198,8 @@ class Memory {
 }  // namespace
 
 std::optional<LiesElsewhere> lies_elsewhere(const oracle::Case& c, const std::vector<at::Tensor>& plain,
-                                            const std::vector<EngineValue>& values) {
-  return Memory(c, plain, values).first_elsewhere();
+                                            const std::vector<EngineValue>& values, const Storages& outside) {
+  return Memory(c, plain, values, outside).first_elsewhere();
 }
 
 }  // namespace lockstep::suites

@@ -4,11 +4,14 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <unordered_set>
 
 #include "oracle/program/program.h"
 #include "suites/core/engine_under_test.h"
 
 namespace lockstep::suites {
+
+using Storages = std::unordered_set<const c10::StorageImpl*>;
 
 struct LiesElsewhere {
   size_t value = 0;
@@ -23,7 +26,9 @@ struct LiesElsewhere {
 //    where an op says of what it views that it is new (_unsafe_view).
 // 4. Elements of one storage follow each other as on the single device, unless a part is flat.
 // @pre the values are those of the Program: defined where `plain` is, of its shapes and dtypes.
+// What is outside of the mesh, as the Program has it, is one tensor, whoever asks.
+// @param outside storages of `plain` that are outside, too, though other operands of their op were not
 std::optional<LiesElsewhere> lies_elsewhere(const oracle::Case& c, const std::vector<at::Tensor>& plain,
-                                            const std::vector<EngineValue>& values);
+                                            const std::vector<EngineValue>& values, const Storages& outside);
 
 }  // namespace lockstep::suites

@@ -13,6 +13,7 @@ struct Two {
   oracle::Case c;
   std::vector<at::Tensor> plain;
   std::vector<EngineValue> values;
+  Storages outside;
 
   // @param parts of a rank's memory of 24 elements: the two values
   template <class Parts>
@@ -34,7 +35,7 @@ struct Two {
   }
   at::Tensor& last() { return values[1].locals[1]; }
   std::string verdict() const {
-    const auto elsewhere = lies_elsewhere(c, plain, values);
+    const auto elsewhere = lies_elsewhere(c, plain, values, outside);
     return elsewhere ? elsewhere->verdict : "";
   }
 };
@@ -54,6 +55,17 @@ TEST(InMemory, AsOnOneDevice) {
   EXPECT_EQ(Two(one_twice).verdict(), "");
   EXPECT_EQ(Two(side_by_side).verdict(), "");
   EXPECT_EQ(Two(apart).verdict(), "");
+}
+
+// Catches: a plain tensor, as an op may make of plain operands beside a DTensor, of which each rank is to
+// have a copy.
+TEST(InMemory, OfAPlainTensorThereIsOne) {
+  Two one(apart);
+  one.last() = one.values[1].locals[0];
+  one.outside = {one.plain[1].storage().unsafeGetStorageImpl()};
+  EXPECT_EQ(one.verdict(), "");
+  one.outside = {one.plain[0].storage().unsafeGetStorageImpl()};
+  EXPECT_EQ(one.verdict(), "memory");
 }
 
 // Catches: each way in which equal values lie elsewhere.

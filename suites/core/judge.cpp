@@ -369,7 +369,7 @@ std::optional<Outcome> of_other_values(const oracle::Case& c, const Divergence& 
 }
 
 Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
-                         EngineUnderTest& engine, Allowed allowed) {
+                         EngineUnderTest& engine, Allowed allowed, Storages& outside) {
   if (!got.has_timeline) return judged_by_bounds(c, plain, got, engine, allowed);
   if (auto d = misplaced(c, plain.values, got, engine.profile())) {
     if (auto other = of_other_values(c, *d, plain, got, engine, allowed)) return *other;
@@ -378,6 +378,7 @@ Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, c
   std::vector<TensorRecord> finals;
   for (const auto& value : got.values) finals.push_back(record(value.spec, value.locals));
   const auto judgement = oracle::check(c, plain, got.timeline, finals);
+  outside = judgement.outside;
   if (judgement.mismatch) {
     const auto d = first_divergence(c, plain.values, got);
     if (may_be_of_parts(c, *judgement.mismatch, d))
@@ -397,9 +398,10 @@ Outcome judged_by_values(const oracle::Case& c, const oracle::PlainRun& plain, c
 
 Outcome judged(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                EngineUnderTest& engine, Allowed allowed) {
-  auto outcome = judged_by_values(c, plain, got, engine, allowed);
+  Storages outside;
+  auto outcome = judged_by_values(c, plain, got, engine, allowed, outside);
   if (!std::holds_alternative<Passed>(outcome) || !engine.profile().has(Flag::kMemory)) return outcome;
-  const auto elsewhere = lies_elsewhere(c, plain.values, got.values);
+  const auto elsewhere = lies_elsewhere(c, plain.values, got.values, outside);
   if (elsewhere) return failure_at(c, {elsewhere->value, elsewhere->verdict, elsewhere->text, {}}, got);
   return outcome;
 }

@@ -88,11 +88,17 @@ at::Tensor made(const MeshInWorld& mesh, const oracle::Call& call, const Placeme
   throw Error(concat("[", call.op, "] is no factory of DTensors"));
 }
 
+// Units by coordinate, which may fit the rows in the order of their placements alone.
+bool needs_order(const Placement& p) {
+  const auto* ragged = std::get_if<RaggedShard>(&p);
+  return ragged != nullptr && ragged->lists > 1;
+}
+
 // In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
 at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
   auto placements = target.placements;
   for (auto& p : placements)
-    if (is_partial(p)) p = Replicate{};
+    if (is_partial(p) || (!target.order.empty() && needs_order(p))) p = Replicate{};
   TimelineEntry entry;
   entry.op = call.op;
   entry.tensors_per_arg.assign(call.args.size(), -1);
