@@ -73,6 +73,7 @@ TEST(Distributed, SgdIsThePlainOne) {
   expect_same_steps<Sgd>(SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.1},
                          "momentum");
   expect_same_steps<Sgd>(SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true}, "nesterov");
+  expect_same_steps<Sgd>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .fused = true}, "fused");
 }
 
 // Small integers: any order of the sum is exact, so the norm and the scaled gradients must be equal in bits.

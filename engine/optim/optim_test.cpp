@@ -89,6 +89,38 @@ TEST(Sgd, IsTorchsBitwise) {
   EXPECT_THROW(Sgd({}, {.nesterov = true}), Error);
 }
 
+// Catches: momentum that begins anew, or for a parameter whose first step is a later one does not begin.
+TEST(Sgd, FusedIsClose) {
+  for (const auto& o :
+       {SgdOptions{.lr = 0.1, .weight_decay = 0.01}, SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5},
+        SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}}) {
+    Model mine, fused;
+    auto as_one = o;
+    as_one.fused = true;
+    Sgd a(mine.parameters, o), b(fused.parameters, as_one);
+    for (int64_t step = 1; step < 6; ++step) {
+      mine.set_gradients(step);
+      fused.set_gradients(step);
+      a.step();
+      b.step();
+    }
+    for (size_t i = 0; i < mine.parameters.size(); ++i)
+      EXPECT_LT((mine.parameters[i] - fused.parameters[i]).abs().max().item<double>(), 1e-5);
+  }
+}
+
+// Catches: libtorch's kernel for 16 bits, which leaves what fills a vector as it is, taken at its word.
+TEST(Sgd, FusedIsNotFor16Bits) {
+  for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+    auto parameter = at::ones({40}, dtype).requires_grad_();
+    parameter.mutable_grad() = at::ones({40}, dtype);
+    EXPECT_THROW(Sgd({parameter}, {.lr = 1, .fused = true}).step(), Error);
+    EXPECT_TRUE(at::equal(parameter.detach(), at::ones({40}, dtype)));
+    at::_fused_sgd_({parameter.detach()}, {parameter.grad()}, {}, 0, 0, 1, 0, false, false, false);
+    EXPECT_FALSE(at::equal(parameter.detach(), at::zeros({40}, dtype))) << "mended: let Sgd step so";
+  }
+}
+
 // Catches: a norm of norms that forgets one, clipping that scales up, a half-precision sum.
 TEST(ClipGradNorm, ScalesToTheLimit) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {

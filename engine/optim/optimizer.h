@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW and SGD over aten::_foreach_* (or the one fused op), and gradient clipping. The same ops run on plain
+// AdamW and SGD over aten::_foreach_* (or a fused op), and gradient clipping. The same ops run on plain
 // and on distributed parameters, and none of them adds across elements but the norm: so sharded steps are
 // bitwise those of one device. torch::optim's formulas, in its order of operations.
 #pragma once
@@ -55,6 +55,9 @@ struct SgdOptions {
   double momentum = 0, dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  // aten::_fused_sgd_ instead of the _foreach_ ops: other bits, one op. Of parameters of 16 bits on the CPU
+  // step() throws Error, whose kernel is wrong.
+  bool fused = false;
 };
 
 class Sgd {
@@ -71,6 +74,10 @@ class Sgd {
   void load_momentum(Tensors momentum) { momentum_ = std::move(momentum); }
 
  private:
+  void step_foreach(const std::vector<size_t>& active);
+  // @param first of those that have no momentum yet
+  void step_fused(const std::vector<size_t>& active, bool first);
+
   Tensors parameters_, momentum_;
   SgdOptions options_;
 };

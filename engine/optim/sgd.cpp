@@ -17,6 +17,30 @@ void Sgd::step() {
   const at::NoGradGuard no_grad;
   const auto active = with_gradient(parameters_);
   if (active.empty()) return;
+  if (!options_.fused) return step_foreach(active);
+  std::vector<size_t> first, later;
+  for (const auto i : active)
+    (options_.momentum != 0 && !momentum_[i].defined() ? first : later).push_back(i);
+  for (const auto i : first) momentum_[i] = at::zeros_like(parameters_[i]);
+  if (!first.empty()) step_fused(first, true);
+  if (!later.empty()) step_fused(later, false);
+}
+
+// In 16 bits the vectors of libtorch's CPU kernel leave parameters as they are, and lose a term of the
+// momentum; the elements behind the last whole vector are right.
+void Sgd::step_fused(const std::vector<size_t>& active, bool first) {
+  const auto& o = options_;
+  for (const auto i : active)
+    LOCKSTEP_CHECK(!parameters_[i].device().is_cpu() || parameters_[i].element_size() > 2,
+                   "[optim] aten::_fused_sgd_ updates ", parameters_[i].scalar_type(),
+                   " wrongly on the CPU, as libtorch 2.11 has it; keep the parameters in float (",
+                   "MixedPrecisionPolicy computes in 16 bits), or leave out `fused`");
+  at::_fused_sgd_(pick(parameters_, active), gradients(parameters_, active),
+                  o.momentum != 0 ? pick(momentum_, active) : Tensors(), o.weight_decay, o.momentum, o.lr,
+                  o.dampening, o.nesterov, /*maximize=*/false, first);
+}
+
+void Sgd::step_foreach(const std::vector<size_t>& active) {
   const auto& o = options_;
   const auto parameters = pick(parameters_, active);
   auto direction = gradients(parameters_, active);

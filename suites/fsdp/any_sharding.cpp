@@ -74,16 +74,18 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.rows = draw.chance(33) ? draw.between(1, 4) : 0;
   s.frozen = draw.chance(16) ? draw.between(1, 8) : 0;
   s.order = fsdp::name(static_cast<fsdp::Order>(draw.between(0, 3)));
-  s.steps = draw.weighted<int64_t>({{5, 1}, {3, 2}, {1, 5}});
+  s.steps = draw.weighted<int64_t>({{3, 1}, {2, 2}, {3, 5}});
   s.passes = draw.chance(25) ? draw.between(2, 3) : 1;
   s.each = s.passes > 1 && draw.chance(50);
   s.factor = draw.chance(25) ? s.mesh.size() : 1;
   s.clip = draw.chance(33);
   s.batch = draw.between(1, 3);
-  s.optimizer = static_cast<OptimizerKind>(draw.between(0, 2));
+  s.optimizer = static_cast<OptimizerKind>(draw.between(0, 3));
   if (!unfit(s).empty()) s.frozen = 0;
   s.dtype =
       draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
+  if (c10::elementSize(s.dtype) < 4 && s.optimizer == OptimizerKind::kFusedSgd)
+    s.optimizer = OptimizerKind::kSgd;
   s.seed = run_seed;
   if (draw.chance(33)) s.policy = any_policy(draw);
   s.recompute = draw.chance(20);

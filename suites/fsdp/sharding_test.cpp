@@ -113,6 +113,7 @@ TEST(Sharding, WhatIsNoCaseSaysWhy) {
   says(error_of({{"calls", "2"}, {"recompute", "1"}}), "does not run again");
   says(error_of({{"ignored", "1"}, {"param_dtype", "bf16"}}), "in another dtype");
   says(error_of({{"frozen", "1"}, {"model", "4-l3"}}), "only parameter");
+  says(error_of({{"optimizer", "sgd-fused"}, {"dtype", "f16"}}), "no parameters of 16 bits");
   says(error_of({}, "dp:2"), "no dimension fsdp");
   says(error_of({}, "fsdp:2,pp:2"), "'pp'");
   says(error_of({}, "fsdp:17"), "too many");

@@ -36,7 +36,7 @@ const Row kRows[] = {
     {"tp:4"},
     {"tp:2", OptimizerKind::kFusedAdamW},
     {"dp:2,tp:2", OptimizerKind::kSgd},
-    {"tp:3", OptimizerKind::kSgd},
+    {"tp:3", OptimizerKind::kFusedSgd},
     {"dp:2", OptimizerKind::kFusedAdamW},
     {"dp:2,tp:2", OptimizerKind::kAdamW, at::kBFloat16},
     {"tp:2", OptimizerKind::kSgd, at::kHalf},

@@ -130,7 +130,7 @@ TEST(Formulas, HoldAtEverySize) {
       {.hidden = 3, .layers = 0, .heads = 1, .kv_heads = 1, .mlp = 1, .vocabulary = 5},
   };
   for (const auto& size : sizes)
-    for (const auto optimizer : {OptimizerKind::kAdamW, OptimizerKind::kFusedAdamW, OptimizerKind::kSgd})
+    for (const auto optimizer : kOptimizers)
       for (const int64_t sequence : {1, 6})
         for (const double dropout : {0.0, 0.1}) {
           auto options = tiny("tp:1", optimizer);
@@ -167,7 +167,7 @@ TEST(Formulas, FindWhatStandsOnBothSidesOfAMesh) {
 TEST(Formulas, FindADecayInEveryDtypeAndOptimizer) {
   const auto text = read_text("", 16);
   const TrainFault no_decay{.options = [](TrainOptions& o) { o.weight_decay = 0; }};
-  for (const auto optimizer : {OptimizerKind::kAdamW, OptimizerKind::kFusedAdamW, OptimizerKind::kSgd})
+  for (const auto optimizer : kOptimizers)
     for (const auto dtype : {c10::kFloat, c10::kDouble, c10::kBFloat16}) {
       auto options = tiny("tp:1", optimizer);
       options.dtype = dtype;

@@ -25,7 +25,7 @@ oracle::ModelSizes sizes_of(const LlamaOptions& m) {
 }
 
 oracle::UpdateRule rule_of(const TrainOptions& o) {
-  return {.adamw = o.optimizer != OptimizerKind::kSgd,
+  return {.adamw = !is_sgd(o.optimizer),
           .lr = o.lr,
           .weight_decay = o.weight_decay,
           .beta1 = 0.9,
@@ -205,7 +205,7 @@ class Formulas {
     for (size_t i = 0; i < values_.size(); ++i)
       values_[i].mutable_grad() = gradients[i].defined() ? gradients[i].detach().clone() : at::Tensor();
     optimizer_->step();
-    if (options_.optimizer != OptimizerKind::kFusedAdamW) return compare_bits("update", when);
+    if (!is_fused(options_.optimizer)) return compare_bits("update", when);
     if (!is_wide()) return;
     // Some 32 for each step that the moments remember; an update is no larger than a few learning rates.
     compare_near("update", when, values_of(subject_.model().named_parameters()), values_,

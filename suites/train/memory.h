@@ -1,39 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most bytes that tensors allocated by this thread on one type of device within a scope have held at
-// once.
+// What tensors allocate on one type of device, in this thread, within a scope.
 #pragma once
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace lockstep::suites {
 
-// Counts what libtorch's allocators report, by the interface that its profiler uses.
-class PeakMemory {
+// What libtorch's allocators report, by the interface that its profiler uses: bytes that are allocated, above
+// 0, or given back, below.
+class MemoryReports {
  public:
-  explicit PeakMemory(c10::DeviceType type = c10::kCPU) : counter_(std::make_shared<Counter>(type)) {}
-  // Since the construction or the last call. What is held now counts for the next.
-  int64_t take_peak_bytes() { return std::exchange(counter_->peak, counter_->held); }
+  MemoryReports(c10::DeviceType type, std::function<void(int64_t bytes)> changed)
+      : guard_(c10::DebugInfoKind::PROFILER_STATE, std::make_shared<Hook>(type, std::move(changed))) {}
 
  private:
-  struct Counter : c10::MemoryReportingInfoBase {
-    explicit Counter(c10::DeviceType t) : type(t) {}
+  struct Hook : c10::MemoryReportingInfoBase {
+    Hook(c10::DeviceType t, std::function<void(int64_t)> f) : type(t), changed(std::move(f)) {}
     void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device device) override {
-      if (device.type() != type) return;
-      held += size;
-      peak = std::max(peak, held);
+      if (device.type() == type) changed(size);
     }
     bool memoryProfilingEnabled() const override { return true; }
 
-    c10::DeviceType type;
-    int64_t held = 0, peak = 0;
+    const c10::DeviceType type;
+    const std::function<void(int64_t)> changed;
   };
-  std::shared_ptr<Counter> counter_;
-  c10::DebugInfoGuard guard_{c10::DebugInfoKind::PROFILER_STATE, counter_};
+  c10::DebugInfoGuard guard_;
+};
+
+// The most bytes that have been held at once.
+class PeakMemory {
+ public:
+  explicit PeakMemory(c10::DeviceType type = c10::kCPU)
+      : reports_(type, [this](int64_t bytes) { peak_ = std::max(peak_, held_ += bytes); }) {}
+  // Since the construction or the last call. What is held now counts for the next.
+  int64_t take_peak_bytes() { return std::exchange(peak_, held_); }
+
+ private:
+  int64_t held_ = 0, peak_ = 0;
+  MemoryReports reports_;
+};
+
+// The bytes of each allocation, in their order. A CUDA allocator gives more than it is asked for.
+class Allocations {
+ public:
+  explicit Allocations(c10::DeviceType type = c10::kCPU)
+      : reports_(type, [this](int64_t bytes) {
+          if (bytes > 0) bytes_.push_back(bytes);
+        }) {}
+  const std::vector<int64_t>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<int64_t> bytes_;
+  MemoryReports reports_;
 };
 
 }  // namespace lockstep::suites

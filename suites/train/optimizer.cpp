@@ -5,12 +5,13 @@ namespace lockstep::suites {
 namespace {
 
 std::variant<optim::AdamW, optim::Sgd> make(const optim::Tensors& parameters, const TrainOptions& o) {
-  if (o.optimizer == OptimizerKind::kSgd)
-    return optim::Sgd(parameters, {.lr = o.lr, .momentum = 0.9, .weight_decay = o.weight_decay});
-  return optim::AdamW(parameters, {.lr = o.lr,
-                                   .beta2 = 0.95,
-                                   .weight_decay = o.weight_decay,
-                                   .fused = o.optimizer == OptimizerKind::kFusedAdamW});
+  if (is_sgd(o.optimizer))
+    return optim::Sgd(
+        parameters,
+        {.lr = o.lr, .momentum = 0.9, .weight_decay = o.weight_decay, .fused = is_fused(o.optimizer)});
+  return optim::AdamW(
+      parameters,
+      {.lr = o.lr, .beta2 = 0.95, .weight_decay = o.weight_decay, .fused = is_fused(o.optimizer)});
 }
 
 }  // namespace

@@ -97,19 +97,19 @@ void check_sizes(const TrainOptions& o) {
                  "tiny or odd");
 }
 
-constexpr std::array kOptimizers = {"adamw", "adamw-fused", "sgd"};
+constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused"};
 
 }  // namespace
 
 const char* name(OptimizerKind kind) {
-  return kOptimizers.at(static_cast<size_t>(kind));
+  return kNames.at(static_cast<size_t>(kind));
 }
 
 OptimizerKind parse_optimizer(std::string_view text) {
-  const auto found = std::find(kOptimizers.begin(), kOptimizers.end(), text);
-  LOCKSTEP_CHECK(found != kOptimizers.end(), "[train] no optimizer '", text,
-                 "'; there are: adamw, adamw-fused, sgd");
-  return static_cast<OptimizerKind>(found - kOptimizers.begin());
+  const auto found = std::find(kNames.begin(), kNames.end(), text);
+  LOCKSTEP_CHECK(found != kNames.end(), "[train] no optimizer '", text,
+                 "'; there are: adamw, adamw-fused, sgd, sgd-fused");
+  return static_cast<OptimizerKind>(found - kNames.begin());
 }
 
 LlamaOptions model_options(const TrainOptions& options) {

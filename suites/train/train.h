@@ -21,10 +21,18 @@
 
 namespace lockstep::suites {
 
-// AdamW with betas of 0.9 and 0.95 and eps of 1e-8, over the _foreach_ ops or as the one fused op; SGD with a
-// momentum of 0.9.
-enum class OptimizerKind { kAdamW, kFusedAdamW, kSgd };
-const char* name(OptimizerKind kind);  // "adamw", "adamw-fused", "sgd"
+// AdamW with betas of 0.9 and 0.95 and eps of 1e-8, SGD with a momentum of 0.9: over the _foreach_ ops, or as
+// one fused op.
+enum class OptimizerKind { kAdamW, kFusedAdamW, kSgd, kFusedSgd };
+inline constexpr std::array kOptimizers = {OptimizerKind::kAdamW, OptimizerKind::kFusedAdamW,
+                                           OptimizerKind::kSgd, OptimizerKind::kFusedSgd};
+const char* name(OptimizerKind kind);  // "adamw", "adamw-fused", "sgd", "sgd-fused"
+constexpr bool is_sgd(OptimizerKind kind) {
+  return kind == OptimizerKind::kSgd || kind == OptimizerKind::kFusedSgd;
+}
+constexpr bool is_fused(OptimizerKind kind) {
+  return kind == OptimizerKind::kFusedAdamW || kind == OptimizerKind::kFusedSgd;
+}
 // Throws Error that lists the names.
 OptimizerKind parse_optimizer(std::string_view name);
 

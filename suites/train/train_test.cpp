@@ -30,9 +30,6 @@ TrainOptions quick(const char* mesh = nullptr) {
   return options;
 }
 
-constexpr OptimizerKind kOptimizers[] = {OptimizerKind::kAdamW, OptimizerKind::kFusedAdamW,
-                                         OptimizerKind::kSgd};
-
 // Catches: state that leaks from one run into the next, a chain that forgets a step.
 TEST(Train, RepeatsItsBits) {
   const auto text = read_text("", 16);
