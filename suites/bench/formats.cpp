@@ -2,7 +2,8 @@
 // What a format of shards costs beside the collectives (veScale-FSDP, Table 1): out of what an all-gather
 // gives into parameters, out of gradients into what a reduce-scatter takes, and the memory of the first. Of
 // one rank of eight and a layer of 3.2 million elements. In a DBuffer parameters are views of what was
-// gathered, and the exchange names the parts of gradients where they lie; FSDP2's even shards are interleaved
+// gathered, and the exchange names the parts of gradients where they lie. Element-wise shards (ZeRO,
+// FSDP1) are parts of one flat parameter, into which gradients are joined; FSDP2's even ones are interleaved
 // by rank.
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
@@ -65,6 +66,23 @@ at::Tensor in_buffer(const Tensors& parameters) {
   return gathered;
 }
 
+// ---- element-wise (ZeRO, FSDP1): all elements one behind the other, wherever ranks begin ----
+
+at::Tensor flattened(const Tensors& tensors) {
+  Tensors flat;
+  for (const auto& t : tensors) flat.push_back(t.flatten());
+  return at::cat(flat);
+}
+Tensors flat_views(const at::Tensor& gathered, const Tensors& like) {
+  Tensors all;
+  int64_t start = 0;
+  for (const auto& t : like) {
+    all.push_back(gathered.narrow(0, start, t.numel()).view(t.sizes()));
+    start += t.numel();
+  }
+  return all;
+}
+
 // ---- even shards, of rows or of columns: those of a rank one behind the other, and then the next rank's
 // ----
 
@@ -109,6 +127,7 @@ at::Tensor gathered_even(const Tensors& parameters) {
 
 const Format kFormats[] = {
     {"DBuffer", in_buffer, views, nullptr},
+    {"element-wise", flattened, flat_views, flattened},
     {"even Shard(0)", gathered_even<0>, parted<0>, interleaved<0>},
     {"even Shard(1)", gathered_even<1>, parted<1>, interleaved<1>},
 };

@@ -82,6 +82,16 @@ WorldPtr scatters_so(WorldPtr world) {
   return spoilt_world(std::move(world), {.exchanged = spoil});
 }
 
+// ---- copies that nobody needs, of the same bits ----
+
+void left_alone(Arrived&, const Groups&) {}
+WorldPtr copies_what_arrives(WorldPtr world) {
+  return spoilt_world(std::move(world), {.gathered = left_alone, .exchanged = left_alone});
+}
+WorldPtr packs(WorldPtr world) {
+  return spoilt_world(std::move(world), {.sent = [](const at::Tensor& sent) { return sent.clone(); }});
+}
+
 // ---- what is planted beside the timeline: the memory of ranks ----
 
 void scale(const at::Tensor& dtensor, size_t rank, double by) {
@@ -382,6 +392,8 @@ std::vector<Fault> sharding_faults() {
        "fsdp", 100, 0, has<kAmong>, with_sharding({.world = gathers_so<of_few_swapped>})},
       {161, "gathered-twice", "K16", "each unit is gathered once more than it is needed", "fsdp", 20, 0,
        is_counted, with_sharding({.after_backward = gathers_again})},
+      {178, "packed-to-be-sent", "K16", "what a unit sends is copied into other memory first", "fsdp", 20, 0,
+       many_ranks, with_sharding({.world = packs})},
       {162, "replica-left-out", "K1", "the last replica's gradients are missing where replicas add theirs up",
        "fsdp", 100, 0, has_replicas, with_sharding({.world = all_reduces_so<last_replica_lost>})},
       {163, "prefetched-of-before", "K11",
@@ -460,6 +472,8 @@ std::vector<Fault> buffer_faults() {
        with_sharding({.world = scatters_so<turned_around>})},
       {150, "own-part-everywhere", "K14", "one rank gathers its own part of a buffer from everybody",
        "dbuffer", 20, 0, many_ranks, with_sharding({.world = gathers_so<one_rank_keeps_its_own>})},
+      {179, "copied-as-it-comes", "K16", "what a buffer receives is copied before it goes where it belongs",
+       "dbuffer", 20, 0, many_ranks, with_sharding({.world = copies_what_arrives})},
   };
 }
 

@@ -15,6 +15,7 @@
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
+#include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/grouping.h"
 #include "suites/fsdp/padding.h"
 #include "suites/fsdp/sharded_fault.h"
@@ -33,7 +34,7 @@ class Buffered {
   Buffered(const Grouping& g, WorldPtr world, const Traffic& traffic)
       : g_(g),
         mesh_(init_device_mesh(g.mesh.device_type(), g.mesh.shape(), g.mesh.names(), std::move(world))),
-        traffic_(traffic) {
+        sent_([&traffic] { return traffic.bytes; }) {
     std::vector<fsdp::GroupTensor> tensors;
     for (size_t i = 0; i < g.shapes.size(); ++i) {
       const auto& shape = g.shapes[i];
@@ -64,8 +65,8 @@ class Buffered {
       at::Tensor(locals[r]).copy_(oracle::slice(value, *layout().sharded(i), static_cast<int64_t>(r)));
   }
 
-  std::string compared(const char* what, size_t i, const Spec& spec, const std::vector<at::Tensor>& locals,
-                       const at::Tensor& value) const {
+  std::string compared(const std::string& what, size_t i, const Spec& spec,
+                       const std::vector<at::Tensor>& locals, const at::Tensor& value) const {
     for (size_t r = 0; r < locals.size(); ++r) {
       const auto difference = oracle::compare(oracle::slice(value, spec, static_cast<int64_t>(r)), locals[r]);
       if (!difference.equal())
@@ -92,16 +93,11 @@ class Buffered {
 
   // @param among as many neighbours as have all of it together, each an equal part; 0: each rank has its
   // shard
-  std::string wrong_gather(const char* what, const std::vector<at::Tensor>& expected, int64_t among = 0) {
-    const int64_t before = traffic_.bytes;
-    buffer_->gather().wait();
-    const auto& plan = layout().plan();
-    const int64_t parts = among > 0 ? among : plan.shards;
-    const int64_t part =
-        plan.shards * plan.shard_size / parts * static_cast<int64_t>(c10::elementSize(g_.gathered));
-    if (const int64_t moved = traffic_.bytes - before, needed = g_.mesh.size() * (parts - 1) * part;
-        moved != needed)
-      return concat(what, "gathering has moved ", moved, " bytes, where ranks lack ", needed);
+  std::string wrong_gather(const std::string& what, const std::vector<at::Tensor>& expected,
+                           int64_t among = 0) {
+    const auto spent = spent_on(*buffer_, sent_, [&] { buffer_->gather().wait(); });
+    if (auto why = wasted(*buffer_, "a gather", spent, needed_to_gather(*buffer_, among)); !why.empty())
+      return what + why;
     for (size_t i = 0; i < plain_.size(); ++i) {
       const auto& locals = local_tensors(buffer_->whole(i));
       if (auto why = compared(what, i, *layout().whole(i), locals, expected[i].to(g_.gathered)); !why.empty())
@@ -153,20 +149,27 @@ class Buffered {
       gradients.push_back(gradient(i, spec));
       expected.push_back(oracle::assemble(local_tensors(gradients[i]), spec, fold_over(spec, over)).global);
     }
-    auto reducing = fsdp::reduce(*buffer_, gradients);
-    reducing.work.wait();
+    std::vector<at::Tensor> reduced;
+    const auto spent = spent_on(*buffer_, sent_, [&] {
+      auto reducing = fsdp::reduce(*buffer_, gradients);
+      reducing.work.wait();
+      reduced = std::move(*reducing.gradients);
+    });
+    if (auto why = wasted(*buffer_, "a reduction", spent, needed_to_reduce(*buffer_, gradients));
+        !why.empty())
+      return why;
     for (size_t i = 0; i < plain_.size(); ++i) {
-      const auto& reduced = (*reducing.gradients)[i];
-      if (auto why = compared("the gradient of ", i, spec(reduced), local_tensors(reduced), expected[i]);
+      if (auto why =
+              compared("the gradient of ", i, spec(reduced[i]), local_tensors(reduced[i]), expected[i]);
           !why.empty())
         return why;
     }
-    return untidy_gradients(*buffer_, *reducing.gradients, false);
+    return untidy_gradients(*buffer_, reduced, false);
   }
 
   const Grouping g_;
   const MeshInWorld mesh_;
-  const Traffic& traffic_;
+  const std::function<int64_t()> sent_;
   std::vector<at::Tensor> plain_;
   std::optional<fsdp::DBuffer> buffer_;
 };

@@ -4,12 +4,15 @@
 #include <ATen/ATen.h>
 
 #include "engine/fsdp/held_memory.h"
+#include "engine/fsdp/reduce.h"
+#include "engine/fsdp/unit.h"
 #include "engine/tensor/timeline_log.h"
 #include "oracle/judge/check.h"
 #include "oracle/plain/recording.h"
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
+#include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/microbatches.h"
 #include "suites/fsdp/predicted_step.h"
 #include "suites/fsdp/sharded_training.h"
@@ -122,6 +125,31 @@ class Counted {
   const std::shared_ptr<fsdp::HeldMemory> memory_ = std::make_shared<fsdp::HeldMemory>();
 };
 
+int64_t bytes_of(const TrafficByOp& traffic) {
+  int64_t bytes = 0;
+  for (const auto& [op, of_op] : traffic) bytes += of_op.bytes;
+  return bytes;
+}
+
+// Of each unit, gathered and reduced once more. Empty: nothing is copied, and nothing sent, that need not be.
+std::string wasted(const ShardedTraining& mesh, const TrafficByOp& traffic) {
+  const auto sent = [&] { return bytes_of(traffic); };
+  const at::NoGradGuard no_grad;
+  for (auto unit : mesh.units()) {
+    const auto* buffer = unit.unit()->buffer();
+    if (buffer == nullptr) continue;
+    const auto gathering = spent_on(*buffer, sent, [&] { unit.unshard(); });
+    unit.reshard();
+    if (auto why = wasted(*buffer, "a gather", gathering, needed_to_gather(*buffer)); !why.empty())
+      return why;
+    const auto terms = terms_of_ones(*buffer);
+    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms).work.wait(); });
+    if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms)); !why.empty())
+      return why;
+  }
+  return "";
+}
+
 std::string pattern_at(const Timeline& timeline, size_t entry) {
   std::vector<Placements> placements;
   if (entry < timeline.size())
@@ -175,6 +203,9 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
     return fails("different", "", "-", "the random stream ends elsewhere than on one device");
   if (const auto why = mesh.untidy(sharding); !why.empty()) return fails("untidy", "", "-", why);
   if (const auto why = counted.wrong(); !why.empty()) return fails("bytes", "", "-", why);
+  const int64_t moved = bytes_of(traffic);
+  if (const auto why = in_engine([&] { return wasted(mesh, traffic); }); !why.empty())
+    return fails("bytes", "", "-", why);
 
   Pairs finals;
   add_state(finals, plain, mesh);
@@ -191,7 +222,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
     if (const auto why = unlike_microbatches(sharding, first, whole, mesh); !why.empty())
       return fails("unequal", "", "-", why);
   auto passed = passed_with(judgement);
-  for (const auto& [op, of_op] : traffic) passed.bytes_moved += of_op.bytes;
+  passed.bytes_moved = moved;
   return passed;
 }
 
