@@ -32,7 +32,10 @@ class Microbatches {
       for (const auto& block : blocks) checkpoint(*block);
     const at::NoGradGuard no_grad;
     nn::make_parameters(*model_, sharding.mesh.device_type());
-    parameters_ = model_->parameters();
+    for (auto& [value, paths] : model_->parameters_with_paths()) {
+      paths_.push_back(paths);
+      parameters_.push_back(value);
+    }
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(starts.at(i));
     set_frozen(true);
     TrainOptions options;
@@ -61,17 +64,37 @@ class Microbatches {
       parameters_[as_size(s_.frozen - 1)].set_requires_grad(!on);
   }
 
-  // Of the rank at this position, added up over passes.
+  c10::ScalarType computed() const { return s_.policy.param_dtype.value_or(s_.dtype); }
+  c10::ScalarType reduced_in() const { return s_.policy.reduce_dtype.value_or(computed()); }
+
+  // The model's parameters in the dtype in which it computes, as leaves.
+  Gradients cast_parameters() {
+    Gradients cast;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      auto& leaf = cast.emplace_back(parameters_[i].detach().to(computed(), false, /*copy=*/true));
+      leaf.set_requires_grad(parameters_[i].requires_grad());
+      for (const auto& path : paths_[i]) model_->set_parameter(path, leaf, true);
+    }
+    return cast;
+  }
+
+  // Of the rank at this position, added up over passes: as they come, or in the dtype in which they are
+  // reduced where that is another.
   Gradients of_rank(int64_t position, const std::vector<at::Tensor>& passes) {
-    for (auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
+    auto leaves = cast_parameters();
+    Gradients gradients(leaves.size());
     for (const auto& batch : passes) {
-      const auto output = (*model_)(batch.narrow(0, position * s_.batch, s_.batch));
+      const auto input = batch.narrow(0, position * s_.batch, s_.batch).to(computed());
+      const auto output = (*model_)(input).to(s_.policy.output_dtype.value_or(computed()));
       const auto each = at::ones_like(output).div(output.numel() * s_.mesh.size());
       (output * output).backward(each);
+      Gradients came;
+      for (auto& leaf : leaves) {
+        const auto gradient = std::exchange(leaf.mutable_grad(), at::Tensor());
+        came.push_back(gradient.defined() ? gradient.to(reduced_in()) : gradient);
+      }
+      add(gradients, came);
     }
-    Gradients gradients;
-    for (auto& parameter : parameters_)
-      gradients.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
     return gradients;
   }
 
@@ -116,13 +139,16 @@ class Microbatches {
     for (int64_t d = 0; d < s_.mesh.ndim(); ++d)
       if (d != first) all = added_along(d, all);
     auto sums = all.front();
-    for (auto& sum : sums)
+    for (auto& sum : sums) {
       if (sum.defined() && s_.factor != 1) sum = sum.div(static_cast<double>(s_.factor));
+      if (sum.defined()) sum = sum.to(s_.dtype);
+    }
     return sums;
   }
 
   const Sharding& s_;
   std::shared_ptr<nn::Module> model_;
+  std::vector<std::vector<std::string>> paths_;  // of each parameter: several of one that is shared
   std::vector<at::Tensor> parameters_;
   std::optional<Optimizer> optimizer_;
 };
@@ -137,11 +163,9 @@ bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 bool has_microbatches(const Sharding& s) {
-  const auto& policy = s.policy;
-  const bool casts = policy.param_dtype || policy.reduce_dtype || policy.output_dtype;
   const bool adds_inputs_first = s.wrap != 0 && (s.calls != 0 || s.sides != 0);
-  return !casts && !adds_inputs_first && !has_tp(s.mesh) && s.clip == 0 && s.ignored == 0 &&
-         !has_layer(s, "d") && !has_short_norm(s);
+  return !adds_inputs_first && !has_tp(s.mesh) && s.clip == 0 && s.ignored == 0 && !has_layer(s, "d") &&
+         !has_short_norm(s);
 }
 
 std::string unlike_microbatches(const Sharding& sharding, const std::vector<at::Tensor>& starts,

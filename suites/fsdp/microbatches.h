@@ -9,8 +9,8 @@
 
 namespace lockstep::suites {
 
-// Whether one device can: nothing draws in a forward pass, nothing is cast, each gradient is added up as
-// terms of ranks, and no unit is called twice or adds up the gradients of an input that others have, too.
+// Whether one device can: nothing draws in a forward pass, each gradient is added up as terms of ranks, and
+// no unit is called twice or adds up the gradients of an input that others have, too.
 bool has_microbatches(const Sharding& sharding);
 
 // Law: where it can, its parameters and its last gradients have the bits of the mesh's; no reduction is
