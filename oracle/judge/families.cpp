@@ -59,6 +59,8 @@ constexpr std::string_view kNanSignInTail =
     "of a NaN that is made wider the vector body of the stock kernel keeps the sign and its scalar tail not";
 constexpr std::string_view kRoundedInTail =
     "the scalar tail of the stock kernel rounds a narrow quotient before it truncates, the vector body after";
+constexpr std::string_view kOneDivisor =
+    "by one element the stock kernel divides narrow numbers in float, by several in their own dtype";
 constexpr std::string_view kSignInTail =
     "of a negative number that shrinks to zero the scalar tail of the stock kernel keeps the sign";
 constexpr std::string_view kRowBlocks = "sums over rows are split by the number of rows";
@@ -107,6 +109,7 @@ constexpr Line kLines[] = {
     local(Bound::kTwoPaths, nullptr, kNanSignInTail, "copysign"),
     {"softshrink", {.bound = Bound::kTwoPaths, .local_kernel = kSignInTail, .zero_sign = true}},
     local(Bound::kTwoPaths, nullptr, kRoundedInTail, "div_mode"),
+    local(Bound::kTwoPaths, nullptr, kOneDivisor, "floor_divide"),
     local(Bound::kRelative, reduced, kInnerReduction, "linalg_vector_norm norm"),
     local(Bound::kVariance, reduced, kInnerReduction, "var std var_mean"),
     local(Bound::kLogSoftmax, reduced, kInnerReduction, "logsumexp"),
@@ -118,7 +121,7 @@ constexpr Line kLines[] = {
 };
 
 constexpr std::string_view kUntagged =
-    "_fused_sgd abs celu elu eq fill floor_divide gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
+    "_fused_sgd abs celu elu eq fill gcd ge gelu gt hardsigmoid hardsigmoid_backward hardswish "
     "hardtanh heaviside le leaky_relu leaky_relu_backward log_sigmoid_backward lt masked_fill mish "
     "mish_backward mse_loss_backward ne relu rrelu_with_noise_backward rsub softplus_backward threshold "
     "xlogy";

@@ -55,6 +55,19 @@ TEST(TwoPathsOfDivision, StillDisagree) {
   }
 }
 
+TEST(TwoPathsOfFloor, StillDisagree) {
+  for (const auto dtype : {at::kHalf, at::kBFloat16}) {
+    const auto i = at::arange(256, at::kFloat);
+    const auto a = at::mul(at::sin(i), 40).to(dtype), b = at::mul(at::cos(at::mul(i, 1.7)), 0.01).to(dtype);
+    const auto together = at::floor_divide(a, b);
+    bool differs = false;
+    for (int64_t k = 0; k < 256; ++k)
+      differs = differs || !at::floor_divide(a.narrow(0, k, 1).clone(), b.narrow(0, k, 1).clone())
+                                .equal(together.narrow(0, k, 1));
+    EXPECT_TRUE(differs) << dtype;
+  }
+}
+
 TEST(TwoPathsOfNan, StillDisagree) {
   const auto full = [](int64_t n, double v) { return at::full({n}, v, at::kDouble); };
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -97,7 +110,7 @@ TEST(TwoPathsTable, HasTheTestedOpsOnly) {
   for (const OpFamily& f : families())
     if (f.bound == Bound::kTwoPaths) names.insert(f.name);
   EXPECT_EQ(names, (std::set<std::string_view>{"_fused_adam", "_fused_adamw", "copysign", "div_mode",
-                                               "elu_backward", "hardswish_backward", "hardtanh_backward",
+                                               "elu_backward", "floor_divide", "hardswish_backward", "hardtanh_backward",
                                                "logit_backward", "softshrink", "softshrink_backward"}));
 }
 
