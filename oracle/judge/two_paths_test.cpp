@@ -109,9 +109,10 @@ TEST(TwoPathsTable, HasTheTestedOpsOnly) {
   std::set<std::string_view> names;
   for (const OpFamily& f : families())
     if (f.bound == Bound::kTwoPaths) names.insert(f.name);
-  EXPECT_EQ(names, (std::set<std::string_view>{"_fused_adam", "_fused_adamw", "copysign", "div_mode",
-                                               "elu_backward", "floor_divide", "hardswish_backward", "hardtanh_backward",
-                                               "logit_backward", "softshrink", "softshrink_backward"}));
+  EXPECT_EQ(names,
+            (std::set<std::string_view>{"_fused_adam", "_fused_adamw", "copysign", "div_mode", "elu_backward",
+                                        "floor_divide", "hardswish_backward", "hardtanh_backward",
+                                        "logit_backward", "softshrink", "softshrink_backward"}));
 }
 
 }  // namespace
