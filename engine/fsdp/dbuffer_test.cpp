@@ -196,8 +196,8 @@ at::Tensor one_by_one(const Group& g, size_t i, const at::Tensor& grad) {
 
 std::vector<at::Tensor> reduced(const Group& g, const std::vector<at::Tensor>& gradients) {
   auto reducing = reduce(*g.buffer, gradients);
-  reducing.work.wait();
-  return *reducing.gradients;
+  reducing.finish();
+  return reducing.gradients();
 }
 
 // Catches: terms in another order or of another tensor, a rank's part that comes to another, a mesh dimension

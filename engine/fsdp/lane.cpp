@@ -47,13 +47,20 @@ void Lane::finish_pass() {
   if (!passes_.empty()) return;
   try {
     for (auto* unit : units) unit->collect();
-    if (reducing != nullptr) reducing->wait_for_reduction();
+    while (scattering != nullptr || adding_up != nullptr) make_way();
     for (auto* unit : units) unit->hand_over();
     for (auto* unit : units) unit->close();
   } catch (...) {
     for (auto* unit : units) unit->forget_pass();
     throw;
   }
+}
+
+void Lane::make_way() {
+  const at::NoGradGuard no_grad;
+  if (adding_up != nullptr) std::exchange(adding_up, nullptr)->finish();
+  if (auto last = std::exchange(scattering, nullptr); last != nullptr && last->go_on())
+    adding_up = std::move(last);
 }
 
 // A unit's come while those within it run.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backward pass gathers before its turn.
+// What a backward pass begins before its turn, and what ends after it.
 #include <map>
 
 #include "engine/fsdp/testing.h"
@@ -8,6 +8,32 @@
 
 namespace lockstep {
 namespace {
+
+// Catches: gradients whose sum over replicas is waited for where it begins, or begins with others' on their
+// way; a mesh without replicas that adds up over some.
+TEST(FullyShard, AReductionEndsWhileThePassGoesOn) {
+  for (const bool replicates : {false, true}) {
+    const auto mesh =
+        replicates ? init_device_mesh({2, 2}, {"dp_replicate", "fsdp"}) : init_device_mesh({2}, {"fsdp"});
+    Net net(6, 3);
+    std::vector<FSDPModule> blocks;
+    for (const auto& block : net.each) blocks.push_back(fully_shard(*block, mesh));
+    fully_shard(net, mesh);
+    init(net);
+    std::map<size_t, std::string> seen;  // of each block, while one is on its way back
+    for (size_t i = 0; i < blocks.size(); ++i)
+      net.each[i]->a->register_forward_hook([&, i](nn::Module&, const Tensors&, at::Tensor& inside) {
+        inside.register_hook([&, i](const at::Tensor&) {
+          for (const auto& block : blocks)
+            seen[i] += block.unit()->is_scattering() ? 's' : block.unit()->is_adding_up() ? 'a' : '-';
+          return at::Tensor();
+        });
+      });
+    loss_of(net(batch(mesh, 1))).backward();
+    const std::map<size_t, std::string> expected = {{2, "---"}, {1, "--s"}, {0, replicates ? "-sa" : "-s-"}};
+    EXPECT_EQ(seen, expected);
+  }
+}
 
 // FSDP2's implicit prefetch. Catches: a block that is gathered when it is there already or behind, or not
 // before its own turn; one that frozen blocks behind it do not need; a list that is added to it; a second

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
-#include <optional>
+#include <numeric>
 
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
@@ -108,11 +108,14 @@ at::Tensor moved(const at::Tensor& grad, const Spec& target) {
   return there.is_same(grad) ? grad.clone() : there;
 }
 
+}  // namespace
+
 // The terms of a group's gradients, and what becomes of them.
 class Reduction {
  public:
+  // @param reduced what is there already
   // @param across over the other mesh dimensions than the buffer's, too
-  Reduction(const DBuffer& buffer, std::shared_ptr<std::vector<at::Tensor>> reduced, bool across)
+  Reduction(const DBuffer& buffer, std::vector<at::Tensor> reduced, bool across)
       : buffer_(buffer),
         reduced_(std::move(reduced)),
         across_(across),
@@ -136,56 +139,86 @@ class Reduction {
                                 grad.spec()->dtype()));
     logs_.push_back(log_redistribution(grad, targets_.back(), [&] { return fold_over(*grad.spec(), over); }));
   }
-  bool empty() const { return indices_.empty(); }
+  void add_reduced(size_t i, at::Tensor gradient) { reduced_[i] = std::move(gradient); }
+  const std::vector<at::Tensor>& reduced() const { return reduced_; }
 
-  Work begin() {
+  // Of whole gradients: each part goes to whoever has it.
+  Work scatter() {
     const auto mesh_dim = buffer_.layout().mesh_dim();
     for (const int64_t position : buffer_.comm()->positions)
       lines_.push_back(buffer_.comm()->mesh.line(position, mesh_dim));
-    hop_.emplace("reduce_scatter", buffer_, mesh_dim, indices_, [this](size_t r, size_t k, int64_t place) {
+    std::vector<size_t> all(indices_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return begin("reduce_scatter", mesh_dim, std::move(all), [this](size_t r, size_t k, int64_t place) {
       const auto [start, end] = buffer_.layout().in_tensor(indices_[k], lines_[r][as_size(place)]);
       return Slab(parts_[k][r], 0, start, end - start);
     });
-    return hop_->begin();
   }
 
-  // @pre what begin began has been waited for, or the terms are in shards already
-  void finish() {
-    for (size_t k = 0; hop_ && k < indices_.size(); ++k) parts_[k] = hop_->parts(k);
+  // Of parts, over the next mesh dimension along which some pend. None: reduced() has all of them.
+  // @pre what has begun has been waited for
+  std::optional<Work> add_up_next() {
+    const PlainGuard plain;
+    for (size_t k = 0; hop_ && k < hopping_.size(); ++k) parts_[hopping_[k]] = hop_->parts(k);
     hop_.reset();
-    for (int64_t d = 0; d < std::ssize(pending_); ++d) reduce_over(d);
+    while (next_ < std::ssize(pending_)) {
+      const int64_t mesh_dim = next_++;
+      auto& which = pending_[as_size(mesh_dim)];
+      if (which.empty() || buffer_.comm()->mesh.size(mesh_dim) == 1) continue;
+      return begin("all_reduce", mesh_dim, std::move(which),
+                   [this](size_t r, size_t k, int64_t) { return Slab(parts_[hopping_[k]][r]); });
+    }
     for (size_t k = 0; k < indices_.size(); ++k) {
       logs_[k](parts_[k]);
-      (*reduced_)[indices_[k]] = make_dtensor(targets_[k], buffer_.comm(), std::move(parts_[k]));
+      reduced_[indices_[k]] = make_dtensor(targets_[k], buffer_.comm(), std::move(parts_[k]));
     }
+    indices_.clear();
+    return std::nullopt;
   }
 
  private:
-  // What pends along this one, too.
-  void reduce_over(int64_t mesh_dim) {
-    const auto& which = pending_[as_size(mesh_dim)];
-    if (which.empty() || buffer_.comm()->mesh.size(mesh_dim) == 1) return;
+  // @param which of the terms
+  Work begin(const char* op, int64_t mesh_dim, std::vector<size_t> which, Hop::Sent sent) {
+    hopping_ = std::move(which);
     std::vector<size_t> tensors;
-    for (const size_t k : which) tensors.push_back(indices_[k]);
-    Hop hop("all_reduce", buffer_, mesh_dim, tensors,
-            [&](size_t r, size_t k, int64_t) { return Slab(parts_[which[k]][r]); });
-    hop.begin().wait();
-    for (size_t k = 0; k < which.size(); ++k) parts_[which[k]] = hop.parts(k);
+    for (const size_t k : hopping_) tensors.push_back(indices_[k]);
+    hop_.emplace(op, buffer_, mesh_dim, std::move(tensors), std::move(sent));
+    return hop_->begin();
   }
 
   const DBuffer& buffer_;
-  const std::shared_ptr<std::vector<at::Tensor>> reduced_;
+  std::vector<at::Tensor> reduced_;
   const bool across_;
   std::vector<size_t> indices_;             // of the group's tensors: the terms
   std::vector<PerRank<at::Tensor>> parts_;  // of each term: flat; then what it is folded to
   std::vector<SpecPtr> targets_;            // where each goes
   std::vector<LogResult> logs_;
   std::vector<std::vector<size_t>> pending_;  // by mesh dimension: which of the terms pend along it, too
+  int64_t next_ = 0;                          // of these, that has not begun
   PerRank<std::vector<int64_t>> lines_;       // mesh positions by place
+  std::vector<size_t> hopping_;               // the terms that are on their way
   std::optional<Hop> hop_;
 };
 
-}  // namespace
+Reducing::Reducing(std::shared_ptr<Reduction> reduction, std::optional<Work> begun)
+    : reduction_(std::move(reduction)), begun_(std::move(begun)) {}
+
+bool Reducing::go_on() {
+  stop();
+  if (auto next = reduction_->add_up_next()) begun_.emplace(std::move(*next));
+  return begun_.has_value();
+}
+
+void Reducing::stop() {
+  if (!begun_) return;
+  auto begun = std::move(*begun_);
+  begun_.reset();
+  begun.wait();
+}
+
+const std::vector<at::Tensor>& Reducing::gradients() const {
+  return reduction_->reduced();
+}
 
 at::Tensor cast_terms(const at::Tensor& gradient, c10::ScalarType dtype) {
   const PlainGuard guard;
@@ -222,34 +255,34 @@ std::vector<at::Tensor> cast_reduced(const DBuffer& buffer, const std::vector<at
 Reducing reduce(const DBuffer& buffer, const std::vector<at::Tensor>& gradients, bool across) {
   const auto& layout = buffer.layout();
   const PlainGuard guard;
-  auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients.size());
-  const auto terms = std::make_shared<Reduction>(buffer, reduced, across);
+  const auto reduction =
+      std::make_shared<Reduction>(buffer, std::vector<at::Tensor>(gradients.size()), across);
+  bool any_terms = false;
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const auto& grad = require_dtensor(gradients[i], "fully_shard");
-    if (is_term(*grad.spec(), *layout.whole(i), layout.mesh_dim())) {
-      terms->add(i, grad);
+    const bool comes_as_terms = is_term(*grad.spec(), *layout.whole(i), layout.mesh_dim());
+    any_terms |= comes_as_terms;
+    if (comes_as_terms) {
+      reduction->add(i, grad);
       continue;
     }
-    (*reduced)[i] = moved(gradients[i], *layout.sharded(i));
-    buffer.note(dtensor_impl((*reduced)[i])->locals());
+    auto there = moved(gradients[i], *layout.sharded(i));
+    buffer.note(dtensor_impl(there)->locals());
+    reduction->add_reduced(i, std::move(there));
   }
-  if (terms->empty()) return {reduced, Work("reduce_scatter", [] {})};
-  return {reduced, terms->begin().then([terms] {
-            const PlainGuard plain;
-            terms->finish();
-          })};
+  return any_terms ? Reducing(reduction, reduction->scatter()) : Reducing(reduction);
 }
 
 std::vector<at::Tensor> reduce_across(const DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
   const PlainGuard guard;
-  auto reduced = std::make_shared<std::vector<at::Tensor>>(gradients);
-  Reduction terms(buffer, reduced, true);
+  const auto reduction = std::make_shared<Reduction>(buffer, gradients, true);
   for (size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined() && require_dtensor(gradients[i], "fully_shard").spec()->has_partial())
-      terms.add(i, *dtensor_impl(gradients[i]));
-  terms.finish();
-  return *reduced;
+      reduction->add(i, *dtensor_impl(gradients[i]));
+  Reducing reducing(reduction);
+  reducing.finish();
+  return reducing.gradients();
 }
 
 }  // namespace lockstep::fsdp

@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reduction of a group's gradients into its shards, in one exchange.
+// The reduction of a group's gradients into its shards: one exchange for each mesh dimension.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "engine/fsdp/dbuffer.h"
 
 namespace lockstep::fsdp {
 
-// There after the wait: for each tensor of the group its gradient as sharded(i) is placed, undefined where
-// none was given. Those of terms are parts of one memory like the shards, whose padding is NaN.
-struct Reducing {
-  std::shared_ptr<std::vector<at::Tensor>> gradients;
-  Work work;
+class Reduction;
+
+// Gradients on their way, over one mesh dimension after the other.
+class Reducing {
+ public:
+  explicit Reducing(std::shared_ptr<Reduction> reduction, std::optional<Work> begun = std::nullopt);
+  // Waits for the exchange that has begun, and begins the next one. False: there is none, and the gradients
+  // are there.
+  bool go_on();
+  void finish() {
+    while (go_on()) continue;
+  }
+  // Waits for the exchange that has begun, and begins none: the gradients will not be there.
+  void stop();
+  // At the end, for each tensor of the group its gradient as sharded(i) is placed, undefined where none was
+  // given. Those of terms are parts of one memory like the shards, whose padding is NaN.
+  const std::vector<at::Tensor>& gradients() const;
+
+ private:
+  const std::shared_ptr<Reduction> reduction_;
+  std::optional<Work> begun_;
 };
 
 // The same terms in another dtype, also of a sum that pends, which dispatch would make first, in the

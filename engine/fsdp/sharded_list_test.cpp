@@ -69,8 +69,7 @@ TEST(ShardedList, IsWholeFromItsFirstModuleToItsLast) {
     whole.push_back(is_gathered(units[0]));
     EXPECT_TRUE(is_cut(*net.first)) << "shown within its calls alone";
     inside.register_hook([&](const at::Tensor&) {
-      const auto* reducing = units[0].unit()->lane->reducing;
-      whole.push_back(is_gathered(units[0]) && reducing != units[0].unit().get());
+      whole.push_back(is_gathered(units[0]) && !units[0].unit()->is_scattering());
       return at::Tensor();
     });
   });

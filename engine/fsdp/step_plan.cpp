@@ -217,30 +217,33 @@ class Walk {
     }
     come(outermost.sizes->gradients - outermost.sizes->early);
     collect(outermost);
-    wait();
+    make_way();
+    make_way();
     for (const auto* m : order) hand_over(*m);
   }
 
-  // One reduction at a time is on its way: the one before ends first.
+  // One reduction at a time is on its way to shards, and one over replicas: those before make way first.
   void collect(Module& m) {
     auto casting = now_;
     casting.gradients += m.sizes->casting - m.sizes->gradients;
     if (casting.total() > peak_.total()) peak_ = casting;
     now_.gradients += m.sizes->terms - m.sizes->gradients;
-    wait();
-    reducing_ = &m;
+    make_way();
+    scattering_ = &m;
   }
-  // What is folded; of HSDP folded once more, when terms are gone.
-  void wait() {
-    if (reducing_ == nullptr) return;
-    const auto& sizes = *std::exchange(reducing_, nullptr)->sizes;
-    now_.reduced += sizes.reduced;
+  // What is folded: of HSDP once more, when terms are gone.
+  void make_way() {
+    if (const auto* last = std::exchange(adding_up_, nullptr)) {
+      now_.reduced += last->sizes->reduced;
+      note();
+      now_.reduced -= last->sizes->reduced;
+    }
+    const auto* last = std::exchange(scattering_, nullptr);
+    if (last == nullptr) return;
+    now_.reduced += last->sizes->reduced;
     note();
-    now_.gradients -= sizes.terms;
-    if (o_.replicas == 1) return;
-    now_.reduced += sizes.reduced;
-    note();
-    now_.reduced -= sizes.reduced;
+    now_.gradients -= last->sizes->terms;
+    if (o_.replicas > 1) adding_up_ = last;
   }
   void hand_over(const Module& m) {
     if (dtypes_.reduced == dtypes_.cut) return;
@@ -252,7 +255,7 @@ class Walk {
   const StepOptions& o_;
   const Dtypes dtypes_;
   std::vector<Module> modules_;
-  const Module* reducing_ = nullptr;
+  const Module *scattering_ = nullptr, *adding_up_ = nullptr;
   Held now_, peak_;
 };
 

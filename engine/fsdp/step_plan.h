@@ -64,12 +64,12 @@ struct StepPlan {
 // The first group is the outermost module, which may have no tensors; the others are modules within it, in
 // the order in which they run. Law: forward and backward of modules so wrapped send what CountingWorld counts
 // and hold what HeldMemory does, byte for byte, rank by rank: a module is gathered once forward, once
-// backward where it was cut, and reduced once, which ends when the next reduction begins. That is so where
-// all parameters require gradients and have none yet, modules within have an input that requires one, and
-// gradients come as terms of ranks. (libtorch's rms_norm in 16 bits casts a sum that it made in float32; so
-// that is reduced before it comes, by itself and in float32.)
-// Throws Error for what plan() refuses, more than 65,536 ranks, dtypes that are not floating, negative
-// numbers and products that no int64 holds.
+// backward where it was cut, and reduced once: to shards until the next reduction begins, over replicas until
+// the one after that. That is so where all parameters require gradients and have none yet, modules within
+// have an input that requires one, and gradients come as terms of ranks. (libtorch's rms_norm in 16 bits
+// casts a sum that it made in float32; so that is reduced before it comes, by itself and in float32.) Throws
+// Error for what plan() refuses, more than 65,536 ranks, dtypes that are not floating, negative numbers and
+// products that no int64 holds.
 StepPlan plan_step(const std::vector<StepGroup>& groups, const StepOptions& options);
 
 }  // namespace lockstep::fsdp

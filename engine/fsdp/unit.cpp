@@ -61,10 +61,9 @@ Unit::Unit(std::vector<nn::Module*> modules, std::unique_ptr<DBuffer> buffer,
 
 Unit::~Unit() {
   std::erase(lane->units, this);
-  if (lane->reducing == this) lane->reducing = nullptr;
   try {
     if (gathering_) gathering_->wait();
-    if (reducing_) reducing_->work.wait();
+    drop_reductions();
   } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
   }
 }
@@ -433,8 +432,7 @@ void Unit::let_go(bool cut, int64_t among) {
 }
 
 void Unit::forget_pass() {
-  if (reducing_) wait_for_reduction();
-  reduced_.clear();
+  drop_reductions();
   scattered_.clear();
   unsynced_.clear();
   open_.clear();

@@ -27,14 +27,17 @@ class Unit;
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
   std::vector<Unit*> units;  // outermost first, then from the one that runs last to the one that runs first
-  Unit* reducing = nullptr;  // whose reduction is on its way: one at a time
-  int64_t calls = 0;         // of their modules, that have not returned
+  // Reductions of units on their way to shards, and over replicas: one of each at a time.
+  std::shared_ptr<Reducing> scattering, adding_up;
+  int64_t calls = 0;  // of their modules, that have not returned
   // Whose call returned last since the outermost one began, of those that have parameters and to which a
   // backward pass may come.
   std::weak_ptr<Unit> returned;
 
   // The current backward pass reaches the model: at its end, every unit hands over what it has.
   void enter_pass();
+  // What adds up over replicas ends, and what scatters goes on to that: then the next one may scatter.
+  void make_way();
   // Tells who watches the memory of units what gradients have come.
   void note_gradients() const;
   // How many passes run, one within another.
@@ -100,11 +103,13 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Begins to gather, and waits for it. Throws Error as unshard() does.
   void begin_gather();
   void land();
-  // Begins to reduce the gradients that have come, where this pass does; waits for it; gives them to the
-  // parameters.
+  // Begins to reduce the gradients that have come, where this pass does; gives those that have been reduced
+  // to the parameters.
   void collect();
-  void wait_for_reduction();
   void hand_over();
+  // Its last gradients are on the way to its shards, or over replicas.
+  bool is_scattering() const { return is_last(lane->scattering); }
+  bool is_adding_up() const { return is_last(lane->adding_up); }
   // Of passes that are no more, `passes` of which are left.
   void forget_deeper(size_t passes);
   // After a pass: cut, if it is to be. After one that failed: nothing of it is left.
@@ -133,6 +138,14 @@ class Unit : public std::enable_shared_from_this<Unit> {
     std::vector<bool> reached, back;  // by module: its output, its inputs
   };
 
+  struct Reduced {
+    std::shared_ptr<Reducing> reducing;
+    bool scatters_only;  // and leaves terms of replicas
+  };
+
+  bool is_last(const std::shared_ptr<Reducing>& reducing) const {
+    return reducing != nullptr && !reductions_.empty() && reductions_.back().reducing == reducing;
+  }
   RoundPtr enter_round(size_t module);
   // Some of the modules have run, and others are to.
   bool is_between() const;
@@ -150,6 +163,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut, int64_t among = 0);
   at::Tensor& gradient(size_t i);
+  // Waits for what has begun, and nobody is to have.
+  void drop_reductions();
   // Whether gradients stay terms of replicas, or such wait.
   bool scatters_only() const;
   void cut_after_forward(const at::Tensor& output, bool comes_back);
@@ -179,9 +194,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   Versions landed_;                              // of what was gathered, when it had arrived
   std::vector<std::weak_ptr<Unit>> ran_before_;  // by module: when it first ran, where it runs again
   std::optional<Work> gathering_;                // begun
-  std::optional<Reducing> reducing_;             // begun
-  bool is_scattering_ = false;                   // and leaves terms of replicas
-  std::vector<at::Tensor> reduced_;              // in this backward pass, by parameter; undefined: none yet
+  std::vector<Reduced> reductions_;              // of this backward pass
   std::vector<at::Tensor> scattered_;  // since passes that did not add up over replicas: their terms
   std::vector<at::Tensor> unsynced_;   // by parameter: what waits for a pass that syncs, in another dtype
   int64_t calls_ = 0;                  // that have not returned

@@ -15,6 +15,13 @@ void add(at::Tensor& sum, const at::Tensor& term) {
     sum = term;
 }
 
+// By parameter; undefined: none yet.
+void add(std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& terms) {
+  sums.resize(terms.size());
+  for (size_t i = 0; i < terms.size(); ++i)
+    if (terms[i].defined()) add(sums[i], terms[i]);
+}
+
 }  // namespace
 
 // What has come to a parameter, with what waits since passes before, in the dtype in which it is reduced.
@@ -44,22 +51,18 @@ void Unit::collect() {
   }
   has_unsynced_ = any && !settings.requires_gradient_sync;
   if (!any || has_unsynced_) return;
-  if (lane->reducing != nullptr) lane->reducing->wait_for_reduction();
-  is_scattering_ = scatters_only();
-  reducing_.emplace(reduce(*buffer_, gradients, !is_scattering_));
-  lane->reducing = this;
+  lane->make_way();
+  const bool to_shards = scatters_only();
+  lane->scattering = std::make_shared<Reducing>(reduce(*buffer_, gradients, !to_shards));
+  reductions_.push_back({lane->scattering, to_shards});
 }
 
-void Unit::wait_for_reduction() {
-  lane->reducing = nullptr;
-  auto reducing = std::move(*reducing_);
-  reducing_.reset();
-  reducing.work.wait();
-  const at::NoGradGuard no_grad;
-  auto& sums = is_scattering_ ? scattered_ : reduced_;
-  sums.resize(parameters_.size());
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (const auto& gradient = (*reducing.gradients)[i]; gradient.defined()) add(sums[i], gradient);
+void Unit::drop_reductions() {
+  for (const auto& [reducing, scatters_only] : std::exchange(reductions_, {})) {
+    for (auto* on_its_way : {&lane->scattering, &lane->adding_up})
+      if (*on_its_way == reducing) on_its_way->reset();
+    reducing->stop();
+  }
 }
 
 bool Unit::scatters_only() const {
@@ -68,21 +71,23 @@ bool Unit::scatters_only() const {
 
 void Unit::hand_over() {
   const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> sums;
+  for (const auto& [reducing, scatters_only] : std::exchange(reductions_, {}))
+    add(scatters_only ? scattered_ : sums, reducing->gradients());
   if (settings.requires_gradient_sync && settings.requires_all_reduce && !scattered_.empty())
-    reduced_ = reduce_across(*buffer_, std::exchange(scattered_, {}));
-  if (reduced_.empty()) return;
+    sums = reduce_across(*buffer_, std::exchange(scattered_, {}));
+  if (sums.empty()) return;
   std::vector<at::Tensor> gradients;
-  for (const auto& gradient : reduced_)
+  for (const auto& gradient : sums)
     if (gradient.defined()) gradients.push_back(gradient);
   if (settings.gradient_divide_factor != 1 && !gradients.empty())
     at::_foreach_div_(gradients, settings.gradient_divide_factor);
   const auto dtype = buffer_->layout().dtype();
   if (settings.policy.reduce_dtype.value_or(buffer_->layout().gathered_dtype()) != dtype)
-    reduced_ = cast_reduced(*buffer_, reduced_, dtype);
-  for (size_t i = 0; i < reduced_.size(); ++i)
-    if (reduced_[i].defined()) add(parameters_[i].sharded.mutable_grad(), reduced_[i]);
+    sums = cast_reduced(*buffer_, sums, dtype);
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i].defined()) add(parameters_[i].sharded.mutable_grad(), sums[i]);
   note_gradients();
-  reduced_.clear();
 }
 
 }  // namespace lockstep::fsdp

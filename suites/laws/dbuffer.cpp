@@ -152,8 +152,8 @@ class Buffered {
     std::vector<at::Tensor> reduced;
     const auto spent = spent_on(*buffer_, sent_, [&] {
       auto reducing = fsdp::reduce(*buffer_, gradients);
-      reducing.work.wait();
-      reduced = std::move(*reducing.gradients);
+      reducing.finish();
+      reduced = reducing.gradients();
     });
     if (auto why = wasted(*buffer_, "a reduction", spent, needed_to_reduce(*buffer_, gradients));
         !why.empty())

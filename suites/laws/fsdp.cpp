@@ -143,7 +143,7 @@ std::string wasted(const ShardedTraining& mesh, const TrafficByOp& traffic) {
     if (auto why = wasted(*buffer, "a gather", gathering, needed_to_gather(*buffer)); !why.empty())
       return why;
     const auto terms = terms_of_ones(*buffer);
-    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms).work.wait(); });
+    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms).finish(); });
     if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms)); !why.empty())
       return why;
   }

@@ -25,16 +25,14 @@ void add_to(at::Tensor& sum, at::Tensor term) {
 }  // namespace
 
 PlainUnit::PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules,
-                     std::vector<std::string> paths, MixedPrecisionPolicy policy, PlainUnit*& taken_last)
+                     std::vector<std::string> paths, MixedPrecisionPolicy policy)
     : model_(model),
       modules_(modules),
       paths_(std::move(paths)),
       policy_(policy),
-      taken_last_(taken_last),
       parameters_(paths_.size()),
       whole_(paths_.size()),
       sums_(paths_.size()),
-      taken_(paths_.size()),
       reduced_(paths_.size()),
       gradients_(paths_.size()) {
   for (size_t i = 0; i < modules.size(); ++i)
@@ -139,17 +137,16 @@ void PlainUnit::collect() {
     any |= converts(i) ? sums_[i].defined() : came.defined();
   }
   if (!syncs_ || !any) return;
-  if (taken_last_ != nullptr) taken_last_->settle();
+  auto& taken = taken_.emplace_back();
   for (size_t i = 0; i < paths_.size(); ++i)
-    taken_[i] = std::exchange(converts(i) ? sums_[i] : whole_[i].mutable_grad(), at::Tensor());
-  taken_last_ = this;
+    taken.push_back(std::exchange(converts(i) ? sums_[i] : whole_[i].mutable_grad(), at::Tensor()));
 }
 
 void PlainUnit::settle() {
   const at::NoGradGuard no_grad;
-  taken_last_ = nullptr;
-  for (size_t i = 0; i < paths_.size(); ++i)
-    if (taken_[i].defined()) add_to(reduced_[i], std::exchange(taken_[i], at::Tensor()));
+  for (const auto& taken : std::exchange(taken_, {}))
+    for (size_t i = 0; i < paths_.size(); ++i)
+      if (taken[i].defined()) add_to(reduced_[i], taken[i]);
 }
 
 void PlainUnit::deliver(double divided_by) {
@@ -177,7 +174,7 @@ void PlainUnit::updated() {
 
 void PlainUnits::add(nn::Module& model, const std::vector<nn::Module*>& modules,
                      std::vector<std::string> paths, MixedPrecisionPolicy policy) {
-  units_.push_back(std::make_unique<PlainUnit>(model, modules, std::move(paths), policy, taken_last_));
+  units_.push_back(std::make_unique<PlainUnit>(model, modules, std::move(paths), policy));
 }
 
 void PlainUnits::prefetch() {
@@ -194,8 +191,10 @@ void PlainUnits::sync(bool on) {
 
 void PlainUnits::end_pass(double divided_by, bool delivers) {
   each([](PlainUnit& unit) { unit.collect(); });
-  if (taken_last_ != nullptr) taken_last_->settle();
-  if (delivers) each([&](PlainUnit& unit) { unit.deliver(divided_by); });
+  each([&](PlainUnit& unit) {
+    unit.settle();
+    if (delivers) unit.deliver(divided_by);
+  });
   close();
 }
 

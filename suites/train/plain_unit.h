@@ -18,9 +18,8 @@ class PlainUnit {
  public:
   // @param modules that are sharded together, of `model`
   // @param paths from the model, of the parameters that are their own
-  // @param taken_last which of the model's units has taken gradients that have not settled
   PlainUnit(nn::Module& model, const std::vector<nn::Module*>& modules, std::vector<std::string> paths,
-            MixedPrecisionPolicy policy, PlainUnit*& taken_last);
+            MixedPrecisionPolicy policy);
   PlainUnit(const PlainUnit&) = delete;
   PlainUnit& operator=(const PlainUnit&) = delete;
 
@@ -35,9 +34,9 @@ class PlainUnit {
   // Takes what has come to its parameters in a pass: when the gradients of the inputs of all calls are there
   // of the rounds that the pass has reached, and at its end.
   void collect();
-  // Adds what was taken last to what this pass took before.
+  // Adds up what the pass took, in the order in which it did.
   void settle();
-  // Adds what the pass took, divided, and in the dtype of each parameter, to its gradient.
+  // Adds that, divided, and in the dtype of each parameter, to its gradient.
   void deliver(double divided_by);
   // After a pass, in which the module computes with casts, also where it runs again.
   void close();
@@ -63,14 +62,14 @@ class PlainUnit {
   const std::vector<nn::Module*> modules_;
   const std::vector<std::string> paths_;
   const MixedPrecisionPolicy policy_;
-  PlainUnit*& taken_last_;  // of all: one that has not settled
   PlainUnit* next_ = nullptr;
   bool is_used_ = false, is_open_ = false, is_stale_ = true, syncs_ = true;
   std::shared_ptr<Round> round_;
   int64_t reached_ = 0;                         // rounds whose outputs a pass has reached, and not all inputs
   std::vector<at::Tensor> parameters_, whole_;  // by path: as they are, and as the module computes with them
   std::vector<at::Tensor> sums_;                // in the dtype of the reduction, where it is another
-  std::vector<at::Tensor> taken_, reduced_;     // last, and in this pass
+  std::vector<std::vector<at::Tensor>> taken_;  // in this pass
+  std::vector<at::Tensor> reduced_;             // since the last one that delivered
   std::vector<at::Tensor> gradients_;
 };
 
@@ -102,7 +101,6 @@ class PlainUnits {
       if (auto& unit = *units_[i == 0 ? 0 : units_.size() - i]; unit.is_used()) f(unit);
   }
 
-  PlainUnit* taken_last_ = nullptr;
   std::vector<std::unique_ptr<PlainUnit>> units_;
 };
 
