@@ -114,7 +114,11 @@ TEST(Sgd, FusedIsNotFor16Bits) {
   for (const auto dtype : {at::kBFloat16, at::kHalf}) {
     auto parameter = at::ones({40}, dtype).requires_grad_();
     parameter.mutable_grad() = at::ones({40}, dtype);
-    EXPECT_THROW(Sgd({parameter}, {.lr = 1, .fused = true}).step(), Error);
+    auto beside = at::ones({40}).requires_grad_();
+    beside.mutable_grad() = at::ones({40});
+    Sgd sgd({beside, parameter}, {.lr = 1, .momentum = 0.9, .fused = true});
+    EXPECT_THROW(sgd.step(), Error);
+    EXPECT_TRUE(at::equal(beside.detach(), at::ones({40})) && !sgd.momentum()[0].defined());
     EXPECT_TRUE(at::equal(parameter.detach(), at::ones({40}, dtype)));
     at::_fused_sgd_({parameter.detach()}, {parameter.grad()}, {}, 0, 0, 1, 0, false, false, false);
     EXPECT_FALSE(at::equal(parameter.detach(), at::zeros({40}, dtype))) << "mended: let Sgd step so";

@@ -13,11 +13,21 @@ Sgd::Sgd(Tensors parameters, SgdOptions options)
                  ", dampening ", options_.dampening);
 }
 
+// In 16 bits the vectors of libtorch's CPU kernel leave parameters as they are, and lose a term of the
+// momentum; the elements behind the last whole vector are right.
+static void check_fused(const at::Tensor& parameter) {
+  LOCKSTEP_CHECK(!parameter.device().is_cpu() || parameter.element_size() > 2,
+                 "[optim] aten::_fused_sgd_ updates ", parameter.scalar_type(),
+                 " wrongly on the CPU, as libtorch 2.11 has it; keep the parameters in float (",
+                 "MixedPrecisionPolicy computes in 16 bits), or leave out `fused`");
+}
+
 void Sgd::step() {
   const at::NoGradGuard no_grad;
   const auto active = with_gradient(parameters_);
   if (active.empty()) return;
   if (!options_.fused) return step_foreach(active);
+  for (const auto i : active) check_fused(parameters_[i]);
   std::vector<size_t> first, later;
   for (const auto i : active)
     (options_.momentum != 0 && !momentum_[i].defined() ? first : later).push_back(i);
@@ -26,15 +36,8 @@ void Sgd::step() {
   if (!later.empty()) step_fused(later, false);
 }
 
-// In 16 bits the vectors of libtorch's CPU kernel leave parameters as they are, and lose a term of the
-// momentum; the elements behind the last whole vector are right.
 void Sgd::step_fused(const std::vector<size_t>& active, bool first) {
   const auto& o = options_;
-  for (const auto i : active)
-    LOCKSTEP_CHECK(!parameters_[i].device().is_cpu() || parameters_[i].element_size() > 2,
-                   "[optim] aten::_fused_sgd_ updates ", parameters_[i].scalar_type(),
-                   " wrongly on the CPU, as libtorch 2.11 has it; keep the parameters in float (",
-                   "MixedPrecisionPolicy computes in 16 bits), or leave out `fused`");
   at::_fused_sgd_(pick(parameters_, active), gradients(parameters_, active),
                   o.momentum != 0 ? pick(momentum_, active) : Tensors(), o.weight_decay, o.momentum, o.lr,
                   o.dampening, o.nesterov, /*maximize=*/false, first);

@@ -189,9 +189,7 @@ std::span<const EqualOps> equal_ops() {
 }
 
 bool is_pointwise(const Operator& op) {
-  const auto* family = find_family(op.name);
-  const bool has_two_paths = family != nullptr && family->bound == Bound::kTwoPaths;
-  return op.handle.hasTag(at::Tag::pointwise) || names(kUntagged, op) || has_two_paths ||
+  return op.handle.hasTag(at::Tag::pointwise) || names(kUntagged, op) || names("floor_divide", op) ||
          (op.name.starts_with("aten::_foreach_") && !op.name.starts_with("aten::_foreach_norm"));
 }
 

@@ -83,6 +83,14 @@ Tensors flat_views(const at::Tensor& gathered, const Tensors& like) {
   return all;
 }
 
+at::Tensor in_flat(const Tensors& parameters) {
+  int64_t elements = 0;
+  for (const auto& t : parameters) elements += t.numel();
+  const auto gathered = at::empty({elements}, at::kFloat);
+  at::_foreach_copy_(flat_views(gathered, parameters), parameters);
+  return gathered;
+}
+
 // ---- even shards, of rows or of columns: those of a rank one behind the other, and then the next rank's
 // ----
 
@@ -127,7 +135,7 @@ at::Tensor gathered_even(const Tensors& parameters) {
 
 const Format kFormats[] = {
     {"DBuffer", in_buffer, views, nullptr},
-    {"element-wise", flattened, flat_views, flattened},
+    {"element-wise", in_flat, flat_views, flattened},
     {"even Shard(0)", gathered_even<0>, parted<0>, interleaved<0>},
     {"even Shard(1)", gathered_even<1>, parted<1>, interleaved<1>},
 };

@@ -86,8 +86,11 @@ class Memory {
  private:
   const at::Tensor& local(size_t v, size_t p) const { return values_[v].locals[p]; }
   size_t ranks_of(size_t v) const {
-    const bool is_one = called_plain_[v] || outside_.contains(storage_of(plain_[v]));
-    return is_one ? 1 : values_[v].locals.size();
+    const auto& locals = values_[v].locals;
+    const bool may_be_one = outside_.contains(storage_of(plain_[v]));
+    const bool is_one = std::all_of(locals.begin(), locals.end(),
+                                    [&](const at::Tensor& local) { return same_window(local, locals[0]); });
+    return called_plain_[v] || (may_be_one && is_one) ? 1 : locals.size();
   }
   oracle::SlicingPtr plan(size_t v) const { return oracle::slicing_of(*values_[v].spec); }
   std::string name(size_t v) const { return oracle::value_name(c_.program, static_cast<int64_t>(v)); }

@@ -64,6 +64,9 @@ TEST(InMemory, OfAPlainTensorThereIsOne) {
   one.last() = one.values[1].locals[0];
   one.outside = {one.plain[1].storage().unsafeGetStorageImpl()};
   EXPECT_EQ(one.verdict(), "");
+  one.last() = at::ones({3, 2}).t();
+  EXPECT_EQ(one.verdict(), "stride");
+  one.last() = one.values[1].locals[0];
   one.outside = {one.plain[0].storage().unsafeGetStorageImpl()};
   EXPECT_EQ(one.verdict(), "memory");
 }

@@ -94,7 +94,8 @@ bool needs_order(const Placement& p) {
   return ragged != nullptr && ragged->lists > 1;
 }
 
-// In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved.
+// In the timeline as the op that it stands for. A Partial is drawn as Replicate, and then moved;
+// so are units by coordinate beside an order.
 at::Tensor logged(const MeshInWorld& mesh, const oracle::Call& call, const oracle::Target& target) {
   auto placements = target.placements;
   for (auto& p : placements)

@@ -7,6 +7,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/stream/random_source.h"
 #include "engine/values/as_size.h"
+#include "engine/world/world.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/faults/sharded_cases.h"
 #include "suites/faults/tables.h"
@@ -84,9 +85,22 @@ WorldPtr scatters_so(WorldPtr world) {
 
 // ---- copies that nobody needs, of the same bits ----
 
-void left_alone(Arrived&, const Groups&) {}
+class CopyingWorld : public World {
+ public:
+  explicit CopyingWorld(WorldPtr world) : World(*world), world_(std::move(world)) {}
+  Work exchange(Exchange asked) override {
+    if (asked.arrived)
+      asked.arrived = [arrived = asked.arrived](size_t part, size_t parcel, const at::Tensor& piece) {
+        arrived(part, parcel, piece.clone());
+      };
+    return world_->exchange(std::move(asked));
+  }
+
+ private:
+  const WorldPtr world_;
+};
 WorldPtr copies_what_arrives(WorldPtr world) {
-  return spoilt_world(std::move(world), {.gathered = left_alone, .exchanged = left_alone});
+  return std::make_shared<CopyingWorld>(std::move(world));
 }
 WorldPtr packs(WorldPtr world) {
   return spoilt_world(std::move(world), {.sent = [](const at::Tensor& sent) { return sent.clone(); }});

@@ -15,6 +15,7 @@
 #include "suites/core/by_library.h"
 #include "suites/engines/make_engine.h"
 #include "suites/faults/rewrite.h"
+#include "suites/train/memory.h"
 
 namespace lockstep::suites {
 namespace {
@@ -25,16 +26,25 @@ at::Tensor flat(const Received& pieces) {
   return all.empty() ? at::empty({0}) : at::cat(all);
 }
 
+// While alive, nobody counts what is allocated: a fault's own copies are no engine's.
+struct Uncounted {
+  const MemoryReports nobody{c10::kCPU, [](int64_t) {}};
+};
+
 // What arrived for the ranks of an exchange, kept until all of it can be spoilt.
 class Arrivals {
  public:
   explicit Arrivals(const Exchange& asked) : asked_(asked), pieces_(asked.parts.size()) {}
 
-  void add(size_t part, const at::Tensor& piece) { pieces_[part].push_back(piece.clone()); }
+  void add(size_t part, const at::Tensor& piece) {
+    const Uncounted copy;
+    pieces_[part].push_back(piece.clone());
+  }
 
   // A general exchange names a rank several times, and whoever has no elements is not named at all: as a
   // hook sees it, each gave one tensor, flat ones.
   void spoil(const SpoilReceived& hook) {
+    const Uncounted copies;
     Arrived seen(pieces_.size());
     Groups groups;
     for (size_t i = 0; i < pieces_.size(); ++i) {

@@ -54,14 +54,14 @@ Spent needed_to_gather(const fsdp::DBuffer& buffer, int64_t among) {
   return needed;
 }
 
-Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
+Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients, bool across) {
   const auto& layout = buffer.layout();
   const auto& mesh = buffer.comm()->mesh;
   const int64_t size = size_of(gradients.front().scalar_type());
   Spent needed;
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
     const bool scatters = d == layout.mesh_dim();
-    if (!scatters && mesh.size(d) == 1) continue;
+    if (!scatters && (!across || mesh.size(d) == 1)) continue;
     bool pends = scatters;
     for (size_t i = 0; i < layout.size(); ++i) {
       if (!is_partial(placements(gradients[i])[as_size(d)])) continue;
@@ -77,7 +77,7 @@ Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor
   return needed;
 }
 
-std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer) {
+std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer, c10::ScalarType dtype) {
   const auto& layout = buffer.layout();
   std::vector<at::Tensor> terms;
   for (size_t i = 0; i < layout.size(); ++i) {
@@ -87,9 +87,9 @@ std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer) {
       if (is_replicate(placement)) placement = Partial{};
     PerRank<at::Tensor> locals;
     for (const int64_t p : buffer.comm()->positions)
-      locals.push_back(at::ones(local_shape(whole, p), local_options(whole)));
-    terms.push_back(make_dtensor(std::make_shared<const Spec>(whole.with_placements(std::move(placements))),
-                                 buffer.comm(), std::move(locals)));
+      locals.push_back(at::ones(local_shape(whole, p), local_options(whole).dtype(dtype)));
+    const auto pending = std::make_shared<const Spec>(whole.with_placements(std::move(placements)));
+    terms.push_back(make_dtensor(in_dtype(pending, dtype), buffer.comm(), std::move(locals)));
   }
   return terms;
 }

@@ -25,11 +25,13 @@ Spent spent_on(const fsdp::DBuffer& buffer, const std::function<int64_t()>& sent
 // @param among as many neighbours as have all of it together; 0: each has its shard
 Spent needed_to_gather(const fsdp::DBuffer& buffer, int64_t among = 0);
 // Law: a reduction needs for each rank the memory of a shard, and once more for each other mesh dimension
-// along which terms pend; ranks send what of their terms is others', and to replicas their parts.
+// over which they are added up; ranks send what of their terms is others', and to replicas their parts.
 // @param gradients as reduce() takes them: all of them terms, of one dtype
-Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients);
+// @param across as reduce() is told
+Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients,
+                       bool across = true);
 // A gradient of ones for each tensor, which pends along all mesh dimensions that do not cut it otherwise.
-std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer);
+std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer, c10::ScalarType dtype);
 
 // Empty: what was spent is what is needed. On CUDA, whose allocator rounds, allocations are counted alone.
 std::string wasted(const fsdp::DBuffer& buffer, const char* what, const Spent& spent, const Spent& needed);

@@ -12,6 +12,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/in_host.h"
+#include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/padding.h"
 #include "suites/fsdp/sharded_model.h"
 #include "suites/train/llama.h"
@@ -310,10 +311,7 @@ int64_t ShardedTraining::bytes_of_a_gather() const {
   int64_t bytes = 0;
   for (const auto& handle : units_) {
     const auto* buffer = handle.unit()->buffer();
-    if (buffer == nullptr) continue;
-    const auto& layout = buffer->layout();
-    const auto size = static_cast<int64_t>(c10::elementSize(layout.whole(0)->dtype()));
-    bytes += mesh_->mesh.size() * (layout.plan().shards - 1) * layout.plan().shard_size * size;
+    if (buffer != nullptr) bytes += needed_to_gather(*buffer).sent;
   }
   return bytes;
 }

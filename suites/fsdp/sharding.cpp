@@ -349,8 +349,9 @@ std::string unfit(const Sharding& s) {
   if (s.unused > 0 && !may_be_unused(s, s.unused)) return "no such block can be left out";
   if (s.tied > 0 && !tied_paths(s)) return "no two matrices of one shape are in one unit";
   if (s.calls == 2 && s.recompute > 0) return "a block that calls itself does not run again";
-  if (s.optimizer == OptimizerKind::kFusedSgd && c10::elementSize(s.dtype) < 4)
-    return "sgd-fused updates no parameters of 16 bits";
+  if (s.optimizer == OptimizerKind::kFusedSgd && s.mesh.device_type() == c10::kCPU &&
+      c10::elementSize(s.dtype) < 4)
+    return "sgd-fused updates no parameters of 16 bits on the CPU";
   if (s.ignored > 0 && s.policy.param_dtype.value_or(s.dtype) != s.dtype)
     return "its ignored parameter would stand in another dtype beside the others";
   parameters -= s.tied;

@@ -131,8 +131,9 @@ int64_t bytes_of(const TrafficByOp& traffic) {
   return bytes;
 }
 
-// Of each unit, gathered and reduced once more. Empty: nothing is copied, and nothing sent, that need not be.
-std::string wasted(const ShardedTraining& mesh, const TrafficByOp& traffic) {
+// Of each unit, gathered and reduced once more after the steps. Empty: nothing is copied, and nothing sent,
+// that need not be.
+std::string wasted(const Sharding& sharding, const ShardedTraining& mesh, const TrafficByOp& traffic) {
   const auto sent = [&] { return bytes_of(traffic); };
   const at::NoGradGuard no_grad;
   for (auto unit : mesh.units()) {
@@ -142,9 +143,12 @@ std::string wasted(const ShardedTraining& mesh, const TrafficByOp& traffic) {
     unit.reshard();
     if (auto why = wasted(*buffer, "a gather", gathering, needed_to_gather(*buffer)); !why.empty())
       return why;
-    const auto terms = terms_of_ones(*buffer);
-    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms).finish(); });
-    if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms)); !why.empty())
+    const bool across = sharding.each != 2;
+    const auto terms =
+        terms_of_ones(*buffer, sharding.policy.reduce_dtype.value_or(buffer->layout().gathered_dtype()));
+    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms, across).finish(); });
+    if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms, across));
+        !why.empty())
       return why;
   }
   return "";
@@ -204,7 +208,7 @@ Outcome judge(const Sharding& sharding, const ShardedFault* fault) {
   if (const auto why = mesh.untidy(sharding); !why.empty()) return fails("untidy", "", "-", why);
   if (const auto why = counted.wrong(); !why.empty()) return fails("bytes", "", "-", why);
   const int64_t moved = bytes_of(traffic);
-  if (const auto why = in_engine([&] { return wasted(mesh, traffic); }); !why.empty())
+  if (const auto why = in_engine([&] { return wasted(sharding, mesh, traffic); }); !why.empty())
     return fails("bytes", "", "-", why);
 
   Pairs finals;

@@ -207,9 +207,11 @@ class Formulas {
     optimizer_->step();
     if (!is_fused(options_.optimizer)) return compare_bits("update", when);
     if (!is_wide()) return;
-    // Some 32 for each step that the moments remember; an update is no larger than a few learning rates.
+    // Some 32 for each step that the moments remember; an update is no larger than a few learning rates, of
+    // SGD times the momentum, which is that of ten gradients.
+    const double least = options_.lr * (is_sgd(options_.optimizer) ? 10 * largest(gradients) : 1);
     compare_near("update", when, values_of(subject_.model().named_parameters()), values_,
-                 32 * static_cast<double>(step), options_.lr);
+                 32 * static_cast<double>(step), least);
   }
 
   const TrainOptions& options_;

@@ -38,12 +38,16 @@ class MemoryReports {
 class PeakMemory {
  public:
   explicit PeakMemory(c10::DeviceType type = c10::kCPU)
-      : reports_(type, [this](int64_t bytes) { peak_ = std::max(peak_, held_ += bytes); }) {}
+      : reports_(type,
+                 [seen = seen_](int64_t bytes) { seen->peak = std::max(seen->peak, seen->held += bytes); }) {}
   // Since the construction or the last call. What is held now counts for the next.
-  int64_t take_peak_bytes() { return std::exchange(peak_, held_); }
+  int64_t take_peak_bytes() { return std::exchange(seen_->peak, seen_->held); }
 
  private:
-  int64_t held_ = 0, peak_ = 0;
+  struct Seen {
+    int64_t held = 0, peak = 0;
+  };
+  const std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();  // threads of autograd keep the hook
   MemoryReports reports_;
 };
 
@@ -51,13 +55,13 @@ class PeakMemory {
 class Allocations {
  public:
   explicit Allocations(c10::DeviceType type = c10::kCPU)
-      : reports_(type, [this](int64_t bytes) {
-          if (bytes > 0) bytes_.push_back(bytes);
+      : reports_(type, [seen = bytes_](int64_t bytes) {
+          if (bytes > 0) seen->push_back(bytes);
         }) {}
-  const std::vector<int64_t>& bytes() const { return bytes_; }
+  const std::vector<int64_t>& bytes() const { return *bytes_; }
 
  private:
-  std::vector<int64_t> bytes_;
+  const std::shared_ptr<std::vector<int64_t>> bytes_ = std::make_shared<std::vector<int64_t>>();
   MemoryReports reports_;
 };
 

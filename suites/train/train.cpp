@@ -134,6 +134,10 @@ void check_options(const TrainOptions& o) {
   for (const auto& dtype : {o.precision.param_dtype, o.precision.reduce_dtype})
     LOCKSTEP_CHECK(!dtype || c10::isFloatingType(*dtype), "[train] parameters and gradients in ",
                    dtype_name(*dtype), "; choose f64, f32, bf16 or f16");
+  LOCKSTEP_CHECK(
+      o.optimizer != OptimizerKind::kFusedSgd || o.on != c10::kCPU || c10::elementSize(o.dtype) > 2,
+      "[train] on the CPU libtorch's sgd-fused updates parameters in ", dtype_name(o.dtype),
+      " wrongly; choose sgd, or f32 with a param dtype of 16 bits on a mesh with fsdp");
   if (o.mesh) check_mesh(o);
 }
 

@@ -355,6 +355,10 @@ TEST(Train, RefusesOptionsThatDoNotFit) {
   o = quick();
   o.dtype = c10::ScalarType::Long;
   refuses(o);
+  o = quick();
+  o.optimizer = OptimizerKind::kFusedSgd;
+  o.dtype = c10::ScalarType::Half;
+  refuses(o);
   for (const double lr : {std::nan(""), -1.0, std::numeric_limits<double>::infinity()}) {
     o = quick();
     o.lr = lr;
