@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-// Catches: gradients whose sum over replicas is waited for where it begins, or begins with others' on their
-// way; a mesh without replicas that adds up over some.
+// Catches: a unit whose sum over replicas has ended before the next one's gradients are at their shards; a
+// mesh without replicas that adds up over some.
 TEST(FullyShard, AReductionEndsWhileThePassGoesOn) {
   for (const bool replicates : {false, true}) {
     const auto mesh =
@@ -33,6 +33,32 @@ TEST(FullyShard, AReductionEndsWhileThePassGoesOn) {
     const std::map<size_t, std::string> expected = {{2, "---"}, {1, "--s"}, {0, replicates ? "-sa" : "-s-"}};
     EXPECT_EQ(seen, expected);
   }
+}
+
+// Catches: what was on its way to shards, or over replicas, that the next pass adds to its own.
+TEST(FullyShard, APassThatFailsLeavesNoReduction) {
+  const auto mesh = init_device_mesh({2, 2}, {"dp_replicate", "fsdp"});
+  Net net(6, 3), other(6, 3);
+  std::vector<FSDPModule> blocks;
+  for (const auto& block : net.each) blocks.push_back(fully_shard(*block, mesh));
+  fully_shard(net, mesh);
+  init(net);
+  bool fails = true;
+  net.each[0]->a->register_forward_hook([&](nn::Module&, const Tensors&, at::Tensor& inside) {
+    inside.register_hook([&](const at::Tensor&) {
+      EXPECT_TRUE(blocks[1].unit()->is_scattering() && blocks[2].unit()->is_adding_up());
+      if (fails) throw std::runtime_error("planted");
+      return at::Tensor();
+    });
+  });
+  EXPECT_THROW(loss_of(net(batch(mesh, 1))).backward(), std::runtime_error);
+  const auto& lane = *blocks[0].unit()->lane;
+  EXPECT_TRUE(lane.scattering == nullptr && lane.adding_up == nullptr);
+  fails = false;
+  loss_of(net(batch(mesh, 2))).backward();
+  shard(other, mesh);
+  loss_of(other(batch(mesh, 2))).backward();
+  expect_same_parameters(net, other);
 }
 
 // FSDP2's implicit prefetch. Catches: a block that is gathered when it is there already or behind, or not

@@ -61,9 +61,9 @@ Unit::Unit(std::vector<nn::Module*> modules, std::unique_ptr<DBuffer> buffer,
 
 Unit::~Unit() {
   std::erase(lane->units, this);
+  drop_reductions();
   try {
     if (gathering_) gathering_->wait();
-    drop_reductions();
   } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
   }
 }

@@ -36,7 +36,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // The current backward pass reaches the model: at its end, every unit hands over what it has.
   void enter_pass();
-  // What adds up over replicas ends, and what scatters goes on to that: then the next one may scatter.
+  // What adds up over replicas ends, and what scatters goes on to that: then the next one may scatter. Over
+  // other mesh dimensions than the first that is left, sums begin and end there.
   void make_way();
   // Tells who watches the memory of units what gradients have come.
   void note_gradients() const;
@@ -163,7 +164,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   // Waits for what has begun; then the same. Throws nothing.
   void let_go(bool cut, int64_t among = 0);
   at::Tensor& gradient(size_t i);
-  // Waits for what has begun, and nobody is to have.
+  // Waits for what has begun, and nobody is to have. Throws nothing.
   void drop_reductions();
   // Whether gradients stay terms of replicas, or such wait.
   bool scatters_only() const;
@@ -194,7 +195,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   Versions landed_;                              // of what was gathered, when it had arrived
   std::vector<std::weak_ptr<Unit>> ran_before_;  // by module: when it first ran, where it runs again
   std::optional<Work> gathering_;                // begun
-  std::vector<Reduced> reductions_;              // of this backward pass
+  std::vector<Reduced> reductions_;              // of this backward pass, each of which holds a shard
   std::vector<at::Tensor> scattered_;  // since passes that did not add up over replicas: their terms
   std::vector<at::Tensor> unsynced_;   // by parameter: what waits for a pass that syncs, in another dtype
   int64_t calls_ = 0;                  // that have not returned

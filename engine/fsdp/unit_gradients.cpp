@@ -2,6 +2,9 @@
 // From what comes to gathered parameters to the gradients of the cut ones.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <exception>
+
 #include "engine/fsdp/unit.h"
 #include "engine/tensor/dtensor_impl.h"
 
@@ -58,15 +61,23 @@ void Unit::collect() {
 }
 
 void Unit::drop_reductions() {
-  for (const auto& [reducing, scatters_only] : std::exchange(reductions_, {})) {
+  const auto dropped = std::exchange(reductions_, {});
+  for (const auto& reduced : dropped)
     for (auto* on_its_way : {&lane->scattering, &lane->adding_up})
-      if (*on_its_way == reducing) on_its_way->reset();
-    reducing->stop();
+      if (*on_its_way == reduced.reducing) on_its_way->reset();
+  for (const auto& reduced : dropped) {
+    try {
+      reduced.reducing->stop();
+    } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
+    }
   }
 }
 
 bool Unit::scatters_only() const {
-  return buffer_->comm()->mesh.ndim() > 1 && (!settings.requires_all_reduce || !scattered_.empty());
+  const bool any_wait =
+      !scattered_.empty() || std::any_of(reductions_.begin(), reductions_.end(),
+                                         [](const Reduced& reduced) { return reduced.scatters_only; });
+  return buffer_->comm()->mesh.ndim() > 1 && (!settings.requires_all_reduce || any_wait);
 }
 
 void Unit::hand_over() {

@@ -87,10 +87,12 @@ class Memory {
   const at::Tensor& local(size_t v, size_t p) const { return values_[v].locals[p]; }
   size_t ranks_of(size_t v) const {
     const auto& locals = values_[v].locals;
+    const auto is_one = [&] {
+      return std::all_of(locals.begin(), locals.end(),
+                         [&](const at::Tensor& local) { return same_window(local, locals[0]); });
+    };
     const bool may_be_one = outside_.contains(storage_of(plain_[v]));
-    const bool is_one = std::all_of(locals.begin(), locals.end(),
-                                    [&](const at::Tensor& local) { return same_window(local, locals[0]); });
-    return called_plain_[v] || (may_be_one && is_one) ? 1 : locals.size();
+    return called_plain_[v] || (may_be_one && is_one()) ? 1 : locals.size();
   }
   oracle::SlicingPtr plan(size_t v) const { return oracle::slicing_of(*values_[v].spec); }
   std::string name(size_t v) const { return oracle::value_name(c_.program, static_cast<int64_t>(v)); }

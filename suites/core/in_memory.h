@@ -27,7 +27,8 @@ struct LiesElsewhere {
 // 4. Elements of one storage follow each other as on the single device, unless a part is flat.
 // @pre the values are those of the Program: defined where `plain` is, of its shapes and dtypes.
 // What is outside of the mesh, as the Program has it, is one tensor, whoever asks.
-// @param outside storages of `plain` that are outside, too, though other operands of their op were not
+// @param outside storages of `plain` that may be so, too, though other operands of their op were not: one
+// tensor or one for each rank
 std::optional<LiesElsewhere> lies_elsewhere(const oracle::Case& c, const std::vector<at::Tensor>& plain,
                                             const std::vector<EngineValue>& values, const Storages& outside);
 

@@ -57,8 +57,8 @@ TEST(InMemory, AsOnOneDevice) {
   EXPECT_EQ(Two(apart).verdict(), "");
 }
 
-// Catches: a plain tensor, as an op may make of plain operands beside a DTensor, of which each rank is to
-// have a copy.
+// Catches: a plain tensor, as an op may make of plain operands beside a DTensor, called memory that ranks
+// share; ranks' own tensors there that nobody looks at.
 TEST(InMemory, OfAPlainTensorThereIsOne) {
   Two one(apart);
   one.last() = one.values[1].locals[0];

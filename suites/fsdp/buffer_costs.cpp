@@ -54,14 +54,14 @@ Spent needed_to_gather(const fsdp::DBuffer& buffer, int64_t among) {
   return needed;
 }
 
-Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients, bool across) {
+Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients) {
   const auto& layout = buffer.layout();
   const auto& mesh = buffer.comm()->mesh;
   const int64_t size = size_of(gradients.front().scalar_type());
   Spent needed;
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
     const bool scatters = d == layout.mesh_dim();
-    if (!scatters && (!across || mesh.size(d) == 1)) continue;
+    if (!scatters && mesh.size(d) == 1) continue;
     bool pends = scatters;
     for (size_t i = 0; i < layout.size(); ++i) {
       if (!is_partial(placements(gradients[i])[as_size(d)])) continue;

@@ -131,6 +131,13 @@ int64_t bytes_of(const TrafficByOp& traffic) {
   return bytes;
 }
 
+// At once, or over the buffer's mesh dimension first and then over the others.
+void reduce_terms(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& terms, bool at_once) {
+  auto reducing = fsdp::reduce(buffer, terms, at_once);
+  reducing.finish();
+  if (!at_once) fsdp::reduce_across(buffer, reducing.gradients());
+}
+
 // Of each unit, gathered and reduced once more after the steps. Empty: nothing is copied, and nothing sent,
 // that need not be.
 std::string wasted(const Sharding& sharding, const ShardedTraining& mesh, const TrafficByOp& traffic) {
@@ -143,12 +150,10 @@ std::string wasted(const Sharding& sharding, const ShardedTraining& mesh, const 
     unit.reshard();
     if (auto why = wasted(*buffer, "a gather", gathering, needed_to_gather(*buffer)); !why.empty())
       return why;
-    const bool across = sharding.each != 2;
     const auto terms =
         terms_of_ones(*buffer, sharding.policy.reduce_dtype.value_or(buffer->layout().gathered_dtype()));
-    const auto reducing = spent_on(*buffer, sent, [&] { fsdp::reduce(*buffer, terms, across).finish(); });
-    if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms, across));
-        !why.empty())
+    const auto reducing = spent_on(*buffer, sent, [&] { reduce_terms(*buffer, terms, sharding.each != 2); });
+    if (auto why = wasted(*buffer, "a reduction", reducing, needed_to_reduce(*buffer, terms)); !why.empty())
       return why;
   }
   return "";
