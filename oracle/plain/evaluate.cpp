@@ -207,10 +207,13 @@ class Interpreter {
     if (placing_.set_explicit) placing_.set_explicit(flag);
   }
 
+  // Zeros that autograd has made of nothing stay: of no dimensions libtorch makes them double, which no hook
+  // may.
   static void scale_gradient(const at::Tensor& value, double by) {
     LOCKSTEP_CHECK(value.requires_grad(), "[", kScaleGradient, "] the value has no history, so no gradient");
     value.register_hook([by](const at::Tensor& gradient) {
-      return gradient.defined() ? at::mul(gradient, by) : at::Tensor();
+      if (!gradient.defined() || (gradient._is_zerotensor() && gradient.dim() == 0)) return gradient;
+      return at::mul(gradient, by);
     });
   }
 
