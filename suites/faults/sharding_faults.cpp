@@ -7,7 +7,6 @@
 #include "engine/optim/optimizer.h"
 #include "engine/stream/random_source.h"
 #include "engine/values/as_size.h"
-#include "engine/world/world.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/faults/sharded_cases.h"
 #include "suites/faults/tables.h"
@@ -85,25 +84,14 @@ WorldPtr scatters_so(WorldPtr world) {
 
 // ---- copies that nobody needs, of the same bits ----
 
-class CopyingWorld : public World {
- public:
-  explicit CopyingWorld(WorldPtr world) : World(*world), world_(std::move(world)) {}
-  Work exchange(Exchange asked) override {
-    if (asked.arrived)
-      asked.arrived = [arrived = asked.arrived](size_t part, size_t parcel, const at::Tensor& piece) {
-        arrived(part, parcel, piece.clone());
-      };
-    return world_->exchange(std::move(asked));
-  }
-
- private:
-  const WorldPtr world_;
-};
+at::Tensor copied(const at::Tensor& piece) {
+  return piece.clone();
+}
 WorldPtr copies_what_arrives(WorldPtr world) {
-  return std::make_shared<CopyingWorld>(std::move(world));
+  return spoilt_world(std::move(world), {.arrived = copied});
 }
 WorldPtr packs(WorldPtr world) {
-  return spoilt_world(std::move(world), {.sent = [](const at::Tensor& sent) { return sent.clone(); }});
+  return spoilt_world(std::move(world), {.sent = copied});
 }
 
 // ---- what is planted beside the timeline: the memory of ranks ----

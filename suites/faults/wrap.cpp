@@ -110,6 +110,11 @@ class FaultyWorld : public World {
     if (fault_.sent)
       for (auto& part : inner.parts)
         for (auto& piece : part.sent) piece.slab = fault_.sent(piece.tensor());
+    if (fault_.arrived && asked.arrived)
+      inner.arrived = [next = asked.arrived, arrived = fault_.arrived](size_t part, size_t parcel,
+                                                                       const at::Tensor& piece) {
+        next(part, parcel, arrived(piece));
+      };
     if (!hook) return world_->exchange(std::move(inner));
     const auto outer = std::make_shared<const Exchange>(std::move(asked));
     const auto arrivals = std::make_shared<Arrivals>(*outer);

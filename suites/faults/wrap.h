@@ -38,6 +38,8 @@ struct WorldFault {
   SpoilReceived exchanged{};
   // Before any of these: each tensor that is sent.
   std::function<at::Tensor(const at::Tensor& sent)> sent{};
+  // Where the exchange hands over what arrives: each piece.
+  std::function<at::Tensor(const at::Tensor& arrived)> arrived{};
 };
 WorldPtr spoilt_world(WorldPtr world, WorldFault fault);
 // What arrived for each part goes where the exchange wants it.

@@ -25,7 +25,7 @@ Spent spent_on(const fsdp::DBuffer& buffer, const std::function<int64_t()>& sent
 // @param among as many neighbours as have all of it together; 0: each has its shard
 Spent needed_to_gather(const fsdp::DBuffer& buffer, int64_t among = 0);
 // Law: a reduction needs for each rank the memory of a shard, and once more for each other mesh dimension
-// along which they pend; ranks send what of their terms is others', and to replicas their parts.
+// along which terms pend; ranks send what of their terms is others', and to replicas their parts.
 // @param gradients as reduce() takes them: all of them terms, of one dtype
 Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor>& gradients);
 // A gradient of ones for each tensor, which pends along all mesh dimensions that do not cut it otherwise.
