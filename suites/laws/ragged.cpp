@@ -76,14 +76,24 @@ bool is_folded(const TimelineEntry& entry, const std::string& name) {
   return kFolded.contains(name) && entry.outputs.size() == 1;
 }
 
-// Whether the op needs no more of what lies in these blocks along this mesh dimension than each rank has.
-bool needs_no_other(const TimelineEntry& entry, const RaggedShard& blocks, int64_t mesh_dim) {
+// Whether blocks are legal where those dimensions are reduced, and shards of them are terms, which lie alike.
+bool stay_legal(const Spec& from, const std::vector<bool>& reduced) {
+  auto placements = from.placements();
+  for (auto& p : placements)
+    if (is_shard(p) && reduced.at(static_cast<size_t>(shard_dim(p)))) p = Partial{};
+  return blocks_fit(placements, from.order(), from.mesh(), from.shape());
+}
+
+// Whether the op needs no more of what lies in blocks along this mesh dimension than each rank has.
+bool needs_no_other(const TimelineEntry& entry, const Spec& from, int64_t mesh_dim) {
+  const auto& blocks = std::get<RaggedShard>(from.placements()[static_cast<size_t>(mesh_dim)]);
   if (entry.op == "aten::_foreach_norm.Scalar") return true;
   const auto name = plain_name(entry.op);
   if (const auto reduced = reduced_by(entry, name)) {
     const auto begin = reduced->begin(), behind_rows = begin + std::ssize(blocks.dims);
     if (std::find(begin, reduced->end(), false) == reduced->end()) return is_folded(entry, name);
-    return !blocks.dims.empty() && std::find(begin, behind_rows, true) == behind_rows;
+    return !blocks.dims.empty() && std::find(begin, behind_rows, true) == behind_rows &&
+           stay_legal(from, *reduced);
   }
   if (!is_elementwise(name) || entry.outputs.empty()) return false;
   const auto& shape = entry.outputs[0].spec->shape();
@@ -150,12 +160,11 @@ const TimelineEntry* moved_for_nothing(const TimelineEntry& user, Moves moves) {
     const auto d = leaves_along(move);
     if (d < 0) continue;
     const auto at = static_cast<size_t>(d);
-    const auto& blocks = move.inputs[0].spec->placements()[at];
+    const Spec& from = *move.inputs[0].spec;
     const bool whole = is_replicate(move.outputs[0].spec->placements()[at]);
     const bool read = std::any_of(user.inputs.begin(), user.inputs.end(),
                                   [&](const TensorRecord& input) { return same(input, move.outputs[0]); });
-    if (read && needs_no_other(user, std::get<RaggedShard>(blocks), d) &&
-        (whole || lay_alike(user, moves, blocks, d)))
+    if (read && needs_no_other(user, from, d) && (whole || lay_alike(user, moves, from.placements()[at], d)))
       return &move;
   }
   return nullptr;
