@@ -77,14 +77,16 @@ const std::vector<Suite>& table() {
       {"train",
        "a training step on a mesh is what one device computes from the same state, and that what the papers' "
        "formulas say",
-       1, train_cases(), false, train_case, judge_train, Flag::kTraining, check_train, simpler_train},
+       1, train_cases(), false, train_case, judge_train, Flag::kTraining, check_train, simpler_train,
+       run_train},
       {"fsdp",
        "steps of modules under fully_shard, in any wrapping and schedule, are what one device computes", 8,
-       kEndless, false, fsdp_case, judge_fsdp, Flag::kTraining, check_fsdp, simpler_fsdp},
+       kEndless, false, fsdp_case, judge_fsdp, Flag::kTraining, check_fsdp, simpler_fsdp, run_fsdp},
       {"dbuffer",
        "the buffer of a group gathers what each rank is to hold and reduces what pends, in its declared "
        "order",
-       8, kEndless, false, dbuffer_case, judge_dbuffer, Flag::kTraining, check_dbuffer, simpler_dbuffer},
+       8, kEndless, false, dbuffer_case, judge_dbuffer, Flag::kTraining, check_dbuffer, simpler_dbuffer,
+       run_dbuffer},
       {"planner",
        "shards that are planned for a group of tensors cut no block, and are the least in their order", 8,
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},
@@ -123,7 +125,10 @@ Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest&
   try {
     if (!engine.profile().has(suite.needs)) return left_out(name(suite.needs));
     if (const auto lacking = lacks(engine.profile(), c); !lacking.empty()) return left_out(lacking);
-    return suite.judge(c, engine);
+    auto outcome = suite.judge(c, engine);
+    const bool elsewhere = suite.run != nullptr && !engine.profile().has(Flag::kMemory);
+    const auto* passed = std::get_if<Passed>(&outcome);
+    return elsewhere && passed != nullptr ? judged_elsewhere(suite, c, engine, *passed) : outcome;
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
   } catch (const c10::AcceleratorError& e) {

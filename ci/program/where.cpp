@@ -77,8 +77,8 @@ void check_suites(const std::string& command, const std::string& world,
   for (const auto& name : suites) {
     const auto needs = suites::find_suite(name).needs;
     LOCKSTEP_CHECK(suites::world_profile().has(needs), "[", command, "] the suite ", name,
-                   " runs in the local world only, for ", suites::name(needs),
-                   " is of one process; leave out --world ", world);
+                   " runs in the local world only: it plants faults in this process; leave out --world ",
+                   world);
   }
 }
 }  // namespace

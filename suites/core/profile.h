@@ -15,7 +15,7 @@ enum class Flag : unsigned {
   kTimeline = 1,     // logs what it did, so that a difference can be explained
   kRules = 2,        // its rules are the table of this process (engine/ops/rules)
   kClosedForm = 4,   // its random stream is the closed form of this process: single elements can be asked for
-  kTraining = 8,     // trains the models of engine/nn in this process
+  kTraining = 8,     // trains the models of engine/nn
   kFaults = 16,      // faults can be planted in it
   kOverlap = 32,     // begins redistributions as a Case's option says (overlap.h)
   kSomeRanks = 64,   // its mesh may be of some ranks of a larger World

@@ -10,6 +10,11 @@
 #include "suites/core/engine_under_test.h"
 #include "suites/core/outcome.h"
 
+namespace lockstep {
+class World;
+using WorldPtr = std::shared_ptr<World>;
+}  // namespace lockstep
+
 namespace lockstep::suites {
 
 inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
@@ -30,6 +35,9 @@ struct Suite {
   // and leads nowhere back.
   void (*check)(const oracle::Case& c) = nullptr;
   std::vector<oracle::Case> (*simpler)(const oracle::Case& c) = nullptr;
+  // Of these, where ranks are in a World: what those end with that `world` hosts, without a timeline. Throws
+  // where one of them has what the law forbids.
+  EngineResult (*run)(const WorldPtr& world, const oracle::Case& c) = nullptr;
 };
 
 std::span<const Suite> suites();

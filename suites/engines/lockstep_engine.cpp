@@ -15,6 +15,7 @@
 #include "oracle/program/options.h"
 #include "oracle/program/values.h"
 #include "suites/core/by_library.h"
+#include "suites/core/suite.h"
 #include "suites/engines/by_way.h"
 
 namespace lockstep::suites {
@@ -126,13 +127,8 @@ void strike_other_meshes(Timeline& timeline, const DeviceMesh& mesh) {
 
 // A plain tensor is what every rank holds.
 EngineValue value_of(const at::Tensor& tensor, const MeshInWorld& mesh) {
-  if (!tensor.defined()) return {};
+  if (!tensor.defined() || is_dtensor(tensor)) return suites::value_of(tensor);
   EngineValue value;
-  if (is_dtensor(tensor)) {
-    value.spec = std::make_shared<const Spec>(spec(tensor));
-    for (const auto& local : local_tensors(tensor)) value.locals.push_back(local.detach());
-    return value;
-  }
   const Placements everywhere(static_cast<size_t>(mesh.mesh.ndim()), Replicate{});
   value.spec = std::make_shared<const Spec>(mesh.mesh, everywhere, tensor.sizes().vec(),
                                             tensor.strides().vec(), tensor.scalar_type());
@@ -202,6 +198,13 @@ void check_sides(const oracle::Case& c, const std::vector<at::Tensor>& values) {
 
 }  // namespace
 
+EngineValue value_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  EngineValue value{std::make_shared<const Spec>(spec(tensor)), {}};
+  for (const auto& local : local_tensors(tensor)) value.locals.push_back(local.detach());
+  return value;
+}
+
 const EngineProfile& own_profile() {
   static const EngineProfile profile = {
       .name = dashboard::kOwnEngine,
@@ -226,7 +229,7 @@ const EngineProfile& device_profile() {
 const EngineProfile& world_profile() {
   static const EngineProfile profile = [] {
     auto there = own_profile();
-    there.flags &= ~(Flag::kTraining | Flag::kFaults | Flag::kMemory);
+    there.flags &= ~(Flag::kFaults | Flag::kMemory);
     return there;
   }();
   return profile;
@@ -292,6 +295,17 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   result.random_after = generator().state;
   result.bytes_moved = traffic.bytes;
   result.fallbacks = modes.fallbacks();
+  return result;
+}
+
+EngineResult run_hosted(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic) {
+  if (c.program.value_count() > 0) return run_in(world, c, oracle::make_inputs(c), want_timeline, traffic);
+  const auto run = find_suite(c.suite).run;
+  LOCKSTEP_CHECK(run != nullptr, "[", c.suite, "] a case of it is run where it is judged");
+  generator() = {{c.program.seed, 0, c.words}, c.device};
+  auto result = run(counting(world, traffic), c);
+  result.random_after = generator().state;
+  result.bytes_moved = traffic.bytes;
   return result;
 }
 

@@ -53,5 +53,10 @@ class DeviceEngine : public LockstepEngine {
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic,
                     const LockstepEngine::Spoil& spoil = nullptr, const Remade& remade = nullptr);
+// The same of any Case: its Program on its inputs, or what its suite runs (Suite::run).
+EngineResult run_hosted(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic);
+
+// What the ranks hold that are hosted here; of an undefined tensor, nothing. @pre else it is a DTensor
+EngineValue value_of(const at::Tensor& tensor);
 
 }  // namespace lockstep::suites

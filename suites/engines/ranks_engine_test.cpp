@@ -16,6 +16,7 @@
 #include "generators/cases/programs.h"
 #include "suites/core/judge.h"
 #include "suites/core/no_processes.h"
+#include "suites/core/suite.h"
 #include "suites/engines/lockstep_engine.h"
 
 namespace lockstep::suites {
@@ -102,6 +103,29 @@ TEST_F(RanksEngineTest, GivesWhatOneThreadGives) {
   EXPECT_EQ(remove_logs(), 0) << "logs are left where nothing was lost";
 }
 
+// Of suites whose cases are no Programs: the judge says the same, and each rank has sent as much. Catches: a
+// training that looks only at what its process hosts, ranks that meet in another order than in one thread.
+TEST_F(RanksEngineTest, TrainsAsOneThreadDoes) {
+  for (const int64_t processes : {2, 3}) {
+    RanksEngine engine(crew("well", processes, 60));
+    LockstepEngine here;
+    for (const auto& [name, cases] : {std::pair("dbuffer", 20), {"fsdp", 6}, {"train", 1}})
+      for (int64_t i = 0; i < cases; ++i) {
+        const auto& suite = find_suite(name);
+        const auto c = suite.generate(29, i);
+        const auto what = oracle::to_token(c);
+        Traffic sent, expected;
+        const auto local = run_hosted(local_world(c.mesh.size()), c, false, expected);
+        ASSERT_GT(local.values.size(), 0u) << what;
+        EXPECT_EQ(first_disagreement(local, engine.run(c, false, sent)), "") << what;
+        EXPECT_EQ(expected.sent, sent.sent) << what;
+        const auto a = judge_safely(suite, c, here), b = judge_safely(suite, c, engine);
+        EXPECT_TRUE(std::holds_alternative<Passed>(a)) << what << explanation_of(a);
+        EXPECT_EQ(verdict_of(a), verdict_of(b)) << what << explanation_of(b);
+      }
+  }
+}
+
 // A redistribution with at least three exchanges, on two ranks.
 oracle::Case some_moves() {
   oracle::Case c;
@@ -171,6 +195,18 @@ TEST_F(RanksEngineTest, WhatOneProcessSpoilsIsADifference) {
       found = std::holds_alternative<Failed>(judge_against_oracle(c, engine, Allowed::kEqual));
     }
     EXPECT_TRUE(found) << mode;
+  }
+}
+
+// Catches: trainings that are judged in one thread alone, so that bits that go astray elsewhere pass.
+TEST_F(RanksEngineTest, WhatOneProcessSpoilsOfATrainingIsFound) {
+  for (const auto* name : {"dbuffer", "fsdp"}) {
+    const auto& suite = find_suite(name);
+    RanksEngine engine(crew("swaps", 2, 8));
+    int64_t found = 0;
+    for (int64_t i = 0; i < 20; ++i)
+      found += std::holds_alternative<Failed>(judge_safely(suite, suite.generate(31, i), engine)) ? 1 : 0;
+    EXPECT_GT(found, 5) << name;
   }
 }
 

@@ -65,8 +65,8 @@ Message answer_hosted(Processes& processes, const Message& request, const Decora
       const auto& ranks = c.mesh.ranks();
       idle = std::find_first_of(ranks.begin(), ranks.end(), here.begin(), here.end()) == ranks.end();
       if (idle) return;
-      hosted.result = run_in(decorate ? decorate(world, token) : world, c, oracle::make_inputs(c),
-                             h.at("want_timeline").get<bool>(), hosted.traffic);
+      hosted.result = run_hosted(decorate ? decorate(world, token) : world, c,
+                                 h.at("want_timeline").get<bool>(), hosted.traffic);
     });
     if (idle) return {{{"type", "idle"}}};
     auto message = wire::write_result(hosted.result, c.mesh);

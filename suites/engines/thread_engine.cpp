@@ -17,7 +17,7 @@ EngineResult run_on_threads(const oracle::Case& c, bool want_timeline, Traffic& 
     if (position == c.mesh.size()) return;
     auto& part = parts[as_size(position)];
     part.positions = {position};
-    part.result = run_in(world, c, oracle::make_inputs(c), want_timeline, part.traffic);
+    part.result = run_hosted(world, c, want_timeline, part.traffic);
   };
   run_on_recorded_threads(least_world(c.mesh), patience, oracle::to_token(c), one_rank);
   for (const auto& part : parts) traffic += part.traffic;

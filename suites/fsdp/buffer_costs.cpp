@@ -9,6 +9,7 @@
 #include "engine/tensor/dtensor_impl.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 #include "suites/train/memory.h"
 
 namespace lockstep::suites {
@@ -97,6 +98,7 @@ std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer, c10::ScalarTy
 std::string wasted(const fsdp::DBuffer& buffer, const char* what, const Spent& spent, const Spent& needed) {
   if (spent.sent != needed.sent)
     return concat(what, " has moved ", spent.sent, " bytes, where ranks lack ", needed.sent);
+  if (checks_in_flight) return "";
   const bool is_exact = buffer.comm()->mesh.device_type() == c10::kCPU;
   if (is_exact ? sorted(spent.allocated) == sorted(needed.allocated)
                : spent.allocated.size() == needed.allocated.size())

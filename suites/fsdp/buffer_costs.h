@@ -31,7 +31,9 @@ Spent needed_to_reduce(const fsdp::DBuffer& buffer, const std::vector<at::Tensor
 // A gradient of ones for each tensor, which pends along all mesh dimensions that do not cut it otherwise.
 std::vector<at::Tensor> terms_of_ones(const fsdp::DBuffer& buffer, c10::ScalarType dtype);
 
-// Empty: what was spent is what is needed. On CUDA, whose allocator rounds, allocations are counted alone.
+// Empty: what was spent is what is needed. On CUDA, whose allocator rounds, allocations are counted alone;
+// where Worlds look for who touches what is in flight, what they keep for that is theirs, and bytes are asked
+// alone.
 std::string wasted(const fsdp::DBuffer& buffer, const char* what, const Spent& spent, const Spent& needed);
 
 }  // namespace lockstep::suites

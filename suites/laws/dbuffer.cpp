@@ -15,6 +15,7 @@
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/grouping.h"
 #include "suites/fsdp/padding.h"
@@ -30,11 +31,11 @@ at::Tensor values(at::IntArrayRef shape, c10::ScalarType dtype, uint64_t seed) {
 
 class Buffered {
  public:
-  // @param traffic what `world` moves
-  Buffered(const Grouping& g, WorldPtr world, const Traffic& traffic)
+  // @param traffic what `world` moves; null: it hosts some of the ranks, and nobody asks what theirs costs
+  Buffered(const Grouping& g, WorldPtr world, const Traffic* traffic)
       : g_(g),
         mesh_(init_device_mesh(g.mesh.device_type(), g.mesh.shape(), g.mesh.names(), std::move(world))),
-        sent_([&traffic] { return traffic.bytes; }) {
+        traffic_(traffic) {
     std::vector<fsdp::GroupTensor> tensors;
     for (size_t i = 0; i < g.shapes.size(); ++i) {
       const auto& shape = g.shapes[i];
@@ -56,21 +57,41 @@ class Buffered {
     return written_padding(*buffer_);
   }
 
+  // What the ranks that are hosted here end with.
+  std::vector<at::Tensor> held() const {
+    auto all = reduced_;
+    for (size_t i = 0; i < plain_.size(); ++i) all.push_back(buffer_->sharded(i));
+    return all;
+  }
+
  private:
   const fsdp::GroupLayout& layout() const { return buffer_->layout(); }
+  int64_t position(size_t r) const { return mesh_.comm->positions[r]; }
+
+  // Of what is done once. Empty: it costs what it must.
+  std::string wasted_by(const char* what, const std::function<void()>& act,
+                        const std::function<Spent()>& needed) const {
+    if (traffic_ == nullptr) {
+      act();
+      return "";
+    }
+    const auto spent = spent_on(
+        *buffer_, [&] { return traffic_->bytes; }, act);
+    return wasted(*buffer_, what, spent, needed());
+  }
 
   void write(size_t i, const at::Tensor& value) {
     const auto& locals = local_tensors(buffer_->sharded(i));
     for (size_t r = 0; r < locals.size(); ++r)
-      at::Tensor(locals[r]).copy_(oracle::slice(value, *layout().sharded(i), static_cast<int64_t>(r)));
+      at::Tensor(locals[r]).copy_(oracle::slice(value, *layout().sharded(i), position(r)));
   }
 
   std::string compared(const std::string& what, size_t i, const Spec& spec,
                        const std::vector<at::Tensor>& locals, const at::Tensor& value) const {
     for (size_t r = 0; r < locals.size(); ++r) {
-      const auto difference = oracle::compare(oracle::slice(value, spec, static_cast<int64_t>(r)), locals[r]);
+      const auto difference = oracle::compare(oracle::slice(value, spec, position(r)), locals[r]);
       if (!difference.equal())
-        return concat(what, "tensor ", i, ", ", spec, ", on rank ", r, ": ",
+        return concat(what, "tensor ", i, ", ", spec, ", on rank ", position(r), ": ",
                       oracle::describe(difference, spec.dtype()));
     }
     return "";
@@ -84,7 +105,7 @@ class Buffered {
         return concat("tensor ", i, " does not start at a multiple of 64 bytes");
       for (size_t r = 0; r < buffer_->shards().size(); ++r)
         if (!local_tensors(buffer_->sharded(i))[r].is_alias_of(buffer_->shards()[r]))
-          return concat("tensor ", i, " is no part of the shard of rank ", r);
+          return concat("tensor ", i, " is no part of the shard of rank ", position(r));
     }
     for (const auto& shard : buffer_->shards())
       if (!is_aligned(shard)) return "a shard does not start at a multiple of 64 bytes";
@@ -95,8 +116,9 @@ class Buffered {
   // shard
   std::string wrong_gather(const std::string& what, const std::vector<at::Tensor>& expected,
                            int64_t among = 0) {
-    const auto spent = spent_on(*buffer_, sent_, [&] { buffer_->gather().wait(); });
-    if (auto why = wasted(*buffer_, "a gather", spent, needed_to_gather(*buffer_, among)); !why.empty())
+    if (auto why = wasted_by(
+            "a gather", [&] { buffer_->gather().wait(); }, [&] { return needed_to_gather(*buffer_, among); });
+        !why.empty())
       return what + why;
     for (size_t i = 0; i < plain_.size(); ++i) {
       const auto& locals = local_tensors(buffer_->whole(i));
@@ -122,7 +144,7 @@ class Buffered {
   }
 
   // A term for each rank; those that the placements call replicas have the same one.
-  at::Tensor gradient(size_t i, const Spec& spec) const {
+  PerRank<at::Tensor> terms_of(size_t i, const Spec& spec) const {
     PerRank<at::Tensor> terms;
     for (int64_t p = 0; p < spec.mesh().size(); ++p) {
       auto at = spec.mesh().coordinate(p);
@@ -131,7 +153,7 @@ class Buffered {
       const auto seed = g_.seed * 16 + i + 1009 * static_cast<uint64_t>(spec.mesh().position(at) + 1);
       terms.push_back(oracle::on_mesh(mesh_.mesh, values(oracle::local_shape(spec, p), g_.gathered, seed)));
     }
-    return from_local(terms, mesh_, spec.placements(), g_.shapes[i]);
+    return terms;
   }
 
   std::string wrong_reduction() {
@@ -146,31 +168,34 @@ class Buffered {
         over.push_back(d);
       }
       const Spec spec(mesh_.mesh, placements, g_.shapes[i], g_.gathered);
-      gradients.push_back(gradient(i, spec));
-      expected.push_back(oracle::assemble(local_tensors(gradients[i]), spec, fold_over(spec, over)).global);
+      const auto terms = terms_of(i, spec);
+      expected.push_back(oracle::assemble(terms, spec, fold_over(spec, over)).global);
+      PerRank<at::Tensor> hosted;
+      for (const int64_t p : mesh_.comm->positions) hosted.push_back(terms[as_size(p)]);
+      gradients.push_back(from_local(hosted, mesh_, placements, g_.shapes[i]));
     }
-    std::vector<at::Tensor> reduced;
-    const auto spent = spent_on(*buffer_, sent_, [&] {
+    const auto reduce_all = [&] {
       auto reducing = fsdp::reduce(*buffer_, gradients);
       reducing.finish();
-      reduced = reducing.gradients();
-    });
-    if (auto why = wasted(*buffer_, "a reduction", spent, needed_to_reduce(*buffer_, gradients));
+      reduced_ = reducing.gradients();
+    };
+    if (auto why =
+            wasted_by("a reduction", reduce_all, [&] { return needed_to_reduce(*buffer_, gradients); });
         !why.empty())
       return why;
     for (size_t i = 0; i < plain_.size(); ++i) {
       if (auto why =
-              compared("the gradient of ", i, spec(reduced[i]), local_tensors(reduced[i]), expected[i]);
+              compared("the gradient of ", i, spec(reduced_[i]), local_tensors(reduced_[i]), expected[i]);
           !why.empty())
         return why;
     }
-    return untidy_gradients(*buffer_, reduced, false);
+    return untidy_gradients(*buffer_, reduced_, false);
   }
 
   const Grouping g_;
   const MeshInWorld mesh_;
-  const std::function<int64_t()> sent_;
-  std::vector<at::Tensor> plain_;
+  const Traffic* traffic_;
+  std::vector<at::Tensor> plain_, reduced_;
   std::optional<fsdp::DBuffer> buffer_;
 };
 
@@ -188,6 +213,15 @@ std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c) {
   return simpler_groupings(c);
 }
 
+EngineResult run_dbuffer(const WorldPtr& world, const oracle::Case& c) {
+  const auto grouping = grouping_of(c);
+  Buffered buffered(grouping, world, nullptr);
+  if (const auto why = buffered.wrong(); !why.empty()) throw std::logic_error(why);
+  EngineResult ends;
+  for (const auto& tensor : buffered.held()) ends.values.push_back(value_of(tensor));
+  return ends;
+}
+
 // A buffer is no Program that an engine under test could run.
 Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
   const auto grouping = grouping_of(c);
@@ -197,7 +231,7 @@ Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
     world = fault->world(std::move(world));
   world = counting(std::move(world), traffic);
   try {
-    const auto why = in_engine([&] { return Buffered(grouping, world, traffic).wrong(); });
+    const auto why = in_engine([&] { return Buffered(grouping, world, &traffic).wrong(); });
     if (!why.empty()) return failed("dbuffer", "different", "", "-", dtype_name(grouping.gathered), why);
     Passed passed;
     passed.bytes_moved = traffic.bytes;

@@ -12,6 +12,7 @@
 #include "suites/core/engine_threw.h"
 #include "suites/core/judge.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/microbatches.h"
 #include "suites/fsdp/predicted_step.h"
@@ -247,6 +248,23 @@ void check_fsdp(const oracle::Case& c) {
 
 std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c) {
   return simpler_shardings(c);
+}
+
+EngineResult run_fsdp(const WorldPtr& world, const oracle::Case& c) {
+  const auto sharding = sharding_of(c);
+  ShardedTraining mesh(sharding, world);
+  mesh.init();
+  const auto result = mesh.run(mesh.batches());
+  if (const auto why = mesh.untidy(sharding); !why.empty()) throw std::logic_error(why);
+  EngineResult ends;
+  const auto add = [&](const nn::Tensors& tensors) {
+    for (const auto& tensor : tensors) ends.values.push_back(value_of(tensor));
+  };
+  for (const auto& parameter : mesh.model().parameters()) add({parameter, parameter.grad()});
+  for (const auto& moments : mesh.optimizer().moments) add(moments);
+  add(result.losses);
+  add(result.norms);
+  return ends;
 }
 
 // A training is no Program that an engine under test could run.

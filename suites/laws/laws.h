@@ -25,16 +25,19 @@ oracle::Case train_case(uint64_t run_seed, int64_t index);
 Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine);
 void check_train(const oracle::Case& c);
 std::vector<oracle::Case> simpler_train(const oracle::Case& c);
+EngineResult run_train(const WorldPtr& world, const oracle::Case& c);
 
 oracle::Case fsdp_case(uint64_t run_seed, int64_t index);
 Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine);
 void check_fsdp(const oracle::Case& c);
 std::vector<oracle::Case> simpler_fsdp(const oracle::Case& c);
+EngineResult run_fsdp(const WorldPtr& world, const oracle::Case& c);
 
 oracle::Case dbuffer_case(uint64_t run_seed, int64_t index);
 Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine);
 void check_dbuffer(const oracle::Case& c);
 std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c);
+EngineResult run_dbuffer(const WorldPtr& world, const oracle::Case& c);
 
 oracle::Case planner_case(uint64_t run_seed, int64_t index);
 Outcome judge_planner(const oracle::Case& c, EngineUnderTest& engine);
@@ -46,6 +49,9 @@ oracle::Case golden_case(uint64_t run_seed, int64_t index);
 Outcome judge_golden(const oracle::Case& c, EngineUnderTest& engine);
 void check_golden(const oracle::Case& c);
 std::vector<oracle::Case> simpler_golden(const oracle::Case& c);
+
+// Of a case that has passed `here`, and of which a World runs the same (Suite::run).
+Outcome judged_elsewhere(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, Passed here);
 
 // Plants one fault beside a clean engine, and looks for a case that tells them apart.
 Outcome look_for(const Fault& fault, EngineUnderTest& clean, Lane numerics = Lane::kExact);

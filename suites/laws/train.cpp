@@ -9,6 +9,7 @@
 #include "oracle/program/number_text.h"
 #include "suites/core/engine_threw.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/lockstep_engine.h"
 #include "suites/laws/laws.h"
 #include "suites/laws/train_case.h"
 #include "suites/train/formula_judgement.h"
@@ -152,6 +153,25 @@ void check_train(const oracle::Case& c) {
 
 std::vector<oracle::Case> simpler_train(const oracle::Case& c) {
   return simpler_trainings(c);
+}
+
+EngineResult run_train(const WorldPtr& world, const oracle::Case& c) {
+  auto options = training_of(c);
+  options.world = world;
+  const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
+  Trainer trainer(options);
+  trainer.init();
+  EngineResult ends;
+  const auto add = [&](const nn::Tensors& tensors) {
+    for (const auto& tensor : tensors) ends.values.push_back(value_of(tensor));
+  };
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    const auto [loss, norm] = trainer.step(trainer.batch(text, step));
+    add({loss, norm});
+  }
+  add(trainer.model().parameters());
+  for (const auto& moments : trainer.optimizer().moments) add(moments);
+  return ends;
 }
 
 // A training is no Program that an engine under test could run.
