@@ -114,6 +114,12 @@ const Suite& find_suite(std::string_view name) {
   throw Error(concat("[suites] no suite is called '", name, "'; there are: ", names));
 }
 
+RunInWorld run_in_world(const oracle::Case& c) {
+  const auto is_it = [&](const Suite& suite) { return c.suite == suite.name; };
+  const auto found = std::find_if(table().begin(), table().end(), is_it);
+  return found == table().end() ? nullptr : found->run;
+}
+
 void check_case(const Suite& suite, const oracle::Case& c) {
   if (suite.check != nullptr) return suite.check(c);
   LOCKSTEP_CHECK(has_known_options(c), "[", suite.name, "] its cases have no options but ", kKnownOptions,
@@ -126,9 +132,10 @@ Outcome judge_safely(const Suite& suite, const oracle::Case& c, EngineUnderTest&
     if (!engine.profile().has(suite.needs)) return left_out(name(suite.needs));
     if (const auto lacking = lacks(engine.profile(), c); !lacking.empty()) return left_out(lacking);
     auto outcome = suite.judge(c, engine);
+    // Where locals are not the engine's own memory, ranks are in another World.
     const bool elsewhere = suite.run != nullptr && !engine.profile().has(Flag::kMemory);
     const auto* passed = std::get_if<Passed>(&outcome);
-    return elsewhere && passed != nullptr ? judged_elsewhere(suite, c, engine, *passed) : outcome;
+    return elsewhere && passed != nullptr ? judged_elsewhere(c, engine, *passed) : outcome;
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
   } catch (const c10::AcceleratorError& e) {

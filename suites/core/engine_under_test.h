@@ -29,7 +29,7 @@ struct EngineValue {
 };
 
 struct EngineResult {
-  std::vector<EngineValue> values;  // one for each value of the Program, inputs first
+  std::vector<EngineValue> values;  // one for each value of the Program, inputs first; else what it ends with
   Timeline timeline;                // empty if not asked for, or if the engine has none
   bool has_timeline = false;
   RandomState random_after;
@@ -75,9 +75,9 @@ class EngineUnderTest {
   virtual ~EngineUnderTest() = default;
   // Who it is and what it can do. A decorator's is that of the engine which it wraps.
   virtual const EngineProfile& profile() const = 0;
-  // Runs the Program on DTensors. Throws Refused for a program that the engine refuses by its documentation,
-  // NotBuilt for what it does not have yet, and from another process EngineRefusal for both; any other
-  // exception is a finding.
+  // Runs the Program on DTensors, or what the Case's suite runs (Suite::run). Throws Refused for a program
+  // that the engine refuses by its documentation, NotBuilt for what it does not have yet, and from another
+  // process EngineRefusal for both; any other exception is a finding.
   // @post the locals are what the ranks hold at the end, so that an in-place op later in the Program shows.
   virtual EngineResult run(const oracle::Case& c, bool want_timeline) = 0;
   // Who draws in the plain run that judges it: the oracle's simulation, unless a planted fault is on that

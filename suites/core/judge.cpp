@@ -441,6 +441,10 @@ Failed failed_run(const oracle::Case& c, const EngineFailure& e) {
   return f;
 }
 
+Failed thrown_run(const oracle::Case& c, const std::exception& e) {
+  return failed(c.suite, "exception", who_throws(e.what()), placement_pattern(c), "", e.what());
+}
+
 Outcome judge_run(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                   EngineUnderTest& engine, Allowed allowed) {
   try {
@@ -466,7 +470,7 @@ Outcome judge_against_oracle(const oracle::Case& c, EngineUnderTest& engine, All
     throw;  // no verdict: nothing runs on the device any more
   } catch (const std::exception& e) {
     if (const auto refusal = refusal_of(e, c)) return judge_refusal(c, engine, allowed, *refusal, e.what());
-    return failed(c.suite, "exception", who_throws(e.what()), placement_pattern(c), "", e.what());
+    return thrown_run(c, e);
   }
   return judge_run(c, plain, got, engine, allowed);
 }

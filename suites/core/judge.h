@@ -27,6 +27,8 @@ Passed passed_with(const oracle::Judgement& judgement);
 std::optional<dashboard::RefusalRow> refusal_of(const std::exception& e, const oracle::Case& c);
 // A run that an engine in another process did not answer.
 Failed failed_run(const oracle::Case& c, const EngineFailure& e);
+// A run in which the engine threw.
+Failed thrown_run(const oracle::Case& c, const std::exception& e);
 
 // Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.
 // Empty if they agree; else what differs first.

@@ -19,6 +19,10 @@ namespace lockstep::suites {
 
 inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
+// Of a case that is no Program: what the ranks end with that `world` hosts, without a timeline. Throws where
+// one of them has what the law forbids.
+using RunInWorld = EngineResult (*)(const WorldPtr& world, const oracle::Case& c);
+
 struct Suite {
   const char* name;
   const char* law;  // one sentence
@@ -35,14 +39,15 @@ struct Suite {
   // and leads nowhere back.
   void (*check)(const oracle::Case& c) = nullptr;
   std::vector<oracle::Case> (*simpler)(const oracle::Case& c) = nullptr;
-  // Of these, where ranks are in a World: what those end with that `world` hosts, without a timeline. Throws
-  // where one of them has what the law forbids.
-  EngineResult (*run)(const WorldPtr& world, const oracle::Case& c) = nullptr;
+  RunInWorld run = nullptr;  // of these, if ranks run one
 };
 
 std::span<const Suite> suites();
 // Throws Error that lists the names.
 const Suite& find_suite(std::string_view name);
+
+// Its suite's; null: the case is a Program, or no rank runs it.
+RunInWorld run_in_world(const oracle::Case& c);
 
 // Throws Error for a case of which the suite cannot judge anything.
 void check_case(const Suite& suite, const oracle::Case& c);

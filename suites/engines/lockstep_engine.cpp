@@ -235,6 +235,12 @@ const EngineProfile& world_profile() {
   return profile;
 }
 
+EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
+  if (run_in_world(c) == nullptr) return run_on(c, oracle::make_inputs(c), want_timeline);
+  Traffic traffic;
+  return run_hosted(local_world(c.mesh.size(), c.mesh.device_type()), c, want_timeline, traffic);
+}
+
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                                     bool want_timeline) {
   auto world = local_world(least_world(c.mesh), c.mesh.device_type());
@@ -299,9 +305,9 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
 }
 
 EngineResult run_hosted(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic) {
-  if (c.program.value_count() > 0) return run_in(world, c, oracle::make_inputs(c), want_timeline, traffic);
-  const auto run = find_suite(c.suite).run;
-  LOCKSTEP_CHECK(run != nullptr, "[", c.suite, "] a case of it is run where it is judged");
+  const auto run = run_in_world(c);
+  if (run == nullptr) return run_in(world, c, oracle::make_inputs(c), want_timeline, traffic);
+  traffic = {};
   generator() = {{c.program.seed, 0, c.words}, c.device};
   auto result = run(counting(world, traffic), c);
   result.random_after = generator().state;

@@ -28,9 +28,7 @@ class LockstepEngine : public EngineUnderTest {
       : decorate_(std::move(decorate)), spoil_(std::move(spoil)), remade_(std::move(remade)) {}
 
   const EngineProfile& profile() const override { return own_profile(); }
-  EngineResult run(const oracle::Case& c, bool want_timeline) override {
-    return run_on(c, oracle::make_inputs(c), want_timeline);
-  }
+  EngineResult run(const oracle::Case& c, bool want_timeline) override;
   // On these values, whatever the Case says of them; only of what pends the locals are read.
   EngineResult run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,
                       bool want_timeline);
@@ -53,7 +51,8 @@ class DeviceEngine : public LockstepEngine {
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic,
                     const LockstepEngine::Spoil& spoil = nullptr, const Remade& remade = nullptr);
-// The same of any Case: its Program on its inputs, or what its suite runs (Suite::run).
+// The same of any Case: its Program on its inputs, or what its suite runs (Suite::run), which has all of its
+// traffic and no timeline.
 EngineResult run_hosted(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic);
 
 // What the ranks hold that are hosted here; of an undefined tensor, nothing. @pre else it is a DTensor

@@ -78,23 +78,27 @@ class Microbatches {
     return cast;
   }
 
-  // Of the rank at this position, added up over passes: as they come, or in the dtype in which they are
-  // reduced where that is another.
+  // Of the rank at this position, added up over passes: as they come, use by use, or pass by pass in the
+  // dtype in which they are reduced where that is another.
   Gradients of_rank(int64_t position, const std::vector<at::Tensor>& passes) {
     auto leaves = cast_parameters();
     Gradients gradients(leaves.size());
-    for (const auto& batch : passes) {
-      const auto input = batch.narrow(0, position * s_.batch, s_.batch).to(computed());
-      const auto output = (*model_)(input).to(s_.policy.output_dtype.value_or(computed()));
-      const auto each = at::ones_like(output).div(output.numel() * s_.mesh.size());
-      (output * output).backward(each);
+    const auto take = [&] {
       Gradients came;
       for (auto& leaf : leaves) {
         const auto gradient = std::exchange(leaf.mutable_grad(), at::Tensor());
         came.push_back(gradient.defined() ? gradient.to(reduced_in()) : gradient);
       }
       add(gradients, came);
+    };
+    for (const auto& batch : passes) {
+      const auto input = batch.narrow(0, position * s_.batch, s_.batch).to(computed());
+      const auto output = (*model_)(input).to(s_.policy.output_dtype.value_or(computed()));
+      const auto each = at::ones_like(output).div(output.numel() * s_.mesh.size());
+      (output * output).backward(each);
+      if (reduced_in() != computed()) take();
     }
+    take();
     return gradients;
   }
 

@@ -57,10 +57,12 @@ class Buffered {
     return written_padding(*buffer_);
   }
 
-  // What the ranks that are hosted here end with.
-  std::vector<at::Tensor> held() const {
+  // What the ranks that are hosted here have reduced, and gather of the first values.
+  std::vector<at::Tensor> held() {
+    for (size_t i = 0; i < plain_.size(); ++i) write(i, plain_[i]);
+    buffer_->gather().wait();
     auto all = reduced_;
-    for (size_t i = 0; i < plain_.size(); ++i) all.push_back(buffer_->sharded(i));
+    for (size_t i = 0; i < plain_.size(); ++i) all.push_back(buffer_->whole(i));
     return all;
   }
 
@@ -222,7 +224,7 @@ EngineResult run_dbuffer(const WorldPtr& world, const oracle::Case& c) {
   return ends;
 }
 
-// A buffer is no Program that an engine under test could run.
+// A buffer is no Program: it is judged here, whatever the engine under test.
 Outcome judge_dbuffer(const oracle::Case& c, EngineUnderTest& engine) {
   const auto grouping = grouping_of(c);
   Traffic traffic;

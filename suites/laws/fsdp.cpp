@@ -267,7 +267,7 @@ EngineResult run_fsdp(const WorldPtr& world, const oracle::Case& c) {
   return ends;
 }
 
-// A training is no Program that an engine under test could run.
+// A training is no Program: it is judged here, whatever the engine under test.
 Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine) {
   const auto sharding = sharding_of(c);
   try {

@@ -51,7 +51,7 @@ void check_golden(const oracle::Case& c);
 std::vector<oracle::Case> simpler_golden(const oracle::Case& c);
 
 // Of a case that has passed `here`, and of which a World runs the same (Suite::run).
-Outcome judged_elsewhere(const Suite& suite, const oracle::Case& c, EngineUnderTest& engine, Passed here);
+Outcome judged_elsewhere(const oracle::Case& c, EngineUnderTest& engine, Passed here);
 
 // Plants one fault beside a clean engine, and looks for a case that tells them apart.
 Outcome look_for(const Fault& fault, EngineUnderTest& clean, Lane numerics = Lane::kExact);

@@ -174,7 +174,7 @@ EngineResult run_train(const WorldPtr& world, const oracle::Case& c) {
   return ends;
 }
 
-// A training is no Program that an engine under test could run.
+// A training is no Program: it is judged here, whatever the engine under test.
 Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine) {
   auto options = training_of(c);
   options.fault = engine.train_fault();
