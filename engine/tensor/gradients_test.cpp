@@ -88,6 +88,28 @@ TEST_F(GradientsTest, AHookOfWhatCatLeavesOutIsGivenADTensor) {
   EXPECT_EQ(asked, 1);
 }
 
+// What a gradient that repeats an element is added to decides how both lie, also where the gradient has
+// moved. Catches: a move that writes out what is repeated, whose order of dimensions then decides.
+TEST_F(GradientsTest, WhatIsRepeatedIsWhereItGoes) {
+  const auto seed = ramp({3, 4, 2}).transpose(0, 2);  // strides 1, 2, 8
+  const auto gradient = [](const at::Tensor& x, const at::Tensor& of_neg, auto&& move) {
+    const auto neg = x.neg();
+    return torch::autograd::grad({move(x).sum(), neg}, {x}, {at::Tensor(), of_neg})[0];
+  };
+  const auto plain = ramp({2, 4, 3}).requires_grad_();
+  const auto expected = gradient(plain, seed, [](const at::Tensor& t) { return t.clone(); });
+  EXPECT_EQ(expected.strides(), at::IntArrayRef({1, 2, 8}));
+  for (const auto& to : {Shard{0}, Shard{1}, Shard{2}}) {
+    const auto x = place(plain.detach(), to, kR).requires_grad_();
+    const auto grad = gradient(x, place(seed, kR, kR), [](const at::Tensor& t) {
+      return redistribute(t, {kR, Shard{1}});
+    });
+    EXPECT_EQ(grad.strides(), expected.strides()) << to.dim;
+    EXPECT_TRUE(full_tensor(grad).equal(expected)) << to.dim;
+    for (const auto& local : local_tensors(grad)) EXPECT_TRUE(local.is_non_overlapping_and_dense());
+  }
+}
+
 // Zeros that nobody computed lie as the zeros that they come of. Catches: whole ones on every rank instead,
 // which a hook sees.
 TEST_F(GradientsTest, ZerosOfAProductLieAsItsZeros) {

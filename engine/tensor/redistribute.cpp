@@ -5,10 +5,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/context/asking.h"
+#include "engine/layout/layout.h"
 #include "engine/move/execute.h"
 #include "engine/tensor/cache.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
+#include "engine/values/as_size.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
@@ -85,9 +87,38 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& 
   return make_dtensor(to, after, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
 }
 
+// A gradient that says one element many times along a dimension does so where it goes, too: what it is added
+// to lies as the two together on one device.
+at::Tensor repeated_as(const at::Tensor& moved, const Spec& gradient) {
+  const auto& impl = require_dtensor(moved, "redistribute");
+  std::vector<int64_t> repeated, base = gradient.shape();
+  for (size_t d = 0; d < base.size(); ++d)
+    if (base[d] > 1 && gradient.stride()[d] == 0) repeated.push_back(static_cast<int64_t>(d)), base[d] = 1;
+  if (repeated.empty() || is_flat(*impl.spec())) return moved;
+  // A library adds up terms of equal bits in other orders, by where in memory they are.
+  if (gradient.has_partial() && impl.comm()->world->library() != nullptr) return moved;
+  auto stride = at::infer_dense_strides(base, gradient.stride());
+  for (const int64_t d : repeated) stride[as_size(d)] = 0;
+  PerRank<at::Tensor> locals;
+  for (const auto& local : impl.locals()) {
+    if (local.numel() == 0) {
+      locals.push_back(local);
+      continue;
+    }
+    auto once = local;
+    for (const int64_t d : repeated) once = once.narrow(d, 0, 1);
+    const auto dense =
+        at::empty_strided(once.sizes(), at::infer_dense_strides(once.sizes(), stride), once.options());
+    locals.push_back(dense.copy_(once).expand(local.sizes()));
+  }
+  const auto to =
+      std::make_shared<const Spec>(impl.spec()->with_tensor(gradient.shape(), stride, gradient.dtype()));
+  return make_dtensor(to, impl.comm(), std::move(locals));
+}
+
 enum class How {
   kAsked,     // waits, and gives a new tensor
-  kInserted,  // by the engine: it may be its input as it lies
+  kInserted,  // by the engine, of a gradient: it may be its input as it lies
   kBegun,     // does not wait
 };
 
@@ -107,7 +138,10 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     const ContextUse use(context);
     const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), after->mesh, placements, order));
     if (how == How::kBegun) return begin_route(impl, *plan, after);
-    if (!plan->steps.empty()) return run_route(input, *plan, how == How::kInserted, after);
+    if (!plan->steps.empty()) {
+      const auto moved = run_route(input, *plan, how == How::kInserted, after);
+      return how == How::kInserted ? repeated_as(moved, *impl.spec()) : moved;
+    }
     // The engine asks so where but the names of the mesh are others.
     if (how == How::kInserted) return make_dtensor(plan->to, after, impl.locals());
     return copy_in_place(impl, *plan, after);
