@@ -88,9 +88,9 @@ TEST_F(GradientsTest, AHookOfWhatCatLeavesOutIsGivenADTensor) {
   EXPECT_EQ(asked, 1);
 }
 
-// What a gradient that repeats an element is added to decides how both lie, also where the gradient has
-// moved. Catches: a move that writes out what is repeated, whose order of dimensions then decides.
-TEST_F(GradientsTest, WhatIsRepeatedIsWhereItGoes) {
+// What a gradient that repeats an element is added to lies as the two together on one device, also where the
+// gradient has moved. Catches: a move after which what was repeated decides the order of the dimensions.
+TEST_F(GradientsTest, WhatRepeatsSaysSoWhereItGoes) {
   const auto seed = ramp({3, 4, 2}).transpose(0, 2);  // strides 1, 2, 8
   const auto gradient = [](const at::Tensor& x, const at::Tensor& of_neg, auto&& move) {
     const auto neg = x.neg();

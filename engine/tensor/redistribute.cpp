@@ -5,12 +5,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/context/asking.h"
-#include "engine/layout/layout.h"
 #include "engine/move/execute.h"
 #include "engine/tensor/cache.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
-#include "engine/values/as_size.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
@@ -30,6 +28,12 @@ SpecPtr placed(const Spec& spec, const DeviceMesh& mesh, const Placements& place
 }
 
 constexpr const char* kName = "lockstep::redistribute";
+
+bool repeats(const Spec& spec) {
+  for (size_t d = 0; d < spec.shape().size(); ++d)
+    if (spec.shape()[d] > 1 && spec.stride()[d] == 0) return true;
+  return false;
+}
 
 // The new tensor is dense, so its strides are those of a dense copy.
 SpecPtr dense(const SpecPtr& spec) {
@@ -87,33 +91,17 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& 
   return make_dtensor(to, after, std::make_shared<Arriving>(what, comm, from.locals(), std::move(take)));
 }
 
-// A gradient that says one element many times along a dimension does so where it goes, too: what it is added
-// to lies as the two together on one device.
-at::Tensor repeated_as(const at::Tensor& moved, const Spec& gradient) {
-  const auto& impl = require_dtensor(moved, "redistribute");
-  std::vector<int64_t> repeated, base = gradient.shape();
-  for (size_t d = 0; d < base.size(); ++d)
-    if (base[d] > 1 && gradient.stride()[d] == 0) repeated.push_back(static_cast<int64_t>(d)), base[d] = 1;
-  if (repeated.empty() || is_flat(*impl.spec())) return moved;
-  // A library adds up terms of equal bits in other orders, by where in memory they are.
-  if (gradient.has_partial() && impl.comm()->world->library() != nullptr) return moved;
-  auto stride = at::infer_dense_strides(base, gradient.stride());
-  for (const int64_t d : repeated) stride[as_size(d)] = 0;
-  PerRank<at::Tensor> locals;
-  for (const auto& local : impl.locals()) {
-    if (local.numel() == 0) {
-      locals.push_back(local);
-      continue;
-    }
-    auto once = local;
-    for (const int64_t d : repeated) once = once.narrow(d, 0, 1);
-    const auto dense =
-        at::empty_strided(once.sizes(), at::infer_dense_strides(once.sizes(), stride), once.options());
-    locals.push_back(dense.copy_(once).expand(local.sizes()));
-  }
-  const auto to =
-      std::make_shared<const Spec>(impl.spec()->with_tensor(gradient.shape(), stride, gradient.dtype()));
-  return make_dtensor(to, impl.comm(), std::move(locals));
+// Of a route with steps. @param to where it ends, with the strides that the result says it has
+at::Tensor run_to(const SpecPtr& to, const at::Tensor& tensor, const Route& r, bool implicit,
+                  const CommPtr& after) {
+  const auto& impl = require_dtensor(tensor, "redistribute");
+  const PlainGuard guard;
+  // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
+  if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
+    return moved(impl, r.to, after, impl.locals(), r, implicit);
+  auto locals = execute(r, impl.locals(), *impl.comm(), *after);
+  conform_all(locals, *to);
+  return moved(impl, to, after, std::move(locals), r, implicit);
 }
 
 enum class How {
@@ -138,10 +126,12 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     const ContextUse use(context);
     const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), after->mesh, placements, order));
     if (how == How::kBegun) return begin_route(impl, *plan, after);
-    if (!plan->steps.empty()) {
-      const auto moved = run_route(input, *plan, how == How::kInserted, after);
-      return how == How::kInserted ? repeated_as(moved, *impl.spec()) : moved;
-    }
+    // What repeats an element says so where it goes, too, though its locals do not: what a gradient is added
+    // to lies as the two together on one device.
+    if (!plan->steps.empty())
+      return how == How::kInserted && repeats(*plan->to)
+                 ? run_to(plan->to, input, *plan, true, after)
+                 : run_route(input, *plan, how == How::kInserted, after);
     // The engine asks so where but the names of the mesh are others.
     if (how == How::kInserted) return make_dtensor(plan->to, after, impl.locals());
     return copy_in_place(impl, *plan, after);
@@ -175,16 +165,7 @@ LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
 }
 
 at::Tensor run_route(const at::Tensor& tensor, const Route& r, bool implicit, const CommPtr& after) {
-  if (r.steps.empty()) return tensor;
-  const auto& impl = require_dtensor(tensor, "redistribute");
-  const PlainGuard guard;
-  // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
-  if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
-    return moved(impl, r.to, after, impl.locals(), r, implicit);
-  const auto to = dense(r.to);
-  auto locals = execute(r, impl.locals(), *impl.comm(), *after);
-  conform_all(locals, *to);
-  return moved(impl, to, after, std::move(locals), r, implicit);
+  return r.steps.empty() ? tensor : run_to(dense(r.to), tensor, r, implicit, after);
 }
 
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,

@@ -14,8 +14,9 @@ std::string unlike(const EngineResult& here, const EngineResult& there) {
   if (auto why = first_disagreement(here, there); !why.empty()) return why;
   for (size_t v = 0; v < here.values.size(); ++v)
     if (here.values[v].defined() && *here.values[v].spec != *there.values[v].spec)
-      return concat("value ", v, " is ", *there.values[v].spec, ", and ", *here.values[v].spec,
-                    " in one thread");
+      return concat("value ", v, " is ", *there.values[v].spec, " of strides ",
+                    at::IntArrayRef(there.values[v].spec->stride()), ", and ", *here.values[v].spec,
+                    " of strides ", at::IntArrayRef(here.values[v].spec->stride()), " in one thread");
   if (here.random_after != there.random_after) return "the random stream ends elsewhere";
   if (here.bytes_moved == there.bytes_moved) return "";
   return concat(there.bytes_moved, " bytes have moved, and ", here.bytes_moved, " in one thread");
@@ -25,14 +26,16 @@ std::string unlike(const EngineResult& here, const EngineResult& there) {
 
 Outcome judged_elsewhere(const oracle::Case& c, EngineUnderTest& engine, Passed here) {
   const ForkRng keep;
-  EngineResult expected, there;
+  const auto expected = LockstepEngine().run(c, false);
+  EngineResult there;
   try {
-    expected = LockstepEngine().run(c, false);
     there = engine.run(c, false);
   } catch (const EngineFailure& e) {
     return failed_run(c, e);
   } catch (const c10::AcceleratorError&) {
     throw;  // no verdict: nothing runs on the device any more
+  } catch (const NotBuilt&) {
+    throw;  // what the engine does not have yet
   } catch (const std::exception& e) {
     return thrown_run(c, e);
   }
