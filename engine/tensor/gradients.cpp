@@ -13,6 +13,7 @@
 
 #include "engine/tensor/init.h"
 #include "engine/tensor/operands.h"
+#include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/zeros.h"
 #include "engine/values/refused.h"
@@ -91,13 +92,8 @@ c10::intrusive_ptr<c10::BackendMeta> own_of(const c10::OperatorHandle& op, c10::
   return own;
 }
 
-// libtorch makes a gradient that nobody else holds a leaf's own, which the next one is added to in place. Who
-// holds a DTensor says nothing of its locals: a gradient that has moved nowhere has those of the one before.
-bool shares_locals(const DTensorImpl& grad) {
-  const auto& locals = grad.locals();
-  return std::any_of(locals.begin(), locals.end(), [](const at::Tensor& local) {
-    return local.use_count() > 1 || local.storage().use_count() > 1;
-  });
+bool is_shared(const at::Tensor& local) {
+  return local.use_count() > 1 || local.storage().use_count() > 1;
 }
 
 bool ends_in_dtensor() {
@@ -158,10 +154,23 @@ void mark_if_autograds(const c10::OperatorHandle& op, c10::ArrayRef<at::Tensor> 
   }
 }
 
+// libtorch makes a gradient that nobody else holds a leaf's own, which the next one is added to in place. Who
+// holds a DTensor says nothing of its locals: a gradient that has moved nowhere has those of the one before.
+// Where a local lies is this rank's affair, and an op is one of all ranks: one with a history is copied
+// anyhow.
 at::Tensor for_leaf(const at::Tensor& grad) {
   const auto* impl = dtensor_impl(grad);
-  if (impl == nullptr || !shares_locals(*impl)) return grad;
-  auto own = grad.clone();
+  if (impl == nullptr) return grad;
+  at::Tensor own;
+  if (grad.requires_grad()) {
+    own = grad.clone();
+  } else {
+    if (std::none_of(impl->locals().begin(), impl->locals().end(), is_shared)) return grad;
+    const PlainGuard guard;
+    PerRank<at::Tensor> locals;
+    for (const auto& local : impl->locals()) locals.push_back(local.clone());
+    own = make_dtensor(impl->spec(), impl->comm(), std::move(locals));
+  }
   if (is_zeros(grad)) mark_zeros(own);
   return own;
 }

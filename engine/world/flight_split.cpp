@@ -169,6 +169,12 @@ std::string unfinished(const std::vector<FlightTurn>& turns) {
   return concat(text, "; there is no file of ", lacking.size() > 1 ? "ranks " : "rank ", join(lacking, ','));
 }
 
+bool is_awaited(const std::vector<FlightTurn>& turns) {
+  return std::any_of(turns.begin(), turns.end(), [](const FlightTurn& turn) {
+    return turn.entry != nullptr && turn.entry->state == FlightState::kWaited;
+  });
+}
+
 // What the ranks of an exchange disagree in; "": nothing.
 std::string disagreement(const std::vector<FlightTurn>& turns) {
   std::string text = dissent(turns, "not one exchange", [](const FlightEntry& e) { return e.op; });
@@ -238,7 +244,8 @@ std::string or_another(const std::vector<Flight>& flights, const Order& order, s
 std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
   check(flights);
   // Who waits may do so for what ranks of another group disagree in, or for one that nobody can ask.
-  std::optional<FlightSplit> waits;
+  // What nobody waits for has stopped nobody, and is told where nothing else is.
+  std::optional<FlightSplit> waits, idle;
   int64_t number = 0;
   const auto order = in_order(flights);
   for (size_t i = 0; i < order.size(); ++i) {
@@ -255,11 +262,15 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
     }
     split.what = unfinished(split.turns);
     if (split.what.empty()) continue;
+    if (!is_awaited(split.turns)) {
+      if (!idle) idle = std::move(split);
+      continue;
+    }
     if (!waits) number = met.number;
     if (!waits || (without_file(waits->turns).empty() && !without_file(split.turns).empty()))
       waits = std::move(split);
   }
-  return waits;
+  return waits ? waits : idle;
 }
 
 std::string describe(const FlightSplit& split) {

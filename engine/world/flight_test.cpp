@@ -219,6 +219,16 @@ TEST(Flight, TheFirstExchangeInWhichRanksPart) {
       << gone;
 }
 
+// A rank that has stopped before an exchange has also begun one that it would have waited for later, and
+// that the others have done with. Catches: the earlier one told, in which nobody waits for anybody.
+TEST(Flight, WhatNobodyWaitsForIsNotWhereRanksPart) {
+  const auto text = after([](std::vector<FlightEntry>& e) {
+    e.pop_back();
+    e.front().state = FlightState::kBegun;
+  });
+  EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 3 of ranks 0,1,2, all_gather: rank 1 did not come");
+}
+
 // Catches: files of two runs, or one twice, that are held against each other; a rank that is blamed since
 // nobody gave its file, or since its file begins later.
 TEST(Flight, WhatFilesDoNotSayIsNoBlame) {

@@ -159,5 +159,18 @@ TEST(Merge, RanksThatPartAreNamed) {
   EXPECT_NE(refused(other).find("offsets of the random stream"), std::string::npos);
 }
 
+// Of 7 elements on three ranks the last has one, whose two gradients lie in one memory where others' are
+// copies: which ranks copy is no op. Catches: an op that some ranks run and others do not.
+TEST(ThreadEngineTest, WhereALocalLiesIsNoOp) {
+  const auto c = oracle::parse_token(
+      "v2:edges;mesh=3;seed=0;dev=1x256;x0=f32[7]:normal(50585)@[R];x1=f32[7]:normal(93914)@[S0]!;x2=f32[7x2]"
+      ":"
+      "uniform(46923)@[R];v0=lockstep::local_map(\"aten::stack\",t[x0,x1],1,@[S0],@[S0],@[S0],@[S0],@[S0],[7,"
+      "2]);v1="
+      "lockstep::backward(t[v0],t[x2])#66a3d847");
+  ThreadEngine threads(kLong);
+  EXPECT_TRUE(std::holds_alternative<Passed>(judge_against_oracle(c, threads, Allowed::kExplained)));
+}
+
 }  // namespace
 }  // namespace lockstep::suites

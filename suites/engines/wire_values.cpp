@@ -183,7 +183,41 @@ static std::string read_text(const Json& json) {
   return text;
 }
 
+// A plain tensor of one element, that an op took for a number.
+static Json write_constant(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() != 1) return nullptr;
+  try {
+    parse_dtype(dtype_name(tensor.scalar_type()));
+  } catch (const Error&) {  // one that has no name here
+    return nullptr;
+  }
+  return {{"constant", write_plain(c10::IValue(tensor.item()))},
+          {"dtype", dtype_name(tensor.scalar_type())},
+          {"shape", tensor.sizes().vec()},
+          {"number", tensor.unsafeGetTensorImpl()->is_wrapped_number()}};
+}
+
+static c10::IValue read_constant(const Json& json) {
+  const auto dtype = parse_dtype(json.at("dtype").get<std::string>());
+  const auto shape = read_shape(json.at("shape"));
+  const auto& number = json.at("constant");
+  const bool is_number = number.is_number() || number.is_boolean() || number.contains("float");
+  if (shape.size() > 64 || c10::multiply_integers(shape) != 1 || !is_number)
+    throw Malformed("a constant that is no number of one element");
+  const auto value = number.is_object() ? c10::IValue(read_double(number)) : read_plain(number);
+  try {
+    const auto tensor = at::full(shape, value.toScalar(), dtype);
+    if (json.at("number").get<bool>()) tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+  } catch (const c10::Error&) {  // a number that the dtype does not hold
+    throw Malformed("a constant that does not fit its dtype or shape");
+  } catch (const std::runtime_error&) {
+    throw Malformed("a constant that does not fit its dtype or shape");
+  }
+}
+
 Json write_plain(const c10::IValue& value) {
+  if (value.isTensor()) return write_constant(value.toTensor());
   if (value.isBool()) return value.toBool();
   if (value.isInt()) return value.toInt();
   if (value.isDouble()) return write_double(value.toDouble());
@@ -205,6 +239,7 @@ c10::IValue read_plain(const Json& json) {
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) return json.get<Sizes>();
+  if (json.contains("constant")) return read_constant(json);
   if (json.contains("text")) return read_text(json.at("text"));
   if (json.contains("scalars")) return read_scalars(json.at("scalars"));
   if (json.contains("bools")) return list_of<bool>(json.at("bools"));

@@ -47,7 +47,8 @@ uint64_t read_hex(std::string_view text);
 Json write_double(double value);
 double read_double(const Json& json);
 
-// An argument that is no tensor. What has no form here (devices, generators, tensors) becomes null.
+// An argument that is no tensor, or a plain one of one element. What has no form here (devices, generators,
+// other tensors) becomes null.
 Json write_plain(const c10::IValue& value);
 c10::IValue read_plain(const Json& json);
 
