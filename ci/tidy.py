@@ -14,6 +14,7 @@ import hand  # noqa: E402
 # Who may include whom, room by room, besides itself: every arrow is a word of the table, so that a new one is a
 # decision. The oracle must not share code with what it judges. Each may use only rooms above it: no cycle.
 TABLE = """
+kernels/operators:
 kernels:
 engine/values:
 engine/lane: engine/values
@@ -27,17 +28,17 @@ engine/random: kernels engine/values engine/context engine/layout engine/world e
 engine/ops/rules: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/stream
     engine/random
 engine/ops: engine/values engine/context engine/layout engine/world engine/ops/rules
-engine/tensor: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/ops/rules
-    engine/ops engine/stream engine/random
+engine/tensor: kernels/operators engine/values engine/lane engine/context engine/layout engine/world engine/move
+    engine/ops/rules engine/ops engine/stream engine/random
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
 oracle/ownership: engine/values
-oracle/program: engine/values engine/lane engine/stream oracle/ownership
+oracle/program: kernels/operators engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
 oracle/random: engine/values engine/stream oracle/ownership
 oracle/judge: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random
-oracle/reference: engine/values engine/stream oracle/random
+oracle/reference: kernels/operators engine/values engine/stream oracle/random
 generators/space: engine/values oracle/program
 generators/program: engine/values engine/stream oracle/program oracle/random generators/space
 generators/ops: engine/values oracle/program generators/program
@@ -59,14 +60,16 @@ suites/train: engine/values engine/lane engine/layout engine/world engine/stream
     dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/train
+suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
+    generators/space
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random generators/program
-    generators/random suites/core suites/engines suites/train suites/fsdp
+    generators/random suites/core suites/engines suites/train suites/fsdp suites/optim
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/ops
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
-    engine/tensor engine/fsdp
+    suites/optim engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/nn engine/fsdp
     engine/optim oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random

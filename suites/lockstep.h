@@ -12,6 +12,8 @@
 #include "engine/nn/layers.h"
 #include "engine/nn/parallel.h"
 #include "engine/ops/rules/table.h"
+#include "engine/optim/adamw8bit.h"
+#include "engine/optim/muon.h"
 #include "engine/optim/optimizer.h"
 #include "engine/random/random_policy.h"
 #include "engine/tensor/dtensor.h"

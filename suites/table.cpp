@@ -87,6 +87,10 @@ const std::vector<Suite>& table() {
        "order",
        8, kEndless, false, dbuffer_case, judge_dbuffer, Flag::kTraining, check_dbuffer, simpler_dbuffer,
        run_dbuffer},
+      {"optim",
+       "steps of optimizers that look at tiles or whole matrices are what one device computes, however these "
+       "are cut",
+       8, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
       {"planner",
        "shards that are planned for a group of tensors cut no block, and are the least in their order", 8,
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},

@@ -21,6 +21,8 @@ set(_public
   engine/ops/rules/record.h
   engine/ops/rules/row.h
   engine/ops/rules/table.h
+  engine/optim/adamw8bit.h
+  engine/optim/muon.h
   engine/optim/optimizer.h
   engine/random/random_policy.h
   engine/random/tensor_source.h

@@ -233,7 +233,8 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
   app.add_option("--sequence", t.sequence, "Tokens of an example (default 128)");
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
-  app.add_option("--optimizer", flags.optimizer, "adamw (default), adamw-fused, sgd or sgd-fused");
+  app.add_option("--optimizer", flags.optimizer,
+                 "adamw (default), adamw-fused, sgd, sgd-fused, adamw-8bit or muon");
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");

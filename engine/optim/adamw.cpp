@@ -27,14 +27,19 @@ void AdamW::step() {
 }
 
 void AdamW::step_foreach(const std::vector<size_t>& active) {
-  const auto parameters = pick(parameters_, active), grads = gradients(parameters_, active);
-  const auto exp_avg = pick(state_.exp_avg, active), exp_avg_sq = pick(state_.exp_avg_sq, active);
-  const auto& o = options_;
+  std::vector<int64_t> steps;
+  for (const auto i : active) steps.push_back(state_.steps[i]);
+  update_adamw(options_, pick(parameters_, active), gradients(parameters_, active),
+               pick(state_.exp_avg, active), pick(state_.exp_avg_sq, active), steps);
+}
+
+void update_adamw(const AdamWOptions& o, const Tensors& parameters, const Tensors& grads,
+                  const Tensors& exp_avg, const Tensors& exp_avg_sq, const std::vector<int64_t>& steps) {
   std::vector<at::Scalar> root_correction, negative_step_size;
-  for (const auto i : active) {
-    const auto step = static_cast<double>(state_.steps[i]);
-    root_correction.emplace_back(std::sqrt(1 - std::pow(o.beta2, step)));
-    negative_step_size.emplace_back(-(o.lr / (1 - std::pow(o.beta1, step))));
+  for (const auto step : steps) {
+    const auto n = static_cast<double>(step);
+    root_correction.emplace_back(std::sqrt(1 - std::pow(o.beta2, n)));
+    negative_step_size.emplace_back(-(o.lr / (1 - std::pow(o.beta1, n))));
   }
   if (o.weight_decay != 0) at::_foreach_mul_(parameters, 1 - o.lr * o.weight_decay);
   at::_foreach_mul_(exp_avg, o.beta1);

@@ -56,6 +56,13 @@ std::vector<size_t> with_gradient(const Tensors& parameters) {
   return indices;
 }
 
+void require_cpu(const Tensors& parameters, const char* optimizer) {
+  for (const auto& parameter : parameters)
+    LOCKSTEP_CHECK(parameter.device().is_cpu(), "[optim] ", optimizer,
+                   " steps parameters on the CPU alone, and one is on ", parameter.device(),
+                   "; step it by AdamW");
+}
+
 Tensors pick(const Tensors& all, const std::vector<size_t>& indices) {
   Tensors picked;
   for (const auto i : indices) picked.push_back(all[i]);

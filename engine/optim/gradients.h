@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the optimizers share: which parameters take part in a step, and the check on their gradients.
+// What the optimizers share: which parameters take part in a step, the check on their gradients, and AdamW's
+// step.
 #pragma once
 #include "engine/optim/optimizer.h"
 
@@ -11,5 +12,14 @@ std::vector<size_t> with_gradient(const Tensors& parameters);
 
 Tensors pick(const Tensors& all, const std::vector<size_t>& indices);
 Tensors gradients(const Tensors& parameters, const std::vector<size_t>& indices);
+
+// Throws Error that names `optimizer` for parameters elsewhere than in the host's memory: its operators have
+// no other kernels.
+void require_cpu(const Tensors& parameters, const char* optimizer);
+
+// One step of AdamW over the _foreach_ ops, whatever holds the moments between two steps.
+// @param steps of each parameter, this one included
+void update_adamw(const AdamWOptions& options, const Tensors& parameters, const Tensors& grads,
+                  const Tensors& exp_avg, const Tensors& exp_avg_sq, const std::vector<int64_t>& steps);
 
 }  // namespace lockstep::optim

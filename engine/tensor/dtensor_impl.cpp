@@ -11,6 +11,7 @@
 #include "engine/values/refused.h"
 #include "engine/world/share.h"
 #include "engine/world/world.h"
+#include "kernels/operators/operators.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +27,7 @@ c10::DispatchKeySet keys_on(c10::DeviceType type) {
 }
 
 [[maybe_unused]] const bool kRegistered =
-    (register_dispatch(), register_composites(), register_gradients(), true);
+    (define_operators(), register_dispatch(), register_composites(), register_gradients(), true);
 
 const std::optional<std::string> kNoStorage =
     "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "

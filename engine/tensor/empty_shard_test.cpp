@@ -152,6 +152,20 @@ at::Tensor fused(const Tensors& t) {
                               false, {}, {}))[1];
 }
 
+// The tensors that an op of the dispatcher gives.
+Stack results_of(const char* op, Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(op, "").callBoxed(stack);
+  return stack;
+}
+at::Tensor through_tiles(const at::Tensor& t) {
+  const auto tiles = results_of("optim::quantize_tiles", {t, true, 1, 2});
+  return results_of("optim::dequantize_tiles", {tiles[0], tiles[1], true, 1, 2})[0].toTensor();
+}
+at::Tensor orthogonal(const at::Tensor& t) {
+  const std::vector<double> coefficients{3.4445, -4.775, 2.0315};
+  return results_of("optim::newton_schulz", {t, coefficients, 5, 1e-7, true})[0].toTensor();
+}
+
 const at::Tensor kMatrix = numbers({2, 3}), kSquare = numbers({3, 3}), kVector = numbers({3}),
                  kImage = numbers({4, 2, 6, 6}), kOne = numbers({3, 6, 6}), kBatch = numbers({2, 3, 4});
 
@@ -255,6 +269,8 @@ Samples views() {
       {"_fused_adamw", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
        [](auto& t) { return fused<at::_ops::_fused_adamw>(t) * t[0]; }},
       {"detach", {kMatrix}, [](auto& t) { return t[0].detach() * t[0]; }},
+      {"optim::dequantize_tiles", {kMatrix}, [](auto& t) { return through_tiles(t[0].detach()) * t[0]; }},
+      {"optim::newton_schulz", {kMatrix}, [](auto& t) { return orthogonal(t[0].detach()) * t[0]; }},
   };
 }
 // clang-format on

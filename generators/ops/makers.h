@@ -65,6 +65,11 @@ bool alike(Builder& b, const OpTemplate& op);
 bool rrelu(Builder& b, const OpTemplate& op);
 bool rrelu_backward(Builder& b, const OpTemplate& op);
 
+// ops/blocks.cpp
+bool quantize_tiles(Builder& b, const OpTemplate& op);
+bool dequantize_tiles(Builder& b, const OpTemplate& op);
+bool newton_schulz(Builder& b, const OpTemplate& op);
+
 // ops/reductions.cpp
 bool reduce_all(Builder& b, const OpTemplate& op);
 bool reduce_dims(Builder& b, const OpTemplate& op);

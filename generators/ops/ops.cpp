@@ -226,6 +226,10 @@ constexpr OpTemplate kLines[] = {
     // Copies and casts.
     {"clone contiguous lift_fresh_copy", kCopies, alias, kAllDtypes, kSame, kMoves},
     {"_to_copy to.dtype", kCopies, cast, kAllDtypes, kSame, kMoves},
+    // blocks.cpp
+    {"optim::quantize_tiles", kNeural, quantize_tiles, kFloats, kNo, kNoHistory},
+    {"optim::dequantize_tiles", kNeural, dequantize_tiles, kFloats, kNo, kNoHistory},
+    {"optim::newton_schulz", kMatmul, newton_schulz, kFloats, kNo, kNoHistory},
 };
 // clang-format on
 

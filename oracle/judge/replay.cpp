@@ -127,6 +127,37 @@ Stack in_rows(const RecordedOp& op, Stack stack, const Locality& where) {
   return stack;
 }
 
+// The elements of what a flat slice is a run of, and its place among them.
+std::pair<std::vector<int64_t>, Run> box_of(const Spec& spec, int64_t position) {
+  const Share share = owned(spec, position);
+  std::vector<int64_t> shape;
+  for (const Indices& list : share.lists) shape.push_back(std::ssize(list));
+  return {shape, *share.run};
+}
+
+// An op that looks at tiles or whole matrices: on all that the other placements leave, of which this rank
+// knows its slice and takes the rest for zeros.
+Tensors in_box(const RecordedOp& op, Stack stack, const Locality& where, c10::Device device) {
+  size_t input = 0;
+  for (c10::IValue& value : stack) {
+    if (!value.isTensor()) continue;
+    const SpecPtr& spec = where.inputs.at(input++);
+    if (!spec || !lockstep::has_ragged(spec->placements())) continue;
+    const auto [shape, run] = box_of(*spec, where.position);
+    const at::Tensor box = at::zeros(shape, value.toTensor().options());
+    box.flatten().slice(0, run.begin, run.end).copy_(value.toTensor());
+    value = box;
+  }
+  Tensors results = call_on(device, *op.op, stack);
+  for (size_t r = 0; r < results.size(); ++r) {
+    const SpecPtr& spec = where.outputs.at(r);
+    if (!spec || !lockstep::has_ragged(spec->placements())) continue;
+    const Run run = box_of(*spec, where.position).second;
+    results[r] = results[r].flatten().slice(0, run.begin, run.end).clone();
+  }
+  return results;
+}
+
 // The reduction of a flat slice, which has one dimension.
 at::Tensor of_all(const RecordedOp& op, Stack stack, c10::Device device) {
   for (size_t a = 0; a < stack.size(); ++a)
@@ -287,6 +318,12 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
+  if (name.starts_with("optim::")) {
+    if (where.float64) stack = in_float64(*op.op, std::move(stack));
+    return collect(effects,
+                   in_box(op, std::move(stack), where, where.float64 ? device_of_float64(op) : op.device),
+                   inputs);
+  }
   // A flat slice is in no memory format, and of one dimension, as is then a number that its elements meet.
   const bool is_flat = output && lockstep::has_ragged(output->placements());
   for (size_t a = 0; is_flat && a < stack.size(); ++a) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "engine/values/error.h"
+#include "kernels/operators/operators.h"
 
 namespace lockstep::oracle {
 namespace {
@@ -151,6 +152,7 @@ const Operator& find_operator(const std::string& name) {
   thread_local std::unordered_map<std::string, const Operator*> known;
   const auto found = known.find(name);
   if (found != known.end()) return *found->second;
+  define_operators();
   const c10::OperatorName wanted = split(name);
   const auto handle = c10::Dispatcher::singleton().findSchema(wanted);
   LOCKSTEP_CHECK(handle, unknown(wanted));

@@ -3,9 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/stream/random_source.h"
+#include "kernels/operators/dynamic_map.h"
+#include "oracle/reference/blocks.h"
 #include "oracle/reference/model.h"
 #include "oracle/reference/update.h"
 
@@ -89,7 +93,8 @@ TEST_F(ReferenceTest, AdamWsFirstStepHasTheGradientsSign) {
 // Catches: momentum that starts damped, decay that is not part of the gradient.
 TEST_F(ReferenceTest, SgdRolls) {
   auto p = at::tensor({1.0}, at::kDouble);
-  ReferenceOptimizer optimizer({p}, {.adamw = false, .lr = 0.1, .weight_decay = 0.5, .momentum = 0.9});
+  ReferenceOptimizer optimizer({p},
+                               {.update = Update::kSgd, .lr = 0.1, .weight_decay = 0.5, .momentum = 0.9});
   for (const double expected : {0.85, 0.5725}) {  // v = 1 + 0.5; then 0.9 v + 1 + 0.425
     p.mutable_grad() = at::tensor({1.0}, at::kDouble);
     optimizer.step();
@@ -106,6 +111,53 @@ TEST_F(ReferenceTest, ClipsByTheNormOfAll) {
   EXPECT_EQ(b.grad()[1].item<double>(), 6);
   clip_by_norm({a, b}, 3.5);
   EXPECT_NEAR(b.grad()[1].item<double>(), 3, 1e-5);
+}
+
+// Seven decades, each with twice the entries of the one below, at the means of as many equal parts of [1, 10]
+// (of a map without signs twice as many), and 0 and 1. Catches: a frozen entry that is none of the paper's.
+TEST_F(ReferenceTest, TheDynamicMapIsThePapers) {
+  for (const bool is_signed : {false, true}) {
+    std::vector<double> map{0, 1};
+    for (int decade = 0; decade < 7; ++decade) {
+      const int parts = (is_signed ? 1 : 2) << decade;
+      for (int i = 0; i < parts; ++i) {
+        const double from = 0.1 + 0.9 * i / parts, to = 0.1 + 0.9 * (i + 1) / parts;
+        map.push_back((from + to) / 2 * std::pow(10, decade - 6));
+        if (is_signed) map.push_back(-map.back());
+      }
+    }
+    std::sort(map.begin(), map.end());
+    const auto& frozen = dynamic_map(is_signed);
+    ASSERT_EQ(map.size(), frozen.size());
+    for (size_t i = 0; i < map.size(); ++i)
+      EXPECT_LE(std::abs(frozen[i] - map[i]), 4 * 0x1p-24 * std::abs(map[i])) << i;
+  }
+}
+
+// Catches: tiles that run on behind an edge or into the next matrix, a scale that is not the greatest
+// magnitude, codes that come back as more than half a step away.
+TEST_F(ReferenceTest, TilesStandAlone) {
+  const auto values = at::arange(2 * 5 * 3).view({2, 5, 3}).sub(14).div(8).to(at::kFloat);
+  const auto tiles = in_tiles(values, true, 2);
+  EXPECT_EQ(tiles.scales.sizes(), at::IntArrayRef({2, 3, 2}));
+  EXPECT_EQ(tiles.scales[1][2][0].item<float>(), values[1][4].slice(0, 0, 2).abs().max().item<float>());
+  EXPECT_EQ(tiles.scales[0][0][1].item<float>(), values[0][0][2].abs().item<float>());
+  const auto back = out_of_tiles(tiles, true, 2);
+  EXPECT_LE((back - values).abs().max().item<double>(), 0.02 * values.abs().max().item<double>());
+  EXPECT_TRUE(in_tiles(back, true, 2).codes.equal(tiles.codes));
+}
+
+// Of a matrix with orthogonal rows the direction is the matrix, up to what five iterations leave. Catches: a
+// coefficient, a norm, an iteration that is wrong.
+TEST_F(ReferenceTest, TheDirectionIsOrthogonal) {
+  const auto gradient = at::randn({6, 9}, at::detail::createCPUGenerator(4));
+  for (const auto& matrix : {gradient, gradient.t().contiguous()}) {
+    const auto direction = orthogonal(matrix, {3.4445, -4.7750, 2.0315}, 5, 1e-7, true);
+    const auto singular = at::linalg_svdvals(direction);
+    EXPECT_GT(singular.min().item<double>(), 0.3);
+    EXPECT_LT(singular.max().item<double>(), 1.3);
+    EXPECT_GT(at::sum(direction * matrix).item<double>(), 0);
+  }
 }
 
 }  // namespace

@@ -423,28 +423,6 @@ Passed passed_with(const oracle::Judgement& judgement) {
   return passed;
 }
 
-// Every exception of an engine begins with who throws it: "[aten::mm] …". Two of them are not one finding.
-static std::string who_throws(const std::string& text) {
-  const auto end = text.find(']');
-  return text.starts_with('[') && end != std::string::npos ? text.substr(1, end - 1) : "";
-}
-
-Failed failed_run(const oracle::Case& c, const EngineFailure& e) {
-  using Kind = EngineFailure::Kind;
-  const auto verdict = e.kind == Kind::kError  ? "exception"
-                       : e.kind == Kind::kWire ? "wire"
-                       : e.kind == Kind::kHung ? "hang"
-                                               : e.end;
-  auto f = failed(c.suite, verdict, who_throws(e.what()), placement_pattern(c), "", e.what());
-  if (e.kind == Kind::kHung) f.kind = dashboard::Verdict::kHung;
-  if (e.kind == Kind::kDied) f.kind = dashboard::Verdict::kCrashed;
-  return f;
-}
-
-Failed thrown_run(const oracle::Case& c, const std::exception& e) {
-  return failed(c.suite, "exception", who_throws(e.what()), placement_pattern(c), "", e.what());
-}
-
 Outcome judge_run(const oracle::Case& c, const oracle::PlainRun& plain, const EngineResult& got,
                   EngineUnderTest& engine, Allowed allowed) {
   try {

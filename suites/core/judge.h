@@ -30,6 +30,10 @@ Failed failed_run(const oracle::Case& c, const EngineFailure& e);
 // A run in which the engine threw.
 Failed thrown_run(const oracle::Case& c, const std::exception& e);
 
+// Runs what is no Program; nothing: `result` is what it ends with. Throws what is no verdict: NotBuilt, and
+// the loss of a device.
+std::optional<Failed> fails_to_run(const oracle::Case& c, EngineUnderTest& engine, EngineResult& result);
+
 // Two results of the engine: the same values in bits, rank by rank, for positions that correspond one to one.
 // Empty if they agree; else what differs first.
 std::string first_disagreement(const EngineResult& a, const EngineResult& b);

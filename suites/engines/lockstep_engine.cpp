@@ -238,7 +238,8 @@ const EngineProfile& world_profile() {
 EngineResult LockstepEngine::run(const oracle::Case& c, bool want_timeline) {
   if (run_in_world(c) == nullptr) return run_on(c, oracle::make_inputs(c), want_timeline);
   Traffic traffic;
-  return run_hosted(local_world(c.mesh.size(), c.mesh.device_type()), c, want_timeline, traffic);
+  auto world = local_world(c.mesh.size(), c.mesh.device_type());
+  return run_hosted(decorate_ ? decorate_(std::move(world)) : std::move(world), c, want_timeline, traffic);
 }
 
 EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<oracle::InputTensors>& inputs,

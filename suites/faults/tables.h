@@ -44,6 +44,7 @@ std::vector<Fault> training_faults();  // the model and its update
 std::vector<Fault> sharding_faults();  // fully_shard, and who uses it
 std::vector<Fault> asking_faults();    // something else is asked of it
 std::vector<Fault> buffer_faults();    // its plans and buffers
+std::vector<Fault> optim_faults();     // optimizers of tiles and matrices
 std::vector<Fault> process_faults();
 
 }  // namespace plant

@@ -97,7 +97,7 @@ void decay_in_gradient(const Tensors& parameters, Optimizer&) {
 // Cases in which AdamW updates.
 bool by_adamw(const oracle::Case& c) {
   const auto found = c.options.find("optimizer");
-  return found == c.options.end() || found->second != "sgd";
+  return found == c.options.end() || found->second == "adamw-fused";
 }
 
 }  // namespace

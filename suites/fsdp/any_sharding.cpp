@@ -80,7 +80,7 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   s.factor = draw.chance(25) ? s.mesh.size() : 1;
   s.clip = draw.chance(33);
   s.batch = draw.between(1, 3);
-  s.optimizer = static_cast<OptimizerKind>(draw.between(0, 3));
+  s.optimizer = kOptimizers[static_cast<size_t>(draw.below(std::ssize(kOptimizers)))];
   if (!unfit(s).empty()) s.frozen = 0;
   s.dtype =
       draw.weighted<c10::ScalarType>({{3, at::kFloat}, {1, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
@@ -111,6 +111,10 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
   const auto wrapped = static_cast<int64_t>(std::popcount(static_cast<uint64_t>(s.wrap)));
   if (wrapped > 1 && draw.chance(33)) s.together = draw.between(2, wrapped);
   if (s.each > 0 && s.mesh.ndim() > 1 && draw.chance(70)) s.each = 2;
+  if (s.optimizer == OptimizerKind::kAdamW8bit) {
+    s.tile = draw.between(1, 4);
+    if (s.rows > 0) s.rows = s.tile;  // what nobody need move
+  }
   return s;
 }
 

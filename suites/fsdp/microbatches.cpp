@@ -38,9 +38,7 @@ class Microbatches {
     }
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(starts.at(i));
     set_frozen(true);
-    TrainOptions options;
-    options.optimizer = sharding.optimizer;
-    optimizer_.emplace(parameters_, options);
+    optimizer_.emplace(parameters_, optimizer_options(sharding), matrices(parameters_));
   }
 
   void train(const Batches& batches) {

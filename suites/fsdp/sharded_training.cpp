@@ -131,9 +131,8 @@ void ShardedTraining::init() {
   if (!mesh_) plain.emplace(hosted_);
   if (sharding_.pretrained == 0) nn::reset_parameters(*model_, sharding_.mesh.device_type());
   if (sharding_.frozen_first == 0) set_frozen(model_->parameters(), true);
-  TrainOptions options;
-  options.optimizer = sharding_.optimizer;
-  optimizer_.emplace(model_->parameters(), options);
+  const auto parameters = model_->parameters();
+  optimizer_.emplace(parameters, optimizer_options(sharding_), matrices(parameters));
 }
 
 Batches ShardedTraining::batches() const {

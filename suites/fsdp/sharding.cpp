@@ -43,6 +43,7 @@ constexpr Number kNumbers[] = {
     {"steps", &Sharding::steps, 1, 5},
     {"thaws", &Sharding::thaws, 0, 1},
     {"tied", &Sharding::tied, 0, 1},
+    {"tile", &Sharding::tile, 1, 32},
     {"together", &Sharding::together, 0, 8},
     {"unused", &Sharding::unused, 0, 8},
     {"wrap", &Sharding::wrap, 0, 255},
@@ -237,6 +238,14 @@ void smaller_models(Shardings& all) {
 }
 
 }  // namespace
+
+TrainOptions optimizer_options(const Sharding& s) {
+  TrainOptions options;
+  options.optimizer = s.optimizer;
+  options.block_size = s.tile;
+  options.min_8bit_size = 1;
+  return options;
+}
 
 bool is_linear(const LayerSpec& layer) {
   return layer.kind == 'L' || layer.kind == 'l';

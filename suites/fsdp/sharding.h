@@ -54,6 +54,7 @@ struct Sharding {
   int64_t clip = 0;    // 1: gradients are clipped to a norm of 0.5
   int64_t batch = 2;   // examples of a rank in a pass
   OptimizerKind optimizer = OptimizerKind::kSgd;
+  int64_t tile = 1;  // of adamw-8bit: rows and columns that share a scale, of every matrix in f32
   c10::ScalarType dtype = c10::ScalarType::Float;
   MixedPrecisionPolicy policy;  // of the root; the others' outputs stay as they are
 
@@ -63,6 +64,7 @@ struct Sharding {
   Lane numerics = Lane::kExact;
 };
 
+TrainOptions optimizer_options(const Sharding& sharding);
 // "6-L7.t.l6-n.r": the width, then blocks.
 std::string model_text(const Sharding& sharding);
 bool is_linear(const LayerSpec& layer);

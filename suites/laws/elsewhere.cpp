@@ -28,17 +28,7 @@ Outcome judged_elsewhere(const oracle::Case& c, EngineUnderTest& engine, Passed 
   const ForkRng keep;
   const auto expected = LockstepEngine().run(c, false);
   EngineResult there;
-  try {
-    there = engine.run(c, false);
-  } catch (const EngineFailure& e) {
-    return failed_run(c, e);
-  } catch (const c10::AcceleratorError&) {
-    throw;  // no verdict: nothing runs on the device any more
-  } catch (const NotBuilt&) {
-    throw;  // what the engine does not have yet
-  } catch (const std::exception& e) {
-    return thrown_run(c, e);
-  }
+  if (auto failure = fails_to_run(c, engine, there)) return *std::move(failure);
   if (const auto why = unlike(expected, there); !why.empty())
     return failed(c.suite, "different", "", "-", "", concat("in its World: ", why));
   here.bytes_moved -= there.bytes_moved;  // which who looks at runs of the engine has counted (facts.h)

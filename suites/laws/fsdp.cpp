@@ -270,6 +270,8 @@ EngineResult run_fsdp(const WorldPtr& world, const oracle::Case& c) {
 // A training is no Program: it is judged here, whatever the engine under test.
 Outcome judge_fsdp(const oracle::Case& c, EngineUnderTest& engine) {
   const auto sharding = sharding_of(c);
+  if (!runs_on(sharding.optimizer, sharding.mesh.device_type()))
+    return not_judged("no kernel of the device", concat(name(sharding.optimizer), " runs on the CPU"));
   try {
     return judge(sharding, engine.sharded_fault());
   } catch (const EngineThrew& e) {

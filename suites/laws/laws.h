@@ -39,6 +39,12 @@ void check_dbuffer(const oracle::Case& c);
 std::vector<oracle::Case> simpler_dbuffer(const oracle::Case& c);
 EngineResult run_dbuffer(const WorldPtr& world, const oracle::Case& c);
 
+oracle::Case optim_case(uint64_t run_seed, int64_t index);
+Outcome judge_optim(const oracle::Case& c, EngineUnderTest& engine);
+void check_optim(const oracle::Case& c);
+std::vector<oracle::Case> simpler_optim(const oracle::Case& c);
+EngineResult run_optim(const WorldPtr& world, const oracle::Case& c);
+
 oracle::Case planner_case(uint64_t run_seed, int64_t index);
 Outcome judge_planner(const oracle::Case& c, EngineUnderTest& engine);
 void check_planner(const oracle::Case& c);

@@ -51,6 +51,10 @@ const Row kRows[] = {
     {"fsdp:2,tp:2", OptimizerKind::kAdamW, at::kFloat, {at::kBFloat16, at::kFloat}},
     {"tp:2", OptimizerKind::kSgd, at::kFloat, {}, true},
     {"fsdp:2", OptimizerKind::kSgd, at::kFloat, {at::kBFloat16, at::kFloat}, true},
+    {"fsdp:3", OptimizerKind::kAdamW8bit},
+    {"fsdp:2,tp:2", OptimizerKind::kAdamW8bit, at::kFloat, {at::kBFloat16, at::kFloat}},
+    {"fsdp:3", OptimizerKind::kMuon},
+    {"fsdp:2,tp:2", OptimizerKind::kMuon, at::kFloat, {at::kBFloat16, at::kFloat}},
 };
 
 struct Judged {
@@ -179,6 +183,8 @@ Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine) {
   auto options = training_of(c);
   options.fault = engine.train_fault();
   const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
+  if (!runs_on(options.optimizer, options.on))
+    return not_judged("no kernel of the device", concat(name(options.optimizer), " runs on the CPU"));
   auto judged = judge_sharding(options, text);
   if (!judged.failure) judge_formulas(options, text, judged);
   if (!judged.failure) return judged.passed;

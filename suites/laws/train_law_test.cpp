@@ -59,9 +59,10 @@ TEST(TrainCase, TokensAreTrainings) {
     EXPECT_EQ(c.options.contains("optimizer"),
               (i >= 6 && i <= 11 && i != 10) || i == 15 || i == 16 || i == 18 || i >= 20);
     EXPECT_EQ(c.options.contains("dtype"), i == 10 || i == 11 || i == 16);
-    EXPECT_EQ(c.options.contains("param_dtype"), i >= 17 && i != 20);
-    EXPECT_EQ(c.options.contains("reduce_dtype"), i == 17 || i == 19 || i == 21);
-    for (const auto* name : {"set_to_none", "weight_decay"}) EXPECT_EQ(c.options.contains(name), i >= 20);
+    EXPECT_EQ(c.options.contains("param_dtype"), (i >= 17 && i <= 21 && i != 20) || i == 23 || i == 25);
+    EXPECT_EQ(c.options.contains("reduce_dtype"), i == 17 || i == 19 || i == 21 || i == 23 || i == 25);
+    for (const auto* name : {"set_to_none", "weight_decay"})
+      EXPECT_EQ(c.options.contains(name), i == 20 || i == 21);
   }
   auto options = tiny("dp:2,tp:2", OptimizerKind::kSgd);
   options.dropout = 0.25;

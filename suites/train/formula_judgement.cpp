@@ -25,13 +25,44 @@ oracle::ModelSizes sizes_of(const LlamaOptions& m) {
 }
 
 oracle::UpdateRule rule_of(const TrainOptions& o) {
-  return {.adamw = !is_sgd(o.optimizer),
+  return {.update = is_sgd(o.optimizer)                        ? oracle::Update::kSgd
+                    : o.optimizer == OptimizerKind::kAdamW8bit ? oracle::Update::kAdamW8bit
+                                                               : oracle::Update::kAdamW,
           .lr = o.lr,
           .weight_decay = o.weight_decay,
           .beta1 = 0.9,
           .beta2 = 0.95,
           .eps = 1e-8,
-          .momentum = 0.9};
+          .momentum = 0.9,
+          .tile = o.block_size,
+          .least = o.min_8bit_size};
+}
+
+oracle::UpdateRule muon_rule_of(const TrainOptions& o) {
+  return {.update = oracle::Update::kMuon,
+          .lr = o.lr,
+          .weight_decay = o.weight_decay,
+          .eps = 1e-7,
+          .momentum = 0.95,
+          .nesterov = true,
+          .coefficients = {3.4445, -4.7750, 2.0315},
+          .iterations = 5,
+          .by_rms = true};
+}
+
+// Which matrices Muon steps, by the architecture: those within layers.
+std::vector<std::unique_ptr<oracle::ReferenceOptimizer>> references(const TrainOptions& o,
+                                                                    const Named<at::Tensor>& named,
+                                                                    const Tensors& values) {
+  std::vector<std::unique_ptr<oracle::ReferenceOptimizer>> all;
+  Tensors by_muon, others;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool hidden = named[i].first.find("layers.") == 0 && values[i].dim() == 2;
+    (hidden && o.optimizer == OptimizerKind::kMuon ? by_muon : others).push_back(values[i]);
+  }
+  all.push_back(std::make_unique<oracle::ReferenceOptimizer>(others, rule_of(o)));
+  if (!by_muon.empty()) all.push_back(std::make_unique<oracle::ReferenceOptimizer>(by_muon, muon_rule_of(o)));
+  return all;
 }
 
 Tensors values_of(const Named<at::Tensor>& named) {
@@ -91,7 +122,7 @@ class Formulas {
     in_engine([&] { subject_.init(); });
     compare_names();
     compare_bits("first values", "");
-    optimizer_.emplace(values_, rule_of(options_));
+    optimizers_ = references(options_, reference_.parameters(), values_);
     for (int64_t step = 1; step <= options_.steps && found_.holds(); ++step) compare_step(step);
     if (found_.holds() && is_wide())
       found_.text =
@@ -204,7 +235,7 @@ class Formulas {
     const auto gradients = gradients_of(subject_.model().parameters());
     for (size_t i = 0; i < values_.size(); ++i)
       values_[i].mutable_grad() = gradients[i].defined() ? gradients[i].detach().clone() : at::Tensor();
-    optimizer_->step();
+    for (const auto& optimizer : optimizers_) optimizer->step();
     if (!is_fused(options_.optimizer)) return compare_bits("update", when);
     if (!is_wide()) return;
     // Some 32 for each step that the moments remember; an update is no larger than a few learning rates, of
@@ -220,7 +251,7 @@ class Formulas {
   Trainer subject_;
   oracle::ReferenceModel reference_;
   Tensors values_;  // of the reference, without history: what its optimizer writes to
-  std::optional<oracle::ReferenceOptimizer> optimizer_;
+  std::vector<std::unique_ptr<oracle::ReferenceOptimizer>> optimizers_;
   FormulaJudgement found_;
   double farthest_ = 0;
 };

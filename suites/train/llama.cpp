@@ -117,14 +117,18 @@ Placements batch_placements(const DeviceMesh& mesh) {
 }
 
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
-                       const MixedPrecisionPolicy& precision) {
+                       const MixedPrecisionPolicy& precision, int64_t block_rows) {
   const bool tp = has_dim(mesh.mesh, "tp"), fsdp = has_dim(mesh.mesh, "fsdp");
   if (tp)
     nn::parallelize_module(model, mesh, "tp", llama_plan(options, mesh.mesh.size(mesh.mesh.dim_index("tp"))));
   else if (!fsdp)
     nn::distribute_module(model, mesh, {});
   if (!fsdp) return;
-  const FullyShardOptions cut{.mesh_dim = "fsdp", .mp_policy = precision};
+  FullyShardOptions cut{.mesh_dim = "fsdp", .mp_policy = precision};
+  if (block_rows > 0)
+    cut.orig_param_policy = [block_rows](std::string_view, const at::Tensor& parameter) {
+      return parameter.dim() == 2 ? block_rows * parameter.size(1) : int64_t{1};
+    };
   for (const auto& layer : model.each_) fully_shard(*layer, mesh, cut);
   fully_shard(model, mesh, cut);
 }

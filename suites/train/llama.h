@@ -33,7 +33,7 @@ class Llama : public nn::Module {
 
  private:
   friend void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
-                                const MixedPrecisionPolicy& precision);
+                                const MixedPrecisionPolicy& precision, int64_t block_rows);
 
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Dropout> dropout_;
@@ -51,8 +51,9 @@ std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& options, int64_t ra
 
 // Distributes a model over the mesh dimension "tp", if there is one, and cuts its parameters over "fsdp", if
 // there is one: fully_shard of each layer, then of the rest. Over the others parameters are replicated.
+// @param block_rows of matrices, that no rank has a part of; 0: they are cut anywhere
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
-                       const MixedPrecisionPolicy& precision = {});
+                       const MixedPrecisionPolicy& precision = {}, int64_t block_rows = 0);
 
 // Tokens and targets: cut along all mesh dimensions but "tp", over which they are the same.
 Placements batch_placements(const DeviceMesh& mesh);

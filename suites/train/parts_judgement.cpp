@@ -41,7 +41,7 @@ constexpr optim::SgdOptions kRules[] = {
 };
 
 oracle::UpdateRule rule_of(const optim::SgdOptions& o) {
-  return {.adamw = false,
+  return {.update = oracle::Update::kSgd,
           .lr = o.lr,
           .weight_decay = o.weight_decay,
           .momentum = o.momentum,

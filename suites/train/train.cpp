@@ -97,7 +97,7 @@ void check_sizes(const TrainOptions& o) {
                  "tiny or odd");
 }
 
-constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused"};
+constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused", "adamw-8bit", "muon"};
 
 }  // namespace
 
@@ -108,7 +108,7 @@ const char* name(OptimizerKind kind) {
 OptimizerKind parse_optimizer(std::string_view text) {
   const auto found = std::find(kNames.begin(), kNames.end(), text);
   LOCKSTEP_CHECK(found != kNames.end(), "[train] no optimizer '", text,
-                 "'; there are: adamw, adamw-fused, sgd, sgd-fused");
+                 "'; there are: adamw, adamw-fused, sgd, sgd-fused, adamw-8bit, muon");
   return static_cast<OptimizerKind>(found - kNames.begin());
 }
 
@@ -138,6 +138,8 @@ void check_options(const TrainOptions& o) {
       o.optimizer != OptimizerKind::kFusedSgd || o.on != c10::kCPU || c10::elementSize(o.dtype) > 2,
       "[train] on the CPU libtorch's sgd-fused updates parameters in ", dtype_name(o.dtype),
       " wrongly; choose sgd, or f32 with a param dtype of 16 bits on a mesh with fsdp");
+  LOCKSTEP_CHECK(runs_on(o.optimizer, o.on), "[train] ", name(o.optimizer),
+                 " runs on the CPU alone; choose adamw, or leave ", "out --device");
   if (o.mesh) check_mesh(o);
 }
 

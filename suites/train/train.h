@@ -22,16 +22,22 @@
 namespace lockstep::suites {
 
 // AdamW with betas of 0.9 and 0.95 and eps of 1e-8, SGD with a momentum of 0.9: over the _foreach_ ops, or as
-// one fused op.
-enum class OptimizerKind { kAdamW, kFusedAdamW, kSgd, kFusedSgd };
-inline constexpr std::array kOptimizers = {OptimizerKind::kAdamW, OptimizerKind::kFusedAdamW,
-                                           OptimizerKind::kSgd, OptimizerKind::kFusedSgd};
-const char* name(OptimizerKind kind);  // "adamw", "adamw-fused", "sgd", "sgd-fused"
+// one fused op; AdamW with moments of 8 bits; Muon of the layers' matrices, and AdamW of the rest.
+enum class OptimizerKind { kAdamW, kFusedAdamW, kSgd, kFusedSgd, kAdamW8bit, kMuon };
+inline constexpr std::array kOptimizers = {OptimizerKind::kAdamW,     OptimizerKind::kFusedAdamW,
+                                           OptimizerKind::kSgd,       OptimizerKind::kFusedSgd,
+                                           OptimizerKind::kAdamW8bit, OptimizerKind::kMuon};
+// "adamw", "adamw-fused", "sgd", "sgd-fused", "adamw-8bit", "muon"
+const char* name(OptimizerKind kind);
 constexpr bool is_sgd(OptimizerKind kind) {
   return kind == OptimizerKind::kSgd || kind == OptimizerKind::kFusedSgd;
 }
 constexpr bool is_fused(OptimizerKind kind) {
   return kind == OptimizerKind::kFusedAdamW || kind == OptimizerKind::kFusedSgd;
+}
+// Its operators have kernels there.
+constexpr bool runs_on(OptimizerKind kind, c10::DeviceType type) {
+  return type == c10::kCPU || (kind != OptimizerKind::kAdamW8bit && kind != OptimizerKind::kMuon);
 }
 // Throws Error that lists the names.
 OptimizerKind parse_optimizer(std::string_view name);
@@ -51,7 +57,8 @@ struct TrainOptions {
   double dropout = 0.1;
   double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  bool set_to_none = true;  // gradients before a step; else zeros are written to them
+  int64_t block_size = 32, min_8bit_size = 4096;  // of adamw-8bit
+  bool set_to_none = true;                        // gradients before a step; else zeros are written to them
   c10::ScalarType dtype = c10::ScalarType::Float;
   // Of fully_shard, along the mesh's dimension fsdp; one device casts at the same places.
   MixedPrecisionPolicy precision = {};

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/tensor/dtensor.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
@@ -45,7 +46,9 @@ Trainer::Trainer(const TrainOptions& options)
     return;
   }
   mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), options_.world);
-  parallelize_llama(model_, model_options(options_), *mesh_, options_.precision);
+  const bool has_tiles = options_.optimizer == OptimizerKind::kAdamW8bit;
+  parallelize_llama(model_, model_options(options_), *mesh_, options_.precision,
+                    has_tiles ? options_.block_size : 0);
 }
 
 void Trainer::stay_plain() {
@@ -73,7 +76,7 @@ std::optional<RandomScope> Trainer::plain_draws(RandomPolicy policy) {
 }
 
 void Trainer::make_optimizer() {
-  optimizer_.emplace(model_.parameters(), options_);
+  optimizer_.emplace(model_.parameters(), options_, by_muon(model_.named_parameters()));
 }
 
 void Trainer::init() {
@@ -125,6 +128,9 @@ at::Tensor Trainer::placed(const at::Tensor& tensor) const {
 
 at::Tensor Trainer::placed_like(const at::Tensor& value, const at::Tensor& parameter) const {
   if (!value.defined()) return value;
+  if (mesh_ && value.sizes() != parameter.sizes())
+    return distribute_tensor(value.to(options_.on), *mesh_,
+                             Placements(as_size(mesh_->mesh.ndim()), Replicate{}));
   if (mesh_) return distribute_tensor(value.to(options_.on), *mesh_, placements(parameter));
   return options_.on == c10::kCPU ? value.clone() : oracle::moved(value, options_.on);
 }

@@ -8,7 +8,7 @@
 
 namespace lockstep::rules {
 
-// Names without "aten::".
+// Names without "aten::"; in another namespace, with it.
 using Records = std::vector<OpEntry>;
 Records pointwise_ops();
 Records matmul_ops();
@@ -18,6 +18,7 @@ Records index_ops();
 Records norm_ops();
 Records factory_ops();
 Records random_ops();
+Records optim_ops();
 
 inline constexpr std::initializer_list<ReduceOp> kEveryReduction = {
     ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};

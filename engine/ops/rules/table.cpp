@@ -19,13 +19,13 @@ namespace {
 
 constexpr rules::Records (*kFamilies[])() = {rules::pointwise_ops, rules::matmul_ops, rules::reduction_ops,
                                              rules::view_ops,      rules::index_ops,  rules::norm_ops,
-                                             rules::factory_ops,   rules::random_ops};
+                                             rules::factory_ops,   rules::random_ops, rules::optim_ops};
 
 std::vector<OpEntry> build() {
   std::vector<OpEntry> table;
   for (const auto family : kFamilies)
     for (auto& entry : family()) {
-      entry.name.insert(0, "aten::");
+      if (entry.name.find("::") == std::string::npos) entry.name.insert(0, "aten::");
       table.push_back(std::move(entry));
     }
   std::sort(table.begin(), table.end(), [](auto& a, auto& b) { return a.name < b.name; });
