@@ -90,7 +90,7 @@ const std::vector<Suite>& table() {
       {"optim",
        "steps of optimizers that look at tiles or whole matrices are what one device computes, however these "
        "are cut",
-       8, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
+       6, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
       {"planner",
        "shards that are planned for a group of tensors cut no block, and are the least in their order", 8,
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},

@@ -177,7 +177,7 @@ TEST(Reach, steps_take_a_tensor_for_their_rate) {
 // Would catch: integers of which the least is left out, numbers that are all small.
 TEST(Reach, integers_use_their_whole_range) {
   std::map<c10::ScalarType, int64_t> least_values, large_numbers;
-  for (uint64_t i = 0; i < 40000; ++i) {
+  for (uint64_t i = 0; i < 120000; ++i) {
     const auto c = generate("ops", 41, i);
     std::set<c10::ScalarType> dtypes;
     for (size_t k = 0; k < c.program.inputs.size(); ++k) {
