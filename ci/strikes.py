@@ -8,7 +8,8 @@ The law. A finding is of the strike where all of this holds:
    fit for a while: at a later number then. Where connections were lost, in any: what was sent before may be lost as well.
    Of two that wait for each other's ranks at one op either may have been left out, and both are named.
    Who is killed or stopped may take with it what it had sent before and gloo had not yet: an earlier one then, to which
-   the struck rank came earlier, and has nothing more to wait for.
+   the struck rank came earlier, and has nothing more to wait for. Who is gone while it waits may have sent it all, and
+   the others have done with it: the next for which they wait for its ranks then, none of whom came.
 3. Blamed are ranks that the struck process hosts, and no other: those who did not come or do not wait, who sends what
    does not fit. Of ranks that say different things it is one side, and the other says what the strike left out. Who only
    waits is blamed of nothing: words then name whom it waits for, and why, and that is a rank of the struck process.
@@ -30,6 +31,7 @@ PARTS = re.compile(r"ranks part in exchange (\d+) of ranks ([\d,]+), (\w*): (.*)
 OTHER = re.compile(r"ranks? [\d,]+ did not come, or ranks? (?P<absent>[\d,]+) to exchange (?P<at>\d+) of ranks (?P<ranks>[\d,]+)")
 TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", re.M)
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
+LAST = re.compile(r"did not come; its last is (\w+), exchange (\d+) of ranks ([\d,]+), (\w+), asked by (.*)$")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
 AGAIN = "\n    it ran again: "
 UNSENT = ("kill", "stop")
@@ -97,6 +99,17 @@ class Parting:
         earlier = int(struck[4]) < strike.number if struck else self.meeting < meeting
         return earlier and bool(ours) and all(told and told[2] == "done" for told in ours) and any(
             told and told[2] != "done" for told in others)
+
+
+    def after(self, strike):
+        """Whether no rank of the struck process came to it, and the struck rank had begun the struck exchange last."""
+        ours = {rank: line for rank, (line, _) in self.turns.items() if rank in strike.hosted}
+        last = {rank: LAST.match(line) for rank, line in ours.items()}
+        struck = last.get(strike.rank)
+        meeting = strike.groups.get(self.ranks, self.meeting - 1)
+        return bool(ours) and all(last.values()) and self.meeting > meeting and (
+            strike.rank not in ours or (struck[1] == strike.op and strike.groups.get(struck[3]) == int(struck[2])
+                                        and struck[4] != "done" and struck[5] == strike.asker))
 
 
 def sides(what):
@@ -168,8 +181,8 @@ def parting_is_wrong(strike, text, token, late=False):
     late = late or is_late(strike, token)
     meeting = strike.groups.get(parting.ranks)
     later = strike.kind == "skip" and meeting is not None and parting.meeting > meeting
-    earlier = strike.kind in UNSENT and parting.before(strike)
-    if strike.kind != "disconnect" and not later and not earlier and not parting.at(strike) and not parting.or_at(strike):
+    gone = strike.kind in UNSENT and (parting.before(strike) or parting.after(strike))
+    if strike.kind != "disconnect" and not later and not gone and not parting.at(strike) and not parting.or_at(strike):
         wrong.append(f"exchange {parting.meeting} of ranks {parting.ranks} is named, not the struck: {strike.groups}")
     # Words are the finding's own; flights have none.
     words = strike.kind in WORDS and "waits for rank" not in text

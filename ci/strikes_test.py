@@ -118,6 +118,21 @@ class Forged(unittest.TestCase):
             forged = said.replace(old, new)
             self.assertNotEqual(finding_is_wrong([Strike(log)], chaos, 2, forged), [], f"{old} -> {new}")
 
+    def test_what_it_had_sent_in_full(self):
+        """Of a process that is gone while it waits the others may have all they wait for: they miss it in the next."""
+        last = "did not come; its last is all_gather, exchange 2 of ranks 0,1, begun, asked by op 2 aten::mm"
+        next_one = came("broadcast", number=4)
+        for kind in ("kill", "stop"):
+            said = finding(kind, parting("rank 1 did not come", last, next_one, 3, "broadcast"), GONE)
+            self.assertEqual(wrong(kind, said), [], kind)
+            for old, new in (("rank 1 did not", "rank 0 did not"), ("exchange 2 of", "exchange 1 of"),
+                             ("begun, asked", "done, asked"), ("is all_gather", "is broadcast"),
+                             ("2 aten::mm", "3 aten::mm"), ("part in exchange 3", "part in exchange 1"),
+                             ("rank 1: " + last, "rank 1: " + came("broadcast", "begun", number=4))):
+                self.reject(kind, old, new, said)
+            apart = said.replace("part in exchange 3 of ranks 0,1", "part in exchange 1 of ranks 1,0")
+            self.assertEqual(wrong(kind, apart), [], kind)
+
     def test_either_of_two(self):
         """Ranks that wait for each other in two exchanges of one op: the struck one is among the two."""
         said = finding("skip", parting("rank 0 did not come, or rank 1 to exchange 2 of ranks 0,1", came(number=4),
