@@ -347,8 +347,42 @@ Outcome judged_by_bounds(const oracle::Case& c, const oracle::PlainRun& plain, c
   return passed;
 }
 
+size_t number_of(const oracle::Case& c, const oracle::Call& call) {
+  return static_cast<size_t>(&call - c.program.calls.data());
+}
+
+// The Case before a call whose operands that pend are then made whole: as the op finds them.
+oracle::Case as_read(const oracle::Case& c, size_t number, const EngineResult& got) {
+  auto read = oracle::before_call(c, number);
+  const auto whole = Placements(static_cast<size_t>(c.mesh.ndim()), Replicate{});
+  oracle::each_ref(c.program.calls[number], [&](const oracle::Ref& ref) {
+    if (ref.id < 0) return;
+    const auto& spec = got.values[static_cast<size_t>(ref.id)].spec;
+    if (spec != nullptr && spec->has_partial())
+      read.program.calls.push_back({std::string(oracle::kRedistribute), {ref, oracle::Target{whole, {}}}, 1});
+  });
+  return read;
+}
+
+// Whether some operand of a call has other values than on one device. @pre `read`, as_read of it, has passed
+bool reads_other_values(const oracle::Case& c, const oracle::Call& call, const oracle::PlainRun& plain,
+                        const EngineResult& got, const oracle::Case& read, EngineUnderTest& engine) {
+  bool differs = false;
+  oracle::each_ref(call, [&](const oracle::Ref& ref) {
+    const auto v = static_cast<size_t>(ref.id);
+    if (ref.id >= 0) differs = differs || compare_value(c, v, plain.values[v], got.values[v]);
+  });
+  const auto of_device = oracle::evaluate_recorded(read, *engine.plain_source());
+  const auto of_ranks = engine.run(read, false);
+  for (size_t v = of_device.values.size() - (read.program.calls.size() - number_of(c, call));
+       !differs && v < of_device.values.size(); ++v)
+    differs = compare_value(read, v, of_device.values[v], of_ranks.values[v]).has_value();
+  return differs;
+}
+
 // A shape that depends on values (nonzero) of values that differ: where they do so by proof nobody can tell
-// which shape is right; else what makes them differ is told.
+// which shape is right; else what makes them differ is told. What pends has the values that a sum in some
+// order gives it when the op makes it whole.
 std::optional<Outcome> of_other_values(const oracle::Case& c, const Divergence& d,
                                        const oracle::PlainRun& plain, const EngineResult& got,
                                        EngineUnderTest& engine, Allowed allowed) {
@@ -356,15 +390,10 @@ std::optional<Outcome> of_other_values(const oracle::Case& c, const Divergence& 
   if (d.verdict != "shape" || call == nullptr || oracle::is_own(call->op) || !got.values[d.value].defined() ||
       !oracle::find_operator(call->op).handle.hasTag(at::Tag::dynamic_output_shape))
     return std::nullopt;
-  bool differs = false;
-  oracle::each_ref(*call, [&](const oracle::Ref& ref) {
-    const auto v = static_cast<size_t>(ref.id);
-    if (ref.id >= 0) differs = differs || compare_value(c, v, plain.values[v], got.values[v]);
-  });
-  if (!differs) return std::nullopt;
-  const auto number = static_cast<size_t>(call - c.program.calls.data());
-  auto before = judge_against_oracle(oracle::before_call(c, number), engine, allowed);
+  const auto read = as_read(c, number_of(c, *call), got);
+  auto before = judge_against_oracle(read, engine, allowed);
   if (!std::holds_alternative<Passed>(before)) return before;
+  if (!reads_other_values(c, *call, plain, got, read, engine)) return std::nullopt;
   return not_judged("a shape of values that are explained", d.text);
 }
 
