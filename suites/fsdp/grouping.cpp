@@ -5,92 +5,36 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/values/text.h"
 #include "generators/space/random.h"
+#include "suites/core/case_forms.h"
+#include "suites/core/option_table.h"
 
 namespace lockstep::suites {
 namespace {
 
-// "6x10-4-s": s has no dimension.
-std::string shapes_text(const std::vector<std::vector<int64_t>>& shapes) {
-  std::string text;
-  for (const auto& shape : shapes)
-    text += concat(text.empty() ? "" : "-", shape.empty() ? "s" : join(shape, 'x'));
-  return text;
-}
-
-std::vector<std::vector<int64_t>> parse_shapes(const std::string& text) {
-  std::vector<std::vector<int64_t>> shapes;
-  for (const auto part : split(text, '-')) {
-    const auto shape = part == "s" ? std::vector<int64_t>() : parse_integers(part, 'x');
-    LOCKSTEP_CHECK(shape && std::ssize(*shape) <= 3 &&
-                       std::all_of(shape->begin(), shape->end(), [](int64_t n) { return n >= 0 && n <= 64; }),
-                   "[dbuffer] the shape '", part,
-                   "' is not s, or up to three sizes of at most 64, as in 6x10");
-    shapes.push_back(*shape);
-  }
-  return shapes;
-}
-
-std::string placements_text(const Placements& placements) {
-  std::string text;
-  for (const auto& p : placements) text += concat(text.empty() ? "" : ".", p);
-  return text;
-}
-
-Placements parse_cut(const std::string& text) {
-  Placements placements;
-  for (const auto part : split(text, '.')) placements.push_back(parse_placement(part));
-  return placements;
-}
-
-struct Number {
-  const char* name;
-  int64_t Grouping::*field;
-  int64_t most;
-};
-constexpr Number kNumbers[] = {{"among", &Grouping::among, 8},
-                               {"dim", &Grouping::dim, 2},
-                               {"pends", &Grouping::pends, 7},
-                               {"rows", &Grouping::rows, 64}};
-
-struct Text {
-  const char* name;
-  std::string (*get)(const Grouping&);
-  void (*set)(Grouping&, const std::string&);
-};
 c10::ScalarType floating(const std::string& text) {
   const auto dtype = parse_dtype(text);
   LOCKSTEP_CHECK(c10::isFloatingType(dtype), "[dbuffer] gradients of ", text, " do not pend");
   return dtype;
 }
-const Text kTexts[] = {
-    {"cut", [](const Grouping& g) { return placements_text(g.placements); },
-     [](Grouping& g, const std::string& text) { g.placements = parse_cut(text); }},
-    {"dtype", [](const Grouping& g) { return dtype_name(g.dtype); },
-     [](Grouping& g, const std::string& text) { g.dtype = floating(text); }},
-    {"gathered", [](const Grouping& g) { return dtype_name(g.gathered); },
-     [](Grouping& g, const std::string& text) { g.gathered = floating(text); }},
-    {"order", [](const Grouping& g) { return std::string(fsdp::name(g.order)); },
-     [](Grouping& g, const std::string& text) { g.order = fsdp::parse_order(text); }},
-    {"shapes", [](const Grouping& g) { return shapes_text(g.shapes); },
-     [](Grouping& g, const std::string& text) { g.shapes = parse_shapes(text); }},
-};
-
-void set_option(Grouping& g, const std::string& name, const std::string& text) {
-  for (const auto& option : kTexts)
-    if (name == option.name) return option.set(g, text);
-  for (const auto& option : kNumbers) {
-    if (name != option.name) continue;
-    const auto value = parse_integer(text);
-    LOCKSTEP_CHECK(value && *value >= 0 && *value <= option.most, "[dbuffer] the option ", name,
-                   " is from 0 to ", option.most, ", not ", text);
-    g.*option.field = *value;
-    return;
-  }
-  throw Error(concat("[dbuffer] no option '", name,
-                     "'; there are: among, cut, dim, dtype, gathered, order, pends, rows, shapes"));
-}
+const OptionTable<Grouping> kOptions = {
+    "dbuffer",
+    {{"among", &Grouping::among, 0, 8},
+     {"dim", &Grouping::dim, 0, 2},
+     {"pends", &Grouping::pends, 0, 7},
+     {"rows", &Grouping::rows, 0, 64}},
+    {
+        {"cut", [](const Grouping& g) { return cut_text(g.placements); },
+         [](Grouping& g, const std::string& text) { g.placements = parse_cut("dbuffer", text); }},
+        {"dtype", [](const Grouping& g) { return dtype_name(g.dtype); },
+         [](Grouping& g, const std::string& text) { g.dtype = floating(text); }},
+        {"gathered", [](const Grouping& g) { return dtype_name(g.gathered); },
+         [](Grouping& g, const std::string& text) { g.gathered = floating(text); }},
+        {"order", [](const Grouping& g) { return std::string(fsdp::name(g.order)); },
+         [](Grouping& g, const std::string& text) { g.order = fsdp::parse_order(text); }},
+        {"shapes", [](const Grouping& g) { return shapes_text(g.shapes); },
+         [](Grouping& g, const std::string& text) { g.shapes = parse_shapes("dbuffer", text, 64); }},
+    }};
 
 bool divides(int64_t among, int64_t ranks) {
   return among == 0 || (among > 1 && among < ranks && ranks % among == 0);
@@ -125,7 +69,7 @@ Grouping grouping_of(const oracle::Case& c) {
   g.mesh = c.mesh;
   g.seed = c.program.seed;
   g.placements.assign(as_size(c.mesh.ndim()), Replicate{});
-  for (const auto& [name, text] : c.options) set_option(g, name, text);
+  for (const auto& [name, text] : c.options) kOptions.set(g, name, text);
   const auto why = unfit(g);
   LOCKSTEP_CHECK(why.empty(), "[dbuffer] ", oracle::to_token(c), ": ", why);
   return g;
@@ -138,10 +82,7 @@ oracle::Case case_of(const Grouping& g) {
   c.program.seed = g.seed;
   Grouping usual;
   usual.placements.assign(g.placements.size(), Replicate{});
-  for (const auto& option : kNumbers)
-    if (g.*option.field != usual.*option.field) c.options[option.name] = std::to_string(g.*option.field);
-  for (const auto& option : kTexts)
-    if (auto text = option.get(g); text != option.get(usual)) c.options[option.name] = std::move(text);
+  c.options = kOptions.of(g, usual);
   return c;
 }
 

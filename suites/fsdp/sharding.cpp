@@ -3,71 +3,24 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 
 #include "engine/fsdp/planner.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/values/text.h"
+#include "suites/core/option_table.h"
 
 namespace lockstep::suites {
 namespace {
 
-struct Number {
-  const char* name;
-  int64_t Sharding::*field;
-  int64_t least, most;
-};
-constexpr Number kNumbers[] = {
-    // by name
-    {"among", &Sharding::among, 0, 8},
-    {"batch", &Sharding::batch, 1, 8},
-    {"by_hand", &Sharding::by_hand, 0, 2},
-    {"calls", &Sharding::calls, 0, 2},
-    {"clip", &Sharding::clip, 0, 1},
-    {"each", &Sharding::each, 0, 2},
-    {"evaluates", &Sharding::evaluates, 0, 2},
-    {"factor", &Sharding::factor, 1, 64},
-    {"frozen", &Sharding::frozen, 0, 64},
-    {"frozen_first", &Sharding::frozen_first, 0, 1},
-    {"gathered", &Sharding::gathered, 0, 2},
-    {"ignored", &Sharding::ignored, 0, 64},
-    {"kept", &Sharding::kept, 0, 1},
-    {"passes", &Sharding::passes, 1, 4},
-    {"placed", &Sharding::placed, 0, 1},
-    {"prefetch", &Sharding::prefetch, 0, 1},
-    {"pretrained", &Sharding::pretrained, 0, 1},
-    {"recompute", &Sharding::recompute, 0, 1},
-    {"rows", &Sharding::rows, 0, 64},
-    {"sides", &Sharding::sides, 0, 1},
-    {"steps", &Sharding::steps, 1, 5},
-    {"thaws", &Sharding::thaws, 0, 1},
-    {"tied", &Sharding::tied, 0, 1},
-    {"tile", &Sharding::tile, 1, 32},
-    {"together", &Sharding::together, 0, 8},
-    {"unused", &Sharding::unused, 0, 8},
-    {"wrap", &Sharding::wrap, 0, 255},
-};
-
-int64_t number(std::string_view text, const std::string& what) {
-  int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  LOCKSTEP_CHECK(read.ec == std::errc() && read.ptr == text.data() + text.size(), "[fsdp] ", what, " '", text,
-                 "' is not a number");
-  return value;
+int64_t number(std::string_view text, const char* what) {
+  const auto value = parse_integer(text);
+  LOCKSTEP_CHECK(value, "[fsdp] ", what, " '", text, "' is not a number");
+  return *value;
 }
 
-std::vector<std::string> split(const std::string& text, char by) {
-  std::vector<std::string> parts(1);
-  for (const char c : text)
-    if (c == by)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  return parts;
-}
-
-LayerSpec parse_layer(const std::string& text) {
+LayerSpec parse_layer(std::string_view text) {
   LOCKSTEP_CHECK(!text.empty() && std::string_view("LlnNtdr").find(text[0]) != std::string_view::npos,
                  "[fsdp] no layer '", text, "'; there are: L7, l7, n, N, t, d, r");
   LayerSpec layer{text[0], 0};
@@ -77,7 +30,7 @@ LayerSpec parse_layer(const std::string& text) {
 }
 
 void parse_model(Sharding& s, const std::string& text) {
-  auto parts = split(text, '-');
+  const auto parts = split(text, '-');
   s.width = number(parts[0], "the width");
   s.blocks.clear();
   for (size_t i = 1; i < parts.size(); ++i) {
@@ -110,46 +63,56 @@ void set_dtype(Sharding& s, const std::string& text) {
   s.policy.*which = dtype;
 }
 
-struct Text {
-  const char* name;
-  std::string (*get)(const Sharding&);
-  void (*set)(Sharding&, const std::string&);
-};
-const Text kTexts[] = {
-    {"dtype", [](const Sharding& s) { return dtype_name(s.dtype); },
-     [](Sharding& s, const std::string& text) {
-       s.dtype = parse_dtype(text);
-       LOCKSTEP_CHECK(c10::isFloatingType(s.dtype), "[fsdp] a model in ", text, " has no gradients");
-     }},
-    {"model", model_text, parse_model},
-    {"optimizer", [](const Sharding& s) { return std::string(name(s.optimizer)); },
-     [](Sharding& s, const std::string& text) { s.optimizer = parse_optimizer(text); }},
-    {"order", [](const Sharding& s) { return s.order; },
-     [](Sharding& s, const std::string& text) { s.order = fsdp::name(fsdp::parse_order(text)); }},
-    {"output_dtype", get_dtype<&MixedPrecisionPolicy::output_dtype>,
-     set_dtype<&MixedPrecisionPolicy::output_dtype>},
-    {"param_dtype", get_dtype<&MixedPrecisionPolicy::param_dtype>,
-     set_dtype<&MixedPrecisionPolicy::param_dtype>},
-    {"reduce_dtype", get_dtype<&MixedPrecisionPolicy::reduce_dtype>,
-     set_dtype<&MixedPrecisionPolicy::reduce_dtype>},
-};
-
-void set_option(Sharding& s, const std::string& name, const std::string& text) {
-  std::string names;
-  for (const auto& option : kTexts) {
-    if (name == option.name) return option.set(s, text);
-    names += concat(option.name, ", ");
-  }
-  for (const auto& option : kNumbers) {
-    names += concat(option.name, ", ");
-    if (name != option.name) continue;
-    s.*option.field = number(text, "the option " + name);
-    LOCKSTEP_CHECK(s.*option.field >= option.least && s.*option.field <= option.most, "[fsdp] the option ",
-                   name, " is from ", option.least, " to ", option.most, ", not ", text);
-    return;
-  }
-  throw Error(concat("[fsdp] no option '", name, "'; there are: ", names.substr(0, names.size() - 2)));
-}
+const OptionTable<Sharding> kOptions = {
+    "fsdp",
+    {
+        // by name
+        {"among", &Sharding::among, 0, 8},
+        {"batch", &Sharding::batch, 1, 8},
+        {"by_hand", &Sharding::by_hand, 0, 2},
+        {"calls", &Sharding::calls, 0, 2},
+        {"clip", &Sharding::clip, 0, 1},
+        {"each", &Sharding::each, 0, 2},
+        {"evaluates", &Sharding::evaluates, 0, 2},
+        {"factor", &Sharding::factor, 1, 64},
+        {"frozen", &Sharding::frozen, 0, 64},
+        {"frozen_first", &Sharding::frozen_first, 0, 1},
+        {"gathered", &Sharding::gathered, 0, 2},
+        {"ignored", &Sharding::ignored, 0, 64},
+        {"kept", &Sharding::kept, 0, 1},
+        {"passes", &Sharding::passes, 1, 4},
+        {"placed", &Sharding::placed, 0, 1},
+        {"prefetch", &Sharding::prefetch, 0, 1},
+        {"pretrained", &Sharding::pretrained, 0, 1},
+        {"recompute", &Sharding::recompute, 0, 1},
+        {"rows", &Sharding::rows, 0, 64},
+        {"sides", &Sharding::sides, 0, 1},
+        {"steps", &Sharding::steps, 1, 5},
+        {"thaws", &Sharding::thaws, 0, 1},
+        {"tied", &Sharding::tied, 0, 1},
+        {"tile", &Sharding::tile, 1, 32},
+        {"together", &Sharding::together, 0, 8},
+        {"unused", &Sharding::unused, 0, 8},
+        {"wrap", &Sharding::wrap, 0, 255},
+    },
+    {
+        {"dtype", [](const Sharding& s) { return dtype_name(s.dtype); },
+         [](Sharding& s, const std::string& text) {
+           s.dtype = parse_dtype(text);
+           LOCKSTEP_CHECK(c10::isFloatingType(s.dtype), "[fsdp] a model in ", text, " has no gradients");
+         }},
+        {"model", model_text, parse_model},
+        {"optimizer", [](const Sharding& s) { return std::string(name(s.optimizer)); },
+         [](Sharding& s, const std::string& text) { s.optimizer = parse_optimizer(text); }},
+        {"order", [](const Sharding& s) { return s.order; },
+         [](Sharding& s, const std::string& text) { s.order = fsdp::name(fsdp::parse_order(text)); }},
+        {"output_dtype", get_dtype<&MixedPrecisionPolicy::output_dtype>,
+         set_dtype<&MixedPrecisionPolicy::output_dtype>},
+        {"param_dtype", get_dtype<&MixedPrecisionPolicy::param_dtype>,
+         set_dtype<&MixedPrecisionPolicy::param_dtype>},
+        {"reduce_dtype", get_dtype<&MixedPrecisionPolicy::reduce_dtype>,
+         set_dtype<&MixedPrecisionPolicy::reduce_dtype>},
+    }};
 
 void check(const Sharding& s) {
   const auto why = unfit(s);
@@ -314,7 +277,7 @@ Sharding sharding_of(const oracle::Case& c) {
   s.seed = c.program.seed;
   s.device = c.device;
   s.numerics = c.numerics;
-  for (const auto& [name, text] : c.options) set_option(s, name, text);
+  for (const auto& [name, text] : c.options) kOptions.set(s, name, text);
   check(s);
   return s;
 }
@@ -327,10 +290,7 @@ oracle::Case case_of(const Sharding& s) {
   c.device = s.device;
   c.numerics = s.numerics;
   const Sharding usual;
-  for (const auto& option : kNumbers)
-    if (s.*option.field != usual.*option.field) c.options[option.name] = std::to_string(s.*option.field);
-  for (const auto& option : kTexts)
-    if (const auto text = option.get(s); text != option.get(usual)) c.options[option.name] = text;
+  c.options = kOptions.of(s, usual);
   return c;
 }
 
@@ -405,7 +365,7 @@ std::vector<oracle::Case> simpler_shardings(const oracle::Case& c) {
   const Sharding usual;
   fewer_ranks(all);
   smaller_models(all);
-  for (const auto& option : kNumbers)
+  for (const auto& option : kOptions.numbers)
     for (const int64_t n : {usual.*option.field, option.least, all.from().*option.field - 1})
       if (n >= option.least && n < all.from().*option.field)
         all.add([&](Sharding& s) { s.*option.field = n; });

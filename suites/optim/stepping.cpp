@@ -9,115 +9,43 @@
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/values/text.h"
 #include "generators/space/placements.h"
+#include "suites/core/case_forms.h"
+#include "suites/core/option_table.h"
 
 namespace lockstep::suites {
 namespace {
 
 using Shape = std::vector<int64_t>;
 
-struct Number {
-  const char* name;
-  int64_t Stepping::*field;
-  int64_t least, most;
-};
-constexpr Number kNumbers[] = {
-    // by name
-    {"by_rms", &Stepping::by_rms, 0, 1},   {"iterations", &Stepping::iterations, 0, 8},
-    {"least", &Stepping::least, 1, 4096},  {"plain", &Stepping::plain, 0, 1},
-    {"single", &Stepping::single, 0, 1},   {"skips", &Stepping::skips, 0, 1},
-    {"spread", &Stepping::spread, 0, 120}, {"steps", &Stepping::steps, 1, 5},
-    {"tile", &Stepping::tile, 1, 64},
-};
-
-// Of G2_1_0_3: the first two dimensions in blocks, of which ranks have 1, 0 and 3.
-std::string cut_text(const Placement& p) {
-  const auto* ragged = std::get_if<RaggedShard>(&p);
-  return ragged == nullptr ? concat(p) : concat("G", ragged->dims.size(), "_", join(ragged->units, '_'));
-}
-
-Placement parse_cut(std::string_view text) {
-  if (!text.starts_with('G')) return parse_placement(text);
-  auto numbers = parse_integers(text.substr(1), '_');
-  LOCKSTEP_CHECK(numbers && numbers->size() >= 2 && numbers->front() >= 0 && numbers->front() <= 3,
-                 "[optim] the cut '", text,
-                 "' is not of the form G2_1_0_3: dimensions, and the blocks of each rank");
-  const int64_t dims = numbers->front();
-  numbers->erase(numbers->begin());
-  return RaggedShard{up_to(dims), *std::move(numbers), 1};
-}
-
-template <class List, class F>
-std::string joined(const List& list, char by, const F& text_of) {
-  std::string text;
-  for (const auto& one : list) text += (text.empty() ? "" : std::string(1, by)) + text_of(one);
-  return text;
-}
-
-std::string cuts_text(const std::vector<Placements>& cuts) {
-  return joined(cuts, '-', [](const Placements& one) { return joined(one, '.', cut_text); });
-}
-
-std::vector<Placements> parse_cuts(const std::string& text) {
-  std::vector<Placements> cuts;
-  for (const auto one : split(text, '-')) {
-    auto& placements = cuts.emplace_back();
-    for (const auto part : split(one, '.')) placements.push_back(parse_cut(part));
-  }
-  return cuts;
-}
-
-std::vector<Shape> parse_shapes(const std::string& text) {
-  std::vector<Shape> shapes;
-  for (const auto part : split(text, '-')) {
-    const auto shape = parse_integers(part, 'x');
-    LOCKSTEP_CHECK(
-        shape && std::ssize(*shape) <= 3 &&
-            std::all_of(shape->begin(), shape->end(), [](int64_t n) { return n >= 0 && n <= 128; }),
-        "[optim] the shape '", part, "' is not one to three sizes of at most 128, as in 6x10");
-    shapes.push_back(*shape);
-  }
-  return shapes;
-}
-
-struct Text {
-  const char* name;
-  std::string (*get)(const Stepping&);
-  void (*set)(Stepping&, const std::string&);
-};
-const Text kTexts[] = {
-    {"cuts", [](const Stepping& s) { return cuts_text(s.cuts); },
-     [](Stepping& s, const std::string& text) { s.cuts = parse_cuts(text); }},
-    {"dtype", [](const Stepping& s) { return dtype_name(s.dtype); },
-     [](Stepping& s, const std::string& text) { s.dtype = parse_dtype(text); }},
-    {"optimizer", [](const Stepping& s) { return std::string(s.muon ? "muon" : "adamw-8bit"); },
-     [](Stepping& s, const std::string& text) {
-       LOCKSTEP_CHECK(text == "muon" || text == "adamw-8bit", "[optim] no optimizer '", text,
-                      "' in this suite; there are: adamw-8bit, muon");
-       s.muon = text == "muon";
-     }},
-    {"shapes",
-     [](const Stepping& s) { return joined(s.shapes, '-', [](const Shape& one) { return join(one, 'x'); }); },
-     [](Stepping& s, const std::string& text) { s.shapes = parse_shapes(text); }},
-};
-
-void set_option(Stepping& s, const std::string& name, const std::string& text) {
-  for (const auto& option : kTexts)
-    if (name == option.name) return option.set(s, text);
-  for (const auto& option : kNumbers) {
-    if (name != option.name) continue;
-    const auto value = parse_integer(text);
-    LOCKSTEP_CHECK(value && *value >= option.least && *value <= option.most, "[optim] the option ", name,
-                   " is from ", option.least, " to ", option.most, ", not ", text);
-    s.*option.field = *value;
-    return;
-  }
-  throw Error(
-      concat("[optim] no option '", name,
-             "'; there are: by_rms, cuts, dtype, iterations, least, optimizer, plain, shapes, single, skips, "
-             "spread, steps, tile"));
-}
+const OptionTable<Stepping> kOptions = {
+    "optim",
+    {
+        // by name
+        {"by_rms", &Stepping::by_rms, 0, 1},
+        {"iterations", &Stepping::iterations, 0, 8},
+        {"least", &Stepping::least, 1, 4096},
+        {"plain", &Stepping::plain, 0, 1},
+        {"single", &Stepping::single, 0, 1},
+        {"skips", &Stepping::skips, 0, 1},
+        {"spread", &Stepping::spread, 0, 120},
+        {"steps", &Stepping::steps, 1, 5},
+        {"tile", &Stepping::tile, 1, 64},
+    },
+    {
+        {"cuts", [](const Stepping& s) { return cuts_text(s.cuts); },
+         [](Stepping& s, const std::string& text) { s.cuts = parse_cuts("optim", text); }},
+        {"dtype", [](const Stepping& s) { return dtype_name(s.dtype); },
+         [](Stepping& s, const std::string& text) { s.dtype = parse_dtype(text); }},
+        {"optimizer", [](const Stepping& s) { return std::string(s.muon ? "muon" : "adamw-8bit"); },
+         [](Stepping& s, const std::string& text) {
+           LOCKSTEP_CHECK(text == "muon" || text == "adamw-8bit", "[optim] no optimizer '", text,
+                          "' in this suite; there are: adamw-8bit, muon");
+           s.muon = text == "muon";
+         }},
+        {"shapes", [](const Stepping& s) { return shapes_text(s.shapes); },
+         [](Stepping& s, const std::string& text) { s.shapes = parse_shapes("optim", text, 128); }},
+    }};
 
 bool pends(const Placements& placements) {
   return std::any_of(placements.begin(), placements.end(), [](const Placement& p) { return is_partial(p); });
@@ -211,7 +139,7 @@ Stepping stepping_of(const oracle::Case& c) {
   s.mesh = c.mesh;
   s.seed = c.program.seed;
   s.cuts = {Placements(as_size(c.mesh.ndim()), Replicate{})};
-  for (const auto& [name, text] : c.options) set_option(s, name, text);
+  for (const auto& [name, text] : c.options) kOptions.set(s, name, text);
   const auto why = unfit(s);
   LOCKSTEP_CHECK(why.empty(), "[optim] ", oracle::to_token(c), ": ", why);
   return s;
@@ -224,10 +152,7 @@ oracle::Case case_of(const Stepping& s) {
   c.program.seed = s.seed;
   Stepping usual;
   usual.cuts = {Placements(as_size(s.mesh.ndim()), Replicate{})};
-  for (const auto& option : kNumbers)
-    if (s.*option.field != usual.*option.field) c.options[option.name] = std::to_string(s.*option.field);
-  for (const auto& option : kTexts)
-    if (auto text = option.get(s); text != option.get(usual)) c.options[option.name] = std::move(text);
+  c.options = kOptions.of(s, usual);
   return c;
 }
 
@@ -319,7 +244,7 @@ std::vector<oracle::Case> simpler_steppings(const oracle::Case& c) {
         if (n >= 1 && n < from.shapes[i][d]) add([&](Stepping& s) { s.shapes[i][d] = n; });
   }
   const Stepping usual;
-  for (const auto& option : kNumbers)
+  for (const auto& option : kOptions.numbers)
     if (from.*option.field > usual.*option.field && std::string_view(option.name) != "tile")
       add([&](Stepping& s) { s.*option.field = usual.*option.field; });
   add([](Stepping& s) { s.dtype = at::kFloat; });
