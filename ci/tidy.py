@@ -30,6 +30,7 @@ engine/ops/rules: engine/values engine/lane engine/context engine/layout engine/
 engine/ops: engine/values engine/context engine/layout engine/world engine/ops/rules
 engine/tensor: kernels/operators engine/values engine/lane engine/context engine/layout engine/world engine/move
     engine/ops/rules engine/ops engine/stream engine/random
+engine/checkpoint: engine/values engine/layout engine/world engine/move engine/tensor
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
@@ -55,23 +56,26 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
     oracle/judge dashboard/store
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
     oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
-suites/train: engine/values engine/lane engine/layout engine/world engine/stream engine/random engine/tensor
-    engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference
-    dashboard/store suites/core
+suites/train: engine/values engine/lane engine/context engine/layout engine/world engine/stream engine/random
+    engine/tensor engine/checkpoint engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random
+    oracle/judge oracle/reference dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
-    oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/train
+    oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
-    generators/space
+    generators/space suites/core
+suites/checkpoint: engine/values engine/world engine/tensor engine/checkpoint oracle/ownership oracle/program
+    oracle/reference generators/space suites/core suites/engines
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random generators/program
-    generators/random suites/core suites/engines suites/train suites/fsdp suites/optim
+    generators/random suites/core suites/engines suites/train suites/fsdp suites/optim suites/checkpoint
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/ops
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
-    suites/optim engine/tensor engine/fsdp
-suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/nn engine/fsdp
-    engine/optim oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
+    suites/optim suites/checkpoint engine/tensor engine/fsdp
+suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/checkpoint engine/nn
+    engine/fsdp engine/optim oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults
+    suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random
     dashboard/store suites/core
     suites/engines suites/faults suites/train
@@ -89,9 +93,9 @@ ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
 ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream
-    engine/tensor engine/fsdp oracle/program oracle/plain oracle/random dashboard/store dashboard/report dashboard/pages
-    dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden suites/train suites/laws
-    suites/harness suites/bench
+    engine/tensor engine/checkpoint engine/fsdp oracle/program oracle/plain oracle/random dashboard/store
+    dashboard/report dashboard/pages dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden
+    suites/train suites/laws suites/harness suites/bench
     ci/curves ci/gate ci/output
 ci/record: engine/values engine/lane engine/random suites/golden
 """

@@ -2,6 +2,7 @@
 // All of Lockstep that a program of your own may include: <lockstep/lockstep.h>. DTensors with what trains
 // them, and the oracle's answer and comparison.
 #pragma once
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/fsdp/fully_shard.h"
 #include "engine/fsdp/held_memory.h"
 #include "engine/lane/numerics.h"

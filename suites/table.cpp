@@ -91,6 +91,10 @@ const std::vector<Suite>& table() {
        "steps of optimizers that look at tiles or whole matrices are what one device computes, however these "
        "are cut",
        6, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
+      {"checkpoint",
+       "tensors saved from any placements are the same loaded into any others, or what is harmed is refused",
+       6, kEndless, false, checkpoint_case, judge_checkpoint, Flag::kTraining, check_checkpoint,
+       simpler_checkpoint, run_checkpoint},
       {"planner",
        "shards that are planned for a group of tensors cut no block, and are the least in their order", 8,
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},

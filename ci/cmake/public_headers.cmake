@@ -2,6 +2,8 @@
 # The public headers: what suites/lockstep.h includes, and what those need. Only these are installed, under lockstep/;
 # program.example builds against them alone, so one that is missing here fails it.
 set(_public
+  engine/checkpoint/checkpoint.h
+  engine/checkpoint/safetensors.h
   engine/context/context.h
   engine/context/generator.h
   engine/fsdp/fully_shard.h

@@ -32,6 +32,8 @@ struct ShowRequest {
   std::string stride, at;
   int64_t first = -1;  // how many values to print; negative: all
   std::vector<std::string> files;
+  std::string path;  // of a checkpoint
+  bool verify = false;
   std::string model, tensors;  // of a buffer: one of them
   fsdp::PlanOptions buffer;
   int64_t block_rows = 1;
@@ -52,6 +54,7 @@ Shown show_random(const ShowRequest& request);
 Shown show_buffer(const ShowRequest& request);
 Shown show_step(const ShowRequest& request);
 Shown show_flight(const ShowRequest& request);
+Shown show_shards(const ShowRequest& request);
 
 // Of a buffer: "elements:granularity,…".
 std::vector<fsdp::BlockTensor> parse_tensors(const std::string& text);

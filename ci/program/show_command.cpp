@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep show layout | route | rules | random | buffer | flight | plan | shards: parses the text forms and
+// lockstep show layout | route | rules | random | buffer | flight | shards | plan: parses the text forms and
 // calls the engine; what is printed is what the engine does, by the same code.
 #include <cstdio>
 #include <optional>
@@ -30,12 +30,10 @@ int print(const Flags& flags) {
   return 0;
 }
 
-template <const char* what>
-int not_built(const Flags&) {
+int no_plan(const Flags&) {
   throw NotBuilt(
-      concat("[show] ", what, kNotAvailable, "; layout, route, rules, random, buffer and flight are"));
+      concat("[show] plan", kNotAvailable, "; layout, route, rules, random, buffer, flight and shards are"));
 }
-constexpr char kPlan[] = "plan", kShards[] = "shards";
 
 // What each argument means stands in PyTorch's documentation; here, who takes it.
 void add_random_arguments(CLI::App& random, ShowRequest& r) {
@@ -147,7 +145,7 @@ void add_mesh(CLI::App& app, ShowRequest& r) {
 
 void add_show(CLI::App& app, Chosen& chosen) {
   auto& show = *app.add_subcommand(
-      "show", "Show what the engine does: layouts, routes, rules, random values, flights");
+      "show", "Show what the engine does: layouts, routes, rules, random values, flights, checkpoints");
   show.require_subcommand(1);
   const auto add = [&](const char* name, const char* help, int (*run)(const Flags&)) {
     auto [sub, flags] = add_command(show, chosen, name, help, run);
@@ -182,8 +180,11 @@ void add_show(CLI::App& app, Chosen& chosen) {
       add("flight", "What ranks did last, and the first exchange in which they part", print<show_flight>);
   flight.add_option("files", f.files, "Files of flights, one for each rank")->required();
 
-  add("plan", "The plan of a module (not built yet)", not_built<kPlan>).first.allow_extras();
-  add("shards", "The shards of a checkpoint (not built yet)", not_built<kShards>).first.allow_extras();
+  auto [shards, c] = add("shards", "What a checkpoint has, in which files", print<show_shards>);
+  shards.add_option("path", c.path, "Its folder, or a safetensors file")->required();
+  shards.add_flag("--verify", c.verify, "Read all of it, and hold it against the digests of what was saved");
+
+  add("plan", "The plan of a module (not built yet)", no_plan).first.allow_extras();
 }
 
 }  // namespace lockstep::program

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -21,6 +22,7 @@
 #include "suites/core/hash_log.h"
 #include "suites/harness/environment.h"
 #include "suites/train/curves.h"
+#include "suites/train/saved_run.h"
 #include "suites/train/text.h"
 
 namespace lockstep::program {
@@ -104,6 +106,39 @@ void print_step(const char* name, const TrainStep& s) {
   std::fflush(stdout);
 }
 
+// Ctrl-C, and the signal of schedulers: once the step is done the training is saved, and ends. A second one
+// ends it at once.
+volatile std::sig_atomic_t asked_to_stop = 0;
+void stop_after_this_step() {
+  struct sigaction act = {};
+  act.sa_handler = [](int) { asked_to_stop = 1; };
+  act.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction was = {};
+    sigaction(signal, nullptr, &was);
+    if (was.sa_handler != SIG_IGN) sigaction(signal, &act, nullptr);
+  }
+}
+
+void print_resumed(const TrainOptions& options, std::string_view text) {
+  const auto saved = checkpoint::contents(options.resume).metadata;
+  for (const auto& other : suites::resumed_otherwise(options, text, saved))
+    std::printf("resumed with %s: further steps are not those of the training that was saved\n",
+                other.c_str());
+}
+
+// What a training that did not do all its steps says of it.
+void print_end(const Flags& flags, const TrainStep& last) {
+  if (!suites::finite(last))
+    std::fprintf(
+        stderr,
+        "lockstep: [train] step %ld has loss %g and gradient norm %g: it trains no further; choose a "
+        "smaller --lr or another --dtype\n",
+        last.step, last.loss, last.norm);
+  else if (last.step < flags.train.steps)
+    std::printf("interrupted after step %ld; --resume %s goes on\n", last.step, flags.train.save.c_str());
+}
+
 int train(const Flags& flags) {
   auto options = options_of(flags);
   if (!flags.mesh.empty()) options.mesh = mesh_on(flags.mesh, options.on);
@@ -111,7 +146,12 @@ int train(const Flags& flags) {
   suites::check_options(options);
   const auto text = text_of(flags, options);
   const auto team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
+  if (!options.save.empty()) {
+    stop_after_this_step();
+    options.asked_to_stop = [] { return asked_to_stop != 0; };
+  }
   if (!team.leads) return suites::train(team, options, text), kAllEqual;
+  if (!options.resume.empty()) print_resumed(options, text);
   suites::TrainObserver observer;
   std::optional<suites::HashLog> hashes;
   if (!flags.log_hashes.empty()) {
@@ -130,17 +170,17 @@ int train(const Flags& flags) {
     print_step("train", step);
     suites::record_step(options, flags.numerics_text(), step, std::nullopt, recorder);
   };
+  observer.on_save = [&](const TrainStep& step) {
+    std::printf("saved step %ld in %s\n", step.step, options.save.c_str());
+    std::fflush(stdout);
+  };
   observer.goes_on = suites::finite;
   const auto last = suites::train(team, options, text, observer).back();
   if (hashes) hashes->close();
-  const int code = suites::finite(last) ? kAllEqual : kDifference;
-  recorder.finish("finished", code);
-  if (code != kAllEqual)
-    std::fprintf(
-        stderr,
-        "lockstep: [train] step %ld has loss %g and gradient norm %g: it trains no further; choose a "
-        "smaller --lr or another --dtype\n",
-        last.step, last.loss, last.norm);
+  const bool is_done = last.step == options.steps;
+  const int code = !suites::finite(last) ? kDifference : is_done ? kAllEqual : kNotMeasured;
+  recorder.finish(code == kNotMeasured ? "interrupted" : "finished", code);
+  print_end(flags, last);
   return code;
 }
 
@@ -262,6 +302,19 @@ void add_train(CLI::App& app, Chosen& chosen) {
   add_common(train_app, chosen, flags);
   train_app.get_option("model")->required();
   train_app.add_option("--mesh", flags.mesh, "For example tp:4 or dp:2,tp:2");
+  const CLI::Validator is_named(
+      [](const std::string& path) { return path.empty() ? "it names no folder" : ""; }, "");
+  train_app
+      .add_option("--save", flags.train.save,
+                  "Folder: leave a checkpoint there at the end, and at Ctrl-C (lockstep show shards)")
+      ->check(is_named);
+  train_app.add_option("--save-every", flags.train.save_every, "Steps: and each time after so many")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs("--save");
+  train_app
+      .add_option("--resume", flags.train.resume,
+                  "Folder of a checkpoint: go on from there, on any mesh; --steps counts from the first")
+      ->check(is_named);
   train_app.add_option("--policy", flags.policy,
                        "single-device (default), indexed, per-rank-seeds or offset-based");
   train_app.add_option("--log-hashes", flags.log_hashes,

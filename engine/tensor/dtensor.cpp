@@ -292,6 +292,8 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   const auto comm = comm_of(mesh);
   LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
                  comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
+  LOCKSTEP_CHECK(!locals.empty(), "[from_local] no rank of mesh ", to_string(mesh.mesh),
+                 " is hosted here; make DTensors of it where some are");
   for (size_t i = 0; i < locals.size(); ++i) {
     const auto why =
         is_dtensor(locals[i]) ? "is a DTensor already; use redistribute" : unfit(locals[i], mesh.mesh);

@@ -31,20 +31,21 @@ Touches pending_on_ranks(Touches touches);  // and something is Partial
 
 namespace plant {
 
-std::vector<Fault> world_faults();     // collectives
-std::vector<Fault> overlap_faults();   // exchanges that overlap
-std::vector<Fault> rule_faults();      // rows of the rule table
-std::vector<Fault> random_faults();    // the stream of a random op
-std::vector<Fault> operator_faults();  // what a random op makes of its draw, here and in the plain run
-std::vector<Fault> program_faults();   // another program is run
-std::vector<Fault> result_faults();    // results are spoilt
-std::vector<Fault> storage_faults();   // what ranks share
-std::vector<Fault> order_faults();     // declared orders
-std::vector<Fault> training_faults();  // the model and its update
-std::vector<Fault> sharding_faults();  // fully_shard, and who uses it
-std::vector<Fault> asking_faults();    // something else is asked of it
-std::vector<Fault> buffer_faults();    // its plans and buffers
-std::vector<Fault> optim_faults();     // optimizers of tiles and matrices
+std::vector<Fault> world_faults();       // collectives
+std::vector<Fault> overlap_faults();     // exchanges that overlap
+std::vector<Fault> rule_faults();        // rows of the rule table
+std::vector<Fault> random_faults();      // the stream of a random op
+std::vector<Fault> operator_faults();    // what a random op makes of its draw, here and in the plain run
+std::vector<Fault> program_faults();     // another program is run
+std::vector<Fault> result_faults();      // results are spoilt
+std::vector<Fault> storage_faults();     // what ranks share
+std::vector<Fault> order_faults();       // declared orders
+std::vector<Fault> training_faults();    // the model and its update
+std::vector<Fault> sharding_faults();    // fully_shard, and who uses it
+std::vector<Fault> asking_faults();      // something else is asked of it
+std::vector<Fault> buffer_faults();      // its plans and buffers
+std::vector<Fault> optim_faults();       // optimizers of tiles and matrices
+std::vector<Fault> checkpoint_faults();  // what is saved and loaded
 std::vector<Fault> process_faults();
 
 }  // namespace plant

@@ -47,6 +47,18 @@ bool decided(const WorldPtr& world, bool mine) {
   return leads(world) ? mine : into[0].item<uint8_t>() != 0;
 }
 
+bool anyone(const WorldPtr& world, bool mine) {
+  if (world == nullptr || hosts_all(*world)) return mine;
+  Groups groups;
+  for (const int64_t rank : world->hosted()) groups.push_back({up_to(world->size()), rank});
+  const PerRank<at::Tensor> sent(groups.size(), at::full({1}, mine ? 1 : 0, at::kByte));
+  bool all = mine;
+  all_gather(*world, groups, sent, [&](size_t, const at::Tensor& word) {
+    all = all || word.item<uint8_t>() != 0;
+  }).wait();
+  return all;
+}
+
 PerRank<at::Tensor> gathered(const at::Tensor& dtensor) {
   const auto mesh = device_mesh(dtensor);
   const auto& locals = local_tensors(dtensor);

@@ -42,8 +42,9 @@ void load(optim::AdamW8bit& adamw, OptimizerState state) {
 }
 
 // Those that are stepped by one of two optimizers, and back.
-Tensors chosen(const Tensors& all, const std::vector<bool>& which, bool by) {
-  Tensors some;
+template <class T>
+std::vector<T> chosen(const std::vector<T>& all, const std::vector<bool>& which, bool by) {
+  std::vector<T> some;
   for (size_t i = 0; i < all.size(); ++i)
     if (which[i] == by) some.push_back(all[i]);
   return some;
@@ -57,31 +58,30 @@ std::vector<T> spread(const std::vector<T>& some, const std::vector<bool>& which
   return all;
 }
 
-}  // namespace
-
-void Optimizer::MuonAndAdamW::step() {
-  muon.step();
-  adamw.step();
+OptimizerState state_of(const MuonAndAdamW& both) {
+  const auto& which = both.by_muon;
+  const auto& others = both.adamw.state();
+  return {{spread(both.muon.momentum(), which, true), spread(others.exp_avg, which, false),
+           spread(others.exp_avg_sq, which, false)},
+          spread(others.steps, which, false)};
+}
+void load(MuonAndAdamW& both, const OptimizerState& state) {
+  const auto& which = both.by_muon;
+  both.muon.load_momentum(chosen(state.moments.at(0), which, true));
+  both.adamw.load_state({chosen(state.moments.at(1), which, false), chosen(state.moments.at(2), which, false),
+                         chosen(state.steps, which, false)});
 }
 
-OptimizerState Optimizer::MuonAndAdamW::state() const {
-  const auto& others = adamw.state();
-  return {{spread(muon.momentum(), by_muon, true), spread(others.exp_avg, by_muon, false),
-           spread(others.exp_avg_sq, by_muon, false)},
-          spread(others.steps, by_muon, false)};
-}
+// By the alternative of the variant.
+const std::vector<std::string> kMomentNames[] = {
+    {"exp_avg", "exp_avg_sq"},
+    {"momentum_buffer"},
+    {"exp_avg.codes", "exp_avg.scales", "exp_avg_sq.codes", "exp_avg_sq.scales"},
+    {"momentum_buffer", "exp_avg", "exp_avg_sq"}};
 
-void Optimizer::MuonAndAdamW::load_state(const OptimizerState& state) {
-  muon.load_momentum(chosen(state.moments.at(0), by_muon, true));
-  std::vector<int64_t> steps;
-  for (size_t i = 0; i < by_muon.size(); ++i)
-    if (!by_muon[i]) steps.push_back(state.steps.at(i));
-  adamw.load_state({chosen(state.moments.at(1), by_muon, false), chosen(state.moments.at(2), by_muon, false),
-                    std::move(steps)});
-}
-
-auto Optimizer::make(const Tensors& parameters, const TrainOptions& o, std::vector<bool> by_muon)
-    -> std::variant<optim::AdamW, optim::Sgd, optim::AdamW8bit, MuonAndAdamW> {
+std::variant<optim::AdamW, optim::Sgd, optim::AdamW8bit, MuonAndAdamW> make(const Tensors& parameters,
+                                                                            const TrainOptions& o,
+                                                                            std::vector<bool> by_muon) {
   if (is_sgd(o.optimizer))
     return optim::Sgd(
         parameters,
@@ -105,6 +105,8 @@ auto Optimizer::make(const Tensors& parameters, const TrainOptions& o, std::vect
       adamw(chosen(parameters, by_muon, false)), std::move(by_muon)};
 }
 
+}  // namespace
+
 Optimizer::Optimizer(const Tensors& parameters, const TrainOptions& options, std::vector<bool> by_muon)
     : optimizer_(make(parameters, options, std::move(by_muon))) {}
 
@@ -113,17 +115,15 @@ void Optimizer::step() {
 }
 
 OptimizerState Optimizer::state() const {
-  if (const auto* both = std::get_if<MuonAndAdamW>(&optimizer_)) return both->state();
-  if (const auto* sgd = std::get_if<optim::Sgd>(&optimizer_)) return state_of(*sgd);
-  if (const auto* adamw = std::get_if<optim::AdamW8bit>(&optimizer_)) return state_of(*adamw);
-  return state_of(std::get<optim::AdamW>(optimizer_));
+  return std::visit([](const auto& one) { return state_of(one); }, optimizer_);
 }
 
 void Optimizer::load_state(OptimizerState state) {
-  if (auto* both = std::get_if<MuonAndAdamW>(&optimizer_)) return both->load_state(state);
-  if (auto* sgd = std::get_if<optim::Sgd>(&optimizer_)) return load(*sgd, std::move(state));
-  if (auto* adamw = std::get_if<optim::AdamW8bit>(&optimizer_)) return load(*adamw, std::move(state));
-  load(std::get<optim::AdamW>(optimizer_), std::move(state));
+  std::visit([&](auto& one) { load(one, std::move(state)); }, optimizer_);
+}
+
+std::vector<std::string> Optimizer::moment_names() const {
+  return kMomentNames[optimizer_.index()];
 }
 
 std::vector<bool> by_muon(const nn::Named<at::Tensor>& parameters) {

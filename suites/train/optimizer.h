@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimizers of engine/optim behind one face, and what they remember as a value.
 #pragma once
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct OptimizerState {
   std::vector<int64_t> steps;
 };
 
+// Muon of some parameters and AdamW of the others.
+struct MuonAndAdamW {
+  optim::Muon muon;
+  optim::AdamW adamw;
+  std::vector<bool> by_muon;
+
+  void step() { muon.step(), adamw.step(); }
+};
+
 class Optimizer {
  public:
   // @param by_muon which parameters Muon steps, where it is chosen: matrices
@@ -30,21 +40,10 @@ class Optimizer {
   OptimizerState state() const;
   // @pre placed as the parameters are; scales anyhow
   void load_state(OptimizerState state);
+  // Of the moments, as torch's optimizers name them.
+  std::vector<std::string> moment_names() const;
 
  private:
-  struct MuonAndAdamW {
-    optim::Muon muon;
-    optim::AdamW adamw;
-    std::vector<bool> by_muon;
-
-    void step();
-    OptimizerState state() const;
-    void load_state(const OptimizerState& state);
-  };
-
-  static std::variant<optim::AdamW, optim::Sgd, optim::AdamW8bit, MuonAndAdamW> make(
-      const optim::Tensors& parameters, const TrainOptions& options, std::vector<bool> by_muon);
-
   std::variant<optim::AdamW, optim::Sgd, optim::AdamW8bit, MuonAndAdamW> optimizer_;
 };
 

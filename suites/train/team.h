@@ -34,6 +34,8 @@ Team make_team(const std::string& world, int64_t ranks, std::chrono::seconds pat
 bool leads(const WorldPtr& world);
 // What the leader has decided, in every thread and process; what the others say is not asked.
 bool decided(const WorldPtr& world, bool mine);
+// Whether any of them says so.
+bool anyone(const WorldPtr& world, bool mine);
 // The locals of every position of the mesh, where this thread leads; where it does not, those that it hosts.
 PerRank<at::Tensor> gathered(const at::Tensor& dtensor);
 

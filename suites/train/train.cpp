@@ -16,6 +16,7 @@
 #include "engine/values/spec.h"
 #include "suites/core/most_ranks.h"
 #include "suites/train/memory.h"
+#include "suites/train/saved_run.h"
 #include "suites/train/team.h"
 #include "suites/train/trainer.h"
 
@@ -95,6 +96,18 @@ void check_sizes(const TrainOptions& o) {
                  " GB in ", dtype_name(o.dtype),
                  " before any activation. It is for lockstep init, which draws it module by module; choose "
                  "tiny or odd");
+}
+
+// Whether any process is asked to, where something is left then.
+bool stops(const TrainOptions& options) {
+  return !options.save.empty() && options.asked_to_stop != nullptr &&
+         anyone(options.world, options.asked_to_stop());
+}
+
+// Whether after the step, the last one or not.
+bool saves(const TrainOptions& options, const TrainStep& step, bool goes_on) {
+  const bool is_due = !goes_on || (options.save_every > 0 && step.step % options.save_every == 0);
+  return !options.save.empty() && is_due && decided(options.world, finite(step));
 }
 
 constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused", "adamw-8bit", "muon"};
@@ -179,12 +192,18 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                  " bytes; one example needs ", options.sequence);
   if (options.mesh) keep_heap_whole(options.mesh->size());
   if (!decided(options.world, observer.begins())) return {};
+  if (!options.save.empty()) checkpoint::prepare(options.save, options.world);
   PeakMemory memory(options.on);
   Trainer trainer(options);
   observed(observer, 0, [&] { trainer.init(); });
+  SavedRun run;
+  if (!options.resume.empty()) {
+    run = saved_run(options, trainer.resume(options.resume));
+    generator().state = run.random;
+  }
   std::vector<TrainStep> steps;
-  Chain chain{};
-  for (int64_t number = 1; number <= options.steps; ++number) {
+  bool goes_on = true;
+  for (int64_t number = run.step + 1; goes_on; ++number) {
     std::optional<TrainState> before;
     if (decided(options.world, observer.wants_state(number))) before = trainer.state();
     memory.take_peak_bytes();  // what the observer needed is not the step's
@@ -193,13 +212,19 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     observed(observer, number, [&] { result = trainer.step(trainer.batch(text, number)); });
     auto& step = steps.emplace_back(measure(options, result.loss, result.norm));
     step.step = number;
-    step.chain = chain = extend(chain, step);
+    step.chain = run.chain = extend(run.chain, step);
     step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     step.tokens_per_second = static_cast<double>(options.batch * options.sequence) / step.seconds;
     step.peak_bytes = memory.take_peak_bytes();
     observer.on_step(step);
     if (before) observer.on_state(*before, step);
-    if (!decided(options.world, observer.goes_on(step))) break;
+    goes_on = decided(options.world, observer.goes_on(step)) && !stops(options) && number < options.steps;
+    if (saves(options, step, goes_on)) {
+      run.step = number;
+      run.random = generator().state;
+      trainer.save(options.save, metadata_of(options, text, run));
+      observer.on_save(step);
+    }
   }
   return steps;
 }

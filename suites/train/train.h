@@ -71,6 +71,11 @@ struct TrainOptions {
   std::optional<DeviceMesh> mesh;
   WorldPtr world;                // of the mesh; null: this process hosts every rank
   Lane numerics = Lane::kExact;  // in which a step is judged; the process is in it
+  std::string resume;            // folder of a checkpoint from which it goes on; "": from the first values
+  std::string save;              // folder of the checkpoint that it leaves when it ends; "": none
+  int64_t save_every = 0;        // steps, also then; 0: never
+  // Asked in every process after each step, where a checkpoint is left: whether it is the last.
+  bool (*asked_to_stop)() = nullptr;
   RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
   const TrainFault* fault = nullptr;  // planted, in every run of these options
 };
@@ -97,6 +102,8 @@ struct TrainObserver {
   // Asked first; false: nothing is trained.
   std::function<bool()> begins = [] { return true; };
   std::function<void(const TrainStep&)> on_step = [](const TrainStep&) {};
+  // A checkpoint has been put in place.
+  std::function<void(const TrainStep&)> on_save = [](const TrainStep&) {};
   // Asked after a step; false: it was the last.
   std::function<bool(const TrainStep&)> goes_on = [](const TrainStep&) { return true; };
   // The state before a step, for the steps that it is wanted for, told after the step.
@@ -113,7 +120,8 @@ struct TrainObserver {
 // learning rate that is no number, mesh dimensions other than kMeshDims, more ranks than one process hosts, a
 // batch that those of them that cut it do not divide. Runs in the calling thread; random stream, seed and
 // offset are the thread's. Whoever hosts ranks of options.world trains alike; the observer is that of the
-// thread which leads (team.h), the others' is not asked.
+// thread which leads (team.h), the others' is not asked. A step whose loss or norm is not finite is never
+// saved.
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer = {});
 

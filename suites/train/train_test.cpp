@@ -3,13 +3,16 @@
 #include "suites/train/train.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "oracle/ownership/compare.h"
 #include "suites/engines/counting_world.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/laws/laws.h"
@@ -313,6 +316,90 @@ TEST(Curves, HalfPrecisionHasNoKnownLimit) {
         markdown_table(options, {.curves = {far}}).find("No limit is known for what is computed in ");
     EXPECT_EQ(note == std::string::npos, limited);
   }
+}
+
+// Of a training that was saved every tensor, count and offset is there, on any other mesh. Catches: a shard
+// that is read from where the old mesh had it, a moment that is forgotten, one that is another parameter's.
+TEST(Train, WhatWasSavedIsTheSameStateOnAnotherMesh) {
+  const auto text = read_text("", 16);
+  const auto folder = std::filesystem::temp_directory_path() / concat("lockstep-train-test-", getpid());
+  const char* meshes[] = {"fsdp:2,tp:2", "fsdp:3", "dp:2", "tp:4", nullptr};
+  for (const auto optimizer : kOptimizers) {
+    std::optional<TrainState> before;
+    for (const auto* mesh : meshes) {
+      auto options = quick(mesh);
+      options.batch = 6;
+      options.optimizer = optimizer;
+      Trainer trainer(options);
+      trainer.init();
+      if (!before) {
+        for (const int64_t step : {1, 2}) trainer.step(trainer.batch(text, step));
+      } else {
+        EXPECT_EQ(trainer.resume(folder.string()).at("who"), "a");
+      }
+      auto now = trainer.state();
+      EXPECT_EQ(now.disagreement, "") << name(optimizer);
+      trainer.save(folder.string(), {{"who", "a"}});
+      if (!before) before = now;
+      EXPECT_EQ(now.optimizer.steps, before->optimizer.steps);
+      const auto same = [&](const nn::Tensors& a, const nn::Tensors& b) {
+        ASSERT_EQ(a.size(), b.size());
+        for (size_t i = 0; i < a.size(); ++i) {
+          ASSERT_EQ(a[i].defined(), b[i].defined());
+          EXPECT_TRUE(!a[i].defined() || oracle::compare(a[i], b[i]).equal())
+              << name(optimizer) << " on " << (mesh == nullptr ? "one device" : mesh) << ", number " << i;
+        }
+      };
+      same(now.parameters, before->parameters);
+      ASSERT_EQ(now.optimizer.moments.size(), before->optimizer.moments.size());
+      for (size_t k = 0; k < now.optimizer.moments.size(); ++k)
+        same(now.optimizer.moments[k], before->optimizer.moments[k]);
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Catches: a checkpoint that lacks a moment, or has one of another form, and is trained on.
+TEST(Train, ACheckpointThatLacksSomethingIsRefused) {
+  const auto text = read_text("", 16);
+  const auto folder = std::filesystem::temp_directory_path() / concat("lockstep-train-test-", getpid());
+  auto options = quick();
+  options.optimizer = OptimizerKind::kAdamW;
+  Trainer trainer(options);
+  trainer.init();
+  trainer.step(trainer.batch(text, 1));
+  const auto first = concat("optim.state.", trainer.model().named_parameters().front().first, ".");
+  const auto refused = [&](const std::string& what,
+                           const std::function<void(checkpoint::NamedTensor&)>& change) {
+    trainer.save(folder.string(), {});
+    std::vector<checkpoint::NamedTensor> all;
+    for (const auto& tensor : checkpoint::contents(folder.string()).tensors)
+      all.push_back({tensor.name, at::empty(tensor.shape, tensor.dtype)});
+    checkpoint::load(folder.string(), all);
+    for (auto& one : all) change(one);
+    std::erase_if(all, [](const auto& one) { return !one.value.defined(); });
+    checkpoint::save(folder.string(), all);
+    Trainer again(options);
+    again.init();
+    try {
+      again.resume(folder.string());
+      ADD_FAILURE() << what;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+    }
+  };
+  const auto of = [&](const char* moment, const std::function<void(at::Tensor&)>& change) {
+    return [=](checkpoint::NamedTensor& one) {
+      if (one.name == first + moment) change(one.value);
+    };
+  };
+  refused(first + "exp_avg", of("exp_avg", [](at::Tensor& t) { t.reset(); }));
+  refused(first + "step", of("step", [](at::Tensor& t) { t.reset(); }));
+  refused(first + "exp_avg_sq", of("exp_avg_sq", [](at::Tensor& t) { t = t.to(at::kDouble); }));
+  refused(first + "exp_avg", of("exp_avg", [](at::Tensor& t) { t = t.flatten(); }));
+  refused("is no number of steps", of("step", [](at::Tensor& t) { t.fill_(0.5); }));
+  refused("is no number of steps", of("step", [](at::Tensor& t) { t.fill_(std::nan("")); }));
+  std::filesystem::remove_all(folder);
 }
 
 // Catches: a cast that one device leaves out, or makes elsewhere, or of a tensor that stays as it is; a

@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/tensor/dtensor.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -119,6 +122,55 @@ TrainState Trainer::state() const {
     ++i;
   }
   return state;
+}
+
+// As torch's get_state_dict names them, and saves them with a model's as "model" and "optim".
+std::vector<checkpoint::NamedTensor> Trainer::named(const OptimizerState& optimizer) const {
+  std::vector<checkpoint::NamedTensor> all;
+  const auto moments = optimizer_->moment_names();
+  size_t i = 0;
+  for (const auto& [path, parameter] : model_.named_parameters()) {
+    all.push_back({"model." + path, parameter});
+    const auto of = concat("optim.state.", path, ".");
+    for (size_t k = 0; k < moments.size(); ++k) {
+      const auto& moment = optimizer.moments[k].at(i);
+      if (!moment.defined()) continue;
+      const bool is_scales = moments[k].ends_with(".scales");  // or, without codes, the moment itself
+      const auto name = is_scales && !optimizer.moments[k - 1].at(i).defined()
+                            ? moments[k].substr(0, moments[k].find('.'))
+                            : moments[k];
+      all.push_back({of + name, moment});
+    }
+    if (!optimizer.steps.empty() && optimizer.steps.at(i) > 0)
+      all.push_back({of + "step", at::scalar_tensor(optimizer.steps[i], at::kFloat)});
+    ++i;
+  }
+  return all;
+}
+
+void Trainer::save(const std::string& folder, const checkpoint::Metadata& metadata) const {
+  checkpoint::save(folder, named(optimizer()), metadata, options_.world);
+}
+
+checkpoint::Metadata Trainer::resume(const std::string& folder) {
+  // What a step leaves is what is loaded: of every parameter, as it is placed. torch's _init_optim_state.
+  for (auto& parameter : model_.parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
+  optimizer_->step();
+  optim::zero_grad(model_.parameters());
+  auto state = optimizer();
+  const auto into = named(state);
+  auto metadata = checkpoint::load(folder, into, checkpoint::Extra::kRefused, options_.world);
+  auto count = state.steps.begin();
+  for (const auto& [name, value] : into) {
+    if (!name.ends_with(".step")) continue;
+    count = std::find_if(count, state.steps.end(), [](int64_t n) { return n > 0; });
+    const double steps = value.item().toDouble();
+    LOCKSTEP_CHECK(steps >= 1 && steps < 1e9 && steps == std::floor(steps), "[train] ", name, " in ", folder,
+                   " is ", steps, ", which is no number of steps");
+    *count++ = static_cast<int64_t>(steps);
+  }
+  optimizer_->load_state(std::move(state));
+  return metadata;
 }
 
 at::Tensor Trainer::placed(const at::Tensor& tensor) const {
