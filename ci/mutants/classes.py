@@ -6,6 +6,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # The longest that a path begins with.
 CLASSES = {
+    "engine/checkpoint/": "model and optimizers",
     "engine/context/": "dispatch",
     "engine/lane/": "lane",
     "engine/fsdp/": "fully sharded",
@@ -49,7 +50,8 @@ CLASSES = {
 # What of the plan a scope's mutants are tried in: a slip of the engine shows in what is asked of the engine, and planted faults,
 # which take as long as all other suites, ask of the judge.
 SUITES = {"engine": ("--suite", "layout,redistribute,ops,rules,gradient,random,grid,program,edges,metamorphic,cache,overlap,"
-                     "ragged,train,fsdp,dbuffer,optim,planner,golden,canary"), "judge": ()}
+                     "ragged,train,fsdp,dbuffer,optim,planner,checkpoint,golden,canary"),
+          "judge": ()}
 
 # Nothing but what runs on a GPU calls these; kernels/device_work_property_test.cpp and device_check.cu look at them.
 NEEDS_A_GPU = ("kernels/device_", "engine/lane/cuda")

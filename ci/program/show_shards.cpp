@@ -25,7 +25,7 @@ struct Sums {
   std::map<std::string, int64_t> files;  // the bytes of each
 };
 
-Json to_json(const checkpoint::SavedTensor& tensor, Sums& sums) {
+Json to_json(const dcp::SavedTensor& tensor, Sums& sums) {
   Json pieces = Json::array();
   for (const auto& piece : tensor.pieces) {
     const auto bytes =
@@ -44,7 +44,7 @@ Json to_json(const checkpoint::SavedTensor& tensor, Sums& sums) {
           {"pieces", std::move(pieces)}};
 }
 
-std::string text_of(const checkpoint::SavedTensor& tensor) {
+std::string text_of(const dcp::SavedTensor& tensor) {
   auto text = concat(tensor.name, "  ", dtype_name(tensor.dtype), "[", shape_text(tensor.shape), "]");
   for (const auto& piece : tensor.pieces) {
     const bool is_whole = piece.shape == tensor.shape;
@@ -58,7 +58,7 @@ std::string text_of(const checkpoint::SavedTensor& tensor) {
 }  // namespace
 
 Shown show_shards(const ShowRequest& request) {
-  const auto contents = checkpoint::contents(request.path);
+  const auto contents = dcp::contents(request.path);
   Sums sums;
   Json tensors = Json::array();
   std::string text;
@@ -74,7 +74,7 @@ Shown show_shards(const ShowRequest& request) {
                {"bytes", sums.bytes},
                {"verified", nullptr}};
   if (request.verify) {
-    const auto digests = checkpoint::verify(request.path);
+    const auto digests = dcp::verify(request.path);
     json["verified"] = digests;
     head += concat("\nread all of it: ", digests, " pieces are what was saved",
                    digests == sums.pieces

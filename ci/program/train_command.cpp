@@ -121,7 +121,7 @@ void stop_after_this_step() {
 }
 
 void print_resumed(const TrainOptions& options, std::string_view text) {
-  const auto saved = checkpoint::contents(options.resume).metadata;
+  const auto saved = dcp::contents(options.resume).metadata;
   for (const auto& other : suites::resumed_otherwise(options, text, saved))
     std::printf("resumed with %s: further steps are not those of the training that was saved\n",
                 other.c_str());

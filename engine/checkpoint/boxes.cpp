@@ -7,7 +7,7 @@
 
 #include "engine/values/as_size.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 // A box of a piece, and where it begins along each dimension of that.
@@ -101,4 +101,4 @@ bool is_first(const Spec& spec, int64_t position) {
   return true;
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

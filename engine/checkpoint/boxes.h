@@ -8,7 +8,7 @@
 
 #include "engine/layout/layout.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 // Along each dimension the indices from start on.
 struct Box {
@@ -31,4 +31,4 @@ std::vector<at::Tensor> views(const at::Tensor& local, const Spec& spec, int64_t
 // Whether no position before this one holds the same elements, which ranks along what replicates do.
 bool is_first(const Spec& spec, int64_t position);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

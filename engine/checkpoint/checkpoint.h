@@ -11,7 +11,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/world/worlds.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 using Metadata = std::map<std::string, std::string>;
 
@@ -62,4 +62,4 @@ Contents contents(const std::string& path);
 // not what was saved. @returns how many pieces have a digest: of the others nobody has said what was saved
 int64_t verify(const std::string& path);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

@@ -19,7 +19,7 @@
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ void make_folder(const std::string& folder) {
   if (is_new) sync(fs::absolute(folder).lexically_normal().parent_path());
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

@@ -6,7 +6,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 
@@ -46,4 +46,4 @@ const IndexTensor* find_tensor(const Index& index, const std::string& name);
 // Throws Error where it is none and cannot be made.
 void make_folder(const std::string& folder);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

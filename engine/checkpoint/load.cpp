@@ -15,7 +15,7 @@
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 Box box_of(const SavedPiece& piece) {
@@ -172,4 +172,4 @@ Contents contents(const std::string& path) {
   return all;
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

@@ -17,7 +17,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
@@ -227,4 +227,4 @@ std::string read_text(const std::string& path, int64_t most) {
   return text;
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

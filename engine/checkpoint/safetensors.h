@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 struct FileTensor {
   std::string name;
@@ -52,4 +52,4 @@ bool has_name(at::ScalarType dtype);
 // All of a file of text. Throws Error for one that is longer.
 std::string read_text(const std::string& path, int64_t most);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

@@ -19,7 +19,7 @@
 #include "engine/values/error.h"
 #include "engine/world/comm.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 // Where a tensor is, and who writes which piece of it.
@@ -201,4 +201,4 @@ void save(const std::string& folder, const std::vector<NamedTensor>& state, cons
   });
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

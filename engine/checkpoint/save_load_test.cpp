@@ -19,7 +19,7 @@
 #include "engine/values/error.h"
 #include "engine/world/thread_world.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 namespace fs = std::filesystem;
@@ -325,4 +325,4 @@ TEST_F(SaveLoadTest, ElementsAreAligned) {
 }
 
 }  // namespace
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

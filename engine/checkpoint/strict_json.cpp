@@ -5,7 +5,7 @@
 
 #include "engine/values/error.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 static constexpr int kDeepest = 8;
 
@@ -55,4 +55,4 @@ int64_t bytes_of(const std::string& who, const std::vector<int64_t>& shape, size
   return bytes;
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

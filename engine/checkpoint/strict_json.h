@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 using Json = nlohmann::json;
 
@@ -18,4 +18,4 @@ std::vector<int64_t> sizes(const std::string& who, const Json& json, const std::
 // Bytes of a tensor. Throws Error that begins with `who` if there is no such number.
 int64_t bytes_of(const std::string& who, const std::vector<int64_t>& shape, size_t element);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

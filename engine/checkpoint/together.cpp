@@ -11,7 +11,7 @@
 #include "engine/world/collectives.h"
 #include "engine/world/comm.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 namespace {
 
 // By rank, what each says.
@@ -60,4 +60,4 @@ bool is_same(const WorldPtr& world, const std::string& mine) {
   return std::all_of(all.begin(), all.end(), [&](int64_t said) { return said == all.front(); });
 }
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

@@ -5,7 +5,7 @@
 
 #include "engine/world/world.h"
 
-namespace lockstep::checkpoint {
+namespace lockstep::dcp {
 
 // Runs it in every process, and returns when all have. Throws in all of them if it threw in one: what it
 // threw there, and elsewhere Error that names the rank. What is no Error becomes one. @param world null: this
@@ -17,4 +17,4 @@ int64_t greatest(const WorldPtr& world, int64_t mine);
 // Whether all say the same.
 bool is_same(const WorldPtr& world, const std::string& mine);
 
-}  // namespace lockstep::checkpoint
+}  // namespace lockstep::dcp

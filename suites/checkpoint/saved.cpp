@@ -23,7 +23,7 @@ namespace lockstep::suites {
 namespace {
 
 using at::Tensor;
-using checkpoint::NamedTensor;
+using dcp::NamedTensor;
 namespace fs = std::filesystem;
 
 // What rank 0 says, in every process; and nobody goes on before it has said so.
@@ -122,7 +122,7 @@ class Ranks {
     auto saved = state(mesh, s_.from, age);
     SavingScene scene{s_, folder_.path(), saved};
     if (fault.before_save != nullptr) fault.before_save(scene);
-    checkpoint::save(folder_.path(), saved, {{"age", std::to_string(age)}}, world_);
+    dcp::save(folder_.path(), saved, {{"age", std::to_string(age)}}, world_);
   }
 
   // By name, so that what happens hangs on the case alone.
@@ -194,15 +194,15 @@ class Ranks {
     std::vector<NamedTensor> here;
     for (const auto& one : into)
       if (one.value.defined()) here.push_back(one);
-    const auto extra = here.size() == into.size() ? checkpoint::Extra::kRefused : checkpoint::Extra::kIgnored;
+    const auto extra = here.size() == into.size() ? dcp::Extra::kRefused : dcp::Extra::kIgnored;
     if (s_.one_by_one == 0) {
-      checkpoint::load(folder_.path(), here, extra, world_);
+      dcp::load(folder_.path(), here, extra, world_);
       return;
     }
     for (size_t i = into.size(); i-- > 0;) {
       here.clear();
       if (into[i].value.defined()) here.push_back(into[i]);
-      checkpoint::load(folder_.path(), here, checkpoint::Extra::kIgnored, world_);
+      dcp::load(folder_.path(), here, dcp::Extra::kIgnored, world_);
     }
   }
 

@@ -10,7 +10,7 @@ namespace lockstep::suites {
 struct SavingScene {
   const Saving& saving;
   const std::string& folder;
-  std::vector<checkpoint::NamedTensor>& state;  // what is saved, or was loaded
+  std::vector<dcp::NamedTensor>& state;  // what is saved, or was loaded
 };
 
 // Null functions change nothing.

@@ -99,9 +99,9 @@ TEST(Sharding, WhatIsNoCaseSaysWhy) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   EXPECT_EQ(error_of({}), "");
-  says(error_of({{"batc", "2"}}), "no option 'batc'; there are: dtype");
+  says(error_of({{"batc", "2"}}), "no option 'batc'; there are: among");
   says(error_of({{"batch", "0"}}), "from 1 to 8");
-  says(error_of({{"batch", "two"}}), "not a number");
+  says(error_of({{"batch", "two"}}), "from 1 to 8, not two");
   says(error_of({{"model", "4-x"}}), "no layer 'x'");
   says(error_of({{"model", "4-t"}}), "no linear layer");
   says(error_of({{"model", "4-L5.r"}}), "r stands where");

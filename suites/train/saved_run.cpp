@@ -67,7 +67,7 @@ std::string digest_of(std::string_view text) {
   return dashboard::hex(dashboard::Hasher().add(text).key());
 }
 
-const std::string& said(const std::string& folder, const checkpoint::Metadata& metadata, const char* name) {
+const std::string& said(const std::string& folder, const dcp::Metadata& metadata, const char* name) {
   const auto found = metadata.find(name);
   LOCKSTEP_CHECK(found != metadata.end(), "[train] ", folder, " is no checkpoint of a training: it says no ",
                  name, "; ci/dcp.py --metadata-of takes that from one");
@@ -82,7 +82,7 @@ bool parse(std::string_view text, T& value, int base) {
 }
 
 template <class T>
-T number(const std::string& folder, const checkpoint::Metadata& metadata, const char* name) {
+T number(const std::string& folder, const dcp::Metadata& metadata, const char* name) {
   const auto& text = said(folder, metadata, name);
   T value{};
   LOCKSTEP_CHECK(parse(text, value, 10), "[train] ", folder, " says that its ", name, " is '", text,
@@ -90,7 +90,7 @@ T number(const std::string& folder, const checkpoint::Metadata& metadata, const 
   return value;
 }
 
-Chain chain_of(const std::string& folder, const checkpoint::Metadata& metadata) {
+Chain chain_of(const std::string& folder, const dcp::Metadata& metadata) {
   const std::string_view text = said(folder, metadata, "chain");
   Chain chain{};
   bool is_one = text.size() == 2 * chain.size();
@@ -101,17 +101,17 @@ Chain chain_of(const std::string& folder, const checkpoint::Metadata& metadata) 
 
 }  // namespace
 
-checkpoint::Metadata metadata_of(const TrainOptions& options, std::string_view text, const SavedRun& run) {
-  checkpoint::Metadata all = {{"step", concat(run.step)},
-                              {"chain", dashboard::hex(run.chain)},
-                              {"random seed", concat(run.random.seed)},
-                              {"random offset", concat(run.random.offset)},
-                              {"--data", digest_of(text)}};
+dcp::Metadata metadata_of(const TrainOptions& options, std::string_view text, const SavedRun& run) {
+  dcp::Metadata all = {{"step", concat(run.step)},
+                       {"chain", dashboard::hex(run.chain)},
+                       {"random seed", concat(run.random.seed)},
+                       {"random offset", concat(run.random.offset)},
+                       {"--data", digest_of(text)}};
   for (const auto& option : kOptions) all[option.name] = option.get(options);
   return all;
 }
 
-SavedRun saved_run(const TrainOptions& options, const checkpoint::Metadata& metadata) {
+SavedRun saved_run(const TrainOptions& options, const dcp::Metadata& metadata) {
   const auto& folder = options.resume;
   SavedRun run;
   run.step = number<int64_t>(folder, metadata, "step");
@@ -132,7 +132,7 @@ SavedRun saved_run(const TrainOptions& options, const checkpoint::Metadata& meta
 }
 
 std::vector<std::string> resumed_otherwise(const TrainOptions& options, std::string_view text,
-                                           const checkpoint::Metadata& metadata) {
+                                           const dcp::Metadata& metadata) {
   saved_run(options, metadata);
   const auto& folder = options.resume;
   std::vector<std::string> all;

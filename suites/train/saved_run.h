@@ -18,15 +18,15 @@ struct SavedRun {
   RandomState random;
 };
 
-checkpoint::Metadata metadata_of(const TrainOptions& options, std::string_view text, const SavedRun& run);
+dcp::Metadata metadata_of(const TrainOptions& options, std::string_view text, const SavedRun& run);
 
 // Of the checkpoint options.resume. Throws Error for one that is of no training, of one of other tensors, or
 // done with all the steps that the options ask for.
-SavedRun saved_run(const TrainOptions& options, const checkpoint::Metadata& metadata);
+SavedRun saved_run(const TrainOptions& options, const dcp::Metadata& metadata);
 
 // In what the training that was saved differs from these options: "--lr 0.001 before, 0.002 now". Its further
 // steps are not those of the one that was saved, then. Throws Error as saved_run does.
 std::vector<std::string> resumed_otherwise(const TrainOptions& options, std::string_view text,
-                                           const checkpoint::Metadata& metadata);
+                                           const dcp::Metadata& metadata);
 
 }  // namespace lockstep::suites

@@ -192,7 +192,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                  " bytes; one example needs ", options.sequence);
   if (options.mesh) keep_heap_whole(options.mesh->size());
   if (!decided(options.world, observer.begins())) return {};
-  if (!options.save.empty()) checkpoint::prepare(options.save, options.world);
+  if (!options.save.empty()) dcp::prepare(options.save, options.world);
   PeakMemory memory(options.on);
   Trainer trainer(options);
   observed(observer, 0, [&] { trainer.init(); });

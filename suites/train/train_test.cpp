@@ -369,16 +369,15 @@ TEST(Train, ACheckpointThatLacksSomethingIsRefused) {
   trainer.init();
   trainer.step(trainer.batch(text, 1));
   const auto first = concat("optim.state.", trainer.model().named_parameters().front().first, ".");
-  const auto refused = [&](const std::string& what,
-                           const std::function<void(checkpoint::NamedTensor&)>& change) {
+  const auto refused = [&](const std::string& what, const std::function<void(dcp::NamedTensor&)>& change) {
     trainer.save(folder.string(), {});
-    std::vector<checkpoint::NamedTensor> all;
-    for (const auto& tensor : checkpoint::contents(folder.string()).tensors)
+    std::vector<dcp::NamedTensor> all;
+    for (const auto& tensor : dcp::contents(folder.string()).tensors)
       all.push_back({tensor.name, at::empty(tensor.shape, tensor.dtype)});
-    checkpoint::load(folder.string(), all);
+    dcp::load(folder.string(), all);
     for (auto& one : all) change(one);
     std::erase_if(all, [](const auto& one) { return !one.value.defined(); });
-    checkpoint::save(folder.string(), all);
+    dcp::save(folder.string(), all);
     Trainer again(options);
     again.init();
     try {
@@ -389,7 +388,7 @@ TEST(Train, ACheckpointThatLacksSomethingIsRefused) {
     }
   };
   const auto of = [&](const char* moment, const std::function<void(at::Tensor&)>& change) {
-    return [=](checkpoint::NamedTensor& one) {
+    return [=](dcp::NamedTensor& one) {
       if (one.name == first + moment) change(one.value);
     };
   };

@@ -125,8 +125,8 @@ TrainState Trainer::state() const {
 }
 
 // As torch's get_state_dict names them, and saves them with a model's as "model" and "optim".
-std::vector<checkpoint::NamedTensor> Trainer::named(const OptimizerState& optimizer) const {
-  std::vector<checkpoint::NamedTensor> all;
+std::vector<dcp::NamedTensor> Trainer::named(const OptimizerState& optimizer) const {
+  std::vector<dcp::NamedTensor> all;
   const auto moments = optimizer_->moment_names();
   size_t i = 0;
   for (const auto& [path, parameter] : model_.named_parameters()) {
@@ -148,18 +148,18 @@ std::vector<checkpoint::NamedTensor> Trainer::named(const OptimizerState& optimi
   return all;
 }
 
-void Trainer::save(const std::string& folder, const checkpoint::Metadata& metadata) const {
-  checkpoint::save(folder, named(optimizer()), metadata, options_.world);
+void Trainer::save(const std::string& folder, const dcp::Metadata& metadata) const {
+  dcp::save(folder, named(optimizer()), metadata, options_.world);
 }
 
-checkpoint::Metadata Trainer::resume(const std::string& folder) {
+dcp::Metadata Trainer::resume(const std::string& folder) {
   // What a step leaves is what is loaded: of every parameter, as it is placed. torch's _init_optim_state.
   for (auto& parameter : model_.parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
   optimizer_->step();
   optim::zero_grad(model_.parameters());
   auto state = optimizer();
   const auto into = named(state);
-  auto metadata = checkpoint::load(folder, into, checkpoint::Extra::kRefused, options_.world);
+  auto metadata = dcp::load(folder, into, dcp::Extra::kRefused, options_.world);
   auto count = state.steps.begin();
   for (const auto& [name, value] : into) {
     if (!name.ends_with(".step")) continue;

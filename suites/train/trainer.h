@@ -38,9 +38,9 @@ class Trainer {
   // Of the thread that leads (team.h); all that host ranks call it alike.
   TrainState state() const;
   // The same as it is placed, in a checkpoint. All that host ranks call it alike. Throw Error.
-  void save(const std::string& folder, const checkpoint::Metadata& metadata) const;
+  void save(const std::string& folder, const dcp::Metadata& metadata) const;
   // @pre init() was called. @returns what was saved beside it
-  checkpoint::Metadata resume(const std::string& folder);
+  dcp::Metadata resume(const std::string& folder);
 
   // The global batch of a step, placed; tokens that a small vocabulary lacks are those of the same remainder.
   Batch batch(std::string_view text, int64_t step) const;
@@ -61,7 +61,7 @@ class Trainer {
   at::Tensor placed_like(const at::Tensor& value, const at::Tensor& parameter) const;
   void seed_stream(uint64_t part) const;
   void make_optimizer();
-  std::vector<checkpoint::NamedTensor> named(const OptimizerState& optimizer) const;
+  std::vector<dcp::NamedTensor> named(const OptimizerState& optimizer) const;
   void stay_plain();
 
   // Of one device: draws for `policy` while the scope that is returned lives; nothing on a mesh. A baseline
