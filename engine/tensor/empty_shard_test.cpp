@@ -166,8 +166,19 @@ at::Tensor orthogonal(const at::Tensor& t) {
   return results_of("optim::newton_schulz", {t, coefficients, 5, 1e-7, true})[0].toTensor();
 }
 
-const at::Tensor kMatrix = numbers({2, 3}), kSquare = numbers({3, 3}), kVector = numbers({3}),
-                 kImage = numbers({4, 2, 6, 6}), kOne = numbers({3, 6, 6}), kBatch = numbers({2, 3, 4});
+at::Tensor by_experts(const at::Tensor& rows, const at::Tensor& weight) {
+  return results_of("experts::grouped_linear",
+                    {rows, weight, std::vector<int64_t>{0, 1, 1, 0}, int64_t{2}})[0]
+      .toTensor();
+}
+at::Tensor turned(const at::Tensor& rows, const at::Tensor& order) {
+  return results_of("experts::permute_rows", {rows, order, order, std::vector<int64_t>{rows.size(0)}})[0]
+      .toTensor();
+}
+
+const at::Tensor kMatrix = numbers({2, 3}), kTurned = at::tensor({1, 0}, at::kLong),
+                 kSquare = numbers({3, 3}), kVector = numbers({3}), kImage = numbers({4, 2, 6, 6}),
+                 kOne = numbers({3, 6, 6}), kBatch = numbers({2, 3, 4});
 
 using Samples = std::vector<Sample>;
 // clang-format off
@@ -270,6 +281,9 @@ Samples views() {
        [](auto& t) { return fused<at::_ops::_fused_adamw>(t) * t[0]; }},
       {"detach", {kMatrix}, [](auto& t) { return t[0].detach() * t[0]; }},
       {"optim::dequantize_tiles", {kMatrix}, [](auto& t) { return through_tiles(t[0].detach()) * t[0]; }},
+      {"experts::grouped_linear", {kMatrix, numbers({2, 4, 3})},
+       [](auto& t) { return by_experts(t[0], t[1]); }},
+      {"experts::permute_rows", {kMatrix, kTurned}, [](auto& t) { return turned(t[0], t[1]); }},
       {"optim::newton_schulz", {kMatrix}, [](auto& t) { return orthogonal(t[0].detach()) * t[0]; }},
   };
 }

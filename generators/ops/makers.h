@@ -70,6 +70,10 @@ bool quantize_tiles(Builder& b, const OpTemplate& op);
 bool dequantize_tiles(Builder& b, const OpTemplate& op);
 bool newton_schulz(Builder& b, const OpTemplate& op);
 
+// ops/experts.cpp
+bool grouped_linear(Builder& b, const OpTemplate& op);
+bool permute_rows(Builder& b, const OpTemplate& op);
+
 // ops/reductions.cpp
 bool reduce_all(Builder& b, const OpTemplate& op);
 bool reduce_dims(Builder& b, const OpTemplate& op);

@@ -230,6 +230,9 @@ constexpr OpTemplate kLines[] = {
     {"optim::quantize_tiles", kNeural, quantize_tiles, kFloats, kNo, kNoHistory},
     {"optim::dequantize_tiles", kNeural, dequantize_tiles, kFloats, kNo, kNoHistory},
     {"optim::newton_schulz", kMatmul, newton_schulz, kFloats, kNo, kNoHistory},
+    // experts.cpp
+    {"experts::grouped_linear", kMatmul, grouped_linear, kFloats, kProduct, kExactDiff},
+    {"experts::permute_rows", kIndexing, permute_rows, kFloats, kSame, kExactDiff},
 };
 // clang-format on
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernels/operators/experts.h"
 #include "kernels/operators/newton_schulz.h"
 #include "kernels/operators/tiles.h"
 
@@ -124,6 +125,7 @@ void define_operators() {
     impl("newton_schulz", orthogonalized, orthogonal_like);
     return optim;
   }();
+  define_expert_operators();
 }
 
 }  // namespace lockstep

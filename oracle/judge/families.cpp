@@ -30,6 +30,9 @@ template <size_t kFirst>
 int64_t inner(Shapes in, Shapes) {
   return (in[kFirst].empty() ? 1 : in[kFirst].back()) + 4;
 }
+int64_t first_rows(Shapes in, Shapes) {
+  return (in[0].empty() ? 1 : in[0].front()) + 4;
+}
 int64_t second_numel(Shapes in, Shapes) {
   return c10::multiply_integers(in[1]) + 4;
 }
@@ -84,7 +87,8 @@ constexpr Line kLines[] = {
     linear(few, "add sub mul div native_dropout native_dropout_backward"),
     linear(reduced, "sum mean", kInnerReduction),
     linear(along, "cumsum", kInnerReduction),
-    linear(inner<0>, "mm bmm mv", kBatched),
+    linear(inner<0>, "mm bmm mv experts::grouped_linear experts::grouped_linear_input", kBatched),
+    linear(first_rows, "experts::grouped_linear_weight", kBatched),
     linear(inner<1>, "addmm baddbmm", kBatched),
     linear(all_elements, "dot"),
     {"embedding_dense_backward", {.roundings = second_numel, .accumulates_narrow = true}},
@@ -130,7 +134,8 @@ constexpr std::string_view kUntagged =
 constexpr EqualOps kEqualOps[] = {
     {"each element of the result is one of the input, its place, or a constant",
      "alias all amax amin any argmax argmin as_strided cat clone constant_pad_nd copy detach diagonal "
-     "diagonal_backward embedding empty_like expand flip full_like gather index index_fill "
+     "diagonal_backward embedding empty_like expand experts::permute_rows flip full_like gather index "
+     "index_fill "
      "index_select lift_fresh lift_fresh_copy masked_select max min new_empty new_empty_strided "
      "new_full new_ones new_zeros nonzero ones_like permute positive reshape _reshape_alias roll "
      "scatter select select_backward slice slice_backward sort split split_with_sizes squeeze stack t "

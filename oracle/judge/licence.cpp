@@ -22,7 +22,8 @@ constexpr std::string_view kEvery = "sum avg max min product", kLinear = "sum av
 const auto kLicences = std::to_array<Licence>({
     {Operands::kNone, "sum", Provided::kNothing,
      "sum mm bmm addmm baddbmm mv dot embedding embedding_dense_backward convolution_backward "
-     "native_layer_norm_backward _fused_rms_norm_backward",
+     "native_layer_norm_backward _fused_rms_norm_backward experts::grouped_linear "
+     "experts::grouped_linear_input experts::grouped_linear_weight",
      "it adds up what is cut, or one rank alone has the row and the others -0.0"},
     {Operands::kNone, "avg", Provided::kNothing, "mean", "the mean of the means of as many elements"},
     {Operands::kNone, "product", Provided::kNothing, "prod", "it multiplies what is cut"},
@@ -39,7 +40,7 @@ const auto kLicences = std::to_array<Licence>({
      "a sum of casts is the cast of the sum, but for rounding: its dtype is the caller's to say"},
     {Operands::kAll, kElementwise, Provided::kSameDtype, "cat stack",
      "each element of the result is one of an input, and all pend alike"},
-    {Operands::kFirst, kElementwise, Provided::kSameDtype, "index_select gather",
+    {Operands::kFirst, kElementwise, Provided::kSameDtype, "index_select gather experts::permute_rows",
      "each element of the result is one of the input, at a place that does not pend"},
     {Operands::kAll, kLinear, Provided::kSameDtype, "tril triu", "and zeros, which sum up to zero"},
     {Operands::kAll, kLinear, Provided::kSameDtype, "sum mean", "sums may be exchanged"},

@@ -3,7 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -155,6 +157,67 @@ Tensors in_box(const RecordedOp& op, Stack stack, const Locality& where, c10::De
     const Run run = box_of(*spec, where.position).second;
     results[r] = results[r].flatten().slice(0, run.begin, run.end).clone();
   }
+  return results;
+}
+
+// Which rows of the whole tensor a rank holds, and which ones the other placements leave to those that share
+// a flat one.
+struct HeldRows {
+  Indices own, box;
+  int64_t width = 0;
+};
+HeldRows rows_of(const Spec& spec, int64_t position) {
+  const Share share = owned(spec, position);
+  HeldRows held{share.lists[0], share.lists[0], std::ssize(share.lists[1])};
+  if (!share.run.has_value()) return held;
+  if (held.width == 0) {  // as with features enough for each rank to have one
+    const std::vector<int64_t> wider{spec.shape()[0], spec.mesh().size()};
+    held.own = rows_of(spec.with_tensor(wider, contiguous_strides(wider), spec.dtype()), position).own;
+    return held;
+  }
+  held.own.clear();
+  for (int64_t at = share.run->begin; at < share.run->end; at += held.width)
+    held.own.push_back(held.box[as_size(at / held.width)]);
+  return held;
+}
+
+// A grouped product (kernels/operators/experts.h) of a rank's rows: of each block that is left to it, as many
+// rows as it holds of each of its experts.
+Tensors of_experts(const RecordedOp& op, Stack stack, const Locality& where, c10::Device device) {
+  const auto counts = stack.at(2).toIntVector();
+  const int64_t blocks = stack.at(3).toInt(), experts = std::ssize(counts) / blocks;
+  const bool of_weight = where.outputs.at(0)->shape().size() == 3;
+  const HeldRows rows = rows_of(*where.inputs.at(0), where.position);
+  const Spec& weights = of_weight ? *where.outputs[0] : *where.inputs.at(1);
+  const Indices mine = owned(weights, where.position).lists[0];
+  const auto within = [](const Indices& list, int64_t begin, int64_t end) {
+    return std::count_if(list.begin(), list.end(), [&](int64_t row) { return row >= begin && row < end; });
+  };
+  const bool all = std::ssize(rows.box) == where.inputs[0]->shape()[0];
+  std::vector<int64_t> local;
+  int64_t left = 0, begin = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const auto first = counts.begin() + b * experts;
+    const int64_t end = std::accumulate(first, first + experts, begin);
+    const bool is_left = all || within(rows.box, begin, end) > 0;
+    left += is_left ? 1 : 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      const int64_t of_expert = first[e];
+      if (is_left && std::binary_search(mine.begin(), mine.end(), e))
+        local.push_back(within(rows.own, begin, begin + of_expert));
+      begin += of_expert;
+    }
+  }
+  const int64_t held = std::ssize(rows.own);
+  stack[0] = stack[0].toTensor().reshape({held, rows.width});
+  if (of_weight)
+    stack[1] = stack[1].toTensor().reshape({held, rows_of(*where.inputs.at(1), where.position).width});
+  stack[2] = local;
+  stack[3] = left;
+  Tensors results = call_on(device, *op.op, stack);
+  if (!of_weight && rows.width == 0 && where.inputs[0]->shape()[1] > 0)
+    results[0] = filled(where, ReduceOp::kSum);
+  results[0] = results[0].reshape(local_shape(*where.outputs[0], where.position));
   return results;
 }
 
@@ -322,6 +385,11 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (where.float64) stack = in_float64(*op.op, std::move(stack));
     return collect(effects,
                    in_box(op, std::move(stack), where, where.float64 ? device_of_float64(op) : op.device),
+                   inputs);
+  }
+  if (name.starts_with("experts::grouped_linear")) {
+    if (where.float64) stack = in_float64(*op.op, std::move(stack));
+    return collect(effects, of_experts(op, stack, where, where.float64 ? device_of_float64(op) : op.device),
                    inputs);
   }
   // A flat slice is in no memory format, and of one dimension, as is then a number that its elements meet.

@@ -51,7 +51,9 @@ uint64_t mixed(uint64_t x) {  // splitmix64
 constexpr std::string_view kSumsOfProducts =
     "add addbmm addmm addmv addr alias baddbmm bmm cat clone constant_pad_nd convolution "
     "convolution_backward "
-    "copy cumsum detach diagonal_backward dot embedding embedding_dense_backward expand flip gather "
+    "copy cumsum detach diagonal_backward dot embedding embedding_dense_backward expand "
+    "experts::grouped_linear experts::grouped_linear_input experts::grouped_linear_weight "
+    "experts::permute_rows flip gather "
     "index index_add index_fill index_put _index_put_impl index_select masked_fill mm mul mv neg permute "
     "roll "
     "rsub scatter scatter_add select_backward slice_backward split stack sub sum _to_copy tril triu unbind "
@@ -98,8 +100,10 @@ bool is_exact(const OpInQuestion& q) {
 
 // What says where another tensor is read or written.
 bool is_place(const ArgInfo& info, c10::ScalarType dtype) {
+  constexpr auto kPlaces = std::to_array<std::string_view>({"index", "target", "order", "inverse"});
   if (info.name == "indices") return true;  // booleans among them choose how many
-  return c10::isIntegralType(dtype, /*includeBool=*/false) && (info.name == "index" || info.name == "target");
+  return c10::isIntegralType(dtype, /*includeBool=*/false) &&
+         std::find(kPlaces.begin(), kPlaces.end(), info.name) != kPlaces.end();
 }
 
 double ordinary_number(double x, uint64_t word) {

@@ -19,6 +19,7 @@ Records norm_ops();
 Records factory_ops();
 Records random_ops();
 Records optim_ops();
+Records expert_ops();
 
 inline constexpr std::initializer_list<ReduceOp> kEveryReduction = {
     ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};

@@ -17,9 +17,9 @@ struct RuleOverrides {
 
 namespace {
 
-constexpr rules::Records (*kFamilies[])() = {rules::pointwise_ops, rules::matmul_ops, rules::reduction_ops,
-                                             rules::view_ops,      rules::index_ops,  rules::norm_ops,
-                                             rules::factory_ops,   rules::random_ops, rules::optim_ops};
+constexpr rules::Records (*kFamilies[])() = {
+    rules::pointwise_ops, rules::matmul_ops,  rules::reduction_ops, rules::view_ops,  rules::index_ops,
+    rules::norm_ops,      rules::factory_ops, rules::random_ops,    rules::optim_ops, rules::expert_ops};
 
 std::vector<OpEntry> build() {
   std::vector<OpEntry> table;
