@@ -30,8 +30,8 @@ struct Flags {
 };
 
 suites::InitOptions options_of(const Flags& flags) {
-  LOCKSTEP_CHECK(flags.model == "llama", "[init] no model '", flags.model, "'; there is: llama");
   suites::InitOptions options;
+  options.model = flags.model;
   options.preset = flags.preset;
   options.dtype = parse_dtype(flags.dtype);
   options.seed = flags.seed;
@@ -112,7 +112,7 @@ void add_init(CLI::App& app, Chosen& chosen) {
       app, chosen, "init",
       "Draw a model's parameters in their shards under each policy; compare with one device", init);
   flags.command = chosen.command_line;
-  init_app.add_option("model", flags.model, "Model: llama")->required();
+  init_app.add_option("model", flags.model, "Model: llama or mixtral")->required();
   init_app.add_option("--preset", flags.preset, "tiny (default), odd or 8b");
   init_app.add_option("--mesh", flags.mesh, "For example tp:8, dp:2,tp:4 or fsdp:4")->required();
   init_app.add_option(

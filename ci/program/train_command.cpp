@@ -266,7 +266,7 @@ int curves(const CurvesFlags& flags) {
 void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   flags.command = chosen.command_line;
   auto& t = flags.train;
-  app.add_option("model", t.model, "Model: llama");
+  app.add_option("model", t.model, "Model: llama or mixtral");
   app.add_option("--preset", t.preset, "tiny (default) or odd");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
   app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));

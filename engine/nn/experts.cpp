@@ -113,7 +113,7 @@ at::Tensor Experts::forward(const Tensors& inputs) {
   return of(at::silu(of(rows, "gate_proj")) * of(rows, "up_proj"), "down_proj");
 }
 
-MixtureOfExperts::MixtureOfExperts(const ExpertsOptions& o) : top_k_(o.top_k) {
+MixtureOfExperts::MixtureOfExperts(const ExpertsOptions& o) : top_k_(o.top_k), blocks_(o.blocks) {
   LOCKSTEP_CHECK(o.experts > 0 && o.top_k > 0 && o.top_k <= o.experts, "[experts] the best ", o.top_k, " of ",
                  o.experts, " experts");
   gate_ = add_child("gate", std::make_shared<Linear>(o.hidden, o.experts, false, o.dtype));
@@ -133,10 +133,11 @@ struct MixtureOfExperts::Routing {
 // @param chosen the experts of each token, [..., top_k]
 MixtureOfExperts::Routing MixtureOfExperts::route(const at::Tensor& tokens, const at::Tensor& chosen) const {
   Routing routing;
-  auto known = chosen;
+  auto known = chosen.contiguous();  // before it moves: one device copies, too
   std::vector<int64_t> dims;
-  int64_t blocks = 1;
+  int64_t blocks = blocks_;
   if (is_dtensor(tokens)) {
+    blocks = 1;
     routing.mesh_dim = dim_of_experts(experts_->parameter("gate_proj"));
     dims = dims_of_blocks(spec(tokens), routing.mesh_dim);
     Placements as_blocks(placements(tokens).size(), Replicate{});
@@ -144,12 +145,12 @@ MixtureOfExperts::Routing MixtureOfExperts::route(const at::Tensor& tokens, cons
       as_blocks[as_size(d)] = Shard{0};
       blocks *= spec(tokens).mesh().size(d);
     }
-    LOCKSTEP_CHECK(chosen.size(0) % blocks == 0, "[experts] ", to_string(spec(tokens)), " is cut into ",
-                   blocks, " blocks along the mesh dimensions of the batch, which do not divide it");
-    known = redistribute(chosen, as_blocks, spec(tokens).order());
+    known = redistribute(known, as_blocks, spec(tokens).order());
   }
+  LOCKSTEP_CHECK(chosen.size(0) % blocks == 0, "[experts] ", blocks, " blocks of the batch do not divide ",
+                 chosen.sizes(), "; along the mesh dimensions but that of the experts it is cut evenly");
   const int64_t each = known.numel() / blocks;
-  known = known.reshape({blocks, each});
+  known = known.view({blocks, each});
   const auto by_expert = std::get<1>(stably_sorted(known, false));
   const auto back = std::get<1>(stably_sorted(by_expert, false));
   const auto first = (at::ones_like(known.narrow(1, 0, 1)).cumsum(0) - 1) * each;

@@ -11,6 +11,9 @@ struct ExpertsOptions {
   int64_t hidden = 0, inner = 0;
   int64_t experts = 8, top_k = 2;
   at::ScalarType dtype = at::kFloat;
+  // On one device: in how many blocks the tokens are counted, one behind the other, as a mesh whose batch is
+  // cut into as many does. An expert's rows of each are a product of their own.
+  int64_t blocks = 1;
 };
 
 // For each row by its expert: down_proj(silu(gate_proj(x)) * up_proj(x)). Parameters gate_proj, up_proj
@@ -43,7 +46,7 @@ class MixtureOfExperts : public Module {
   struct Routing;
   Routing route(const at::Tensor& tokens, const at::Tensor& chosen) const;
 
-  int64_t top_k_;
+  int64_t top_k_, blocks_;
   std::shared_ptr<Linear> gate_;
   std::shared_ptr<Experts> experts_;
 };

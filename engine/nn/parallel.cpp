@@ -134,6 +134,10 @@ ParallelStyle sequence_parallel(int64_t dim) {
   return {{}, {Shard{dim}}, std::nullopt};
 }
 
+ParallelStyle expert_parallel() {
+  return {{{"gate_proj", Shard{0}}, {"up_proj", Shard{0}}, {"down_proj", Shard{0}}}, {}, std::nullopt};
+}
+
 ParallelStyle placed(std::vector<std::optional<Placement>> inputs, std::optional<Placement> output) {
   return {{}, std::move(inputs), output};
 }

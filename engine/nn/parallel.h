@@ -47,6 +47,8 @@ ParallelStyle rowwise_parallel(Placement output = Replicate{}, Placement input =
 ParallelStyle vocabulary_parallel(Placement output = Replicate{});
 // Norms and dropout on a piece of the sequence; parameters are replicated.
 ParallelStyle sequence_parallel(int64_t dim = 1);
+// Experts (nn/experts.h): each rank has some. Their rows come to it and go by themselves.
+ParallelStyle expert_parallel();
 // No parameters of its own: only its inputs and output are placed.
 ParallelStyle placed(std::vector<std::optional<Placement>> inputs,
                      std::optional<Placement> output = std::nullopt);

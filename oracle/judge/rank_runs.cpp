@@ -64,7 +64,8 @@ int64_t RankRuns::twin(int64_t position) const {
         return false;
     }
     return std::all_of(output_plans_.begin(), output_plans_.end(), [&](const SlicingPtr& plan) {
-      return !plan || plan->shapes[as_size(p)] == plan->shapes[as_size(position)];
+      return !plan || (plan->shapes[as_size(p)] == plan->shapes[as_size(position)] &&
+                       (!exchanges() || plan->first[as_size(p)] == plan->first[as_size(position)]));
     });
   };
   for (int64_t p = 0; p < position; ++p)
@@ -107,8 +108,17 @@ bool RankRuns::flat_view() const {
   return *flat_view_;
 }
 
+bool RankRuns::exchanges() const {
+  return q_.op.op->name == "experts::permute_rows" && terms_[0].size() == 1;
+}
+
 Tensors RankRuns::run(int64_t position) const {
   Tensors inputs;
+  if (exchanges()) {
+    for (const Tensors& terms : terms_) inputs.push_back(terms.at(0));
+    const auto whole = float64_ ? apply_f64(q_.op, q_.effects, inputs) : apply(q_.op, q_.effects, inputs);
+    return {cut(whole.at(0), *output_plans_.at(0), position)};
+  }
   for (size_t i = 0; i < terms_.size(); ++i) {
     if (const size_t same = same_input(i); same < i) {
       inputs.push_back(inputs[same]);

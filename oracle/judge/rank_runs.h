@@ -37,6 +37,8 @@ class RankRuns {
   at::Tensor part(size_t i, int64_t position) const;
   // Asked once an op: of all its elements.
   bool flat_view() const;
+  // Whether rows come from other ranks: then each has its part of the op on the whole.
+  bool exchanges() const;
 
   const OpInQuestion& q_;
   std::vector<Tensors> terms_;

@@ -25,9 +25,16 @@ ReferenceModel::ReferenceModel(const ModelSizes& sizes, c10::ScalarType dtype)
     add(layer + ".self_attn.v_proj", {kv, hidden});
     add(layer + ".self_attn.o_proj", {hidden, inner});
     add(layer + ".post_attention_layernorm", {hidden});
-    add(layer + ".mlp.gate_proj", {sizes.mlp, hidden});
-    add(layer + ".mlp.up_proj", {sizes.mlp, hidden});
-    add(layer + ".mlp.down_proj", {hidden, sizes.mlp});
+    if (sizes.experts == 0) {
+      add(layer + ".mlp.gate_proj", {sizes.mlp, hidden});
+      add(layer + ".mlp.up_proj", {sizes.mlp, hidden});
+      add(layer + ".mlp.down_proj", {hidden, sizes.mlp});
+      continue;
+    }
+    add(layer + ".mlp.gate", {sizes.experts, hidden});
+    add(layer + ".mlp.experts.gate_proj", {sizes.experts, sizes.mlp, hidden});
+    add(layer + ".mlp.experts.up_proj", {sizes.experts, sizes.mlp, hidden});
+    add(layer + ".mlp.experts.down_proj", {sizes.experts, hidden, sizes.mlp});
   }
   add("norm", {hidden});
   add("lm_head", {sizes.vocabulary, hidden});
@@ -35,7 +42,7 @@ ReferenceModel::ReferenceModel(const ModelSizes& sizes, c10::ScalarType dtype)
 
 void ReferenceModel::add(const std::string& name, std::vector<int64_t> shape) {
   const auto value = at::zeros(shape, at::TensorOptions(dtype_)).requires_grad_();
-  parameters_.emplace_back(name + ".weight", value);
+  parameters_.emplace_back(shape.size() == 3 ? name : name + ".weight", value);
   by_name_[name] = value;
 }
 
@@ -46,6 +53,9 @@ void ReferenceModel::init() {
       torch::nn::init::ones_(value);
     else if (name.starts_with("embed_tokens"))
       torch::nn::init::normal_(value);
+    else if (value.dim() == 3)
+      torch::nn::init::uniform_(value, -1 / std::sqrt(static_cast<double>(value.size(2))),
+                                1 / std::sqrt(static_cast<double>(value.size(2))));
     else
       torch::nn::init::kaiming_uniform_(value, std::sqrt(5.0));
 }
@@ -106,9 +116,39 @@ at::Tensor ReferenceModel::attention(const at::Tensor& x, const std::string& mod
 }
 
 // Shazeer 2020, equation 6, with Swish of beta 1: z sigmoid(z).
-at::Tensor ReferenceModel::swiglu(const at::Tensor& x, const std::string& module) const {
-  const auto gate = linear(x, module + ".gate_proj");
-  return linear(gate * gate.sigmoid() * linear(x, module + ".up_proj"), module + ".down_proj");
+at::Tensor ReferenceModel::swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up,
+                                  const at::Tensor& down) const {
+  const auto z = x.matmul(gate.t());
+  return (z * z.sigmoid() * x.matmul(up.t())).matmul(down.t());
+}
+
+at::Tensor ReferenceModel::mlp(const at::Tensor& x, const std::string& module) const {
+  if (sizes_.experts > 0) return mixture(x, module);
+  return swiglu(x, weight(module + ".gate_proj"), weight(module + ".up_proj"), weight(module + ".down_proj"));
+}
+
+// Jiang et al. 2024, section 2.2: softmax over the scores of the top k alone, which is the softmax of all
+// over its sum at these. Of equal scores the expert with the lower number is first. Every expert answers
+// every token, and counts where it is chosen.
+at::Tensor ReferenceModel::mixture(const at::Tensor& x, const std::string& module) const {
+  const auto scores = linear(x, module + ".gate");
+  auto left = scores.detach().clone();
+  auto is_chosen = at::zeros(scores.sizes(), at::kBool);
+  for (int64_t k = 0; k < sizes_.top_k; ++k) {
+    const auto best = left.eq(left.amax(-1, /*keepdim=*/true));
+    const auto first = best.logical_and(best.cumsum(-1).eq(1));
+    is_chosen = is_chosen.logical_or(first);
+    left = left.masked_fill(first, -std::numeric_limits<double>::infinity());
+  }
+  const auto weights =
+      scores.masked_fill(is_chosen.logical_not(), -std::numeric_limits<double>::infinity()).softmax(-1);
+  auto sum = at::zeros_like(x);
+  for (int64_t e = 0; e < sizes_.experts; ++e) {
+    const auto of = [&](const char* name) { return weight(concat(module, ".experts.", name))[e]; };
+    sum = sum +
+          weights.select(-1, e).unsqueeze(-1) * swiglu(x, of("gate_proj"), of("up_proj"), of("down_proj"));
+  }
+  return sum;
 }
 
 at::Tensor ReferenceModel::loss(const at::Tensor& tokens, const at::Tensor& targets) {
@@ -116,7 +156,7 @@ at::Tensor ReferenceModel::loss(const at::Tensor& tokens, const at::Tensor& targ
   for (int64_t i = 0; i < sizes_.layers; ++i) {
     const auto layer = concat("layers.", i);
     x = x + dropped(attention(rms_norm(x, layer + ".input_layernorm"), layer + ".self_attn"));
-    x = x + dropped(swiglu(rms_norm(x, layer + ".post_attention_layernorm"), layer + ".mlp"));
+    x = x + dropped(mlp(rms_norm(x, layer + ".post_attention_layernorm"), layer + ".mlp"));
   }
   const auto logits = linear(rms_norm(x, "norm"), "lm_head");
   return at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());

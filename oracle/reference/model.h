@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder-only transformer of the LLaMA-3 architecture on one device, written from the papers' formulas in
-// plain libtorch: what the model of the engine must compute.
+// A decoder-only transformer of the LLaMA-3 or the Mixtral architecture on one device, written from the
+// papers' formulas in plain libtorch: what the model of the engine must compute.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,8 @@ namespace lockstep::oracle {
 struct ModelSizes {
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, mlp = 0, vocabulary = 0;
   double rope_base = 0, norm_eps = 0, dropout = 0;
-  int64_t head = 0;  // features of one; 0: hidden / heads
+  int64_t head = 0;                // features of one; 0: hidden / heads
+  int64_t experts = 0, top_k = 0;  // 0: one MLP a layer
 };
 
 // Law: each function is its formula, one head, one term at a time; the random numbers are the simulation's,
@@ -27,10 +28,11 @@ class ReferenceModel {
   ReferenceModel(const ModelSizes& sizes, c10::ScalarType dtype);
 
   // torch.nn's first values, in the order of parameters(): linear ones kaiming_uniform_ with a = sqrt(5), the
-  // embedding standard normal, gains 1.
+  // embedding standard normal, gains 1; an expert's as a linear one's.
   void init();
   // In order: embed_tokens; of each layer input_layernorm, self_attn.{q,k,v,o}_proj,
-  // post_attention_layernorm, mlp.{gate,up,down}_proj; norm; lm_head.
+  // post_attention_layernorm, mlp.{gate,up,down}_proj, or with experts mlp.gate and, stacked,
+  // mlp.experts.{gate,up,down}_proj; norm; lm_head.
   const std::vector<std::pair<std::string, at::Tensor>>& parameters() const { return parameters_; }
 
   // The mean cross entropy of all tokens, in training. Dropout is drawn of the embedding, then in each layer
@@ -47,7 +49,10 @@ class ReferenceModel {
   at::Tensor dropped(const at::Tensor& x);
   at::Tensor rotated(const at::Tensor& head) const;
   at::Tensor attention(const at::Tensor& x, const std::string& module) const;
-  at::Tensor swiglu(const at::Tensor& x, const std::string& module) const;
+  at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up,
+                    const at::Tensor& down) const;
+  at::Tensor mlp(const at::Tensor& x, const std::string& module) const;
+  at::Tensor mixture(const at::Tensor& x, const std::string& module) const;
 
   ModelSizes sizes_;
   c10::ScalarType dtype_;

@@ -24,6 +24,8 @@ constexpr Size kSizes[] = {
     {"heads", [](TrainOptions& o) -> int64_t& { return o.sizes->heads; }},
     {"hidden", [](TrainOptions& o) -> int64_t& { return o.sizes->hidden; }},
     {"mlp", [](TrainOptions& o) -> int64_t& { return o.sizes->mlp; }},
+    {"experts", [](TrainOptions& o) -> int64_t& { return o.sizes->experts; }},
+    {"top_k", [](TrainOptions& o) -> int64_t& { return o.sizes->top_k; }},
     {"vocabulary", [](TrainOptions& o) -> int64_t& { return o.sizes->vocabulary; }},
 };
 
@@ -77,7 +79,7 @@ void set_option(TrainOptions& options, const std::string& name, const std::strin
   throw Error(concat("[train] no option '", name,
                      "' of a training; there are: optimizer, dropout, weight_decay, set_to_none, dtype, "
                      "param_dtype, reduce_dtype, steps, "
-                     "layers, batch, sequence, kv_heads, heads, hidden, mlp, vocabulary"));
+                     "layers, batch, sequence, kv_heads, heads, hidden, mlp, experts, top_k, vocabulary"));
 }
 
 // Ranks that have examples of their own.

@@ -20,8 +20,8 @@ using nn::Named;
 using nn::Tensors;
 
 oracle::ModelSizes sizes_of(const LlamaOptions& m) {
-  return {m.hidden,     m.layers,    m.heads,    m.kv_heads, m.mlp,
-          m.vocabulary, m.rope_base, m.norm_eps, m.dropout,  m.head};
+  return {m.hidden,    m.layers,   m.heads,   m.kv_heads, m.mlp,     m.vocabulary,
+          m.rope_base, m.norm_eps, m.dropout, m.head,     m.experts, m.top_k};
 }
 
 oracle::UpdateRule rule_of(const TrainOptions& o) {
@@ -97,10 +97,11 @@ double gamma(double n) {
 // product, sum and mean on it has terms, a few for each function. Backward, each product is differentiated by
 // both its factors.
 double roundings(const LlamaOptions& m, int64_t sequence, int64_t tokens) {
-  constexpr int64_t kFunctions = 64;  // norms, rotation, softmax, gate, dropout, residual sums of a layer
+  constexpr int64_t kFunctions =
+      64;  // norms, rotation, softmax, gate, router, dropout, residual sums of a layer
   const int64_t attention =
       m.hidden + (m.head > 0 ? (m.heads + 1) * m.head : m.hidden + m.hidden / m.heads) + 2 * sequence;
-  const int64_t layer = attention + 3 * m.hidden + m.mlp + kFunctions;
+  const int64_t layer = attention + 3 * m.hidden + m.mlp + m.experts * (m.hidden + m.mlp) + kFunctions;
   const int64_t forward = m.layers * layer + 2 * m.hidden + m.vocabulary + tokens + kFunctions;
   return static_cast<double>(3 * forward + tokens);
 }

@@ -27,7 +27,7 @@ namespace lockstep::suites {
 namespace {
 
 LlamaOptions model_options(const InitOptions& options) {
-  auto model = llama_preset(options.preset);
+  auto model = model_preset(options.model, options.preset);
   model.dtype = options.dtype;
   return model;
 }
@@ -258,7 +258,11 @@ bool InitReport::passed() const {
 InitReport initialise(const InitOptions& options, const InitObserver& observer) {
   for (const auto& dim : options.mesh.names())
     LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
-                   "[init] mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
+                   "[init] mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, ep, tp");
+  const auto& names = options.mesh.names();
+  const bool has_experts = model_options(options).experts > 0;
+  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), has_experts ? "tp" : "ep") == names.end(), "[init] ",
+                 options.model, " is not cut along the mesh dimension ", has_experts ? "tp" : "ep");
   InitReport report;
   Parts parts;
   options.team.in_world(options.mesh.size(), [&](const WorldPtr& world) {
@@ -276,7 +280,7 @@ InitReport initialise(const InitOptions& options, const InitObserver& observer) 
 }
 
 void record(const InitOptions& options, const InitReport& report, dashboard::Recorder& recorder) {
-  const auto about = concat("init llama ", options.preset, " ", to_string(options.mesh));
+  const auto about = concat("init ", options.model, " ", options.preset, " ", to_string(options.mesh));
   const auto add = [&](const std::string& policy, const char* what, const char* unit, double value) {
     recorder.record(dashboard::Measurement{concat(about, " | ", policy, " | ", what), unit, value});
   };

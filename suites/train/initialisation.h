@@ -19,7 +19,7 @@ class Recorder;
 namespace lockstep::suites {
 
 struct InitOptions {
-  std::string preset = "tiny";
+  std::string model = "llama", preset = "tiny";
   c10::ScalarType dtype = c10::ScalarType::Float;
   uint64_t seed = 0;
   DeviceModel device;

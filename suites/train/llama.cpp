@@ -15,6 +15,16 @@ bool has_dim(const DeviceMesh& mesh, std::string_view name) {
   return std::find(mesh.names().begin(), mesh.names().end(), name) != mesh.names().end();
 }
 
+std::shared_ptr<nn::Module> make_mlp(const LlamaOptions& o) {
+  if (o.experts == 0) return std::make_shared<nn::Mlp>(o.hidden, o.mlp, o.dtype);
+  return std::make_shared<nn::MixtureOfExperts>(nn::ExpertsOptions{.hidden = o.hidden,
+                                                                   .inner = o.mlp,
+                                                                   .experts = o.experts,
+                                                                   .top_k = o.top_k,
+                                                                   .dtype = o.dtype,
+                                                                   .blocks = o.token_blocks});
+}
+
 }  // namespace
 
 LlamaOptions llama_preset(std::string_view name) {
@@ -35,10 +45,23 @@ LlamaOptions llama_preset(std::string_view name) {
   return options;
 }
 
+LlamaOptions model_preset(std::string_view model, std::string_view preset) {
+  LOCKSTEP_CHECK(model == "llama" || model == "mixtral", "[train] no model '", model,
+                 "'; there are: llama, mixtral");
+  auto options = llama_preset(preset);
+  if (model == "llama") return options;
+  LOCKSTEP_CHECK(preset != "8b", "[mixtral] no preset '8b'; there are: tiny, odd");
+  options.experts = preset == "tiny" ? 8 : 5;
+  options.mlp = preset == "tiny" ? 64 : 45;
+  options.rope_base = 1e6;
+  return options;
+}
+
 int64_t parameter_count(const LlamaOptions& o) {
   const int64_t head = o.head > 0 ? o.head : o.hidden / o.heads;
   const int64_t attention = 2 * o.hidden * head * (o.heads + o.kv_heads);
-  const int64_t layer = attention + 3 * o.hidden * o.mlp + 2 * o.hidden;
+  const int64_t mlp = o.experts == 0 ? 3 * o.hidden * o.mlp : o.experts * (3 * o.hidden * o.mlp + o.hidden);
+  const int64_t layer = attention + mlp + 2 * o.hidden;
   return 2 * o.vocabulary * o.hidden + o.layers * layer + o.hidden;
 }
 
@@ -56,7 +79,7 @@ LlamaLayer::LlamaLayer(const LlamaOptions& o) {
                                       }));
   post_attention_layernorm_ =
       add_child("post_attention_layernorm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
-  mlp_ = add_child("mlp", std::make_shared<nn::Mlp>(o.hidden, o.mlp, o.dtype));
+  mlp_ = add_child("mlp", make_mlp(o));
   dropout_ = add_child("dropout", std::make_shared<nn::Dropout>(o.dropout));
 }
 
@@ -118,16 +141,21 @@ Placements batch_placements(const DeviceMesh& mesh) {
 
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
                        const MixedPrecisionPolicy& precision, int64_t block_rows) {
-  const bool tp = has_dim(mesh.mesh, "tp"), fsdp = has_dim(mesh.mesh, "fsdp");
+  const bool tp = has_dim(mesh.mesh, "tp"), ep = has_dim(mesh.mesh, "ep"), fsdp = has_dim(mesh.mesh, "fsdp");
   if (tp)
     nn::parallelize_module(model, mesh, "tp", llama_plan(options, mesh.mesh.size(mesh.mesh.dim_index("tp"))));
+  else if (ep && options.layers > 0)
+    nn::parallelize_module(model, mesh, "ep", {{"layers.*.mlp.experts", nn::expert_parallel()}});
   else if (!fsdp)
     nn::distribute_module(model, mesh, {});
   if (!fsdp) return;
   FullyShardOptions cut{.mesh_dim = "fsdp", .mp_policy = precision};
   if (block_rows > 0)
     cut.orig_param_policy = [block_rows](std::string_view, const at::Tensor& parameter) {
-      return parameter.dim() == 2 ? block_rows * parameter.size(1) : int64_t{1};
+      if (parameter.dim() < 2) return int64_t{1};
+      // Of stacked matrices, one that such blocks do not divide is a block.
+      const bool divides = parameter.dim() == 2 || parameter.size(-2) % block_rows == 0;
+      return (divides ? block_rows : parameter.size(-2)) * parameter.size(-1);
     };
   for (const auto& layer : model.each_) fully_shard(*layer, mesh, cut);
   fully_shard(model, mesh, cut);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LLaMA-3 architecture (RMSNorm, rotary embedding, grouped-query attention, SwiGLU) with dropout, and its
-// parallel plan. The model is the same code on plain and on distributed tensors.
+// The LLaMA-3 architecture (RMSNorm, rotary embedding, grouped-query attention, SwiGLU), and Mixtral's, with
+// dropout, and their parallel plan. The model is the same code on plain and on distributed tensors.
 #pragma once
 #include "engine/fsdp/mixed_precision.h"
 #include "engine/nn/blocks.h"
+#include "engine/nn/experts.h"
 #include "engine/nn/parallel.h"
 #include "suites/train/llama_options.h"
 
@@ -19,7 +20,7 @@ class LlamaLayer : public nn::Module {
  private:
   std::shared_ptr<nn::RMSNorm> input_layernorm_, post_attention_layernorm_;
   std::shared_ptr<nn::Attention> self_attn_;
-  std::shared_ptr<nn::Mlp> mlp_;
+  std::shared_ptr<nn::Module> mlp_;  // Mlp, or MixtureOfExperts
   std::shared_ptr<nn::Dropout> dropout_;
 };
 
@@ -49,8 +50,9 @@ class Llama : public nn::Module {
 // unevenly, and gathered around the views that fold them into features.
 std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& options, int64_t ranks);
 
-// Distributes a model over the mesh dimension "tp", if there is one, and cuts its parameters over "fsdp", if
-// there is one: fully_shard of each layer, then of the rest. Over the others parameters are replicated.
+// Distributes a model over the mesh dimension "tp", if there is one, its experts over "ep", and cuts its
+// parameters over "fsdp", if there is one: fully_shard of each layer, then of the rest. Over the others
+// parameters are replicated.
 // @param block_rows of matrices, that no rank has a part of; 0: they are cut anywhere
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
                        const MixedPrecisionPolicy& precision = {}, int64_t block_rows = 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of a model of the LLaMA-3 architecture, and its presets.
+// The sizes of a model of the LLaMA-3 architecture, or of Mixtral, which is that with a mixture of experts in
+// place of each MLP; and their presets.
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -13,16 +14,21 @@ struct LlamaOptions {
   int64_t heads = 16, kv_heads = 8;
   int64_t head = 0;  // features of one; 0: hidden / heads
   int64_t mlp = 250, vocabulary = 257;
+  int64_t experts = 0, top_k = 2;  // each of `mlp` inner features; 0: one MLP
   int64_t max_sequence = 128;
   double rope_base = 500000, norm_eps = 1e-5;
   double dropout = 0.1;
   c10::ScalarType dtype = c10::ScalarType::Float;
+  int64_t token_blocks = 1;  // of a mixture on one device (nn/experts.h)
 };
 
 // "tiny": MLP and vocabulary divide unevenly; "odd": hidden 90, heads 6, kv heads 3, nothing divides by 4
 // or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
 // that lists the presets.
 LlamaOptions llama_preset(std::string_view name);
+// Of "llama", or of "mixtral": the first two with 8 and 5 experts, of which the best two have a token. Throws
+// Error that lists what there is.
+LlamaOptions model_preset(std::string_view model, std::string_view preset);
 int64_t parameter_count(const LlamaOptions& options);  // elements of all parameters
 
 }  // namespace lockstep::suites

@@ -28,8 +28,9 @@ std::string dtype_text(std::optional<c10::ScalarType> dtype) {
 
 std::string sizes_text(const TrainOptions& options) {
   const auto m = model_options(options);
-  return join(std::vector<int64_t>{m.hidden, m.layers, m.heads, m.kv_heads, m.head, m.mlp, m.vocabulary},
-              ',');
+  std::vector<int64_t> sizes{m.hidden, m.layers, m.heads, m.kv_heads, m.head, m.mlp, m.vocabulary};
+  if (m.experts > 0) sizes.insert(sizes.end(), {m.experts, m.top_k});
+  return join(sizes, ',');
 }
 
 struct Option {

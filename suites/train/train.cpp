@@ -41,11 +41,22 @@ void check_mesh(const TrainOptions& o) {
     const auto& name = o.mesh->names()[d];
     LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), name) != kMeshDims.end(),
                    "[train] the mesh ", to_string(*o.mesh),
-                   " has a dimension other than dp_replicate, dp, fsdp and tp; write tp:4, ",
+                   " has a dimension other than dp_replicate, dp, fsdp, ep and tp; write tp:4, ",
                    "dp:2,tp:2 or fsdp:4");
     if (name != "tp") parts *= o.mesh->shape()[d];
   }
   const auto& names = o.mesh->names();
+  const bool has_experts = model_options(o).experts > 0;
+  LOCKSTEP_CHECK(has_experts || std::find(names.begin(), names.end(), "ep") == names.end(),
+                 "[train] the mesh ", to_string(*o.mesh),
+                 " has the dimension ep, and the model no experts; choose mixtral");
+  LOCKSTEP_CHECK(!has_experts || std::find(names.begin(), names.end(), "tp") == names.end(),
+                 "[train] the mesh ", to_string(*o.mesh),
+                 " has the dimension tp, along which a model with experts is not cut; ",
+                 "write for example fsdp:2,ep:2");
+  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "ep") == names.end() || names.back() == "ep",
+                 "[train] the mesh ", to_string(*o.mesh),
+                 " has dimensions behind ep; write it last: fsdp:2,ep:2");
   LOCKSTEP_CHECK((!o.precision.param_dtype && !o.precision.reduce_dtype) ||
                      std::find(names.begin(), names.end(), "fsdp") != names.end(),
                  "[train] --param-dtype and --reduce-dtype are fully_shard's, and the mesh ",
@@ -89,6 +100,8 @@ void check_sizes(const TrainOptions& o) {
                  "got hidden ",
                  model.hidden, ", heads ", model.heads, ", kv heads ", model.kv_heads, ", layers ",
                  model.layers);
+  LOCKSTEP_CHECK(model.experts == 0 || (model.experts > 0 && model.top_k > 0 && model.top_k <= model.experts),
+                 "[train] a token has the best ", model.top_k, " of ", model.experts, " experts");
   const auto parameters = static_cast<double>(parameter_count(model));
   const auto bytes = parameters * 4 * static_cast<double>(c10::elementSize(o.dtype));
   LOCKSTEP_CHECK(o.sizes || o.preset != "8b", "[train] preset 8b has ", std::round(parameters / 1e8) / 10,
@@ -126,15 +139,23 @@ OptimizerKind parse_optimizer(std::string_view text) {
 }
 
 LlamaOptions model_options(const TrainOptions& options) {
-  auto model = options.sizes ? *options.sizes : llama_preset(options.preset);
+  auto model = options.sizes ? *options.sizes : model_preset(options.model, options.preset);
   model.max_sequence = options.sequence;
   model.dropout = options.dropout;
   model.dtype = options.dtype;
+  model.token_blocks = options.token_blocks;
   return model;
 }
 
+int64_t token_blocks(const DeviceMesh& mesh) {
+  int64_t blocks = 1;
+  for (int64_t d = 0; d < mesh.ndim(); ++d)
+    if (const auto& name = mesh.names()[static_cast<size_t>(d)]; name != "tp" && name != "ep")
+      blocks *= mesh.size(d);
+  return blocks;
+}
+
 void check_options(const TrainOptions& o) {
-  LOCKSTEP_CHECK(o.model == "llama", "[train] no model '", o.model, "'; there is: llama");
   check_sizes(o);
   LOCKSTEP_CHECK(o.steps > 0 && o.batch > 0 && o.sequence > 0,
                  "[train] steps, batch and sequence must be above 0; got ", o.steps, ", ", o.batch, ", ",

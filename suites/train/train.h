@@ -44,13 +44,15 @@ OptimizerKind parse_optimizer(std::string_view name);
 
 struct TrainFault;
 
-// Names of mesh dimensions, outermost first: along the first three ranks have examples of their own, along
-// dp_replicate and dp the same parameters, along fsdp parts of them (fully_shard); tp cuts tensors and
-// sequences.
-inline constexpr std::array<std::string_view, 4> kMeshDims = {"dp_replicate", "dp", "fsdp", "tp"};
+// Names of mesh dimensions, outermost first: along all but tp ranks have examples of their own, along
+// dp_replicate and dp the same parameters, along fsdp parts of them (fully_shard), along ep experts of their
+// own; tp cuts tensors and sequences.
+inline constexpr std::array<std::string_view, 5> kMeshDims = {"dp_replicate", "dp", "fsdp", "ep", "tp"};
+// In how many blocks a mesh counts the tokens of a batch for its experts.
+int64_t token_blocks(const DeviceMesh& mesh);
 
 struct TrainOptions {
-  std::string model = "llama", preset = "tiny";
+  std::string model = "llama", preset = "tiny";  // or "mixtral"
   std::optional<LlamaOptions> sizes;  // none: the preset's; dropout, sequence and dtype are those below
   int64_t steps = 200;
   int64_t batch = 8, sequence = 128;
@@ -69,6 +71,7 @@ struct TrainOptions {
   // under the indexed policy they are the indexed numbers of whole tensors.
   // Else dimensions of kMeshDims.
   std::optional<DeviceMesh> mesh;
+  int64_t token_blocks = 1;      // of one device: as many as a mesh whose step it judges
   WorldPtr world;                // of the mesh; null: this process hosts every rank
   Lane numerics = Lane::kExact;  // in which a step is judged; the process is in it
   std::string resume;            // folder of a checkpoint from which it goes on; "": from the first values
