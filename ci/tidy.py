@@ -63,16 +63,19 @@ suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn en
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
     generators/space suites/core
+suites/experts: engine/values engine/world engine/tensor engine/nn oracle/program oracle/reference generators/space
+    suites/core
 suites/checkpoint: engine/values engine/world engine/tensor engine/checkpoint oracle/ownership oracle/program
     oracle/reference generators/space suites/core suites/engines
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
-    engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random generators/program
-    generators/random suites/core suites/engines suites/train suites/fsdp suites/optim suites/checkpoint
+    engine/nn engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random
+    generators/program generators/random suites/core suites/engines suites/train suites/fsdp suites/optim
+    suites/checkpoint suites/experts
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/ops
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
-    suites/optim suites/checkpoint engine/tensor engine/fsdp
+    suites/optim suites/checkpoint suites/experts engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/checkpoint engine/nn
     engine/fsdp engine/optim oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults
     suites/laws

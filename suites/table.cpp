@@ -45,8 +45,7 @@ const std::vector<Suite>& table() {
        kEndless, false, generated<"layout">, judge_layout},
       {"redistribute",
        "a redistribution keeps every bit on every rank, goes back, and depends on no way, nor on another "
-       "mesh "
-       "on it",
+       "mesh on it",
        15, kEndless, false, generated<"redistribute">, judge_redistribute},
       {"ragged",
        "ops on tensors that lie in the same blocks give the oracle's bits, and nothing moves that need not",
@@ -91,6 +90,9 @@ const std::vector<Suite>& table() {
        "steps of optimizers that look at tiles or whole matrices are what one device computes, however these "
        "are cut",
        6, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
+      {"experts", "a mixture of experts gives one device's bits for any routing, wherever its experts are", 6,
+       kEndless, false, experts_case, judge_experts, Flag::kTraining, check_experts, simpler_experts,
+       run_experts},
       {"checkpoint",
        "tensors saved from any placements are the same loaded into any others, or what is harmed is refused",
        6, kEndless, false, checkpoint_case, judge_checkpoint, Flag::kTraining, check_checkpoint,

@@ -29,6 +29,11 @@ std::tuple<at::Tensor, at::Tensor> stably_sorted(const at::Tensor& values, bool 
   return at::sort(values, std::optional<bool>(true), -1, descending);
 }
 
+// In which scores are compared.
+std::optional<at::ScalarType> wide(at::ScalarType dtype) {
+  return at::isReducedFloatingType(dtype) ? std::optional(at::kFloat) : std::nullopt;
+}
+
 // Along which mesh dimension the experts are cut; -1: along none.
 int64_t dim_of_experts(const at::Tensor& weight) {
   int64_t found = -1;
@@ -48,7 +53,7 @@ std::vector<int64_t> dims_of_blocks(const Spec& tokens, int64_t of_experts) {
   std::vector<int64_t> dims;
   bool experts_have_cut = false;
   for (const int64_t d : tokens.order()) {
-    if (tokens.placements()[as_size(d)] != Placement(Shard{0})) continue;
+    if (tokens.placements()[as_size(d)] != Placement(Shard{0}) || tokens.mesh().size(d) == 1) continue;
     if (d == of_experts) {
       experts_have_cut = true;
       continue;
@@ -167,7 +172,7 @@ at::Tensor MixtureOfExperts::forward(const Tensors& inputs) {
   const auto& x = inputs.at(0);
   LOCKSTEP_CHECK(x.dim() > 1 && x.numel() > 0, "[experts] tokens are [..., features], and some; not ",
                  x.sizes());
-  const auto [scores, all] = stably_sorted((*gate_)(x).to(at::kFloat).softmax(-1), true);
+  const auto [scores, all] = stably_sorted(at::softmax((*gate_)(x), -1, wide(x.scalar_type())), true);
   const auto best = scores.narrow(-1, 0, top_k_);
   const auto weights = (best / best.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
   auto pairs = x.sizes().vec();

@@ -41,12 +41,12 @@ class Chooser {
       : resolved_(resolved), operands_(operands), call_(call), stays_(stays), aliases_(aliases) {
     for (const auto& spec : operands.specs)
       if (spec != nullptr) mesh_ = &spec->mesh();
-    for (int64_t d = 0; d < mesh_->ndim(); ++d) last_.push_back(has_lists(d));
+    for (int64_t d = 0; d < mesh_->ndim(); ++d) last_.push_back(has_late(d));
   }
 
   // In the order in which mesh dimensions apply, but where units of a RaggedShard differ by what the others
-  // leave, after these; where nothing stays in such blocks, or what must stay finds no row so, in that order
-  // after all. False if along some mesh dimension nothing is legal.
+  // leave, or the op looks at that, after these; where nothing stays in such blocks, or what must stay finds
+  // no row so, in that order after all. False if along some mesh dimension nothing is legal.
   bool choose(const std::vector<int64_t>& order) {
     order_ = order;
     for (bool again = true; again;) {
@@ -58,7 +58,7 @@ class Chooser {
       }
       again = false;
       for (size_t d = 0; d < last_.size(); ++d) {
-        if (!last_[d] || in_lists(*chosen_[d])) continue;
+        if (!last_[d] || is_late(*chosen_[d])) continue;
         last_[d] = false;
         again = true;
       }
@@ -77,17 +77,18 @@ class Chooser {
   }
 
  private:
-  static bool is_list(const Placement& p) {
+  bool is_late(const Placement& p) const {
     const auto* ragged = std::get_if<RaggedShard>(&p);
-    return ragged != nullptr && ragged->lists > 1;
+    return ragged != nullptr && (ragged->lists > 1 || resolved_.entry->ragged_last);
   }
-  static bool in_lists(const Row& row) {
-    return std::any_of(row.inputs.begin(), row.inputs.end(), is_list) ||
-           std::any_of(row.outputs.begin(), row.outputs.end(), is_list);
+  bool is_late(const Row& row) const {
+    const auto late = [this](const Placement& p) { return is_late(p); };
+    return std::any_of(row.inputs.begin(), row.inputs.end(), late) ||
+           std::any_of(row.outputs.begin(), row.outputs.end(), late);
   }
-  bool has_lists(int64_t d) const {
-    return std::any_of(operands_.specs.begin(), operands_.specs.end(), [d](const auto& spec) {
-      return spec != nullptr && is_list(spec->placements()[as_size(d)]);
+  bool has_late(int64_t d) const {
+    return std::any_of(operands_.specs.begin(), operands_.specs.end(), [this, d](const auto& spec) {
+      return spec != nullptr && is_late(spec->placements()[as_size(d)]);
     });
   }
   bool present(size_t i) const { return operands_.specs[i] != nullptr; }
@@ -98,7 +99,7 @@ class Chooser {
     for (size_t d = 0; d < last_.size(); ++d) {
       bool must = false;
       for (size_t i = 0; i < stays_.size(); ++i)
-        must = must || (stays_[i] && present(i) && is_list(operands_.specs[i]->placements()[d]));
+        must = must || (stays_[i] && present(i) && is_late(operands_.specs[i]->placements()[d]));
       if (!last_[d] || must) continue;
       last_[d] = false;
       return true;
@@ -137,7 +138,7 @@ class Chooser {
   }
 
   bool legal(const Row& row, int64_t d) const {
-    if (!last_[as_size(d)] && in_lists(row)) return false;
+    if (!last_[as_size(d)] && is_late(row)) return false;
     for (size_t i = 0; i < row.inputs.size(); ++i) {
       if (stays_[i] && present(i) && row.inputs[i] != call_.current[i]) return false;
       if (!operands_.metas[i].defined) continue;

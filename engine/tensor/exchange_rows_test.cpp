@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "engine/layout/layout.h"
 #include "engine/tensor/testing.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/world/world.h"
 
 namespace lockstep {
 namespace {
@@ -61,12 +64,54 @@ const Case kCases[] = {
     {{2}, {6, 2}, "[S0]", "[S0]", -1, {2, 0, 1, 5, 4, 3}},
 };
 
+// Counts what is sent to others.
+class Counting : public World {
+ public:
+  explicit Counting(WorldPtr inner)
+      : World("counting", inner->size(), inner->hosted(), inner->device()), inner_(std::move(inner)) {}
+  Work exchange(Exchange asked) override {
+    for (const auto& part : asked.parts)
+      for (const auto& parcel : part.sent)
+        if (parcel.place != part.group->place) bytes += parcel.slab.nbytes();
+    return inner_->exchange(std::move(asked));
+  }
+  int64_t bytes = 0;
+
+ private:
+  WorldPtr inner_;
+};
+
+// Rows that ranks have after and had not before, of f32.
+int64_t lacking(const Case& c, const Spec& from, const Spec& to) {
+  int64_t bytes = 0;
+  for (int64_t position = 0; position < from.mesh().size(); ++position) {
+    const auto rows = [&](const Spec& spec) {
+      std::set<int64_t> list;
+      const auto owned = owned_by(spec, position);
+      int64_t width = 1;
+      for (size_t d = 1; d < owned.lists.size(); ++d) width *= length(owned.lists[d]);
+      for (int64_t i = 0; i < numel(owned); ++i) {
+        const int64_t element = i + (owned.flat ? owned.flat->start : 0);
+        const int64_t inner = c10::multiply_integers(spec.shape()) / spec.shape()[0] / spec.shape().back();
+        const int64_t features = length(owned.lists.back());
+        list.insert(owned.lists[0][0].start * inner + element / std::max<int64_t>(features, 1));
+      }
+      return list;
+    };
+    const auto before = rows(from), after = rows(to);
+    const auto features = length(owned_by(from, position).lists.back());
+    for (const int64_t row : after) bytes += before.contains(c.order[as_size(row)]) ? 0 : features * 4;
+  }
+  return bytes;
+}
+
 // Catches: a row that lands on another's place or rank, rows of a peer in the order of their arrival, a
 // gradient that goes the way of the values.
 TEST(ExchangeRows, IsIndexSelectAndItsGradientGoesBack) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(concat(c.from, " -> ", c.to, " of ", at::IntArrayRef(c.shape)));
-    const auto mesh = init_device_mesh(c.mesh);
+    const auto world = std::make_shared<Counting>(local_world(c10::multiply_integers(c.mesh)));
+    const auto mesh = init_device_mesh(c.mesh, {}, world);
     const auto from = parse_placements(c.from), to = parse_placements(c.to);
     auto plain = ramp(c.shape).requires_grad_();
     const auto rows = parameter(distribute_tensor(plain.detach(), mesh, from));
@@ -74,10 +119,12 @@ TEST(ExchangeRows, IsIndexSelectAndItsGradientGoesBack) {
     const auto inverse = replicated_places(inverse_of(c.order), mesh, from, c.mesh_dim);
     const auto placement = c.mesh_dim < 0 ? Placement(Replicate{}) : to[as_size(c.mesh_dim)];
     auto shape = c.leading.empty() ? std::vector<int64_t>(c.shape.begin(), c.shape.end() - 1) : c.leading;
+    world->bytes = 0;
     const auto result = exchange_rows(rows, order, inverse, c.mesh_dim, placement, shape);
     const auto expected = exchange_rows(plain, places(c.order), inverse_of(c.order), -1, Replicate{}, shape);
     shape.push_back(c.shape.back());
     const std::vector<int64_t> flat{std::ssize(c.order), c.shape.back()};
+    EXPECT_EQ(world->bytes, lacking(c, spec(rows), spec(result)));
     EXPECT_EQ(placements(result), Spec(mesh.mesh, to, shape, at::kFloat).placements());
     EXPECT_TRUE(same_bits(full_tensor(result), expected));
     EXPECT_TRUE(same_bits(expected, plain.reshape(flat).index_select(0, places(c.order)).view(shape)));

@@ -9,6 +9,7 @@
 
 #include "engine/stream/random_source.h"
 #include "engine/values/error.h"
+#include "oracle/reference/mixture.h"
 
 namespace lockstep::oracle {
 
@@ -128,18 +129,11 @@ at::Tensor ReferenceModel::mlp(const at::Tensor& x, const std::string& module) c
 }
 
 // Jiang et al. 2024, section 2.2: softmax over the scores of the top k alone, which is the softmax of all
-// over its sum at these. Of equal scores the expert with the lower number is first. Every expert answers
-// every token, and counts where it is chosen.
+// over its sum at these. Every expert answers every token, and counts where it is chosen.
 at::Tensor ReferenceModel::mixture(const at::Tensor& x, const std::string& module) const {
   const auto scores = linear(x, module + ".gate");
-  auto left = scores.detach().clone();
-  auto is_chosen = at::zeros(scores.sizes(), at::kBool);
-  for (int64_t k = 0; k < sizes_.top_k; ++k) {
-    const auto best = left.eq(left.amax(-1, /*keepdim=*/true));
-    const auto first = best.logical_and(best.cumsum(-1).eq(1));
-    is_chosen = is_chosen.logical_or(first);
-    left = left.masked_fill(first, -std::numeric_limits<double>::infinity());
-  }
+  const auto is_chosen =
+      at::zeros(scores.sizes(), at::kBool).scatter(-1, best_of(scores, sizes_.top_k), true);
   const auto weights =
       scores.masked_fill(is_chosen.logical_not(), -std::numeric_limits<double>::infinity()).softmax(-1);
   auto sum = at::zeros_like(x);

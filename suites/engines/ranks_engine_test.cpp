@@ -110,8 +110,12 @@ TEST_F(RanksEngineTest, TrainsAsOneThreadDoes) {
     RanksEngine engine(crew("well", processes, 60));
     LockstepEngine here;
     const std::vector<int64_t> rows{2, 14};  // of train: dp:2,tp:2 and fsdp:2,tp:2
-    for (const auto& [name, cases] :
-         {std::pair("dbuffer", 20), {"fsdp", 6}, {"optim", 20}, {"checkpoint", 30}, {"train", 2}})
+    for (const auto& [name, cases] : {std::pair("dbuffer", 20),
+                                      {"fsdp", 6},
+                                      {"optim", 20},
+                                      {"checkpoint", 30},
+                                      {"experts", 30},
+                                      {"train", 2}})
       for (int64_t n = 0; n < cases; ++n) {
         const int64_t i = name == std::string("train") ? rows[static_cast<size_t>(n)] : n;
         const auto& suite = find_suite(name);

@@ -45,6 +45,12 @@ void check_optim(const oracle::Case& c);
 std::vector<oracle::Case> simpler_optim(const oracle::Case& c);
 EngineResult run_optim(const WorldPtr& world, const oracle::Case& c);
 
+oracle::Case experts_case(uint64_t run_seed, int64_t index);
+Outcome judge_experts(const oracle::Case& c, EngineUnderTest& engine);
+void check_experts(const oracle::Case& c);
+std::vector<oracle::Case> simpler_experts(const oracle::Case& c);
+EngineResult run_experts(const WorldPtr& world, const oracle::Case& c);
+
 oracle::Case checkpoint_case(uint64_t run_seed, int64_t index);
 Outcome judge_checkpoint(const oracle::Case& c, EngineUnderTest& engine);
 void check_checkpoint(const oracle::Case& c);

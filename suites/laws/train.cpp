@@ -27,6 +27,7 @@ struct Row {
   c10::ScalarType dtype = at::kFloat;
   MixedPrecisionPolicy precision = {};
   bool keeps_gradients = false;  // zeros are written to them, and nothing decays: the update is of them alone
+  int64_t experts = 0;
 };
 const Row kRows[] = {
     {"tp:1"},
@@ -55,6 +56,11 @@ const Row kRows[] = {
     {"fsdp:2,tp:2", OptimizerKind::kAdamW8bit, at::kFloat, {at::kBFloat16, at::kFloat}},
     {"fsdp:3", OptimizerKind::kMuon},
     {"fsdp:2,tp:2", OptimizerKind::kMuon, at::kFloat, {at::kBFloat16, at::kFloat}},
+    {"ep:3", OptimizerKind::kAdamW, at::kFloat, {}, false, 5},
+    {"fsdp:2,ep:2", OptimizerKind::kAdamW, at::kFloat, {}, false, 4},
+    {"fsdp:2,ep:2", OptimizerKind::kAdamW8bit, at::kFloat, {at::kBFloat16, at::kFloat}, false, 3},
+    {"dp:2,ep:2", OptimizerKind::kMuon, at::kFloat, {}, false, 2},
+    {"fsdp:3", OptimizerKind::kFusedSgd, at::kFloat, {}, false, 3},
 };
 
 struct Judged {
@@ -144,6 +150,7 @@ oracle::Case train_case(uint64_t run_seed, int64_t index) {
   if (row.dtype != at::kFloat) c.options["dtype"] = dtype_name(row.dtype);
   if (row.precision.param_dtype) c.options["param_dtype"] = dtype_name(*row.precision.param_dtype);
   if (row.precision.reduce_dtype) c.options["reduce_dtype"] = dtype_name(*row.precision.reduce_dtype);
+  if (row.experts > 0) c.options["experts"] = std::to_string(row.experts);
   if (row.keeps_gradients) {
     c.options["set_to_none"] = "0";
     c.options["weight_decay"] = oracle::double_text(0);

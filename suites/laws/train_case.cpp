@@ -221,7 +221,8 @@ std::vector<oracle::Case> simpler_trainings(const oracle::Case& c) {
   fewer_ranks(all);
   for (const auto& size : kSizes) {
     auto now = from;
-    const bool may_be_none = std::string_view(size.name) == "layers";
+    const std::string_view name = size.name;
+    const bool may_be_none = name == "layers" || name == "experts";
     for (const auto n : smaller(size.of(now), may_be_none ? 0 : 1))
       all.add([&](TrainOptions& o) { size.of(o) = n; });
   }

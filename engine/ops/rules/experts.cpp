@@ -113,18 +113,22 @@ Rows grouped_linear_weight(const OpCall& call) {
   return rows;
 }
 
-// What each rank has in turn of all counts.
-std::vector<int64_t> own_counts(const Grouping& grouping, const IndexList& rows, const IndexList& experts) {
-  int64_t first = 0, blocks = grouping.blocks;
+// What a rank has of all counts, which are of so many blocks.
+struct OwnCounts {
+  std::vector<int64_t> counts;
+  int64_t blocks;
+};
+OwnCounts own_counts(const Grouping& grouping, const IndexList& rows, const IndexList& experts) {
+  int64_t first = 0;
+  OwnCounts own{{}, grouping.blocks};
   if (grouping.rows > 0 && !rows.empty()) {
     first = rows[0].start * grouping.blocks / grouping.rows;
-    blocks = length(rows) * grouping.blocks / grouping.rows;
+    own.blocks = length(rows) * grouping.blocks / grouping.rows;
   }
-  std::vector<int64_t> counts;
-  for (int64_t b = first; b < first + blocks; ++b)
+  for (int64_t b = first; b < first + own.blocks; ++b)
     for (const auto& [start, length] : experts)
-      for (int64_t e = start; e < start + length; ++e) counts.push_back(grouping.of(b, {e, 1}));
-  return counts;
+      for (int64_t e = start; e < start + length; ++e) own.counts.push_back(grouping.of(b, {e, 1}));
+  return own;
 }
 
 // A flat local is the rows of the rank's experts.
@@ -142,9 +146,10 @@ void on_own_experts(const LocalCall& c, Stack& stack) {
   const bool of_weight = c.outputs[0]->shape().size() == 3;
   const auto rows = owned_by(*c.inputs[0], c.position);
   const auto experts = owned_by(of_weight ? *c.outputs[0] : *c.inputs[1], c.position).lists[0];
-  const auto counts = own_counts(grouping, rows.lists[0], experts);
-  stack[c.call.args.position("blocks")] =
-      length(experts) == 0 ? grouping.blocks : std::ssize(counts) / length(experts);
+  const auto [counts, blocks] = own_counts(grouping, rows.lists[0], experts);
+  if (rows.flat.has_value() && blocks != 1)
+    throw Broken(concat("[", c.op.operator_name(), "] ", to_string(*c.inputs[0]), " is cut within blocks"));
+  stack[c.call.args.position("blocks")] = blocks;
   stack[c.call.args.position("counts")] = counts;
   const int64_t own = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   stack[0] = as_rows(c, stack[0].toTensor(), rows, own);
@@ -168,7 +173,11 @@ Rows permute_rows(const OpCall& call) {
 
 Records expert_ops() {
   const auto grouped = [](const char* name, RowsOf rows) {
-    return OpEntry{.name = name, .rows = std::move(rows), .run = on_own_experts, .own_interleaved = true};
+    return OpEntry{.name = name,
+                   .rows = std::move(rows),
+                   .run = on_own_experts,
+                   .own_interleaved = true,
+                   .ragged_last = true};
   };
   return {grouped("experts::grouped_linear", grouped_linear),
           grouped("experts::grouped_linear_input", grouped_linear_input),

@@ -216,8 +216,11 @@ void reduction(const LocalCall& c, Stack& stack) {
   if (partial == nullptr || input.numel() > 0 || globally_empty(c.call.inputs[0]))
     return is_flat(*c.inputs[0]) && !flat_output(c) ? flat_reduction(c, stack) : within_rows(c, stack);
   // Reduced over no element at all: only the identity leaves the other ranks' terms as they are.
-  const auto op = partial->op;
-  set_results(stack, full_of(c, identity(op, c.outputs[0]->dtype())));
+  Stack identities;
+  for (const auto& output : c.outputs)
+    identities.emplace_back(
+        empty_local(*output, local_shape(*output, c.position)).fill_(identity(partial->op, output->dtype())));
+  stack = std::move(identities);
 }
 
 void contraction(const LocalCall& c, Stack& stack) {

@@ -58,6 +58,7 @@ struct OpEntry {
   OutMemory memory_of_out = OutMemory::kAny;
   std::optional<std::string_view> except = {};  // an overload that this says nothing of
   bool own_interleaved = false;                 // the rows name InterleavedShards themselves
+  bool ragged_last = false;                     // whether a RaggedShard is legal all others' shards decide
   bool returns_input = false;                   // the very tensor, which is what the op returns on one device
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
