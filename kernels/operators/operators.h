@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that libtorch lacks and optimizers need, in its dispatcher, on plain tensors in the host's
-// memory. What engine and oracle know of them is what they know of any: names and schemas.
+// Operators that libtorch lacks and optimizers need, and those of experts.h, in its dispatcher, on plain
+// tensors in the host's memory. What engine and oracle know of them is what they know of any: names and
+// schemas.
 #pragma once
 
 namespace lockstep {
