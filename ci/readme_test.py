@@ -131,6 +131,23 @@ class Numbers(unittest.TestCase):
                 self.sample(db, run, series, arm, value, seq)
         db.execute("UPDATE measurement SET unit = (SELECT unit FROM series WHERE name = series)")
 
+    def test_optimizers_end_where_ddp_and_fsdp_do(self):
+        """Catches: a step in the middle taken for the last, judgements that are not counted."""
+        names = "adamw", "adamw-8bit", "muon"
+        for name in names:
+            db = new_store(self.path(name))
+            run = insert_run(db, command="lockstep curves llama")
+            for mesh, last in (("", 2.25), ("dp:4", 2.5), ("fsdp:4", 2.75)):
+                curve = insert(db, "curve", run=run, name=mesh, model="llama tiny", variant="init+dropout", mesh=mesh,
+                               policy="single-device", lane="exact", dtype="f32", reference=int(mesh == ""))
+                for step, loss in ((1, 3.0), (2, last)):
+                    insert(db, "curve_point", curve=curve, step=step, loss_bits=bits(loss), grad_norm_bits=0, loss=loss,
+                           grad_norm=0, chain=bytes(16), verdict="explained" if mesh and step == 1 else None)
+            db.close()
+        text = readme.optimizers_section(readme.measure_optimizers(*map(self.path, names)))
+        self.assertIn("| muon | 2.2500000 | 2.5000000 | 2.7500000 | 0.25 | 2 of 2 |", text)
+        self.assertIn("| llama tiny | adamw | dp:4 | single-device | 1 of 2 |", text)
+
     def measured(self):
         return {**readme.measure_runs(self.path("run"), self.path("run")),
                 **readme.measure_draws(self.path("grid"), self.path("init"), self.path("init")),
