@@ -161,6 +161,10 @@ at::Tensor through_tiles(const at::Tensor& t) {
   const auto tiles = results_of("optim::quantize_tiles", {t, true, 1, 2});
   return results_of("optim::dequantize_tiles", {tiles[0], tiles[1], true, 1, 2})[0].toTensor();
 }
+at::Tensor through_int8(const at::Tensor& t) {
+  const auto tiles = results_of("optim::quantize_int8", {t, 1, 2});
+  return results_of("optim::dequantize_int8", {tiles[0], tiles[1], 1, 2})[0].toTensor();
+}
 at::Tensor orthogonal(const at::Tensor& t) {
   const std::vector<double> coefficients{3.4445, -4.775, 2.0315};
   return results_of("optim::newton_schulz", {t, coefficients, 5, 1e-7, true})[0].toTensor();
@@ -280,6 +284,7 @@ Samples views() {
       {"_fused_adamw", {kMatrix, kMatrix, kMatrix, kMatrix * kMatrix},
        [](auto& t) { return fused<at::_ops::_fused_adamw>(t) * t[0]; }},
       {"detach", {kMatrix}, [](auto& t) { return t[0].detach() * t[0]; }},
+      {"optim::dequantize_int8", {kMatrix}, [](auto& t) { return through_int8(t[0].detach()) * t[0]; }},
       {"optim::dequantize_tiles", {kMatrix}, [](auto& t) { return through_tiles(t[0].detach()) * t[0]; }},
       {"experts::grouped_linear", {kMatrix, numbers({2, 4, 3})},
        [](auto& t) { return by_experts(t[0], t[1]); }},

@@ -68,6 +68,8 @@ bool rrelu_backward(Builder& b, const OpTemplate& op);
 // ops/blocks.cpp
 bool quantize_tiles(Builder& b, const OpTemplate& op);
 bool dequantize_tiles(Builder& b, const OpTemplate& op);
+bool quantize_int8(Builder& b, const OpTemplate& op);
+bool dequantize_int8(Builder& b, const OpTemplate& op);
 bool newton_schulz(Builder& b, const OpTemplate& op);
 
 // ops/experts.cpp

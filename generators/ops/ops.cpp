@@ -229,6 +229,8 @@ constexpr OpTemplate kLines[] = {
     // blocks.cpp
     {"optim::quantize_tiles", kNeural, quantize_tiles, kFloats, kNo, kNoHistory},
     {"optim::dequantize_tiles", kNeural, dequantize_tiles, kFloats, kNo, kNoHistory},
+    {"optim::quantize_int8", kNeural, quantize_int8, kFloats, kNo, kNoHistory},
+    {"optim::dequantize_int8", kNeural, dequantize_int8, kFloats, kNo, kNoHistory},
     {"optim::newton_schulz", kMatmul, newton_schulz, kFloats, kNo, kNoHistory},
     // experts.cpp
     {"experts::grouped_linear", kMatmul, grouped_linear, kFloats, kProduct, kExactDiff},

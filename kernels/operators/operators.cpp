@@ -78,6 +78,41 @@ at::Tensor dequantize(const at::Tensor& codes, const at::Tensor& scales, bool is
   return values.to(scales.scalar_type());
 }
 
+std::tuple<at::Tensor, at::Tensor> int8_like(const at::Tensor& self, int64_t rows, int64_t columns) {
+  auto [codes, scales] = codes_like(self, true, rows, columns);
+  return {at::empty(self.sizes(), self.options().dtype(at::kChar)), scales};
+}
+
+std::tuple<at::Tensor, at::Tensor> in_int8(const at::Tensor& self, int64_t rows, int64_t columns) {
+  auto [codes, scales] = int8_like(self, rows, columns);
+  const auto values = self.to(at::kFloat).contiguous();
+  const auto [t, matrices, shape] = tiled(self, rows, columns);
+  for (int64_t i = 0; i < matrices; ++i)
+    quantize_int8(values.const_data_ptr<float>() + i * t.numel(), t,
+                  codes.mutable_data_ptr<int8_t>() + i * t.numel(),
+                  scales.mutable_data_ptr<float>() + i * t.count());
+  return {codes, scales};
+}
+
+at::Tensor of_int8_like(const at::Tensor& codes, const at::Tensor& scales, int64_t rows, int64_t columns) {
+  TORCH_CHECK(codes.scalar_type() == at::kChar && at::isFloatingType(scales.scalar_type()) &&
+                  scales.sizes() == at::IntArrayRef(tiled(codes, rows, columns).scales),
+              "[optim::dequantize_int8] codes ", codes.scalar_type(), codes.sizes(), " and scales ",
+              scales.scalar_type(), scales.sizes(), " are not those of tiles of ", rows, "x", columns);
+  return at::empty(codes.sizes(), scales.options());
+}
+
+at::Tensor of_int8(const at::Tensor& codes, const at::Tensor& scales, int64_t rows, int64_t columns) {
+  const auto dense_codes = codes.contiguous(), dense_scales = scales.to(at::kFloat).contiguous();
+  auto values = of_int8_like(codes, dense_scales, rows, columns);
+  const auto [t, matrices, shape] = tiled(codes, rows, columns);
+  for (int64_t i = 0; i < matrices; ++i)
+    dequantize_int8(dense_codes.const_data_ptr<int8_t>() + i * t.numel(),
+                    dense_scales.const_data_ptr<float>() + i * t.count(), t,
+                    values.mutable_data_ptr<float>() + i * t.numel());
+  return values.to(scales.scalar_type());
+}
+
 at::ScalarType dtype_of(bool single_precision) {
   return single_precision ? at::kFloat : at::kBFloat16;
 }
@@ -113,6 +148,9 @@ void define_operators() {
     optim.def(
         "dequantize_tiles(Tensor codes, Tensor scales, bool is_signed, int tile_rows, int tile_columns) -> "
         "Tensor");
+    optim.def("quantize_int8(Tensor self, int tile_rows=128, int tile_columns=128) -> (Tensor, Tensor)");
+    optim.def(
+        "dequantize_int8(Tensor codes, Tensor scales, int tile_rows=128, int tile_columns=128) -> Tensor");
     optim.def(
         "newton_schulz(Tensor self, float[] coefficients, int steps, float eps, bool single_precision) -> "
         "Tensor");
@@ -122,6 +160,8 @@ void define_operators() {
     };
     impl("quantize_tiles", quantize, codes_like);
     impl("dequantize_tiles", dequantize, values_like);
+    impl("quantize_int8", in_int8, int8_like);
+    impl("dequantize_int8", of_int8, of_int8_like);
     impl("newton_schulz", orthogonalized, orthogonal_like);
     return optim;
   }();

@@ -37,17 +37,22 @@ void for_elements(const Tiling& t, const Tile& tile, const F& f) {
     for (int64_t c = tile.column; c < tile.column_end; ++c) f(r * t.columns + c);
 }
 
+// The greatest magnitude of a tile; NaN where it has one.
+float greatest(const float* values, const Tiling& tiling, const Tile& tile) {
+  float most = 0;
+  for_elements(tiling, tile, [&](int64_t e) {
+    const float magnitude = std::fabs(values[e]);
+    if (!(magnitude <= most)) most = std::isnan(most) ? most : magnitude;
+  });
+  return most;
+}
+
 }  // namespace
 
 void quantize_tiles(const float* values, const Tiling& tiling, const DynamicMap& map, uint8_t* codes,
                     float* scales) {
   for_tiles(tiling, [&](int64_t at, const Tile& tile) {
-    float scale = 0;
-    for_elements(tiling, tile, [&](int64_t e) {
-      const float magnitude = std::fabs(values[e]);
-      if (!(magnitude <= scale)) scale = std::isnan(scale) ? scale : magnitude;
-    });
-    scales[at] = scale;
+    const float scale = scales[at] = greatest(values, tiling, tile);
     const float inverse = std::isinf(1 / scale) ? 0.0F : 1 / scale;
     for_elements(tiling, tile, [&](int64_t e) { codes[e] = nearest(map, values[e] * inverse); });
   });
@@ -57,6 +62,24 @@ void dequantize_tiles(const uint8_t* codes, const float* scales, const Tiling& t
                       float* values) {
   for_tiles(tiling, [&](int64_t at, const Tile& tile) {
     for_elements(tiling, tile, [&](int64_t e) { values[e] = map[codes[e]] * scales[at]; });
+  });
+}
+
+void quantize_int8(const float* values, const Tiling& tiling, int8_t* codes, float* scales) {
+  for_tiles(tiling, [&](int64_t at, const Tile& tile) {
+    const float scale = scales[at] = greatest(values, tiling, tile) / 127;
+    const bool counts = std::isfinite(scale) && scale > 0;
+    // A subnormal scale is coarse: what is greatest may lie beyond 127 of it.
+    for_elements(tiling, tile, [&](int64_t e) {
+      const float steps = counts ? std::nearbyint(values[e] / scale) : 0;
+      codes[e] = static_cast<int8_t>(std::clamp(steps, -127.0F, 127.0F));
+    });
+  });
+}
+
+void dequantize_int8(const int8_t* codes, const float* scales, const Tiling& tiling, float* values) {
+  for_tiles(tiling, [&](int64_t at, const Tile& tile) {
+    for_elements(tiling, tile, [&](int64_t e) { values[e] = static_cast<float>(codes[e]) * scales[at]; });
   });
 }
 

@@ -27,4 +27,11 @@ void quantize_tiles(const float* values, const Tiling& tiling, const DynamicMap&
 void dequantize_tiles(const uint8_t* codes, const float* scales, const Tiling& tiling, const DynamicMap& map,
                       float* values);
 
+// The same in 8 bits evenly spaced, for weights: scales are the greatest magnitude over 127; codes, from -127
+// to 127, the nearest whole number to value / scale, the even one of two, and 0 where the scale is zero or no
+// finite number.
+void quantize_int8(const float* values, const Tiling& tiling, int8_t* codes, float* scales);
+// values: code times scale, so of a tile with a NaN NaNs.
+void dequantize_int8(const int8_t* codes, const float* scales, const Tiling& tiling, float* values);
+
 }  // namespace lockstep

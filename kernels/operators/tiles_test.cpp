@@ -124,5 +124,41 @@ TEST(TilesTest, ZerosAndNansComeBack) {
   EXPECT_EQ(back[6], 0.5F);
 }
 
+// Each code is that of the formula, of tiles with edges, without a value, and with what is no number.
+// Catches: a half that is rounded up, a scale of a neighbour's tile, a code of -128.
+TEST(TilesTest, EvenlySpacedCodesAreTheNearest) {
+  const Tiling tiling{5, 7, 2, 3};
+  auto values = normal(tiling.numel(), 5);
+  const float special[] = {0.0F, -0.0F, 1.5F, -1.5F, 127.0F};  // halves of a scale of 1: of the first tile
+  values[0] = special[4];
+  values[1] = special[2];
+  values[2] = special[3];
+  values[7] = 0.5F;
+  values[8] = 2.5F;
+  values[9] = -0.5F;
+  for (const int64_t e : {3, 4, 5, 10, 11, 12}) values[static_cast<size_t>(e)] = special[e % 2];
+  values[34] = std::numeric_limits<float>::quiet_NaN();
+  values[28] = std::numeric_limits<float>::infinity();
+  std::vector<int8_t> codes(values.size());
+  std::vector<float> scales(static_cast<size_t>(tiling.count())), back(values.size());
+  quantize_int8(values.data(), tiling, codes.data(), scales.data());
+  dequantize_int8(codes.data(), scales.data(), tiling, back.data());
+  EXPECT_EQ(scales[0], 1);
+  EXPECT_EQ((std::vector<int>{codes[0], codes[1], codes[2], codes[7], codes[8], codes[9]}),
+            (std::vector<int>{127, 2, -2, 0, 2, 0}));
+  EXPECT_EQ(scales[1], 0);
+  for (const int64_t e : {3, 4, 5, 10, 11, 12}) EXPECT_EQ(back[static_cast<size_t>(e)], 0) << e;
+  EXPECT_TRUE(std::isnan(back[34]));
+  EXPECT_TRUE(std::isnan(back[28]));
+  for (int64_t r = 0; r < tiling.rows; ++r)
+    for (int64_t c = 0; c < tiling.columns; ++c) {
+      const auto e = static_cast<size_t>(r * tiling.columns + c);
+      const float scale = scales[static_cast<size_t>(r / 2 * tiling.across() + c / 3)];
+      if (!std::isfinite(scale) || scale == 0) continue;
+      EXPECT_LE(std::fabs(values[e] / scale - static_cast<float>(codes[e])), 0.5F) << e;
+      EXPECT_EQ(back[e], static_cast<float>(codes[e]) * scale) << e;
+    }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -143,7 +143,7 @@ constexpr EqualOps kEqualOps[] = {
     {"its kernel goes over one slice after another, however many there are",
      "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward _fused_rms_norm avg_pool2d avg_pool2d_backward "
      "max_pool2d_with_indices max_pool2d_with_indices_backward native_layer_norm nll_loss_backward "
-     "optim::dequantize_tiles optim::quantize_tiles scatter_add"},
+     "optim::dequantize_int8 optim::dequantize_tiles optim::quantize_int8 optim::quantize_tiles scatter_add"},
     {"each element by itself, though libtorch does not tag each overload so", kUntagged},
     {"no rule cuts what it reduces",
      "index_add index_put _index_put_impl linalg_qr mse_loss nll_loss_forward optim::newton_schulz"},

@@ -149,15 +149,14 @@ void on_whole_matrix(const LocalCall& c, Stack& stack) {
 }  // namespace
 
 Records optim_ops() {
-  return {{.name = "optim::dequantize_tiles",
-           .rows = dequantize_tiles,
-           .run = on_rows_of_tiles,
-           .own_interleaved = true},
+  const auto of_tiles = [](const char* name, RowsOf rows) {
+    return OpEntry{.name = name, .rows = std::move(rows), .run = on_rows_of_tiles, .own_interleaved = true};
+  };
+  return {of_tiles("optim::dequantize_int8", dequantize_tiles),
+          of_tiles("optim::dequantize_tiles", dequantize_tiles),
           {.name = "optim::newton_schulz", .rows = newton_schulz, .run = on_whole_matrix},
-          {.name = "optim::quantize_tiles",
-           .rows = quantize_tiles,
-           .run = on_rows_of_tiles,
-           .own_interleaved = true}};
+          of_tiles("optim::quantize_int8", quantize_tiles),
+          of_tiles("optim::quantize_tiles", quantize_tiles)};
 }
 
 }  // namespace lockstep::rules
