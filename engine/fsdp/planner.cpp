@@ -287,12 +287,10 @@ constexpr OrderRow kOrders[] = {{"default", Order::kDefault, nullptr},
                                 {"best", Order::kBest, nullptr}};
 constexpr auto kOwnOrders = std::span(kOrders).first(3);
 
-BufferPlan plan_in(const Tensors& tensors, const PlanOptions& o, const OrderRow& row) {
-  const auto order = sorted_by(tensors, row.by);
-  Tensors sorted;
-  for (const size_t i : order) sorted.push_back(tensors[i]);
+BufferPlan plan_in(const std::vector<size_t>& order, const Tensors& sorted, Order name,
+                   const PlanOptions& o) {
   const auto [size, is_least] = shard_size(sorted, o);
-  BufferPlan made{o.shards, size, row.order, is_least, std::vector<Interval>(tensors.size())};
+  BufferPlan made{o.shards, size, name, is_least, std::vector<Interval>(sorted.size())};
   if (made.shard_size == 0) return made;
   const auto placed = place_in(sorted, made.shard_size, made.shard_size, o);
   if (!placed) throw Broken(concat("[planner] shards of ", made.shard_size, " hold the tensors no more"));
@@ -321,9 +319,15 @@ int64_t BufferPlan::padding() const {
 BufferPlan plan(const std::vector<BlockTensor>& tensors, const PlanOptions& options) {
   check(tensors, options);
   std::optional<BufferPlan> best;
+  std::vector<Tensors> tried;
   for (const auto& row : kOwnOrders) {
     if (options.order != row.order && options.order != Order::kBest) continue;
-    auto made = plan_in(tensors, options, row);
+    const auto order = sorted_by(tensors, row.by);
+    Tensors sorted;
+    for (const size_t i : order) sorted.push_back(tensors[i]);
+    if (std::find(tried.begin(), tried.end(), sorted) != tried.end()) continue;
+    tried.push_back(sorted);
+    auto made = plan_in(order, sorted, row.order, options);
     if (!best || made.shard_size < best->shard_size) best = std::move(made);
   }
   return *best;

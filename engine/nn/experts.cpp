@@ -40,7 +40,7 @@ int64_t dim_of_experts(const at::Tensor& weight) {
   if (!is_dtensor(weight)) return found;
   const auto& placed = placements(weight);
   for (size_t d = 0; d < placed.size(); ++d) {
-    if (placed[d] != Placement(Shard{0})) continue;
+    if (placed[d] != Placement(Shard{0}) || spec(weight).mesh().size(static_cast<int64_t>(d)) == 1) continue;
     LOCKSTEP_CHECK(found < 0, "[experts] ", to_string(spec(weight)),
                    " has experts that two mesh dimensions cut; make one of the two");
     found = static_cast<int64_t>(d);
@@ -64,6 +64,15 @@ std::vector<int64_t> dims_of_blocks(const Spec& tokens, int64_t of_experts) {
     dims.push_back(d);
   }
   return dims;
+}
+
+void check_blocks(const at::Tensor& tokens, int64_t blocks) {
+  LOCKSTEP_CHECK(tokens.size(0) % blocks == 0, "[experts] ",
+                 is_dtensor(tokens) ? to_string(spec(tokens)) : concat(tokens.sizes()), " has ",
+                 tokens.size(0), " along dimension 0, which ", blocks,
+                 is_dtensor(tokens)
+                     ? " ranks along the mesh dimensions of the batch do not divide; pad the batch"
+                     : " blocks do not divide; choose other ExpertsOptions::blocks");
 }
 
 // Of each rank along `dim` the rows of its experts; a list of units for each coordinate of the other mesh
@@ -93,6 +102,8 @@ Placement at_experts(const DeviceMesh& mesh, int64_t dim, const std::vector<int6
 }  // namespace
 
 Experts::Experts(const ExpertsOptions& o) {
+  LOCKSTEP_CHECK(o.hidden > 0 && o.inner > 0 && o.experts > 0, "[experts] of ", o.hidden, " features, ",
+                 o.inner, " inner ones, ", o.experts, " experts; all are above 0");
   add_parameter("gate_proj", {o.experts, o.inner, o.hidden}, o.dtype);
   add_parameter("up_proj", {o.experts, o.inner, o.hidden}, o.dtype);
   add_parameter("down_proj", {o.experts, o.hidden, o.inner}, o.dtype);
@@ -119,8 +130,9 @@ at::Tensor Experts::forward(const Tensors& inputs) {
 }
 
 MixtureOfExperts::MixtureOfExperts(const ExpertsOptions& o) : top_k_(o.top_k), blocks_(o.blocks) {
-  LOCKSTEP_CHECK(o.experts > 0 && o.top_k > 0 && o.top_k <= o.experts, "[experts] the best ", o.top_k, " of ",
-                 o.experts, " experts");
+  LOCKSTEP_CHECK(o.top_k > 0 && o.top_k <= o.experts && o.blocks > 0, "[experts] the best ", o.top_k, " of ",
+                 o.experts, " experts, in ", o.blocks,
+                 " blocks; give 1 to all of them, and a block at least");
   gate_ = add_child("gate", std::make_shared<Linear>(o.hidden, o.experts, false, o.dtype));
   experts_ = add_child("experts", std::make_shared<Experts>(o));
   add_buffer("numbers", [n = o.experts](at::Device device) {
@@ -150,10 +162,10 @@ MixtureOfExperts::Routing MixtureOfExperts::route(const at::Tensor& tokens, cons
       as_blocks[as_size(d)] = Shard{0};
       blocks *= spec(tokens).mesh().size(d);
     }
+    check_blocks(tokens, blocks);
     known = redistribute(known, as_blocks, spec(tokens).order());
   }
-  LOCKSTEP_CHECK(chosen.size(0) % blocks == 0, "[experts] ", blocks, " blocks of the batch do not divide ",
-                 chosen.sizes(), "; along the mesh dimensions but that of the experts it is cut evenly");
+  check_blocks(tokens, blocks);
   const int64_t each = known.numel() / blocks;
   known = known.view({blocks, each});
   const auto by_expert = std::get<1>(stably_sorted(known, false));
@@ -182,7 +194,11 @@ at::Tensor MixtureOfExperts::forward(const Tensors& inputs) {
   const auto home = mesh_dim < 0 ? Placement(Replicate{}) : placements(x)[as_size(mesh_dim)];
   const auto sent = exchange_rows(rows, order, inverse, mesh_dim, at_experts, {order.numel()});
   pairs.pop_back();
-  const auto outputs = exchange_rows((*experts_)(sent, counts), inverse, order, mesh_dim, home, pairs);
+  auto answers = (*experts_)(sent, counts);
+  // Where something else cuts the experts, too, sums pend.
+  if (is_dtensor(answers) && placements(answers) != placements(sent))
+    answers = redistribute(answers, placements(sent), spec(sent).order());
+  const auto outputs = exchange_rows(answers, inverse, order, mesh_dim, home, pairs);
   at::Tensor sum;
   for (int64_t k = 0; k < top_k_; ++k) {
     const auto term = outputs.select(-2, k) * weights.select(-1, k).unsqueeze(-1);

@@ -79,7 +79,7 @@ class Chooser {
  private:
   bool is_late(const Placement& p) const {
     const auto* ragged = std::get_if<RaggedShard>(&p);
-    return ragged != nullptr && (ragged->lists > 1 || resolved_.entry->ragged_last);
+    return ragged != nullptr && (ragged->lists > 1 || resolved_.entry->ragged_fits != nullptr);
   }
   bool is_late(const Row& row) const {
     const auto late = [this](const Placement& p) { return is_late(p); };
@@ -152,7 +152,16 @@ class Chooser {
       if (aliases_[j] >= 0 && row.outputs[j] != row.inputs[as_size(aliases_[j])]) return false;
       if (!goes_with_chosen(row, d, &Row::outputs, j, call_.outputs[j].shape)) return false;
     }
-    return divides(row, d);
+    return divides(row, d) && ragged_fits(row, d);
+  }
+
+  bool ragged_fits(const Row& row, int64_t d) const {
+    const auto fits = resolved_.entry->ragged_fits;
+    if (fits == nullptr || !is_ragged(row.inputs[0])) return true;
+    auto placements = chosen(&Row::inputs, 0);
+    placements[as_size(d)] = row.inputs[0];
+    const auto& meta = operands_.metas[0];
+    return fits(call_, Spec(*mesh_, std::move(placements), meta.shape, meta.stride, meta.dtype, order_));
   }
 
   // One tensor's placement in this row, beside those chosen so far: kinds of Partial that do not commute may

@@ -244,12 +244,18 @@ struct ExchangeRows : torch::autograd::Function<ExchangeRows> {
 };
 
 void check_operands(const at::Tensor& rows, const at::Tensor& order, const at::Tensor& inverse,
-                    int64_t mesh_dim, const std::vector<int64_t>& leading) {
+                    int64_t mesh_dim, const Placement& placement, const std::vector<int64_t>& leading) {
   const auto& spec = *require_dtensor(rows, "exchange_rows").spec();
   LOCKSTEP_CHECK(!spec.has_partial(), "[exchange_rows] ", to_string(spec),
                  " pends; redistribute it to Replicate or a Shard first");
+  const auto is_of_rows = [](const Placement& p) {
+    return is_replicate(p) || p == Placement(Shard{0}) || is_ragged(p);
+  };
   LOCKSTEP_CHECK(mesh_dim >= -1 && mesh_dim < spec.mesh().ndim(), "[exchange_rows] of ", to_string(spec),
                  " along mesh dimension ", mesh_dim, ", of ", spec.mesh().ndim());
+  LOCKSTEP_CHECK(mesh_dim < 0 || (is_of_rows(placement) && is_of_rows(spec.placements()[as_size(mesh_dim)])),
+                 "[exchange_rows] of ", to_string(spec), " to ", placement, " along mesh dimension ",
+                 mesh_dim, "; rows go from and to Replicate, Shard(0) or a RaggedShard");
   LOCKSTEP_CHECK(spec.ndim() > 1 && !leading.empty() &&
                      c10::multiply_integers(leading) == c10::multiply_integers(leading_of(spec)),
                  "[exchange_rows] the rows of ", to_string(spec), " are not ", at::IntArrayRef(leading));
@@ -273,7 +279,7 @@ at::Tensor exchange_rows(const at::Tensor& rows, const at::Tensor& order, const 
             .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, at::IntArrayRef)>();
     return op.call(rows, order, inverse, leading);
   }
-  check_operands(rows, order, inverse, mesh_dim, leading);
+  check_operands(rows, order, inverse, mesh_dim, placement, leading);
   return ExchangeRows::apply(rows, order, inverse, mesh_dim, placement, leading);
 }
 

@@ -13,8 +13,8 @@ namespace lockstep {
 // as `rows`. What a rank lacks is sent to it, once, by one of those along `mesh_dim`; -1: nothing is sent,
 // rows change places on their rank alone. Of plain tensors, experts::permute_rows
 // (kernels/operators/experts.h), as which it is logged. Differentiable: a gradient goes back by `inverse`.
-// @param rows one run of rows on each rank: Replicate or Shard of the first or last dimension, along
-// `mesh_dim` also a RaggedShard that cuts between rows
+// @param rows one run of rows on each rank: along `mesh_dim` Replicate, Shard(0) or a RaggedShard that cuts
+// between rows, as `placement` is; along the others Replicate or Shard of the first or last dimension
 // @param order, inverse int64[n], order[inverse[i]] == i; each rank has at least the places of all rows along
 // `mesh_dim`, before and after
 // Throws Error for rows that pend or are cut otherwise, a place that is no row, and for a row that no rank

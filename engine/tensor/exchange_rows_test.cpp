@@ -150,7 +150,7 @@ TEST(ExchangeRows, SaysWhatItCannotDo) {
   };
   EXPECT_TRUE(says(of("[S0,P]", "[S0,R]", {0, 1, 2, 3}, 1, "R"), {"pends", "redistribute"}));
   EXPECT_TRUE(says(of("[R,G0.1:1/7]", "[R,R]", {0, 1, 2, 3}, 1, "R"), {"within rows", "RaggedShard"}));
-  EXPECT_TRUE(says(of("[R,I0x2]", "[R,R]", {0, 1, 2, 3}, 1, "R"), {"more than one run", "Shard(0)"}));
+  EXPECT_TRUE(says(of("[R,S0]", "[I0x2,R]", {0, 1, 2, 3}, 1, "R"), {"more than one run", "Shard(0)"}));
   EXPECT_TRUE(says(of("[I0x2,R]", "[R,R]", {0, 1, 2, 3}, 1, "R"), {"dimension 0", "I0x2", "redistribute"}));
   EXPECT_TRUE(says(of("[S0,S0]", "[S0,R]", {2, 1, 0, 3}, 1, "R"), {"row 2", "on no rank", "dimension 1"}));
   EXPECT_TRUE(says(of("[R,S0]", "[R,S0]", {3, 2, 1, 0}, 1, "R"), {"lacks", "place of row", "replicate"}));
@@ -158,6 +158,8 @@ TEST(ExchangeRows, SaysWhatItCannotDo) {
   EXPECT_TRUE(says(of("[R,S0]", "[R,R]", {0, 1, 2}, 1, "R"), {"int64", "each row"}));
   EXPECT_TRUE(says(of("[R,S0]", "[R,R]", {0, 1, 2, 3}, 2, "R"), {"mesh dimension 2"}));
   EXPECT_TRUE(says(of("[R,S0]", "[R,R]", {0, 1, 2, 3}, 1, "G0:1/2"), {"G0"}));
+  EXPECT_TRUE(says(of("[R,S0]", "[R,R]", {0, 1, 2, 3}, 1, "P"), {"to P", "from and to"}));
+  EXPECT_TRUE(says(of("[R,S1]", "[R,R]", {0, 1, 2, 3}, 1, "S0"), {"S1", "from and to"}));
 }
 
 }  // namespace

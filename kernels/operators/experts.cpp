@@ -74,9 +74,16 @@ void for_runs(Counts counts, int64_t blocks, const F& of) {
   }
 }
 
+// The products of a kernel are its own: of no autograd, and rounded by no autocast.
+struct Within {
+  at::AutoDispatchBelowADInplaceOrView below;
+  c10::impl::ExcludeDispatchKeyGuard exclude{c10::autocast_dispatch_keyset};
+};
+
 // Each expert's rows times its matrix, as that is or transposed. Kernels round by strides: all are dense.
 at::Tensor product(at::Tensor result, const at::Tensor& rows, const at::Tensor& weight, Counts counts,
                    int64_t blocks, bool transposed) {
+  const Within within;
   const auto dense = rows.contiguous(), matrices = weight.contiguous();
   for_runs(counts, blocks, [&](const Run& run) {
     if (run.length == 0) return;
@@ -103,6 +110,7 @@ at::Tensor input(const at::Tensor& grad, const at::Tensor& weight, Counts counts
 
 at::Tensor weight(const at::Tensor& grad, const at::Tensor& rows, Counts counts, int64_t blocks) {
   auto result = weight_like(grad, rows, counts, blocks);
+  const Within within;
   const auto dense_grad = grad.contiguous(), dense_rows = rows.contiguous();
   for_runs(counts, blocks, [&](const Run& run) {
     const auto left = dense_grad.narrow(0, run.start, run.length).t();
@@ -164,7 +172,10 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     const auto saved = ctx->get_saved_variables();
     const auto counts = ctx->saved_data["counts"].toIntVector();
     const int64_t blocks = ctx->saved_data["blocks"].toInt();
-    const at::NoGradGuard once;
+    TORCH_CHECK(
+        !at::GradMode::is_enabled(),
+        "[experts::grouped_linear] is differentiable once: its gradients have no history, and a pass with "
+        "create_graph would leave out what they depend on; take that gradient without create_graph");
     at::Tensor rows, weight;
     if (ctx->needs_input_grad(0)) rows = of_input.call(grads[0], saved[1], counts, blocks);
     if (ctx->needs_input_grad(1)) weight = of_weight.call(grads[0], saved[0], counts, blocks);
@@ -184,7 +195,6 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     static const auto op = typed<Permuted>("experts::permute_rows");
     const auto saved = ctx->get_saved_variables();
-    const at::NoGradGuard once;
     const auto leading = ctx->saved_data["leading"].toIntVector();
     return {op.call(grads[0], saved[1], saved[0], leading), at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -16,8 +16,9 @@ namespace lockstep {
 //   Rows are all of `self` but its last dimension: row i of the result, [*leading, features], is row
 //   order[i]. The gradient goes back by `inverse`, so that -0.0 is what it was. @pre order[inverse[i]] == i
 //
-// grouped_linear and permute_rows are differentiable, once. Errors: a count below zero; counts that are not
-// `blocks` times the experts, or do not add up to the rows; shapes and dtypes that do not meet.
+// grouped_linear is differentiable, once, and permute_rows. Errors: a gradient of a gradient; a count below
+// zero; counts that are not `blocks` times the experts, or do not add up to the rows; shapes and dtypes that
+// do not meet.
 void define_expert_operators();
 
 }  // namespace lockstep

@@ -109,7 +109,15 @@ bool RankRuns::flat_view() const {
 }
 
 bool RankRuns::exchanges() const {
-  return q_.op.op->name == "experts::permute_rows" && terms_[0].size() == 1;
+  const auto cuts_rows = [](const SpecPtr& spec) {
+    const auto last = spec->ndim() - 1;
+    const auto& placements = spec->placements();
+    return std::any_of(placements.begin(), placements.end(), [&](const Placement& p) {
+      return lockstep::is_ragged(p) || (lockstep::is_shard(p) && lockstep::shard_dim(p) != last);
+    });
+  };
+  return q_.op.op->name == "experts::permute_rows" && terms_[0].size() == 1 &&
+         (cuts_rows(input_specs_[0]) || cuts_rows(output_specs_[0]));
 }
 
 Tensors RankRuns::run(int64_t position) const {

@@ -33,33 +33,59 @@ struct Block {
   MixtureWeights weights;
 };
 
-Block one_block(const Tensor& x, const Tensor& grad, const MixtureWeights& given, int64_t top_k) {
-  const Tensor in = leaf(x), logits = leaf(x.mm(given.gate.t()));
-  const MixtureWeights w{{}, leaf(given.gate_proj), leaf(given.up_proj), leaf(given.down_proj)};
+// An expert and its rows, each product by itself.
+struct Expert {
+  Tensor places, rows, gate, up, inner, answers;  // leaves, but for the first two
+};
+
+Expert one_expert(const Tensor& pairs, const Tensor& places, const MixtureWeights& w, int64_t e) {
+  Expert made{places, pairs.index_select(0, places), {}, {}, {}, {}};
+  made.gate = leaf(made.rows.mm(w.gate_proj[e].t()));
+  made.up = leaf(made.rows.mm(w.up_proj[e].t()));
+  made.inner = leaf(at::silu(made.gate) * made.up);
+  made.answers = leaf(made.inner.mm(w.down_proj[e].t()));
+  return made;
+}
+
+// Writes the gradients of its weights and of its rows. @pre there is one of its answers
+void back_through(const Expert& expert, const MixtureWeights& w, int64_t e, MixtureWeights& grads,
+                  Tensor& pairs) {
+  const Tensor grad = expert.answers.grad();
+  grads.down_proj[e].copy_(grad.t().mm(expert.inner.detach()));
+  (at::silu(expert.gate) * expert.up).backward(grad.mm(w.down_proj[e]));
+  grads.gate_proj[e].copy_(expert.gate.grad().t().mm(expert.rows));
+  grads.up_proj[e].copy_(expert.up.grad().t().mm(expert.rows));
+  pairs.index_copy_(0, expert.places,
+                    expert.gate.grad().mm(w.gate_proj[e]) + expert.up.grad().mm(w.up_proj[e]));
+}
+
+Block one_block(const Tensor& x, const Tensor& grad, const MixtureWeights& w, int64_t top_k) {
   const bool narrow = c10::elementSize(x.scalar_type()) == 2;
+  const Tensor logits = leaf(x.mm(w.gate.t()));
   const Tensor scores = (narrow ? logits.to(at::kFloat) : logits).softmax(-1), best = best_of(scores, top_k);
   const Tensor chosen = scores.gather(1, best);
   const Tensor shares = (chosen / chosen.sum(1, /*keepdim=*/true)).to(x.scalar_type());
-  const Tensor pairs = in.unsqueeze(1).expand({-1, top_k, -1}).reshape({-1, x.size(1)});
+  const Tensor pairs = x.unsqueeze(1).expand({-1, top_k, -1}).reshape({-1, x.size(1)});
+  std::vector<std::pair<int64_t, Expert>> experts;
   std::vector<Tensor> places, answers;
-  for (int64_t e = 0; e < given.gate.size(0); ++e) {
+  for (int64_t e = 0; e < w.gate.size(0); ++e) {
     const Tensor mine = best.flatten().eq(e).nonzero().flatten();
     if (mine.numel() == 0) continue;
-    const Tensor rows = pairs.index_select(0, mine);
-    const Tensor inner = at::silu(rows.mm(w.gate_proj[e].t())) * rows.mm(w.up_proj[e].t());
+    experts.emplace_back(e, one_expert(pairs, mine, w, e));
     places.push_back(mine);
-    answers.push_back(inner.mm(w.down_proj[e].t()));
+    answers.push_back(experts.back().second.answers);
   }
   const Tensor outputs =
       at::cat(answers).index_select(0, at::cat(places).argsort()).view({-1, top_k, x.size(1)});
   Tensor sum = outputs.select(1, 0) * shares.select(1, 0).unsqueeze(1);
   for (int64_t k = 1; k < top_k; ++k) sum = sum + outputs.select(1, k) * shares.select(1, k).unsqueeze(1);
   sum.backward(grad);
-  const auto grad_of = [](const Tensor& t) { return t.grad().defined() ? t.grad() : at::zeros_like(t); };
-  return {sum.detach(),
-          in.grad() + logits.grad().mm(given.gate),
-          logits.grad(),
-          {{}, grad_of(w.gate_proj), grad_of(w.up_proj), grad_of(w.down_proj)}};
+  MixtureWeights grads{
+      {}, at::zeros_like(w.gate_proj), at::zeros_like(w.up_proj), at::zeros_like(w.down_proj)};
+  Tensor of_pairs = at::zeros_like(pairs);
+  for (const auto& [e, expert] : experts) back_through(expert, w, e, grads, of_pairs);
+  const Tensor of_tokens = of_pairs.view({-1, top_k, x.size(1)}).sum(1);
+  return {sum.detach(), of_tokens + logits.grad().mm(w.gate), logits.grad(), grads};
 }
 
 }  // namespace

@@ -120,8 +120,8 @@ oracle::Case case_of(const Mixing& m) {
 Mixing any_mixing(uint64_t run_seed, int64_t index) {
   auto draw = generators::Random(run_seed).split("experts").split(static_cast<uint64_t>(index));
   Mixing m;
-  std::vector<int64_t> mesh(as_size(draw.weighted<int64_t>({{4, 1}, {5, 2}, {1, 3}})));
-  for (auto& n : mesh) n = draw.between(1, mesh.size() == 1 ? 6 : mesh.size() == 3 ? 2 : 4);
+  std::vector<int64_t> mesh(as_size(draw.weighted<int64_t>({{4, 1}, {5, 2}, {2, 3}, {1, 4}})));
+  for (auto& n : mesh) n = draw.between(1, mesh.size() == 1 ? 6 : mesh.size() == 2 ? 4 : 2);
   m.mesh = DeviceMesh(mesh);
   m.along = draw.chance(85) ? draw.below(m.mesh.ndim()) : -1;
   m.cut.assign(mesh.size(), Replicate{});
@@ -136,12 +136,13 @@ Mixing any_mixing(uint64_t run_seed, int64_t index) {
   m.hidden = draw.between(1, 9);
   m.inner = draw.between(1, 9);
   m.experts = draw.between(1, 7);
-  m.top_k = draw.between(1, std::min<int64_t>(m.experts, 3));
+  m.top_k = draw.between(1, draw.chance(20) ? m.experts : std::min<int64_t>(m.experts, 3));
   m.route = draw.weighted<int64_t>({{5, 0}, {2, 1}, {2, 2}, {2, 3}});
-  m.dtype = draw.weighted<c10::ScalarType>({{6, at::kFloat}, {2, at::kDouble}, {1, at::kBFloat16}});
+  m.dtype =
+      draw.weighted<c10::ScalarType>({{6, at::kFloat}, {2, at::kDouble}, {1, at::kBFloat16}, {1, at::kHalf}});
   m.seed = run_seed * 100003 + static_cast<uint64_t>(index);
   if (!unfit(m).empty()) m.sequence = 0;
-  if (!unfit(m).empty()) m.cut.assign(mesh.size(), Replicate{});
+  for (int64_t d = m.along + 1; d < m.mesh.ndim() && !unfit(m).empty(); ++d) m.cut[as_size(d)] = Replicate{};
   return m;
 }
 

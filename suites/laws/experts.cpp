@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law: a mixture of experts that is dealt out over a mesh gives the output and the gradients of the
-// oracle's own on one device, bit for bit, for any routing; ranks' terms are added up in their order.
-// suites/experts/mixing.h says what a case is.
+// oracle's own on one device, bit for bit, for any routing; ranks' terms are added up in their order. The
+// output lies where the tokens do, and gradients where what they are of does. suites/experts/mixing.h says
+// what a case is.
 #include <ATen/ATen.h>
 
 #include "engine/values/as_size.h"
@@ -58,6 +59,13 @@ std::string unlike(const Mixing& m, const EngineResult& result) {
   for (size_t v = 0; v < expected.size(); ++v) {
     const auto& value = result.values[v];
     if (!value.defined()) return concat(kWhat[v], " is not there");
+    const auto weights = [&](bool of_experts) {
+      Placements cut(as_size(m.mesh.ndim()), Replicate{});
+      if (of_experts && m.along >= 0) cut[as_size(m.along)] = Shard{0};
+      return cut;
+    };
+    if (const auto cut = v < 2 ? m.cut : weights(v > 2); value.spec->placements() != cut)
+      return concat(kWhat[v], " is ", *value.spec, ", not cut ", cut);
     const auto whole = oracle::assemble(value.locals, *value.spec);
     if (whole.disagreement) return concat(kWhat[v], ": ", whole.disagreement->text);
     const auto difference = oracle::compare(expected[v], whole.global);

@@ -134,6 +134,14 @@ void judge_formulas(TrainOptions options, const std::string& text, Judged& judge
   }
 }
 
+// What of the training has kernels there alone; empty: nothing.
+std::string needs_the_cpu(const oracle::Case& c) {
+  const auto optimizer = c.options.find("optimizer"), experts = c.options.find("experts");
+  if (optimizer != c.options.end() && !runs_on(parse_optimizer(optimizer->second), c10::kCUDA))
+    return optimizer->second + " runs on the CPU";
+  return experts != c.options.end() && experts->second != "0" ? "grouped products run on the CPU" : "";
+}
+
 }  // namespace
 
 int64_t train_cases() {
@@ -187,11 +195,11 @@ EngineResult run_train(const WorldPtr& world, const oracle::Case& c) {
 
 // A training is no Program: it is judged here, whatever the engine under test.
 Outcome judge_train(const oracle::Case& c, EngineUnderTest& engine) {
+  if (const auto why = needs_the_cpu(c); !why.empty() && c.mesh.device_type() != c10::kCPU)
+    return not_judged("no kernel of the device", why);
   auto options = training_of(c);
   options.fault = engine.train_fault();
   const auto text = read_text("", static_cast<size_t>(options.sequence) + 1);
-  if (!runs_on(options.optimizer, options.on))
-    return not_judged("no kernel of the device", concat(name(options.optimizer), " runs on the CPU"));
   auto judged = judge_sharding(options, text);
   if (!judged.failure) judge_formulas(options, text, judged);
   if (!judged.failure) return judged.passed;

@@ -101,7 +101,7 @@ double roundings(const LlamaOptions& m, int64_t sequence, int64_t tokens) {
       64;  // norms, rotation, softmax, gate, router, dropout, residual sums of a layer
   const int64_t attention =
       m.hidden + (m.head > 0 ? (m.heads + 1) * m.head : m.hidden + m.hidden / m.heads) + 2 * sequence;
-  const int64_t layer = attention + 3 * m.hidden + m.mlp + m.experts * (m.hidden + m.mlp) + kFunctions;
+  const int64_t layer = attention + 3 * m.hidden + m.mlp + m.experts + kFunctions;
   const int64_t forward = m.layers * layer + 2 * m.hidden + m.vocabulary + tokens + kFunctions;
   return static_cast<double>(3 * forward + tokens);
 }

@@ -262,7 +262,8 @@ InitReport initialise(const InitOptions& options, const InitObserver& observer) 
   const auto& names = options.mesh.names();
   const bool has_experts = model_options(options).experts > 0;
   LOCKSTEP_CHECK(std::find(names.begin(), names.end(), has_experts ? "tp" : "ep") == names.end(), "[init] ",
-                 options.model, " is not cut along the mesh dimension ", has_experts ? "tp" : "ep");
+                 options.model, " is not cut along the mesh dimension ", has_experts ? "tp" : "ep",
+                 has_experts ? "; write for example fsdp:2,ep:2" : "; choose mixtral");
   InitReport report;
   Parts parts;
   options.team.in_world(options.mesh.size(), [&](const WorldPtr& world) {

@@ -48,9 +48,10 @@ LlamaOptions llama_preset(std::string_view name) {
 LlamaOptions model_preset(std::string_view model, std::string_view preset) {
   LOCKSTEP_CHECK(model == "llama" || model == "mixtral", "[train] no model '", model,
                  "'; there are: llama, mixtral");
+  if (model == "llama") return llama_preset(preset);
+  LOCKSTEP_CHECK(preset == "tiny" || preset == "odd", "[mixtral] no preset '", preset,
+                 "'; there are: tiny, odd");
   auto options = llama_preset(preset);
-  if (model == "llama") return options;
-  LOCKSTEP_CHECK(preset != "8b", "[mixtral] no preset '8b'; there are: tiny, odd");
   options.experts = preset == "tiny" ? 8 : 5;
   options.mlp = preset == "tiny" ? 64 : 45;
   options.rope_base = 1e6;

@@ -101,7 +101,8 @@ void check_sizes(const TrainOptions& o) {
                  model.hidden, ", heads ", model.heads, ", kv heads ", model.kv_heads, ", layers ",
                  model.layers);
   LOCKSTEP_CHECK(model.experts == 0 || (model.experts > 0 && model.top_k > 0 && model.top_k <= model.experts),
-                 "[train] a token has the best ", model.top_k, " of ", model.experts, " experts");
+                 "[train] a token has the best ", model.top_k, " of ", model.experts,
+                 " experts; choose top_k from 1 to these");
   const auto parameters = static_cast<double>(parameter_count(model));
   const auto bytes = parameters * 4 * static_cast<double>(c10::elementSize(o.dtype));
   LOCKSTEP_CHECK(o.sizes || o.preset != "8b", "[train] preset 8b has ", std::round(parameters / 1e8) / 10,
@@ -174,6 +175,8 @@ void check_options(const TrainOptions& o) {
       " wrongly; choose sgd, or f32 with a param dtype of 16 bits on a mesh with fsdp");
   LOCKSTEP_CHECK(runs_on(o.optimizer, o.on), "[train] ", name(o.optimizer),
                  " runs on the CPU alone; choose adamw, or leave ", "out --device");
+  LOCKSTEP_CHECK(model_options(o).experts == 0 || o.on == c10::kCPU,
+                 "[train] the products of experts run on the CPU alone; choose llama, or leave out --device");
   if (o.mesh) check_mesh(o);
 }
 

@@ -50,37 +50,27 @@ struct Grouping {
   }
 };
 
-// Whether by this list of its units each rank has, of this block, the rows of its experts.
-bool cuts_at_experts(const RaggedShard& ragged, int64_t list, const Grouping& grouping, int64_t block) {
-  const int64_t ranks = std::ssize(ragged.units) / ragged.lists, units = block_count(ragged, list);
-  const int64_t rows = grouping.rows / grouping.blocks;
-  if (rows % units != 0) return false;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const int64_t own = ragged.units[as_size(list * ranks + rank)] * (rows / units);
-    if (own != grouping.of(block, chunk(grouping.experts, ranks, rank))) return false;
+// Each rank has one block, and of it the rows of its own experts.
+bool cuts_at_experts(const OpCall& call, const Spec& placed) {
+  const Grouping grouping(call);
+  if (!grouping.is_even()) return false;
+  const int64_t dim = ragged_dim(placed.placements()), ranks = placed.mesh().size(dim);
+  for (int64_t position = 0; position < placed.mesh().size(); ++position) {
+    const auto owned = owned_by(placed, position);
+    const auto& box = owned.lists[0];
+    if (length(box) * grouping.blocks != grouping.rows || box.size() != 1) return false;
+    const int64_t block = box[0].start * grouping.blocks / grouping.rows;
+    const int64_t width = length(owned.lists[1]);
+    const auto own = chunk(grouping.experts, ranks, placed.mesh().coordinate(position)[as_size(dim)]);
+    const Interval rows{grouping.of(block, {0, own.start}), grouping.of(block, own)};
+    if (owned.flat != Interval{rows.start * width, rows.length * width}) return false;
   }
   return true;
 }
 
-// Each rank has one block, of which its experts' rows. Lists are those of mesh dimensions of which one cuts
-// the blocks, to the left of all others or to the right.
-bool cuts_at_experts(const Placement& placement, const OpCall& call, const Grouping& grouping) {
+bool may_cut_at_experts(const Placement& placement) {
   const auto* ragged = std::get_if<RaggedShard>(&placement);
-  if (ragged == nullptr || ragged->dims != std::vector<int64_t>{0} || !grouping.is_even()) return false;
-  if (grouping.in(call.input_extents[0][0]) != 1) return false;
-  const int64_t each = ragged->lists / grouping.blocks;
-  bool as_major = true, as_minor = true;
-  if (ragged->lists == 1) {
-    for (int64_t b = 0; b < grouping.blocks; ++b)
-      as_major = as_major && cuts_at_experts(*ragged, 0, grouping, b);
-    return as_major;
-  }
-  if (ragged->lists % grouping.blocks != 0) return false;
-  for (int64_t list = 0; list < ragged->lists; ++list) {
-    as_major = as_major && cuts_at_experts(*ragged, list, grouping, list / each);
-    as_minor = as_minor && cuts_at_experts(*ragged, list, grouping, list % grouping.blocks);
-  }
-  return as_major || as_minor;
+  return ragged != nullptr && ragged->dims == std::vector<int64_t>{0};
 }
 
 bool cuts_at_blocks(const OpCall& call, const Grouping& grouping) {
@@ -93,8 +83,7 @@ Rows rows_of_experts(const OpCall& call, int64_t meets) {
   const Grouping grouping(call);
   Rows rows{{{s(1)}, {r, s(3 - meets)}}, {{p}, {s(1), s(meets)}}};
   if (cuts_at_blocks(call, grouping)) rows.push_back({{s(0)}, {s(0), r}});
-  if (cuts_at_experts(call.current[0], call, grouping))
-    rows.push_back({{call.current[0]}, {call.current[0], s(0)}});
+  if (may_cut_at_experts(call.current[0])) rows.push_back({{call.current[0]}, {call.current[0], s(0)}});
   return rows;
 }
 Rows grouped_linear(const OpCall& call) {
@@ -109,7 +98,7 @@ Rows grouped_linear_weight(const OpCall& call) {
   Rows rows{{{s(1)}, {s(1), r}}, {{s(2)}, {r, s(1)}}};
   if (cuts_at_blocks(call, grouping)) rows.push_back({{p}, {s(0), s(0)}});
   for (const auto& current : call.current)
-    if (cuts_at_experts(current, call, grouping)) rows.push_back({{s(0)}, {current, current}});
+    if (may_cut_at_experts(current)) rows.push_back({{s(0)}, {current, current}});
   return rows;
 }
 
@@ -177,7 +166,7 @@ Records expert_ops() {
                    .rows = std::move(rows),
                    .run = on_own_experts,
                    .own_interleaved = true,
-                   .ragged_last = true};
+                   .ragged_fits = cuts_at_experts};
   };
   return {grouped("experts::grouped_linear", grouped_linear),
           grouped("experts::grouped_linear_input", grouped_linear_input),

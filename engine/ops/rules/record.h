@@ -58,8 +58,10 @@ struct OpEntry {
   OutMemory memory_of_out = OutMemory::kAny;
   std::optional<std::string_view> except = {};  // an overload that this says nothing of
   bool own_interleaved = false;                 // the rows name InterleavedShards themselves
-  bool ragged_last = false;                     // whether a RaggedShard is legal all others' shards decide
-  bool returns_input = false;                   // the very tensor, which is what the op returns on one device
+  // Whether input 0, placed so along all mesh dimensions, is cut where it may be: asked of a RaggedShard,
+  // which is then chosen after all others. Null: the rows say it.
+  bool (*ragged_fits)(const OpCall& call, const Spec& placed) = nullptr;
+  bool returns_input = false;        // the very tensor, which is what the op returns on one device
   bool absolute_offset = false;      // a view that names its place in storage, not from its input's
   bool written_by_autograd = false;  // a view through which autograd writes a gradient that it has just made
   OfShared of_shared = OfShared::kRows;
