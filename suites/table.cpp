@@ -90,7 +90,7 @@ const std::vector<Suite>& table() {
        "steps of optimizers that look at tiles or whole matrices are what one device computes, however these "
        "are cut",
        6, kEndless, false, optim_case, judge_optim, Flag::kTraining, check_optim, simpler_optim, run_optim},
-      {"experts", "a mixture of experts gives one device's bits for any routing, wherever its experts are", 6,
+      {"experts", "a mixture of experts gives one device's bits for any routing, wherever its experts are", 5,
        kEndless, false, experts_case, judge_experts, Flag::kTraining, check_experts, simpler_experts,
        run_experts},
       {"checkpoint",

@@ -160,6 +160,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const at::Tensor& weight,
                             std::vector<int64_t> counts, int64_t blocks) {
     static const auto op = typed<Grouped>("experts::grouped_linear");
+    ctx->set_materialize_grads(false);
     ctx->save_for_backward({rows, weight});
     ctx->saved_data["counts"] = counts;
     ctx->saved_data["blocks"] = blocks;
@@ -169,6 +170,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     static const auto of_input = typed<Grouped>("experts::grouped_linear_input");
     static const auto of_weight = typed<Grouped>("experts::grouped_linear_weight");
+    if (!grads[0].defined()) return variable_list(4);
     const auto saved = ctx->get_saved_variables();
     const auto counts = ctx->saved_data["counts"].toIntVector();
     const int64_t blocks = ctx->saved_data["blocks"].toInt();
@@ -187,6 +189,7 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& self, const at::Tensor& order,
                             const at::Tensor& inverse, std::vector<int64_t> leading) {
     static const auto op = typed<Permuted>("experts::permute_rows");
+    ctx->set_materialize_grads(false);
     ctx->save_for_backward({order, inverse});
     ctx->saved_data["leading"] = leading_of(self);
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -194,6 +197,7 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     static const auto op = typed<Permuted>("experts::permute_rows");
+    if (!grads[0].defined()) return variable_list(4);
     const auto saved = ctx->get_saved_variables();
     const auto leading = ctx->saved_data["leading"].toIntVector();
     return {op.call(grads[0], saved[1], saved[0], leading), at::Tensor(), at::Tensor(), at::Tensor()};

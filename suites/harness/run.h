@@ -11,7 +11,7 @@
 namespace lockstep::suites {
 
 // Rounds of a run that names neither cases nor time.
-inline constexpr int64_t kDefaultRounds = 250;
+inline constexpr int64_t kDefaultRounds = 300;
 
 // What a run means to do.
 struct RunPlan {
