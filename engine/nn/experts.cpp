@@ -4,13 +4,13 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/exchange_rows.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
-#include "engine/values/ragged.h"
 
 namespace lockstep::nn {
 namespace {
@@ -86,9 +86,10 @@ Placement at_experts(const DeviceMesh& mesh, int64_t dim, const std::vector<int6
     if (coordinate[as_size(dim)] != 0) continue;
     int64_t block = 0;
     for (const int64_t d : dims_of_blocks) block = block * mesh.size(d) + coordinate[as_size(d)];
+    const int64_t most = (counts.size(1) + mesh.size(dim) - 1) / mesh.size(dim);  // of a rank: torch.chunk
     int64_t expert = 0;
     for (int64_t rank = 0; rank < mesh.size(dim); ++rank) {
-      const int64_t end = expert + held(Shard{0}, counts.size(1), mesh.size(dim), rank);
+      const int64_t end = std::min((rank + 1) * most, counts.size(1));
       int64_t units = 0;
       for (; expert < end; ++expert) units += of[block][expert];
       ragged.units.push_back(units);
