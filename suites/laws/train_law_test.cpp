@@ -56,11 +56,14 @@ TEST(TrainCase, TokensAreTrainings) {
   for (int64_t i = 0; i < train_cases(); ++i) {
     const auto c = train_case(1, i);
     EXPECT_EQ(case_of(training_of(c)), c);
-    EXPECT_EQ(c.options.contains("optimizer"),
-              (i >= 6 && i <= 11 && i != 10) || i == 15 || i == 16 || i == 18 || i >= 20);
+    EXPECT_EQ(c.options.contains("optimizer"), (i >= 6 && i <= 11 && i != 10) || i == 15 || i == 16 ||
+                                                   i == 18 || (i >= 20 && i != 26 && i != 27));
     EXPECT_EQ(c.options.contains("dtype"), i == 10 || i == 11 || i == 16);
-    EXPECT_EQ(c.options.contains("param_dtype"), (i >= 17 && i <= 21 && i != 20) || i == 23 || i == 25);
-    EXPECT_EQ(c.options.contains("reduce_dtype"), i == 17 || i == 19 || i == 21 || i == 23 || i == 25);
+    EXPECT_EQ(c.options.contains("param_dtype"),
+              (i >= 17 && i <= 21 && i != 20) || i == 23 || i == 25 || i == 28);
+    EXPECT_EQ(c.options.contains("reduce_dtype"),
+              i == 17 || i == 19 || i == 21 || i == 23 || i == 25 || i == 28);
+    EXPECT_EQ(c.options.contains("experts"), i >= 26);
     for (const auto* name : {"set_to_none", "weight_decay"})
       EXPECT_EQ(c.options.contains(name), i == 20 || i == 21);
   }
