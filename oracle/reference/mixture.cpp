@@ -118,7 +118,9 @@ MixtureEnds mixture(const Tensor& x, const Tensor& grad, const MixtureWeights& w
     const auto block = one_block(x.narrow(0, start, tokens), grad.narrow(0, start, tokens), weights, top_k);
     for (size_t i = first, at = 0; i < first + each; ++i) {
       const auto own = [&](const Tensor& t) { return t.narrow(0, static_cast<int64_t>(at), parts[i]); };
-      gates.push_back(own(block.logits).t().mm(own(x.narrow(0, start, tokens))));
+      // Who has no token adds nothing: what is zero keeps its sign.
+      gates.push_back(parts[i] == 0 ? at::full_like(weights.gate, -0.0)
+                                    : own(block.logits).t().mm(own(x.narrow(0, start, tokens))));
       at += as_size(parts[i]);
     }
     outputs.push_back(block.output);
