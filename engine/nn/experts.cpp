@@ -151,22 +151,22 @@ struct MixtureOfExperts::Routing {
 // @param chosen the experts of each token, [..., top_k]
 MixtureOfExperts::Routing MixtureOfExperts::route(const at::Tensor& tokens, const at::Tensor& chosen) const {
   Routing routing;
-  auto known = chosen.contiguous();  // before it moves: one device copies, too
   std::vector<int64_t> dims;
+  Placements as_blocks;
   int64_t blocks = blocks_;
   if (is_dtensor(tokens)) {
     blocks = 1;
     routing.mesh_dim = dim_of_experts(experts_->parameter("gate_proj"));
     dims = dims_of_blocks(spec(tokens), routing.mesh_dim);
-    Placements as_blocks(placements(tokens).size(), Replicate{});
+    as_blocks.assign(placements(tokens).size(), Replicate{});
     for (const int64_t d : dims) {
       as_blocks[as_size(d)] = Shard{0};
       blocks *= spec(tokens).mesh().size(d);
     }
-    check_blocks(tokens, blocks);
-    known = redistribute(known, as_blocks, spec(tokens).order());
   }
   check_blocks(tokens, blocks);
+  auto known = chosen.contiguous();  // before it moves: one device copies, too
+  if (is_dtensor(tokens)) known = redistribute(known, as_blocks, spec(tokens).order());
   const int64_t each = known.numel() / blocks;
   known = known.view({blocks, each});
   const auto by_expert = std::get<1>(stably_sorted(known, false));
