@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's tables of optimizers: how far their curves lie from one device, and where DDP and FSDP end."""
+"""The README's tables of optimizers: how far their curves lie from one device, where DDP and FSDP end, with how much
+memory, and what fully_shard's parts are worth to the one that has blocks."""
 
 
 def measure(stores):
@@ -11,7 +12,13 @@ def measure(stores):
             "d.explained, d.unexplained, s.loss, s.reference_loss FROM v_curve_diff d JOIN v_curve_steps s "
             "USING (run_id, curve) WHERE d.variant = 'init+dropout' AND s.step = d.steps "
             "ORDER BY d.run_id, length(d.mesh), d.mesh, d.policy DESC", "runs of lockstep curves")
-        parts.append({"optimizer": name, "rows": rows, "commit": store.machine()["commit"]})
+        # Of trainings alone: while a step may be judged, curves hold a copy of all that it begins with.
+        peaks = {mesh: store.one(
+            "SELECT max(peak_bytes) AS bytes FROM v_throughput WHERE kind = 'training' AND name = "
+            f"'{mesh} single-device (init+dropout)' AND run_id IN "
+            "(SELECT run_id FROM v_summary WHERE command LIKE 'lockstep train%')")["bytes"] or store.lacks(
+                f"lockstep train --mesh {mesh}") for mesh in ("dp:4", "fsdp:4")}
+        parts.append({"optimizer": name, "rows": rows, "peaks": peaks, "commit": store.machine()["commit"]})
     return parts
 
 
@@ -30,7 +37,8 @@ def end_rows(parts):
         ddp, fsdp = at["dp:4"], at["fsdp:4"]
         rows.append([part["optimizer"], *(f"{loss:.7f}" for loss in (ddp["reference_loss"], ddp["loss"], fsdp["loss"])),
                      f"{abs(ddp['loss'] - fsdp['loss']):.3g}",
-                     f"{ddp['explained'] + fsdp['explained']} of {ddp['judged'] + fsdp['judged']}"])
+                     f"{ddp['explained'] + fsdp['explained']} of {ddp['judged'] + fsdp['judged']}",
+                     *(f"{part['peaks'][mesh] / 1e6:.1f} MB" for mesh in ("dp:4", "fsdp:4"))])
     return rows
 
 
@@ -42,6 +50,48 @@ def section(parts, table, farthest):
                      "largest difference", "judged, explained", "last loss"], curve_rows(parts, farthest), 4)
             + "\nThe loss after as many steps on the text that ships: on one device, where all ranks have all "
             "parameters (DDP, `dp:4`), and where each has a part (FSDP, `fsdp:4`). What differs is the schedule of "
-            "the reductions.\n\n"
-            + table(["optimizer", "one device", "DDP", "FSDP", "they differ by", "judged, explained"],
-                    end_rows(parts)) + "\n")
+            "the reductions. Memory: the most bytes of all four ranks' tensors at once, in a step.\n\n"
+            + table(["optimizer", "one device", "DDP", "FSDP", "they differ by", "judged, explained", "DDP's memory",
+                     "FSDP's"], end_rows(parts)) + "\n")
+
+
+# veScale-FSDP, Table 2: throughput beside the whole system's.
+PAPER = {"nothing": 1, "dbuffer": 0.928, "planning": 0.654}
+LEFT_OUT = {"nothing": "nothing", "dbuffer": "the DBuffer: copies in and out",
+            "planning": "planning: tiles are cut, and gathered in each step"}
+COUNTED = "training step, mixtral gpt-oss on fsdp:4, without {}: {}"
+
+
+def measure_ablation(turns, store):
+    """`turns`: what ablation_turns.py has printed; what is counted stands in the store of a run of lockstep bench."""
+    counts = {what: {count: store.one("SELECT DISTINCT value FROM v_samples WHERE series = "
+                                      f"'{COUNTED.format(what, count)}'")["value"]
+                     for count in ("bytes", "collectives", "tensor allocations")} for what in PAPER}
+    return {**turns, "counts": counts, **store.command_and_commit()}
+
+
+def ablation_section(ablation, table):
+    places, overlap = ablation["places"], ablation["overlap"]
+    rows = []
+    for what in PAPER:
+        at = [next(row for row in measured if row["without"] == what) for measured in places.values()]
+        counts = ablation["counts"][what]
+        rows.append([LEFT_OUT[what], *(f"{a['ms']:.0f} ms, {a['share']:.1%}" for a in at), f"{PAPER[what]:.1%}",
+                     f"{counts['bytes'] / 1e6:.2f} MB", f"{counts['collectives']:.0f}",
+                     f"{counts['tensor allocations']:.0f}", *(f"{a['bytes'] / 1e6:.1f} MB" for a in at)])
+    rows.append(["RaggedShard", *["N/A"] * (len(rows[0]) - 1)])
+    return ("What the parts of `fully_shard` are worth to 8-bit AdamW (`lockstep train mixtral --preset gpt-oss "
+            f"--optimizer adamw-8bit --without PART`, commit {ablation['commit'][:12]}), in {ablation['rounds']} turns of "
+            f"{ablation['steps']} steps: the median step, and its throughput beside the whole one's, as in veScale-FSDP's "
+            "Table 2, whose figures are of 64 H800 and a model of 30 to 60 GB a layer group and do not carry over. "
+            "Counted, on 4 ranks: what is sent, and tensors allocated, in a step. Memory: the most bytes of the tensors "
+            "that one process held. Without the DBuffer losses have the same bits. In one process what ranks gather alike "
+            "is put together once, whereas each copies for itself, which no cluster would see.\n\n"
+            + table(["without", *places, "the paper", "sent", "collectives", "allocations",
+                     *(place + ": memory" for place in places)], rows)
+            + "\nWithout RaggedShard there is nothing to run: `Shard(0)` gives each of 32 ranks 4 of the 128 rows of a "
+            "query projection and one expert, and 8-bit AdamW's tiles have 32 rows.\n\n"
+            "What overlap is worth to a step with Muon (`lockstep train llama --optimizer muon --mesh fsdp:4 --world gloo "
+            f"--ranks 4`), of its matrices' moves and of `fully_shard`'s: it takes {overlap['ms']:.0f} ms, and "
+            f"{overlap['waiting_ms']:.0f} ms where each collective is waited for at once (`--without overlap`): "
+            f"{overlap['ratio']:.2f} times as many steps, with the same bits.\n\n")

@@ -138,15 +138,42 @@ class Numbers(unittest.TestCase):
             db = new_store(self.path(name))
             run = insert_run(db, command="lockstep curves llama")
             for mesh, last in (("", 2.25), ("dp:4", 2.5), ("fsdp:4", 2.75)):
-                curve = insert(db, "curve", run=run, name=mesh, model="llama tiny", variant="init+dropout", mesh=mesh,
-                               policy="single-device", lane="exact", dtype="f32", reference=int(mesh == ""))
+                curve = insert(db, "curve", run=run, name=f"{mesh} single-device", model="llama tiny",
+                               variant="init+dropout", mesh=mesh, policy="single-device", lane="exact",
+                               dtype="f32", reference=int(mesh == ""))
                 for step, loss in ((1, 3.0), (2, last)):
                     insert(db, "curve_point", curve=curve, step=step, loss_bits=bits(loss), grad_norm_bits=0, loss=loss,
-                           grad_norm=0, chain=bytes(16), verdict="explained" if mesh and step == 1 else None)
+                           grad_norm=0, chain=bytes(16), peak_bytes=step * 1_000_000,
+                           verdict="explained" if mesh and step == 1 else None)
+            run = insert_run(db, name="training", command="lockstep train llama")
+            for mesh in ("dp:4", "fsdp:4"):
+                curve = insert(db, "curve", run=run, name=f"{mesh} single-device", model="llama tiny",
+                               variant="init+dropout", mesh=mesh, policy="single-device", lane="exact",
+                               dtype="f32", reference=0)
+                insert(db, "curve_point", curve=curve, step=1, loss_bits=bits(3), grad_norm_bits=0, loss=3, grad_norm=0,
+                       chain=bytes(16), peak_bytes=1_500_000)
             db.close()
         text = readme.optimizers_section(readme.measure_optimizers(*map(self.path, names)))
-        self.assertIn("| muon | 2.2500000 | 2.5000000 | 2.7500000 | 0.25 | 2 of 2 |", text)
+        self.assertIn("| muon | 2.2500000 | 2.5000000 | 2.7500000 | 0.25 | 2 of 2 | 1.5 MB | 1.5 MB |", text)
         self.assertIn("| llama tiny | adamw | dp:4 | single-device | 1 of 2 |", text)
+
+    def test_ablation_is_beside_the_papers(self):
+        """Catches: counts of another part, throughput the other way round."""
+        db = new_store(self.path("ablation"))
+        run = insert_run(db, command="lockstep bench")
+        for what, factor in (("nothing", 1), ("dbuffer", 2), ("planning", 3)):
+            for count, value in (("bytes", 1e6), ("collectives", 10), ("tensor allocations", 100)):
+                name = f"training step, mixtral gpt-oss on fsdp:4, without {what}: {count}"
+                insert(db, "series", run=run, name=name, area="training", kind="counted", better="less", unit="1")
+                insert(db, "measurement", run=run, series=name, arm="", seq=0, unit="1", value=factor * value)
+        db.close()
+        places = {place: [{"without": what, "ms": 10 / share, "share": share, "bytes": 5e6}
+                          for what, share in (("nothing", 1), ("dbuffer", .5), ("planning", .25))] for place in "ab"}
+        pathlib.Path(self.path("turns")).write_text(json.dumps({
+            "rounds": 3, "steps": 8, "places": places, "overlap": {"ms": 90, "waiting_ms": 100, "ratio": 1.11}}))
+        text = readme.ablation_section(readme.measure_ablation(self.path("turns"), self.path("ablation")))
+        self.assertIn("| planning: tiles are cut, and gathered in each step | 40 ms, 25.0% | 40 ms, 25.0% | 65.4% "
+                      "| 3.00 MB | 30 | 300 | 5.0 MB | 5.0 MB |", text)
 
     def measured(self):
         return {**readme.measure_runs(self.path("run"), self.path("run")),

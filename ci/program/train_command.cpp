@@ -35,6 +35,7 @@ using suites::TrainStep;
 struct Flags {
   TrainOptions train;
   std::string data, mesh, dtype = "f32", param_dtype, reduce_dtype, optimizer = "adamw";
+  std::string without = "nothing";
   std::string policy = "single-device", numerics, device = "cpu", device_model;
   std::string db = "lockstep.db", report, log_hashes;
   bool no_baselines = false;
@@ -85,6 +86,7 @@ TrainOptions options_of(const Flags& flags) {
   if (!flags.param_dtype.empty()) options.precision.param_dtype = parse_dtype(flags.param_dtype);
   if (!flags.reduce_dtype.empty()) options.precision.reduce_dtype = parse_dtype(flags.reduce_dtype);
   options.optimizer = suites::parse_optimizer(flags.optimizer);
+  options.without = suites::parse_without(flags.without);
   if (!flags.device_model.empty()) options.device = parse_device_model(flags.device_model);
   return options;
 }
@@ -267,7 +269,7 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   flags.command = chosen.command_line;
   auto& t = flags.train;
   app.add_option("model", t.model, "Model: llama or mixtral");
-  app.add_option("--preset", t.preset, "tiny (default) or odd");
+  app.add_option("--preset", t.preset, "tiny (default) or odd; of mixtral gpt-oss, too");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
   app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
@@ -275,6 +277,10 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--dropout", t.dropout, "Probability to drop (default 0.1)")->check(CLI::Range(0.0, 1.0));
   app.add_option("--optimizer", flags.optimizer,
                  "adamw (default), adamw-fused, sgd, sgd-fused, adamw-8bit or muon");
+  app.add_option(
+      "--without", flags.without,
+      "nothing (default), dbuffer, planning or overlap: what a training on a mesh is to do without, to see "
+      "what it is worth");
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");

@@ -191,7 +191,9 @@ at::Tensor MixtureOfExperts::forward(const Tensors& inputs) {
   auto pairs = x.sizes().vec();
   pairs.insert(pairs.end() - 1, top_k_);
   const auto rows = x.unsqueeze(-2).expand(pairs);
-  const auto [order, inverse, counts, mesh_dim, at_experts] = route(x, all.narrow(-1, 0, top_k_));
+  const auto chosen = all.narrow(-1, 0, top_k_);
+  if (keeps_choices_) chosen_ = chosen;
+  const auto [order, inverse, counts, mesh_dim, at_experts] = route(x, chosen);
   const auto home = mesh_dim < 0 ? Placement(Replicate{}) : placements(x)[as_size(mesh_dim)];
   const auto sent = exchange_rows(rows, order, inverse, mesh_dim, at_experts, {order.numel()});
   pairs.pop_back();

@@ -38,6 +38,10 @@ class Experts : public Module {
 class MixtureOfExperts : public Module {
  public:
   explicit MixtureOfExperts(const ExpertsOptions& options);
+  // From now on each call keeps which experts its tokens have: chosen(), the best first, int64[..., top_k],
+  // placed as the tokens were; undefined before.
+  void keep_choices() { keeps_choices_ = true; }
+  const at::Tensor& chosen() const { return chosen_; }
 
  protected:
   at::Tensor forward(const Tensors& inputs) override;
@@ -49,6 +53,8 @@ class MixtureOfExperts : public Module {
   int64_t top_k_, blocks_;
   std::shared_ptr<Linear> gate_;
   std::shared_ptr<Experts> experts_;
+  bool keeps_choices_ = false;
+  at::Tensor chosen_;
 };
 
 }  // namespace lockstep::nn

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "engine/ops/resolve.h"
 #include "engine/ops/rules/table.h"
 #include "engine/tensor/dtensor.h"
@@ -347,6 +349,27 @@ std::string ruled(const std::string& op) {
   auto name = op.substr(0, op.find('.', 6));
   if (find_op(name) == nullptr && name.ends_with('_')) name.pop_back();
   return name;
+}
+
+// A user's rule that lets both results of max over what is cut pend. Catches: a rank without elements whose
+// second result is missing, with which the process ended; one that is no identity of the greatest.
+TEST(EmptyShard, EachResultOfAReductionThatPendsHasAnIdentity) {
+  const RuleScope rule("aten::max", [](const OpCall& call) {
+    Row row;
+    row.inputs = {Shard{0}};
+    row.outputs.assign(call.outputs.size(), Partial{ReduceOp::kMax});
+    return Rows{row};
+  });
+  const auto mesh = init_device_mesh({3});
+  const auto x = at::tensor({3.0F, 7.0F}).view({2, 1});
+  const auto [values, places] = at::max(distribute_tensor(x, mesh, {Shard{0}}), 0, false);
+  for (const auto& result : {values, places}) {
+    ASSERT_EQ(placements(result), Placements{Partial{ReduceOp::kMax}});
+    ASSERT_EQ(local_tensors(result).size(), 3u);
+  }
+  EXPECT_EQ(local_tensors(values)[2].item<float>(), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(local_tensors(places)[2].item<int64_t>(), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(full_tensor(values).item<float>(), 7);
 }
 
 // Catches: a kernel that refuses a slice without elements, a reduction of nothing that is no identity, in a

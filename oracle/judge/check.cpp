@@ -255,11 +255,8 @@ class Checker {
 
   void forgive(Forgiven kind, std::string_view op) { ++result_.forgiven[{kind, std::string(op)}]; }
 
-  void note(std::optional<Explanation> explanation, const std::string& op) {
-    if (!explanation) return;
-    explanation->entry = next_;
-    explanation->op = op;
-    result_.explained.push_back(std::move(*explanation));
+  void note(const std::optional<Explanation>& why, const std::string& op) {
+    if (why) result_.explained.push_back({why->why, next_, op, why->difference});
   }
 
   // The engine's entry is the one that the Program asked for here: a value of its own, which alone stands for
@@ -366,8 +363,11 @@ class Checker {
                           [&](const TensorRecord& record) { return reads(op, record); });
   }
 
-  void judge(const RecordedOp& op) {
-    OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_};
+  void judge(const RecordedOp& recorded) {
+    const auto reread = as_read(recorded, std::span(timeline_).first(next_ + 1), shadow_);
+    const RecordedOp& op = reread ? *reread : recorded;
+    if (reread) forgive(Forgiven::kRead, op.op->name);
+    OpInQuestion q{op, entry(), effects(op), {}, {}, {}, numerics_, reread.has_value()};
     for (const std::string& problem :
          {match_inputs(op, entry(), is_plain_, q.inputs), match_arguments(op, entry()),
           match_outputs(op, q.effects, entry(), q.outputs)})

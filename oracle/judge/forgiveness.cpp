@@ -43,6 +43,9 @@ constexpr auto kForgiveness = std::to_array<Forgiveness>({
      "the engine adds what ranks share of a mean and divides once, as the stock kernel divides its sum"},
     {Forgiven::kNorm, "",
      "the engine adds powers, or compares magnitudes, of what ranks share of a norm and takes the root once"},
+    {Forgiven::kRead, "",
+     "the host has read these counts of a tensor, whose own value, which an explained difference has decided "
+     "otherwise, they are"},
 });
 
 bool has_row(Forgiven kind, std::string_view op) {
@@ -53,7 +56,8 @@ bool has_row(Forgiven kind, std::string_view op) {
 }  // namespace
 
 const char* name(Forgiven kind) {
-  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous", "out", "mean", "norm"};
+  static constexpr std::array kNames = {"alone", "factory", "silent", "vacuous",
+                                        "out",   "mean",    "norm",   "read"};
   return kNames.at(static_cast<size_t>(kind));
 }
 

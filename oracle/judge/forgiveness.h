@@ -20,8 +20,10 @@ enum class Forgiven {
   kOut,      // an out= variant runs as the functional op and a copy
   kMean,     // a mean runs as the sum and one division
   kNorm,     // a norm runs as the sum of powers and one root, and a list of norms one by one
+  kRead,     // counts among the arguments are read from a tensor that another order has decided otherwise
 };
-const char* name(Forgiven kind);  // "alone", "factory", "silent", "vacuous", "out", "mean", "norm"
+// "alone", "factory", "silent", "vacuous", "out", "mean", "norm", "read"
+const char* name(Forgiven kind);
 
 inline constexpr const char* kClone = "aten::clone";
 

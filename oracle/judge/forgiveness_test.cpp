@@ -63,5 +63,53 @@ TEST(Forgiveness, OnADeviceAMeanMayBeginWithTheCast) {
   }
 }
 
+// v3 = sums of x0's columns, v4 = these as whole numbers, v5 = the row x1 by the one of two experts, x2, that
+// has a row. The sums are 0 and 1 row by row; where each of two ranks adds its own rows first, they are 1 and
+// 0.
+constexpr uint64_t kOne = 0x3f800000, kLarge = 0x4cbebc20, kNegative = 0xccbebc20;
+Case of_an_expert() {
+  const None no;
+  const std::vector<uint64_t> rows = {kOne, kLarge, 0, 0, kLarge, kNegative, kNegative, kOne};
+  return make_case({{c10::ScalarType::Float, {4, 2}, {}, {ValueKind::kBits, 0, 0, 0, rows}, false},
+                    input({1, 3}, 1),
+                    input({2, 2, 3}, 2)},
+                   {"[S0]", "[R]", "[R]"},
+                   {{"aten::sum.dim_IntList", {Ref{0}, Shape{0}, false, no}, 1},
+                    {"aten::_to_copy", {Ref{3}, c10::ScalarType::Long, no, no, no, false, no}, 1},
+                    {"experts::grouped_linear", {Ref{1}, Ref{2}, Shape{0, 1}, int64_t{1}}, 1}},
+                   {2});
+}
+
+// What an engine does that reads the counts, or does not, says that they are `said`, and multiplies by
+// `used`.
+Judgement of_a_reader(bool reads, Shape said, int64_t used) {
+  HandEngine e(of_an_expert());
+  const auto& values = e.plain().values;
+  EXPECT_TRUE(at::equal(values[4], at::tensor(Shape{0, 1}))) << values[4];
+  const Held x = e.input(0), row = e.input(1), weight = e.input(2);
+  const Held pends = e.op("aten::sum.dim_IntList", {x}, {Shape{0}, false, {}}, values[3], "[P]",
+                          [](auto& in) { return at::sum(in[0], 0); });
+  const Held sums = e.redistribute(pends, "[R]");
+  const Held counts = e.op("aten::_to_copy", {sums}, {at::kLong, {}, {}, {}, false, {}}, values[4], "[R]",
+                           [](auto& in) { return in[0].to(at::kLong); });
+  EXPECT_TRUE(at::equal(counts.locals[0], at::tensor(Shape{1, 0}))) << counts.locals[0];
+  if (reads) e.read("lockstep::full_tensor", counts);
+  const Held product = e.op("experts::grouped_linear", {row, weight}, {said, int64_t{1}}, values[5], "[R]",
+                            [&](auto& in) { return at::linear(in[0], in[1][used]); });
+  return e.judge({x, row, weight, pends, counts, product});
+}
+
+// Catches: counts that the host has read of a value which another order of reductions decided otherwise,
+// called another sequence of ops; any other list forgiven with them, or one that nobody has read; a product
+// by other experts than its counts say.
+TEST(Forgiveness, CountsMayBeWhatTheHostHasReadOfItsOwnValue) {
+  const Judgement read = of_a_reader(true, {1, 0}, 0);
+  EXPECT_TRUE(read.passed() && !read.equal) << describe(read);
+  EXPECT_EQ(read.forgiven.at({Forgiven::kRead, "experts::grouped_linear"}), 1);
+  expect_fault(of_a_reader(true, {1, 0}, 1), Condition::kOp, 4, "result 0");
+  expect_fault(of_a_reader(false, {1, 0}, 0), Condition::kSequence, 3, "argument 2 (counts) is [1, 0]");
+  expect_fault(of_a_reader(true, {2, -1}, 0), Condition::kSequence, 4, "argument 2 (counts)");
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

@@ -76,6 +76,7 @@ bool matches_plain(const OpInQuestion& q, const Recording& recording, const std:
 }
 
 bool reads_plain_values(const OpInQuestion& q) {
+  if (q.reread) return false;
   for (size_t i = 0; i < q.renditions.size(); ++i)
     if (q.renditions[i] && (!q.renditions[i]->plain() || pending(q.inputs[i]))) return false;
   return true;

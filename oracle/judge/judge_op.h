@@ -33,6 +33,7 @@ struct OpInQuestion {
   std::vector<const TensorRecord*> inputs, outputs;  // of op.inputs and effects; see matching.h
   std::vector<RenditionPtr> renditions;              // of op.inputs
   Lane numerics;
+  bool reread = false;  // op has a list of the oracle's own (as_read): the plain run's answer is not to it
 };
 
 // Asks both questions. How the entry differs from the plain answer on the same inputs; empty if it has its

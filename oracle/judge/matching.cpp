@@ -147,6 +147,25 @@ bool same_strides(const RecordedOp& op, const TimelineEntry& entry, size_t a) {
 
 }  // namespace
 
+std::optional<RecordedOp> as_read(const RecordedOp& op, std::span<const TimelineEntry> timeline,
+                                  Shadow& shadow) {
+  const TimelineEntry& entry = timeline.back();
+  const auto counts = std::ranges::find(op.op->args, "counts", &ArgInfo::name);
+  const auto a = static_cast<size_t>(counts - op.op->args.begin());
+  if (a >= std::min(op.args.size(), entry.args.size()) || !op.args[a].isIntList() ||
+      !entry.args[a].isIntList() || op.args[a] == entry.args[a])
+    return std::nullopt;
+  const auto plain = op.args[a].toIntVector(), own = entry.args[a].toIntVector();
+  for (const TimelineEntry& read : timeline) {
+    if (!read.outputs.empty() || read.inputs.size() != 1 || !shadow.has_numbers(read.inputs[0], plain, own))
+      continue;
+    RecordedOp result = op;
+    result.args[a] = entry.args[a];
+    return result;
+  }
+  return std::nullopt;
+}
+
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry) {
   if (entry.args.size() != op.args.size()) return "it has another number of arguments than the plain run's";
   for (size_t a = 0; a < op.args.size(); ++a) {

@@ -2,11 +2,14 @@
 // Which tensors and arguments of a timeline's entry are which of the recorded op.
 #pragma once
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/values/timeline.h"
 #include "oracle/judge/replay.h"
+#include "oracle/judge/shadow.h"
 
 namespace lockstep::oracle {
 
@@ -22,6 +25,12 @@ std::string match_outputs(const RecordedOp& op, const std::vector<Effect>& effec
                           const TimelineEntry& entry, std::vector<const TensorRecord*>& records);
 // Where a random op draws.
 std::string match_offset(const RecordedOp& op, const TimelineEntry& entry);
+// The op with the counts that the engine's host has read of a tensor, where the oracle's own value of it is
+// that, and the plain run's are the plain run's counts: how many rows each expert has, where another order of
+// reductions has decided it for one of them. Empty: there is nothing of the kind.
+// @param timeline to the op's entry
+std::optional<RecordedOp> as_read(const RecordedOp& op, std::span<const TimelineEntry> timeline,
+                                  Shadow& shadow);
 // Arguments that are no tensors. Returns the first that differs, or "".
 std::string match_arguments(const RecordedOp& op, const TimelineEntry& entry);
 

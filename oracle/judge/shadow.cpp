@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "oracle/ownership/compare.h"
@@ -237,6 +238,18 @@ std::vector<Shadow::Sighting> Shadow::recognise(const TensorRecord& record) {
 bool Shadow::is_unset(const TensorRecord& record) const {
   return std::any_of(read_unset_.begin(), read_unset_.end(),
                      [&](const TensorRecord& r) { return same_record(r, record); });
+}
+
+bool Shadow::has_numbers(const TensorRecord& record, at::IntArrayRef plain, at::IntArrayRef own) {
+  const auto is = [](const at::Tensor& t, at::IntArrayRef numbers) {
+    const at::Tensor flat = t.contiguous();
+    return std::ranges::equal(std::span(flat.const_data_ptr<int64_t>(), static_cast<size_t>(flat.numel())),
+                              numbers);
+  };
+  if (!record.spec || record.spec->dtype() != at::kLong || record.spec->has_partial()) return false;
+  return std::ranges::any_of(recognise(record), [&](const Sighting& s) {
+    return is(recording_.read(s.window), plain) && is(terms(s.window, *s.rendition)[0], own);
+  });
 }
 
 std::vector<RenditionPtr>& Shadow::renditions(const Window& window) {

@@ -80,6 +80,9 @@ class Shadow {
   std::vector<Sighting> recognise(const TensorRecord& record);
   // Whether it is memory without values, as an op was given it before.
   bool is_unset(const TensorRecord& record) const;
+  // Whether the record shows a tensor that has these whole numbers in the plain run, and those as the
+  // oracle's own value.
+  bool has_numbers(const TensorRecord& record, at::IntArrayRef plain, at::IntArrayRef own);
 
  private:
   struct Known {

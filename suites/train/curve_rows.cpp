@@ -27,7 +27,8 @@ std::string run_name(const TrainOptions& run) {
   const auto [policy, varied] = policy_of(run);
   if (!run.mesh) return policy == RandomPolicy::kIndexed ? "one device, indexed" : "one device";
   const bool agrees = agrees_with_reference(policy);
-  return concat(to_string(*run.mesh), " ", name(policy), agrees ? "" : concat(" ", name(varied)));
+  return concat(to_string(*run.mesh), " ", name(policy), agrees ? "" : concat(" ", name(varied)),
+                run.without == Without::kNothing ? "" : concat(", without ", name(run.without)));
 }
 
 static std::string in_dtype(const char* what, std::optional<c10::ScalarType> dtype) {

@@ -43,6 +43,9 @@ TEST(CurveRows, SayHowARunWasMade) {
   EXPECT_EQ(run_name(run_on("tp:4", kPerRankSeeds, kSingleDevice)), "tp:4 per-rank-seeds init");
   EXPECT_EQ(run_name(run_on("tp:4", kPerRankSeeds, kPerRankSeeds)), "tp:4 per-rank-seeds init+dropout");
   EXPECT_EQ(run_name(run_on("dp:2,tp:2", kSingleDevice, kSingleDevice)), "dp:2,tp:2 single-device");
+  auto ablated = run_on("fsdp:4", kSingleDevice, kSingleDevice);
+  ablated.without = Without::kPlanning;
+  EXPECT_EQ(run_name(ablated), "fsdp:4 single-device, without planning");
   const auto indexed = curve_row(run_on(nullptr, kIndexed, kIndexed), "exact");
   EXPECT_EQ(indexed.name, "one device, indexed");
   EXPECT_EQ(indexed.model, "llama tiny 8x128, indexed numbers");

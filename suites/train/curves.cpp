@@ -21,6 +21,7 @@ c10::ScalarType loss_scalar_type(const TrainOptions& options) {
 }
 
 TrainOptions run_of(TrainOptions train, const Curve& curve) {
+  train.keeps_choices = true;
   train.mesh = curve.mesh;
   train.init = curve.varied == Varied::kDropout ? RandomPolicy::kSingleDevice : curve.policy;
   train.drop = curve.varied == Varied::kInit ? RandomPolicy::kSingleDevice : curve.policy;
@@ -48,14 +49,17 @@ bool same_bits(const TrainStep& a, const TrainStep& b) {
 void watch_steps(TrainObserver& observer, const TrainOptions& options, std::string_view text,
                  const std::vector<TrainStep>& reference, Curve& curve,
                  const std::function<void(const TrainStep&, const StepJudgement&)>& tell) {
-  const auto regular = [](int64_t step) { return step <= 3 || step % 50 == 0; };
-  const auto differs = std::make_shared<bool>(false);
-  observer.wants_state = [=](int64_t step) { return regular(step) || !*differs; };
-  observer.on_state = [=, &reference, &curve](const TrainState& before, const TrainStep& step) {
-    const bool differs_now = !same_bits(step, reference.at(static_cast<size_t>(step.step - 1)));
-    if (regular(step.step) || (differs_now && !*differs))
+  const auto steps = std::make_shared<JudgedSteps>();
+  const auto expected = [&reference](int64_t step) -> const TrainStep& {
+    return reference.at(static_cast<size_t>(step - 1));
+  };
+  observer.wants_state = [=](int64_t step) {
+    return steps->may_judge(step, !expected(step).choices.empty());
+  };
+  observer.on_state = [=, &curve](const TrainState& before, const TrainStep& step) {
+    const auto& other = expected(step.step);
+    if (steps->judges(step.step, !same_bits(step, other), step.choices != other.choices))
       tell(step, curve.judgements.emplace_back(judge_step(options, text, before, step)));
-    *differs |= differs_now;
   };
 }
 
@@ -98,10 +102,10 @@ dashboard::Gate explained(const Curve& curve) {
       gate.got = concat("step ", j.step, " ", dashboard::name(j.verdict), ": ", j.text);
     }
   if (gate.passed) gate.got = concat(curve.judgements.size(), " steps judged");
-  if (verdict_at(1, curve.judgements) &&
-      (curve.first_difference == 0 || verdict_at(curve.first_difference, curve.judgements)))
-    return gate;
-  return {gate.rule, gate.required, "step 1 or the first difference was not judged", false};
+  for (const int64_t step : {int64_t{1}, curve.first_difference, curve.first_other_choice})
+    if (step != 0 && !verdict_at(step, curve.judgements))
+      return {gate.rule, gate.required, concat("step ", step, " was not judged"), false};
+  return gate;
 }
 
 const Curve& single_device(const std::vector<Curve>& curves, const DeviceMesh& mesh) {
@@ -115,6 +119,25 @@ void widen(int64_t& ulp, double& distance, double expected, double actual, c10::
   ulp = std::max(ulp, oracle::ulp_distance(expected, actual, dtype));
   const double found = std::abs(expected - actual);
   distance = std::max(distance, std::isfinite(found) ? found : std::numeric_limits<double>::infinity());
+}
+
+int64_t count_others(const std::vector<int32_t>& expected, const std::vector<int32_t>& actual) {
+  if (expected.size() != actual.size()) return std::ssize(actual);
+  int64_t others = 0;
+  for (size_t i = 0; i < actual.size(); ++i) others += actual[i] != expected[i] ? 1 : 0;
+  return others;
+}
+
+// How near the loss is while each token has the experts of one device.
+dashboard::Gate near(const Curve& curve, double limit) {
+  const bool rerouted = curve.first_other_choice > 0;
+  const double got = rerouted ? curve.max_abs_before : curve.max_abs;
+  return {concat("loss of ", label(curve)),
+          concat("within ", text_of(limit),
+                 rerouted ? concat(" before step ", curve.first_other_choice,
+                                   ", in which a token goes to another expert")
+                          : ""),
+          text_of(got), got <= limit};
 }
 
 std::string distance_of(double distance) {
@@ -141,6 +164,21 @@ bool CurvesReport::passed() const {
   return std::all_of(gates.begin(), gates.end(), [](const dashboard::Gate& gate) { return gate.passed; });
 }
 
+bool JudgedSteps::is_regular(int64_t step) const {
+  return step <= 3 || step % (chose_otherwise_ ? 10 : 50) == 0;
+}
+
+bool JudgedSteps::may_judge(int64_t step, bool has_experts) const {
+  return is_regular(step) || !differed_ || (has_experts && !chose_otherwise_);
+}
+
+bool JudgedSteps::judges(int64_t step, bool differs, bool chooses_otherwise) {
+  const bool result = is_regular(step) || (differs && !differed_) || (chooses_otherwise && !chose_otherwise_);
+  differed_ |= differs;
+  chose_otherwise_ |= chooses_otherwise;
+  return result;
+}
+
 void compare_with_reference(Curve& curve, const std::vector<TrainStep>& reference,
                             c10::ScalarType loss_dtype) {
   LOCKSTEP_CHECK(curve.steps.size() == reference.size(), "[curves] ", label(curve), " has ",
@@ -149,6 +187,13 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
     const auto &expected = reference[i], &actual = curve.steps[i];
     if (!same_bits(expected, actual) && curve.first_difference == 0) curve.first_difference = actual.step;
     if (curve.first_difference == 0) ++curve.identical_steps;
+    curve.choices += std::ssize(actual.choices);
+    const int64_t others = count_others(expected.choices, actual.choices);
+    if (others > 0 && curve.other_choices == 0) {
+      curve.first_other_choice = actual.step;
+      curve.max_abs_before = curve.max_abs;
+    }
+    curve.other_choices += others;
     if (expected.loss_bits != actual.loss_bits)
       widen(curve.max_ulp, curve.max_abs, expected.loss, actual.loss, loss_dtype);
     if (expected.norm_bits != actual.norm_bits)
@@ -159,15 +204,14 @@ void compare_with_reference(Curve& curve, const std::vector<TrainStep>& referenc
 std::vector<dashboard::Gate> judge(const std::vector<Curve>& curves, c10::ScalarType dtype) {
   std::vector<dashboard::Gate> gates;
   const auto limit = single_device_limit(dtype);
-  const double factor = limit ? kBaselineFactor : 1;
   for (const auto& curve : curves) {
     if (agrees_with_reference(curve.policy)) {
-      if (limit)
-        gates.push_back({concat("loss of ", label(curve)), concat("within ", text_of(*limit)),
-                         text_of(curve.max_abs), curve.max_abs <= *limit});
+      if (limit && curve.first_other_choice != 1) gates.push_back(near(curve, *limit));
       gates.push_back(explained(curve));
     } else if (curve.mesh.size() > 1) {
-      const double least = factor * single_device(curves, curve.mesh).max_abs;
+      const auto& single = single_device(curves, curve.mesh);
+      const double far = single.first_other_choice > 1 ? single.max_abs_before : single.max_abs;
+      const double least = (limit && single.first_other_choice != 1 ? kBaselineFactor : 1) * far;
       gates.push_back({concat("loss of ", label(curve)), concat("farther than ", text_of(least)),
                        text_of(curve.max_abs), curve.max_abs > least});
     }
@@ -195,6 +239,8 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
   const auto one_device = [&](RandomPolicy policy) {
     auto plain = options.train;
     plain.mesh.reset();
+    plain.without = Without::kNothing;
+    plain.keeps_choices = true;
     plain.init = plain.drop = policy;
     auto observe = watch(plain);
     observe.goes_on = finite;
@@ -241,6 +287,17 @@ std::string markdown_table(const CurvesOptions& options, const CurvesReport& rep
         << c.max_ulp << " | " << distance_of(c.max_abs) << " | " << c.max_norm_ulp << " | "
         << distance_of(c.max_norm_abs) << " |\n";
   out << "\nSteps and the first difference are of the bits of loss and gradient norm together.\n";
+  for (const auto& c : report.curves)
+    if (c.choices > 0 && agrees_with_reference(c.policy))
+      out << "\nOn " << label(c) << (c.other_choices == 0 ? " all " : concat(" ", c.other_choices, " of "))
+          << c.choices << " choices of experts are "
+          << (c.other_choices == 0
+                  ? std::string("those of one device.")
+                  : concat("others than those of one device, the first in step ", c.first_other_choice,
+                           ": the order of scores decides them, and no limit is known from there on. "
+                           "Before, the largest difference of the loss is ",
+                           distance_of(c.max_abs_before), "."))
+          << "\n";
   if (!single_device_limit(coarsest_dtype(options.train)))
     out << "\nNo limit is known for what is computed in " << dtype_name(coarsest_dtype(options.train))
         << ": veScale's " << text_of(kSingleDeviceLimit)

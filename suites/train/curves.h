@@ -38,8 +38,8 @@ struct Curve {
   RandomPolicy policy = RandomPolicy::kSingleDevice;
   Varied varied = Varied::kBoth;
   std::vector<TrainStep> steps{};
-  // Of a curve that must agree with its reference, in order: steps 1 to 3, every 50th, and the first that
-  // differs from the reference.
+  // Of a curve that must agree with its reference, in order: steps 1 to 3, every 50th, the first that differs
+  // from the reference, and the first whose tokens go to other experts; every 10th from there on.
   std::vector<StepJudgement> judgements{};
 
   int64_t identical_steps = 0;   // the longest prefix of equal bits, of loss and norm
@@ -47,8 +47,28 @@ struct Curve {
   // The farthest of any step; the distance is infinite where one side is not finite.
   int64_t max_ulp = 0, max_norm_ulp = 0;
   double max_abs = 0, max_norm_abs = 0;
+
+  // Of a model with experts. Which ones a token has is decided by the order of its scores, so that a last bit
+  // may decide it; no distance holds from there on.
+  int64_t choices = 0;             // of experts, in all steps
+  int64_t other_choices = 0;       // of them, how many are not the reference's
+  int64_t first_other_choice = 0;  // the first step that has such; 0: none
+  double max_abs_before = 0;       // of the loss, before that step; beyond it no limit is known
 };
 std::string label(const Curve& curve);  // run_name of its run
+
+// Which steps of a curve are judged, as Curve::judgements says, step by step.
+class JudgedSteps {
+ public:
+  // Before the step, of a model with experts or none: whether its state may be wanted.
+  bool may_judge(int64_t step, bool has_experts) const;
+  // After it: whether it is judged.
+  bool judges(int64_t step, bool differs, bool chooses_otherwise);
+
+ private:
+  bool is_regular(int64_t step) const;
+  bool differed_ = false, chose_otherwise_ = false;
+};
 
 struct CurvesReport {
   std::vector<TrainStep> reference{};

@@ -49,8 +49,17 @@ LlamaOptions model_preset(std::string_view model, std::string_view preset) {
   LOCKSTEP_CHECK(model == "llama" || model == "mixtral", "[train] no model '", model,
                  "'; there are: llama, mixtral");
   if (model == "llama") return llama_preset(preset);
+  if (preset == "gpt-oss")
+    return {.hidden = 96,
+            .heads = 8,
+            .kv_heads = 1,
+            .head = 16,
+            .mlp = 96,
+            .experts = 32,
+            .top_k = 4,
+            .rope_base = 150000};
   LOCKSTEP_CHECK(preset == "tiny" || preset == "odd", "[mixtral] no preset '", preset,
-                 "'; there are: tiny, odd");
+                 "'; there are: tiny, odd, gpt-oss");
   auto options = llama_preset(preset);
   options.experts = preset == "tiny" ? 8 : 5;
   options.mlp = preset == "tiny" ? 64 : 45;
@@ -99,6 +108,18 @@ Llama::Llama(const LlamaOptions& o) {
   norm_ = add_child("norm", std::make_shared<nn::RMSNorm>(o.hidden, o.norm_eps, o.dtype));
   lm_head_ = add_child("lm_head", std::make_shared<nn::Linear>(o.hidden, o.vocabulary, false, o.dtype));
   loss_ = add_child("loss", std::make_shared<nn::CrossEntropy>(o.vocabulary));
+}
+
+void Llama::keep_choices() {
+  for (const auto& layer : each_)
+    if (auto* mixture = layer->mixture()) mixture->keep_choices();
+}
+
+nn::Tensors Llama::chosen() const {
+  nn::Tensors all;
+  for (const auto& layer : each_)
+    if (const auto* mixture = layer->mixture()) all.push_back(mixture->chosen());
+  return all;
 }
 
 at::Tensor Llama::forward(const nn::Tensors& inputs) {

@@ -13,6 +13,7 @@ namespace lockstep::suites {
 class LlamaLayer : public nn::Module {
  public:
   explicit LlamaLayer(const LlamaOptions& options);
+  nn::MixtureOfExperts* mixture() const { return dynamic_cast<nn::MixtureOfExperts*>(mlp_.get()); }
 
  protected:
   at::Tensor forward(const nn::Tensors& inputs) override;
@@ -28,6 +29,9 @@ class LlamaLayer : public nn::Module {
 class Llama : public nn::Module {
  public:
   explicit Llama(const LlamaOptions& options);
+  // From now on each call keeps, of each layer with experts, which of them its tokens have.
+  void keep_choices();
+  nn::Tensors chosen() const;
 
  protected:
   at::Tensor forward(const nn::Tensors& inputs) override;

@@ -26,8 +26,9 @@ struct LlamaOptions {
 // or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
 // that lists the presets.
 LlamaOptions llama_preset(std::string_view name);
-// Of "llama", or of "mixtral": the first two with 8 and 5 experts, of which the best two have a token. Throws
-// Error that lists what there is.
+// Of "llama", or of "mixtral": the first two with 8 and 5 experts, of which the best two have a token; or
+// "gpt-oss", GPT-OSS-20b's proportions (32 experts as wide as the model, the best four; attention wider than
+// it, of eight queries to a key), without its sinks and biases. Throws Error that lists what there is.
 LlamaOptions model_preset(std::string_view model, std::string_view preset);
 int64_t parameter_count(const LlamaOptions& options);  // elements of all parameters
 

@@ -74,6 +74,7 @@ StepJudgement judge_step(const TrainOptions& options, std::string_view text, con
   const ForkRng keep;
   auto one_device = options;
   one_device.mesh.reset();
+  one_device.without = Without::kNothing;
   one_device.token_blocks = token_blocks(*options.mesh);
   Trainer mesh(options), plain(one_device);
   in_engine([&] {

@@ -62,6 +62,10 @@ void check_mesh(const TrainOptions& o) {
                  "[train] --param-dtype and --reduce-dtype are fully_shard's, and the mesh ",
                  to_string(*o.mesh),
                  " has no dimension fsdp; write for example fsdp:2, or choose the model's --dtype");
+  const bool is_of_fsdp = o.without == Without::kDBuffer || o.without == Without::kPlanning;
+  LOCKSTEP_CHECK(!is_of_fsdp || std::find(names.begin(), names.end(), "fsdp") != names.end(),
+                 "[train] --without ", name(o.without), " is of fully_shard, and the mesh ",
+                 to_string(*o.mesh), " has no dimension fsdp; write for example fsdp:4");
   LOCKSTEP_CHECK(o.world || o.mesh->size() <= kMostRanks, "[train] the mesh ", to_string(*o.mesh), " has ",
                  o.mesh->size(), " ranks, and one process hosts them all; use at most ", kMostRanks);
   LOCKSTEP_CHECK(o.batch % parts == 0, "[train] the mesh ", to_string(*o.mesh), " cuts a batch into ", parts,
@@ -124,6 +128,7 @@ bool saves(const TrainOptions& options, const TrainStep& step, bool goes_on) {
   return !options.save.empty() && is_due && decided(options.world, finite(step));
 }
 
+constexpr std::array kWithoutNames = {"nothing", "dbuffer", "planning", "overlap"};
 constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused", "adamw-8bit", "muon"};
 
 }  // namespace
@@ -137,6 +142,17 @@ OptimizerKind parse_optimizer(std::string_view text) {
   LOCKSTEP_CHECK(found != kNames.end(), "[train] no optimizer '", text,
                  "'; there are: adamw, adamw-fused, sgd, sgd-fused, adamw-8bit, muon");
   return static_cast<OptimizerKind>(found - kNames.begin());
+}
+
+const char* name(Without what) {
+  return kWithoutNames.at(static_cast<size_t>(what));
+}
+
+Without parse_without(std::string_view text) {
+  const auto found = std::find(kWithoutNames.begin(), kWithoutNames.end(), text);
+  LOCKSTEP_CHECK(found != kWithoutNames.end(), "[train] a training cannot be without '", text,
+                 "'; there are: nothing, dbuffer, planning, overlap");
+  return static_cast<Without>(found - kWithoutNames.begin());
 }
 
 LlamaOptions model_options(const TrainOptions& options) {
@@ -177,6 +193,11 @@ void check_options(const TrainOptions& o) {
                  " runs on the CPU alone; choose adamw, or leave ", "out --device");
   LOCKSTEP_CHECK(model_options(o).experts == 0 || o.on == c10::kCPU,
                  "[train] the products of experts run on the CPU alone; choose llama, or leave out --device");
+  LOCKSTEP_CHECK(o.without != Without::kPlanning || o.optimizer == OptimizerKind::kAdamW8bit,
+                 "[train] --without planning: only adamw-8bit has blocks that are planned; write --optimizer "
+                 "adamw-8bit");
+  LOCKSTEP_CHECK(o.without == Without::kNothing || o.mesh, "[train] --without ", name(o.without),
+                 " is of a mesh, and one device has none; write for example --mesh fsdp:4");
   if (o.mesh) check_mesh(o);
 }
 
@@ -240,6 +261,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     step.tokens_per_second = static_cast<double>(options.batch * options.sequence) / step.seconds;
     step.peak_bytes = memory.take_peak_bytes();
+    step.choices = trainer.choices();
     observer.on_step(step);
     if (before) observer.on_state(*before, step);
     goes_on = decided(options.world, observer.goes_on(step)) && !stops(options) && number < options.steps;

@@ -42,6 +42,15 @@ constexpr bool runs_on(OptimizerKind kind, c10::DeviceType type) {
 // Throws Error that lists the names.
 OptimizerKind parse_optimizer(std::string_view name);
 
+// What a training on a mesh may do without, in an ablation (veScale-FSDP, Table 2): fully_shard's buffer, so
+// that what it moves is copied in and out; blocks that no rank cuts, so that adamw-8bit gathers gradients and
+// parameters whose tiles ranks share; or overlap of what is moved and what is computed (ablated_world.h).
+enum class Without { kNothing, kDBuffer, kPlanning, kOverlap };
+// "nothing", "dbuffer", "planning", "overlap"
+const char* name(Without what);
+// Throws Error that lists the names.
+Without parse_without(std::string_view name);
+
 struct TrainFault;
 
 // Names of mesh dimensions, outermost first: along all but tp ranks have examples of their own, along
@@ -60,6 +69,7 @@ struct TrainOptions {
   double lr = 1e-3, weight_decay = 0.1, max_norm = 1.0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   int64_t block_size = 32, min_8bit_size = 4096;  // of adamw-8bit
+  Without without = Without::kNothing;            // of a mesh alone
   bool set_to_none = true;                        // gradients before a step; else zeros are written to them
   c10::ScalarType dtype = c10::ScalarType::Float;
   // Of fully_shard, along the mesh's dimension fsdp; one device casts at the same places.
@@ -77,6 +87,7 @@ struct TrainOptions {
   std::string resume;            // folder of a checkpoint from which it goes on; "": from the first values
   std::string save;              // folder of the checkpoint that it leaves when it ends; "": none
   int64_t save_every = 0;        // steps, also then; 0: never
+  bool keeps_choices = false;    // each step tells which experts its tokens have had
   // Asked in every process after each step, where a checkpoint is left: whether it is the last.
   bool (*asked_to_stop)() = nullptr;
   RandomPolicy init = RandomPolicy::kSingleDevice, drop = RandomPolicy::kSingleDevice;
@@ -92,7 +103,8 @@ struct TrainStep {
   double loss = 0, norm = 0;
   Chain chain{};
   double seconds = 0, tokens_per_second = 0;
-  int64_t peak_bytes = 0;  // of all hosted ranks together
+  int64_t peak_bytes = 0;          // of all hosted ranks together
+  std::vector<int32_t> choices{};  // Trainer::choices()
 };
 // Whether loss and norm are; a step after one that is not trains nothing.
 bool finite(const TrainStep& step);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training runs and curves: repeatable bits, meshes against the reference, policies, what is refused.
+// Training runs: repeatable bits, meshes against the reference, what is saved, what is refused.
 #include "suites/train/train.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -94,6 +93,27 @@ TEST(Train, MeshesStayWithinTheLimit) {
       compare_with_reference(curve, reference, c10::ScalarType::Float);
       EXPECT_LE(curve.max_abs, 1e-5) << preset << " " << mesh;
     }
+  }
+}
+
+// Catches: choices of experts that are one rank's, of one layer, of the tokens in another order, or of an
+// older step.
+TEST(Train, ChoicesAreOfEachTokenInOrder) {
+  const auto text = read_text("", 16);
+  auto options = quick();
+  options.model = "mixtral";
+  options.batch = 4;
+  EXPECT_TRUE(train(options, text)[0].choices.empty());
+  options.keeps_choices = true;
+  const auto plain = train(options, text);
+  EXPECT_EQ(plain[0].choices.size(), static_cast<size_t>(model_options(options).layers * 4 * 16 * 2));
+  for (size_t i = 0; i < plain[0].choices.size(); i += 2)
+    EXPECT_LT(plain[0].choices[i], plain[0].choices[i + 1]);
+  EXPECT_NE(plain[0].choices, plain[1].choices);
+  for (const char* mesh : {"ep:2", "dp:2,ep:2", "fsdp:2"}) {
+    options.mesh = parse_mesh(mesh);
+    const auto on_mesh = train(options, text);
+    for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(plain[i].choices, on_mesh[i].choices) << mesh << i;
   }
 }
 
@@ -200,122 +220,6 @@ TEST(Train, EndsWhereTheLossIsNoNumber) {
   ASSERT_EQ(report.gates.size(), 1U);
   EXPECT_FALSE(report.passed());
   EXPECT_NE(report.gates[0].got.find(concat("step ", steps.size(), ": ")), std::string::npos);
-}
-
-// Catches: policies that do not reach the run, gates that pass whatever they get.
-TEST(Curves, SeparatePolicies) {
-  CurvesOptions options{.train = quick(), .meshes = {parse_mesh("tp:2")}};
-  const auto text = read_text("", 16);
-  const auto one = curves(options, text);
-  options.jobs = 2;
-  const auto two = curves(options, text);
-  ASSERT_EQ(one.curves.size(), 8U);
-  for (size_t i = 0; i < one.curves.size(); ++i)
-    EXPECT_EQ(one.curves[i].steps.back().chain, two.curves[i].steps.back().chain) << label(one.curves[i]);
-  for (const auto& gate : one.gates) EXPECT_TRUE(gate.passed) << gate.rule << ": " << gate.got;
-  EXPECT_TRUE(one.passed());
-  EXPECT_NE(one.indexed_reference.back().chain, one.reference.back().chain);
-  const auto& indexed = one.curves.back();
-  EXPECT_EQ(label(indexed), "tp:2 indexed");
-  EXPECT_FALSE(indexed.judgements.empty());
-  EXPECT_EQ(&one.reference_of(indexed), &one.indexed_reference);
-  // Dropout alone: the first values, and so the model, are still the reference's.
-  EXPECT_LT(one.curves[2].max_abs, one.curves[1].max_abs);
-  EXPECT_NE(markdown_table(options, one).find("| tp:2 | offset-based | init+dropout | 0 of 3 | step 1 |"),
-            std::string::npos)
-      << markdown_table(options, one);
-}
-
-TrainStep step_of(int64_t step, float loss, float norm = 1) {
-  TrainStep result;
-  result.norm = static_cast<double>(norm);
-  result.norm_bits = std::bit_cast<uint32_t>(norm);
-  result.step = step;
-  result.loss = static_cast<double>(loss);
-  result.loss_bits = std::bit_cast<uint32_t>(loss);
-  return result;
-}
-
-// Catches: a prefix that goes on after the first difference, a distance that forgets NaN, a gate that is not
-// strict.
-TEST(Curves, ComparisonFindsTheFirstDifference) {
-  const std::vector<TrainStep> reference = {step_of(1, 4.0F), step_of(2, 3.0F), step_of(3, 2.0F)};
-  Curve same{.mesh = parse_mesh("tp:2"), .steps = reference};
-  compare_with_reference(same, reference, c10::ScalarType::Float);
-  EXPECT_EQ(same.identical_steps, 3);
-  EXPECT_EQ(same.first_difference, 0);
-
-  Curve next{.mesh = parse_mesh("tp:2"), .steps = reference};
-  next.steps[1] = step_of(2, std::nextafter(3.0F, 4.0F));
-  compare_with_reference(next, reference, c10::ScalarType::Float);
-  EXPECT_EQ(next.identical_steps, 1);
-  EXPECT_EQ(next.first_difference, 2);
-  EXPECT_EQ(next.max_ulp, 1);
-  EXPECT_TRUE(judge({next}, c10::kFloat).at(0).passed);
-  EXPECT_FALSE(judge({next}, c10::kFloat).at(1).passed);  // the first difference was not judged
-  next.judgements = {{1, dashboard::Verdict::kEqual, ""}, {2, dashboard::Verdict::kExplained, ""}};
-  EXPECT_TRUE(judge({next}, c10::kFloat).at(1).passed);
-  next.judgements[1].verdict = dashboard::Verdict::kNondeterministic;
-  EXPECT_FALSE(judge({next}, c10::kFloat).at(1).passed);
-
-  Curve lost{.mesh = parse_mesh("tp:2"), .steps = reference};
-  lost.steps[2] = step_of(3, std::numeric_limits<float>::quiet_NaN());
-  compare_with_reference(lost, reference, c10::ScalarType::Float);
-  EXPECT_FALSE(judge({lost}, c10::kFloat).at(0).passed);
-
-  Curve baseline = next;
-  baseline.policy = RandomPolicy::kOffsetBased;
-  EXPECT_FALSE(judge({next, baseline}, c10::kFloat).at(2).passed);  // no farther than the single device
-}
-
-// Catches: a step that differs in its gradient norm alone, of which the table says "step 1, ulp 0".
-TEST(Curves, ComparisonKeepsLossAndNormApart) {
-  const std::vector<TrainStep> reference = {step_of(1, 4.0F, 2.0F), step_of(2, 3.0F, 2.0F)};
-  Curve curve{.mesh = parse_mesh("tp:2"), .steps = reference};
-  curve.steps[1] = step_of(2, 3.0F, 2.0000005F);
-  compare_with_reference(curve, reference, c10::ScalarType::Float);
-  EXPECT_EQ(curve.first_difference, 2);
-  EXPECT_EQ(curve.max_ulp, 0);
-  EXPECT_EQ(curve.max_abs, 0);
-  EXPECT_EQ(curve.max_norm_ulp, 2);
-  EXPECT_EQ(curve.max_norm_abs, 0x1p-21);
-  CurvesOptions options{.train = quick(), .meshes = {}};
-  options.train.steps = 2;
-  const auto table = markdown_table(options, {.reference = reference, .curves = {curve}});
-  EXPECT_NE(table.find("| tp:2 | single-device | init+dropout | 1 of 2 | step 2 | 0 | 0 | 2 | 4.77e-07 |"),
-            std::string::npos)
-      << table;
-  curve.steps[1] = step_of(2, 3.0F, std::numeric_limits<float>::infinity());
-  compare_with_reference(curve, reference, c10::ScalarType::Float);
-  EXPECT_TRUE(std::isinf(curve.max_norm_abs));
-}
-
-// Catches: single precision's limit on a model that rounds coarser; a model that nothing is asked of.
-TEST(Curves, HalfPrecisionHasNoKnownLimit) {
-  const std::vector<TrainStep> reference = {step_of(1, 4.0F)};
-  Curve far{.mesh = parse_mesh("tp:2"), .steps = {step_of(1, 4.001F)}};
-  compare_with_reference(far, reference, c10::ScalarType::Float);
-  far.judgements = {{1, dashboard::Verdict::kExplained, ""}};
-  Curve baseline = far;
-  baseline.policy = RandomPolicy::kOffsetBased;
-  for (const auto dtype : {c10::kFloat, c10::kDouble, c10::kBFloat16, c10::kHalf}) {
-    const bool limited = dtype == c10::kFloat || dtype == c10::kDouble;
-    const auto gates = judge({far, baseline}, dtype);
-    ASSERT_EQ(gates.size(), limited ? 3U : 2U);
-    EXPECT_EQ(gates[0].passed, !limited) << gates[0].rule;
-    EXPECT_FALSE(gates.back().passed);  // the baseline is no farther
-    auto twice = baseline;
-    twice.max_abs *= 2;
-    EXPECT_EQ(judge({far, twice}, dtype).back().passed, !limited);
-    far.judgements[0].verdict = dashboard::Verdict::kDifferent;
-    EXPECT_FALSE(judge({far}, dtype).back().passed);  // not explained
-    far.judgements[0].verdict = dashboard::Verdict::kExplained;
-    CurvesOptions options{.train = quick(), .meshes = {}};
-    options.train.dtype = dtype;
-    const auto note =
-        markdown_table(options, {.curves = {far}}).find("No limit is known for what is computed in ");
-    EXPECT_EQ(note == std::string::npos, limited);
-  }
 }
 
 // Of a training that was saved every tensor, count and offset is there, on any other mesh. Catches: a shard

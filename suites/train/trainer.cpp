@@ -11,6 +11,7 @@
 #include "engine/values/error.h"
 #include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
+#include "suites/train/ablated_world.h"
 #include "suites/train/team.h"
 #include "suites/train/train_fault.h"
 
@@ -34,6 +35,13 @@ at::Tensor global_copy(const at::Tensor& tensor, const std::string& what, std::s
   return assembly.global;
 }
 
+// Null: this process hosts every rank.
+WorldPtr world_of(const TrainOptions& o) {
+  if (o.without != Without::kDBuffer && o.without != Without::kOverlap) return o.world;
+  const auto world = o.world ? o.world : local_world(o.mesh->size(), o.on);
+  return o.without == Without::kDBuffer ? packing(world) : waiting(world);
+}
+
 void write(at::Tensor parameter, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
   parameter.copy_(value);
@@ -43,13 +51,15 @@ void write(at::Tensor parameter, const at::Tensor& value) {
 
 Trainer::Trainer(const TrainOptions& options)
     : options_(with_fault(options)), model_(model_options(options_)) {
+  if (options_.keeps_choices) model_.keep_choices();
   if (options_.fault && options_.fault->model) options_.fault->model(model_);
   if (!options_.mesh) {
     stay_plain();
     return;
   }
-  mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), options_.world);
-  const bool has_tiles = options_.optimizer == OptimizerKind::kAdamW8bit;
+  mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), world_of(options_));
+  const bool has_tiles =
+      options_.optimizer == OptimizerKind::kAdamW8bit && options_.without != Without::kPlanning;
   parallelize_llama(model_, model_options(options_), *mesh_, options_.precision,
                     has_tiles ? options_.block_size : 0);
 }
@@ -149,7 +159,7 @@ std::vector<dcp::NamedTensor> Trainer::named(const OptimizerState& optimizer) co
 }
 
 void Trainer::save(const std::string& folder, const dcp::Metadata& metadata) const {
-  dcp::save(folder, named(optimizer()), metadata, options_.world);
+  dcp::save(folder, named(optimizer()), metadata, mesh_ && options_.world ? mesh_->world : options_.world);
 }
 
 dcp::Metadata Trainer::resume(const std::string& folder) {
@@ -209,6 +219,18 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optimizer_->step();
   units_.updated();
   return {loss.detach(), norm};
+}
+
+std::vector<int32_t> Trainer::choices() const {
+  std::vector<int32_t> all;
+  if (!options_.keeps_choices) return all;
+  for (const auto& chosen : model_.chosen()) {
+    const auto whole = (mesh_ ? full_tensor(chosen) : chosen).to(at::kCPU);
+    const auto sorted = std::get<0>(whole.sort(-1)).to(at::kInt).contiguous();
+    all.insert(all.end(), sorted.const_data_ptr<int32_t>(),
+               sorted.const_data_ptr<int32_t>() + sorted.numel());
+  }
+  return all;
 }
 
 at::Tensor Trainer::evaluate(const Batch& batch) {

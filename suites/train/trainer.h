@@ -53,6 +53,10 @@ class Trainer {
   // The loss in evaluation: nothing is dropped, nothing changes.
   at::Tensor evaluate(const Batch& batch);
 
+  // Which experts each token of the last step had, layer by layer, in the order of their numbers; empty
+  // without options.keeps_choices. The same in all that host ranks, which call it alike.
+  std::vector<int32_t> choices() const;
+
   const nn::Module& model() const { return model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
 
