@@ -83,7 +83,7 @@ def ablation_section(ablation, table):
     return ("What the parts of `fully_shard` are worth to 8-bit AdamW (`lockstep train mixtral --preset gpt-oss "
             f"--optimizer adamw-8bit --without PART`, commit {ablation['commit'][:12]}), in {ablation['rounds']} turns of "
             f"{ablation['steps']} steps: the median step, and its throughput beside the whole one's, as in veScale-FSDP's "
-            "Table 2, whose figures are of 64 H800 and a model of 30 to 60 GB a layer group and do not carry over. "
+            "Table 2, whose figures are of GPUs and of a larger model. "
             "Counted, on 4 ranks: what is sent, and tensors allocated, in a step. Memory: the most bytes of the tensors "
             "that one process held. Without the DBuffer losses have the same bits. In one process what ranks gather alike "
             "is put together once, whereas each copies for itself, which no cluster would see.\n\n"
