@@ -34,6 +34,7 @@ engine/checkpoint: engine/values engine/layout engine/world engine/move engine/t
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
+engine/plan: engine/values engine/tensor engine/nn engine/fsdp
 oracle/ownership: engine/values
 oracle/program: kernels/operators engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
@@ -77,8 +78,8 @@ suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stre
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
     suites/optim suites/checkpoint suites/experts engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/checkpoint engine/nn
-    engine/fsdp engine/optim oracle/ownership oracle/plain oracle/judge generators/cases suites/core suites/faults
-    suites/laws
+    engine/fsdp engine/optim engine/plan oracle/ownership oracle/plain oracle/judge generators/cases suites/core
+    suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random
     dashboard/store suites/core
     suites/engines suites/faults suites/train

@@ -16,6 +16,8 @@
 #include "engine/optim/adamw8bit.h"
 #include "engine/optim/muon.h"
 #include "engine/optim/optimizer.h"
+#include "engine/plan/parallelize.h"
+#include "engine/plan/styles.h"
 #include "engine/random/random_policy.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/tensor/timeline_log.h"

@@ -23,6 +23,7 @@ CLASSES = {
     "engine/ops/rules/random": "random",
     "engine/ops/rules/reduce": "reductions",
     "engine/optim/": "model and optimizers",
+    "engine/plan/": "model and optimizers",
     "engine/random/": "random",
     "engine/stream/": "random",
     "engine/tensor/": "dispatch",
@@ -106,6 +107,7 @@ TESTED = {
     "engine/optim/gradients.cpp:with_gradient": ["engine/engine_distributed_test"],
     **{f"engine/random/integer_range.cpp:{refused}": ["engine/engine_integer_range_test"] for refused in (
         "integer_range:loosened", "random-range-half")},
+    "engine/plan/": ["engine/engine_plan_test", "engine/engine_parallelize_test"],  # no case of a suite has one yet
     "engine/random/random_policy": ["engine/engine_random_policy_test"],  # baselines, which nobody judges
     "engine/random/tensor_source": ["suites/suites_random_operators_test"],
     "engine/stream/random_checks": ["oracle/oracle_scope_test"],

@@ -186,17 +186,21 @@ int train(const Flags& flags) {
   return code;
 }
 
-// "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name is not one that stands within the one before.
+// "tp:1,tp:2,dp:2,tp:2": a mesh begins where a name is not one that stands within the one before, and with
+// each line, of which every --mesh is one.
 std::vector<DeviceMesh> parse_meshes(const std::string& text, c10::DeviceType device) {
   std::vector<std::string> meshes;
-  auto outer = kMeshDims.end();
-  std::string part;
-  std::istringstream in(text);
-  while (std::getline(in, part, ',')) {
-    const auto dim = std::find(kMeshDims.begin(), kMeshDims.end(), part.substr(0, part.find(':')));
-    if (meshes.empty() || dim <= outer) meshes.emplace_back();
-    outer = dim;
-    meshes.back() += (meshes.back().empty() ? "" : ",") + part;
+  std::string line, part;
+  std::istringstream lines(text);
+  while (std::getline(lines, line)) {
+    auto outer = kMeshDims.end();
+    std::istringstream parts(line);
+    while (std::getline(parts, part, ',')) {
+      const auto dim = std::find(kMeshDims.begin(), kMeshDims.end(), part.substr(0, part.find(':')));
+      if (dim <= outer) meshes.emplace_back();
+      outer = dim;
+      meshes.back() += (meshes.back().empty() ? "" : ",") + part;
+    }
   }
   std::vector<DeviceMesh> parsed;
   for (const auto& mesh : meshes) parsed.push_back(mesh_on(mesh, device));
@@ -332,7 +336,10 @@ void add_train(CLI::App& app, Chosen& chosen) {
                   "Train on several meshes and policies; compare every step with one device", curves);
   add_common(curves_app, chosen, asked);
   asked.model = curves_app.get_option("model");
-  curves_app.add_option("--mesh", asked.mesh, "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2");
+  curves_app
+      .add_option("--mesh", asked.mesh,
+                  "Meshes, for example tp:1,tp:2,tp:4,tp:8,dp:2,tp:2; or several times, for each its own")
+      ->join();
   curves_app.add_flag("--no-baselines", asked.no_baselines,
                       "Only the single device's random stream, no other policy");
   curves_app.add_option("--jobs", asked.jobs, "Runs at a time (default: one for each processor)")

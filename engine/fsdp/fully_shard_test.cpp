@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fully_shard against the same modules whose parameters are replicated (data parallel): bit by bit.
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+
+#include <limits>
 
 #include "engine/fsdp/held_memory.h"
 #include "engine/fsdp/testing.h"
@@ -70,6 +73,38 @@ TEST(FullyShard, StockOptimizersStepOnTheParts) {
     expect_same_parameters(net, reference);
     EXPECT_TRUE(is_cut(net));
   }
+}
+
+// libtorch's own, on values for which every sum is exact. Catches: a norm of one rank's parts, or of ranks
+// that have some alone, and gradients of which only some are scaled.
+TEST(FullyShard, StockClipGradNormSeesAllParts) {
+  struct Scales : nn::Module {
+    Scales() {
+      add_parameter("a", {7}, at::kFloat);
+      add_parameter("b", {3, 5}, at::kFloat);
+    }
+    at::Tensor forward(const Tensors& in) override {
+      const auto &x = in.at(0), of_b = x.narrow(1, 7, 15).reshape({-1, 3, 5});
+      return (x.narrow(1, 0, 7) * parameter("a")).sum(1) + (of_b * parameter("b")).sum({1, 2});
+    }
+  };
+  for (const int64_t ranks : {1, 2, 3, 8})  // the buffer has 24 elements: five of eight ranks have none
+    for (const double order : {1.0, 2.0, std::numeric_limits<double>::infinity()}) {
+      const auto mesh = init_device_mesh({ranks});
+      Scales sharded, plain;
+      for (auto* model : {&sharded, &plain}) init(*model);
+      fully_shard(sharded, mesh);
+      const auto x = at::arange(22 * 24, at::kFloat).reshape({24, 22}).remainder(7) - 3;
+      sharded(distribute_tensor(x, mesh, {Shard{0}})).sum().backward();
+      plain(x).sum().backward();
+      const auto clip = [&](const nn::Module& model) {
+        return torch::nn::utils::clip_grad_norm_(model.parameters(), 0.5, order);
+      };
+      EXPECT_EQ(clip(sharded), clip(plain)) << ranks << " ranks, norm " << order;
+      for (const auto& [path, parameter] : plain.named_parameters())
+        EXPECT_TRUE(same(full_tensor(sharded.parameter(path).grad()), parameter.grad())) << path;
+      EXPECT_TRUE(is_cut(sharded));
+    }
 }
 
 // Catches: a gradient for what is frozen, a shared parameter held twice, an ignored one that is cut.

@@ -16,8 +16,8 @@ Placement resolve(const Placement& placement, const at::Tensor& tensor) {
   return shard != nullptr && shard->dim < 0 ? Shard{shard->dim + tensor.dim()} : placement;
 }
 
-at::Tensor distribute_parameter(const at::Tensor& value, const MeshInWorld& mesh,
-                                const Placements& placements) {
+at::Tensor distributed_parameter(const at::Tensor& value, const MeshInWorld& mesh,
+                                 const Placements& placements) {
   const auto shards = value.is_meta()
                           ? lockstep::empty(value.sizes().vec(), mesh, placements, value.scalar_type())
                           : distribute_tensor(value.detach(), mesh, placements);
@@ -96,24 +96,32 @@ at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshI
                          : distribute_tensor(value, mesh, placements);
 }
 
-void distribute_module(Module& module, const MeshInWorld& mesh,
-                       const std::vector<ParameterPlacement>& table) {
-  std::vector<bool> used(table.size(), false);
+void distribute_each(Module& module, const MeshInWorld& mesh, const PlacementsOf& placements_of) {
   // All are made before the first is replaced: what throws leaves the module as it was.
   auto parameters = module.parameters_with_paths(), buffers = module.buffers_with_paths();
   for (auto& [value, paths] : parameters)
-    value = distribute_parameter(value, mesh, placements_of(paths, mesh, table, used));
+    if (const auto to = placements_of(paths, true)) value = distributed_parameter(value, mesh, *to);
   for (auto& [value, paths] : buffers)
-    value = distributed_buffer(module, paths.front(), mesh, placements_of(paths, mesh, table, used));
+    if (const auto to = placements_of(paths, false))
+      value = distributed_buffer(module, paths.front(), mesh, *to);
+  for (const auto& [value, paths] : parameters)
+    for (const auto& path : paths) module.set_parameter(path, value);
+  for (const auto& [value, paths] : buffers)
+    for (const auto& path : paths) module.set_buffer(path, value);
+}
+
+void distribute_module(Module& module, const MeshInWorld& mesh,
+                       const std::vector<ParameterPlacement>& table) {
+  std::vector<bool> used(table.size(), false);
+  for (const auto& tensors : {module.parameters_with_paths(), module.buffers_with_paths()})
+    for (const auto& [value, paths] : tensors) placements_of(paths, mesh, table, used);
   for (size_t i = 0; i < table.size(); ++i)
     LOCKSTEP_CHECK(
         used[i], "[distribute_module] no parameter or buffer matches '", table[i].pattern,
         "', or an earlier pattern takes all that do; the paths are those of named_parameters() and "
         "named_buffers()");
-  for (const auto& [value, paths] : parameters)
-    for (const auto& path : paths) module.set_parameter(path, value);
-  for (const auto& [value, paths] : buffers)
-    for (const auto& path : paths) module.set_buffer(path, value);
+  distribute_each(module, mesh,
+                  [&](const auto& paths, bool) { return placements_of(paths, mesh, table, used); });
 }
 
 ParallelStyle colwise_parallel(Placement input, std::optional<Placement> output, bool bias) {

@@ -2,6 +2,7 @@
 // Parallel plans as values: where parameters go, by path, and what the hooks of a module redistribute.
 // torch: distribute_module, parallelize_module, ColwiseParallel, RowwiseParallel, SequenceParallel.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,12 @@ struct ParameterPlacement {
 // Error. A parameter without values yet (on the meta device) becomes shards without values: see
 // reset_parameters. A pattern that matches nothing is an Error that names it.
 void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table);
+
+// The same by a function: where each parameter and buffer goes, asked in the order of parameters_with_paths
+// and then of buffers_with_paths; none: it stays as it is.
+using PlacementsOf =
+    std::function<std::optional<Placements>(const std::vector<std::string>& paths, bool is_parameter)>;
+void distribute_each(Module& module, const MeshInWorld& mesh, const PlacementsOf& placements_of);
 
 // What distribute_module makes of one plain buffer. One without values gets its first ones.
 at::Tensor distributed_buffer(Module& module, std::string_view path, const MeshInWorld& mesh,

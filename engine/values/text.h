@@ -16,5 +16,8 @@ std::optional<int64_t> parse_integer(std::string_view text);
 // Integers between separators. Empty where any part is not an integer.
 std::optional<std::vector<int64_t>> parse_integers(std::string_view text, char separator);
 std::string join(const std::vector<int64_t>& values, char separator);
+// " (did you mean 'mesh'?)": the candidate that is fewest letters away, where at most a third of them are;
+// else " (there are: mesh, seed)", the first ones of many; "" without candidates.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
+#include "engine/values/text.h"
 
 namespace lockstep {
 namespace {
@@ -97,6 +98,19 @@ TEST(TextProperty, WhatReadsPrintsTheSameAgain) {
   EXPECT_TRUE(stable("edited placement", any_placement, parse_placement));
   EXPECT_TRUE(stable("edited placements", any_placements, parse_placements));
   EXPECT_TRUE(stable("edited mesh", any_mesh, parse_mesh));
+}
+
+// Catches: a far word that is proposed for a near one, an order of candidates that decides, and a list
+// without end.
+TEST(Text, TheNearestWordIsMeant) {
+  EXPECT_EQ(did_you_mean("mehs_dims", {"seed", "mesh_dims"}), " (did you mean 'mesh_dims'?)");
+  EXPECT_EQ(did_you_mean("meshes", {"mesh", "meshed"}), " (did you mean 'meshed'?)");
+  EXPECT_EQ(did_you_mean("q_proj", {"k_proj", "o_norm"}), " (did you mean 'k_proj'?)");
+  EXPECT_EQ(did_you_mean("wait", {"weight"}), " (there are: weight)");
+  EXPECT_EQ(did_you_mean("", {"a", "b"}), " (there are: a, b)");
+  EXPECT_EQ(did_you_mean("x", {}), "");
+  const auto many = did_you_mean("none", std::vector<std::string>(14, "something"));
+  EXPECT_TRUE(many.ends_with(", something, and 2 more)")) << many;
 }
 
 }  // namespace

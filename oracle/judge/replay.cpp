@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 
 #include "engine/values/as_size.h"
@@ -334,7 +335,8 @@ Tensors apply_magnitudes(const RecordedOp& op, const std::vector<Effect>& effect
     c10::IValue& value = positive.args[i];
     const bool number = op.op->args[i].kind == ArgKind::kScalar || op.op->args[i].kind == ArgKind::kFloat;
     if (number && value.isDouble()) value = std::abs(value.toDouble());
-    if (number && value.isInt()) value = std::abs(value.toInt());
+    if (number && value.isInt())  // of the least one there is none
+      value = std::abs(std::max(value.toInt(), -std::numeric_limits<int64_t>::max()));
   }
   const std::string& name = op.op->name;
   if (name.starts_with("aten::sub")) positive.op = &find_operator("aten::add" + name.substr(9));

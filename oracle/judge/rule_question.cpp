@@ -61,7 +61,8 @@ constexpr std::string_view kSumsOfProducts =
 constexpr double kMostFactor = 64;  // that stands among its arguments
 
 bool is_small_integer(const c10::IValue& number) {
-  if (number.isInt()) return std::abs(number.toInt()) <= static_cast<int64_t>(kMostFactor);
+  constexpr auto kMost = static_cast<int64_t>(kMostFactor);
+  if (number.isInt()) return -kMost <= number.toInt() && number.toInt() <= kMost;  // the least int has no abs
   if (!number.isDouble()) return number.isNone() || number.isBool();
   const double x = number.toDouble();
   return std::abs(x) <= kMostFactor && x == std::trunc(x);

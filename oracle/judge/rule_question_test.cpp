@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/library.h>
 
+#include <limits>
+
 #include "oracle/judge/rule_question.h"
 #include "oracle/judge/testing.h"
 
@@ -94,7 +96,8 @@ TEST(RuleQuestion, IsNotExactByAFactorThatRounds) {
   for (const double alpha : {2.0, 1e-3, 1e30}) judged(1.0, alpha);
   c.placements[0] = {parse_placements("[R]"), {}};  // a factor of what pends is positive
   for (const double alpha : {-2.0, -1e-3, -1e30}) judged(0.0, alpha);
-  for (const int64_t alpha : {int64_t{-2}, int64_t{-1000000000000007}, int64_t{1000000000000007}})
+  constexpr auto kLeast = std::numeric_limits<int64_t>::min();  // of which there is no magnitude: sanitizers
+  for (const int64_t alpha : {int64_t{-2}, int64_t{-1000000000000007}, int64_t{1000000000000007}, kLeast})
     judged(0.0, alpha);
 }
 

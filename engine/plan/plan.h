@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// ParallelPlan: where a model's tensors are, and what moves them when, as rows of data beside the model and
+// not a change of it (veScale, section 4: the Plan API and its IR). parallelize.h applies it.
+//   blk1\.fc1.init:weight:shard(S0,tp)
+//   blk1\.fc1.forward_pre:<in>:0:redist(->R,tp)
+#pragma once
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/values/placement.h"
+
+namespace lockstep {
+
+// When a row acts: on a parameter or buffer from the start, or while its module runs; on the inputs or the
+// output of each call; on the gradient of the output before, or those of the inputs after, they pass back.
+enum class PlanPhase { kInit, kRun, kForwardPre, kForwardPost, kBackwardPre, kBackwardPost };
+
+struct PlanRow {
+  std::string module;  // regular expression (ECMAScript) that a module's whole path matches; "": the model
+  PlanPhase phase = PlanPhase::kInit;
+  // "<in>" or "<out>"; or the name of a parameter or buffer, "*" for all parameters of the module and of
+  // those within it of which no narrower row of the phase speaks.
+  std::string tensor;
+  int64_t index = 0;               // which of the inputs
+  std::optional<Placements> from;  // where it must be; not said: anywhere
+  // Negative dimensions count from the end of the tensor. Of "*" from the start, what is whole while the
+  // module runs, RaggedShard{}, "G", is wherever fully_shard's planner cuts it.
+  Placements to;
+  // Of which `from` and `to` speak, one each. What other mesh dimensions do to the tensor is left alone; to a
+  // parameter that no row cuts along them: Replicate.
+  std::vector<std::string> mesh_dims;
+  bool starts_early = false;  // of the output: is begun, and whoever uses it first waits
+
+  bool operator==(const PlanRow&) const = default;
+};
+
+class ParallelPlan {
+ public:
+  ParallelPlan() = default;
+  // Throws Error for a row that says nothing that could be done, whatever the model.
+  explicit ParallelPlan(std::vector<PlanRow> rows);
+
+  // veScale's plan.shard. @param path of parameters or buffers: a module's, as a regular expression, a dot
+  // and a name ("layers\\.\\d+\\.mlp\\.up_proj.weight"), or *
+  // @param phase kInit or kRun: where they are while their module runs, and their gradients come from
+  ParallelPlan& shard(std::string_view path, Placements to, std::vector<std::string> mesh_dims,
+                      PlanPhase phase = PlanPhase::kInit);
+  // Of gradients on their way back; not said: where autograd takes them, to the placements of what they are
+  // gradients of.
+  struct Gradient {
+    std::optional<Placements> from;
+    Placements to;
+  };
+  // veScale's plan.redistribute. @param path of inputs or the output of a module: "layers\\.\\d+\\.mlp.<in>",
+  // "…core.<in>:2" for the third input, "….<out>"
+  ParallelPlan& redistribute(std::string_view path, std::optional<Placements> from, Placements to,
+                             std::vector<std::string> mesh_dims,
+                             const std::optional<Gradient>& gradient = std::nullopt);
+
+  ParallelPlan& operator+=(const ParallelPlan& other);
+  const std::vector<PlanRow>& rows() const { return rows_; }
+  bool operator==(const ParallelPlan&) const = default;
+
+ private:
+  std::vector<PlanRow> rows_;
+};
+
+const char* name(PlanPhase phase);  // "init", "run", "forward_pre", "forward_post", …
+// "init:weight:shard(S0,tp)", "forward_pre:<in>:0:redist(->R,tp)": without the module's path and a dot.
+std::string action(const PlanRow& row);
+std::string to_string(const PlanRow& row);
+std::ostream& operator<<(std::ostream& out, const PlanRow& row);
+// A row a line.
+std::string to_string(const ParallelPlan& plan);
+
+// @post parse_plan_row(to_string(row)) == row. Throws Error that quotes the text, says what is wrong with it
+// and which word may have been meant.
+PlanRow parse_plan_row(std::string_view text);
+// Lines that are empty, or begin with #, say nothing. Throws Error as above, with the number of the line.
+ParallelPlan parse_plan(std::string_view text);
+// Throws Error for a file that cannot be read, or says no plan.
+ParallelPlan load_plan(const std::string& file);
+void save_plan(const std::string& file, const ParallelPlan& plan);
+
+}  // namespace lockstep
