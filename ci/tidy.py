@@ -58,8 +58,8 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
     oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
 suites/train: engine/values engine/lane engine/context engine/layout engine/world engine/stream engine/random
-    engine/tensor engine/checkpoint engine/nn engine/optim engine/fsdp oracle/ownership oracle/plain oracle/random
-    oracle/judge oracle/reference dashboard/store suites/core
+    engine/tensor engine/checkpoint engine/nn engine/optim engine/fsdp engine/plan oracle/ownership oracle/plain
+    oracle/random oracle/judge oracle/reference dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
@@ -97,7 +97,7 @@ ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
 ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream
-    engine/tensor engine/checkpoint engine/fsdp oracle/program oracle/plain oracle/random dashboard/store
+    engine/tensor engine/checkpoint engine/fsdp engine/plan oracle/program oracle/plain oracle/random dashboard/store
     dashboard/report dashboard/pages dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden
     suites/train suites/laws suites/harness suites/bench
     ci/curves ci/gate ci/output

@@ -15,10 +15,10 @@ set(_public
   engine/nn/blocks.h
   engine/nn/checkpoint.h
   engine/nn/deferred.h
+  engine/nn/distribute.h
   engine/nn/init.h
   engine/nn/layers.h
   engine/nn/module.h
-  engine/nn/parallel.h
   engine/ops/rules/local.h
   engine/ops/rules/record.h
   engine/ops/rules/row.h

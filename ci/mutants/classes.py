@@ -107,7 +107,7 @@ TESTED = {
     "engine/optim/gradients.cpp:with_gradient": ["engine/engine_distributed_test"],
     **{f"engine/random/integer_range.cpp:{refused}": ["engine/engine_integer_range_test"] for refused in (
         "integer_range:loosened", "random-range-half")},
-    "engine/plan/": ["engine/engine_plan_test", "engine/engine_parallelize_test"],  # no case of a suite has one yet
+    "engine/plan/": ["engine/engine_plan_test", "engine/engine_parallelize_test"],  # texts, and what no model's plan says
     "engine/random/random_policy": ["engine/engine_random_policy_test"],  # baselines, which nobody judges
     "engine/random/tensor_source": ["suites/suites_random_operators_test"],
     "engine/stream/random_checks": ["oracle/oracle_scope_test"],

@@ -32,9 +32,11 @@ struct ShowRequest {
   std::string stride, at;
   int64_t first = -1;  // how many values to print; negative: all
   std::vector<std::string> files;
-  std::string path;  // of a checkpoint
+  std::string path;  // of a checkpoint, or of a file with a plan
   bool verify = false;
-  std::string model, tensors;  // of a buffer: one of them
+  std::string model, tensors;  // of a buffer: one of them; of a plan the model
+  std::string preset = "tiny";
+  bool hooks = false;  // of a plan: what they do to each module
   fsdp::PlanOptions buffer;
   int64_t block_rows = 1;
   std::string block_tile;  // or this, "128x128"
@@ -55,6 +57,7 @@ Shown show_buffer(const ShowRequest& request);
 Shown show_step(const ShowRequest& request);
 Shown show_flight(const ShowRequest& request);
 Shown show_shards(const ShowRequest& request);
+Shown show_plan(const ShowRequest& request);
 
 // Of a buffer: "elements:granularity,…".
 std::vector<fsdp::BlockTensor> parse_tensors(const std::string& text);

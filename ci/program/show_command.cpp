@@ -30,11 +30,6 @@ int print(const Flags& flags) {
   return 0;
 }
 
-int no_plan(const Flags&) {
-  throw NotBuilt(
-      concat("[show] plan", kNotAvailable, "; layout, route, rules, random, buffer, flight and shards are"));
-}
-
 // What each argument means stands in PyTorch's documentation; here, who takes it.
 void add_random_arguments(CLI::App& random, ShowRequest& r) {
   std::map<std::string, std::map<std::string, std::string>> takers;  // argument -> default -> operators
@@ -145,7 +140,8 @@ void add_mesh(CLI::App& app, ShowRequest& r) {
 
 void add_show(CLI::App& app, Chosen& chosen) {
   auto& show = *app.add_subcommand(
-      "show", "Show what the engine does: layouts, routes, rules, random values, flights, checkpoints");
+      "show",
+      "Show what the engine does: layouts, routes, rules, random values, plans, flights, checkpoints");
   show.require_subcommand(1);
   const auto add = [&](const char* name, const char* help, int (*run)(const Flags&)) {
     auto [sub, flags] = add_command(show, chosen, name, help, run);
@@ -184,7 +180,12 @@ void add_show(CLI::App& app, Chosen& chosen) {
   shards.add_option("path", c.path, "Its folder, or a safetensors file")->required();
   shards.add_flag("--verify", c.verify, "Read all of it, and hold it against the digests of what was saved");
 
-  add("plan", "The plan of a module (not built yet)", no_plan).first.allow_extras();
+  auto [plan, p] = add("plan", "Where a model's tensors go, and what moves them when", print<show_plan>);
+  plan.add_option("model", p.model, "llama or mixtral")->required();
+  plan.add_option("--preset", p.preset, "tiny (default), odd or 8b; of mixtral gpt-oss, too");
+  plan.add_option("--mesh", p.mesh, "For example tp:2 or fsdp:2,tp:2")->required();
+  plan.add_option("--plan", p.path, "File of a plan, in place of the model's own");
+  plan.add_flag("--hooks", p.hooks, "What the rows do to each module, too");
 }
 
 }  // namespace lockstep::program

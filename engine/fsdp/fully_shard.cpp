@@ -10,7 +10,7 @@
 #include "engine/fsdp/unit.h"
 #include "engine/layout/layout.h"
 #include "engine/nn/checkpoint.h"
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/ragged.h"

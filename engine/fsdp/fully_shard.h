@@ -24,7 +24,7 @@ class Unit;
 
 struct FullyShardOptions {
   // Name of the mesh dimension that cuts parameters; empty: the last. Along the others they stay as they are,
-  // whole (then gradients are added up along these, too, as in HSDP) or cut by a plan of parallelize_module.
+  // whole (then gradients are added up along these, too, as in HSDP) or cut by a plan (engine/plan).
   std::string mesh_dim = {};
   ReshardAfterForward reshard_after_forward = true;
   // Parameters stay in their dtype while they are cut, and so do the gradients that they are given.
@@ -95,7 +95,7 @@ class FSDPModule {
 
 // Cuts the parameters of a module that are not those of a module within it that is sharded already: call it
 // for these first, then for the root. Plain parameters and buffers become DTensors, parameters without values
-// shards without values (reset_parameters); those placed by parallelize_module must be whole along mesh_dim.
+// shards without values (reset_parameters); those placed by a plan must be whole along mesh_dim.
 //
 // The module's parameters are the cut ones, but within its calls, and while a backward pass is between its
 // output and its inputs: optimizers take these, whose gradients are

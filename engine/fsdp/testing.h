@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/fsdp/fully_shard.h"
+#include "engine/nn/distribute.h"
 #include "engine/nn/layers.h"
-#include "engine/nn/parallel.h"
 #include "engine/random/random.h"
 #include "engine/tensor/testing.h"
 #include "engine/values/error.h"

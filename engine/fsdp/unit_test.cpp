@@ -3,6 +3,8 @@
 #include "engine/fsdp/unit.h"
 #include "engine/fsdp/testing.h"
 #include "engine/nn/checkpoint.h"
+#include "engine/plan/parallelize.h"
+#include "engine/plan/styles.h"
 #include "engine/world/world.h"
 
 namespace lockstep {
@@ -472,8 +474,8 @@ TEST(FullyShard, WhatIsDoneToAModelCanBePrinted) {
   const auto mesh = init_device_mesh({2, 2}, {"tp", "fsdp"});
   Net net;
   EXPECT_TRUE(net.hooks().empty());
-  nn::parallelize_module(net, mesh, "tp",
-                         {{"blocks.*.a", nn::colwise_parallel()}, {"blocks.1.b", nn::rowwise_parallel()}});
+  parallelize(net, mesh,
+              colwise_parallel("blocks\\.\\d+\\.a", "tp") += rowwise_parallel("blocks\\.1\\.b", "tp"));
   checkpoint(*net.each[0]);
   fully_shard(*net.each[0], mesh);
   net.register_forward_hook([](nn::Module&, const Tensors&, at::Tensor&) {});
@@ -483,10 +485,10 @@ TEST(FullyShard, WhatIsDoneToAModelCanBePrinted) {
             "(the model) | forward | -\n"
             "blocks.0 | around | checkpoint\n"
             "blocks.0 | around | fully_shard\n"
-            "blocks.0.a | forward pre | input 0 -> R along mesh dimension 0\n"
-            "blocks.1.a | forward pre | input 0 -> R along mesh dimension 0\n"
-            "blocks.1.b | forward pre | input 0 -> S-1 along mesh dimension 0\n"
-            "blocks.1.b | forward | output 0 -> R along mesh dimension 0\n"
+            "blocks.0.a | forward pre | forward_pre:<in>:0:redist(->R,tp)\n"
+            "blocks.1.a | forward pre | forward_pre:<in>:0:redist(->R,tp)\n"
+            "blocks.1.b | forward pre | forward_pre:<in>:0:redist(->S-1,tp)\n"
+            "blocks.1.b | forward | forward_post:<out>:redist(->R,tp)\n"
             "last | backward | counts\n");
   net.last->remove_hook(number);
   EXPECT_EQ(net.hooks().back().path, "blocks.1.b");

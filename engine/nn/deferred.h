@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 
 namespace lockstep::nn {
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <map>
 
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {

@@ -72,7 +72,7 @@ class Module {
   struct HookRow {
     std::string path;
     const char* when;  // "around", "forward pre", "forward", "backward pre", "backward"
-    std::string what;  // "input 0 -> S1"; "" where nobody said it
+    std::string what;  // "forward_pre:<in>:0:redist(->S1,tp)"; "" where nobody said it
     bool operator==(const HookRow&) const = default;
   };
   std::vector<HookRow> hooks();
@@ -182,7 +182,7 @@ class Module {
   bool training_ = true;
 };
 
-// "layers.0 | forward pre | input 0 -> S1", a line each.
+// "layers.0 | forward pre | forward_pre:<in>:0:redist(->S1,tp)", a line each.
 std::string to_string(const std::vector<Module::HookRow>& rows);
 
 // Materialises what is still on the meta device, then draws all parameters in the order of named_modules:

@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "engine/nn/blocks.h"
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
+#include "engine/plan/parallelize.h"
 #include "engine/values/error.h"
 
 namespace lockstep::nn {
@@ -263,9 +264,10 @@ TEST(Module, WhatStandsTwiceIsOneModule) {
   reset_parameters(model);
   EXPECT_EQ(scale->resets, 1);
   const auto mesh = init_device_mesh({2}, {"tp"});
-  const auto whole = placed({Replicate{}}, Shard{0});
-  EXPECT_THROW(parallelize_module(model, mesh, "tp", {{"0", whole}, {"2", whole}}), Error);
-  parallelize_module(model, mesh, "tp", {{"2", whole}});
+  const char* const rows = ".forward_pre:<in>:0:redist(->R,tp)\n2.forward_post:<out>:redist(->S0,tp)";
+  EXPECT_THROW(parallelize(model, mesh, parse_plan(concat("0.forward_post:<out>:redist(->S0,tp)\n2", rows))),
+               Error);
+  parallelize(model, mesh, parse_plan(concat("2", rows)));
   EXPECT_EQ(scale->register_forward_hook([](auto&, auto&, auto&) {}), 2);  // after the plan's two
   EXPECT_TRUE(is_dtensor(model.buffer("0.table")));
   EXPECT_TRUE(model.buffer("0.table").is_same(model.buffer("1.table")));

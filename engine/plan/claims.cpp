@@ -11,10 +11,6 @@
 namespace lockstep {
 namespace {
 
-bool is_of_parameters(const PlanRow& row) {
-  return row.phase == PlanPhase::kInit || row.phase == PlanPhase::kRun;
-}
-
 bool is_within(std::string_view path, std::string_view module) {
   return module.empty()
              ? !path.empty()
@@ -40,7 +36,7 @@ std::vector<std::string> own(const nn::Named<at::Tensor>& tensors) {
 }
 
 void check_named(const Target& target, const PlanRow& row) {
-  if (!is_of_parameters(row) || row.tensor == "*") return;
+  if (!is_of_parameters(row.phase) || row.tensor == "*") return;
   auto names = own(target.module->named_parameters());
   if (row.phase == PlanPhase::kInit)
     for (auto& buffer : own(target.module->named_buffers())) names.push_back(std::move(buffer));

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"

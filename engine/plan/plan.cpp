@@ -38,7 +38,7 @@ constexpr const char* kRedist = "redist";
 constexpr const char* kRedistEarly = "redist_early";
 
 const char* verb(const PlanRow& row) {
-  if (entry(row.phase).tensor == nullptr) return kShard;
+  if (is_of_parameters(row.phase)) return kShard;
   return row.starts_early ? kRedistEarly : kRedist;
 }
 
@@ -162,8 +162,8 @@ class RowReader {
     if (!is_shard && word != kRedist && word != kRedistEarly)
       throw Error(concat("[plan] '", text_, "' has no action '", word, "'",
                          did_you_mean(word, {kShard, kRedist, kRedistEarly})));
-    check(is_shard == (entry(row_.phase).tensor == nullptr), "the action ", word, " in the phase ",
-          name(row_.phase), ", where parameters are sharded and other tensors redistributed");
+    check(is_shard == is_of_parameters(row_.phase), "the action ", word, " in the phase ", name(row_.phase),
+          ", where parameters are sharded and other tensors redistributed");
     row_.starts_early = word == kRedistEarly;
     // Placements hold commas in brackets alone.
     const auto end =
@@ -208,7 +208,7 @@ ParallelPlan::ParallelPlan(std::vector<PlanRow> rows) : rows_(std::move(rows)) {
 
 ParallelPlan& ParallelPlan::shard(std::string_view path, Placements to, std::vector<std::string> mesh_dims,
                                   PlanPhase phase) {
-  LOCKSTEP_CHECK(phase == kInit || phase == kRun, "[plan] '", path, "' is sharded in the phase ", name(phase),
+  LOCKSTEP_CHECK(is_of_parameters(phase), "[plan] '", path, "' is sharded in the phase ", name(phase),
                  "; say init or run");
   auto row = row_at(path, phase, std::move(to), std::move(mesh_dims));
   check_row(row, path);
@@ -223,21 +223,26 @@ ParallelPlan& ParallelPlan::redistribute(std::string_view path, std::optional<Pl
   auto row = row_at(path, is_output ? kForwardPost : kForwardPre, std::move(to), std::move(mesh_dims));
   row.from = std::move(from);
   check_row(row, path);
-  std::vector<PlanRow> rows = {row};
+  auto back = row;
   if (gradient) {
-    row.phase = is_output ? kBackwardPre : kBackwardPost;
-    row.from = gradient->from;
-    row.to = gradient->to;
-    check_row(row, path);
-    rows.push_back(std::move(row));
+    back.phase = is_output ? kBackwardPre : kBackwardPost;
+    back.from = gradient->from;
+    back.to = gradient->to;
+    check_row(back, path);
   }
-  return *this += ParallelPlan(std::move(rows));
+  rows_.push_back(std::move(row));
+  if (gradient) rows_.push_back(std::move(back));
+  return *this;
 }
 
 ParallelPlan& ParallelPlan::operator+=(const ParallelPlan& other) {
   const auto rows = other.rows_;  // which may be its own
   rows_.insert(rows_.end(), rows.begin(), rows.end());
   return *this;
+}
+
+bool is_of_parameters(PlanPhase phase) {
+  return entry(phase).tensor == nullptr;
 }
 
 const char* name(PlanPhase phase) {
@@ -247,7 +252,7 @@ const char* name(PlanPhase phase) {
 std::string action(const PlanRow& row) {
   const auto index = row.tensor == "<in>" ? concat(":", row.index) : "";
   auto text = concat(name(row.phase), ":", row.tensor, index, ":", verb(row), "(");
-  if (entry(row.phase).tensor != nullptr) text += (row.from ? text_of(*row.from) : "") + "->";
+  if (!is_of_parameters(row.phase)) text += (row.from ? text_of(*row.from) : "") + "->";
   text += text_of(row.to);
   for (const auto& dim : row.mesh_dims) text += "," + dim;
   return text + ")";

@@ -17,6 +17,8 @@ namespace lockstep {
 // When a row acts: on a parameter or buffer from the start, or while its module runs; on the inputs or the
 // output of each call; on the gradient of the output before, or those of the inputs after, they pass back.
 enum class PlanPhase { kInit, kRun, kForwardPre, kForwardPost, kBackwardPre, kBackwardPost };
+// Whether it is one of parameters and buffers: init, run.
+bool is_of_parameters(PlanPhase phase);
 
 struct PlanRow {
   std::string module;  // regular expression (ECMAScript) that a module's whole path matches; "": the model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suites/experts/mixed.h"
 
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/as_size.h"
 

@@ -66,8 +66,8 @@ bool keeps_gathered(const oracle::Case& c) {
 // A unit but the outermost has another to prefetch, which is cut until then.
 bool prefetches_next(const oracle::Case& c) {
   const auto sharding = sharding_of(c);
-  return sharding.prefetch > 0 && wrapped_blocks(sharding).size() > 1 && sharding.kept == 0 &&
-         sharding.by_hand == 0 && sharding.unused == 0;
+  return sharding.prefetch > 0 && unit_paths(sharding).size() > 2 && sharding.kept == 0 &&
+         sharding.by_hand == 0 && sharding.unused == 0 && sharding.nested == 0;
 }
 // Gathered by hand, and still so after a backward pass.
 bool stays_by_hand(const oracle::Case& c) {
@@ -76,8 +76,9 @@ bool stays_by_hand(const oracle::Case& c) {
 }
 bool runs_list(const oracle::Case& c) {
   const auto sharding = sharding_of(c);
-  const auto units = wrapped_blocks(sharding);
-  return is_counted(c) && sharding.gathered == 0 && !units.empty() && units.front().size() > 1;
+  const auto units = unit_paths(sharding);
+  return is_counted(c) && sharding.gathered == 0 && sharding.nested == 0 && units.size() > 1 &&
+         units[1].size() > 1;
 }
 // All gradients come as terms.
 bool has_terms(const oracle::Case& c) {

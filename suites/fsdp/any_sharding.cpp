@@ -115,6 +115,8 @@ Sharding any_sharding(uint64_t run_seed, int64_t index) {
     s.tile = draw.between(1, 4);
     if (s.rows > 0) s.rows = s.tile;  // what nobody need move
   }
+  if (s.wrap > 0) s.nested = draw.chance(25);
+  if (!unfit(s).empty()) s.nested = 0;
   return s;
 }
 

@@ -31,7 +31,7 @@ fsdp::StepGroup group_of(const FSDPModule& unit) {
 // bits add theirs up before they come.
 bool is_predicted(const Sharding& s) {
   const bool is_otherwise = (s.frozen | s.recompute | s.calls | s.kept | s.by_hand | s.evaluates | s.ignored |
-                             s.sides | s.tied | s.unused | s.together | (s.wrap & 1)) != 0;
+                             s.sides | s.tied | s.unused | s.together | s.nested | (s.wrap & 1)) != 0;
   if (is_otherwise || has_tp(s.mesh) || s.mesh.ndim() > 2 || has_short_norm(s)) return false;
   int64_t changes = 0;
   for (size_t i = 1; i < s.blocks.size(); ++i) changes += is_wrapped(s, i) != is_wrapped(s, i - 1);

@@ -8,7 +8,7 @@
 
 #include "engine/fsdp/unit.h"
 #include "engine/nn/checkpoint.h"
-#include "engine/nn/parallel.h"
+#include "engine/nn/distribute.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "oracle/ownership/in_host.h"
@@ -86,19 +86,18 @@ void ShardedTraining::place(WorldPtr world) {
     nn::distribute_module(*model_, *mesh_, tensor_parallel(*model_, mesh_->mesh));
   auto options = options_of(sharding_);
   options.ignored_params = ignored(sharding_);
-  options.mp_policy = policy_of(sharding_, false);
-  std::vector<FSDPModule> within;
-  for (const auto& unit : wrapped_blocks(sharding_))
-    within.push_back(fully_shard(modules_of(unit), *mesh_, options));
-  options.mp_policy = policy_of(sharding_, true);
-  units_.push_back(fully_shard(*model_, *mesh_, options));
-  units_.insert(units_.end(), within.begin(), within.end());
+  const auto units = unit_paths(sharding_);
+  for (size_t i = units.size(); i-- > 0;) {  // inner ones first
+    options.mp_policy = policy_of(sharding_, i == 0);
+    units_.push_back(fully_shard(modules_of(units[i]), *mesh_, options));
+  }
+  std::reverse(units_.begin(), units_.end());
   for (size_t i = 1; sharding_.prefetch != 0 && i < units_.size(); ++i) {
     units_[i - 1].set_modules_to_forward_prefetch({units_[i]});
     units_[i].set_modules_to_backward_prefetch({units_[i - 1]});
   }
   for (size_t i = 1; i + 1 < units_.size(); ++i)
-    units_[i].unit()->modules().front()->register_forward_hook(
+    units_[i].unit()->modules().front()->register_forward_pre_hook(
         [this, i](auto&&...) { note_prefetched(i + 1); });
   if (sharding_.kept != 0) units_[0].set_reshard_after_backward(false);
   units_[0].set_gradient_divide_factor(static_cast<double>(sharding_.factor));
@@ -181,29 +180,22 @@ at::Tensor ShardedTraining::evaluate(const at::Tensor& x) {
   return (output * output).mean();
 }
 
-std::vector<nn::Module*> ShardedTraining::modules_of(const std::vector<size_t>& blocks) const {
+std::vector<nn::Module*> ShardedTraining::modules_of(const std::vector<std::string>& paths) const {
   std::vector<nn::Module*> modules;
-  for (const auto i : blocks) modules.push_back(blocks_[i].get());
+  for (const auto& path : paths) modules.push_back(&model_->child(path));
   return modules;
 }
 
 // What is left of it on one device.
 void ShardedTraining::stay_plain() {
   const auto alone = ignored(sharding_);
-  const auto paths_of = [&](const auto& is_of_it) {
-    std::vector<std::string> paths;
-    for (auto& parameter : model_->parameters_with_paths())
-      for (auto& path : parameter.paths)
-        if ((alone.empty() || !alone[0].is_same(parameter.value)) && is_of_it(as_size(std::stoll(path))))
-          paths.push_back(std::move(path));
-    return paths;
-  };
-  plain_.add(*model_, {model_.get()}, paths_of([&](size_t block) { return !is_wrapped(sharding_, block); }),
-             policy_of(sharding_, true));
-  for (const auto& unit : wrapped_blocks(sharding_)) {
-    const auto is_in = [&](size_t block) { return std::find(unit.begin(), unit.end(), block) != unit.end(); };
-    plain_.add(*model_, modules_of(unit), paths_of(is_in), policy_of(sharding_, false));
-  }
+  const auto units = unit_paths(sharding_);
+  std::vector<std::vector<std::string>> own(units.size());
+  for (const auto& [value, paths] : model_->parameters_with_paths())
+    for (const auto& path : paths)
+      if (alone.empty() || !alone[0].is_same(value)) own[unit_of(units, path)].push_back(path);
+  for (size_t i = 0; i < units.size(); ++i)
+    plain_.add(*model_, modules_of(units[i]), std::move(own[i]), policy_of(sharding_, i == 0));
   if (sharding_.prefetch != 0) plain_.prefetch();
 }
 
@@ -246,7 +238,9 @@ void ShardedTraining::note_gathered(const char* when, bool root, bool others) {
     const auto* buffer = handle.unit()->buffer();
     if (buffer == nullptr || buffer->is_gathered() == expected || !unlike_.empty()) continue;
     auto modules = handle.unit()->modules();
-    if (sharding_.unused > 0) std::erase(modules, blocks_[as_size(sharding_.unused - 1)].get());
+    if (sharding_.unused > 0)
+      for (const auto& [path, unused] : blocks_[as_size(sharding_.unused - 1)]->named_modules())
+        std::erase(modules, unused);
     if (modules.empty()) continue;
     const bool learns = std::any_of(modules.begin(), modules.end(), [](const auto* module) {
       const auto parameters = module->parameters();

@@ -46,7 +46,7 @@ class ShardedTraining {
  private:
   void place(WorldPtr world);
   void stay_plain();
-  std::vector<nn::Module*> modules_of(const std::vector<size_t>& blocks) const;
+  std::vector<nn::Module*> modules_of(const std::vector<std::string>& paths) const;
   void give_values();
   nn::Tensors ignored(const Sharding& asked) const;  // at most one
   void set_frozen(const nn::Tensors& parameters, bool on) const;

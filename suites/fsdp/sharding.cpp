@@ -67,33 +67,20 @@ const OptionTable<Sharding> kOptions = {
     "fsdp",
     {
         // by name
-        {"among", &Sharding::among, 0, 8},
-        {"batch", &Sharding::batch, 1, 8},
-        {"by_hand", &Sharding::by_hand, 0, 2},
-        {"calls", &Sharding::calls, 0, 2},
-        {"clip", &Sharding::clip, 0, 1},
-        {"each", &Sharding::each, 0, 2},
-        {"evaluates", &Sharding::evaluates, 0, 2},
-        {"factor", &Sharding::factor, 1, 64},
-        {"frozen", &Sharding::frozen, 0, 64},
-        {"frozen_first", &Sharding::frozen_first, 0, 1},
-        {"gathered", &Sharding::gathered, 0, 2},
-        {"ignored", &Sharding::ignored, 0, 64},
-        {"kept", &Sharding::kept, 0, 1},
-        {"passes", &Sharding::passes, 1, 4},
-        {"placed", &Sharding::placed, 0, 1},
-        {"prefetch", &Sharding::prefetch, 0, 1},
-        {"pretrained", &Sharding::pretrained, 0, 1},
-        {"recompute", &Sharding::recompute, 0, 1},
-        {"rows", &Sharding::rows, 0, 64},
-        {"sides", &Sharding::sides, 0, 1},
-        {"steps", &Sharding::steps, 1, 5},
-        {"thaws", &Sharding::thaws, 0, 1},
-        {"tied", &Sharding::tied, 0, 1},
-        {"tile", &Sharding::tile, 1, 32},
-        {"together", &Sharding::together, 0, 8},
-        {"unused", &Sharding::unused, 0, 8},
-        {"wrap", &Sharding::wrap, 0, 255},
+        {"among", &Sharding::among, 0, 8},         {"batch", &Sharding::batch, 1, 8},
+        {"by_hand", &Sharding::by_hand, 0, 2},     {"calls", &Sharding::calls, 0, 2},
+        {"clip", &Sharding::clip, 0, 1},           {"each", &Sharding::each, 0, 2},
+        {"evaluates", &Sharding::evaluates, 0, 2}, {"factor", &Sharding::factor, 1, 64},
+        {"frozen", &Sharding::frozen, 0, 64},      {"frozen_first", &Sharding::frozen_first, 0, 1},
+        {"gathered", &Sharding::gathered, 0, 2},   {"ignored", &Sharding::ignored, 0, 64},
+        {"kept", &Sharding::kept, 0, 1},           {"nested", &Sharding::nested, 0, 1},
+        {"passes", &Sharding::passes, 1, 4},       {"placed", &Sharding::placed, 0, 1},
+        {"prefetch", &Sharding::prefetch, 0, 1},   {"pretrained", &Sharding::pretrained, 0, 1},
+        {"recompute", &Sharding::recompute, 0, 1}, {"rows", &Sharding::rows, 0, 64},
+        {"sides", &Sharding::sides, 0, 1},         {"steps", &Sharding::steps, 1, 5},
+        {"thaws", &Sharding::thaws, 0, 1},         {"tied", &Sharding::tied, 0, 1},
+        {"tile", &Sharding::tile, 1, 32},          {"together", &Sharding::together, 0, 8},
+        {"unused", &Sharding::unused, 0, 8},       {"wrap", &Sharding::wrap, 0, 255},
     },
     {
         {"dtype", [](const Sharding& s) { return dtype_name(s.dtype); },
@@ -224,23 +211,34 @@ bool is_wrapped(const Sharding& s, size_t block) {
   return (s.wrap >> block & 1) != 0;
 }
 
-std::vector<std::vector<size_t>> wrapped_blocks(const Sharding& s) {
-  std::vector<std::vector<size_t>> units;
+UnitPaths unit_paths(const Sharding& s) {
+  UnitPaths units = {{""}};
   for (size_t i = 0, n = 0; i < s.blocks.size(); ++i) {
     if (!is_wrapped(s, i)) continue;
     const bool joins = n > 0 && as_size(s.together) > n;
     if (!joins) units.emplace_back();
-    units[joins ? 0 : units.size() - 1].push_back(i);
+    (joins ? units[1] : units.back()).push_back(std::to_string(i));
     ++n;
+    const auto& block = s.blocks[i];
+    const auto linear = std::find_if(block.begin(), block.end(), is_linear);
+    if (s.nested != 0 && linear != block.end()) units.push_back({concat(i, ".", linear - block.begin())});
   }
   return units;
 }
 
-std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s) {
-  std::vector<int64_t> unit_of(s.blocks.size(), -1);
-  const auto units = wrapped_blocks(s);
+size_t unit_of(const UnitPaths& units, std::string_view parameter) {
+  size_t innermost = 0, longest = 0;
   for (size_t unit = 0; unit < units.size(); ++unit)
-    for (const auto block : units[unit]) unit_of[block] = static_cast<int64_t>(unit);
+    for (const auto& module : units[unit])
+      if (module.size() > longest && parameter.starts_with(module + ".")) {
+        innermost = unit;
+        longest = module.size();
+      }
+  return innermost;
+}
+
+std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s) {
+  const auto units = unit_paths(s);
   using Shape = std::array<int64_t, 3>;  // of a matrix, and its unit
   std::map<Shape, std::string> first;
   std::optional<std::pair<std::string, std::string>> last;
@@ -250,7 +248,8 @@ std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& s)
       const auto& layer = s.blocks[i][k];
       if (!is_linear(layer)) continue;
       auto path = concat(i, ".", k, ".weight");
-      const auto [known, is_new] = first.emplace(Shape{width, layer.size, unit_of[i]}, path);
+      const auto unit = static_cast<int64_t>(unit_of(units, path));
+      const auto [known, is_new] = first.emplace(Shape{width, layer.size, unit}, path);
       if (!is_new) last.emplace(std::move(path), known->second);
       width = layer.size;
     }

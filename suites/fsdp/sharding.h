@@ -29,6 +29,7 @@ struct Sharding {
   std::vector<BlockSpec> blocks = {{{'L', 6}}};
   int64_t wrap = 0;          // bit i: block i is fully_sharded by itself; the rest is by the root
   int64_t together = 0;      // k: the first k of the wrapped blocks by one call, of a list
+  int64_t nested = 0;        // 1: the first linear of each wrapped block by itself, within that block
   int64_t gathered = 0;      // 1: not cut again after forward; 2: but for the root's, which are not
   int64_t among = 0;         // k: cut among k ranks after forward
   int64_t prefetch = 0;      // 1: every unit prefetches the next one, forward and backward
@@ -71,9 +72,12 @@ bool is_linear(const LayerSpec& layer);
 // Features that a block returns.
 int64_t width_after(const BlockSpec& block, int64_t width);
 bool is_wrapped(const Sharding& sharding, size_t block);
-// The wrapped blocks, those in one list that are sharded by one call; in the order in which the first ones
-// run.
-std::vector<std::vector<size_t>> wrapped_blocks(const Sharding& sharding);
+// Of each call of fully_shard the paths of its modules: first the root's, "", then in the order in which the
+// first modules begin to run.
+using UnitPaths = std::vector<std::vector<std::string>>;
+UnitPaths unit_paths(const Sharding& sharding);
+// Which of them has a parameter.
+size_t unit_of(const UnitPaths& units, std::string_view parameter);
 // The paths of the last matrix that can be that of a layer before, and of the first that it can be.
 std::optional<std::pair<std::string, std::string>> tied_paths(const Sharding& sharding);
 

@@ -55,7 +55,7 @@ TEST(Sharding, EachOptionIsDrawn) {
         "frozen",    "gathered", "model",     "optimizer",    "order", "output_dtype", "param_dtype",
         "passes",    "prefetch", "recompute", "reduce_dtype", "rows",  "steps",        "by_hand",
         "evaluates", "kept",     "sides",     "tied",         "thaws", "pretrained",   "frozen_first",
-        "wrap",      "ignored",  "placed",    "unused"})
+        "wrap",      "ignored",  "placed",    "unused",       "nested"})
     EXPECT_FALSE(drawn[name].empty()) << name;
   EXPECT_EQ(layers.size(), 7u);
   EXPECT_EQ(drawn["dtype"].size(), 3u);

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "engine/fsdp/fully_shard.h"
+#include "engine/plan/parallelize.h"
+#include "engine/plan/styles.h"
 #include "engine/values/error.h"
 
 namespace lockstep::suites {
@@ -129,28 +130,41 @@ at::Tensor Llama::forward(const nn::Tensors& inputs) {
   return (*loss_)(half ? logits.to(at::kFloat) : logits, inputs.at(1));
 }
 
-std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& o, int64_t ranks) {
-  const bool even_heads = o.heads % ranks == 0 && o.kv_heads % ranks == 0;
-  const auto whole = even_heads ? std::nullopt : std::optional<Placement>(Replicate{});
-  const Placement sequence = Shard{1}, heads = Shard{1};
-  std::vector<nn::ParallelPlan> plan = {
-      {"embed_tokens", nn::vocabulary_parallel(sequence)},
-      {"norm", nn::sequence_parallel()},
-      {"lm_head", nn::colwise_parallel()},
-      {"loss", {{{"classes", Shard{0}}}, {}, std::nullopt}},
-  };
+ParallelPlan llama_plan(const LlamaOptions& o, int64_t ranks) {
+  // Linears by columns and by rows in turn, norms and dropout on pieces of the sequence, embedding, head and
+  // loss by vocabulary.
+  static const auto kEnds = parse_plan(R"(
+embed_tokens.init:weight:shard(S0,tp)
+embed_tokens.forward_pre:<in>:0:redist(->R,tp)
+embed_tokens.forward_post:<out>:redist(->S1,tp)
+norm.forward_pre:<in>:0:redist(->S1,tp)
+lm_head.init:weight:shard(S0,tp)
+lm_head.forward_pre:<in>:0:redist(->R,tp)
+loss.init:classes:shard(S0,tp)
+)");
+  static const auto kLayers = parse_plan(R"(
+layers\.\d+\..*norm.forward_pre:<in>:0:redist(->S1,tp)
+layers\.\d+\.(self_attn|mlp).forward_pre:<in>:0:redist(->R,tp)
+layers\.\d+\.self_attn\.[qkv]_proj.init:weight:shard(S0,tp)
+layers\.\d+\.self_attn\.core.forward_pre:<in>:0:redist(->S1,tp)
+layers\.\d+\.self_attn\.core.forward_pre:<in>:1:redist(->S1,tp)
+layers\.\d+\.self_attn\.core.forward_pre:<in>:2:redist(->S1,tp)
+layers\.\d+\.self_attn\.o_proj.init:weight:shard(S1,tp)
+layers\.\d+\.self_attn\.o_proj.forward_pre:<in>:0:redist(->S-1,tp)
+layers\.\d+\.self_attn\.o_proj.forward_post:<out>:redist(->S1,tp)
+layers\.\d+\.mlp\.(gate|up)_proj.init:weight:shard(S0,tp)
+layers\.\d+\.mlp\.down_proj.init:weight:shard(S1,tp)
+layers\.\d+\.mlp\.down_proj.forward_pre:<in>:0:redist(->S-1,tp)
+layers\.\d+\.mlp\.down_proj.forward_post:<out>:redist(->S1,tp)
+)");
+  // Heads that ranks do not share evenly: whole wherever views fold them into features.
+  static const auto kUneven = parse_plan(R"(
+layers\.\d+\.self_attn\.([qkv]_proj|core).forward_post:<out>:redist(->R,tp)
+)");
+  auto plan = kEnds;
   if (o.layers == 0) return plan;
-  const std::vector<nn::ParallelPlan> of_layers = {
-      {"layers.*.self_attn", nn::placed({Replicate{}})},
-      {"layers.*.self_attn.o_proj", nn::rowwise_parallel(sequence)},
-      {"layers.*.self_attn.*_proj", nn::colwise_parallel(Replicate{}, whole)},
-      {"layers.*.self_attn.core", nn::placed({heads, heads, heads}, whole)},
-      {"layers.*.mlp", nn::placed({Replicate{}})},
-      {"layers.*.mlp.down_proj", nn::rowwise_parallel(sequence)},
-      {"layers.*.mlp.*_proj", nn::colwise_parallel()},
-      {"layers.*norm", nn::sequence_parallel()},
-  };
-  plan.insert(plan.end(), of_layers.begin(), of_layers.end());
+  plan += kLayers;
+  if (o.heads % ranks != 0 || o.kv_heads % ranks != 0) plan += kUneven;
   return plan;
 }
 
@@ -161,26 +175,27 @@ Placements batch_placements(const DeviceMesh& mesh) {
   return result;
 }
 
+ParallelPlan model_plan(const LlamaOptions& options, const DeviceMesh& mesh) {
+  ParallelPlan plan;
+  if (has_dim(mesh, "tp")) plan += llama_plan(options, mesh.size(mesh.dim_index("tp")));
+  if (has_dim(mesh, "ep") && options.layers > 0)
+    plan += expert_parallel("layers\\.\\d+\\.mlp\\.experts", "ep");
+  if (!has_dim(mesh, "fsdp")) return plan;
+  if (options.layers > 0) plan += fully_sharded("layers\\.\\d+", "fsdp");
+  return plan += fully_sharded("", "fsdp");
+}
+
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
                        const MixedPrecisionPolicy& precision, int64_t block_rows) {
-  const bool tp = has_dim(mesh.mesh, "tp"), ep = has_dim(mesh.mesh, "ep"), fsdp = has_dim(mesh.mesh, "fsdp");
-  if (tp)
-    nn::parallelize_module(model, mesh, "tp", llama_plan(options, mesh.mesh.size(mesh.mesh.dim_index("tp"))));
-  else if (ep && options.layers > 0)
-    nn::parallelize_module(model, mesh, "ep", {{"layers.*.mlp.experts", nn::expert_parallel()}});
-  else if (!fsdp)
-    nn::distribute_module(model, mesh, {});
-  if (!fsdp) return;
-  FullyShardOptions cut{.mesh_dim = "fsdp", .mp_policy = precision};
+  FullyShardOptions buffers{.mp_policy = precision};
   if (block_rows > 0)
-    cut.orig_param_policy = [block_rows](std::string_view, const at::Tensor& parameter) {
+    buffers.orig_param_policy = [block_rows](std::string_view, const at::Tensor& parameter) {
       if (parameter.dim() < 2) return int64_t{1};
       // Of stacked matrices, one that such blocks do not divide is a block.
       const bool divides = parameter.dim() == 2 || parameter.size(-2) % block_rows == 0;
       return (divides ? block_rows : parameter.size(-2)) * parameter.size(-1);
     };
-  for (const auto& layer : model.each_) fully_shard(*layer, mesh, cut);
-  fully_shard(model, mesh, cut);
+  parallelize(model, mesh, model_plan(options, mesh.mesh), {.buffers = std::move(buffers)});
 }
 
 }  // namespace lockstep::suites

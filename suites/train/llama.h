@@ -5,7 +5,7 @@
 #include "engine/fsdp/mixed_precision.h"
 #include "engine/nn/blocks.h"
 #include "engine/nn/experts.h"
-#include "engine/nn/parallel.h"
+#include "engine/plan/plan.h"
 #include "suites/train/llama_options.h"
 
 namespace lockstep::suites {
@@ -37,9 +37,6 @@ class Llama : public nn::Module {
   at::Tensor forward(const nn::Tensors& inputs) override;
 
  private:
-  friend void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
-                                const MixedPrecisionPolicy& precision, int64_t block_rows);
-
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Dropout> dropout_;
   std::shared_ptr<nn::Sequential> layers_;
@@ -49,14 +46,15 @@ class Llama : public nn::Module {
   std::shared_ptr<nn::CrossEntropy> loss_;
 };
 
-// Tensor parallelism over `ranks` ranks: column- and row-parallel linears, norms and dropout on pieces of the
-// sequence, embedding, head and loss cut by vocabulary. Heads that do not divide by the ranks are cut
-// unevenly, and gathered around the views that fold them into features.
-std::vector<nn::ParallelPlan> llama_plan(const LlamaOptions& options, int64_t ranks);
+// Tensor and sequence parallelism over the mesh dimension "tp", of so many ranks. Heads that do not divide by
+// the ranks are cut unevenly, and gathered around the views that fold them into features.
+ParallelPlan llama_plan(const LlamaOptions& options, int64_t ranks);
 
-// Distributes a model over the mesh dimension "tp", if there is one, its experts over "ep", and cuts its
-// parameters over "fsdp", if there is one: fully_shard of each layer, then of the rest. Over the others
-// parameters are replicated.
+// The model over the mesh dimension "tp", if there is one, its experts over "ep", and its parameters cut over
+// "fsdp": those of each layer in a buffer, and then the rest. Over the others parameters are replicated.
+ParallelPlan model_plan(const LlamaOptions& options, const DeviceMesh& mesh);
+
+// The model by its plan.
 // @param block_rows of matrices, that no rank has a part of; 0: they are cut anywhere
 void parallelize_llama(Llama& model, const LlamaOptions& options, const MeshInWorld& mesh,
                        const MixedPrecisionPolicy& precision = {}, int64_t block_rows = 0);

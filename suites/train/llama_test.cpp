@@ -152,7 +152,7 @@ TEST(Llama, PatternsThatMatchNothingAreErrors) {
   const auto mesh = init_device_mesh({2}, {"tp"});
   const nn::ParameterPlacement misspelt{"layers.*.qproj.weight", parse_placements("[S0]")};
   EXPECT_THROW(nn::distribute_module(model, mesh, {misspelt}), Error);
-  EXPECT_THROW(nn::parallelize_module(model, mesh, "tp", {{"layer.*", {}}}), Error);
+  EXPECT_THROW(parallelize(model, mesh, parse_plan("layer\\.0.init:weight:shard(S0,tp)")), Error);
   EXPECT_THROW(llama_preset("huge"), Error);
 }
 
