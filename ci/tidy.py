@@ -34,7 +34,7 @@ engine/checkpoint: engine/values engine/layout engine/world engine/move engine/t
 engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
-engine/plan: engine/values engine/tensor engine/nn engine/fsdp
+engine/plan: engine/values engine/context engine/tensor engine/nn engine/fsdp
 oracle/ownership: engine/values
 oracle/program: kernels/operators engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
@@ -64,6 +64,8 @@ suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn en
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
     generators/space suites/core
+suites/plans: engine/values engine/stream engine/tensor engine/nn engine/plan oracle/program generators/space
+    suites/core suites/engines suites/fsdp
 suites/experts: engine/values engine/world engine/tensor engine/nn oracle/program oracle/reference generators/space
     suites/core
 suites/checkpoint: engine/values engine/world engine/tensor engine/checkpoint oracle/ownership oracle/program
@@ -71,12 +73,12 @@ suites/checkpoint: engine/values engine/world engine/tensor engine/checkpoint or
 suites/faults: engine/values engine/context engine/layout engine/world engine/ops/rules engine/random engine/tensor
     engine/nn engine/fsdp engine/optim engine/stream oracle/ownership oracle/program oracle/random
     generators/program generators/random suites/core suites/engines suites/train suites/fsdp suites/optim
-    suites/checkpoint suites/experts
+    suites/plans suites/checkpoint suites/experts
 suites/golden: engine/values engine/stream engine/random engine/tensor engine/nn oracle/random
 suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stream engine/random oracle/ownership
     oracle/program oracle/plain oracle/random oracle/judge oracle/reference generators/space generators/ops
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
-    suites/optim suites/checkpoint suites/experts engine/tensor engine/fsdp
+    suites/optim suites/plans suites/checkpoint suites/experts engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/world engine/ops/rules engine/random engine/tensor engine/checkpoint engine/nn
     engine/fsdp engine/optim engine/plan oracle/ownership oracle/plain oracle/judge generators/cases suites/core
     suites/faults suites/laws

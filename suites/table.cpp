@@ -37,9 +37,8 @@ Outcome judge_program(const oracle::Case& c, EngineUnderTest& engine) {
   return judge_against_oracle(c, engine, Allowed::kExplained);
 }
 
-// 100 generated cases a round; the finite suites come on top.
-const std::vector<Suite>& table() {
-  static const std::vector<Suite> all = {
+std::vector<Suite> of_programs() {
+  return {
       {"layout",
        "each rank holds the elements that brute force gives it, and the locals together are the tensor", 10,
        kEndless, false, generated<"layout">, judge_layout},
@@ -73,6 +72,12 @@ const std::vector<Suite>& table() {
        12, kEndless, false, generated<"edges">, judge_program},
       {"cache", "an op gives the same bits and moves whatever was decided before", 12, kEndless, false,
        generated<"cache">, judge_cache},
+  };
+}
+
+// Whose cases are values of their own.
+std::vector<Suite> of_values() {
+  return {
       {"train",
        "a training step on a mesh is what one device computes from the same state, and that what the papers' "
        "formulas say",
@@ -93,6 +98,10 @@ const std::vector<Suite>& table() {
       {"experts", "a mixture of experts gives one device's bits for any routing, wherever its experts are", 5,
        kEndless, false, experts_case, judge_experts, Flag::kTraining, check_experts, simpler_experts,
        run_experts},
+      {"plans",
+       "a model under a plan is what one device computes, its tensors where the rows say; in buffers, and "
+       "optimized, it has the same bits and moves no more",
+       8, kEndless, false, plans_case, judge_plans, Flag::kTraining, check_plans, simpler_plans, run_plans},
       {"checkpoint",
        "tensors saved from any placements are the same loaded into any others, or what is harmed is refused",
        6, kEndless, false, checkpoint_case, judge_checkpoint, Flag::kTraining, check_checkpoint,
@@ -102,10 +111,24 @@ const std::vector<Suite>& table() {
        kEndless, false, planner_case, judge_planner, Flag::kTraining, check_planner, simpler_planner},
       {"golden", "what stock libtorch drew on a GPU is what closed form and simulation draw, whole and cut",
        4, golden_cases(), false, golden_case, judge_golden, Flag::kClosedForm, check_golden, simpler_golden},
+  };
+}
+
+std::vector<Suite> of_itself() {
+  return {
       {"faults", "every planted fault is found and shrunk within its stated numbers", 1,
        static_cast<int64_t>(faults().size()), true, fault_case, judge_fault, Flag::kFaults},
       {"canary", "one flipped bit is seen", 1, 40, true, canary_case, judge_canary},
   };
+}
+
+// 100 generated cases a round; the finite suites come on top.
+const std::vector<Suite>& table() {
+  static const auto all = [] {
+    auto suites = of_programs();
+    for (const auto& more : {of_values(), of_itself()}) suites.insert(suites.end(), more.begin(), more.end());
+    return suites;
+  }();
   return all;
 }
 

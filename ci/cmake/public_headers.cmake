@@ -26,9 +26,11 @@ set(_public
   engine/optim/adamw8bit.h
   engine/optim/muon.h
   engine/optim/optimizer.h
+  engine/plan/optimize.h
   engine/plan/parallelize.h
   engine/plan/plan.h
   engine/plan/styles.h
+  engine/plan/trace.h
   engine/random/random_policy.h
   engine/random/tensor_source.h
   engine/stream/random_call.h

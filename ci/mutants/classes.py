@@ -51,7 +51,7 @@ CLASSES = {
 # What of the plan a scope's mutants are tried in: a slip of the engine shows in what is asked of the engine, and planted faults,
 # which take as long as all other suites, ask of the judge.
 SUITES = {"engine": ("--suite", "layout,redistribute,ops,rules,gradient,random,grid,program,edges,metamorphic,cache,overlap,"
-                     "ragged,train,fsdp,dbuffer,optim,planner,checkpoint,experts,golden,canary"),
+                     "ragged,train,fsdp,dbuffer,optim,plans,planner,checkpoint,experts,golden,canary"),
           "judge": ()}
 
 # Nothing but what runs on a GPU calls these; kernels/device_work_property_test.cpp and device_check.cu look at them.

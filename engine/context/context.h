@@ -2,6 +2,7 @@
 // Context: all that the engine keeps between operators, in one place. Every thread has one. A mesh keeps the
 // one in which it was made, and an operator on its DTensors runs in it, on whatever thread (decision 0007).
 #pragma once
+#include <ATen/core/Tensor.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <atomic>
@@ -19,6 +20,7 @@ namespace lockstep {
 struct Comm;
 struct Decisions;
 struct Drawing;
+struct PlanTrace;
 struct Resolutions;
 struct RuleOverrides;
 class Arriving;
@@ -46,10 +48,12 @@ struct DispatchCounters {
 struct Context {
   // What a program sets, mostly by a scope (`Within`).
   Generator generator;
-  RandomPolicy policy{};             // kSingleDevice
-  const Drawing* drawing = nullptr;  // null: by the policy
-  RandomSource* source = nullptr;    // serves random operators on plain tensors; null: libtorch does
-  Timeline* timeline = nullptr;      // null: nothing is recorded
+  RandomPolicy policy{};                     // kSingleDevice
+  const Drawing* drawing = nullptr;          // null: by the policy
+  RandomSource* source = nullptr;            // serves random operators on plain tensors; null: libtorch does
+  Timeline* timeline = nullptr;              // null: nothing is recorded
+  PlanTrace* plan_trace = nullptr;           // of what the rows of plans meet
+  std::vector<at::Tensor>* reads = nullptr;  // what ops, redistributions and the host are given, in turn
   std::shared_ptr<const RuleOverrides> rules;  // go before all others; null: none
   bool explicit_redistribution = false;        // an implicit one is an error
   bool fallback_replicate = false;             // an op without a rule runs on whole tensors

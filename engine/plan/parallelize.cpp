@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <regex>
 
+#include "engine/context/context.h"
 #include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
+#include "engine/plan/trace.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -214,11 +216,21 @@ at::Tensor moved(const std::string& where, const Located& located, const at::Ten
   return each;
 }
 
+// The same, which whoever traces the model is told.
+at::Tensor traced_move(const Target& target, const Located& located, const at::Tensor& tensor) {
+  auto* trace = current_context()->plan_trace;
+  if (trace == nullptr) return moved(target.name(), located, tensor);
+  const size_t first = trace->reads.size();
+  auto left = moved(target.name(), located, tensor);
+  trace->moves.push_back({located.row, target.paths.front(), tensor, left, {first, trace->reads.size()}});
+  return left;
+}
+
 void add_hook(const Target& target, const Located& located) {
   auto& module = *target.module;
   const auto& row = located.row;
-  const auto move = [where = target.name(), located](const at::Tensor& tensor) {
-    return tensor.defined() ? moved(where, located, tensor) : tensor;
+  const auto move = [target, located](const at::Tensor& tensor) {
+    return tensor.defined() ? traced_move(target, located, tensor) : tensor;
   };
   const auto move_one_of = [move, where = target.name(), row](nn::Tensors& tensors) {
     LOCKSTEP_CHECK(row.index < std::ssize(tensors), "[plan] ", row, " of ", where, ": a call has ",

@@ -51,6 +51,8 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
                                         std::make_move_iterator(stack.end()));
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
+  if (auto* reads = call.comm->context->reads)
+    reads->insert(reads->end(), call.tensors.begin(), call.tensors.end());
   const Asking asks(op.operator_name().name.c_str());
   if (reads_zeros(resolved, call)) {
     if (auto given = of_zeros(resolved, call, args)) return torch::jit::push(stack, *std::move(given));

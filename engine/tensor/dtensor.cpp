@@ -336,6 +336,7 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_pl
   const auto gradients = spec_of_gradients(*require_dtensor(tensor, "to_local").spec(), grad_placements);
   dtensor_impl(tensor)->check_memory("to_local");
   log_read("lockstep::to_local", tensor);
+  note_read(tensor);
   return ToLocal::apply(tensor, gradients);
 }
 

@@ -9,6 +9,7 @@
 #include "engine/tensor/cache.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
+#include "engine/tensor/timeline_log.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
@@ -179,12 +180,14 @@ at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order, bool async_op) {
   const auto& impl = require_dtensor(tensor, "redistribute");
   impl.check_memory("redistribute");
+  note_read(tensor);
   return Redistribute::apply(tensor, impl.comm(), placements, order, async_op ? How::kBegun : How::kAsked);
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order, bool async_op) {
   require_dtensor(tensor, "redistribute").check_memory("redistribute");
+  note_read(tensor);
   return Redistribute::apply(tensor, comm_of(mesh), placements, order, async_op ? How::kBegun : How::kAsked);
 }
 

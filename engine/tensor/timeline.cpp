@@ -33,6 +33,10 @@ TensorRecord record(const at::Tensor& tensor) {
   return impl == nullptr ? TensorRecord{} : record(impl->spec(), impl->locals());
 }
 
+void note_read(const at::Tensor& dtensor) {
+  if (auto* reads = dtensor_impl(dtensor)->comm()->context->reads) reads->push_back(dtensor);
+}
+
 void log_read(const char* op, const at::Tensor& dtensor) {
   auto* timeline = dtensor_impl(dtensor)->comm()->context->timeline;
   if (timeline == nullptr) return;

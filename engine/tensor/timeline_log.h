@@ -15,6 +15,9 @@ struct TimelineScope : Within<Timeline*> {
 // Null while nothing is recorded.
 Timeline* current_timeline();
 
+// For whoever asks what is read (Context::reads).
+void note_read(const at::Tensor& dtensor);
+
 // Of a DTensor that becomes plain: an entry that has no results.
 void log_read(const char* op, const at::Tensor& dtensor);
 

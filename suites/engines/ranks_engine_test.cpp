@@ -115,6 +115,7 @@ TEST_F(RanksEngineTest, TrainsAsOneThreadDoes) {
                                       {"optim", 20},
                                       {"checkpoint", 30},
                                       {"experts", 30},
+                                      {"plans", 30},
                                       {"train", 2}})
       for (int64_t n = 0; n < cases; ++n) {
         const int64_t i = name == std::string("train") ? rows[static_cast<size_t>(n)] : n;

@@ -29,16 +29,6 @@ LayerSpec parse_layer(std::string_view text) {
   return layer;
 }
 
-void parse_model(Sharding& s, const std::string& text) {
-  const auto parts = split(text, '-');
-  s.width = number(parts[0], "the width");
-  s.blocks.clear();
-  for (size_t i = 1; i < parts.size(); ++i) {
-    auto& block = s.blocks.emplace_back();
-    for (const auto& layer : split(parts[i], '.')) block.push_back(parse_layer(layer));
-  }
-}
-
 // Whether there is a k-th block, beside others, without which the others fit.
 bool may_be_unused(const Sharding& s, int64_t k) {
   if (k > std::ssize(s.blocks) || s.blocks.size() == 1) return false;
@@ -88,7 +78,7 @@ const OptionTable<Sharding> kOptions = {
            s.dtype = parse_dtype(text);
            LOCKSTEP_CHECK(c10::isFloatingType(s.dtype), "[fsdp] a model in ", text, " has no gradients");
          }},
-        {"model", model_text, parse_model},
+        {"model", model_text, set_model},
         {"optimizer", [](const Sharding& s) { return std::string(name(s.optimizer)); },
          [](Sharding& s, const std::string& text) { s.optimizer = parse_optimizer(text); }},
         {"order", [](const Sharding& s) { return s.order; },
@@ -266,6 +256,16 @@ std::string model_text(const Sharding& s) {
     text += "-" + layers;
   }
   return text;
+}
+
+void set_model(Sharding& s, const std::string& text) {
+  const auto parts = split(text, '-');
+  s.width = number(parts[0], "the width");
+  s.blocks.clear();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    auto& block = s.blocks.emplace_back();
+    for (const auto& layer : split(parts[i], '.')) block.push_back(parse_layer(layer));
+  }
 }
 
 Sharding sharding_of(const oracle::Case& c) {

@@ -68,6 +68,8 @@ struct Sharding {
 TrainOptions optimizer_options(const Sharding& sharding);
 // "6-L7.t.l6-n.r": the width, then blocks.
 std::string model_text(const Sharding& sharding);
+// Throws Error for a text that is none.
+void set_model(Sharding& sharding, const std::string& text);
 bool is_linear(const LayerSpec& layer);
 // Features that a block returns.
 int64_t width_after(const BlockSpec& block, int64_t width);

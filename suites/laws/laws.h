@@ -51,6 +51,12 @@ void check_experts(const oracle::Case& c);
 std::vector<oracle::Case> simpler_experts(const oracle::Case& c);
 EngineResult run_experts(const WorldPtr& world, const oracle::Case& c);
 
+oracle::Case plans_case(uint64_t run_seed, int64_t index);
+Outcome judge_plans(const oracle::Case& c, EngineUnderTest& engine);
+void check_plans(const oracle::Case& c);
+std::vector<oracle::Case> simpler_plans(const oracle::Case& c);
+EngineResult run_plans(const WorldPtr& world, const oracle::Case& c);
+
 oracle::Case checkpoint_case(uint64_t run_seed, int64_t index);
 Outcome judge_checkpoint(const oracle::Case& c, EngineUnderTest& engine);
 void check_checkpoint(const oracle::Case& c);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/optimize.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "engine/plan/hoisting.h"
+#include "engine/plan/traced_rows.h"
+#include "engine/values/error.h"
+
+namespace lockstep {
+namespace {
+
+using enum PlanPhase;
+
+bool is_one_place(const PlanRow& a, const PlanRow& b) {
+  return a.phase == b.phase && a.tensor == b.tensor && a.index == b.index;
+}
+
+// Not of gradients: what a hook takes of them is added up before anybody else's.
+void drop_idle(TracedRows& traced) {
+  for (auto& row : traced.rows) {
+    const bool is_forward = row.row.phase == kForwardPre || row.row.phase == kForwardPost;
+    const bool is_idle = !row.gone && is_forward && !row.moves.empty() &&
+                         std::none_of(row.moves.begin(), row.moves.end(), [](auto& m) { return m.moved(); });
+    if (!is_idle) continue;
+    traced.changes.push_back(concat("left out, since nothing moves by it: ", row.row));
+    row.gone = true;
+  }
+}
+
+// The move of `next` that takes each of what the moves of `row` leave, and that nothing else takes or reads;
+// empty: it is not so.
+std::vector<const TracedMove*> takers(const TracedRows& traced, const TracedRow& row, const TracedRow& next) {
+  if (row.moves.empty() || row.moves.size() != next.moves.size()) return {};
+  std::vector<const TracedMove*> all;
+  for (const auto& move : row.moves) {
+    const auto taken = traced.that_take(move.left);
+    const bool is_alone = taken.size() == 1 && taken[0].row == &next &&
+                          !traced.reads.any(move.left, traced.reads.from(move.read));
+    if (!is_alone) return {};
+    all.push_back(taken[0].move);
+  }
+  return all;
+}
+
+bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
+  const auto& [a, b] = std::tie(row.row, next.row);
+  const bool may_be = a.phase == kForwardPost && b.phase == kForwardPre && a.mesh_dims == b.mesh_dims &&
+                      std::none_of(a.to.begin(), a.to.end(), [](auto& to) { return is_partial(to); });
+  if (!may_be || row.gone || next.gone) return false;
+  const auto moves = takers(traced, row, next);
+  if (moves.empty()) return false;
+  traced.changes.push_back(concat(a, " goes right to where ", b, " takes it"));
+  for (size_t i = 0; i < moves.size(); ++i) row.moves[i].goes_on(*moves[i]);
+  row.row.to = b.to;
+  next.gone = true;
+  return true;
+}
+
+void skip_stops(TracedRows& traced) {
+  bool again = true;
+  while (again) {
+    again = false;
+    for (auto& row : traced.rows)
+      for (auto& next : traced.rows) again |= skip_a_stop(traced, row, next);
+  }
+}
+
+bool meet(const TracedRow& a, const TracedRow& b) {
+  return std::any_of(a.moves.begin(), a.moves.end(), [&](const auto& x) {
+    return std::any_of(b.moves.begin(), b.moves.end(), [&](const auto& y) { return x.module == y.module; });
+  });
+}
+
+// Whether a row between the two acts where they do: sums would be added up in another order.
+bool is_parted(const TracedRows& traced, size_t i, size_t k) {
+  const auto& row = traced.rows[i];
+  return std::any_of(traced.rows.begin() + static_cast<ptrdiff_t>(i) + 1,
+                     traced.rows.begin() + static_cast<ptrdiff_t>(k), [&](const TracedRow& between) {
+                       return !between.gone && is_one_place(row.row, between.row) && meet(row, between);
+                     });
+}
+
+void merge(TracedRows& traced, size_t i, size_t k) {
+  auto &row = traced.rows[i], &next = traced.rows[k];
+  auto &a = row.row, &b = next.row;
+  if (row.gone || next.gone || is_of_parameters(a.phase) || a.module != b.module || !is_one_place(a, b) ||
+      a.from.has_value() != b.from.has_value() || a.starts_early != b.starts_early || is_parted(traced, i, k))
+    return;
+  const auto before = concat(a, " and ", b);
+  a.to.insert(a.to.end(), b.to.begin(), b.to.end());
+  if (a.from) a.from->insert(a.from->end(), b.from->begin(), b.from->end());
+  a.mesh_dims.insert(a.mesh_dims.end(), b.mesh_dims.begin(), b.mesh_dims.end());
+  for (auto& move : row.moves)
+    for (const auto& taken : next.moves)
+      if (taken.came.is_same(move.left) && taken.module == move.module) {
+        move.goes_on(taken);
+        break;
+      }
+  next.gone = true;
+  traced.changes.push_back(concat(before, " are one: ", a));
+}
+
+void begin_early(TracedRows& traced) {
+  for (auto& row : traced.rows) {
+    if (row.gone || row.row.phase != kForwardPost || row.row.starts_early || row.moves.empty()) continue;
+    const bool is_used = std::all_of(row.moves.begin(), row.moves.end(), [&](const TracedMove& move) {
+      return !traced.that_take(move.left).empty() ||
+             traced.reads.any(move.left, traced.reads.from(move.read));
+    });
+    if (!is_used) continue;
+    row.row.starts_early = true;
+    traced.changes.push_back(concat("begun early: ", row.row));
+  }
+}
+
+}  // namespace
+
+OptimizedPlan optimize(const ParallelPlan& plan, const PlanTrace& trace, const OptimizeOptions& options) {
+  TracedRows traced(plan, trace);
+  drop_idle(traced);
+  if (options.reorders_sums) hoist(traced);
+  skip_stops(traced);
+  drop_idle(traced);
+  for (size_t k = 0; k < traced.rows.size(); ++k)
+    for (size_t i = 0; i < k; ++i) merge(traced, i, k);
+  begin_early(traced);
+  std::vector<PlanRow> rows;
+  for (auto& row : traced.rows)
+    if (!row.gone) rows.push_back(std::move(row.row));
+  return {ParallelPlan(std::move(rows)), std::move(traced.changes)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of plans: rows that are lost or taken for others, what is optimized away that must not be.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/tensor/dtensor.h"
+#include "suites/engines/lockstep_engine.h"
+#include "suites/faults/tables.h"
+#include "suites/plans/parallelized.h"
+
+namespace lockstep::suites::plant {
+namespace {
+
+using enum PlanPhase;
+
+// ---- in which cases ----
+
+using Asked = bool (*)(const Parallelizing& p);
+
+template <Asked asked>
+bool of_plans(const oracle::Case& c) {
+  if (c.suite != "plans" || c.mesh.size() == 1) return false;
+  return asked(parallelizing_of(c));
+}
+
+template <PlanPhase... phases>
+bool is_one_of(const PlanRow& row) {
+  return ((row.phase == phases) || ...);
+}
+
+using OfRow = bool (*)(const PlanRow& row);
+constexpr OfRow kForward = is_one_of<kForwardPre, kForwardPost>,
+                kBackward = is_one_of<kBackwardPre, kBackwardPost>, kFirst = is_one_of<kInit>,
+                kShown = is_one_of<kRun>;
+
+template <OfRow is_it>
+bool has(const Parallelizing& p) {
+  return p.as != kInBuffers && std::any_of(p.plan.rows().begin(), p.plan.rows().end(), is_it);
+}
+bool any(const Parallelizing&) {
+  return true;
+}
+bool is_tied(const Parallelizing& p) {
+  return p.tied != 0;
+}
+bool is_second(const PlanRow& row) {
+  return row.phase == kForwardPre && row.index == 1;
+}
+template <OfRow is_it>
+bool has_optimized(const Parallelizing& p) {
+  return p.as == kOptimized && has<is_it>(p);
+}
+
+// ---- what is planted ----
+
+class Misplanned : public LockstepEngine {
+ public:
+  explicit Misplanned(ParallelizingFault fault) : fault_(fault) {}
+  EngineResult run(const oracle::Case& c, bool want_timeline) override {
+    if (c.suite != "plans") return LockstepEngine::run(c, want_timeline);
+    return parallelized(local_world(c.mesh.size(), c.mesh.device_type()), parallelizing_of(c), fault_);
+  }
+
+ private:
+  ParallelizingFault fault_;
+};
+Plant with_plan(ParallelizingFault fault) {
+  return [=] { return std::make_unique<Misplanned>(fault); };
+}
+
+void set_rows(ParallelPlan& plan, std::vector<PlanRow> rows) {
+  plan = ParallelPlan(std::move(rows));
+}
+
+template <OfRow is_it>
+void all_lost(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  std::erase_if(rows, is_it);
+  set_rows(plan, std::move(rows));
+}
+
+template <OfRow is_it>
+void first_lost(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  if (const auto found = std::find_if(rows.begin(), rows.end(), is_it); found != rows.end())
+    rows.erase(found);
+  set_rows(plan, std::move(rows));
+}
+
+void second_inputs_are_first(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  for (auto& row : rows)
+    if (is_second(row)) row.index = 0;
+  set_rows(plan, std::move(rows));
+}
+
+void goes_elsewhere(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  for (auto& row : rows)
+    if (kForward(row))
+      for (auto& to : row.to) to = is_replicate(to) ? Placement(Shard{0}) : Placement(Replicate{});
+  set_rows(plan, std::move(rows));
+}
+
+// Every block's output is brought together, though nobody asks for it.
+void stops_more(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  const auto dims = rows.empty() ? std::vector<std::string>{"a"} : rows[0].mesh_dims;
+  std::erase_if(rows, [](const PlanRow& row) { return row.phase == kForwardPost && row.module != ""; });
+  for (const auto& dim : dims) {
+    rows.push_back({"\\d+", kForwardPost, "<out>", 0, std::nullopt, {Replicate{}}, {dim}});
+    break;
+  }
+  set_rows(plan, std::move(rows));
+}
+
+void shared_are_parted(nn::Module& model) {
+  for (const auto& [value, paths] : model.parameters_with_paths())
+    for (size_t i = 1; i < paths.size(); ++i)
+      model.set_parameter(paths[i], parameter(value.detach().clone()));
+}
+
+void gradient_lost_on_last(nn::Module& model) {
+  for (const auto& p : model.parameters()) {
+    if (!p.grad().defined()) continue;
+    local_tensors(p.grad()).back().zero_();
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<Fault> plan_faults() {
+  return {
+      {217, "plan-row-lost", "K15", "inputs and outputs stay where they come from", "plans", 60, 0,
+       of_plans<has<kForward>>, with_plan({.applied = all_lost<kForward>})},
+      {218, "plan-run-lost", "K15", "parameters stay cut while their module runs", "plans", 200, 0,
+       of_plans<has<kShown>>, with_plan({.applied = all_lost<kShown>})},
+      {219, "plan-init-lost", "K15", "parameters are whole that a row cuts", "plans", 60, 0,
+       of_plans<has<kFirst>>, with_plan({.applied = all_lost<kFirst>})},
+      {220, "plan-gradients-stay", "K15", "gradients go back where they come from", "plans", 200, 0,
+       of_plans<has<kBackward>>, with_plan({.applied = all_lost<kBackward>})},
+      {221, "plan-input-of-another", "K15", "a row of the second input is taken for one of the first",
+       "plans", 600, 0, of_plans<has<is_second>>, with_plan({.applied = second_inputs_are_first})},
+      {222, "plan-parts-what-is-shared", "K11", "a parameter that two modules share becomes two", "plans",
+       200, 0, of_plans<is_tied>, with_plan({.placed = shared_are_parted})},
+      {223, "optimizer-drops-a-row", "K15", "of an optimized plan a row is left out that moves something",
+       "plans", 200, 0, of_plans<has_optimized<kForward>>, with_plan({.optimized = first_lost<kForward>})},
+      {224, "optimizer-goes-elsewhere", "K15", "rows of an optimized plan go where nobody wants it", "plans",
+       200, 0, of_plans<has_optimized<kForward>>, with_plan({.optimized = goes_elsewhere})},
+      {225, "optimizer-adds-a-stop", "K16", "an optimized plan moves what the plan did not", "plans", 200, 0,
+       of_plans<has_optimized<kForward>>, with_plan({.optimized = stops_more})},
+      {226, "planned-gradient-lost", "K1", "the last rank's part of a gradient is zero", "plans", 60, 0,
+       of_plans<any>, with_plan({.after_backward = gradient_lost_on_last})},
+  };
+}
+
+}  // namespace lockstep::suites::plant

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/plans/parallelized.h"
+
+#include <ATen/ATen.h>
+
+#include <stdexcept>
+
+#include "engine/plan/optimize.h"
+#include "engine/plan/parallelize.h"
+#include "engine/tensor/timeline_log.h"
+#include "engine/values/error.h"
+#include "engine/values/text.h"
+#include "suites/engines/counting_world.h"
+#include "suites/engines/lockstep_engine.h"
+#include "suites/fsdp/sharded_model.h"
+#include "suites/plans/places.h"
+
+namespace lockstep::suites {
+namespace {
+
+void check(const std::string& why) {
+  if (!why.empty()) throw std::logic_error(why);
+}
+
+struct Ran {
+  nn::Tensors ends;
+  PlanTrace traced;
+  Timeline timeline;
+  Traffic traffic;
+  int64_t moves = 0;
+};
+
+Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, bool is_as_said,
+             const ParallelizingFault& fault) {
+  generator() = {{p.seed, 0}, p.device};
+  Ran ran;
+  const auto mesh =
+      init_device_mesh(p.mesh.device_type(), p.mesh.shape(), p.mesh.names(), counting(world, ran.traffic));
+  const auto model = model_of(p);
+  if (is_as_said && fault.applied != nullptr) fault.applied(plan);
+  parallelize(*model, mesh, plan, {.in_buffers = p.as == kInBuffers});
+  if (fault.placed != nullptr) fault.placed(*model);
+  std::optional<Places> places;
+  if (is_as_said) places.emplace(p, *model);
+  const auto x = parameter(distribute_tensor(p.x().to(p.mesh.device_type()), mesh, p.cut, {}, std::nullopt));
+  nn::Tensors losses;
+  {
+    const TimelineScope log(ran.timeline);
+    ran.traced = trace(*model, [&] { losses = train(*model, x, p, fault); });
+  }
+  if (places) check(places->unlike());
+  ran.ends = ends_of(*model, x, losses);
+  for (const auto& move : ran.traced.moves) ran.moves += !move.came.is_same(move.left);
+  return ran;
+}
+
+// What ops read, and where, but for moves: also those that nobody asked for, and casts.
+std::vector<std::string> read_by_ops(const Timeline& timeline) {
+  std::vector<std::string> all;
+  for (const auto& entry : timeline) {
+    if (entry.op.starts_with("lockstep::") || entry.implicit) continue;
+    auto& text = all.emplace_back(entry.op);
+    for (const auto& input : entry.inputs) text += input.spec == nullptr ? " none" : concat(" ", *input.spec);
+  }
+  return all;
+}
+
+std::string unlike(const Timeline& plain, const Timeline& optimized) {
+  const auto a = read_by_ops(plain), b = read_by_ops(optimized);
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] != b[i]) return concat("op ", i, " is ", b[i], " under the optimized plan, and was ", a[i]);
+  if (a.size() == b.size()) return "";
+  return concat(b.size(), " ops run under the optimized plan, and ", a.size(), " did");
+}
+
+Ran run_optimized(const WorldPtr& world, const Parallelizing& p, const ParallelizingFault& fault) {
+  auto before = run_once(world, p, p.plan, true, fault);
+  auto [plan, changes] = optimize(p.plan, before.traced, {.reorders_sums = p.as == kHoisted});
+  if (fault.optimized != nullptr) fault.optimized(plan);
+  auto after = run_once(world, p, plan, false, fault);
+  const auto said = [&](const std::string& what) { return concat(what, "; the plan:\n", to_string(plan)); };
+  if (after.moves > before.moves)
+    check(said(concat(after.moves, " moves of the optimized plan were ", before.moves)));
+  const bool hosts_all = std::ssize(world->hosted()) == p.mesh.size();
+  if (hosts_all && after.traffic.bytes > before.traffic.bytes)
+    check(said(concat("the optimized plan sends ", after.traffic.bytes, " bytes, and ", before.traffic.bytes,
+                      " were sent")));
+  if (auto why = unlike(before.timeline, after.timeline); !why.empty() && p.as == kOptimized)
+    check(said(why));
+  return after;
+}
+
+}  // namespace
+
+std::shared_ptr<nn::Module> model_of(const Parallelizing& p) {
+  auto model = make_model(p.model()).first;
+  size_t which = 0;
+  model->replace_parameters([&](const auto&, const at::Tensor& value) {
+    return p.weight(which++, value.sizes()).to(p.mesh.device_type()).requires_grad_();
+  });
+  return model;
+}
+
+nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p,
+                  const ParallelizingFault& fault) {
+  nn::Tensors losses;
+  for (int64_t step = 0; step < p.steps; ++step) {
+    x.mutable_grad().reset();
+    model.zero_grad();
+    const auto y = model(x);
+    const auto loss = (y * y).mean();
+    loss.backward();
+    if (fault.after_backward != nullptr) fault.after_backward(model);
+    losses.push_back(loss.detach());
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : model.parameters())
+      if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.125);
+  }
+  return losses;
+}
+
+nn::Tensors ends_of(const nn::Module& model, const at::Tensor& x, const nn::Tensors& losses) {
+  nn::Tensors ends = losses;
+  ends.push_back(x.detach());
+  ends.push_back(x.grad());
+  for (const auto& parameter : model.parameters()) ends.push_back(parameter.detach());
+  for (const auto& parameter : model.parameters()) ends.push_back(parameter.grad());
+  return ends;
+}
+
+EngineResult parallelized(const WorldPtr& world, const Parallelizing& p, const ParallelizingFault& fault) {
+  auto ran = p.as == kOptimized || p.as == kHoisted ? run_optimized(world, p, fault)
+                                                    : run_once(world, p, p.plan, true, fault);
+  EngineResult result;
+  for (const auto& tensor : ran.ends) result.values.push_back(value_of(tensor));
+  result.timeline = std::move(ran.timeline);
+  result.has_timeline = true;
+  return result;
+}
+
+}  // namespace lockstep::suites

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of a case of the suite `plans` in training: under its plan on ranks, or on one device.
+#pragma once
+#include "suites/core/engine_under_test.h"
+#include "suites/plans/parallelizing_fault.h"
+
+namespace lockstep {
+class World;
+using WorldPtr = std::shared_ptr<World>;
+}  // namespace lockstep
+
+namespace lockstep::suites {
+
+std::shared_ptr<nn::Module> model_of(const Parallelizing& p);
+
+// Forward and backward passes of the mean of the squares of what the model gives, and updates. @returns the
+// losses
+nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p,
+                  const ParallelizingFault& fault = {});
+
+// What training ends with: losses, examples and their gradient, parameters, and their gradients.
+nn::Tensors ends_of(const nn::Module& model, const at::Tensor& x, const nn::Tensors& losses);
+
+// Of the ranks that `world` hosts, with the timeline of the last of several trainings. Throws
+// std::logic_error where a tensor is elsewhere than its row says; where what is optimized moves more, or
+// places what an op reads otherwise.
+EngineResult parallelized(const WorldPtr& world, const Parallelizing& p,
+                          const ParallelizingFault& fault = {});
+
+}  // namespace lockstep::suites

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether tensors are where the rows of a plan say: read off the rows here, and observed by hooks of a model
+// that are called behind the plan's own.
+#pragma once
+#include "engine/nn/module.h"
+#include "suites/plans/parallelizing.h"
+
+namespace lockstep::suites {
+
+class Places {
+ public:
+  // @pre both outlive it, and it outlives the last call of the model
+  Places(const Parallelizing& p, nn::Module& model);
+  // What was elsewhere first; empty: nothing, and all parameters are where they were from the start.
+  std::string unlike() const;
+
+ private:
+  void expect(const std::string& what, const at::Tensor& tensor, const PlanRow& row);
+  void expect_parameters(const PlannedModule& module, bool runs);
+  void watch(const PlannedModule& module);
+
+  const Parallelizing& p_;
+  nn::Module& model_;
+  std::string unlike_;
+};
+
+}  // namespace lockstep::suites
