@@ -16,6 +16,7 @@
 #include "engine/optim/adamw8bit.h"
 #include "engine/optim/muon.h"
 #include "engine/optim/optimizer.h"
+#include "engine/plan/optimize.h"
 #include "engine/plan/parallelize.h"
 #include "engine/plan/styles.h"
 #include "engine/random/random_policy.h"
