@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/context/generator.h"
+#include "engine/values/placement.h"
 #include "engine/values/timeline.h"
 
 namespace lockstep {
@@ -24,6 +25,7 @@ struct PlanTrace;
 struct Resolutions;
 struct RuleOverrides;
 class Arriving;
+class OpInputs;
 class RandomSource;
 enum class RandomPolicy;
 
@@ -63,6 +65,8 @@ struct Context {
   int64_t own_in = -1;                    // the last backward pass in which autograd made a plain gradient
   bool in_composite = false;              // tensors that ops view and write are the composite's own
   std::shared_ptr<const Comm> factories;  // plain factories make DTensors of this mesh; null: plain tensors
+  Placements factory_placements;          // so placed; empty: Replicate
+  OpInputs* op_inputs = nullptr;          // that move before their op; null: none
   // What redistributions with async_op have begun.
   std::vector<const Arriving*> arriving;  // not waited for yet
   std::vector<std::string> never_waited;  // gone, and nobody had used it

@@ -36,7 +36,7 @@ std::vector<std::string> own(const nn::Named<at::Tensor>& tensors) {
 }
 
 void check_named(const Target& target, const PlanRow& row) {
-  if (!is_of_parameters(row.phase) || row.tensor == "*") return;
+  if (!is_of_parameters(row.phase) || row.tensor == "*" || is_factory(row)) return;
   auto names = own(target.module->named_parameters());
   if (row.phase == PlanPhase::kInit)
     for (auto& buffer : own(target.module->named_buffers())) names.push_back(std::move(buffer));
@@ -46,7 +46,14 @@ void check_named(const Target& target, const PlanRow& row) {
                  did_you_mean(row.tensor, names));
 }
 
+// Rows of one op speak of one call, unless each says which.
+bool are_of_one_op(const PlanRow& a, const PlanRow& b) {
+  if (base_op(a) != base_op(b)) return false;
+  return a.op == b.op || a.op == base_op(a) || b.op == base_op(b);
+}
+
 bool overlap(const Located& a, const Located& b) {
+  if (!are_of_one_op(a.row, b.row)) return false;
   if (a.row.phase != b.row.phase || a.row.tensor != b.row.tensor || a.row.index != b.row.index) return false;
   return std::find_first_of(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end()) != a.dims.end();
 }

@@ -146,8 +146,9 @@ bool is_said(const TracedRows& traced, const Group& group, const std::string& pa
   const auto modules = traced.matched(pattern);
   const auto& dims = traced.rows[*group.rows.begin()].row.mesh_dims;
   return std::any_of(traced.rows.begin(), traced.rows.end(), [&](const TracedRow& its) {
-    return !its.gone && its.row.phase == PlanPhase::kForwardPre && its.row.index == group.index &&
-           have_common(its.row.mesh_dims, dims) && have_common(traced.matched(its.row.module), modules);
+    return !its.gone && its.row.phase == PlanPhase::kForwardPre && its.row.op.empty() &&
+           its.row.index == group.index && have_common(its.row.mesh_dims, dims) &&
+           have_common(traced.matched(its.row.module), modules);
   });
 }
 

@@ -14,7 +14,7 @@ namespace {
 using enum PlanPhase;
 
 bool is_one_place(const PlanRow& a, const PlanRow& b) {
-  return a.phase == b.phase && a.tensor == b.tensor && a.index == b.index;
+  return a.phase == b.phase && a.tensor == b.tensor && a.index == b.index && a.op == b.op;
 }
 
 // Not of gradients: what a hook takes of them is added up before anybody else's.

@@ -10,6 +10,7 @@
 #include "engine/context/context.h"
 #include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
+#include "engine/plan/inner_rows.h"
 #include "engine/plan/trace.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -184,7 +185,8 @@ void show_others(const std::vector<Target>& targets, const Fates& fates) {
     if (all.empty()) continue;
     std::string what;
     for (const auto& located : target.rows)
-      if (located.row.phase == kRun) what += (what.empty() ? "" : ", ") + action(located.row);
+      if (located.row.phase == kRun && !is_factory(located.row))
+        what += (what.empty() ? "" : ", ") + action(located.row);
     show_while_it_runs(*target.module, std::move(all), what);
   }
 }
@@ -229,6 +231,7 @@ at::Tensor traced_move(const Target& target, const Located& located, const at::T
 void add_hook(const Target& target, const Located& located) {
   auto& module = *target.module;
   const auto& row = located.row;
+  if (!row.op.empty()) return;
   const auto move = [target, located](const at::Tensor& tensor) {
     return tensor.defined() ? traced_move(target, located, tensor) : tensor;
   };
@@ -264,8 +267,11 @@ void parallelize(nn::Module& model, const MeshInWorld& mesh, const ParallelPlan&
   place(model, mesh, fates);
   if (options.in_buffers) put_in_buffers(model, targets, mesh, fates, options.buffers);
   show_others(targets, fates);
-  for (const auto& target : targets)
+  for (const auto& target : targets) {
+    place_factories(target, mesh);
+    move_op_inputs(target, targets);
     for (const auto& row : target.rows) add_hook(target, row);
+  }
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "engine/fsdp/testing.h"
 #include "engine/nn/blocks.h"
 #include "engine/plan/styles.h"
+#include "engine/tensor/timeline_log.h"
 
 namespace lockstep {
 namespace {
@@ -327,6 +328,107 @@ TEST(Parallelize, MixedPrecisionIsOfBuffers) {
   const ParallelizeOptions options{.in_buffers = false,
                                    .buffers = {.mp_policy = {.param_dtype = at::kBFloat16}}};
   EXPECT_TRUE(says(error_of([&] { parallelize(net, mesh, parse_plan(kZero3), options); }), {"mp_policy"}));
+}
+
+// lin(x w w) + x w, and what its ops read.
+struct Product : nn::Module {
+  Product() { lin = add_child("lin", std::make_shared<Linear>(6, 6, false)); }
+  at::Tensor forward(const Tensors& in) override {
+    const auto y = in.at(0).mm(in.at(1));
+    return (*lin)(y.mm(in.at(1))) + y;
+  }
+  std::shared_ptr<Linear> lin;
+};
+
+// Catches: a row that moves another call's input, or that of a module within; a moved input whose gradient is
+// lost; one that stays moved for who comes after.
+TEST(Parallelize, InputsOfOpsMoveBeforeTheOp) {
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  const auto read_by_products = [&](const std::string& plan) {
+    Product plain, placed;
+    set_integers(plain);
+    set_integers(placed);
+    parallelize(placed, mesh, parse_plan(plan));
+    const auto x = integers({4, 6}, 1).requires_grad_(), w = integers({6, 6}, 2).requires_grad_();
+    const auto dx = parameter(distribute_tensor(x.detach(), mesh, {Shard{0}}));
+    const auto dw = parameter(distribute_tensor(w.detach(), mesh, {Replicate{}}));
+    Timeline timeline;
+    at::Tensor y;
+    {
+      const TimelineScope log(timeline);
+      y = placed(dx, dw);
+    }
+    const auto expected = plain(x, w);
+    EXPECT_TRUE(at::equal(full_tensor(y), expected));
+    expected.sum().backward();
+    y.sum().backward();
+    EXPECT_TRUE(at::equal(full_tensor(dx.grad()), x.grad()));
+    EXPECT_TRUE(at::equal(full_tensor(dw.grad()), w.grad()));
+    std::string read;
+    for (const auto& entry : timeline)
+      if (entry.op == "aten::mm") read += to_string(entry.inputs.at(0).spec->placements());
+    return read;
+  };
+  EXPECT_EQ(read_by_products(""), "[S0][S0][S0]");
+  EXPECT_EQ(read_by_products("aten::mm#1.forward_pre:<in>:0:redist(->R,tp)"), "[S0][R][R]");
+  EXPECT_EQ(read_by_products("aten::mm#0.forward_pre:<in>:0:redist(->R,tp)\n"
+                             "lin\\.aten::mm.forward_pre:<in>:0:redist(->S0,tp)"),
+            "[R][R][S0]");
+  EXPECT_EQ(read_by_products("aten::mm.forward_pre:<in>:0:redist(->S-1,tp)\n"
+                             "aten::mm.forward_pre:<in>:1:redist(->S0,tp)"),
+            "[S1][S1][R]");
+}
+
+// Catches: an input that is not there, an op that would write to a copy, two rows of one call.
+TEST(Parallelize, WhatOfOpsCannotMoveIsAnError) {
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  struct Writes : nn::Module {
+    at::Tensor forward(const Tensors& in) override { return in.at(0).clone().add_(1); }
+  };
+  const auto error = [&](const std::string& plan) {
+    Writes model;
+    return error_of([&] {
+      parallelize(model, mesh, parse_plan(plan));
+      model(distribute_tensor(at::ones({2, 4}), mesh, {Replicate{}}));
+    });
+  };
+  EXPECT_TRUE(says(error("aten::add_.forward_pre:<in>:0:redist(->S0,tp)"), {"writes to that input"}));
+  EXPECT_TRUE(says(error("aten::clone.forward_pre:<in>:1:redist(->S0,tp)"), {"aten::clone has 1 tensors"}));
+  EXPECT_TRUE(says(error("aten::clone.forward_pre:<in>:0:redist(->S2,tp)"), {"a dimension that it has"}));
+  EXPECT_TRUE(says(error("aten::clone.forward_pre:<in>:0:redist(->S0,tp)\n"
+                         "aten::clone#1.forward_pre:<in>:0:redist(->R,tp)"),
+                   {"two rows say"}));
+  EXPECT_EQ(error("aten::clone#0.forward_pre:<in>:0:redist(->S0,tp)\n"
+                  "aten::clone#1.forward_pre:<in>:0:redist(->R,tp)"),
+            "");
+  EXPECT_TRUE(says(error("aten::clone#x.forward_pre:<in>:0:redist(->S0,tp)"), {"is no op"}));
+  EXPECT_TRUE(says(error("aten::clone.forward_post:<out>:redist(->S0,tp)"), {"forward_pre"}));
+}
+
+// Catches: a factory that stays plain, one elsewhere than it is to be, a draw that is not the single
+// device's, factories outside that become DTensors.
+TEST(Parallelize, FactoriesMakeWhatTheRowSays) {
+  const auto mesh = init_device_mesh({2, 2}, {"dp", "tp"});
+  struct Makes : nn::Module {
+    at::Tensor forward(const Tensors& in) override {
+      counted = at::arange(24, at::kFloat).view({4, 6});
+      drawn = at::rand({4, 6});
+      return in.at(0) + counted * at::ones({4, 6}) + drawn;
+    }
+    at::Tensor counted, drawn;
+  };
+  Makes model;
+  parallelize(model, mesh, ParallelPlan().factory("", {Shard{0}}, {"tp"}));
+  manual_seed(5);
+  const auto y = model(distribute_tensor(at::ones({4, 6}), mesh, {Replicate{}, Shard{0}}));
+  manual_seed(5);
+  const auto drawn = full_tensor(rand({4, 6}, mesh, {Replicate{}, Replicate{}}));
+  EXPECT_EQ(to_string(placements(model.drawn)), "[R,S0]");
+  EXPECT_TRUE(same(full_tensor(model.drawn), drawn));
+  EXPECT_TRUE(same(full_tensor(y), 1 + at::arange(24, at::kFloat).view({4, 6}) + drawn));
+  EXPECT_EQ(to_string(placements(y)), "[R,S0]");
+  EXPECT_FALSE(is_dtensor(at::ones({2})));
+  EXPECT_EQ(to_string(model.hooks()), "(the model) | around | run:<factory>:shard(S0,tp)\n");
 }
 
 // Catches: a hook that does not say what it does; one that stays when its call has thrown.

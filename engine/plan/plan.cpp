@@ -33,6 +33,7 @@ const PhaseName& entry(PlanPhase phase) {
   return kPhases[static_cast<size_t>(phase)];
 }
 
+constexpr const char* kFactory = "<factory>";
 constexpr const char* kShard = "shard";
 constexpr const char* kRedist = "redist";
 constexpr const char* kRedistEarly = "redist_early";
@@ -72,11 +73,30 @@ std::pair<std::string_view, std::string_view> cut_last(std::string_view text, ch
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+// "layers\.0\.core\.aten::mm#1": the module, and the op.
+std::pair<std::string_view, std::string_view> cut_op(std::string_view path) {
+  const auto at = path.rfind("::");
+  if (at == std::string_view::npos) return {path, ""};
+  const auto dot = path.rfind("\\.", at);
+  if (dot == std::string_view::npos) return {"", path};
+  return {path.substr(0, dot), path.substr(dot + 2)};
+}
+
+void check_op(const PlanRow& row, std::string_view text) {
+  if (row.op.empty()) return;
+  LOCKSTEP_CHECK(std::regex_match(row.op, std::regex("\\w+::\\w+(#\\d+)?")), "[plan] '", text, "': '", row.op,
+                 "' is no op; write aten::mm for each call of it, or aten::mm#1 for the second");
+  LOCKSTEP_CHECK(row.phase == kForwardPre && !row.from, "[plan] '", text,
+                 "': of an op it is said where an input goes, in the phase forward_pre, from anywhere");
+}
+
 // What holds for every row, however it was made. @param text of it, or of the path that it came from
 void check_row(const PlanRow& row, std::string_view text) {
   const auto* tensor = entry(row.phase).tensor;
-  LOCKSTEP_CHECK(tensor == nullptr ? !row.tensor.starts_with('<') : row.tensor == tensor, "[plan] '", text,
-                 "': in the phase ", name(row.phase), " the tensor is ",
+  const bool makes = is_factory(row) && row.phase == kRun;
+  check_op(row, text);
+  LOCKSTEP_CHECK(makes || (tensor == nullptr ? !row.tensor.starts_with('<') : row.tensor == tensor),
+                 "[plan] '", text, "': in the phase ", name(row.phase), " the tensor is ",
                  tensor == nullptr ? "a parameter or buffer, by its name" : tensor, ", not ", row.tensor);
   LOCKSTEP_CHECK(row.index >= 0 && (row.index == 0 || row.tensor == "<in>"), "[plan] '", text, "': number ",
                  row.index, " of ", row.tensor, "; a module has inputs 0, 1, … and one output");
@@ -144,7 +164,7 @@ class RowReader {
     check(!place.empty() && !tensor.empty(), "no phase and tensor, which colons part");
     row_.tensor = tensor;
     const auto [module, phase] = cut_last(place, '.');
-    row_.module = module;
+    std::tie(row_.module, row_.op) = cut_op(module);
     row_.phase = phase_named(phase);
   }
 
@@ -195,7 +215,7 @@ PlanRow row_at(std::string_view path, PlanPhase phase, Placements to, std::vecto
     row.index = *index;
     tensor = tensor.substr(0, colon);
   }
-  row.module = module;
+  std::tie(row.module, row.op) = cut_op(module);
   row.tensor = tensor;
   return row;
 }
@@ -214,6 +234,11 @@ ParallelPlan& ParallelPlan::shard(std::string_view path, Placements to, std::vec
   check_row(row, path);
   rows_.push_back(std::move(row));
   return *this;
+}
+
+ParallelPlan& ParallelPlan::factory(std::string_view path, Placements to,
+                                    std::vector<std::string> mesh_dims) {
+  return shard(concat(path, ".", kFactory), std::move(to), std::move(mesh_dims), kRun);
 }
 
 ParallelPlan& ParallelPlan::redistribute(std::string_view path, std::optional<Placements> from, Placements to,
@@ -241,6 +266,14 @@ ParallelPlan& ParallelPlan::operator+=(const ParallelPlan& other) {
   return *this;
 }
 
+bool is_factory(const PlanRow& row) {
+  return row.tensor == kFactory;
+}
+
+std::string_view base_op(const PlanRow& row) {
+  return std::string_view(row.op).substr(0, row.op.find('#'));
+}
+
 bool is_of_parameters(PlanPhase phase) {
   return entry(phase).tensor == nullptr;
 }
@@ -259,7 +292,8 @@ std::string action(const PlanRow& row) {
 }
 
 std::string to_string(const PlanRow& row) {
-  return row.module.empty() ? action(row) : concat(row.module, ".", action(row));
+  const auto path = concat(row.module, row.module.empty() || row.op.empty() ? "" : "\\.", row.op);
+  return path.empty() ? action(row) : concat(path, ".", action(row));
 }
 
 std::ostream& operator<<(std::ostream& out, const PlanRow& row) {

@@ -3,6 +3,8 @@
 // not a change of it (veScale, section 4: the Plan API and its IR). parallelize.h applies it.
 //   blk1\.fc1.init:weight:shard(S0,tp)
 //   blk1\.fc1.forward_pre:<in>:0:redist(->R,tp)
+//   blk1\.attn\.aten::bmm#1.forward_pre:<in>:0:redist(->S0,tp)
+//   blk1\.attn.run:<factory>:shard(S1,tp)
 #pragma once
 #include <iosfwd>
 #include <optional>
@@ -24,7 +26,8 @@ struct PlanRow {
   std::string module;  // regular expression (ECMAScript) that a module's whole path matches; "": the model
   PlanPhase phase = PlanPhase::kInit;
   // "<in>" or "<out>"; or the name of a parameter or buffer, "*" for all parameters of the module and of
-  // those within it of which no narrower row of the phase speaks.
+  // those within it of which no narrower row of the phase speaks; or, of the phase run, "<factory>", what
+  // at::zeros, at::arange, at::rand and their like make in the module's forward.
   std::string tensor;
   int64_t index = 0;               // which of the inputs
   std::optional<Placements> from;  // where it must be; not said: anywhere
@@ -35,6 +38,9 @@ struct PlanRow {
   // parameter that no row cuts along them: Replicate.
   std::vector<std::string> mesh_dims;
   bool starts_early = false;  // of the output: is begun, and whoever uses it first waits
+  // Of inputs of an op that the module calls itself, and no module within it: "aten::mm", each call of it, or
+  // "aten::mm#1", its second one; "": of the module. Ops are those that reach the engine, below autograd.
+  std::string op = "";
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -50,6 +56,9 @@ class ParallelPlan {
   // @param phase kInit or kRun: where they are while their module runs, and their gradients come from
   ParallelPlan& shard(std::string_view path, Placements to, std::vector<std::string> mesh_dims,
                       PlanPhase phase = PlanPhase::kInit);
+  // veScale's plan.factory: where what ordinary factories make in the forward of these modules is to be. What
+  // is random is the single device's. @param path of modules
+  ParallelPlan& factory(std::string_view path, Placements to, std::vector<std::string> mesh_dims);
   // Of gradients on their way back; not said: where autograd takes them, to the placements of what they are
   // gradients of.
   struct Gradient {
@@ -57,7 +66,8 @@ class ParallelPlan {
     Placements to;
   };
   // veScale's plan.redistribute. @param path of inputs or the output of a module: "layers\\.\\d+\\.mlp.<in>",
-  // "…core.<in>:2" for the third input, "….<out>"
+  // "…core.<in>:2" for the third input, "….<out>"; or of ops, "…core\\.aten::bmm.<in>:1", without `from` and
+  // `gradient`
   ParallelPlan& redistribute(std::string_view path, std::optional<Placements> from, Placements to,
                              std::vector<std::string> mesh_dims,
                              const std::optional<Gradient>& gradient = std::nullopt);
@@ -70,6 +80,9 @@ class ParallelPlan {
   std::vector<PlanRow> rows_;
 };
 
+bool is_factory(const PlanRow& row);
+// Without the number of a call.
+std::string_view base_op(const PlanRow& row);
 const char* name(PlanPhase phase);  // "init", "run", "forward_pre", "forward_post", …
 // "init:weight:shard(S0,tp)", "forward_pre:<in>:0:redist(->R,tp)": without the module's path and a dot.
 std::string action(const PlanRow& row);

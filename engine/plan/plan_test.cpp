@@ -30,6 +30,9 @@ TEST(PlanRow, ReadsAsItIsWritten) {
            R"(layers\.\d+.init:*:shard([R,G],dp,fsdp))",
            R"(layers\.\d+.run:*:shard(R,fsdp))",
            R"(w.init:weight:shard(G0.1:0/1|2/3,fsdp))",
+           R"(layers\.\d+\.core\.aten::bmm#1.forward_pre:<in>:1:redist(->S0,tp))",
+           "aten::mm.forward_pre:<in>:0:redist(->[R,S1],dp,tp)",
+           R"(layers\.\d+\.core.run:<factory>:shard(S1,tp))",
            "init:classes:shard(S0,tp)",
            "forward_pre:<in>:0:redist(->S0,dp)",
        }) {

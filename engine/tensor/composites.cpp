@@ -10,6 +10,7 @@
 #include <array>
 #include <limits>
 
+#include "engine/tensor/factories.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 #include "engine/values/refused.h"
@@ -23,17 +24,6 @@ using torch::jit::Stack;
 // move.
 struct CompositeScope : Within<bool> {
   CompositeScope() : Within(&Context::in_composite, true) {}
-};
-
-// Within it, factories that composite ops call make replicated DTensors of this mesh.
-class FactoryScope {
- public:
-  explicit FactoryScope(CommPtr comm)
-      : include_(c10::DispatchKey::Fake), comm_(&Context::factories, std::move(comm)) {}
-
- private:
-  c10::impl::IncludeDispatchKeyGuard include_;
-  Within<CommPtr> comm_;
 };
 
 // CPU's dropout decomposes above Fake into bernoulli_; the single device that is reproduced calls

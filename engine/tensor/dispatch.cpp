@@ -4,8 +4,10 @@
 #include <torch/library.h>
 
 #include "engine/context/asking.h"
+#include "engine/tensor/dtensor.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
+#include "engine/tensor/op_inputs.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/tensor/zeros.h"
@@ -15,9 +17,29 @@ namespace {
 
 using torch::jit::Stack;
 
-// Reached only while Fake is included by thread: a factory within a FactoryScope makes replicated DTensors,
-// one within a node of a backward pass what is autograd's own.
+// What a factory within a FactoryScope has made, as a DTensor.
+at::Tensor as_factories_make(const at::Tensor& tensor) {
+  const auto& context = *current_context();
+  auto made = is_dtensor(tensor) ? tensor : replicated(tensor, context.factories);
+  if (context.factory_placements.empty()) return made;
+  const at::NoGradGuard leaf;
+  return redistribute(made, context.factory_placements);
+}
+
+// Reached only while Fake is included by thread: a factory within a FactoryScope makes DTensors, one within a
+// node of a backward pass what is autograd's own.
 void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call, Stack& stack) {
+  const bool is_factory = current_context()->factories != nullptr && call.tensors.empty();
+  if (is_factory && op.hasTag(at::Tag::nondeterministic_seeded) &&
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) {
+    {
+      // Memory, and then an op on a DTensor.
+      const Within whole(&Context::factory_placements, Placements());
+      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
+    }
+    stack.back() = as_factories_make(stack.back().toTensor());
+    return;
+  }
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
   op.callBoxed(stack);
   if (!stack.empty() && stack.back().isTensor() && stack.back().toTensor().defined() &&
@@ -28,9 +50,8 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
       return mark_zeros(stack.back().toTensor());
     }
   }
-  const auto& comm = current_context()->factories;
-  if (comm != nullptr && call.tensors.empty() && stack.back().isTensor())
-    stack.back() = replicated(stack.back().toTensor(), comm);
+  if (is_factory && stack.back().isTensor())
+    stack.back() = as_factories_make(stack.back().toTensor());
   else
     mark_if_autograds(op, call.tensors, stack);
 }
@@ -54,6 +75,12 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   if (auto* reads = call.comm->context->reads)
     reads->insert(reads->end(), call.tensors.begin(), call.tensors.end());
   const Asking asks(op.operator_name().name.c_str());
+  if (auto* inputs = call.comm->context->op_inputs)
+    if (const auto moved = inputs->moved(op, call); !moved.empty()) {
+      const auto given = with_tensors(resolved, args, [&](size_t i) { return moved[i]; });
+      args.assign(given.begin(), given.end());
+      call = parse(op, resolved, args);
+    }
   if (reads_zeros(resolved, call)) {
     if (auto given = of_zeros(resolved, call, args)) return torch::jit::push(stack, *std::move(given));
     const auto spread = with_zeros_spread(resolved, args, call);

@@ -7,7 +7,11 @@
 
 #include <cmath>
 
+#include "engine/nn/distribute.h"
 #include "engine/optim/optimizer.h"
+#include "engine/plan/optimize.h"
+#include "engine/plan/parallelize.h"
+#include "engine/plan/styles.h"
 #include "engine/random/random.h"
 #include "engine/values/error.h"
 #include "suites/train/text.h"
@@ -144,6 +148,51 @@ TEST(Llama, PlanCutsWhatItSays) {
   EXPECT_EQ(placed("lm_head.weight"), "[R,S0]");
   EXPECT_EQ(to_string(placements(model.buffer("loss.classes"))), "[R,S0]");
   EXPECT_EQ(local_tensors(model.parameter("lm_head.weight")).at(3).size(0), 257 - 3 * 65);
+}
+
+// PyTorch's styles, module by module: each asks for its input where it wants it.
+ParallelPlan by_styles() {
+  const std::string attention = "layers\\.\\d+\\.self_attn\\.", mlp = "layers\\.\\d+\\.mlp\\.";
+  auto plan = vocabulary_parallel("embed_tokens", "tp", Shard{1});
+  plan += sequence_parallel("(layers\\.\\d+\\..*)?norm", "tp");
+  plan += colwise_parallel(attention + "[qkv]_proj", "tp");
+  plan += prepare_module_input(attention + "core", "tp", {Shard{1}, Shard{1}, Shard{1}});
+  plan += rowwise_parallel(attention + "o_proj", "tp", Shard{1});
+  plan += colwise_parallel(mlp + "(gate|up)_proj", "tp");
+  plan += rowwise_parallel(mlp + "down_proj", "tp", Shard{1});
+  plan += colwise_parallel("lm_head", "tp");
+  return plan.shard("loss.classes", {Shard{0}}, {"tp"});
+}
+
+// Catches: an optimizer that leaves gathers of one tensor three, or breaks what was right.
+TEST(Llama, StylesAreOptimizedToWhatOneWritesByHand) {
+  const auto options = small("tiny", 0);
+  const auto batch = make_batch(read_text("", 16), 0, 1, 4, 16);
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  struct Step {
+    PlanTrace traced;
+    at::Tensor loss;
+    int64_t moves = 0;
+  };
+  const auto step_of = [&](const ParallelPlan& plan) {
+    manual_seed(0);
+    Llama model(options);
+    parallelize(model, mesh, plan);
+    nn::reset_parameters(model);
+    const auto placed = [&](const at::Tensor& t) { return distribute_tensor(t, mesh, {Replicate{}}); };
+    Step step;
+    step.traced = trace(model, [&] {
+      step.loss = model(placed(batch.tokens), placed(batch.targets));
+      step.loss.backward();
+    });
+    for (const auto& move : step.traced.moves) step.moves += !move.came.is_same(move.left);
+    return step;
+  };
+  const auto styles = step_of(by_styles()), by_hand = step_of(llama_plan(options, 2));
+  const auto optimized = step_of(optimize(by_styles(), styles.traced, {.reorders_sums = true}).plan);
+  EXPECT_GT(styles.moves, by_hand.moves);
+  EXPECT_LE(optimized.moves, by_hand.moves);
+  EXPECT_TRUE(at::equal(full_tensor(optimized.loss.detach()), full_tensor(styles.loss.detach())));
 }
 
 // Catches: a pattern with a typing error that leaves a model replicated.
